@@ -1,1 +1,26 @@
-//! rt
+//! A single-threaded executor over one [`Driver`]: the same engine code in real and in virtual time.
+//!
+//! Invariants:
+//! 1. Tasks run in the order in which they became ready; timers of one instant fire in the order in
+//!    which they were set. With a deterministic driver a run is deterministic.
+//! 2. An operation starts when it is called, not when it is first polled; a dropped operation goes on
+//!    and its memory is released when it completes.
+//! 3. There are no wakers: a leaf future notes the task that polls it, and the executor makes that
+//!    task ready. Spurious polls are allowed, so every leaf checks its own state.
+
+mod driver;
+mod executor;
+mod semaphore;
+mod sim;
+mod sync;
+
+pub use driver::{Completion, Data, DeviceId, Driver, IoError, Op, Request, SLICES_MAX};
+pub use executor::{Io, JoinHandle, Rt, Sleep};
+pub use semaphore::{Permit, Semaphore};
+pub use sim::{Crash, DiskImage, SimDriver, SimOptions, SimWorld};
+pub use sync::{Notified, Notify};
+
+#[cfg(test)]
+mod executor_test;
+#[cfg(test)]
+mod sim_test;

@@ -1,0 +1,253 @@
+//! Aligned buffers for direct I/O, kept in a pool so that the write path does not allocate.
+//!
+//! Invariants:
+//! 1. Every buffer starts at a multiple of [`ALIGN`] and its capacity is a power-of-two class.
+//! 2. A buffer's memory is initialised from its first allocation on (zeroed then; stale content,
+//!    never uninitialised memory, after reuse).
+//! 3. The pool keeps at most `cached_bytes_max` of free memory; the rest goes back to the allocator.
+
+use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
+use std::any::Any;
+use std::cell::{Cell, RefCell};
+use std::fmt;
+use std::ops::{Deref, DerefMut, Range};
+use std::ptr::NonNull;
+use std::rc::Rc;
+
+/// Alignment in bytes of every buffer: what direct I/O asks for on any drive.
+pub const ALIGN: usize = 4096;
+
+const CLASSES: usize = 40;
+
+/// An exclusively owned, aligned buffer of `len` bytes.
+pub struct Buf {
+    memory: NonNull<u8>,
+    class: u32,
+    len: usize,
+    pool: Rc<PoolState>,
+    /// Dropped with the buffer: a permit of the budget that pays for this memory.
+    lease: Option<Box<dyn Any>>,
+}
+
+/// Where buffers come from and go back to; cheap to clone, one for each engine thread.
+#[derive(Clone)]
+pub struct BufPool(Rc<PoolState>);
+
+struct PoolState {
+    free: RefCell<Vec<Vec<NonNull<u8>>>>,
+    cached_bytes: Cell<usize>,
+    cached_bytes_max: usize,
+}
+
+impl BufPool {
+    /// A pool that keeps at most `cached_bytes_max` bytes of free buffers for reuse.
+    pub fn new(cached_bytes_max: usize) -> Self {
+        Self(Rc::new(PoolState {
+            free: RefCell::new((0..CLASSES).map(|_| Vec::new()).collect()),
+            cached_bytes: Cell::new(0),
+            cached_bytes_max,
+        }))
+    }
+
+    /// A buffer of `len` bytes with unspecified (but initialised) content.
+    pub fn alloc(&self, len: usize) -> Buf {
+        let class = class_of(len);
+        let reused = self.0.free.borrow_mut()[class as usize].pop();
+        let memory = match reused {
+            Some(memory) => {
+                self.0
+                    .cached_bytes
+                    .set(self.0.cached_bytes.get() - (1 << class));
+                memory
+            }
+            None => {
+                let layout = layout_of(class);
+                // SAFETY: the layout's size is a power of two of at least ALIGN, never zero.
+                let raw = unsafe { alloc_zeroed(layout) };
+                NonNull::new(raw).unwrap_or_else(|| handle_alloc_error(layout))
+            }
+        };
+        Buf {
+            memory,
+            class,
+            len,
+            pool: self.0.clone(),
+            lease: None,
+        }
+    }
+
+    /// A buffer of `len` zero bytes.
+    pub fn alloc_zeroed(&self, len: usize) -> Buf {
+        let mut buf = self.alloc(len);
+        buf.fill(0);
+        buf
+    }
+
+    /// A buffer holding a copy of `data`.
+    pub fn copy_of(&self, data: &[u8]) -> Buf {
+        let mut buf = self.alloc(data.len());
+        buf.copy_from_slice(data);
+        buf
+    }
+
+    /// Bytes that lie free in the pool.
+    pub fn cached_bytes(&self) -> usize {
+        self.0.cached_bytes.get()
+    }
+}
+
+impl Buf {
+    /// Length in bytes.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// True for a buffer of no bytes.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Bytes of memory behind the buffer.
+    pub fn capacity(&self) -> usize {
+        1 << self.class
+    }
+
+    /// Sets the length; what lies between the old and the new length is unspecified.
+    ///
+    /// # Panics
+    /// When `len` is over the capacity.
+    pub fn set_len(&mut self, len: usize) {
+        assert!(
+            len <= self.capacity(),
+            "{len} bytes in a buffer of {}",
+            self.capacity()
+        );
+        self.len = len;
+    }
+
+    /// Ties `lease` to the buffer: it is dropped when the memory is given back.
+    pub fn attach(&mut self, lease: Box<dyn Any>) {
+        self.lease = Some(lease);
+    }
+
+    /// Makes the buffer shared and immutable.
+    pub fn share(self) -> Slice {
+        let range = 0..self.len;
+        Slice {
+            buf: Rc::new(self),
+            start: range.start,
+            len: range.end,
+        }
+    }
+}
+
+impl Deref for Buf {
+    type Target = [u8];
+    fn deref(&self) -> &[u8] {
+        // SAFETY: `memory` holds `1 << class >= len` initialised bytes (invariant 2) and lives as
+        // long as self.
+        unsafe { std::slice::from_raw_parts(self.memory.as_ptr(), self.len) }
+    }
+}
+
+impl DerefMut for Buf {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        // SAFETY: as in `deref`, and `&mut self` is the only way to the memory.
+        unsafe { std::slice::from_raw_parts_mut(self.memory.as_ptr(), self.len) }
+    }
+}
+
+impl Drop for Buf {
+    fn drop(&mut self) {
+        let bytes = 1usize << self.class;
+        let cached = self.pool.cached_bytes.get();
+        if cached + bytes <= self.pool.cached_bytes_max {
+            self.pool.cached_bytes.set(cached + bytes);
+            self.pool.free.borrow_mut()[self.class as usize].push(self.memory);
+        } else {
+            // SAFETY: allocated by `alloc` with this very layout, and not in the free list.
+            unsafe { dealloc(self.memory.as_ptr(), layout_of(self.class)) };
+        }
+    }
+}
+
+impl Drop for PoolState {
+    fn drop(&mut self) {
+        for (class, free) in self.free.get_mut().iter().enumerate() {
+            for memory in free {
+                // SAFETY: each entry was allocated with the layout of its class and is listed once.
+                unsafe { dealloc(memory.as_ptr(), layout_of(class as u32)) };
+            }
+        }
+    }
+}
+
+impl fmt::Debug for Buf {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Buf({} bytes)", self.len)
+    }
+}
+
+/// A shared, immutable part of a buffer; clones are cheap.
+#[derive(Clone)]
+pub struct Slice {
+    buf: Rc<Buf>,
+    start: usize,
+    len: usize,
+}
+
+impl Slice {
+    /// Part `range` of this slice.
+    ///
+    /// # Panics
+    /// When the range does not lie within the slice.
+    pub fn slice(&self, range: Range<usize>) -> Slice {
+        assert!(
+            range.start <= range.end && range.end <= self.len,
+            "range outside the slice"
+        );
+        Slice {
+            buf: self.buf.clone(),
+            start: self.start + range.start,
+            len: range.end - range.start,
+        }
+    }
+
+    /// True when `other` continues this slice in the same buffer, so that one I/O carries both.
+    pub fn is_followed_by(&self, other: &Slice) -> bool {
+        Rc::ptr_eq(&self.buf, &other.buf) && self.start + self.len == other.start
+    }
+
+    /// This slice, made longer by `other`, for which [`Slice::is_followed_by`] holds.
+    pub fn joined(&self, other: &Slice) -> Slice {
+        assert!(self.is_followed_by(other), "slices are not adjacent");
+        Slice {
+            buf: self.buf.clone(),
+            start: self.start,
+            len: self.len + other.len,
+        }
+    }
+}
+
+impl Deref for Slice {
+    type Target = [u8];
+    fn deref(&self) -> &[u8] {
+        &self.buf[self.start..self.start + self.len]
+    }
+}
+
+impl fmt::Debug for Slice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Slice({} bytes)", self.len)
+    }
+}
+
+fn class_of(len: usize) -> u32 {
+    let class = len.max(ALIGN).next_power_of_two().trailing_zeros();
+    assert!((class as usize) < CLASSES, "a buffer of {len} bytes");
+    class
+}
+
+fn layout_of(class: u32) -> Layout {
+    Layout::from_size_align(1 << class, ALIGN).expect("a power-of-two size and alignment")
+}

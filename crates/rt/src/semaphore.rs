@@ -1,0 +1,168 @@
+//! A counting semaphore, first come first served: the bound on memory and on queues.
+
+use crate::executor::{Rt, TaskId};
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::future::Future;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll};
+
+/// Units (bytes, slots) that permits take and give back.
+///
+/// A demand over the limit is granted when all else is free, so that one large request can pass.
+/// Demands are granted in the order in which they came: a large one is not starved by small ones.
+#[derive(Clone)]
+pub struct Semaphore(Rc<State>);
+
+struct State {
+    rt: Rt,
+    limit: u64,
+    used: Cell<u64>,
+    next_ticket: Cell<u64>,
+    queue: RefCell<VecDeque<Waiting>>,
+}
+
+struct Waiting {
+    ticket: u64,
+    units: u64,
+    task: TaskId,
+}
+
+impl Semaphore {
+    /// A semaphore of `limit` units.
+    pub fn new(rt: &Rt, limit: u64) -> Self {
+        Self(Rc::new(State {
+            rt: rt.clone(),
+            limit,
+            used: Cell::new(0),
+            next_ticket: Cell::new(0),
+            queue: RefCell::default(),
+        }))
+    }
+
+    /// Waits for `units`.
+    pub fn acquire(&self, units: u64) -> Acquire {
+        Acquire {
+            state: self.0.clone(),
+            units,
+            ticket: None,
+        }
+    }
+
+    /// Units taken now.
+    pub fn used(&self) -> u64 {
+        self.0.used.get()
+    }
+
+    /// All units.
+    pub fn limit(&self) -> u64 {
+        self.0.limit
+    }
+
+    /// Demands that wait.
+    pub fn waiting(&self) -> usize {
+        self.0.queue.borrow().len()
+    }
+}
+
+impl State {
+    fn fits(&self, units: u64) -> bool {
+        self.used.get() == 0 || self.used.get() + units <= self.limit
+    }
+
+    fn wake_first(&self) {
+        if let Some(first) = self.queue.borrow().front()
+            && self.fits(first.units)
+        {
+            self.rt.wake(first.task);
+        }
+    }
+}
+
+/// A demand that waits.
+pub struct Acquire {
+    state: Rc<State>,
+    units: u64,
+    ticket: Option<u64>,
+}
+
+impl Future for Acquire {
+    type Output = Permit;
+    fn poll(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Permit> {
+        let state = self.state.clone();
+        let task = state.rt.current_task();
+        let first = {
+            let mut queue = state.queue.borrow_mut();
+            match self.ticket {
+                None if queue.is_empty() => true,
+                None => {
+                    let ticket = state.next_ticket.get();
+                    state.next_ticket.set(ticket + 1);
+                    self.ticket = Some(ticket);
+                    queue.push_back(Waiting {
+                        ticket,
+                        units: self.units,
+                        task,
+                    });
+                    false
+                }
+                Some(ticket) => {
+                    let first = queue.front().is_some_and(|front| front.ticket == ticket);
+                    if let Some(waiting) = queue.iter_mut().find(|waiting| waiting.ticket == ticket)
+                    {
+                        waiting.task = task;
+                    }
+                    first
+                }
+            }
+        };
+        if !first || !state.fits(self.units) {
+            if self.ticket.is_none() {
+                let ticket = state.next_ticket.get();
+                state.next_ticket.set(ticket + 1);
+                self.ticket = Some(ticket);
+                state.queue.borrow_mut().push_back(Waiting {
+                    ticket,
+                    units: self.units,
+                    task,
+                });
+            }
+            return Poll::Pending;
+        }
+        if self.ticket.take().is_some() {
+            state.queue.borrow_mut().pop_front();
+        }
+        state.used.set(state.used.get() + self.units);
+        state.wake_first();
+        Poll::Ready(Permit {
+            state,
+            units: self.units,
+        })
+    }
+}
+
+impl Drop for Acquire {
+    fn drop(&mut self) {
+        if let Some(ticket) = self.ticket {
+            self.state
+                .queue
+                .borrow_mut()
+                .retain(|waiting| waiting.ticket != ticket);
+            self.state.wake_first();
+        }
+    }
+}
+
+/// Units taken; given back when dropped.
+pub struct Permit {
+    state: Rc<State>,
+    units: u64,
+}
+
+impl Drop for Permit {
+    fn drop(&mut self) {
+        self.state.used.set(self.state.used.get() - self.units);
+        self.state.wake_first();
+    }
+}
