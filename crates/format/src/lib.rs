@@ -1,1 +1,33 @@
-//! format
+//! On-disk structures: the only crate that knows bytes. All are little-endian, versioned and
+//! checksummed; `docs/format/` has the byte tables.
+//!
+//! Decoders take any bytes, never panic, and say why they refuse.
+
+mod error;
+mod geometry;
+mod record;
+mod superblock;
+mod table;
+mod volume;
+
+pub use error::FormatError;
+pub use geometry::{
+    BLOCK_SIZE_MAX, BLOCK_SIZE_MIN, Geometry, HEADER_AREA_BYTES, SECTOR, SUPERBLOCK_SLOTS,
+    SYSTEM_BLOCKS, VOLUMES_MAX, superblock_offset,
+};
+pub use record::{
+    ENTRY_BYTES, Entry, EntryKind, RECORD_FIXED_BYTES, RecordHeader, escape_payload, record_fits,
+    unescape_payload,
+};
+pub use superblock::{LogState, MEMBERS_MAX, MemberEntry, PATH_MAX, Roles, State, Superblock};
+pub use table::{HOLE, TableSlot, entry_of_crc, slot_entries};
+pub use volume::{EXTENTS_MAX, Extent, NAME_MAX, VolumeEntry};
+
+/// Version of the on-disk format that this program writes. It opens no other.
+pub const FORMAT_VERSION: u32 = 1;
+
+/// Identity of a store or member.
+pub type Uuid = [u8; 16];
+
+#[cfg(test)]
+mod format_test;

@@ -1,0 +1,209 @@
+use crate::*;
+use base::{Lsn, RecordSeq};
+use proptest::prelude::*;
+
+fn superblock() -> Superblock {
+    Superblock {
+        store: [7; 16],
+        generation: 3,
+        epoch: 2,
+        state: State::Open,
+        block_size: 4096,
+        member_index: 1,
+        log_member: 0,
+        track_bytes: 1 << 20,
+        log_offset: HEADER_AREA_BYTES,
+        log_tracks: 64,
+        log: LogState {
+            head_sector: 5,
+            head_seq: 9,
+            tail_seq: 12,
+            tail_epoch: 1,
+            ..LogState::default()
+        },
+        size_blocks: 1000,
+        created_unix_s: 1_700_000_000,
+        members: vec![
+            MemberEntry {
+                uuid: [1; 16],
+                roles: Roles {
+                    log: true,
+                    data: false,
+                },
+                data_offset: 0,
+                groups: 0,
+                path: String::new(),
+            },
+            MemberEntry {
+                uuid: [2; 16],
+                roles: Roles {
+                    log: false,
+                    data: true,
+                },
+                data_offset: HEADER_AREA_BYTES,
+                groups: 1,
+                path: "data.tn".into(),
+            },
+        ],
+    }
+}
+
+fn header(entries: Vec<Entry>) -> RecordHeader {
+    RecordHeader {
+        store: [7; 16],
+        epoch: 4,
+        seq: RecordSeq(100),
+        prev_sector: 30,
+        prev_epoch: 3,
+        head_sector: 10,
+        head_seq: RecordSeq(90),
+        durable_seq: RecordSeq(98),
+        first_lsn: Lsn(1000),
+        continues: true,
+        payload_sectors: entries
+            .iter()
+            .filter(|e| matches!(e.kind, EntryKind::Data { .. }))
+            .count() as u32,
+        entries,
+    }
+}
+
+#[test]
+fn a_superblock_comes_back_as_it_was() {
+    let original = superblock();
+    assert_eq!(Superblock::decode(&original.encode()), Ok(original));
+}
+
+#[test]
+fn every_flipped_bit_of_a_superblock_is_noticed() {
+    let sector = superblock().encode();
+    for bit in 0..sector.len() * 8 {
+        let mut bad = sector;
+        bad[bit / 8] ^= 1 << (bit % 8);
+        assert!(Superblock::decode(&bad).is_err(), "bit {bit}");
+    }
+}
+
+#[test]
+fn another_version_is_named() {
+    let mut sector = superblock().encode();
+    sector[8] = 9;
+    let error = Superblock::decode(&sector).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "superblock has format version 9, this program reads version 1"
+    );
+}
+
+#[test]
+fn a_superblock_that_contradicts_itself_is_refused() {
+    type Spoil = fn(&mut Superblock);
+    let spoils: [Spoil; 8] = [
+        |s| s.block_size = 5000,
+        |s| s.member_index = 2,
+        |s| s.track_bytes = 4096,
+        |s| s.log_tracks = 1 << 60,
+        |s| s.log.head_sector = 1 << 40,
+        |s| s.log.head_seq = 14,
+        |s| s.size_blocks = 1017,
+        |s| s.members[1].groups = u64::MAX / 2,
+    ];
+    for (index, spoil) in spoils.iter().enumerate() {
+        let mut bad = superblock();
+        spoil(&mut bad);
+        assert!(Superblock::decode(&bad.encode()).is_err(), "case {index}");
+    }
+}
+
+#[test]
+fn a_volume_entry_comes_back_and_zeroes_are_a_free_one() {
+    let entry = VolumeEntry {
+        uuid: [3; 16],
+        name: "größe".into(),
+        size_bytes: 12345,
+        read_only: true,
+        created_unix_s: 5,
+        extents: vec![
+            Extent {
+                start: 256,
+                count: 4
+            };
+            EXTENTS_MAX
+        ],
+    };
+    assert_eq!(VolumeEntry::decode(&entry.encode()), Ok(Some(entry)));
+    assert_eq!(VolumeEntry::decode(&[0; SECTOR]), Ok(None));
+}
+
+#[test]
+fn a_table_slot_belongs_to_one_group() {
+    let mut slot = TableSlot::empty(4096);
+    slot.generation = 8;
+    slot.entries[1015] = entry_of_crc(0);
+    let mut block = vec![0; 4096];
+    slot.encode(77, &mut block);
+    assert_eq!(TableSlot::decode(77, &block), Ok(Some(slot)));
+    assert!(TableSlot::decode(78, &block).is_err());
+    block[4000] ^= 1;
+    assert_eq!(
+        TableSlot::decode(77, &block),
+        Err(FormatError::Checksum("checksum table"))
+    );
+    assert_eq!(TableSlot::decode(77, &[0; 4096]), Ok(None));
+}
+
+#[test]
+fn an_escaped_header_is_not_taken_for_a_header() {
+    let mut inner = vec![0; SECTOR];
+    header(vec![]).encode(&[], &mut inner);
+    let (mut escaped, mut displaced) = (vec![0; SECTOR], [0]);
+    escape_payload(&inner, &mut escaped, &mut displaced);
+    assert!(RecordHeader::looks_like_one(&inner) && !RecordHeader::looks_like_one(&escaped));
+    unescape_payload(&mut escaped, &displaced);
+    assert_eq!(escaped, inner);
+}
+
+proptest! {
+    #[test]
+    fn a_record_header_comes_back_as_it_was(
+        raw in prop::collection::vec((0u64..1 << 40, 0u32..3, any::<u32>(), any::<bool>()), 0..150),
+    ) {
+        let entries: Vec<Entry> = raw
+            .into_iter()
+            .map(|(block, kind, crc, last)| {
+                let count = u64::from(crc) + 1;
+                let kind = match kind {
+                    0 => EntryKind::Data { crc },
+                    1 => EntryKind::Trim { count },
+                    _ => EntryKind::Zero { count },
+                };
+                Entry { block, kind, last }
+            })
+            .collect();
+        let header = header(entries);
+        let displaced: Vec<u8> = (0..header.payload_sectors).map(|i| i as u8).collect();
+        let mut sector = vec![0; SECTOR];
+        header.encode(&displaced, &mut sector);
+        prop_assert_eq!(RecordHeader::decode(&sector), Ok((header, displaced)));
+        sector[3000] ^= 0x10;
+        prop_assert!(RecordHeader::decode(&sector).is_err());
+    }
+
+    #[test]
+    fn no_bytes_make_a_decoder_panic(mut bytes in prop::collection::vec(any::<u8>(), SECTOR..SECTOR + 1), kind in 0..4) {
+        // With the signatures and checksums in place the fields behind them are reached.
+        match kind {
+            0 => bytes[..12].copy_from_slice(b"TONEARM\0\x01\0\0\0"),
+            1 => bytes[..12].copy_from_slice(b"\xffTNREC\r\n\x01\0\0\0"),
+            2 => bytes[..12].copy_from_slice(b"TNVOLUME\x01\0\0\0"),
+            _ => {}
+        }
+        bytes[12..16].fill(0);
+        let crc = base::crc32c(&bytes);
+        bytes[12..16].copy_from_slice(&crc.to_le_bytes());
+        let _ = Superblock::decode(&bytes);
+        let _ = RecordHeader::decode(&bytes);
+        let _ = VolumeEntry::decode(&bytes);
+        let _ = TableSlot::decode(0, &bytes);
+    }
+}

@@ -1,0 +1,300 @@
+//! A log record: one header sector, then the payload blocks. Byte table: `docs/format/record.md`.
+//!
+//! The header's first byte is 0xFF and the first byte of every payload sector is 0x00; the displaced
+//! bytes are kept in the header (Trail 3.2). So a payload can never be taken for a header, even when it
+//! is itself the copy of a log.
+//!
+//! Valid if and only if: first byte, signature, version and store match, and the CRC-32C over the header
+//! sector holds. The payload is valid if and only if each block has the CRC-32C of its entry.
+
+use crate::geometry::SECTOR;
+use crate::{FORMAT_VERSION, FormatError, Uuid};
+use base::{Lsn, RecordSeq, crc32c};
+use zerocopy::byteorder::little_endian::{U16, U32, U64};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
+
+const FIRST_BYTE: u8 = 0xff;
+const MAGIC: [u8; 7] = *b"TNREC\r\n";
+const WHAT: &str = "log record";
+/// Bytes of the header before its entries.
+pub const RECORD_FIXED_BYTES: usize = 128;
+/// Bytes of an entry.
+pub const ENTRY_BYTES: usize = 24;
+const FLAG_CONTINUES: u16 = 1;
+const ENTRY_LAST: u8 = 1;
+const KIND_DATA: u8 = 1;
+const KIND_TRIM: u8 = 2;
+const KIND_ZERO: u8 = 3;
+
+#[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+struct RawHeader {
+    first_byte: u8,
+    magic: [u8; 7],
+    version: U32,
+    crc: U32,
+    store: Uuid,
+    epoch: U64,
+    seq: U64,
+    prev_sector: U64,
+    prev_epoch: U64,
+    head_sector: U64,
+    head_seq: U64,
+    durable_seq: U64,
+    first_lsn: U64,
+    entries: U32,
+    payload_sectors: U32,
+    flags: U16,
+    reserved: [u8; 22],
+}
+
+#[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+struct RawEntry {
+    block: U64,
+    count: U64,
+    crc: U32,
+    kind: u8,
+    flags: u8,
+    reserved: U16,
+}
+
+const _: () = assert!(size_of::<RawHeader>() == RECORD_FIXED_BYTES);
+const _: () = assert!(size_of::<RawEntry>() == ENTRY_BYTES);
+
+/// What an entry does to the home blocks that it names.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum EntryKind {
+    /// One block of payload, with its CRC-32C.
+    Data {
+        /// CRC-32C of the block as the reader sees it.
+        crc: u32,
+    },
+    /// A range of `count` blocks becomes holes; their space is given back.
+    Trim {
+        /// Blocks.
+        count: u64,
+    },
+    /// A range of `count` blocks reads as zeroes and keeps its space.
+    Zero {
+        /// Blocks.
+        count: u64,
+    },
+}
+
+/// One change within a commit.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Entry {
+    /// First home block.
+    pub block: u64,
+    /// What happens to it.
+    pub kind: EntryKind,
+    /// True for the last entry of its commit.
+    pub last: bool,
+}
+
+/// A record's header.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct RecordHeader {
+    /// Store to which the record belongs.
+    pub store: Uuid,
+    /// Opening in which it was written.
+    pub epoch: u64,
+    /// Its number; consecutive over the store's life.
+    pub seq: RecordSeq,
+    /// Log sector of the record before it (Trail's prev_sect).
+    pub prev_sector: u64,
+    /// Epoch of the record before it: a record that an earlier recovery discarded has another.
+    pub prev_epoch: u64,
+    /// Log sector of the oldest record that recovery needs (Trail's log_head).
+    pub head_sector: u64,
+    /// Its number.
+    pub head_seq: RecordSeq,
+    /// All records up to this number were durable when this one was written.
+    pub durable_seq: RecordSeq,
+    /// Commit of the first entry; each entry marked `last` ends a commit and the next begins the next.
+    pub first_lsn: Lsn,
+    /// True when the first entry goes on with the commit that the record before left unfinished.
+    pub continues: bool,
+    /// Sectors of payload behind the header.
+    pub payload_sectors: u32,
+    /// The changes, in commit order.
+    pub entries: Vec<Entry>,
+}
+
+/// True when a header sector has room for `entries` entries with `payload_sectors` sectors of payload.
+pub const fn record_fits(entries: usize, payload_sectors: usize) -> bool {
+    RECORD_FIXED_BYTES + entries * ENTRY_BYTES + payload_sectors <= SECTOR
+}
+
+/// Copies `block` to `out` with the first byte of each sector set to 0x00, and the displaced bytes to
+/// `displaced` (one for each sector).
+pub fn escape_payload(block: &[u8], out: &mut [u8], displaced: &mut [u8]) {
+    out.copy_from_slice(block);
+    for (sector, kept) in out.chunks_exact_mut(SECTOR).zip(displaced) {
+        *kept = sector[0];
+        sector[0] = 0;
+    }
+}
+
+/// Puts the displaced first bytes back into `payload`.
+pub fn unescape_payload(payload: &mut [u8], displaced: &[u8]) {
+    for (sector, first) in payload.chunks_exact_mut(SECTOR).zip(displaced) {
+        sector[0] = *first;
+    }
+}
+
+impl RecordHeader {
+    /// Sectors of the whole record.
+    pub fn sectors(&self) -> u64 {
+        1 + u64::from(self.payload_sectors)
+    }
+
+    /// Writes the header sector, with `displaced` bytes of the payload's sectors.
+    ///
+    /// # Panics
+    /// When the entries do not fit ([`record_fits`]).
+    pub fn encode(&self, displaced: &[u8], out: &mut [u8]) {
+        assert_eq!(out.len(), SECTOR, "a header takes one sector");
+        assert_eq!(
+            displaced.len(),
+            self.payload_sectors as usize,
+            "one displaced byte a sector"
+        );
+        assert!(
+            record_fits(self.entries.len(), displaced.len()),
+            "too many entries for one record"
+        );
+        out.fill(0);
+        let raw = RawHeader {
+            first_byte: FIRST_BYTE,
+            magic: MAGIC,
+            version: FORMAT_VERSION.into(),
+            crc: 0.into(),
+            store: self.store,
+            epoch: self.epoch.into(),
+            seq: self.seq.0.into(),
+            prev_sector: self.prev_sector.into(),
+            prev_epoch: self.prev_epoch.into(),
+            head_sector: self.head_sector.into(),
+            head_seq: self.head_seq.0.into(),
+            durable_seq: self.durable_seq.0.into(),
+            first_lsn: self.first_lsn.0.into(),
+            entries: (self.entries.len() as u32).into(),
+            payload_sectors: self.payload_sectors.into(),
+            flags: if self.continues { FLAG_CONTINUES } else { 0 }.into(),
+            reserved: [0; 22],
+        };
+        out[..RECORD_FIXED_BYTES].copy_from_slice(raw.as_bytes());
+        let mut at = RECORD_FIXED_BYTES;
+        for entry in &self.entries {
+            let (kind, count, crc) = match entry.kind {
+                EntryKind::Data { crc } => (KIND_DATA, 1, crc),
+                EntryKind::Trim { count } => (KIND_TRIM, count, 0),
+                EntryKind::Zero { count } => (KIND_ZERO, count, 0),
+            };
+            let raw = RawEntry {
+                block: entry.block.into(),
+                count: count.into(),
+                crc: crc.into(),
+                kind,
+                flags: if entry.last { ENTRY_LAST } else { 0 },
+                reserved: 0.into(),
+            };
+            out[at..at + ENTRY_BYTES].copy_from_slice(raw.as_bytes());
+            at += ENTRY_BYTES;
+        }
+        out[at..at + displaced.len()].copy_from_slice(displaced);
+        let crc = crc32c(out);
+        out[12..16].copy_from_slice(&crc.to_le_bytes());
+    }
+
+    /// Quick test whether a sector can be a header at all.
+    pub fn looks_like_one(sector: &[u8]) -> bool {
+        sector.len() >= 8 && sector[0] == FIRST_BYTE && sector[1..8] == MAGIC
+    }
+
+    /// Reads a header sector; gives the header and the displaced bytes of the payload.
+    ///
+    /// # Errors
+    /// When the sector is no header, of another version, damaged, or inconsistent.
+    pub fn decode(sector: &[u8]) -> Result<(Self, Vec<u8>), FormatError> {
+        if sector.len() != SECTOR || !Self::looks_like_one(sector) {
+            return Err(FormatError::Signature(WHAT));
+        }
+        let (raw, rest) =
+            RawHeader::ref_from_prefix(sector).map_err(|_| FormatError::Signature(WHAT))?;
+        if raw.version.get() != FORMAT_VERSION {
+            return Err(FormatError::Version {
+                what: WHAT,
+                found: raw.version.get(),
+                supported: FORMAT_VERSION,
+            });
+        }
+        let mut copy = [0; SECTOR];
+        copy.copy_from_slice(sector);
+        copy[12..16].fill(0);
+        if crc32c(&copy) != raw.crc.get() {
+            return Err(FormatError::Checksum(WHAT));
+        }
+        let count = raw.entries.get() as usize;
+        let payload = raw.payload_sectors.get() as usize;
+        if count > SECTOR || payload > SECTOR || !record_fits(count, payload) {
+            return Err(bad("its entries do not fit into a sector"));
+        }
+        let (raw_entries, rest) = <[RawEntry]>::ref_from_prefix_with_elems(rest, count)
+            .map_err(|_| bad("its entries are cut off"))?;
+        let entries = raw_entries
+            .iter()
+            .map(entry_of)
+            .collect::<Result<Vec<_>, _>>()?;
+        let header = Self {
+            store: raw.store,
+            epoch: raw.epoch.get(),
+            seq: RecordSeq(raw.seq.get()),
+            prev_sector: raw.prev_sector.get(),
+            prev_epoch: raw.prev_epoch.get(),
+            head_sector: raw.head_sector.get(),
+            head_seq: RecordSeq(raw.head_seq.get()),
+            durable_seq: RecordSeq(raw.durable_seq.get()),
+            first_lsn: Lsn(raw.first_lsn.get()),
+            continues: raw.flags.get() & FLAG_CONTINUES != 0,
+            payload_sectors: raw.payload_sectors.get(),
+            entries,
+        };
+        if header.seq.0 == 0 || header.head_seq > header.seq || header.durable_seq >= header.seq {
+            return Err(bad("its sequence numbers do not fit"));
+        }
+        Ok((header, rest[..payload].to_vec()))
+    }
+
+    /// Entries that carry a block of payload.
+    pub fn data_entries(&self) -> usize {
+        self.entries
+            .iter()
+            .filter(|entry| matches!(entry.kind, EntryKind::Data { .. }))
+            .count()
+    }
+}
+
+fn entry_of(raw: &RawEntry) -> Result<Entry, FormatError> {
+    let (block, count) = (raw.block.get(), raw.count.get());
+    if block.checked_add(count).is_none() || count == 0 {
+        return Err(bad("an entry's range is not possible"));
+    }
+    let kind = match raw.kind {
+        KIND_DATA => EntryKind::Data { crc: raw.crc.get() },
+        KIND_TRIM => EntryKind::Trim { count },
+        KIND_ZERO => EntryKind::Zero { count },
+        _ => return Err(bad("an entry is of unknown kind")),
+    };
+    Ok(Entry {
+        block,
+        kind,
+        last: raw.flags & ENTRY_LAST != 0,
+    })
+}
+
+const fn bad(why: &'static str) -> FormatError {
+    FormatError::Inconsistent { what: WHAT, why }
+}

@@ -1,0 +1,350 @@
+//! The superblock: identity, members, geometry and the log's state. Byte table: `docs/format/superblock.md`.
+//!
+//! Valid if and only if: signature and version match, the checksum over the whole sector holds, and
+//! the fields are consistent with each other. Of several valid copies the highest generation counts.
+
+use crate::geometry::{BLOCK_SIZE_MAX, BLOCK_SIZE_MIN, HEADER_AREA_BYTES, SECTOR};
+use crate::{FORMAT_VERSION, FormatError, Uuid};
+use base::crc32c;
+use zerocopy::byteorder::little_endian::{U16, U32, U64};
+use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout, Unaligned};
+
+const MAGIC: [u8; 8] = *b"TONEARM\0";
+const WHAT: &str = "superblock";
+/// Most members of a store.
+pub const MEMBERS_MAX: usize = 8;
+/// Most bytes of a member's path.
+pub const PATH_MAX: usize = 440;
+
+#[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+struct Raw {
+    magic: [u8; 8],
+    version: U32,
+    crc: U32,
+    store: Uuid,
+    generation: U64,
+    epoch: U64,
+    state: U32,
+    block_size: U32,
+    member_index: U16,
+    member_count: U16,
+    log_member: U16,
+    reserved_a: U16,
+    track_bytes: U32,
+    reserved_b: U32,
+    log_offset: U64,
+    log_tracks: U64,
+    head_sector: U64,
+    head_seq: U64,
+    tail_sector: U64,
+    tail_seq: U64,
+    tail_epoch: U64,
+    tail_lsn: U64,
+    start_track: U64,
+    size_blocks: U64,
+    created_unix_s: U64,
+    reserved_c: [u8; 96],
+    members: [RawMember; MEMBERS_MAX],
+}
+
+#[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+struct RawMember {
+    uuid: Uuid,
+    roles: U16,
+    path_len: U16,
+    reserved: U32,
+    data_offset: U64,
+    groups: U64,
+    path: [u8; PATH_MAX],
+}
+
+const _: () = assert!(size_of::<Raw>() == SECTOR);
+const _: () = assert!(size_of::<RawMember>() == 480);
+const _: () = assert!(std::mem::offset_of!(Raw, members) == 256);
+
+/// Whether the store was shut down in order.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum State {
+    /// Everything is at home: the log holds nothing that counts.
+    Clean,
+    /// In use, or crashed: the log must be read.
+    Open,
+}
+
+/// What a member carries.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Roles {
+    /// The log.
+    pub log: bool,
+    /// Home blocks.
+    pub data: bool,
+}
+
+/// One member of the store.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct MemberEntry {
+    /// Its identity.
+    pub uuid: Uuid,
+    /// What it carries.
+    pub roles: Roles,
+    /// Byte offset of the first group (data members).
+    pub data_offset: u64,
+    /// Number of groups (data members).
+    pub groups: u64,
+    /// Where it was found last; empty for the primary member, else relative to the primary's folder
+    /// or absolute.
+    pub path: String,
+}
+
+/// The log's part of the superblock. Positions are log sectors, counted from the log's start.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct LogState {
+    /// First record that recovery must read.
+    pub head_sector: u64,
+    /// Its sequence number.
+    pub head_seq: u64,
+    /// Last record before this epoch.
+    pub tail_sector: u64,
+    /// Its sequence number; records of earlier epochs beyond it are dead.
+    pub tail_seq: u64,
+    /// Its epoch.
+    pub tail_epoch: u64,
+    /// Last commit before this epoch.
+    pub tail_lsn: u64,
+    /// Track that takes this epoch's first record.
+    pub start_track: u64,
+}
+
+/// The superblock of one member.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Superblock {
+    /// Identity of the store.
+    pub store: Uuid,
+    /// Number of this update.
+    pub generation: u64,
+    /// Number of this opening; every record carries it.
+    pub epoch: u64,
+    /// Clean or open.
+    pub state: State,
+    /// Bytes of a home block.
+    pub block_size: u32,
+    /// Which of the members this is.
+    pub member_index: u16,
+    /// Index of the member with the log.
+    pub log_member: u16,
+    /// Bytes of a log track.
+    pub track_bytes: u32,
+    /// Byte offset of the log on its member.
+    pub log_offset: u64,
+    /// Tracks of the log.
+    pub log_tracks: u64,
+    /// Where the log begins and ended.
+    pub log: LogState,
+    /// Home blocks of the store, the system blocks included.
+    pub size_blocks: u64,
+    /// When the store was made, in seconds since 1970.
+    pub created_unix_s: u64,
+    /// All members.
+    pub members: Vec<MemberEntry>,
+}
+
+impl Superblock {
+    /// The superblock as one sector.
+    ///
+    /// # Panics
+    /// When there are too many members or a path is too long: `create` checks both.
+    pub fn encode(&self) -> [u8; SECTOR] {
+        let mut raw = Raw::new_zeroed();
+        raw.magic = MAGIC;
+        raw.version = FORMAT_VERSION.into();
+        raw.store = self.store;
+        raw.generation = self.generation.into();
+        raw.epoch = self.epoch.into();
+        raw.state = match self.state {
+            State::Clean => 1,
+            State::Open => 2,
+        }
+        .into();
+        raw.block_size = self.block_size.into();
+        raw.member_index = self.member_index.into();
+        raw.member_count = (self.members.len() as u16).into();
+        raw.log_member = self.log_member.into();
+        raw.track_bytes = self.track_bytes.into();
+        raw.log_offset = self.log_offset.into();
+        raw.log_tracks = self.log_tracks.into();
+        raw.head_sector = self.log.head_sector.into();
+        raw.head_seq = self.log.head_seq.into();
+        raw.tail_sector = self.log.tail_sector.into();
+        raw.tail_seq = self.log.tail_seq.into();
+        raw.tail_epoch = self.log.tail_epoch.into();
+        raw.tail_lsn = self.log.tail_lsn.into();
+        raw.start_track = self.log.start_track.into();
+        raw.size_blocks = self.size_blocks.into();
+        raw.created_unix_s = self.created_unix_s.into();
+        for (slot, member) in raw.members.iter_mut().zip(&self.members) {
+            slot.uuid = member.uuid;
+            slot.roles = (u16::from(member.roles.log) | u16::from(member.roles.data) << 1).into();
+            slot.path_len = (member.path.len() as u16).into();
+            slot.data_offset = member.data_offset.into();
+            slot.groups = member.groups.into();
+            slot.path[..member.path.len()].copy_from_slice(member.path.as_bytes());
+        }
+        let mut sector = [0; SECTOR];
+        sector.copy_from_slice(raw.as_bytes());
+        let crc = crc32c(&sector);
+        sector[12..16].copy_from_slice(&crc.to_le_bytes());
+        sector
+    }
+
+    /// Reads a superblock.
+    ///
+    /// # Errors
+    /// When the bytes are none, of another version, damaged, or inconsistent.
+    pub fn decode(bytes: &[u8]) -> Result<Self, FormatError> {
+        let raw = Raw::ref_from_bytes(bytes).map_err(|_| FormatError::Signature(WHAT))?;
+        if raw.magic != MAGIC {
+            return Err(FormatError::Signature(WHAT));
+        }
+        // The version comes before the checksum: another version may place its checksum elsewhere.
+        if raw.version.get() != FORMAT_VERSION {
+            return Err(FormatError::Version {
+                what: WHAT,
+                found: raw.version.get(),
+                supported: FORMAT_VERSION,
+            });
+        }
+        let mut copy = [0; SECTOR];
+        copy.copy_from_slice(bytes);
+        copy[12..16].fill(0);
+        if crc32c(&copy) != raw.crc.get() {
+            return Err(FormatError::Checksum(WHAT));
+        }
+        let superblock = Self {
+            store: raw.store,
+            generation: raw.generation.get(),
+            epoch: raw.epoch.get(),
+            state: match raw.state.get() {
+                1 => State::Clean,
+                2 => State::Open,
+                _ => return Err(bad("the state is neither clean nor open")),
+            },
+            block_size: raw.block_size.get(),
+            member_index: raw.member_index.get(),
+            log_member: raw.log_member.get(),
+            track_bytes: raw.track_bytes.get(),
+            log_offset: raw.log_offset.get(),
+            log_tracks: raw.log_tracks.get(),
+            log: LogState {
+                head_sector: raw.head_sector.get(),
+                head_seq: raw.head_seq.get(),
+                tail_sector: raw.tail_sector.get(),
+                tail_seq: raw.tail_seq.get(),
+                tail_epoch: raw.tail_epoch.get(),
+                tail_lsn: raw.tail_lsn.get(),
+                start_track: raw.start_track.get(),
+            },
+            size_blocks: raw.size_blocks.get(),
+            created_unix_s: raw.created_unix_s.get(),
+            members: members_of(raw)?,
+        };
+        superblock.check()?;
+        Ok(superblock)
+    }
+
+    /// Bytes of the log.
+    pub fn log_bytes(&self) -> u64 {
+        self.log_tracks * u64::from(self.track_bytes)
+    }
+
+    fn check(&self) -> Result<(), FormatError> {
+        let count = self.members.len();
+        let block = self.block_size;
+        if !block.is_power_of_two() || !(BLOCK_SIZE_MIN..=BLOCK_SIZE_MAX).contains(&block) {
+            return Err(bad(
+                "the block size is not a power of two from 4096 to 65536",
+            ));
+        }
+        if usize::from(self.member_index) >= count || usize::from(self.log_member) >= count {
+            return Err(bad("a member index is out of range"));
+        }
+        if !self.members[usize::from(self.log_member)].roles.log
+            || self
+                .members
+                .iter()
+                .filter(|member| member.roles.log)
+                .count()
+                != 1
+        {
+            return Err(bad("there must be exactly one log member"));
+        }
+        let sector = SECTOR as u32;
+        if !self.track_bytes.is_multiple_of(sector) || self.track_bytes < 2 * sector + block {
+            return Err(bad("the track size is not possible"));
+        }
+        let log_end = self.log_tracks.checked_mul(u64::from(self.track_bytes));
+        let log_end = log_end.and_then(|bytes| bytes.checked_add(self.log_offset));
+        if self.log_tracks < 4
+            || self.log_offset < HEADER_AREA_BYTES
+            || log_end.is_none_or(|end| end >> 62 != 0)
+        {
+            return Err(bad("the log's place is not possible"));
+        }
+        let sectors = self.log_bytes() / SECTOR as u64;
+        let log = &self.log;
+        if log.head_sector >= sectors
+            || log.tail_sector >= sectors
+            || log.start_track >= self.log_tracks
+        {
+            return Err(bad("a log position lies outside the log"));
+        }
+        if log.head_seq > log.tail_seq.saturating_add(1) || log.tail_epoch > self.epoch {
+            return Err(bad("the log's sequence numbers do not fit"));
+        }
+        let group_blocks = crate::slot_entries(block) as u64;
+        let mut blocks = 0u64;
+        for member in self.members.iter().filter(|member| member.roles.data) {
+            let end = member
+                .groups
+                .checked_mul((group_blocks + 2) * u64::from(block));
+            let end = end.and_then(|bytes| bytes.checked_add(member.data_offset));
+            if member.data_offset < HEADER_AREA_BYTES || end.is_none_or(|end| end >> 62 != 0) {
+                return Err(bad("a data member's place is not possible"));
+            }
+            blocks += member.groups * group_blocks;
+        }
+        if self.size_blocks == 0 || self.size_blocks > blocks {
+            return Err(bad("the size is not covered by the data members"));
+        }
+        Ok(())
+    }
+}
+
+fn members_of(raw: &Raw) -> Result<Vec<MemberEntry>, FormatError> {
+    let count = usize::from(raw.member_count.get());
+    if count == 0 || count > MEMBERS_MAX {
+        return Err(bad("the number of members is not possible"));
+    }
+    raw.members[..count]
+        .iter()
+        .map(|member| {
+            let path = member.path.get(..usize::from(member.path_len.get()));
+            let path = path.and_then(|path| std::str::from_utf8(path).ok());
+            Ok(MemberEntry {
+                uuid: member.uuid,
+                roles: Roles {
+                    log: member.roles.get() & 1 != 0,
+                    data: member.roles.get() & 2 != 0,
+                },
+                data_offset: member.data_offset.get(),
+                groups: member.groups.get(),
+                path: path.ok_or(bad("a member's path is not text"))?.to_string(),
+            })
+        })
+        .collect()
+}
+
+const fn bad(why: &'static str) -> FormatError {
+    FormatError::Inconsistent { what: WHAT, why }
+}
