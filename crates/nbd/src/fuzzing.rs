@@ -1,0 +1,156 @@
+//! Entry points for fuzzers: deterministic, without I/O, panicking when an
+//! invariant of the parsers is broken.
+
+use crate::catalog::{Catalog, Export, Exports};
+use crate::handshake::{Negotiation, Step, TlsPolicy};
+use crate::proto::{
+    Command, ExportInfo, HeaderParser, Intake, Negotiated, Parsed, REQUEST_HEADER_BYTES, Request,
+    admit,
+};
+
+/// Feeds a client's side of a handshake. The first byte chooses the TLS policy
+/// and the size of the pieces; the rest is the stream, which goes on as
+/// plaintext after STARTTLS.
+///
+/// # Panics
+/// When the negotiation waits for nothing while open, or answers with much more
+/// than it was sent.
+pub fn fuzz_handshake(data: &[u8]) {
+    let Some((&choice, mut stream)) = data.split_first() else {
+        return;
+    };
+    let policy = match choice & 3 {
+        0 => TlsPolicy::Off,
+        1 => TlsPolicy::Require,
+        _ => TlsPolicy::Allow,
+    };
+    let piece_bytes = usize::from(choice >> 2) + 1;
+    let mut negotiation = Negotiation::new(catalog(), policy);
+    let mut sent_bytes = negotiation.take_output().len();
+    let mut taken_bytes = 0;
+    while !stream.is_empty() {
+        let want = negotiation.want();
+        assert!(want > 0, "an open negotiation waits for bytes");
+        let (piece, rest) = stream.split_at(want.min(piece_bytes).min(stream.len()));
+        stream = rest;
+        taken_bytes += piece.len();
+        let step = negotiation.supply(piece);
+        sent_bytes += negotiation.take_output().len();
+        match step {
+            Step::Read => {}
+            Step::StartTls => negotiation.tls_started(),
+            Step::Transmit(_) | Step::Close(_) => break,
+        }
+    }
+    // The longest answer to an option of 16 bytes is the list of exports.
+    assert!(
+        sent_bytes <= 256 + 32 * taken_bytes,
+        "answers are in proportion"
+    );
+}
+
+/// Feeds a client's side of the transmission phase: headers and their payload.
+/// The first two bytes choose the export, what was negotiated, and the size of
+/// the pieces.
+///
+/// # Panics
+/// When splitting the stream changes what is parsed, or when a request passes
+/// that does not fit the export.
+pub fn fuzz_requests(data: &[u8]) {
+    let &[choice, piece_bytes, ref stream @ ..] = data else {
+        return;
+    };
+    let export = ExportInfo {
+        size_bytes: [0, 1, 512, 4097, 1 << 20, 1 << 40, u64::MAX, u64::MAX - 1]
+            [usize::from(choice & 7)],
+        read_only: choice & 8 != 0,
+    };
+    let negotiated = Negotiated {
+        structured_replies: choice & 16 != 0,
+        base_allocation: choice & 48 == 48,
+    };
+    let mut parser = HeaderParser::new();
+    let mut at = 0;
+    while at < stream.len() {
+        let start = at;
+        let whole = Request::parse(&stream[start..]);
+        let request = loop {
+            let end = stream.len().min(at + usize::from(piece_bytes) + 1);
+            match parser.push(&stream[at..end]) {
+                Err(error) => {
+                    assert_eq!(whole, Err(error), "pieces and whole agree");
+                    return;
+                }
+                Ok((taken, parsed)) => {
+                    at += taken;
+                    match parsed {
+                        Some(request) => break request,
+                        None if at == stream.len() => {
+                            assert_eq!(whole, Ok(Parsed::NeedMore(parser.missing())));
+                            return;
+                        }
+                        None => {}
+                    }
+                }
+            }
+        };
+        assert_eq!(
+            whole,
+            Ok(Parsed::Request(request)),
+            "pieces and whole agree"
+        );
+        assert_eq!(at - start, REQUEST_HEADER_BYTES, "nothing but the header");
+        match admit(&request, &export, &negotiated) {
+            Intake::Run(Command::Disconnect) | Intake::Disconnect => return,
+            Intake::Run(command) => check(&command, &export, &negotiated),
+            Intake::Refuse { drain_bytes, .. } => {
+                assert_eq!(
+                    drain_bytes,
+                    request.payload_bytes(),
+                    "the stream stays framed"
+                );
+            }
+        }
+        at = stream
+            .len()
+            .min(at.saturating_add(request.payload_bytes() as usize));
+    }
+}
+
+/// Asserts what the engine relies on.
+fn check(command: &Command, export: &ExportInfo, negotiated: &Negotiated) {
+    let (offset, length, writes) = match *command {
+        Command::Disconnect | Command::Flush => return,
+        Command::Read {
+            offset,
+            length,
+            dont_fragment,
+        } => {
+            assert!(negotiated.structured_replies || !dont_fragment);
+            (offset, length, false)
+        }
+        Command::BlockStatus { offset, length, .. } => {
+            assert!(negotiated.base_allocation);
+            (offset, length, false)
+        }
+        Command::Cache { offset, length } => (offset, length, false),
+        Command::Write { offset, length, .. }
+        | Command::Trim { offset, length, .. }
+        | Command::WriteZeroes { offset, length, .. } => (offset, length, true),
+    };
+    let end = offset.checked_add(u64::from(length)).expect("no overflow");
+    assert!(length > 0 && end <= export.size_bytes);
+    assert!(!(writes && export.read_only));
+}
+
+fn catalog() -> Catalog {
+    let export = |name: &str, read_only| Export {
+        name: name.to_owned(),
+        description: "a disk".to_owned(),
+        size_bytes: 1 << 30,
+        read_only,
+        block_size_preferred: 4096,
+    };
+    let exports = vec![export("main", false), export("snapshot", true)];
+    Catalog::new(Exports::new(exports, Some("main".to_owned())))
+}

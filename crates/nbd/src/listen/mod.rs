@@ -1,0 +1,34 @@
+//! Listening sockets, and what happens to a connection before it is served.
+//!
+//! ```text
+//! Listener -> acceptor thread -> handshake thread -> on_accept(Accepted)
+//!             one per listener   one per connection,  plain: the thread ends
+//!             waits for a slot   bounded, deadline    TLS: the thread pumps
+//! ```
+//!
+//! Invariants:
+//!
+//! 1. At most `handshakes_max` handshakes and `connections_max` connections
+//!    are open. A connection counts from its acceptance until its
+//!    [`ConnectionGuard`] and its TLS pump are gone.
+//! 2. A client that says nothing holds a slot for as long as nobody else needs
+//!    it, and never longer than the handshake timeout.
+//! 3. After [`Server::stop`] returns nothing is accepted or delivered.
+
+mod accept;
+mod gate;
+mod serve;
+mod slots;
+mod socket;
+mod timed;
+mod unix;
+
+pub use accept::{Counts, ListenConfig, Server};
+pub use gate::ConnectionGuard;
+pub use serve::Accepted;
+pub use socket::{ListenAddress, ListenError, Listener};
+
+#[cfg(test)]
+mod slots_test;
+#[cfg(test)]
+mod socket_test;

@@ -1,0 +1,154 @@
+//! One connection, from acceptance to delivery.
+
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::time::Instant;
+
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
+use rustls::{ServerConfig, ServerConnection, Stream};
+
+use super::accept::Shared;
+use super::gate::ConnectionGuard;
+use super::slots::Slot;
+use super::timed::TimedSocket;
+use crate::handshake::{HandshakeError, Negotiation, Selection, Step, drive};
+use crate::tls::pump;
+
+/// A connection ready for the transmission phase.
+#[derive(Debug)]
+pub struct Accepted {
+    /// The socket to serve: the client's own, or one end of the TLS pump. The
+    /// next byte on it is a request. In blocking mode.
+    pub fd: OwnedFd,
+    /// Canonical name of the chosen export, which may have been deleted or
+    /// resized since.
+    pub export: String,
+    /// Size in bytes that the client was told.
+    pub size_bytes: u64,
+    /// Whether the client was told that the export is read-only.
+    pub read_only: bool,
+    /// Structured replies were negotiated.
+    pub structured_replies: bool,
+    /// `base:allocation` was selected, under context id 1.
+    pub base_allocation: bool,
+    /// The client, for people.
+    pub peer: String,
+    /// Whether the client's side is encrypted.
+    pub tls: bool,
+    /// The place among the open connections; drop it with the socket.
+    pub guard: ConnectionGuard,
+}
+
+/// A connection that was just accepted.
+pub(super) struct Incoming {
+    pub(super) socket: Arc<OwnedFd>,
+    pub(super) slot: Slot,
+    pub(super) guard: ConnectionGuard,
+    pub(super) peer: String,
+}
+
+/// Runs the handshake and delivers the connection; with TLS, then carries it
+/// until its end.
+pub(super) fn serve(shared: &Shared, incoming: Incoming) {
+    let Incoming {
+        socket,
+        slot,
+        guard,
+        peer,
+    } = incoming;
+    let (selection, tls) = match negotiate(shared, &socket) {
+        Ok(negotiated) => negotiated,
+        Err(error) => {
+            shared.refused(&peer, &error);
+            return;
+        }
+    };
+    // Cut to make room or because the server stops.
+    let Some(net) = slot.release(socket) else {
+        shared.refused(&peer, &HandshakeError::Disconnected);
+        return;
+    };
+    let Some(tls) = tls else {
+        shared.accepted(accepted(net, selection, peer, false, guard));
+        return;
+    };
+    let pair = socketpair(
+        AddressFamily::UNIX,
+        SocketType::STREAM,
+        SocketFlags::CLOEXEC,
+        None,
+    );
+    match pair {
+        Ok((ours, theirs)) => {
+            let held = guard.share();
+            shared.accepted(accepted(theirs, selection, peer, true, guard));
+            // How a connection ends is the client's affair; the served socket
+            // has seen its end.
+            let _ = pump(*tls, net, ours);
+            drop(held);
+        }
+        Err(errno) => shared.refused(&peer, &HandshakeError::Io(errno.into())),
+    }
+}
+
+type Negotiated = (Selection, Option<Box<ServerConnection>>);
+
+/// The handshake, with the upgrade to TLS in its midst.
+fn negotiate(shared: &Shared, socket: &OwnedFd) -> Result<Negotiated, HandshakeError> {
+    let config = shared.config();
+    let mut socket = TimedSocket {
+        fd: socket,
+        deadline: Instant::now() + config.handshake_timeout,
+    };
+    let mut negotiation = Negotiation::new(config.catalog.clone(), config.tls.policy());
+    match (drive(&mut socket, &mut negotiation)?, config.tls.config()) {
+        (Step::Transmit(selection), _) => Ok((selection, None)),
+        (Step::StartTls, Some(tls)) => {
+            let (selection, tls) = negotiate_tls(tls, &mut socket, &mut negotiation)?;
+            Ok((selection, Some(tls)))
+        }
+        (step, _) => unreachable!("the handshake cannot end in {step:?} here"),
+    }
+}
+
+fn negotiate_tls(
+    config: &Arc<ServerConfig>,
+    socket: &mut TimedSocket<'_>,
+    negotiation: &mut Negotiation,
+) -> Result<(Selection, Box<ServerConnection>), HandshakeError> {
+    let mut tls = ServerConnection::new(Arc::clone(config)).map_err(HandshakeError::Tls)?;
+    while tls.is_handshaking() {
+        tls.complete_io(socket)?;
+    }
+    negotiation.tls_started();
+    match drive(&mut Stream::new(&mut tls, socket), negotiation) {
+        Ok(Step::Transmit(selection)) => Ok((selection, Box::new(tls))),
+        Ok(step) => unreachable!("the handshake cannot end in {step:?} under TLS"),
+        Err(error) => {
+            tls.send_close_notify();
+            // The connection is being dropped; the alert is a courtesy.
+            let _ = tls.write_tls(socket);
+            Err(error)
+        }
+    }
+}
+
+fn accepted(
+    fd: OwnedFd,
+    selection: Selection,
+    peer: String,
+    tls: bool,
+    guard: ConnectionGuard,
+) -> Accepted {
+    Accepted {
+        fd,
+        size_bytes: selection.export.size_bytes,
+        read_only: selection.export.read_only,
+        structured_replies: selection.negotiated.structured_replies,
+        base_allocation: selection.negotiated.base_allocation,
+        export: selection.export.name,
+        peer,
+        tls,
+        guard,
+    }
+}

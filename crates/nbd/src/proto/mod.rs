@@ -1,0 +1,54 @@
+//! The NBD wire format: constants, parsers and encoders, without I/O.
+//!
+//! All integers are big-endian on the wire. Parsers take byte slices, never
+//! panic on any input, and never look at a byte beyond the message they parse.
+
+mod consts;
+mod errno;
+mod info;
+mod option;
+mod reply;
+mod request;
+mod validate;
+
+pub use consts::*;
+pub use errno::NbdErrno;
+pub use info::{ExportInfo, Negotiated, transmission_flags};
+pub use option::{
+    InfoRequest, MalformedOption, MetaContextRequest, OptionHeader, parse_info_request,
+    parse_meta_context_request, put_export_name_reply, put_greeting, put_info_block_size,
+    put_info_export, put_info_text, put_option_meta_context, put_option_reply, put_option_server,
+};
+pub use reply::{
+    Extent, chunk_header, none_chunk, offset_data_header, offset_hole, put_block_status,
+    put_error_chunk, put_error_offset_chunk, put_error_reply, simple_reply,
+};
+pub use request::{BadMagic, HeaderParser, Parsed, REQUEST_HEADER_BYTES, Request};
+pub use validate::{Command, Intake, admit, validate_request};
+
+#[cfg(test)]
+mod option_test;
+#[cfg(test)]
+mod reply_test;
+#[cfg(test)]
+mod request_test;
+#[cfg(test)]
+mod validate_test;
+
+/// Reads a big-endian integer at `at`, or `None` when `bytes` is too short.
+pub(crate) fn be16(bytes: &[u8], at: usize) -> Option<u16> {
+    let field = bytes.get(at..at.checked_add(2)?)?;
+    Some(u16::from_be_bytes(field.try_into().ok()?))
+}
+
+/// See [`be16`].
+pub(crate) fn be32(bytes: &[u8], at: usize) -> Option<u32> {
+    let field = bytes.get(at..at.checked_add(4)?)?;
+    Some(u32::from_be_bytes(field.try_into().ok()?))
+}
+
+/// See [`be16`].
+pub(crate) fn be64(bytes: &[u8], at: usize) -> Option<u64> {
+    let field = bytes.get(at..at.checked_add(8)?)?;
+    Some(u64::from_be_bytes(field.try_into().ok()?))
+}

@@ -1,0 +1,213 @@
+//! The rules that a request must meet before it reaches the engine.
+//!
+//! Checks run in a fixed order, so that one request has one answer:
+//! command, flags, permission, zero length, range, size. The errors are those
+//! of the spec's section "Error values"; where the spec leaves the choice open,
+//! the reason is given beside the rule.
+
+use super::consts::*;
+use super::errno::NbdErrno;
+use super::info::{ExportInfo, Negotiated};
+use super::request::Request;
+
+/// A request that met all rules. Ranges lie within the export and are not
+/// empty; reads and writes are at most [`PAYLOAD_BYTES_MAX`] long.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Command {
+    /// Read a range.
+    Read {
+        /// First byte.
+        offset: u64,
+        /// Length in bytes.
+        length: u32,
+        /// At most one content chunk.
+        dont_fragment: bool,
+    },
+    /// Write a range; `length` bytes of payload follow the header.
+    Write {
+        /// First byte.
+        offset: u64,
+        /// Length in bytes.
+        length: u32,
+        /// Durable before the reply.
+        fua: bool,
+    },
+    /// End the session after the requests in flight; no reply.
+    Disconnect,
+    /// Make all completed writes durable.
+    Flush,
+    /// Forget a range.
+    Trim {
+        /// First byte.
+        offset: u64,
+        /// Length in bytes.
+        length: u32,
+        /// Durable before the reply.
+        fua: bool,
+    },
+    /// Read ahead.
+    Cache {
+        /// First byte.
+        offset: u64,
+        /// Length in bytes.
+        length: u32,
+    },
+    /// Make a range read as zeroes.
+    WriteZeroes {
+        /// First byte.
+        offset: u64,
+        /// Length in bytes.
+        length: u32,
+        /// Durable before the reply.
+        fua: bool,
+        /// Leave the range provisioned.
+        no_hole: bool,
+        /// Fail with [`NbdErrno::NotSup`] unless faster than a write.
+        fast_zero: bool,
+    },
+    /// Report the extents of a range.
+    BlockStatus {
+        /// First byte.
+        offset: u64,
+        /// Length in bytes.
+        length: u32,
+        /// Exactly one extent, not longer than `length`.
+        one_extent: bool,
+    },
+}
+
+/// What to do with a request whose header has arrived.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Intake {
+    /// Receive the payload, if any, and execute.
+    Run(Command),
+    /// Read and throw away `drain_bytes` of payload, then reply with `errno`.
+    Refuse {
+        /// The answer.
+        errno: NbdErrno,
+        /// Payload on the wire, at most [`DRAIN_BYTES_MAX`].
+        drain_bytes: u32,
+    },
+    /// Drop the connection: the payload is large enough to be an attack.
+    Disconnect,
+}
+
+/// Decides about a request, payload included.
+pub fn admit(request: &Request, export: &ExportInfo, negotiated: &Negotiated) -> Intake {
+    let payload_bytes = request.payload_bytes();
+    match validate_request(request, export, negotiated) {
+        Ok(command) => Intake::Run(command),
+        Err(_) if payload_bytes > DRAIN_BYTES_MAX => Intake::Disconnect,
+        Err(errno) => Intake::Refuse {
+            errno,
+            drain_bytes: payload_bytes,
+        },
+    }
+}
+
+/// Checks a request against the spec, the export and what was negotiated.
+pub fn validate_request(
+    request: &Request,
+    export: &ExportInfo,
+    negotiated: &Negotiated,
+) -> Result<Command, NbdErrno> {
+    let &Request { offset, length, .. } = request;
+    let has = |flag: u16| request.flags & flag != 0;
+    let fua = has(CMD_FLAG_FUA);
+
+    // A client that disconnects is let go, whatever else the header says.
+    if request.command == CMD_DISC {
+        return Ok(Command::Disconnect);
+    }
+    check_flags(request, negotiated)?;
+    if export.read_only && writes(request.command) {
+        return Err(NbdErrno::Perm);
+    }
+    if request.command == CMD_FLUSH {
+        // Offset and length are reserved and must be zero.
+        return match (offset, length) {
+            (0, 0) => Ok(Command::Flush),
+            _ => Err(NbdErrno::Inval),
+        };
+    }
+    check_range(request, export)?;
+
+    match request.command {
+        CMD_READ if length > PAYLOAD_BYTES_MAX => Err(oversize_read(negotiated)),
+        CMD_READ => Ok(Command::Read {
+            offset,
+            length,
+            dont_fragment: has(CMD_FLAG_DF),
+        }),
+        CMD_WRITE if length > PAYLOAD_BYTES_MAX => Err(NbdErrno::Inval),
+        CMD_WRITE => Ok(Command::Write {
+            offset,
+            length,
+            fua,
+        }),
+        CMD_TRIM => Ok(Command::Trim {
+            offset,
+            length,
+            fua,
+        }),
+        CMD_CACHE => Ok(Command::Cache { offset, length }),
+        CMD_WRITE_ZEROES => Ok(Command::WriteZeroes {
+            offset,
+            length,
+            fua,
+            no_hole: has(CMD_FLAG_NO_HOLE),
+            fast_zero: has(CMD_FLAG_FAST_ZERO),
+        }),
+        CMD_BLOCK_STATUS if negotiated.base_allocation => Ok(Command::BlockStatus {
+            offset,
+            length,
+            one_extent: has(CMD_FLAG_REQ_ONE),
+        }),
+        _ => Err(NbdErrno::Inval),
+    }
+}
+
+/// Whether a command changes the export.
+fn writes(command: u16) -> bool {
+    matches!(command, CMD_WRITE | CMD_TRIM | CMD_WRITE_ZEROES)
+}
+
+/// Refuses unknown commands and flags that the command does not document.
+fn check_flags(request: &Request, negotiated: &Negotiated) -> Result<(), NbdErrno> {
+    let allowed = CMD_FLAG_FUA
+        | match request.command {
+            CMD_READ if negotiated.structured_replies => CMD_FLAG_DF,
+            CMD_WRITE_ZEROES => CMD_FLAG_NO_HOLE | CMD_FLAG_FAST_ZERO,
+            CMD_BLOCK_STATUS => CMD_FLAG_REQ_ONE,
+            CMD_READ | CMD_WRITE | CMD_FLUSH | CMD_TRIM | CMD_CACHE => 0,
+            _ => return Err(NbdErrno::Inval),
+        };
+    if request.flags & !allowed == 0 {
+        Ok(())
+    } else {
+        Err(NbdErrno::Inval)
+    }
+}
+
+/// Refuses empty ranges (unspecified by the spec, useless to every client) and
+/// ranges beyond the end.
+fn check_range(request: &Request, export: &ExportInfo) -> Result<(), NbdErrno> {
+    if request.length == 0 {
+        return Err(NbdErrno::Inval);
+    }
+    match request.offset.checked_add(u64::from(request.length)) {
+        Some(end) if end <= export.size_bytes => Ok(()),
+        _ if matches!(request.command, CMD_WRITE | CMD_WRITE_ZEROES) => Err(NbdErrno::NoSpc),
+        _ => Err(NbdErrno::Inval),
+    }
+}
+
+/// EOVERFLOW asks the client to retry with smaller reads, and is documented for
+/// structured replies only.
+fn oversize_read(negotiated: &Negotiated) -> NbdErrno {
+    if negotiated.structured_replies {
+        NbdErrno::Overflow
+    } else {
+        NbdErrno::Inval
+    }
+}
