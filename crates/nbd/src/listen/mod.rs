@@ -29,6 +29,14 @@ pub use serve::Accepted;
 pub use socket::{ListenAddress, ListenError, Listener};
 
 #[cfg(test)]
+mod clients_test;
+#[cfg(test)]
+mod server_test;
+#[cfg(test)]
 mod slots_test;
 #[cfg(test)]
 mod socket_test;
+#[cfg(test)]
+pub(crate) mod testing;
+#[cfg(test)]
+mod tls_test;
