@@ -1,1 +1,27 @@
-//! device
+//! Block devices as the engine sees them: something of a size that reads, writes and flushes.
+//!
+//! The bottom is a [`RawDevice`] over the executor's driver. Filters wrap a device and are devices
+//! themselves, so they stack: [`Stats`] counts, [`Trace`] makes runs comparable, [`Fault`] breaks what
+//! a test wants broken. [`conformance`] says what all of them must do.
+
+pub mod conformance;
+mod device;
+mod fault;
+mod raw;
+mod stats;
+mod trace;
+
+pub use device::{Device, DeviceIo};
+pub use fault::{Access, Effect, Fault, FaultPlan};
+pub use raw::RawDevice;
+pub use stats::{OpStats, Stats, StatsSnapshot};
+pub use trace::{Trace, TraceEvent, TraceLog};
+
+#[cfg(test)]
+mod fault_test;
+#[cfg(test)]
+mod raw_test;
+#[cfg(test)]
+mod stats_test;
+#[cfg(test)]
+mod trace_test;

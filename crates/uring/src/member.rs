@@ -317,9 +317,7 @@ impl At<'_> {
             };
         }
         let fd = opened.map_err(|errno| match errno {
-            Errno::BUSY if kind == MemberKind::BlockDevice => {
-                MemberError::DeviceBusy { path: self.text() }
-            }
+            Errno::BUSY if kind == MemberKind::BlockDevice => self.busy_device(),
             Errno::EXIST => MemberError::Exists { path: self.text() },
             Errno::NOENT => MemberError::NotFound {
                 path: PathText(self.directory().to_path_buf()),
@@ -327,6 +325,17 @@ impl At<'_> {
             _ => self.error("open it", errno),
         })?;
         Ok((fd, direct))
+    }
+
+    /// A block device is taken: by a process that has it open as we would, or by the kernel.
+    fn busy_device(&self) -> MemberError {
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+        let probe = rustix::fs::open(self.0, flags, Mode::empty());
+        let path = self.text();
+        match probe.map(|fd| take(&fd, Lock::Shared, true)) {
+            Ok(Err(LockFailure::Held(holder))) => MemberError::InUse { path, holder },
+            _ => MemberError::DeviceBusy { path },
+        }
     }
 
     /// Gives a new or emptied file its size, its space and a durable name.
