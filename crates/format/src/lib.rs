@@ -19,7 +19,9 @@ pub use record::{
     ENTRY_BYTES, Entry, EntryKind, RECORD_FIXED_BYTES, RecordHeader, escape_payload, record_fits,
     unescape_payload,
 };
-pub use superblock::{LogState, MEMBERS_MAX, MemberEntry, PATH_MAX, Roles, State, Superblock};
+pub use superblock::{
+    LOG_TRACKS_MIN, LogState, MEMBERS_MAX, MemberEntry, PATH_MAX, Roles, State, Superblock,
+};
 pub use table::{HOLE, TableSlot, entry_of_crc, slot_entries};
 pub use volume::{EXTENTS_MAX, Extent, NAME_MAX, VolumeEntry};
 

@@ -13,6 +13,8 @@ const MAGIC: [u8; 8] = *b"TONEARM\0";
 const WHAT: &str = "superblock";
 /// Most members of a store.
 pub const MEMBERS_MAX: usize = 8;
+/// Fewest tracks of a log.
+pub const LOG_TRACKS_MIN: u64 = 8;
 /// Most bytes of a member's path.
 pub const PATH_MAX: usize = 440;
 

@@ -1,0 +1,650 @@
+//! The log at work: a writer that turns what is queued into one device write, and a flusher that makes
+//! it durable when somebody needs that.
+
+use crate::durability::{Durability, Point};
+use crate::error::TrailError;
+use crate::geometry::LogGeometry;
+use crate::pack::{Change, Frame, Queue, RecordPlace, pack_marker};
+use crate::release::Releases;
+use crate::ring::Ring;
+use crate::unflushed_tracks_max;
+use base::{BufPool, Lsn, RecordSeq};
+use device::Device;
+use format::{LogState, SECTOR};
+use rt::{Data, Notify, Op, Rt};
+use std::cell::{Cell, RefCell};
+use std::collections::{BTreeMap, VecDeque};
+use std::rc::Rc;
+
+/// What is known of the storage's cache.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum WriteCache {
+    /// It may lose and reorder what was not flushed: flush where a rule needs it.
+    Volatile,
+    /// The administrator's word that the storage keeps what it has taken, in order: never flush
+    /// (Durable WAL 3, battery-backed caches).
+    Ordered,
+}
+
+/// How the log is run.
+#[derive(Clone, Copy, Debug)]
+pub struct TrailOptions {
+    /// The storage's cache.
+    pub write_cache: WriteCache,
+    /// Device writes under way at once when a lot is queued.
+    pub writes_in_flight_max: usize,
+    /// Queued bytes from which a further device write starts beside those under way.
+    pub pipeline_bytes: u64,
+}
+
+impl Default for TrailOptions {
+    fn default() -> Self {
+        Self {
+            write_cache: WriteCache::Volatile,
+            writes_in_flight_max: 4,
+            pipeline_bytes: 256 << 10,
+        }
+    }
+}
+
+/// Where the log goes on.
+#[derive(Clone, Debug, Default)]
+pub struct TrailStart {
+    /// This opening.
+    pub epoch: u64,
+    /// Positions as in the superblock of this epoch.
+    pub state: LogState,
+    /// Records that are still live, oldest first (recovery without write-back).
+    pub live: Vec<RecordPlace>,
+}
+
+/// Counters since the start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TrailStats {
+    /// Device writes.
+    pub writes: u64,
+    /// Of them, written through (FUA).
+    pub durable_writes: u64,
+    /// Bytes written.
+    pub bytes: u64,
+    /// Records written.
+    pub records: u64,
+    /// Commits written.
+    pub commits: u64,
+    /// Flushes of the log device.
+    pub flushes: u64,
+    /// Records written only to tell the log head.
+    pub markers: u64,
+    /// Times the writer waited for a free track.
+    pub full_waits: u64,
+    /// Tracks in use.
+    pub tracks_used: u64,
+    /// All tracks.
+    pub tracks: u64,
+}
+
+struct State {
+    epoch: u64,
+    ring: Ring,
+    queue: Queue,
+    durability: Durability,
+    releases: Releases,
+    /// Records from the log head on.
+    live: VecDeque<Live>,
+    next_seq: RecordSeq,
+    prev_sector: u64,
+    prev_epoch: u64,
+    /// Last commit of which all records have been handed to the device.
+    last_whole: Lsn,
+    /// Commits that somebody waits for, with the number of those who wait.
+    waiters: BTreeMap<Lsn, usize>,
+    /// Records up to this one are to be made durable as soon as they are written.
+    force_seq: RecordSeq,
+    failed: Option<TrailError>,
+    stats: TrailStats,
+}
+
+struct Live {
+    place: RecordPlace,
+    track: u64,
+}
+
+/// The log.
+#[derive(Clone)]
+pub struct Trail(Rc<Inner>);
+
+struct Inner {
+    rt: Rt,
+    pool: BufPool,
+    device: Rc<dyn Device>,
+    geometry: LogGeometry,
+    options: TrailOptions,
+    state: RefCell<State>,
+    /// Something changed for the writer.
+    work: Notify,
+    /// Something changed for the flusher.
+    flush: Notify,
+    /// Something changed for those who wait (durability, log space, failure).
+    progress: Notify,
+    stopped: Cell<bool>,
+}
+
+impl Trail {
+    /// The log of `geometry` on `device`; starts its tasks.
+    pub fn start(
+        rt: &Rt,
+        pool: &BufPool,
+        device: Rc<dyn Device>,
+        geometry: LogGeometry,
+        start: TrailStart,
+        options: TrailOptions,
+    ) -> Self {
+        let log = &start.state;
+        let head_sector = start
+            .live
+            .first()
+            .map_or(log.start_track * geometry.track_sectors, |first| {
+                first.sector
+            });
+        let head_track = geometry.track_of(head_sector);
+        let ring = Ring::new(
+            geometry.tracks,
+            geometry.track_sectors,
+            log.start_track,
+            head_track,
+        );
+        let live = start
+            .live
+            .iter()
+            .map(|place| Live {
+                place: *place,
+                track: ring.count_of(geometry.track_of(place.sector)),
+            })
+            .collect();
+        let at = Point {
+            lsn: Lsn(log.tail_lsn),
+            seq: RecordSeq(log.tail_seq),
+            track: ring.current(),
+            head_track: ring.head(),
+        };
+        let oldest = start
+            .live
+            .first()
+            .map_or(log.tail_lsn + 1, |first| first.first_lsn.0);
+        let mut releases = Releases::new(Lsn(oldest));
+        for lsn in oldest..=log.tail_lsn {
+            releases.add_commit(Lsn(lsn));
+        }
+        let ordered = options.write_cache == WriteCache::Ordered;
+        let trail = Self(Rc::new(Inner {
+            rt: rt.clone(),
+            pool: pool.clone(),
+            device,
+            geometry,
+            options,
+            state: RefCell::new(State {
+                epoch: start.epoch,
+                ring,
+                queue: Queue::default(),
+                durability: Durability::new(at, ordered),
+                releases,
+                live,
+                next_seq: RecordSeq(log.tail_seq + 1),
+                prev_sector: log.tail_sector,
+                prev_epoch: log.tail_epoch,
+                last_whole: Lsn(log.tail_lsn),
+                waiters: BTreeMap::new(),
+                force_seq: RecordSeq(0),
+                failed: None,
+                stats: TrailStats::default(),
+            }),
+            work: Notify::new(rt),
+            flush: Notify::new(rt),
+            progress: Notify::new(rt),
+            stopped: Cell::new(false),
+        }));
+        rt.spawn(trail.clone().write_loop());
+        if !ordered {
+            rt.spawn(trail.clone().flush_loop());
+        }
+        trail
+    }
+
+    /// Queues a commit; its number. It is written as soon as the log device is free.
+    pub fn append(&self, changes: Vec<Change>) -> Lsn {
+        let mut state = self.0.state.borrow_mut();
+        let lsn = state.durability.appended() + 1;
+        state.durability.append(lsn);
+        state.releases.add_commit(lsn);
+        state.queue.push(lsn, changes);
+        drop(state);
+        self.0.work.notify();
+        lsn
+    }
+
+    /// Something in memory stands for commit `lsn`: its records must stay.
+    pub fn hold(&self, lsn: Lsn) {
+        self.0.state.borrow_mut().releases.hold(lsn);
+    }
+
+    /// Undoes one [`Trail::hold`]. Call [`Trail::advance`] after a round of them.
+    pub fn release(&self, lsn: Lsn) {
+        self.0.state.borrow_mut().releases.release(lsn);
+    }
+
+    /// Moves the log head over what is released.
+    pub fn advance(&self) {
+        self.0.state.borrow_mut().advance_head();
+        self.0.work.notify();
+        self.0.progress.notify();
+    }
+
+    /// Waits until commit `lsn` is durable.
+    ///
+    /// # Errors
+    /// When the log has failed: whether the commit survives a crash is not known then.
+    pub async fn wait_durable(&self, lsn: Lsn) -> Result<(), TrailError> {
+        if self.durable() >= lsn {
+            return Ok(());
+        }
+        let _waiter = Waiter::new(self, lsn);
+        self.0.flush.notify();
+        self.0.work.notify();
+        loop {
+            if self.durable() >= lsn {
+                return Ok(());
+            }
+            self.check()?;
+            self.0.progress.wait().await;
+        }
+    }
+
+    /// Makes durable what has been written to the device so far, without waiting for what is queued.
+    ///
+    /// # Errors
+    /// When the log has failed.
+    pub async fn sync_written(&self) -> Result<(), TrailError> {
+        let seq = {
+            let mut state = self.0.state.borrow_mut();
+            let seq = state.durability.flushed().seq;
+            state.force_seq = state.force_seq.max(seq);
+            seq
+        };
+        self.0.flush.notify();
+        while self.0.state.borrow().durability.durable().seq < seq {
+            self.check()?;
+            self.0.progress.wait().await;
+        }
+        Ok(())
+    }
+
+    /// Ends at the next change of durability, log space or health.
+    pub fn progress(&self) -> rt::Notified {
+        self.0.progress.wait()
+    }
+
+    /// Last commit queued.
+    pub fn appended(&self) -> Lsn {
+        self.0.state.borrow().durability.appended()
+    }
+
+    /// Last commit that the device has said done.
+    pub fn flushed(&self) -> Lsn {
+        self.0.state.borrow().durability.flushed().lsn
+    }
+
+    /// Last durable commit.
+    pub fn durable(&self) -> Lsn {
+        self.0.state.borrow().durability.durable().lsn
+    }
+
+    /// Commits between the oldest that is held and the last.
+    pub fn commits_kept(&self) -> usize {
+        self.0.state.borrow().releases.len()
+    }
+
+    /// Tracks in use and all tracks.
+    pub fn usage(&self) -> (u64, u64) {
+        let state = self.0.state.borrow();
+        (state.ring.used(), state.ring.tracks())
+    }
+
+    /// True when the writer waits for a free track.
+    pub fn is_full(&self) -> bool {
+        let state = self.0.state.borrow();
+        let min = state.queue.min_sectors(&self.0.geometry);
+        !state.queue.is_empty()
+            && state.ring.is_full_for(min)
+            && !state.ring.may_open(state.ring.head())
+    }
+
+    /// Counters.
+    pub fn stats(&self) -> TrailStats {
+        let state = self.0.state.borrow();
+        TrailStats {
+            tracks_used: state.ring.used(),
+            tracks: state.ring.tracks(),
+            ..state.stats
+        }
+    }
+
+    /// Where the log ends now, for the superblock of an orderly end. Everything must be durable and
+    /// released.
+    pub fn end_state(&self) -> LogState {
+        let mut state = self.0.state.borrow_mut();
+        state.advance_head();
+        assert!(
+            state.live.is_empty() && state.queue.is_empty(),
+            "an orderly end leaves nothing in the log"
+        );
+        let end = state.durability.durable();
+        assert_eq!(end, state.durability.flushed(), "an orderly end is durable");
+        let start_track = (state.ring.current() + 1) % state.ring.tracks();
+        LogState {
+            head_sector: state.prev_sector,
+            head_seq: state.next_seq.0,
+            tail_sector: state.prev_sector,
+            tail_seq: state.next_seq.0 - 1,
+            tail_epoch: state.prev_epoch,
+            tail_lsn: state.durability.appended().0,
+            start_track,
+        }
+    }
+
+    /// Ends the tasks.
+    pub fn stop(&self) {
+        self.0.stopped.set(true);
+        self.0.work.notify();
+        self.0.flush.notify();
+    }
+
+    /// The failure that made the log unusable, if any.
+    ///
+    /// # Errors
+    /// That failure.
+    pub fn check(&self) -> Result<(), TrailError> {
+        self.0.state.borrow().failed.clone().map_or(Ok(()), Err)
+    }
+
+    async fn write_loop(self) {
+        while !self.0.stopped.get() && self.check().is_ok() {
+            let wait = self.0.work.wait();
+            if !self.dispatch() {
+                wait.await;
+            }
+        }
+    }
+
+    /// Starts one device write if there is something to write and a place for it.
+    fn dispatch(&self) -> bool {
+        let inner = &*self.0;
+        let mut guard = inner.state.borrow_mut();
+        let state = &mut *guard;
+        if state.queue.is_empty() || state.failed.is_some() {
+            return false;
+        }
+        let under_way = state.durability.writes_in_flight();
+        if under_way >= inner.options.writes_in_flight_max
+            || (under_way > 0 && state.queue.bytes() < inner.options.pipeline_bytes)
+        {
+            return false;
+        }
+        let min = state.queue.min_sectors(&inner.geometry);
+        let mut marker = false;
+        if state.ring.is_full_for(min) {
+            let durable = state.durability.durable();
+            if state.ring.current() + 1 - durable.track
+                > unflushed_tracks_max(inner.geometry.tracks)
+            {
+                state.force_flush();
+                drop(guard);
+                inner.flush.notify();
+                return false;
+            }
+            if !state.ring.may_open(state.ring.head()) {
+                // A newer log head may already be on its way to the medium, or needs a marker.
+                state.advance_head();
+                let head = state.head_track();
+                let told = state.durability.flushed().head_track;
+                if !state.ring.may_open(head) || under_way > 0 {
+                    state.stats.full_waits += u64::from(under_way == 0);
+                    drop(guard);
+                    inner.progress.notify();
+                    return false;
+                }
+                if state.ring.may_open(told) {
+                    state.force_flush();
+                    drop(guard);
+                    inner.flush.notify();
+                    return false;
+                }
+                marker = true;
+            }
+        }
+        let Some((sector, room)) = state.ring.place(if marker { 1 } else { min }, marker) else {
+            // The marker of this track is written: its flush brings the head forward.
+            state.force_flush();
+            drop(guard);
+            inner.flush.notify();
+            return false;
+        };
+        state.advance_head();
+        let frame = Frame {
+            epoch: state.epoch,
+            next_seq: state.next_seq,
+            prev_sector: state.prev_sector,
+            prev_epoch: state.prev_epoch,
+            head: state
+                .live
+                .front()
+                .map(|live| (live.place.sector, live.place.seq)),
+            durable_seq: state.durability.durable().seq,
+        };
+        let wanted = if marker {
+            1
+        } else {
+            room.min(state.queue.sectors_about(&inner.geometry))
+        };
+        let mut out = inner.pool.alloc(wanted as usize * SECTOR);
+        let (packed, sectors, whole) = if marker {
+            let lsn = state.durability.appended() + 1;
+            (
+                vec![pack_marker(&inner.geometry, &frame, sector, lsn, &mut out)],
+                1,
+                None,
+            )
+        } else {
+            state.queue.pack(&inner.geometry, frame, sector, &mut out)
+        };
+        out.set_len(sectors * SECTOR);
+        state.ring.take(sectors as u64);
+        self.note(state, &packed, whole, marker);
+        let lsn = state.last_whole;
+        let end = Point {
+            lsn,
+            seq: packed.last().expect("a batch has records").seq,
+            track: state.ring.current(),
+            head_track: state.head_track(),
+        };
+        let through = self.should_write_through(state, lsn);
+        let id = state.durability.start_write(end);
+        state.stats.writes += 1;
+        state.stats.durable_writes += u64::from(through);
+        state.stats.bytes += out.len() as u64;
+        drop(guard);
+        let offset = inner.geometry.byte_of(sector);
+        let op = if through { Op::WriteDurable } else { Op::Write };
+        let io = inner.device.io(op, offset, 0, Data::whole(out));
+        let trail = self.clone();
+        inner.rt.spawn(async move {
+            let (result, _) = io.await;
+            match result {
+                Ok(_) => trail.written(id, through),
+                Err(error) => trail.fail("write", offset, error),
+            }
+        });
+        true
+    }
+
+    fn note(&self, state: &mut State, packed: &[RecordPlace], whole: Option<Lsn>, marker: bool) {
+        for record in packed {
+            state.live.push_back(Live {
+                place: *record,
+                track: state.ring.current(),
+            });
+        }
+        let last = packed.last().expect("a batch has records");
+        (state.next_seq, state.prev_sector, state.prev_epoch) =
+            (last.seq + 1, last.sector, state.epoch);
+        state.stats.records += packed.len() as u64;
+        state.stats.markers += u64::from(marker);
+        if let Some(lsn) = whole {
+            state.stats.commits += lsn - state.last_whole;
+            state.last_whole = lsn;
+        }
+    }
+
+    /// Written through when somebody waits for just this write and nothing else waits in the cache.
+    fn should_write_through(&self, state: &State, lsn: Lsn) -> bool {
+        let durability = &state.durability;
+        self.0.options.write_cache == WriteCache::Volatile
+            && durability.writes_in_flight() == 0
+            && durability.durable() == durability.flushed()
+            && state.first_waited().is_some_and(|waited| waited <= lsn)
+    }
+
+    fn written(&self, id: u64, through: bool) {
+        {
+            let mut guard = self.0.state.borrow_mut();
+            let state = &mut *guard;
+            if state.durability.finish_write(id, through) {
+                state.publish_head();
+            }
+        }
+        self.0.work.notify();
+        self.0.flush.notify();
+        self.0.progress.notify();
+    }
+
+    async fn flush_loop(self) {
+        while !self.0.stopped.get() && self.check().is_ok() {
+            let wait = self.0.flush.wait();
+            let covered = {
+                let state = self.0.state.borrow();
+                state.flush_is_needed().then(|| state.durability.flushed())
+            };
+            let Some(covered) = covered else {
+                wait.await;
+                continue;
+            };
+            self.0.state.borrow_mut().stats.flushes += 1;
+            let (result, _) = self.0.device.io(Op::Flush, 0, 0, Data::None).await;
+            match result {
+                Ok(_) => {
+                    let mut guard = self.0.state.borrow_mut();
+                    guard.durability.finish_flush(covered);
+                    guard.publish_head();
+                    drop(guard);
+                    self.0.work.notify();
+                    self.0.progress.notify();
+                }
+                Err(error) => self.fail("flush", self.0.geometry.offset, error),
+            }
+        }
+    }
+
+    /// The log is unusable from now on: nothing is said durable any more.
+    fn fail(&self, what: &'static str, offset: u64, error: rt::IoError) {
+        let failure = TrailError::Device {
+            device: self.0.device.name().to_string(),
+            what,
+            offset,
+            error,
+        };
+        self.0.state.borrow_mut().failed.get_or_insert(failure);
+        self.0.work.notify();
+        self.0.flush.notify();
+        self.0.progress.notify();
+    }
+}
+
+impl State {
+    fn advance_head(&mut self) {
+        let oldest = self.releases.advance(self.durability.durable().lsn);
+        while self
+            .live
+            .front()
+            .is_some_and(|live| live.place.last_lsn < oldest)
+        {
+            // The last record stays until it is durable: it is what a marker or batch ends with.
+            if self
+                .live
+                .front()
+                .is_some_and(|live| live.place.seq > self.durability.durable().seq)
+            {
+                break;
+            }
+            self.live.pop_front();
+        }
+    }
+
+    /// Track of the log head that a record written now names.
+    fn head_track(&self) -> u64 {
+        self.live
+            .front()
+            .map_or(self.ring.current(), |live| live.track)
+    }
+
+    /// A record is durable: recovery will never start before the head that it names.
+    fn publish_head(&mut self) {
+        let head = self.durability.durable().head_track;
+        self.ring.set_head(head);
+    }
+
+    fn force_flush(&mut self) {
+        self.force_seq = self.force_seq.max(self.durability.flushed().seq);
+    }
+
+    fn flush_is_needed(&self) -> bool {
+        let (flushed, durable) = (self.durability.flushed(), self.durability.durable());
+        flushed.seq > durable.seq
+            && (self.force_seq > durable.seq
+                || self
+                    .first_waited()
+                    .is_some_and(|waited| waited <= flushed.lsn))
+    }
+
+    /// Oldest commit that somebody waits for and that is not durable yet.
+    fn first_waited(&self) -> Option<Lsn> {
+        let durable = self.durability.durable().lsn;
+        self.waiters
+            .range(durable + 1..)
+            .next()
+            .map(|(lsn, _)| *lsn)
+    }
+}
+
+/// Registers an interest in a commit's durability for as long as it lives.
+struct Waiter<'a> {
+    trail: &'a Trail,
+    lsn: Lsn,
+}
+
+impl<'a> Waiter<'a> {
+    fn new(trail: &'a Trail, lsn: Lsn) -> Self {
+        *trail.0.state.borrow_mut().waiters.entry(lsn).or_insert(0) += 1;
+        Self { trail, lsn }
+    }
+}
+
+impl Drop for Waiter<'_> {
+    fn drop(&mut self) {
+        let mut state = self.trail.0.state.borrow_mut();
+        if let Some(count) = state.waiters.get_mut(&self.lsn) {
+            *count -= 1;
+            if *count == 0 {
+                state.waiters.remove(&self.lsn);
+            }
+        }
+    }
+}

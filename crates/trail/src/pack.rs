@@ -1,0 +1,274 @@
+//! Packing queued commits into records: everything that is queued goes into one device write, as much
+//! as the rest of the track takes (Trail 3.1, batching).
+
+use crate::geometry::{LogGeometry, entries_max};
+use base::{Lsn, RecordSeq, Slice};
+use format::{Entry, EntryKind, RecordHeader, SECTOR, escape_payload, record_fits};
+use std::collections::VecDeque;
+
+/// One change of a commit. Blocks are home blocks.
+#[derive(Clone, Debug)]
+pub enum Change {
+    /// Adjacent blocks get new content.
+    Write {
+        /// First block.
+        first: u64,
+        /// Content, a whole number of blocks.
+        data: Slice,
+        /// CRC-32C of each block.
+        crcs: Vec<u32>,
+    },
+    /// A range becomes holes.
+    Trim {
+        /// First block.
+        first: u64,
+        /// Blocks.
+        count: u64,
+    },
+    /// A range reads as zeroes and keeps its space.
+    Zero {
+        /// First block.
+        first: u64,
+        /// Blocks.
+        count: u64,
+    },
+}
+
+struct Queued {
+    lsn: Lsn,
+    changes: Vec<Change>,
+    /// The change, and the block within it, that comes next.
+    change: usize,
+    block: usize,
+}
+
+/// Commits that wait for the log.
+#[derive(Default)]
+pub(crate) struct Queue {
+    commits: VecDeque<Queued>,
+    bytes: u64,
+}
+
+/// What all records of a batch have in common or start from.
+pub(crate) struct Frame {
+    pub epoch: u64,
+    pub next_seq: RecordSeq,
+    pub prev_sector: u64,
+    pub prev_epoch: u64,
+    /// Log head: `None` when nothing is live, the record itself is the head then.
+    pub head: Option<(u64, RecordSeq)>,
+    pub durable_seq: RecordSeq,
+}
+
+/// A record that the log holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RecordPlace {
+    /// Its number.
+    pub seq: RecordSeq,
+    /// Its log sector.
+    pub sector: u64,
+    /// Commit of its first entry.
+    pub first_lsn: Lsn,
+    /// Commit of its last entry.
+    pub last_lsn: Lsn,
+}
+
+impl RecordPlace {
+    /// The place of the record with `header` at log sector `sector`.
+    pub fn of(header: &RecordHeader, sector: u64) -> Self {
+        let ended = header.entries.iter().filter(|entry| entry.last).count() as u64;
+        let open = header.entries.last().is_some_and(|entry| !entry.last);
+        let last_lsn = Lsn((header.first_lsn.0 + ended + u64::from(open)).saturating_sub(1));
+        Self {
+            seq: header.seq,
+            sector,
+            first_lsn: header.first_lsn,
+            last_lsn,
+        }
+    }
+}
+
+impl Queue {
+    pub fn push(&mut self, lsn: Lsn, changes: Vec<Change>) {
+        assert!(!changes.is_empty(), "a commit changes something");
+        self.bytes += changes.iter().map(bytes_of).sum::<u64>();
+        self.commits.push_back(Queued {
+            lsn,
+            changes,
+            change: 0,
+            block: 0,
+        });
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.commits.is_empty()
+    }
+
+    /// Bytes of log that the queue asks for, about.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Sectors that all that is queued takes, rather too many than too few.
+    pub fn sectors_about(&self, geometry: &LogGeometry) -> u64 {
+        let record = entries_max(geometry.block_sectors()) * geometry.block_size as u64;
+        self.bytes.div_ceil(SECTOR as u64) + self.bytes / record + 1
+    }
+
+    /// Sectors that the next record needs at least.
+    pub fn min_sectors(&self, geometry: &LogGeometry) -> u64 {
+        match self
+            .commits
+            .front()
+            .map(|commit| &commit.changes[commit.change])
+        {
+            Some(Change::Write { .. }) => 1 + geometry.block_sectors(),
+            _ => 1,
+        }
+    }
+
+    /// Packs records into `out` (whole sectors, the room that there is), the first at log sector
+    /// `sector`. Gives the records, the sectors used, and the last commit that is whole, if any.
+    pub fn pack(
+        &mut self,
+        geometry: &LogGeometry,
+        mut frame: Frame,
+        sector: u64,
+        out: &mut [u8],
+    ) -> (Vec<RecordPlace>, usize, Option<Lsn>) {
+        let mut packed = Vec::new();
+        let (mut used, mut whole) = (0, None);
+        while !self.is_empty() && used + self.min_sectors(geometry) as usize * SECTOR <= out.len() {
+            let at = sector + (used / SECTOR) as u64;
+            let (header, sectors, ended) = self.pack_one(geometry, &frame, at, &mut out[used..]);
+            packed.push(RecordPlace::of(&header, at));
+            whole = ended.or(whole);
+            used += sectors * SECTOR;
+            frame.prev_sector = at;
+            frame.prev_epoch = frame.epoch;
+            frame.next_seq += 1;
+            // The first record became the head when nothing was live.
+            frame.head = frame.head.or(Some((at, header.seq)));
+        }
+        (packed, used / SECTOR, whole)
+    }
+
+    fn pack_one(
+        &mut self,
+        geometry: &LogGeometry,
+        frame: &Frame,
+        at: u64,
+        out: &mut [u8],
+    ) -> (RecordHeader, usize, Option<Lsn>) {
+        let (head_out, payload_out) = out.split_at_mut(SECTOR);
+        let block_sectors = geometry.block_sectors() as usize;
+        let front = self.commits.front().expect("the queue is not empty");
+        let (first_lsn, continues) = (front.lsn, front.change > 0 || front.block > 0);
+        let (mut entries, mut displaced, mut ended) = (Vec::new(), Vec::new(), None);
+        let mut payload = 0;
+        while let Some(commit) = self.commits.front_mut() {
+            let change = &commit.changes[commit.change];
+            let wanted = if matches!(change, Change::Write { .. }) {
+                block_sectors
+            } else {
+                0
+            };
+            if !record_fits(entries.len() + 1, displaced.len() + wanted)
+                || payload + wanted * SECTOR > payload_out.len()
+            {
+                break;
+            }
+            let (block, kind, change_ended) = match change {
+                Change::Write { first, data, crcs } => {
+                    let from = commit.block * geometry.block_size;
+                    let start = displaced.len();
+                    displaced.resize(start + wanted, 0);
+                    escape_payload(
+                        &data[from..from + geometry.block_size],
+                        &mut payload_out[payload..payload + geometry.block_size],
+                        &mut displaced[start..],
+                    );
+                    payload += geometry.block_size;
+                    let kind = EntryKind::Data {
+                        crc: crcs[commit.block],
+                    };
+                    (
+                        first + commit.block as u64,
+                        kind,
+                        commit.block + 1 == crcs.len(),
+                    )
+                }
+                Change::Trim { first, count } => (*first, EntryKind::Trim { count: *count }, true),
+                Change::Zero { first, count } => (*first, EntryKind::Zero { count: *count }, true),
+            };
+            commit.block += 1;
+            if change_ended {
+                self.bytes -= bytes_of(&commit.changes[commit.change]);
+                (commit.change, commit.block) = (commit.change + 1, 0);
+            }
+            let last = commit.change == commit.changes.len();
+            entries.push(Entry { block, kind, last });
+            if last {
+                ended = Some(commit.lsn);
+                self.commits.pop_front();
+            }
+        }
+        let header = make_header(
+            geometry,
+            frame,
+            at,
+            first_lsn,
+            continues,
+            displaced.len(),
+            entries,
+        );
+        header.encode(&displaced, head_out);
+        (header, 1 + displaced.len(), ended)
+    }
+}
+
+/// A record without entries, which only tells the log head.
+pub(crate) fn pack_marker(
+    geometry: &LogGeometry,
+    frame: &Frame,
+    at: u64,
+    lsn: Lsn,
+    out: &mut [u8],
+) -> RecordPlace {
+    let header = make_header(geometry, frame, at, lsn, false, 0, Vec::new());
+    header.encode(&[], out);
+    RecordPlace::of(&header, at)
+}
+
+fn make_header(
+    geometry: &LogGeometry,
+    frame: &Frame,
+    at: u64,
+    first_lsn: Lsn,
+    continues: bool,
+    payload_sectors: usize,
+    entries: Vec<Entry>,
+) -> RecordHeader {
+    let (head_sector, head_seq) = frame.head.unwrap_or((at, frame.next_seq));
+    RecordHeader {
+        store: geometry.store,
+        epoch: frame.epoch,
+        seq: frame.next_seq,
+        prev_sector: frame.prev_sector,
+        prev_epoch: frame.prev_epoch,
+        head_sector,
+        head_seq,
+        durable_seq: frame.durable_seq,
+        first_lsn,
+        continues,
+        payload_sectors: payload_sectors as u32,
+        entries,
+    }
+}
+
+fn bytes_of(change: &Change) -> u64 {
+    match change {
+        Change::Write { data, .. } => data.len() as u64,
+        Change::Trim { .. } | Change::Zero { .. } => 32,
+    }
+}

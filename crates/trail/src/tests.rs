@@ -1,0 +1,4 @@
+mod decide_test;
+mod log_test;
+mod ring_test;
+mod search_test;

@@ -1,0 +1,238 @@
+use crate::{Case, Change, LogGeometry, Replay, Trail, TrailOptions, TrailStart, WriteCache};
+use base::{Buf, BufPool, Lsn, crc32c};
+use device::{Device, RawDevice};
+use format::{EntryKind, LogState};
+use rt::{DeviceId, DiskImage, Rt, SimOptions, SimWorld};
+use std::rc::Rc;
+
+const BLOCK: usize = 4096;
+
+fn geometry(tracks: u64, track_sectors: u64) -> LogGeometry {
+    LogGeometry {
+        store: [5; 16],
+        offset: 1 << 20,
+        tracks,
+        track_sectors,
+        block_size: BLOCK,
+    }
+}
+
+fn world(geometry: &LogGeometry) -> SimWorld {
+    let size = geometry.offset + geometry.tracks * geometry.track_bytes() as u64;
+    SimWorld::new(SimOptions::default(), vec![DiskImage::new(size)])
+}
+
+fn device(rt: &Rt) -> Rc<dyn Device> {
+    Rc::new(RawDevice::new(rt, DeviceId(0), u64::MAX, 512, "log"))
+}
+
+fn content(block: u64, version: u64) -> Vec<u8> {
+    let mut bytes = vec![(version % 251) as u8; BLOCK];
+    bytes[..8].copy_from_slice(&block.to_le_bytes());
+    bytes[8..16].copy_from_slice(&version.to_le_bytes());
+    bytes
+}
+
+fn write(pool: &BufPool, first: u64, count: u64, version: u64) -> Change {
+    let bytes: Vec<u8> = (first..first + count)
+        .flat_map(|block| content(block, version))
+        .collect();
+    let crcs = bytes.chunks(BLOCK).map(crc32c).collect();
+    Change::Write {
+        first,
+        data: pool.copy_of(&bytes).share(),
+        crcs,
+    }
+}
+
+fn start(rt: &Rt, pool: &BufPool, geometry: LogGeometry, epoch: u64, state: LogState) -> Trail {
+    let options = TrailOptions::default();
+    Trail::start(
+        rt,
+        pool,
+        device(rt),
+        geometry,
+        TrailStart {
+            epoch,
+            state,
+            live: Vec::new(),
+        },
+        options,
+    )
+}
+
+fn recovered(
+    image: DiskImage,
+    geometry: LogGeometry,
+    epoch: u64,
+    state: LogState,
+) -> (Vec<(u64, usize)>, Case, LogState) {
+    let world = SimWorld::new(SimOptions::default(), vec![image]);
+    let rt = Rt::new(world.driver());
+    let rt2 = rt.clone();
+    rt.block_on(async move {
+        let pool = BufPool::new(1 << 20);
+        let mut replay = Replay::start(&pool, device(&rt2), geometry, epoch, state, false)
+            .await
+            .unwrap();
+        let mut commits = Vec::new();
+        while let Some(commit) = replay.next().await.unwrap() {
+            for change in &commit.changes {
+                if let (EntryKind::Data { .. }, Some(data)) = (&change.kind, &change.data) {
+                    let data: &Buf = data;
+                    assert_eq!(data[..8], change.block.to_le_bytes());
+                }
+            }
+            commits.push((commit.lsn.0, commit.changes.len()));
+        }
+        let tail = replay.into_tail();
+        (commits, tail.case, tail.state)
+    })
+}
+
+#[test]
+fn what_was_appended_is_recovered_in_order() {
+    let geometry = geometry(16, 16);
+    let world = world(&geometry);
+    let rt = Rt::new(world.driver());
+    let rt2 = rt.clone();
+    rt.block_on(async move {
+        let pool = BufPool::new(1 << 20);
+        let trail = start(&rt2, &pool, geometry, 1, LogState::default());
+        for version in 0..10 {
+            trail.append(vec![write(&pool, version, 1, version)]);
+        }
+        // Over several tracks, with a range beside the data.
+        let last = trail.append(vec![
+            write(&pool, 100, 40, 7),
+            Change::Trim {
+                first: 500,
+                count: 1 << 30,
+            },
+        ]);
+        trail.wait_durable(last).await.unwrap();
+        assert_eq!((trail.durable(), trail.appended()), (Lsn(11), Lsn(11)));
+        assert!(
+            trail.stats().writes < 11,
+            "what is queued shares device writes"
+        );
+    });
+    let (commits, case, state) =
+        recovered(world.images().remove(0), geometry, 1, LogState::default());
+    let expected: Vec<(u64, usize)> = (1..=10).map(|lsn| (lsn, 1)).chain([(11, 41)]).collect();
+    assert_eq!((commits, case), (expected, Case::End));
+    assert_eq!((state.tail_lsn, state.head_seq), (11, 1));
+}
+
+#[test]
+fn a_full_log_waits_for_release_and_goes_round_many_times() {
+    let geometry = geometry(8, 8);
+    let world = world(&geometry);
+    let rt = Rt::new(world.driver());
+    let rt2 = rt.clone();
+    let (last, released) = rt.block_on(async move {
+        let pool = BufPool::new(1 << 20);
+        let trail = start(&rt2, &pool, geometry, 1, LogState::default());
+        let mut released = Lsn(0);
+        for version in 0..500u64 {
+            let lsn = trail.append(vec![write(&pool, version % 7, 1, version)]);
+            trail.hold(lsn);
+            while trail.is_full() || trail.appended() - trail.flushed() > 3 {
+                if trail.is_full() {
+                    trail.sync_written().await.unwrap();
+                    let upto = trail.durable();
+                    while released < upto {
+                        released += 1;
+                        trail.release(released);
+                    }
+                    trail.advance();
+                }
+                rt2.sleep(base::Nanos::from_micros(50)).await;
+            }
+        }
+        let last = trail.appended();
+        trail.wait_durable(last).await.unwrap();
+        assert!(trail.stats().bytes > 10 * 8 * 8 * 4096);
+        (last, released)
+    });
+    let (commits, ..) = recovered(world.images().remove(0), geometry, 1, LogState::default());
+    assert_eq!(commits.last().map(|commit| commit.0), Some(last.0));
+    assert!(
+        commits[0].0 <= released.0 + 1,
+        "nothing that was held is missing"
+    );
+    assert!(commits.windows(2).all(|pair| pair[0].0 + 1 == pair[1].0));
+}
+
+#[test]
+fn an_ordered_cache_needs_no_flush() {
+    let geometry = geometry(16, 16);
+    let world = world(&geometry);
+    let rt = Rt::new(world.driver());
+    let rt2 = rt.clone();
+    rt.block_on(async move {
+        let pool = BufPool::new(1 << 20);
+        let options = TrailOptions {
+            write_cache: WriteCache::Ordered,
+            ..TrailOptions::default()
+        };
+        let start = TrailStart {
+            epoch: 1,
+            ..TrailStart::default()
+        };
+        let trail = Trail::start(&rt2, &pool, device(&rt2), geometry, start, options);
+        let lsn = trail.append(vec![write(&pool, 1, 1, 1)]);
+        trail.wait_durable(lsn).await.unwrap();
+        assert_eq!(
+            (trail.stats().flushes, trail.stats().durable_writes),
+            (0, 0)
+        );
+    });
+}
+
+#[test]
+fn the_payload_may_be_a_copy_of_a_log() {
+    let geometry = geometry(16, 16);
+    let first = world(&geometry);
+    let rt = Rt::new(first.driver());
+    let rt2 = rt.clone();
+    rt.block_on(async move {
+        let pool = BufPool::new(1 << 20);
+        let trail = start(&rt2, &pool, geometry, 1, LogState::default());
+        let last = trail.append(vec![write(&pool, 0, 5, 1)]);
+        trail.wait_durable(last).await.unwrap();
+    });
+    let mut log = vec![0; 8 * 4096];
+    first.images()[0].read(geometry.offset, &mut log);
+    let second = world(&geometry);
+    let rt = Rt::new(second.driver());
+    let rt2 = rt.clone();
+    rt.block_on(async move {
+        let pool = BufPool::new(1 << 20);
+        let trail = start(&rt2, &pool, geometry, 1, LogState::default());
+        let crcs = log.chunks(BLOCK).map(crc32c).collect();
+        let data = pool.copy_of(&log).share();
+        let last = trail.append(vec![Change::Write {
+            first: 40,
+            data,
+            crcs,
+        }]);
+        trail.wait_durable(last).await.unwrap();
+    });
+    let world = SimWorld::new(SimOptions::default(), second.images());
+    let rt = Rt::new(world.driver());
+    let rt2 = rt.clone();
+    rt.block_on(async move {
+        let pool = BufPool::new(1 << 20);
+        let mut replay =
+            Replay::start(&pool, device(&rt2), geometry, 1, LogState::default(), false)
+                .await
+                .unwrap();
+        let commit = replay.next().await.unwrap().unwrap();
+        assert_eq!(commit.changes.len(), 8);
+        assert!(format::RecordHeader::looks_like_one(
+            commit.changes[0].data.as_ref().unwrap()
+        ));
+        assert!(replay.next().await.unwrap().is_none());
+    });
+}
