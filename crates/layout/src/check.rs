@@ -1,0 +1,166 @@
+//! Checking of one group: both table slots, and every allocated block against its entry.
+
+use crate::error::HomeError;
+use crate::home::Home;
+use crate::load::{Choice, Slots, choose, is_zero};
+use base::crc32c;
+use format::{FormatError, HOLE, TableSlot, entry_of_crc};
+
+/// What was found in a table slot.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SlotReport {
+    /// Never written, or trimmed.
+    Empty,
+    /// A table of this generation.
+    Valid(u64),
+    /// Not a table of this place.
+    Damaged(FormatError),
+}
+
+/// A block that is not what the table says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BadBlock {
+    /// The store's block number.
+    pub block: u64,
+    /// What a read of it answers.
+    pub error: HomeError,
+}
+
+/// The state of a group.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GroupReport {
+    /// The store's group number.
+    pub group: u64,
+    /// Name of the member.
+    pub member: String,
+    /// Byte offset of the first slot on the member.
+    pub offset: u64,
+    /// The two slots.
+    pub slots: [SlotReport; 2],
+    /// Neither slot is valid: none of the blocks can be verified.
+    pub table_lost: bool,
+    /// Blocks with a checksum.
+    pub allocated: u64,
+    /// Those that fail it or cannot be read.
+    pub bad: Vec<BadBlock>,
+}
+
+impl GroupReport {
+    /// True when nothing is wrong.
+    pub fn is_sound(&self) -> bool {
+        let damaged = |slot: &SlotReport| matches!(slot, SlotReport::Damaged(_));
+        !self.table_lost && self.bad.is_empty() && !self.slots.iter().any(damaged)
+    }
+}
+
+/// What lies in a block's place.
+pub(crate) struct Found {
+    /// The entry that fits it.
+    pub entry: u32,
+    pub is_zero: bool,
+}
+
+/// That, or why it cannot be read.
+pub(crate) type Content = Result<Found, HomeError>;
+
+impl Home {
+    /// Checks `group` on the medium, past the cache. Write-back waits meanwhile.
+    ///
+    /// # Errors
+    /// When the table slots cannot be read at all; unreadable blocks are in the report.
+    pub async fn check_group(&self, group: u64) -> Result<GroupReport, HomeError> {
+        let _writer = self.writer.acquire(1).await;
+        Ok(self.examine(group).await?.0)
+    }
+
+    /// The report of `group` and the table that counts, false holes marked.
+    pub(crate) async fn examine(
+        &self,
+        group: u64,
+    ) -> Result<(GroupReport, Option<TableSlot>), HomeError> {
+        assert!(group < self.groups(), "group {group} exists");
+        let slots = self.read_slots(group).await?;
+        let mut report = GroupReport {
+            group,
+            member: self.places.name(self.places.member_of(group)).to_string(),
+            offset: self.places.slot_offset(group, 0),
+            slots: reports(&slots),
+            table_lost: false,
+            allocated: 0,
+            bad: Vec::new(),
+        };
+        let slot = match choose(slots, self.places.block_size as u32) {
+            Choice::Sound(slot) => slot,
+            Choice::Fallback(slot) => self.mark_false_holes(group, slot).await?,
+            Choice::Neither => {
+                report.table_lost = true;
+                return Ok((report, None));
+            }
+        };
+        let blocks = self.places.blocks_of(group);
+        let allocated = |block: &u64| slot.entries[(block - blocks.start) as usize] != HOLE;
+        let mut block = blocks.start;
+        while block < blocks.end {
+            let end = blocks.end.min(block + self.io_blocks());
+            if (block..end).any(|block| allocated(&block)) {
+                for (block, content) in (block..end).zip(self.contents(block, end).await) {
+                    let expected = slot.entries[(block - blocks.start) as usize];
+                    report.check(self, block, expected, content);
+                }
+            }
+            block = end;
+        }
+        Ok((report, Some(slot)))
+    }
+
+    /// What lies in the places of blocks `first..end` of one group. Where a large
+    /// read fails, each block is read alone, to know which of them cannot be read.
+    pub(crate) async fn contents(&self, first: u64, end: u64) -> Vec<Content> {
+        let size = self.places.block_size;
+        if let Ok(bytes) = self.read_raw(first, end - first).await {
+            return bytes.chunks_exact(size).map(|c| Ok(found(c))).collect();
+        }
+        let mut contents = Vec::new();
+        for block in first..end {
+            contents.push(self.read_raw(block, 1).await.map(|bytes| found(&bytes)));
+        }
+        contents
+    }
+}
+
+impl GroupReport {
+    fn check(&mut self, home: &Home, block: u64, expected: u32, content: Content) {
+        if expected == HOLE {
+            return;
+        }
+        self.allocated += 1;
+        let error = match content {
+            Ok(found) if found.entry == expected => return,
+            Ok(found) => HomeError::Checksum {
+                block,
+                member: self.member.clone(),
+                offset: home.places.block_offset(block),
+                expected,
+                found: found.entry,
+            },
+            Err(error) => error,
+        };
+        self.bad.push(BadBlock { block, error });
+    }
+}
+
+fn found(content: &[u8]) -> Found {
+    Found {
+        entry: entry_of_crc(crc32c(content)),
+        is_zero: is_zero(content),
+    }
+}
+
+fn reports(slots: &Slots) -> [SlotReport; 2] {
+    let report = |slot: &Result<Option<TableSlot>, FormatError>| match slot {
+        Ok(None) => SlotReport::Empty,
+        Ok(Some(slot)) => SlotReport::Valid(slot.generation),
+        Err(error) => SlotReport::Damaged(*error),
+    };
+    [report(&slots[0]), report(&slots[1])]
+}

@@ -1,0 +1,99 @@
+//! What can go wrong at home, each with its address.
+
+use crate::load::LOST;
+use rt::{IoError, Op};
+
+const EDQUOT: i32 = 122;
+
+/// Why an operation on the home failed.
+///
+/// What the caller can do: `NoSpace` can be retried as it is once there is space; `Checksum` and
+/// `Table` are lasting damage of the named place; `Device` is the medium's or the system's answer.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum HomeError {
+    /// A block's content is not what was written: torn, stale, misdirected or rotten.
+    #[error(
+        "block {block} is damaged: checksum {found:08x} where {expected:08x} is expected, on {member} at byte {offset}{}",
+        lost_hint(.expected)
+    )]
+    Checksum {
+        /// The store's block number.
+        block: u64,
+        /// Name of the member.
+        member: String,
+        /// Byte offset on the member.
+        offset: u64,
+        /// The table's entry.
+        expected: u32,
+        /// The entry that fits the content.
+        found: u32,
+    },
+    /// Neither slot of a group's table can be read as such.
+    #[error(
+        "the checksum table of group {group} is damaged in both copies, on {member} at byte {offset}; `tonearm check --repair` rebuilds it from the blocks as they are"
+    )]
+    Table {
+        /// The store's group number.
+        group: u64,
+        /// Name of the member.
+        member: String,
+        /// Byte offset of the first slot on the member.
+        offset: u64,
+    },
+    /// The device refused.
+    #[error("{} failed on {member} at byte {offset}: {}", verb(.op), IoError { errno: *.errno })]
+    Device {
+        /// The operation.
+        op: Op,
+        /// Name of the member.
+        member: String,
+        /// Byte offset on the member.
+        offset: u64,
+        /// Linux error number.
+        errno: i32,
+    },
+    /// The medium below has no space left. The same call can be made again.
+    #[error("no space left for the store: {} on {member} at byte {offset}; free some space below it", verb(.op))]
+    NoSpace {
+        /// The operation.
+        op: Op,
+        /// Name of the member.
+        member: String,
+        /// Byte offset on the member.
+        offset: u64,
+    },
+}
+
+impl HomeError {
+    pub(crate) fn of_device(op: Op, member: &str, offset: u64, error: IoError) -> Self {
+        let member = member.to_string();
+        if error == IoError::ENOSPC || error.errno == EDQUOT {
+            return Self::NoSpace { op, member, offset };
+        }
+        Self::Device {
+            op,
+            member,
+            offset,
+            errno: error.errno,
+        }
+    }
+}
+
+fn verb(op: &Op) -> &'static str {
+    match op {
+        Op::Read => "read",
+        Op::Write | Op::WriteDurable => "write",
+        Op::Flush => "flush",
+        Op::Punch => "trim",
+        Op::Zero => "write of zeroes",
+        Op::Recv | Op::RecvAll | Op::Send | Op::Close => "stream operation",
+    }
+}
+
+fn lost_hint(expected: &u32) -> &'static str {
+    if *expected == LOST {
+        " (its checksum was lost with its group's table)"
+    } else {
+        ""
+    }
+}
