@@ -8,12 +8,14 @@
 
 use base::{Buf, BufPool};
 use io_uring::{IoUring, opcode, squeue, types};
+use rt::{Data, DeviceId, Op, Request, Rt};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::ReadWriteFlags;
 use std::error::Error;
 use std::io::IoSlice;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::time::Instant;
+use tonearm_uring::UringDriver;
 
 const FILE_BYTES: u64 = 1 << 30;
 const MIB: usize = 1 << 20;
@@ -44,7 +46,9 @@ fn main() -> Result<(), Box<dyn Error>> {
         Access::SequentialWrite,
         rounds,
     )?;
-    bench.flush_under_load(rounds)
+    bench.flush_under_load(rounds)?;
+    bench.flush_after_holes(&format!("{path}.sparse"), rounds)?;
+    through_the_executor(&bench, rounds)
 }
 
 #[derive(Clone, Copy, PartialEq)]
@@ -350,6 +354,98 @@ impl Bench {
             );
         }
         Ok(())
+    }
+
+    /// A small write and flush where the file has no space allocated yet: the file system's journal
+    /// must be written too. That is why a log is filled when it is made.
+    fn flush_after_holes(&mut self, path: &str, rounds: usize) -> Result<(), Box<dyn Error>> {
+        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::CLOEXEC | OFlags::DIRECT;
+        let mut sparse = rustix::fs::open(path, flags, Mode::RUSR | Mode::WUSR)?;
+        let mut spans = [Vec::new(), Vec::new()];
+        for _ in 0..rounds {
+            rustix::fs::ftruncate(&sparse, 0)?;
+            rustix::fs::ftruncate(&sparse, FILE_BYTES)?;
+            rustix::fs::fsync(&sparse)?;
+            for spans in &mut spans {
+                for _ in 0..50 {
+                    let start = Instant::now();
+                    self.durable_write(Way::RingWriteRingFlush, 4096)?;
+                    spans.push(micros(start));
+                }
+                std::mem::swap(&mut self.fd, &mut sparse);
+            }
+        }
+        rustix::fs::unlink(path)?;
+        for (name, spans) in ["written space", "a hole"].iter().zip(&mut spans) {
+            let (median, high) = quantiles(spans);
+            println!("4096 B write and flush into {name:<14} {median:>8.1} {high:>8.1}");
+        }
+        Ok(())
+    }
+}
+
+/// The same by the project's driver and executor: what they add.
+fn through_the_executor(bench: &Bench, rounds: usize) -> Result<(), Box<dyn Error>> {
+    let driver = UringDriver::new()?;
+    let file = driver.handle().add_file(bench.fd.try_clone()?);
+    let rt = Rt::new(Box::new(driver));
+    let pool = BufPool::new(64 * MIB);
+    let mut rates = Vec::new();
+    let mut spans = [Vec::new(), Vec::new()];
+    for round in 0..rounds as u64 {
+        let start = Instant::now();
+        let readers: Vec<_> = (0..32)
+            .map(|reader| {
+                let (rt2, pool) = (rt.clone(), pool.clone());
+                rt.spawn(async move {
+                    for turn in 0..250 {
+                        let place = (round * 997 + reader * 8191 + turn * 100_003) % 262_144;
+                        let data = Data::whole(pool.alloc(4096));
+                        let io = rt2.io(request(file, Op::Read, place * 4096, data));
+                        io.done().await.expect("the file is readable");
+                    }
+                })
+            })
+            .collect();
+        rt.block_on(async {
+            for reader in readers {
+                reader.await;
+            }
+        });
+        rates.push(8000.0 / start.elapsed().as_secs_f64());
+        for turn in 0..150 {
+            for (index, spans) in spans.iter_mut().enumerate() {
+                let step = 2 * turn + index as u64;
+                let place = (round * 997 + step * 100_003) % 262_144;
+                let data = Data::whole(pool.alloc(4096));
+                let began = Instant::now();
+                let op = [Op::Write, Op::WriteDurable][index];
+                rt.block_on(rt.io(request(file, op, place * 4096, data)))
+                    .0?;
+                if op == Op::Write {
+                    rt.block_on(rt.io(request(file, Op::Flush, 0, Data::None)))
+                        .0?;
+                }
+                spans.push(micros(began));
+            }
+        }
+    }
+    let (rate, _) = quantiles(&mut rates);
+    println!("executor: random 4K read depth 32: {rate:>9.0}/s");
+    for (name, spans) in ["write, flush", "durable write"].iter().zip(&mut spans) {
+        let (median, high) = quantiles(spans);
+        println!("executor: 4096 B {name:<14} {median:>8.1} {high:>8.1}");
+    }
+    Ok(())
+}
+
+fn request(device: DeviceId, op: Op, offset: u64, data: Data) -> Request {
+    Request {
+        device,
+        op,
+        offset,
+        len: 0,
+        data,
     }
 }
 
