@@ -10,15 +10,16 @@
 //!
 //! Flushes go through the ring like everything else, though the kernel hands them to a worker
 //! thread. Measured with examples/latency.rs on ext4 over a virtual disk, medians of interleaved
-//! rounds, several runs: a 4-KiB write with a flush takes 133 to 184 us that way, 133 to 182 us with
-//! fdatasync(2) called on this thread, 137 to 182 us with `RWF_DSYNC`: mostly within 2 per cent of
-//! each other. A call on this thread would hold up all else for the flush's length. That does no harm
-//! while a flush takes 65 us; but the same disk has phases of 4 ms, and then 16 writes kept under way
-//! went at 19,000/s beside such calls against 43,000/s beside flushes of the ring.
+//! rounds. Alone, a 4-KiB write with a flush took 133 to 184 us that way in seven runs, 133 to 182 us
+//! with fdatasync(2) called on this thread, 137 to 182 us with `RWF_DSYNC`: within 3 per cent of each
+//! other in five of the seven, 9 per cent for and 10 against the ring in the other two. With 16
+//! writes kept under way and one flush for each 64 of them, calls on this thread reached 0.34 to 0.43
+//! of the ring's rate in three runs of five, where some flushes took 4 ms (why is not known), and
+//! 1.02 and 1.10 of it in the other two. The small gain is not worth that risk.
 //!
 //! Registered files and buffers, and other limits of the kernel's worker pool, are not used: the
-//! device and not the processor is the bound here (100,000 random reads a second at depth 32), and
-//! 2, 8 and 64 workers filled holes of a sparse file at the same rate within the noise.
+//! processor was not seen to be the bound here (100,000 random reads a second at depth 32), and 2, 8
+//! and 64 workers showed no difference beyond the noise in filling holes of a sparse file.
 
 use crate::devices::{Kind, UringHandle};
 use crate::operation::{Next, Operation, Vectors};
