@@ -12,7 +12,7 @@
 //! thread. Measured with examples/latency.rs on ext4 over a virtual disk, medians of interleaved
 //! rounds. Alone, a 4-KiB write with a flush took 133 to 184 us that way in seven runs, 133 to 182 us
 //! with fdatasync(2) called on this thread, 137 to 182 us with `RWF_DSYNC`: within 3 per cent of each
-//! other in five of the seven, 9 per cent for and 10 against the ring in the other two. With 16
+//! other in five of the seven, 9 per cent against and 10 for the ring in the other two. With 16
 //! writes kept under way and one flush for each 64 of them, calls on this thread reached 0.34 to 0.43
 //! of the ring's rate in three runs of five, where some flushes took 4 ms (why is not known), and
 //! 1.02 and 1.10 of it in the other two. The small gain is not worth that risk.
