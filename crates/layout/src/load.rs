@@ -244,7 +244,10 @@ impl Home {
     }
 }
 
-/// True when `bytes` are zeroes.
+/// True when `bytes` are zeroes. Compared by the page, which is many times faster than by the byte.
 pub(crate) fn is_zero(bytes: &[u8]) -> bool {
-    bytes.iter().all(|byte| *byte == 0)
+    const ZEROES: [u8; 4096] = [0; 4096];
+    bytes
+        .chunks(ZEROES.len())
+        .all(|page| *page == ZEROES[..page.len()])
 }
