@@ -1,1 +1,25 @@
-//! disk
+//! The logical disk: volumes of bytes over the engine's blocks.
+//!
+//! Invariants:
+//! 1. Every write, trim or zeroing of a volume is one commit: after a crash all of it is there or nothing.
+//! 2. Bytes beside a partial write keep the value that was committed last: the block is merged with its
+//!    newest version with no await between the look and the commit.
+//! 3. The volume table lives in blocks of the same disk and changes by commits; free space reads as zeroes.
+
+mod disk;
+mod error;
+mod map;
+mod table;
+mod volume;
+
+pub use disk::{Disk, VolumeInfo, create};
+pub use engine::{
+    Ack, CreateParams, CreatePlan, MemberDevice, MemberSpace, NewMember, OpenOptions, Progress,
+    RecoveryReport, ScrubReport, StoreStats, load_superblock, plan_create,
+};
+pub use error::{DiskError, ErrorKind};
+pub use layout::Piece;
+pub use volume::Volume;
+
+#[cfg(test)]
+mod tests;

@@ -205,6 +205,29 @@ impl Rt {
         }
     }
 
+    /// Drops every task where it stands, and the driver: the program ends, or a simulated power cut has
+    /// come. Tasks, leases and the executor hold each other; without this none of them is ever released.
+    pub fn shut_down(&self) {
+        loop {
+            let next = self.0.tasks.borrow_mut().iter_mut().find_map(|task| {
+                let future = task.future.take()?;
+                (task.live, task.generation) = (false, task.generation.wrapping_add(1));
+                Some(future)
+            });
+            match next {
+                // Dropped outside of the borrow: it may call back.
+                Some(future) => drop(future),
+                None => break,
+            }
+        }
+        self.0.ready.borrow_mut().clear();
+        self.0.timers.borrow_mut().clear();
+        let now = self.now();
+        let driver = self.0.driver.replace(Box::new(Ended(now)));
+        // The driver waits for what is under way; the memory of those operations is released with it.
+        drop(driver);
+    }
+
     fn run_ready(&self) {
         loop {
             let next = self.0.ready.borrow_mut().pop_front();
@@ -292,6 +315,21 @@ impl Rt {
             self.0.ready.borrow_mut().push_back(id);
         }
     }
+}
+
+/// The driver of an executor that has been shut down.
+struct Ended(Nanos);
+
+impl Driver for Ended {
+    fn now(&self) -> Nanos {
+        self.0
+    }
+
+    fn submit(&mut self, _: u64, _: Request) {
+        panic!("an operation after the executor was shut down");
+    }
+
+    fn wait(&mut self, _: Option<Nanos>, _: &mut Vec<Completion>) {}
 }
 
 struct JoinState<T> {

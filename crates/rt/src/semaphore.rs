@@ -17,7 +17,7 @@ pub struct Semaphore(Rc<State>);
 
 struct State {
     rt: Rt,
-    limit: u64,
+    limit: Cell<u64>,
     used: Cell<u64>,
     next_ticket: Cell<u64>,
     queue: RefCell<VecDeque<Waiting>>,
@@ -34,7 +34,7 @@ impl Semaphore {
     pub fn new(rt: &Rt, limit: u64) -> Self {
         Self(Rc::new(State {
             rt: rt.clone(),
-            limit,
+            limit: Cell::new(limit),
             used: Cell::new(0),
             next_ticket: Cell::new(0),
             queue: RefCell::default(),
@@ -57,7 +57,13 @@ impl Semaphore {
 
     /// All units.
     pub fn limit(&self) -> u64 {
-        self.0.limit
+        self.0.limit.get()
+    }
+
+    /// Grants every demand from now on: those who wait are to find out that something has failed.
+    pub fn lift(&self) {
+        self.0.limit.set(u64::MAX / 2);
+        self.0.wake_first();
     }
 
     /// Demands that wait.
@@ -68,7 +74,7 @@ impl Semaphore {
 
 impl State {
     fn fits(&self, units: u64) -> bool {
-        self.used.get() == 0 || self.used.get() + units <= self.limit
+        self.used.get() == 0 || self.used.get() + units <= self.limit.get()
     }
 
     fn wake_first(&self) {

@@ -146,6 +146,7 @@ struct Event {
 }
 
 type Hook = Box<dyn FnMut(u64, &Crash)>;
+type FaultRule = Box<dyn FnMut(&Request) -> Option<IoError>>;
 
 struct World {
     now: Nanos,
@@ -157,7 +158,7 @@ struct World {
     ios: u64,
     hash: u64,
     hook: Option<Hook>,
-    fault: Option<Box<dyn FnMut(&Request) -> Option<IoError>>>,
+    fault: Option<FaultRule>,
 }
 
 /// Handle on a simulated world, for the test that holds it while the engine runs in it.
@@ -279,6 +280,25 @@ impl Crash {
                         let garble = manner >= 6;
                         scatter(&mut image, write, share, garble, &mut rng);
                     }
+                }
+            }
+            images.push(image);
+        }
+        images
+    }
+
+    /// The devices after a power cut now, for a storage that keeps what it has taken: only what is under
+    /// way is left to chance.
+    pub fn images_ordered(&self, seed: u64) -> Vec<DiskImage> {
+        let mut rng = ChaCha8Rng::seed_from_u64(seed);
+        let share = rng.next_u32() % 101;
+        let mut images = Vec::new();
+        for (stable, unstable) in &self.disks {
+            let mut image = stable.clone();
+            for write in unstable {
+                match write.in_flight {
+                    None => image.apply(write.offset, &write.payload, 0, write.payload.len()),
+                    Some(_) => scatter(&mut image, write, share, seed.is_multiple_of(3), &mut rng),
                 }
             }
             images.push(image);

@@ -1,0 +1,126 @@
+//! What a front end can be told.
+
+use engine::EngineError;
+use layout::HomeError;
+
+/// An error of the disk or a volume.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum DiskError {
+    /// From the engine.
+    #[error(transparent)]
+    Engine(#[from] EngineError),
+    /// Beyond the volume's end.
+    #[error("bytes {offset}..{end} lie beyond volume {volume:?} of {size_bytes} bytes")]
+    OutOfRange {
+        /// The volume.
+        volume: String,
+        /// First byte.
+        offset: u64,
+        /// Behind the last byte.
+        end: u64,
+        /// Size of the volume.
+        size_bytes: u64,
+    },
+    /// The volume refuses writes.
+    #[error("volume {0:?} is read-only")]
+    ReadOnlyVolume(String),
+    /// No such volume.
+    #[error("there is no volume {0:?}; `tonearm volume list` shows those there are")]
+    NoVolume(String),
+    /// The name is taken.
+    #[error("there is a volume {0:?} already")]
+    VolumeExists(String),
+    /// The name cannot be one.
+    #[error("{name:?} cannot name a volume: {why}")]
+    BadName {
+        /// The name.
+        name: String,
+        /// The rule.
+        why: &'static str,
+    },
+    /// Volumes have at least one byte and fit the store.
+    #[error("a volume needs a size of at least one byte")]
+    BadSize,
+    /// The store has no room for the volume.
+    #[error(
+        "the store has {free_bytes} bytes free, {needed_bytes} are needed; shrink or delete a volume first"
+    )]
+    StoreFull {
+        /// Bytes free.
+        free_bytes: u64,
+        /// Bytes needed.
+        needed_bytes: u64,
+    },
+    /// All entries of the volume table are taken.
+    #[error("the store has its {0} volumes already")]
+    TooManyVolumes(usize),
+    /// The free space is in too many pieces.
+    #[error(
+        "the free space is in too many pieces for this volume; delete volumes or choose a smaller size"
+    )]
+    Fragmented,
+    /// The volume was deleted while it was in use.
+    #[error("the volume has been deleted")]
+    Deleted,
+    /// An entry of the volume table cannot be read.
+    #[error("entry {slot} of the volume table is damaged: {cause}")]
+    Table {
+        /// The entry.
+        slot: u64,
+        /// What is wrong.
+        cause: format::FormatError,
+    },
+}
+
+/// What kind of error it is, for the answer of a protocol.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ErrorKind {
+    /// No space below the store or in it.
+    NoSpace,
+    /// Not writable.
+    ReadOnly,
+    /// Beyond the end.
+    OutOfRange,
+    /// Data failed its checksum.
+    Damaged,
+    /// A device or the store failed.
+    Failed,
+    /// No such volume.
+    NotFound,
+    /// There is one already.
+    Exists,
+    /// The request makes no sense.
+    Invalid,
+    /// The volume is gone.
+    Deleted,
+}
+
+impl DiskError {
+    /// The kind.
+    pub fn kind(&self) -> ErrorKind {
+        match self {
+            DiskError::Engine(error) => match error {
+                EngineError::NoSpace | EngineError::Home(HomeError::NoSpace { .. }) => {
+                    ErrorKind::NoSpace
+                }
+                EngineError::OpenReadOnly => ErrorKind::ReadOnly,
+                EngineError::OutOfRange { .. } => ErrorKind::OutOfRange,
+                EngineError::Home(HomeError::Checksum { .. } | HomeError::Table { .. }) => {
+                    ErrorKind::Damaged
+                }
+                EngineError::CommitTooLarge { .. } | EngineError::Create(_) => ErrorKind::Invalid,
+                _ => ErrorKind::Failed,
+            },
+            DiskError::OutOfRange { .. } => ErrorKind::OutOfRange,
+            DiskError::ReadOnlyVolume(_) => ErrorKind::ReadOnly,
+            DiskError::NoVolume(_) => ErrorKind::NotFound,
+            DiskError::VolumeExists(_) => ErrorKind::Exists,
+            DiskError::BadName { .. } | DiskError::BadSize | DiskError::TooManyVolumes(_) => {
+                ErrorKind::Invalid
+            }
+            DiskError::StoreFull { .. } | DiskError::Fragmented => ErrorKind::NoSpace,
+            DiskError::Deleted => ErrorKind::Deleted,
+            DiskError::Table { .. } => ErrorKind::Damaged,
+        }
+    }
+}

@@ -1,0 +1,271 @@
+//! Making a store: what goes where, and the first superblocks.
+
+use crate::error::EngineError;
+use crate::superblocks;
+use base::BufPool;
+use device::Device;
+use format::{
+    BLOCK_SIZE_MAX, BLOCK_SIZE_MIN, Geometry, HEADER_AREA_BYTES, LOG_TRACKS_MIN, LogState,
+    MEMBERS_MAX, MemberEntry, PATH_MAX, Roles, SECTOR, SYSTEM_BLOCKS, State, Superblock, Uuid,
+    slot_entries,
+};
+use std::rc::Rc;
+
+/// Smallest and largest log that is chosen by itself.
+const LOG_DEFAULT: (u64, u64) = (64 << 20, 1 << 30);
+const TRACK_MAX: u64 = 1 << 20;
+const TRACK_MIN: u64 = 64 << 10;
+/// Bytes zeroed by one operation on a device that is not blank.
+const ZERO_STEP: u64 = 1 << 30;
+
+/// What is wanted.
+#[derive(Clone, Debug)]
+pub struct CreateParams {
+    /// Bytes for volumes.
+    pub size_bytes: u64,
+    /// Bytes of the log; chosen from the size when not given.
+    pub log_bytes: Option<u64>,
+    /// Bytes of a log track; chosen from the log's size when not given.
+    pub track_bytes: Option<u32>,
+    /// Bytes of a home block.
+    pub block_size: u32,
+    /// Identity of the store.
+    pub store: Uuid,
+    /// Now, in seconds since 1970.
+    pub created_unix_s: u64,
+}
+
+/// A member before its place is planned.
+#[derive(Clone, Debug)]
+pub struct MemberSpace {
+    /// What it is to carry.
+    pub roles: Roles,
+    /// Bytes that it has; `None` for a file that takes the size it needs.
+    pub available_bytes: Option<u64>,
+    /// Its identity.
+    pub uuid: Uuid,
+    /// How later openings find it; empty for the primary member.
+    pub path: String,
+}
+
+/// What goes where.
+#[derive(Clone, Debug)]
+pub struct CreatePlan {
+    /// The superblock of the new store.
+    pub superblock: Superblock,
+    /// Bytes that each member needs.
+    pub member_bytes: Vec<u64>,
+}
+
+/// A member that is ready to be written.
+pub struct NewMember {
+    /// The device.
+    pub device: Rc<dyn Device>,
+    /// True when it is known to read as zeroes.
+    pub blank: bool,
+}
+
+/// Plans a store on `members`, of which the first is the primary one.
+///
+/// # Errors
+/// When sizes or roles do not work, with what would.
+pub fn plan_create(
+    params: &CreateParams,
+    members: &[MemberSpace],
+) -> Result<CreatePlan, EngineError> {
+    let fail = |why: String| Err(EngineError::Create(why));
+    let block = u64::from(params.block_size);
+    if !params.block_size.is_power_of_two()
+        || !(BLOCK_SIZE_MIN..=BLOCK_SIZE_MAX).contains(&params.block_size)
+    {
+        return fail(format!(
+            "the block size must be a power of two from {BLOCK_SIZE_MIN} to {BLOCK_SIZE_MAX}"
+        ));
+    }
+    if params.size_bytes < 1 << 20 {
+        return fail("the size must be at least 1 MiB".into());
+    }
+    if params.size_bytes > 1 << 56 {
+        return fail("the size must be at most 64 PiB".into());
+    }
+    if members.is_empty() || members.len() > MEMBERS_MAX {
+        return fail(format!("a store has 1 to {MEMBERS_MAX} members"));
+    }
+    let Some(log_member) = members.iter().position(|member| member.roles.log) else {
+        return fail("one member must carry the log".into());
+    };
+    for member in members {
+        if member.path.len() > PATH_MAX {
+            return fail(format!(
+                "{}: a member's path has at most {PATH_MAX} bytes",
+                member.path
+            ));
+        }
+    }
+    let (track_bytes, log_tracks) = plan_log(params, &members[log_member])?;
+    let log_bytes = u64::from(track_bytes) * log_tracks;
+    let group_blocks = slot_entries(params.block_size) as u64;
+    let group_bytes = (group_blocks + 2) * block;
+    let size_blocks = SYSTEM_BLOCKS + params.size_bytes.div_ceil(block);
+    let mut groups_left = size_blocks.div_ceil(group_blocks);
+    let mut open_members = members
+        .iter()
+        .filter(|member| member.roles.data && member.available_bytes.is_none())
+        .count() as u64;
+    let mut entries: Vec<MemberEntry> = members
+        .iter()
+        .map(|member| MemberEntry {
+            uuid: member.uuid,
+            roles: member.roles,
+            data_offset: if member.roles.data {
+                HEADER_AREA_BYTES + if member.roles.log { log_bytes } else { 0 }
+            } else {
+                0
+            },
+            groups: 0,
+            path: member.path.clone(),
+        })
+        .collect();
+    // Members of given size take what fits, files share the rest.
+    for (entry, member) in entries.iter_mut().zip(members) {
+        if let (true, Some(available)) = (member.roles.data, member.available_bytes) {
+            entry.groups =
+                (available.saturating_sub(entry.data_offset) / group_bytes).min(groups_left);
+            groups_left -= entry.groups;
+        }
+    }
+    for (entry, member) in entries.iter_mut().zip(members) {
+        if member.roles.data && member.available_bytes.is_none() {
+            entry.groups = groups_left.div_ceil(open_members);
+            groups_left -= entry.groups;
+            open_members -= 1;
+        }
+    }
+    if groups_left > 0 {
+        let fits = (size_blocks.div_ceil(group_blocks) - groups_left) * group_blocks;
+        let fits = fits.saturating_sub(SYSTEM_BLOCKS) * block;
+        return fail(format!(
+            "the data members are too small: at most --size {fits} fits on them"
+        ));
+    }
+    let member_bytes = entries
+        .iter()
+        .map(|entry| {
+            let log_end = if entry.roles.log {
+                HEADER_AREA_BYTES + log_bytes
+            } else {
+                HEADER_AREA_BYTES
+            };
+            let geometry = Geometry {
+                block_size: params.block_size,
+                data_offset: entry.data_offset,
+                groups: entry.groups,
+            };
+            if entry.roles.data {
+                geometry.end_offset()
+            } else {
+                log_end
+            }
+        })
+        .collect();
+    let superblock = Superblock {
+        store: params.store,
+        generation: 1,
+        epoch: 0,
+        state: State::Clean,
+        block_size: params.block_size,
+        member_index: 0,
+        log_member: log_member as u16,
+        track_bytes,
+        log_offset: HEADER_AREA_BYTES,
+        log_tracks,
+        log: LogState {
+            head_seq: 1,
+            ..LogState::default()
+        },
+        size_blocks,
+        created_unix_s: params.created_unix_s,
+        members: entries,
+    };
+    Ok(CreatePlan {
+        superblock,
+        member_bytes,
+    })
+}
+
+/// Track size in bytes and number of tracks.
+fn plan_log(params: &CreateParams, member: &MemberSpace) -> Result<(u32, u64), EngineError> {
+    let own_device = member.available_bytes.filter(|_| !member.roles.data);
+    let wanted = params
+        .log_bytes
+        .or(own_device.map(|bytes| bytes.saturating_sub(HEADER_AREA_BYTES)));
+    let wanted = wanted.unwrap_or((params.size_bytes / 8).clamp(LOG_DEFAULT.0, LOG_DEFAULT.1));
+    let least = (4 * u64::from(params.block_size))
+        .next_power_of_two()
+        .max(TRACK_MIN);
+    let track = (wanted / 64)
+        .next_power_of_two()
+        .clamp(least, TRACK_MAX.max(least));
+    let track = params.track_bytes.map_or(track, u64::from);
+    let tracks = wanted / track;
+    if tracks < LOG_TRACKS_MIN || track < 2 * SECTOR as u64 + u64::from(params.block_size) {
+        let least = LOG_TRACKS_MIN * track;
+        return Err(EngineError::Create(format!(
+            "the log is too small: it needs at least --log-size {least}"
+        )));
+    }
+    if let Some(available) = member.available_bytes
+        && HEADER_AREA_BYTES + tracks * track > available
+    {
+        return Err(EngineError::Create(format!(
+            "the log of {wanted} bytes does not fit on its member of {available} bytes; choose a smaller --log-size"
+        )));
+    }
+    Ok((track as u32, tracks))
+}
+
+/// Writes an empty store: zeroes where zeroes must be, then the superblocks. `progress` is told bytes done
+/// and all bytes.
+///
+/// # Errors
+/// When a member cannot be written.
+pub async fn create(
+    pool: &BufPool,
+    plan: &CreatePlan,
+    members: &[NewMember],
+    mut progress: impl FnMut(u64, u64),
+) -> Result<(), EngineError> {
+    let superblock = &plan.superblock;
+    let total: u64 = members
+        .iter()
+        .zip(&plan.member_bytes)
+        .filter(|(m, _)| !m.blank)
+        .map(|(_, bytes)| *bytes)
+        .sum();
+    let mut done = 0;
+    for (index, (member, bytes)) in members.iter().zip(&plan.member_bytes).enumerate() {
+        let failed = |error| EngineError::Superblock {
+            member: member.device.name().to_string(),
+            what: "clearing the space behind",
+            error,
+        };
+        let mut at = 0;
+        while !member.blank && at < *bytes {
+            let step = ZERO_STEP.min(bytes - at);
+            member.device.punch(at, step).await.map_err(failed)?;
+            at += step;
+            done += step;
+            progress(done, total);
+        }
+        if superblock.members[index].roles.log {
+            // The log's space is taken now: a full disk must never stop the log.
+            member
+                .device
+                .zero(superblock.log_offset, superblock.log_bytes())
+                .await
+                .map_err(failed)?;
+        }
+    }
+    let devices: Vec<Rc<dyn Device>> = members.iter().map(|member| member.device.clone()).collect();
+    superblocks::store(pool, &devices, superblock, true).await
+}

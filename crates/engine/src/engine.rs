@@ -1,0 +1,398 @@
+//! The engine of one store.
+
+use crate::error::EngineError;
+use crate::open::RecoveryReport;
+use crate::pinned::Pinned;
+use crate::stats::StoreStats;
+use crate::superblocks;
+use base::{BufPool, Lsn, Nanos, Slice, crc32c};
+use device::Device;
+use format::{State as StoreState, Superblock};
+use layout::Home;
+use rt::{Notify, Permit, Rt, Semaphore};
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use trail::{Change, Trail, WriteCache};
+
+/// When a write is acknowledged.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Ack {
+    /// When it is in memory and on its way to the log; a flush or FUA makes it durable (NBD's contract).
+    Flush,
+    /// When it is durable (Trail's contract).
+    Write,
+}
+
+/// How a store is opened.
+#[derive(Clone, Debug)]
+pub struct OpenOptions {
+    /// Bound on payload in memory: queued, in the log and not yet at home.
+    pub memory_bytes: u64,
+    /// Bound on cached checksum tables.
+    pub table_cache_bytes: usize,
+    /// When writes are acknowledged.
+    pub ack: Ack,
+    /// What is known of the storage's cache.
+    pub write_cache: WriteCache,
+    /// Refuse all changes; needs a store that was shut down in order.
+    pub read_only: bool,
+    /// Write everything home before the store is served after a crash.
+    pub write_back_on_recovery: bool,
+    /// Age at which blocks are written home though nothing presses.
+    pub write_back_after: Nanos,
+    /// Where the log is damaged, keep what is before the damage (`check --repair`).
+    pub give_up_damaged_log: bool,
+}
+
+impl Default for OpenOptions {
+    fn default() -> Self {
+        Self {
+            memory_bytes: 256 << 20,
+            table_cache_bytes: 32 << 20,
+            ack: Ack::Flush,
+            write_cache: WriteCache::Volatile,
+            read_only: false,
+            write_back_on_recovery: false,
+            write_back_after: Nanos::from_secs(2),
+            give_up_damaged_log: false,
+        }
+    }
+}
+
+/// One change of a commit, in home blocks.
+#[derive(Clone, Debug)]
+pub enum CommitChange {
+    /// New content for adjacent blocks; a whole number of them.
+    Write {
+        /// First block.
+        first: u64,
+        /// Content.
+        data: Slice,
+    },
+    /// A range becomes holes.
+    Trim {
+        /// First block.
+        first: u64,
+        /// Blocks.
+        count: u64,
+    },
+    /// A range reads as zeroes and keeps its space.
+    Zero {
+        /// First block.
+        first: u64,
+        /// Blocks.
+        count: u64,
+    },
+}
+
+/// Pending ranges from which on new ranges wait.
+const RANGES_MAX: usize = 4096;
+/// Commits kept in the log's account from which on new ones wait: bounds the account's memory.
+const COMMITS_MAX: usize = 1 << 20;
+
+pub(crate) struct State {
+    pub pinned: Pinned,
+    /// Where the write-back's sweep goes on.
+    pub cursor: u64,
+    /// Home reads under way: these blocks are not written home meanwhile.
+    pub reads: BTreeMap<u64, (u64, u64)>,
+    pub next_read: u64,
+    pub failed: Option<String>,
+    /// The medium below is full: write-back tries again from time to time.
+    pub no_space: bool,
+    /// Since when something has been pinned.
+    pub pinned_since: Option<Nanos>,
+    pub draining: bool,
+    pub round_under_way: bool,
+    pub superblock: Superblock,
+    pub closed: bool,
+}
+
+pub(crate) struct Inner {
+    pub rt: Rt,
+    pub pool: BufPool,
+    pub home: Home,
+    pub trail: Trail,
+    pub members: Vec<Rc<dyn Device>>,
+    pub options: OpenOptions,
+    pub memory: Semaphore,
+    pub state: RefCell<State>,
+    /// Something for the write-back to look at.
+    pub work: Notify,
+    /// A round or a home read has ended, or the store has failed.
+    pub idle: Notify,
+    pub counters: Counters,
+    pub recovery: RecoveryReport,
+}
+
+#[derive(Default)]
+pub(crate) struct Counters {
+    pub commits: Cell<u64>,
+    pub commit_bytes: Cell<u64>,
+    pub reads: Cell<u64>,
+    pub read_bytes: Cell<u64>,
+    pub read_hits: Cell<u64>,
+    pub flushes: Cell<u64>,
+    pub rounds: Cell<u64>,
+    pub written_back: Cell<u64>,
+    pub superseded: Cell<u64>,
+}
+
+/// The engine; cheap to clone, of one thread.
+#[derive(Clone)]
+pub struct Engine(pub(crate) Rc<Inner>);
+
+impl Engine {
+    /// Bytes of a block.
+    pub fn block_size(&self) -> usize {
+        self.0.home.block_size()
+    }
+
+    /// Blocks of the store.
+    pub fn size_blocks(&self) -> u64 {
+        self.0.home.size_blocks()
+    }
+
+    /// Memory for `bytes` of payload, first come first served: the back-pressure of writers. Attach the
+    /// permit to the payload's buffer.
+    ///
+    /// # Errors
+    /// When the store has failed or is closed.
+    pub async fn reserve(&self, bytes: u64) -> Result<Permit, EngineError> {
+        self.check_writable()?;
+        let acquire = self.0.memory.acquire(bytes);
+        if self.0.memory.used() + bytes > self.0.memory.limit() {
+            self.0.work.notify();
+        }
+        let permit = acquire.await;
+        self.check_writable()?;
+        Ok(permit)
+    }
+
+    /// Waits until the account of pending ranges and commits has room.
+    ///
+    /// # Errors
+    /// When the store has failed or is closed.
+    pub async fn admit(&self) -> Result<(), EngineError> {
+        loop {
+            self.check_writable()?;
+            let ranges = self.0.state.borrow().pinned.range_count();
+            if ranges < RANGES_MAX && self.0.trail.commits_kept() < COMMITS_MAX {
+                return Ok(());
+            }
+            let idle = self.0.idle.wait();
+            self.0.work.notify();
+            idle.await;
+        }
+    }
+
+    /// Changes all of the named blocks at once: visible to reads from now on, durable with
+    /// [`Engine::wait_durable`]. After a crash all of it is there or nothing.
+    ///
+    /// # Errors
+    /// When the store is read-only, or the commit does not fit it.
+    ///
+    /// # Panics
+    /// When there is no change, or data is not a whole number of blocks.
+    pub fn commit(&self, changes: Vec<CommitChange>) -> Result<Lsn, EngineError> {
+        self.check_writable()?;
+        let block_size = self.block_size();
+        let (mut blocks, mut logged) = (0, Vec::with_capacity(changes.len()));
+        for change in changes {
+            let (first, count) = match &change {
+                CommitChange::Write { first, data } => {
+                    assert!(
+                        !data.is_empty() && data.len().is_multiple_of(block_size),
+                        "whole blocks"
+                    );
+                    blocks += (data.len() / block_size) as u64;
+                    (*first, (data.len() / block_size) as u64)
+                }
+                CommitChange::Trim { first, count } | CommitChange::Zero { first, count } => {
+                    (*first, *count)
+                }
+            };
+            self.check_range(first, count)?;
+            logged.push(match change {
+                CommitChange::Write { first, data } => {
+                    let crcs = data.chunks_exact(block_size).map(crc32c).collect();
+                    Change::Write { first, data, crcs }
+                }
+                CommitChange::Trim { first, count } => Change::Trim { first, count },
+                CommitChange::Zero { first, count } => Change::Zero { first, count },
+            });
+        }
+        let max = self.commit_blocks_max();
+        if blocks > max {
+            return Err(EngineError::CommitTooLarge { blocks, max });
+        }
+        let lsn = self.0.trail.append(logged.clone());
+        let mut state = self.0.state.borrow_mut();
+        for change in logged {
+            state.pinned.apply(lsn, change, block_size, &self.0.trail);
+        }
+        state.pinned_since.get_or_insert(self.0.rt.now());
+        drop(state);
+        self.0
+            .counters
+            .commits
+            .set(self.0.counters.commits.get() + 1);
+        self.0
+            .counters
+            .commit_bytes
+            .set(self.0.counters.commit_bytes.get() + blocks * block_size as u64);
+        self.press();
+        Ok(lsn)
+    }
+
+    /// Most blocks of data in one commit.
+    pub fn commit_blocks_max(&self) -> u64 {
+        self.0.trail.geometry().commit_blocks_max()
+    }
+
+    /// Waits until commit `lsn` is durable.
+    ///
+    /// # Errors
+    /// When the log has failed: it is not known then whether the commit survives a crash.
+    pub async fn wait_durable(&self, lsn: Lsn) -> Result<(), EngineError> {
+        match self.0.trail.wait_durable(lsn).await {
+            Ok(()) => Ok(()),
+            Err(error) => Err(self.fail(error.into())),
+        }
+    }
+
+    /// Makes every commit so far durable.
+    ///
+    /// # Errors
+    /// As for [`Engine::wait_durable`].
+    pub async fn flush(&self) -> Result<(), EngineError> {
+        self.0
+            .counters
+            .flushes
+            .set(self.0.counters.flushes.get() + 1);
+        self.check_alive()?;
+        self.wait_durable(self.0.trail.appended()).await
+    }
+
+    /// Writes everything home, marks the store clean and ends. Further calls are errors.
+    ///
+    /// # Errors
+    /// When something cannot be written: the store stays marked as open, and recovery will do the rest.
+    pub async fn close(&self) -> Result<(), EngineError> {
+        self.check_alive()?;
+        if self.0.options.read_only {
+            self.shut();
+            return Ok(());
+        }
+        self.flush().await?;
+        self.drain().await?;
+        self.shut();
+        self.0.trail.stop();
+        let superblock = {
+            let mut state = self.0.state.borrow_mut();
+            state.superblock.log = self.0.trail.end_state();
+            state.superblock.state = StoreState::Clean;
+            state.superblock.generation += 1;
+            state.superblock.clone()
+        };
+        let flush = self.0.options.write_cache == WriteCache::Volatile;
+        superblocks::store(&self.0.pool, &self.0.members, &superblock, flush).await
+    }
+
+    /// Writes everything that is pinned home.
+    ///
+    /// # Errors
+    /// When the store fails meanwhile.
+    pub async fn drain(&self) -> Result<(), EngineError> {
+        self.0.state.borrow_mut().draining = true;
+        let result = loop {
+            if self.0.state.borrow().pinned.is_empty() {
+                break Ok(());
+            }
+            if let Err(error) = self.check_alive() {
+                break Err(error);
+            }
+            let idle = self.0.idle.wait();
+            self.0.work.notify();
+            idle.await;
+        };
+        self.0.state.borrow_mut().draining = false;
+        result
+    }
+
+    /// What happened when the store was opened.
+    pub fn recovery(&self) -> &RecoveryReport {
+        &self.0.recovery
+    }
+
+    /// The superblock of this epoch.
+    pub fn superblock(&self) -> Superblock {
+        self.0.state.borrow().superblock.clone()
+    }
+
+    /// The options with which the store was opened.
+    pub fn options(&self) -> &OpenOptions {
+        &self.0.options
+    }
+
+    /// Counters and gauges.
+    pub fn stats(&self) -> StoreStats {
+        StoreStats::of(self)
+    }
+
+    /// The failure that made the store read-only, if any.
+    pub fn failure(&self) -> Option<String> {
+        self.0.state.borrow().failed.clone()
+    }
+
+    pub(crate) fn check_alive(&self) -> Result<(), EngineError> {
+        let state = self.0.state.borrow();
+        if state.closed {
+            return Err(EngineError::Closed);
+        }
+        match &state.failed {
+            Some(reason) => Err(EngineError::Failed(reason.clone())),
+            None => Ok(()),
+        }
+    }
+
+    pub(crate) fn check_writable(&self) -> Result<(), EngineError> {
+        if self.0.options.read_only {
+            return Err(EngineError::OpenReadOnly);
+        }
+        self.check_alive()
+    }
+
+    pub(crate) fn check_range(&self, first: u64, count: u64) -> Result<(), EngineError> {
+        let size_blocks = self.size_blocks();
+        match first.checked_add(count) {
+            Some(end) if end <= size_blocks => Ok(()),
+            end => Err(EngineError::OutOfRange {
+                first,
+                end: end.unwrap_or(u64::MAX),
+                size_blocks,
+            }),
+        }
+    }
+
+    /// The store is read-only from now on; the first reason stays.
+    pub(crate) fn fail(&self, error: EngineError) -> EngineError {
+        self.0
+            .state
+            .borrow_mut()
+            .failed
+            .get_or_insert_with(|| error.to_string());
+        self.0.memory.lift();
+        self.0.work.notify();
+        self.0.idle.notify();
+        error
+    }
+
+    fn shut(&self) {
+        self.0.state.borrow_mut().closed = true;
+        self.0.memory.lift();
+        self.0.work.notify();
+        self.0.idle.notify();
+    }
+}

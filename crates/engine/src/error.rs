@@ -1,0 +1,115 @@
+//! What can go wrong with a store.
+
+use format::FormatError;
+use layout::HomeError;
+use trail::TrailError;
+
+/// An error of the store; each message says what, where, and what to do.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum EngineError {
+    /// A member has no usable superblock.
+    #[error("{member} is not a member of a Tonearm store: {cause}")]
+    NotAStore {
+        /// Its path.
+        member: String,
+        /// What is there instead.
+        cause: FormatError,
+    },
+    /// A member has superblocks, all damaged.
+    #[error(
+        "{member}: all {copies} copies of the superblock are damaged ({cause}); restore the member from a backup"
+    )]
+    SuperblockLost {
+        /// Its path.
+        member: String,
+        /// Copies looked at.
+        copies: u64,
+        /// Why the last one was refused.
+        cause: FormatError,
+    },
+    /// The members do not belong together.
+    #[error("{member}: {why}")]
+    WrongMember {
+        /// Path of the member.
+        member: String,
+        /// What does not fit and what to do.
+        why: String,
+    },
+    /// The member is shorter than the store made it.
+    #[error(
+        "{member} is truncated: it has {found} bytes, the store needs {needed}; restore it from a backup or \
+         give it back its size if only the end was cut off"
+    )]
+    Truncated {
+        /// Path of the member.
+        member: String,
+        /// Bytes that it has.
+        found: u64,
+        /// Bytes that it must have.
+        needed: u64,
+    },
+    /// The members or sizes asked for at creation do not work.
+    #[error("{0}")]
+    Create(String),
+    /// A superblock could not be read or written.
+    #[error("{member}: {what} of the superblock failed: {error}")]
+    Superblock {
+        /// Path of the member.
+        member: String,
+        /// The operation.
+        what: &'static str,
+        /// The cause.
+        error: rt::IoError,
+    },
+    /// The log failed or is damaged.
+    #[error(transparent)]
+    Log(#[from] TrailError),
+    /// The home failed or is damaged.
+    #[error(transparent)]
+    Home(#[from] HomeError),
+    /// The log holds a commit that does not fit the store.
+    #[error(
+        "the log holds a commit for block {block}, beyond the store's {size_blocks} blocks: the log is not this store's"
+    )]
+    ForeignCommit {
+        /// The block.
+        block: u64,
+        /// Blocks of the store.
+        size_blocks: u64,
+    },
+    /// The store was opened for reading only.
+    #[error("the store is open read-only")]
+    OpenReadOnly,
+    /// The store needs recovery, which a read-only opening does not do.
+    #[error("the store was not shut down in order and needs recovery; open it for writing once")]
+    NeedsRecovery,
+    /// A failure has made the store read-only.
+    #[error("the store is read-only since a failure: {0}")]
+    Failed(String),
+    /// A range beyond the store.
+    #[error("blocks {first}..{end} lie beyond the store's {size_blocks} blocks")]
+    OutOfRange {
+        /// First block.
+        first: u64,
+        /// Behind the last block.
+        end: u64,
+        /// Blocks of the store.
+        size_blocks: u64,
+    },
+    /// A commit that the log cannot hold.
+    #[error(
+        "a commit of {blocks} blocks is larger than the log allows ({max} blocks); create the store with a larger --log-size"
+    )]
+    CommitTooLarge {
+        /// Its blocks.
+        blocks: u64,
+        /// Most blocks of one commit.
+        max: u64,
+    },
+    /// The medium below is full.
+    #[error("no space left below the store; writes already acknowledged are safe in the log")]
+    NoSpace,
+    /// The store has been closed.
+    #[error("the store is closed")]
+    Closed,
+}

@@ -1,0 +1,465 @@
+//! Opening a store: which members belong together, recovery if it was not shut down in order, and the
+//! superblock of the new epoch.
+
+use crate::MemberDevice;
+use crate::engine::{Counters, Engine, Inner, OpenOptions, State};
+use crate::error::EngineError;
+use crate::pinned::{NoHolds, Pinned};
+use crate::superblocks;
+use crate::write_back::write_back_batch;
+use base::{Buf, BufPool, Lsn, Nanos};
+use device::Device;
+use format::{EntryKind, Geometry, LogState, State as StoreState, Superblock};
+use layout::{Home, HomeMember};
+use rt::{Notify, Rt, Semaphore};
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use trail::{
+    Case, Change, LogGeometry, RecordPlace, RecoveredChange, Replay, Trail, TrailOptions,
+    TrailStart, WriteCache,
+};
+
+/// Blocks of one write-back round of recovery.
+const RECOVERY_ROUND_BLOCKS: usize = 8192;
+
+/// What recovery is doing.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Progress {
+    /// Reading the log: tracks done and expected.
+    Replay {
+        /// Tracks read.
+        done: u64,
+        /// Tracks to read.
+        total: u64,
+    },
+    /// Writing home: blocks left.
+    WriteBack {
+        /// Blocks left.
+        left: u64,
+    },
+}
+
+/// What happened at the opening.
+#[derive(Clone, Debug, Default)]
+pub struct RecoveryReport {
+    /// The store had been shut down in order.
+    pub clean: bool,
+    /// Tracks read to find the youngest record.
+    pub search_tracks: u64,
+    /// Tracks read to replay.
+    pub replay_tracks: u64,
+    /// Records replayed.
+    pub records: u64,
+    /// Commits recovered.
+    pub commits: u64,
+    /// Records behind a hole of the ragged tail, dropped.
+    pub discarded_records: u64,
+    /// Where the log ended, in the words of recovery's decision table.
+    pub end: String,
+    /// Blocks that are pinned after it.
+    pub pinned_blocks: u64,
+    /// Time from the first read to the new superblock.
+    pub duration: Nanos,
+}
+
+impl Engine {
+    /// Opens the store of `members` (the first is the primary one); recovers it if need be.
+    ///
+    /// # Errors
+    /// When the members are no store, do not belong together, are truncated or damaged, or when the log
+    /// lacks a record that was durable.
+    pub async fn open(
+        rt: &Rt,
+        pool: &BufPool,
+        members: Vec<MemberDevice>,
+        options: OpenOptions,
+        mut progress: impl FnMut(Progress),
+    ) -> Result<Engine, EngineError> {
+        let started = rt.now();
+        let (mut superblock, devices) = assemble(pool, members).await?;
+        let home_members = superblock
+            .members
+            .iter()
+            .zip(&devices)
+            .filter(|(member, _)| member.roles.data);
+        let home_members = home_members
+            .map(|(member, device)| HomeMember {
+                device: device.clone(),
+                geometry: Geometry {
+                    block_size: superblock.block_size,
+                    data_offset: member.data_offset,
+                    groups: member.groups,
+                },
+            })
+            .collect();
+        let home = Home::new(
+            rt,
+            pool,
+            home_members,
+            superblock.size_blocks,
+            options.table_cache_bytes,
+        );
+        let memory = Semaphore::new(rt, options.memory_bytes);
+        let log_device = devices[usize::from(superblock.log_member)].clone();
+        let geometry = LogGeometry::of(&superblock);
+        let mut report = RecoveryReport {
+            clean: superblock.state == StoreState::Clean,
+            ..Default::default()
+        };
+        let pinned = RefCell::new(Pinned::default());
+        let (mut log, mut live) = (superblock.log, Vec::new());
+        if !report.clean {
+            if options.read_only {
+                return Err(EngineError::NeedsRecovery);
+            }
+            let recovery = Recovery {
+                pool,
+                home: &home,
+                memory: &memory,
+                log: &log_device,
+                geometry,
+                superblock: &superblock,
+                options: &options,
+                pinned: &pinned,
+            };
+            (log, live) = recovery.run(&mut report, &mut progress).await?;
+        }
+        report.pinned_blocks = pinned.borrow().block_count() as u64;
+        if !options.read_only {
+            superblock.epoch += 1;
+            superblock.generation += 1;
+            superblock.state = StoreState::Open;
+            superblock.log = log;
+            let flush = options.write_cache == WriteCache::Volatile;
+            superblocks::store(pool, &devices, &superblock, flush).await?;
+        }
+        let start = TrailStart {
+            epoch: superblock.epoch,
+            state: log,
+            live,
+        };
+        let trail_options = TrailOptions {
+            write_cache: options.write_cache,
+            ..TrailOptions::default()
+        };
+        let trail = Trail::start(rt, pool, log_device, geometry, start, trail_options);
+        let pinned = pinned.into_inner();
+        pinned.hold_all(&trail);
+        trail.advance();
+        report.duration = rt.now().since(started);
+        let pinned_since = (!pinned.is_empty()).then(|| rt.now());
+        let engine = Engine(Rc::new(Inner {
+            rt: rt.clone(),
+            pool: pool.clone(),
+            home,
+            trail,
+            members: devices,
+            options,
+            memory,
+            state: RefCell::new(State {
+                pinned,
+                cursor: 0,
+                reads: BTreeMap::new(),
+                next_read: 0,
+                failed: None,
+                no_space: false,
+                pinned_since,
+                draining: false,
+                round_under_way: false,
+                superblock,
+                closed: false,
+            }),
+            work: Notify::new(rt),
+            idle: Notify::new(rt),
+            counters: Counters::default(),
+            recovery: report,
+        }));
+        if !engine.0.options.read_only {
+            engine.start_write_back();
+        }
+        Ok(engine)
+    }
+}
+
+/// Brings the members into the store's order and checks that they belong together.
+async fn assemble(
+    pool: &BufPool,
+    members: Vec<MemberDevice>,
+) -> Result<(Superblock, Vec<Rc<dyn Device>>), EngineError> {
+    let mut found = Vec::new();
+    for member in members {
+        let superblock = superblocks::load(pool, &member).await?.superblock;
+        found.push((member, superblock));
+    }
+    let wrong = |member: &MemberDevice, why: String| EngineError::WrongMember {
+        member: member.path.clone(),
+        why,
+    };
+    let (primary, first) = found
+        .first()
+        .ok_or(EngineError::Create("no member was given".into()))?;
+    let (store, count) = (first.store, first.members.len());
+    let mut ordered: Vec<Option<(MemberDevice, Superblock)>> = (0..count).map(|_| None).collect();
+    let names: Vec<String> = first
+        .members
+        .iter()
+        .map(|member| member.path.clone())
+        .collect();
+    let primary = primary.path.clone();
+    for (member, superblock) in found {
+        if superblock.store != store {
+            let why = format!(
+                "is a member of another store than {primary}; name the right file with --member"
+            );
+            return Err(wrong(&member, why));
+        }
+        let index = usize::from(superblock.member_index);
+        match ordered.get_mut(index) {
+            Some(slot @ None) => *slot = Some((member, superblock)),
+            _ => {
+                return Err(wrong(
+                    &member,
+                    format!("member {index} of the store was given twice"),
+                ));
+            }
+        }
+    }
+    let mut members = Vec::new();
+    for (index, slot) in ordered.into_iter().enumerate() {
+        match slot {
+            Some(pair) => members.push(pair),
+            None => {
+                return Err(EngineError::WrongMember {
+                    member: names[index].clone(),
+                    why: format!(
+                        "member {index} of the store is missing; name its place with --member"
+                    ),
+                });
+            }
+        }
+    }
+    let log_index = usize::from(members[0].1.log_member);
+    let log = members[log_index].1.clone();
+    let mut newest = log.clone();
+    for (member, superblock) in &members {
+        // The data members are written first, so they may be one update ahead, never behind.
+        let ahead = superblock.generation.checked_sub(log.generation);
+        if !matches!(ahead, Some(0 | 1)) {
+            let why = format!(
+                "was not in use together with the rest of the store (update {}, the log has {}): \
+                 it is an old copy, or the others are; restore members of one moment",
+                superblock.generation, log.generation
+            );
+            return Err(wrong(member, why));
+        }
+        newest.generation = newest.generation.max(superblock.generation);
+        newest.epoch = newest.epoch.max(superblock.epoch);
+        check_size(member, superblock, usize::from(superblock.member_index))?;
+    }
+    // The log member's state counts; epoch and generation go on from the highest that was written.
+    let state = Superblock {
+        generation: newest.generation,
+        ..log.clone()
+    };
+    let devices = members
+        .into_iter()
+        .map(|(member, _)| member.device)
+        .collect();
+    Ok((
+        Superblock {
+            epoch: log.epoch,
+            ..state
+        },
+        devices,
+    ))
+}
+
+fn check_size(
+    member: &MemberDevice,
+    superblock: &Superblock,
+    index: usize,
+) -> Result<(), EngineError> {
+    let entry = &superblock.members[index];
+    let mut needed = format::HEADER_AREA_BYTES;
+    if entry.roles.log {
+        needed = needed.max(superblock.log_offset + superblock.log_bytes());
+    }
+    if entry.roles.data {
+        let geometry = Geometry {
+            block_size: superblock.block_size,
+            data_offset: entry.data_offset,
+            groups: entry.groups,
+        };
+        needed = needed.max(geometry.end_offset());
+    }
+    let found = member.device.size_bytes();
+    if found < needed {
+        return Err(EngineError::Truncated {
+            member: member.path.clone(),
+            found,
+            needed,
+        });
+    }
+    Ok(())
+}
+
+struct Recovery<'a> {
+    pool: &'a BufPool,
+    home: &'a Home,
+    memory: &'a Semaphore,
+    log: &'a Rc<dyn Device>,
+    geometry: LogGeometry,
+    superblock: &'a Superblock,
+    options: &'a OpenOptions,
+    pinned: &'a RefCell<Pinned>,
+}
+
+impl Recovery<'_> {
+    async fn run(
+        &self,
+        report: &mut RecoveryReport,
+        progress: &mut impl FnMut(Progress),
+    ) -> Result<(LogState, Vec<RecordPlace>), EngineError> {
+        if self.options.write_cache == WriteCache::Volatile {
+            // What is read may still be in the storage's cache alone: nothing is known to be durable
+            // before the first explicit flush (Durable WAL 5.3), and recovery writes home.
+            let flushed = self.log.flush().await;
+            flushed.map_err(|error| trail::TrailError::Device {
+                device: self.log.name().to_string(),
+                what: "flush",
+                offset: self.geometry.offset,
+                error,
+            })?;
+        }
+        let lenient = self.options.give_up_damaged_log;
+        let (epoch, before) = (self.superblock.epoch, self.superblock.log);
+        let log = self.log.clone();
+        let mut replay =
+            Replay::start(self.pool, log, self.geometry, epoch, before, lenient).await?;
+        while let Some(commit) = replay.next().await? {
+            for change in commit.changes {
+                self.apply(commit.lsn, change, progress).await?;
+            }
+            let (done, total) = replay.progress();
+            progress(Progress::Replay { done, total });
+        }
+        let tail = replay.into_tail();
+        report.search_tracks = tail.stats.search_tracks;
+        report.replay_tracks = tail.stats.replay_tracks;
+        report.records = tail.stats.records;
+        report.commits = tail.stats.commits;
+        report.discarded_records = tail.stats.discarded;
+        report.end = describe(tail.case).to_string();
+        let (mut state, mut live) = (tail.state, tail.records);
+        let used = self.tracks_between(state.head_sector, state.start_track);
+        if self.options.write_back_on_recovery || lenient || used + 4 > self.geometry.tracks {
+            while self.write_back(progress).await? {}
+        }
+        if self.pinned.borrow().is_empty() {
+            (state.head_sector, state.head_seq) = (state.tail_sector, state.tail_seq + 1);
+            live.clear();
+        }
+        Ok((state, live))
+    }
+
+    fn tracks_between(&self, head_sector: u64, start_track: u64) -> u64 {
+        let head = self.geometry.track_of(head_sector);
+        (start_track + self.geometry.tracks - head) % self.geometry.tracks
+    }
+
+    async fn apply(
+        &self,
+        lsn: Lsn,
+        change: RecoveredChange,
+        progress: &mut impl FnMut(Progress),
+    ) -> Result<(), EngineError> {
+        let size_blocks = self.home.size_blocks();
+        let count = match change.kind {
+            EntryKind::Data { .. } => 1,
+            EntryKind::Trim { count } | EntryKind::Zero { count } => count,
+        };
+        if change
+            .block
+            .checked_add(count)
+            .is_none_or(|end| end > size_blocks)
+        {
+            return Err(EngineError::ForeignCommit {
+                block: change.block,
+                size_blocks,
+            });
+        }
+        let change = match (change.kind, change.data) {
+            (EntryKind::Data { crc }, Some(data)) => {
+                let data = self.charge(data, progress).await?;
+                Change::Write {
+                    first: change.block,
+                    data: data.share(),
+                    crcs: vec![crc],
+                }
+            }
+            (EntryKind::Trim { count }, _) => Change::Trim {
+                first: change.block,
+                count,
+            },
+            (EntryKind::Zero { count }, _) => Change::Zero {
+                first: change.block,
+                count,
+            },
+            (EntryKind::Data { .. }, None) => panic!("a recovered block has content"),
+        };
+        self.pinned
+            .borrow_mut()
+            .apply(lsn, change, self.home.block_size(), &NoHolds);
+        Ok(())
+    }
+
+    /// Pays for a recovered block; writes home what there is when the memory is used up.
+    async fn charge(
+        &self,
+        mut data: Buf,
+        progress: &mut impl FnMut(Progress),
+    ) -> Result<Buf, EngineError> {
+        while self.memory.used() + data.len() as u64 > self.memory.limit() {
+            if !self.write_back(progress).await? {
+                break;
+            }
+        }
+        if self.memory.used() + data.len() as u64 <= self.memory.limit() {
+            data.attach(Box::new(self.memory.acquire(data.len() as u64).await));
+        }
+        Ok(data)
+    }
+
+    /// One round; false when everything is at home. All that was replayed is durable in the log.
+    async fn write_back(&self, progress: &mut impl FnMut(Progress)) -> Result<bool, EngineError> {
+        let everything = Lsn(u64::MAX);
+        let done = write_back_batch(
+            self.home,
+            everything,
+            0,
+            RECOVERY_ROUND_BLOCKS,
+            |_| false,
+            &NoHolds,
+            || self.pinned,
+        )
+        .await?;
+        progress(Progress::WriteBack {
+            left: self.pinned.borrow().block_count() as u64,
+        });
+        Ok(done.is_some())
+    }
+}
+
+fn describe(case: Case) -> &'static str {
+    match case {
+        Case::Replay | Case::AbandonedCommit => "under way",
+        Case::End => "end of the log",
+        Case::RaggedTail => "ragged tail: records behind a hole were never durable and are dropped",
+        Case::DamagedBeforeTail | Case::DamagedProven => {
+            "damage: durable records behind it were given up"
+        }
+        Case::Unreadable => "unreadable place: records behind it were given up",
+        Case::BrokenCommit => "records that do not fit together: given up",
+    }
+}

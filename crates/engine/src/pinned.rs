@@ -1,0 +1,347 @@
+//! What is in the log and not yet at home: newest versions of blocks, and ranges to be zeroed.
+//!
+//! Invariants:
+//! 1. A block here is newer than any pending range over it: a new range takes the blocks that it covers
+//!    out of the set.
+//! 2. Each block holds the oldest commit since it was last durable at home ([`Holds`]); the versions in
+//!    between are freed with it (Trail 4.1, superseding).
+//! 3. A home write frees its block only if no newer version came meanwhile; else the block stays with the
+//!    newer version and the hold moves to the first commit after the written one.
+
+use base::{Lsn, Slice};
+use layout::{HomeBlock, ZeroRange};
+use std::collections::{BTreeMap, VecDeque};
+use trail::{Change, Trail};
+
+/// Who keeps commits in the log.
+pub trait Holds {
+    /// One more thing needs `lsn`.
+    fn hold(&self, lsn: Lsn);
+    /// One thing less needs `lsn`.
+    fn release(&self, lsn: Lsn);
+}
+
+impl Holds for Trail {
+    fn hold(&self, lsn: Lsn) {
+        Trail::hold(self, lsn);
+    }
+    fn release(&self, lsn: Lsn) {
+        Trail::release(self, lsn);
+    }
+}
+
+/// No account is kept: during recovery, before the log runs.
+pub struct NoHolds;
+
+impl Holds for NoHolds {
+    fn hold(&self, _: Lsn) {}
+    fn release(&self, _: Lsn) {}
+}
+
+struct Block {
+    data: Slice,
+    crc: u32,
+    lsn: Lsn,
+    hold: Lsn,
+    /// Version that is being written home.
+    writing: Option<Lsn>,
+    /// First commit that came after that version.
+    next_hold: Option<Lsn>,
+}
+
+struct Range {
+    first: u64,
+    count: u64,
+    keep_space: bool,
+    lsn: Lsn,
+    hold: Lsn,
+}
+
+/// What a block reads as, when the set knows.
+pub enum Known<'a> {
+    /// This content.
+    Data(&'a Slice),
+    /// Zeroes.
+    Zero,
+}
+
+/// A part of the set that is being written home.
+#[derive(Default)]
+pub struct Batch {
+    /// Ranges, to be zeroed before the blocks are written.
+    pub ranges: Vec<ZeroRange>,
+    /// Blocks in ascending order.
+    pub blocks: Vec<HomeBlock>,
+    versions: Vec<Lsn>,
+}
+
+/// The set.
+#[derive(Default)]
+pub struct Pinned {
+    blocks: BTreeMap<u64, Block>,
+    /// In commit order.
+    ranges: VecDeque<Range>,
+    /// Union of `ranges`: start -> end.
+    zeroed: BTreeMap<u64, u64>,
+}
+
+impl Pinned {
+    /// Takes one change of commit `lsn`.
+    pub fn apply(&mut self, lsn: Lsn, change: Change, block_size: usize, holds: &dyn Holds) {
+        match change {
+            Change::Write { first, data, crcs } => {
+                for (index, crc) in crcs.into_iter().enumerate() {
+                    let part = data.slice(index * block_size..(index + 1) * block_size);
+                    self.write(lsn, first + index as u64, part, crc, holds);
+                }
+            }
+            Change::Trim { first, count } => self.zero(lsn, first, count, false, holds),
+            Change::Zero { first, count } => self.zero(lsn, first, count, true, holds),
+        }
+    }
+
+    /// Takes a new version of `block`.
+    pub fn write(&mut self, lsn: Lsn, block: u64, data: Slice, crc: u32, holds: &dyn Holds) {
+        match self.blocks.get_mut(&block) {
+            Some(known) => {
+                (known.data, known.crc, known.lsn) = (data, crc, lsn);
+                if known.writing.is_some() && known.next_hold.is_none() {
+                    holds.hold(lsn);
+                    known.next_hold = Some(lsn);
+                }
+            }
+            None => {
+                holds.hold(lsn);
+                let pinned = Block {
+                    data,
+                    crc,
+                    lsn,
+                    hold: lsn,
+                    writing: None,
+                    next_hold: None,
+                };
+                self.blocks.insert(block, pinned);
+            }
+        }
+    }
+
+    /// Takes a range that becomes zeroes.
+    pub fn zero(&mut self, lsn: Lsn, first: u64, count: u64, keep_space: bool, holds: &dyn Holds) {
+        let end = first + count;
+        let mut hold = lsn;
+        let covered: Vec<u64> = self
+            .blocks
+            .range(first..end)
+            .map(|(block, _)| *block)
+            .collect();
+        let gone: Vec<Block> = covered
+            .iter()
+            .filter_map(|block| self.blocks.remove(block))
+            .collect();
+        for block in &gone {
+            hold = hold.min(block.hold);
+        }
+        holds.hold(hold);
+        for block in gone {
+            holds.release(block.hold);
+            if let Some(next) = block.next_hold {
+                holds.release(next);
+            }
+        }
+        self.ranges.push_back(Range {
+            first,
+            count,
+            keep_space,
+            lsn,
+            hold,
+        });
+        add_range(&mut self.zeroed, first, end);
+    }
+
+    /// What `block` reads as; `None` when it must be read from home.
+    pub fn get(&self, block: u64) -> Option<Known<'_>> {
+        if let Some(known) = self.blocks.get(&block) {
+            return Some(Known::Data(&known.data));
+        }
+        self.is_zeroed(block).then_some(Known::Zero)
+    }
+
+    /// Blocks from `first` on, `count` at most, that must be read from home.
+    pub fn unknown_run(&self, first: u64, count: u64) -> u64 {
+        if self.is_zeroed(first) {
+            return 0;
+        }
+        let end = first + count;
+        let block = self
+            .blocks
+            .range(first..end)
+            .next()
+            .map_or(end, |(block, _)| *block);
+        let range = self
+            .zeroed
+            .range(first..end)
+            .next()
+            .map_or(end, |(start, _)| *start);
+        block.min(range) - first
+    }
+
+    fn is_zeroed(&self, block: u64) -> bool {
+        self.zeroed
+            .range(..=block)
+            .next_back()
+            .is_some_and(|(_, end)| block < *end)
+    }
+
+    /// Takes up to `blocks_max` blocks in ascending order from `cursor` on, round the end, and all
+    /// ranges, as far as their commits are not beyond `durable` (invariant 4 of the engine: a block with
+    /// LSN L is written home only when durable >= L). Blocks for which `busy` holds stay.
+    pub fn start_batch(
+        &mut self,
+        durable: Lsn,
+        cursor: u64,
+        blocks_max: usize,
+        busy: impl Fn(u64) -> bool,
+    ) -> Batch {
+        let mut batch = Batch::default();
+        for range in self.ranges.iter().take_while(|range| range.lsn <= durable) {
+            let (first, count, keep_space) = (range.first, range.count, range.keep_space);
+            batch.ranges.push(ZeroRange {
+                first,
+                count,
+                keep_space,
+            });
+        }
+        for span in [cursor..u64::MAX, 0..cursor] {
+            for (number, block) in self.blocks.range_mut(span) {
+                if batch.blocks.len() == blocks_max {
+                    break;
+                }
+                if block.lsn <= durable && block.writing.is_none() && !busy(*number) {
+                    block.writing = Some(block.lsn);
+                    batch.versions.push(block.lsn);
+                    batch.blocks.push(HomeBlock {
+                        block: *number,
+                        data: block.data.clone(),
+                        crc: block.crc,
+                    });
+                }
+            }
+        }
+        batch
+    }
+
+    /// The batch is durable at home.
+    pub fn finish_batch(&mut self, ranges: usize, written: &[(u64, Lsn)], holds: &dyn Holds) {
+        for range in self.ranges.drain(..ranges) {
+            holds.release(range.hold);
+        }
+        if ranges > 0 {
+            self.zeroed.clear();
+            for range in &self.ranges {
+                add_range(&mut self.zeroed, range.first, range.first + range.count);
+            }
+        }
+        for (number, version) in written {
+            // Gone or not being written any more: a range has taken it out meanwhile.
+            let Some(block) = self
+                .blocks
+                .get_mut(number)
+                .filter(|block| block.writing == Some(*version))
+            else {
+                continue;
+            };
+            holds.release(block.hold);
+            match block.next_hold.take() {
+                Some(next) => (block.hold, block.writing) = (next, None),
+                None => {
+                    self.blocks.remove(number);
+                }
+            }
+        }
+    }
+
+    /// The batch failed: everything in it is still to be done.
+    pub fn cancel_batch(&mut self, written: &[(u64, Lsn)], holds: &dyn Holds) {
+        for (number, version) in written {
+            if let Some(block) = self
+                .blocks
+                .get_mut(number)
+                .filter(|block| block.writing == Some(*version))
+            {
+                block.writing = None;
+                if let Some(next) = block.next_hold.take() {
+                    holds.release(next);
+                }
+            }
+        }
+    }
+
+    /// Tells `holds` of everything in the set: the log runs from now on.
+    pub fn hold_all(&self, holds: &dyn Holds) {
+        for block in self.blocks.values() {
+            holds.hold(block.hold);
+        }
+        for range in &self.ranges {
+            holds.hold(range.hold);
+        }
+    }
+
+    /// Number of pinned blocks.
+    pub fn block_count(&self) -> usize {
+        self.blocks.len()
+    }
+
+    /// Number of pending ranges.
+    pub fn range_count(&self) -> usize {
+        self.ranges.len()
+    }
+
+    /// Pending ranges up to `durable`.
+    pub fn ranges_up_to(&self, durable: Lsn) -> impl Iterator<Item = (u64, u64)> {
+        self.ranges
+            .iter()
+            .take_while(move |range| range.lsn <= durable)
+            .map(|range| (range.first, range.count))
+    }
+
+    /// True when everything is at home.
+    pub fn is_empty(&self) -> bool {
+        self.blocks.is_empty() && self.ranges.is_empty()
+    }
+}
+
+impl Batch {
+    /// True when there is nothing to write.
+    pub fn is_empty(&self) -> bool {
+        self.ranges.is_empty() && self.blocks.is_empty()
+    }
+
+    /// The blocks with the versions that are being written.
+    pub fn written(&self) -> Vec<(u64, Lsn)> {
+        self.blocks
+            .iter()
+            .map(|block| block.block)
+            .zip(self.versions.iter().copied())
+            .collect()
+    }
+
+    /// Sorts the blocks into ascending order, as the home wants them.
+    pub fn sort(&mut self) {
+        self.blocks.sort_by_key(|block| block.block);
+    }
+}
+
+fn add_range(zeroed: &mut BTreeMap<u64, u64>, mut first: u64, mut end: u64) {
+    while let Some((start, stop)) = zeroed
+        .range(..=end)
+        .next_back()
+        .map(|(start, stop)| (*start, *stop))
+    {
+        if stop < first {
+            break;
+        }
+        (first, end) = (first.min(start), end.max(stop));
+        zeroed.remove(&start);
+    }
+    zeroed.insert(first, end);
+}

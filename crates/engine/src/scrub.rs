@@ -1,0 +1,70 @@
+//! Verifying every block of a store in use.
+
+use crate::engine::Engine;
+use crate::error::EngineError;
+use layout::GroupReport;
+
+/// What a scrub has found.
+#[derive(Clone, Debug, Default)]
+pub struct ScrubReport {
+    /// Groups looked at.
+    pub groups: u64,
+    /// Blocks with content, each verified.
+    pub blocks: u64,
+    /// Groups with damage.
+    pub damaged: Vec<GroupReport>,
+}
+
+impl Engine {
+    /// Verifies group `group` while the store is in use.
+    ///
+    /// # Errors
+    /// When the device fails; damage is in the report.
+    pub async fn scrub_group(&self, group: u64) -> Result<GroupReport, EngineError> {
+        let blocks = self.group_blocks();
+        let first = group * blocks;
+        // A round that is under way may be writing this group: after it, the guard keeps others away.
+        while self.0.state.borrow().round_under_way {
+            self.check_alive()?;
+            self.0.idle.wait().await;
+        }
+        let _guard = self.guard(first, blocks.min(self.size_blocks() - first));
+        Ok(self.0.home.check_group(group).await?)
+    }
+
+    /// Verifies all groups; `progress` is told groups done and all groups.
+    ///
+    /// # Errors
+    /// When the device fails.
+    pub async fn scrub(
+        &self,
+        mut progress: impl FnMut(u64, u64),
+    ) -> Result<ScrubReport, EngineError> {
+        let groups = self.0.home.groups();
+        let mut report = ScrubReport::default();
+        for group in 0..groups {
+            let found = self.scrub_group(group).await?;
+            report.groups += 1;
+            report.blocks += found.allocated;
+            if !found.is_sound() {
+                report.damaged.push(found);
+            }
+            progress(group + 1, groups);
+        }
+        Ok(report)
+    }
+
+    /// Groups of the home.
+    pub fn groups(&self) -> u64 {
+        self.0.home.groups()
+    }
+
+    /// The home, for the offline check of a store that nobody else uses.
+    pub fn home(&self) -> &layout::Home {
+        &self.0.home
+    }
+
+    fn group_blocks(&self) -> u64 {
+        format::slot_entries(self.block_size() as u32) as u64
+    }
+}

@@ -1,0 +1,145 @@
+//! Counters and gauges of a store, as plain numbers.
+
+use crate::engine::Engine;
+
+/// A snapshot; counters run from the opening of the store.
+#[derive(Clone, Debug, Default)]
+pub struct StoreStats {
+    /// Commits made.
+    pub commits: u64,
+    /// Bytes of payload in them.
+    pub commit_bytes: u64,
+    /// Reads.
+    pub reads: u64,
+    /// Bytes read.
+    pub read_bytes: u64,
+    /// Reads served wholly from memory.
+    pub read_hits: u64,
+    /// Flush requests.
+    pub flush_requests: u64,
+    /// Last commit made.
+    pub appended_lsn: u64,
+    /// Last commit that the device has said done.
+    pub flushed_lsn: u64,
+    /// Last durable commit.
+    pub durable_lsn: u64,
+    /// Device writes of the log.
+    pub log_writes: u64,
+    /// Of them, written through.
+    pub log_durable_writes: u64,
+    /// Bytes written to the log.
+    pub log_bytes: u64,
+    /// Log records.
+    pub log_records: u64,
+    /// Flushes of the log device.
+    pub log_flushes: u64,
+    /// Records written only to move the log head.
+    pub log_markers: u64,
+    /// Times a writer waited for log space.
+    pub log_full_waits: u64,
+    /// Log bytes in use.
+    pub log_used_bytes: u64,
+    /// All log bytes.
+    pub log_size_bytes: u64,
+    /// Payload in memory.
+    pub memory_used_bytes: u64,
+    /// Bound on it.
+    pub memory_limit_bytes: u64,
+    /// Writers that wait for memory.
+    pub memory_waiting: u64,
+    /// Blocks in the log and not yet at home.
+    pub pinned_blocks: u64,
+    /// Ranges to be zeroed at home.
+    pub pending_ranges: u64,
+    /// Age of the oldest of them, in nanoseconds, as far as the write-back keeps track.
+    pub write_back_lag_ns: u64,
+    /// Write-back rounds.
+    pub write_back_rounds: u64,
+    /// Blocks written home.
+    pub written_back_blocks: u64,
+    /// Of them, already replaced by a newer version when they arrived.
+    pub superseded_blocks: u64,
+    /// Home reads.
+    pub home_reads: u64,
+    /// Bytes of them.
+    pub home_read_bytes: u64,
+    /// Home writes.
+    pub home_writes: u64,
+    /// Bytes of them.
+    pub home_write_bytes: u64,
+    /// Flushes of data devices.
+    pub home_flushes: u64,
+    /// Checksum tables read.
+    pub table_loads: u64,
+    /// Look-ups answered by the table cache.
+    pub table_hits: u64,
+    /// Checksum tables written.
+    pub table_writes: u64,
+    /// Memory of the table cache.
+    pub table_cache_bytes: u64,
+    /// Checksum errors met.
+    pub checksum_errors: u64,
+    /// The medium below is full; write-back waits.
+    pub waiting_for_space: bool,
+    /// Nanoseconds that opening the store took.
+    pub recovery_ns: u64,
+    /// Commits recovered at opening.
+    pub recovered_commits: u64,
+    /// The failure that made the store read-only.
+    pub failure: Option<String>,
+}
+
+impl StoreStats {
+    pub(crate) fn of(engine: &Engine) -> Self {
+        let inner = &engine.0;
+        let (trail, log, home) = (&inner.trail, inner.trail.stats(), inner.home.stats());
+        let state = inner.state.borrow();
+        let counters = &inner.counters;
+        let track_bytes = trail.geometry().track_bytes() as u64;
+        Self {
+            commits: counters.commits.get(),
+            commit_bytes: counters.commit_bytes.get(),
+            reads: counters.reads.get(),
+            read_bytes: counters.read_bytes.get(),
+            read_hits: counters.read_hits.get(),
+            flush_requests: counters.flushes.get(),
+            appended_lsn: trail.appended().0,
+            flushed_lsn: trail.flushed().0,
+            durable_lsn: trail.durable().0,
+            log_writes: log.writes,
+            log_durable_writes: log.durable_writes,
+            log_bytes: log.bytes,
+            log_records: log.records,
+            log_flushes: log.flushes,
+            log_markers: log.markers,
+            log_full_waits: log.full_waits,
+            log_used_bytes: log.tracks_used * track_bytes,
+            log_size_bytes: log.tracks * track_bytes,
+            memory_used_bytes: inner.memory.used(),
+            memory_limit_bytes: inner.options.memory_bytes,
+            memory_waiting: inner.memory.waiting() as u64,
+            pinned_blocks: state.pinned.block_count() as u64,
+            pending_ranges: state.pinned.range_count() as u64,
+            write_back_lag_ns: state
+                .pinned_since
+                .map_or(0, |since| inner.rt.now().since(since).0),
+            write_back_rounds: counters.rounds.get(),
+            written_back_blocks: counters.written_back.get(),
+            superseded_blocks: counters.superseded.get(),
+            home_reads: home.reads,
+            home_read_bytes: home.read_bytes,
+            home_writes: home.writes,
+            home_write_bytes: home.write_bytes,
+            home_flushes: home.flushes,
+            table_loads: home.table_loads,
+            table_hits: home.table_hits,
+            table_writes: home.table_writes,
+            table_cache_bytes: home.table_cache_bytes as u64,
+            checksum_errors: home.checksum_errors,
+            waiting_for_space: state.no_space,
+            recovery_ns: inner.recovery.duration.0,
+            recovered_commits: inner.recovery.commits,
+            failure: state.failed.clone(),
+        }
+    }
+}

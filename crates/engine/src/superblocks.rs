@@ -1,0 +1,144 @@
+//! Reading and writing the superblocks of all members.
+//!
+//! Every update has the next generation and goes to two of the four slots of each member, so that a power
+//! cut in its middle leaves the older one whole. The data members are written and flushed first: the log
+//! member, whose state counts, never names an epoch that a data member has not seen.
+
+use crate::MemberDevice;
+use crate::error::EngineError;
+use base::BufPool;
+use device::Device;
+use format::{FormatError, SECTOR, SUPERBLOCK_SLOTS, Superblock, superblock_offset};
+use rt::Data;
+use std::rc::Rc;
+
+/// What was found in the superblock slots of one member.
+pub struct MemberSuperblock {
+    /// The newest valid copy.
+    pub superblock: Superblock,
+    /// Slots with a valid copy, of any generation.
+    pub valid_slots: u64,
+    /// Slots that hold neither a valid copy nor zeroes.
+    pub damaged_slots: Vec<u64>,
+}
+
+/// Reads the newest valid superblock of `device`.
+///
+/// # Errors
+/// When no slot has one.
+pub async fn load(pool: &BufPool, member: &MemberDevice) -> Result<MemberSuperblock, EngineError> {
+    let mut best: Option<Superblock> = None;
+    let (mut valid_slots, mut damaged_slots, mut cause) = (0, Vec::new(), None);
+    for slot in 0..SUPERBLOCK_SLOTS {
+        let offset = superblock_offset(slot);
+        if offset + SECTOR as u64 > member.device.size_bytes() {
+            continue;
+        }
+        let read = member.device.read(offset, pool.alloc(SECTOR)).await;
+        let bytes = match read {
+            Ok(bytes) => bytes,
+            Err(error) => {
+                let member = member.path.clone();
+                return Err(EngineError::Superblock {
+                    member,
+                    what: "reading",
+                    error,
+                });
+            }
+        };
+        match Superblock::decode(&bytes) {
+            Ok(found) => {
+                valid_slots += 1;
+                if best
+                    .as_ref()
+                    .is_none_or(|best| best.generation < found.generation)
+                {
+                    best = Some(found);
+                }
+            }
+            Err(error) => {
+                if bytes.iter().any(|byte| *byte != 0) {
+                    damaged_slots.push(slot);
+                }
+                // The most telling reason: another version, then damage, then "none here".
+                let rank = |error: &FormatError| match error {
+                    FormatError::Version { .. } => 3,
+                    FormatError::Inconsistent { .. } => 2,
+                    FormatError::Checksum(_) => 1,
+                    FormatError::Signature(_) => 0,
+                };
+                if cause
+                    .as_ref()
+                    .is_none_or(|cause| rank(cause) < rank(&error))
+                {
+                    cause = Some(error);
+                }
+            }
+        }
+    }
+    if let Some(superblock) = best {
+        return Ok(MemberSuperblock {
+            superblock,
+            valid_slots,
+            damaged_slots,
+        });
+    }
+    let path = member.path.clone();
+    match cause.unwrap_or(FormatError::Signature("superblock")) {
+        cause @ (FormatError::Signature(_) | FormatError::Version { .. }) => {
+            Err(EngineError::NotAStore {
+                member: path,
+                cause,
+            })
+        }
+        cause => Err(EngineError::SuperblockLost {
+            member: path,
+            copies: SUPERBLOCK_SLOTS,
+            cause,
+        }),
+    }
+}
+
+/// Writes `superblock` (with the right member index each) to all members and makes it durable.
+///
+/// # Errors
+/// When a member cannot be written: the older superblock is whole then.
+pub async fn store(
+    pool: &BufPool,
+    members: &[Rc<dyn Device>],
+    superblock: &Superblock,
+    flush: bool,
+) -> Result<(), EngineError> {
+    let log = usize::from(superblock.log_member);
+    let order = (0..members.len())
+        .filter(|index| *index != log)
+        .chain([log]);
+    for index in order {
+        let device = &members[index];
+        let failed = |what, error| EngineError::Superblock {
+            member: device.name().to_string(),
+            what,
+            error,
+        };
+        let own = Superblock {
+            member_index: index as u16,
+            ..superblock.clone()
+        };
+        let bytes = own.encode();
+        let first = superblock.generation % 2 * 2;
+        for slot in [first, first + 1] {
+            let data = Data::whole(pool.copy_of(&bytes));
+            device
+                .write(superblock_offset(slot), data)
+                .await
+                .map_err(|error| failed("writing", error))?;
+        }
+        if flush {
+            device
+                .flush()
+                .await
+                .map_err(|error| failed("flushing", error))?;
+        }
+    }
+    Ok(())
+}
