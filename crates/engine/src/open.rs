@@ -183,7 +183,7 @@ impl Engine {
 }
 
 /// Brings the members into the store's order and checks that they belong together.
-async fn assemble(
+pub(crate) async fn assemble(
     pool: &BufPool,
     members: Vec<MemberDevice>,
 ) -> Result<(Superblock, Vec<Rc<dyn Device>>), EngineError> {
@@ -451,7 +451,7 @@ impl Recovery<'_> {
     }
 }
 
-fn describe(case: Case) -> &'static str {
+pub(crate) fn describe(case: Case) -> &'static str {
     match case {
         Case::Replay | Case::AbandonedCommit => "under way",
         Case::End => "end of the log",
