@@ -1,4 +1,4 @@
-//! The NBD front end: wire protocol, handshake, TLS and listening sockets.
+//! The NBD front end: wire protocol, handshake, TLS, listening sockets and service.
 //!
 //! The protocol is the public document `doc/proto.md` of the NBD project
 //! ("the spec" in comments of this crate). The work is split by phase:
@@ -13,6 +13,7 @@
 //!   serves a plain socket.
 //! * [`listen`] accepts connections, runs handshakes on short-lived threads and
 //!   delivers finished ones.
+//! * [`transmission`] serves them on the engine's executor.
 //!
 //! Invariants:
 //!
@@ -30,6 +31,8 @@ pub mod handshake;
 pub mod listen;
 pub mod proto;
 pub mod tls;
+pub mod transmission;
 
 pub use catalog::{Catalog, Export, Exports};
-pub use listen::{Accepted, ConnectionGuard, ListenConfig, Listener, Server};
+pub use listen::{Accepted, Client, ConnectionGuard, ListenConfig, Listener, Server};
+pub use transmission::{Connections, Target, TransmissionOptions};

@@ -25,7 +25,7 @@ mod unix;
 
 pub use accept::{Counts, ListenConfig, Server};
 pub use gate::ConnectionGuard;
-pub use serve::Accepted;
+pub use serve::{Accepted, Client};
 pub use socket::{ListenAddress, ListenError, Listener};
 
 #[cfg(test)]

@@ -39,6 +39,41 @@ pub struct Accepted {
     pub guard: ConnectionGuard,
 }
 
+/// What is known of an accepted connection beside its socket.
+#[derive(Debug)]
+pub struct Client {
+    /// See [`Accepted::export`].
+    pub export: String,
+    /// See [`Accepted::peer`].
+    pub peer: String,
+    /// See [`Accepted::tls`].
+    pub tls: bool,
+    /// See [`Accepted::read_only`].
+    pub read_only: bool,
+    /// See [`Accepted::structured_replies`].
+    pub structured_replies: bool,
+    /// See [`Accepted::base_allocation`].
+    pub base_allocation: bool,
+    /// See [`Accepted::guard`]; none for a connection that came from elsewhere.
+    pub guard: Option<ConnectionGuard>,
+}
+
+impl Accepted {
+    /// The socket, and all else.
+    pub fn split(self) -> (OwnedFd, Client) {
+        let client = Client {
+            export: self.export,
+            peer: self.peer,
+            tls: self.tls,
+            read_only: self.read_only,
+            structured_replies: self.structured_replies,
+            base_allocation: self.base_allocation,
+            guard: Some(self.guard),
+        };
+        (self.fd, client)
+    }
+}
+
 /// A connection that was just accepted.
 pub(super) struct Incoming {
     pub(super) socket: Arc<OwnedFd>,

@@ -1,0 +1,43 @@
+//! The transmission phase: requests in, replies out, on the engine's own executor.
+//!
+//! ```text
+//!  socket -> receive: window -> parse, admit -> execute (a task only if it must wait) -> reply
+//!  socket <- send:    one Send <- batch <- outbox <---------------------------------------'
+//! ```
+//!
+//! A connection is two tasks: one receives and starts requests, one sends. A request is polled
+//! where it was received, and becomes a task of its own when it cannot end at once. Replies that are
+//! ready leave together.
+//!
+//! Invariants:
+//! 1. Everything a client can make the server hold is bounded: a window, one payload, requests under
+//!    way, and bytes of replies, of its own and of all together ([`TransmissionOptions`]); payloads by
+//!    the target's own reservation.
+//! 2. A request is answered exactly once, or its connection has gone.
+//! 3. `CAN_MULTI_CONN` is true, since all connections to an export have handles on one [`Target`]: a
+//!    write that was answered on one connection is seen by reads of all, and a flush on any covers it.
+//! 4. No clock but the executor's, no thread, no random source.
+
+mod accepted;
+mod batch;
+mod connections;
+mod execute;
+mod link;
+mod metrics;
+mod options;
+mod outbox;
+mod receive;
+mod reply;
+mod runner;
+mod shared;
+mod target;
+pub mod testing;
+mod ticket;
+mod volume;
+mod window;
+
+pub use accepted::{serve_accepted, serve_queue};
+pub use connections::{ConnectionInfo, Connections};
+pub use metrics::{CommandCounters, CommandKind, Counters, Latency, Metrics};
+pub use options::TransmissionOptions;
+pub use target::{Target, TargetError};
