@@ -1,0 +1,433 @@
+//! The command line: what can be asked, and the texts that teach it.
+
+use crate::size;
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use std::path::PathBuf;
+
+const ABOUT: &str = "A logical disk: fast durable writes, atomic commits, integrity, served over NBD";
+
+const LONG_ABOUT: &str = "\
+Tonearm keeps block devices (volumes) in a store: a file, a few files, or raw block devices.
+A flush costs one write to the store's log, every write is atomic, every block has a checksum,
+and after a crash or power cut all that was flushed is there. Clients use the volumes over NBD.";
+
+const EXAMPLES: &str = "\
+Start here:
+  tonearm create disk.tonearm --size 10GiB     make a store of one file with the volume 'main'
+  tonearm serve disk.tonearm                   serve it; prints the URI for clients
+  nbdinfo 'nbd+unix:///main?socket=disk.tonearm.sock'
+  nbdcopy image.raw 'nbd+unix:///main?socket=disk.tonearm.sock'
+  tonearm stats disk.tonearm --watch           see it work, from another terminal
+
+Exit codes: 0 done, 1 failed, 2 usage, 3 damage found.";
+
+/// The command line.
+#[derive(Parser, Debug)]
+#[command(name = "tonearm", version, about = ABOUT, long_about = LONG_ABOUT, after_help = EXAMPLES)]
+#[command(subcommand_required = true, arg_required_else_help = true, max_term_width = 100)]
+pub struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// The subcommands.
+#[derive(Subcommand, Debug)]
+pub enum Command {
+    /// Make a new store with one volume, 'main'
+    Create(Create),
+    /// Serve the volumes of a store over NBD
+    Serve(Serve),
+    /// Make, list, delete or resize volumes
+    Volume(Volume),
+    /// Tell what a store is and in what state; never changes it
+    Info(Info),
+    /// Verify a store that is not being served; --repair mends what can be mended
+    Check(Check),
+    /// Verify all blocks of a store while it is being served
+    Scrub(Scrub),
+    /// Show the counters of a store that is being served
+    Stats(Stats),
+    /// Measure a store on this drive, in process
+    Bench(Bench),
+    /// Print a completion script for a shell
+    Completions(Completions),
+    /// Print the manual page, or write one for each command
+    Man(Man),
+}
+
+/// `tonearm create`.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  tonearm create disk.tonearm --size 10GiB
+        one sparse file: space is taken as it is written
+  tonearm create disk.tonearm --size 10GiB --preallocate
+        all space is taken now, so that the host cannot run out of it later
+  tonearm create /slow/disk.tonearm --size 4TiB --log /fast/disk.log
+        the log on another drive: flushes run at the speed of that drive
+  tonearm create disk.tonearm --size 32TiB --data /b/disk.2 --data /c/disk.3
+        blocks spread over three files
+  tonearm create /dev/sdx --size 500GB --force
+        a raw block device; what is on it is lost")]
+pub struct Create {
+    /// The store's primary file, or a block device
+    pub path: PathBuf,
+    /// Space for volumes, such as 10GiB
+    #[arg(long, value_parser = size::parse)]
+    pub size: u64,
+    /// Put the log on this file or device instead of PATH
+    #[arg(long, value_name = "PATH")]
+    pub log: Option<PathBuf>,
+    /// Size of the log [default: an eighth of the size, 64 MiB to 1 GiB]
+    #[arg(long, value_name = "SIZE", value_parser = size::parse)]
+    pub log_size: Option<u64>,
+    /// Put blocks on this file or device, too (may be repeated)
+    #[arg(long, value_name = "PATH")]
+    pub data: Vec<PathBuf>,
+    /// Bytes of a block: 4096, 8192, 16384, 32768 or 65536
+    #[arg(long, value_name = "SIZE", value_parser = size::parse, default_value = "4096")]
+    pub block_size: u64,
+    /// Take all space now instead of when it is written
+    #[arg(long)]
+    pub preallocate: bool,
+    /// Overwrite existing files, or use block devices
+    #[arg(long)]
+    pub force: bool,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Where the members of a store are, for every command that opens one.
+#[derive(Args, Debug, Clone, Default)]
+pub struct Members {
+    /// Where a member of the store is now, if it was moved (may be repeated)
+    #[arg(long = "member", value_name = "PATH")]
+    pub members: Vec<PathBuf>,
+    /// Use the page cache instead of direct I/O
+    #[arg(long)]
+    pub no_direct: bool,
+}
+
+/// `tonearm serve`.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  tonearm serve disk.tonearm
+        on the Unix socket disk.tonearm.sock; Ctrl-C shuts it down in order
+  tonearm serve disk.tonearm --run 'nbdcopy image.raw \"$uri\"'
+        serve while a command runs; $uri and $unixsocket are set for it
+  tonearm serve disk.tonearm --listen 0.0.0.0:10809 --tls-cert cert.pem --tls-key key.pem --tls-ca ca.pem
+        over the network, for clients with a certificate of that authority
+  tonearm serve disk.tonearm --ack write
+        every write is durable before its reply, flush or not
+  tonearm serve disk.tonearm --metrics 127.0.0.1:9100
+        Prometheus metrics at http://127.0.0.1:9100/metrics
+
+After a crash or kill -9, run the same command again: it recovers, takes over the socket, and
+clients that reconnect go on. Sockets handed over by systemd (LISTEN_FDS) are served as well.
+Export names are the names of the volumes; the empty name is 'main'.")]
+pub struct Serve {
+    /// The store's primary file or block device
+    pub path: PathBuf,
+    /// Unix socket to serve on (may be repeated) [default: PATH.sock, if nothing else is given]
+    #[arg(long, value_name = "PATH")]
+    pub socket: Vec<PathBuf>,
+    /// TCP address and port to serve on (may be repeated); NBD's port is 10809
+    #[arg(long, value_name = "ADDR:PORT")]
+    pub listen: Vec<String>,
+    /// Certificate chain of this server, PEM
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    pub tls_cert: Option<PathBuf>,
+    /// Key of the certificate, PEM
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    pub tls_key: Option<PathBuf>,
+    /// Authorities whose client certificates are asked for, PEM
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    pub tls_ca: Option<PathBuf>,
+    /// Refuse clients without TLS, or serve them, too [default: require]
+    #[arg(long, value_enum, requires = "tls_cert")]
+    pub tls: Option<TlsMode>,
+    /// Refuse all changes; the store must have been shut down in order
+    #[arg(long)]
+    pub read_only: bool,
+    /// When a write is acknowledged
+    #[arg(long, value_enum, default_value_t = AckMode::Flush)]
+    pub ack: AckMode,
+    /// What is known of the drive's write cache
+    #[arg(long, value_enum, default_value_t = WriteCacheMode::Volatile)]
+    pub write_cache: WriteCacheMode,
+    /// Bound on written data in memory; writers wait beyond it
+    #[arg(long, value_name = "SIZE", value_parser = size::parse, default_value = "256MiB")]
+    pub memory: u64,
+    /// Serve while this command runs (by sh -c), then end with its exit code
+    #[arg(long, value_name = "COMMAND")]
+    pub run: Option<String>,
+    /// Prometheus metrics on a loopback address or a Unix socket
+    #[arg(long, value_name = "127.0.0.1:PORT|unix:PATH")]
+    pub metrics: Option<String>,
+    /// Control socket [default: PATH.ctl]
+    #[arg(long, value_name = "PATH")]
+    pub control: Option<PathBuf>,
+    /// After a crash, write everything home before serving
+    #[arg(long)]
+    pub write_back_on_recovery: bool,
+    /// Where the members are.
+    #[command(flatten)]
+    pub members: Members,
+}
+
+/// Who must use TLS.
+#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
+pub enum TlsMode {
+    /// Clients without TLS are refused
+    Require,
+    /// Clients may do without
+    Allow,
+}
+
+/// When a write is acknowledged.
+#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
+pub enum AckMode {
+    /// At once; FLUSH and FUA make durable (what NBD promises)
+    Flush,
+    /// When it is durable
+    Write,
+}
+
+/// What is known of the drive's cache.
+#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
+pub enum WriteCacheMode {
+    /// It may lose or reorder writes that were not flushed: flushes are sent
+    Volatile,
+    /// It keeps writes and their order over a power cut: no flushes are sent
+    Ordered,
+}
+
+/// `tonearm volume`.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Works on a store that is being served, through its control socket, and on one that is not.
+Each volume is an NBD export of its name.
+
+Examples:
+  tonearm volume create disk.tonearm scratch --size 2GiB
+  tonearm volume list disk.tonearm
+  tonearm volume resize disk.tonearm scratch --size 4GiB
+  tonearm volume delete disk.tonearm scratch
+
+A new store gives all its space to 'main'; make room by resizing it first.")]
+pub struct Volume {
+    /// What to do.
+    #[command(subcommand)]
+    pub action: VolumeAction,
+}
+
+/// The subcommands of `tonearm volume`.
+#[derive(Subcommand, Debug)]
+pub enum VolumeAction {
+    /// Make a volume that reads as zeroes
+    Create {
+        /// The store.
+        #[command(flatten)]
+        store: VolumeStore,
+        /// Name of the volume, also of its NBD export
+        name: String,
+        /// Its size, such as 2GiB
+        #[arg(long, value_parser = size::parse)]
+        size: u64,
+    },
+    /// List the volumes and the free space
+    List {
+        /// The store.
+        #[command(flatten)]
+        store: VolumeStore,
+    },
+    /// Delete a volume and all that is in it
+    Delete {
+        /// The store.
+        #[command(flatten)]
+        store: VolumeStore,
+        /// Name of the volume
+        name: String,
+    },
+    /// Change the size of a volume; what is cut off is lost
+    Resize {
+        /// The store.
+        #[command(flatten)]
+        store: VolumeStore,
+        /// Name of the volume
+        name: String,
+        /// Its new size, such as 4GiB
+        #[arg(long, value_parser = size::parse)]
+        size: u64,
+    },
+}
+
+/// The store of a volume command.
+#[derive(Args, Debug)]
+pub struct VolumeStore {
+    /// The store's primary file or block device
+    #[arg(value_name = "STORE")]
+    pub path: PathBuf,
+    /// Control socket, if the store is served with another than PATH.ctl
+    #[arg(long, value_name = "PATH")]
+    pub control: Option<PathBuf>,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+    /// Where the members are.
+    #[command(flatten)]
+    pub members: Members,
+}
+
+/// `tonearm info`.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  tonearm info disk.tonearm
+  tonearm info disk.tonearm --json | jq .volumes
+
+Works on stores that are served, closed, or crashed, and changes nothing.")]
+pub struct Info {
+    /// The store's primary file or block device
+    pub path: PathBuf,
+    /// Control socket, if the store is served with another than PATH.ctl
+    #[arg(long, value_name = "PATH")]
+    pub control: Option<PathBuf>,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+    /// Where the members are.
+    #[command(flatten)]
+    pub members: Members,
+}
+
+/// `tonearm check`.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  tonearm check disk.tonearm             look at everything, change nothing
+  tonearm check disk.tonearm --repair    then mend what can be mended
+
+Verifies the copies of the superblock, the log, all checksum tables, and every allocated block
+against its checksum. Ends with exit code 3 when damage was found (and is still there).
+
+--repair opens the store for writing (which recovers it after a crash), gives up log records that
+are damaged, and writes damaged checksum tables anew. A block that fails its checksum has no
+second copy here: reading it stays an error until it is written again.")]
+pub struct Check {
+    /// The store's primary file or block device
+    pub path: PathBuf,
+    /// Mend what can be mended
+    #[arg(long)]
+    pub repair: bool,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+    /// Where the members are.
+    #[command(flatten)]
+    pub members: Members,
+}
+
+/// `tonearm scrub`.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Example:
+  tonearm scrub disk.tonearm
+
+Asks the server of the store to verify every block while it goes on serving. Ends with exit code 3
+when damage was found.")]
+pub struct Scrub {
+    /// The store's primary file or block device
+    pub path: PathBuf,
+    /// Control socket, if the store is served with another than PATH.ctl
+    #[arg(long, value_name = "PATH")]
+    pub control: Option<PathBuf>,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `tonearm stats`.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  tonearm stats disk.tonearm             totals since the server started
+  tonearm stats disk.tonearm --watch     and rates, each second
+  tonearm stats disk.tonearm --json --watch
+        one line of JSON each second")]
+pub struct Stats {
+    /// The store's primary file or block device
+    pub path: PathBuf,
+    /// Show anew each second, with rates
+    #[arg(long, short)]
+    pub watch: bool,
+    /// Control socket, if the store is served with another than PATH.ctl
+    #[arg(long, value_name = "PATH")]
+    pub control: Option<PathBuf>,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `tonearm bench`.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Example:
+  tonearm bench disk.tonearm --seconds 10
+
+Opens the store in this process (it must not be served), makes the volume 'tonearm-bench' in its
+free space, measures, and deletes the volume again, also when interrupted. Other volumes are not
+touched. There is no network and no NBD in these numbers.")]
+pub struct Bench {
+    /// The store's primary file or block device
+    pub path: PathBuf,
+    /// Seconds for each measurement
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u64).range(1..=3600))]
+    pub seconds: u64,
+    /// Size of the volume that is made for it
+    #[arg(long, value_parser = size::parse, default_value = "1GiB")]
+    pub size: u64,
+    /// Bound on written data in memory
+    #[arg(long, value_name = "SIZE", value_parser = size::parse, default_value = "256MiB")]
+    pub memory: u64,
+    /// What is known of the drive's write cache
+    #[arg(long, value_enum, default_value_t = WriteCacheMode::Volatile)]
+    pub write_cache: WriteCacheMode,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+    /// Where the members are.
+    #[command(flatten)]
+    pub members: Members,
+}
+
+/// `tonearm completions`.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  tonearm completions bash > ~/.local/share/bash-completion/completions/tonearm
+  tonearm completions zsh > ~/.zfunc/_tonearm
+  tonearm completions fish > ~/.config/fish/completions/tonearm.fish")]
+pub struct Completions {
+    /// For which shell
+    pub shell: clap_complete::Shell,
+}
+
+/// `tonearm man`.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  tonearm man | man -l -
+  tonearm man --out /usr/local/share/man/man1")]
+pub struct Man {
+    /// Write one page for each command into this folder
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+}
+
+#[cfg(test)]
+#[path = "cli_test.rs"]
+mod cli_test;

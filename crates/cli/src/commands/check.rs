@@ -1,0 +1,264 @@
+//! `tonearm check`: verifies a store that nobody uses; with `--repair`, mends what can be mended.
+//!
+//! A look first, always: it tells what is damaged without changing anything. A repair then opens the
+//! store for writing, which recovers it, and treats the damaged groups.
+
+use super::DAMAGED;
+use super::scrub::show_damage;
+use crate::cli::Check;
+use crate::control::DamagedGroup;
+use crate::executor::Executor;
+use crate::progress::{Progress, Unit};
+use crate::report;
+use crate::store::{self, Access};
+use anyhow::Context;
+use engine::{Engine, Inspection, OpenOptions};
+use format::VolumeEntry;
+use layout::RepairOptions;
+use serde::Serialize;
+use std::process::ExitCode;
+
+/// Checks, and repairs when asked to.
+///
+/// # Errors
+/// When the store cannot be looked at, or a device fails.
+pub fn run(arguments: Check) -> anyhow::Result<ExitCode> {
+    let mut findings = look(&arguments).map_err(advise_scrub)?;
+    if arguments.repair && !(findings.clean && findings.is_sound()) {
+        findings.repair = Some(repair(&arguments, &findings)?);
+    }
+    if arguments.json {
+        report::json(&findings)?;
+    } else {
+        show(&findings)?;
+    }
+    let sound = match &findings.repair {
+        None => findings.is_sound(),
+        Some(repair) => repair.remaining.is_empty(),
+    };
+    Ok(if sound { ExitCode::SUCCESS } else { ExitCode::from(DAMAGED) })
+}
+
+/// A store that is served is not checked here.
+fn advise_scrub(error: anyhow::Error) -> anyhow::Error {
+    match error.downcast_ref::<uring::MemberError>() {
+        Some(uring::MemberError::InUse { .. }) => {
+            anyhow::anyhow!("{error}; `tonearm scrub` verifies a store that is being served")
+        }
+        _ => error,
+    }
+}
+
+#[derive(Serialize, Default)]
+struct Findings {
+    store: String,
+    clean: bool,
+    sound: bool,
+    superblocks: Vec<Superblocks>,
+    log: Log,
+    volume_problems: Vec<String>,
+    groups: u64,
+    blocks: u64,
+    damaged: Vec<DamagedGroup>,
+    repair: Option<Repair>,
+}
+
+#[derive(Serialize)]
+struct Superblocks {
+    member: String,
+    valid_slots: u64,
+    damaged_slots: Vec<u64>,
+}
+
+#[derive(Serialize, Default)]
+struct Log {
+    records: u64,
+    commits: u64,
+    blocks: u64,
+    discarded_records: u64,
+    end: String,
+    damage: Option<String>,
+}
+
+#[derive(Serialize, Default)]
+struct Repair {
+    log_given_up: bool,
+    tables_rewritten: u64,
+    blocks_unverified: u64,
+    remaining: Vec<String>,
+}
+
+impl Findings {
+    /// A crash may cut a superblock update short; of a clean store all copies are whole.
+    fn superblocks_sound(&self) -> bool {
+        !self.clean || self.superblocks.iter().all(|member| member.damaged_slots.is_empty())
+    }
+
+    fn is_sound(&self) -> bool {
+        self.superblocks_sound()
+            && self.log.damage.is_none()
+            && self.volume_problems.is_empty()
+            && self.damaged.is_empty()
+    }
+}
+
+fn look(arguments: &Check) -> anyhow::Result<Findings> {
+    let executor = Executor::new()?;
+    let opened = store::open_members(&executor, &arguments.path, &arguments.members, Access::Read)?;
+    let superblocks = opened.devices.iter().zip(&opened.superblocks);
+    let superblocks: Vec<Superblocks> = superblocks
+        .map(|(device, found)| Superblocks {
+            member: device.path.clone(),
+            valid_slots: found.valid_slots,
+            damaged_slots: found.damaged_slots.clone(),
+        })
+        .collect();
+    let (rt, pool) = (executor.rt.clone(), executor.pool.clone());
+    executor.rt.block_on(async move {
+        let mut bar = Progress::new("reading the log", Unit::Count);
+        let progress = |done, total| bar.at(done, total);
+        let look = Inspection::start(&rt, &pool, opened.devices, progress).await?;
+        drop(bar);
+        let (entries, volume_problems) = look.volumes().await;
+        let log = look.log();
+        let mut findings = Findings {
+            store: report::uuid(look.superblock().store),
+            clean: log.clean,
+            superblocks,
+            log: Log {
+                records: log.records,
+                commits: log.commits,
+                blocks: log.blocks,
+                discarded_records: log.discarded_records,
+                end: log.end.clone(),
+                damage: log.damage.as_ref().map(ToString::to_string),
+            },
+            volume_problems,
+            ..Findings::default()
+        };
+        let mut bar = Progress::new("checking", Unit::Count);
+        for group in 0..look.groups() {
+            let found = look.check_group(group).await?;
+            findings.groups += 1;
+            findings.blocks += found.allocated;
+            if let Some(mut damaged) = DamagedGroup::of(&found) {
+                let blocks = found.bad.iter().map(|bad| bad.block);
+                let owners = blocks.map(|block| owner(&entries, block, look.superblock().block_size));
+                // Damage of blocks stands behind that of tables.
+                let texts = damaged.damages.iter_mut().rev().zip(owners.rev());
+                texts.for_each(|(text, owner)| text.push_str(&owner));
+                findings.damaged.push(damaged);
+            }
+            bar.at(group + 1, look.groups());
+        }
+        findings.sound = findings.is_sound();
+        Ok(findings)
+    })
+}
+
+/// Which volume has home block `block`, and where.
+fn owner(entries: &[VolumeEntry], block: u64, block_size: u32) -> String {
+    if block < format::SYSTEM_BLOCKS {
+        return " (the volume table)".into();
+    }
+    for entry in entries {
+        let mut before = 0;
+        for extent in &entry.extents {
+            if (extent.start..extent.start + extent.count).contains(&block) {
+                let byte = (before + block - extent.start) * u64::from(block_size);
+                return format!(" (volume {}, byte {byte})", entry.name);
+            }
+            before += extent.count;
+        }
+    }
+    " (in no volume)".into()
+}
+
+fn repair(arguments: &Check, findings: &Findings) -> anyhow::Result<Repair> {
+    let executor = Executor::new()?;
+    let members = store::open_members(&executor, &arguments.path, &arguments.members, Access::Write)?;
+    let give_up = findings.log.damage.is_some();
+    let options = OpenOptions { give_up_damaged_log: give_up, ..OpenOptions::default() };
+    let groups: Vec<u64> = findings.damaged.iter().map(|damaged| damaged.group).collect();
+    let mut repair = Repair {
+        log_given_up: give_up,
+        remaining: findings.volume_problems.clone(),
+        ..Repair::default()
+    };
+    let (rt, pool) = (executor.rt.clone(), executor.pool.clone());
+    executor.rt.block_on(async move {
+        let engine = Engine::open(&rt, &pool, members.devices, options, |_| {}).await?;
+        let mut bar = Progress::new("repairing", Unit::Count);
+        for (done, group) in groups.iter().enumerate() {
+            let result = engine.home().repair_group(*group, RepairOptions::default()).await;
+            let report = result.with_context(|| format!("cannot repair group {group}"))?;
+            repair.tables_rewritten += report.slots_rewritten;
+            repair.blocks_unverified += report.unverified;
+            repair.remaining.extend(report.remaining.iter().map(|bad| bad.error.to_string()));
+            bar.at(done as u64 + 1, groups.len() as u64);
+        }
+        // Opening and closing write every copy of the superblock anew.
+        engine.close().await?;
+        Ok(repair)
+    })
+}
+
+fn show(findings: &Findings) -> anyhow::Result<()> {
+    for member in &findings.superblocks {
+        let damaged = member.damaged_slots.len();
+        let text = format!("{}: {} copies of the superblock are whole", member.member, member.valid_slots);
+        match (damaged, findings.clean) {
+            (0, _) => report::line(text)?,
+            (_, true) => report::line(format_args!("damage: {text}, {damaged} are not"))?,
+            (_, false) => report::line(format_args!("{text}, {damaged} were cut short by the crash"))?,
+        }
+    }
+    let log = &findings.log;
+    match (&log.damage, findings.clean) {
+        (Some(damage), _) => report::line(format_args!("damage: the log: {damage}"))?,
+        (None, true) => report::line("the store was shut down in order; its log is empty")?,
+        (None, false) => report::line(format_args!(
+            "the store was not shut down in order; the log holds {} commits of {} blocks for recovery ({})",
+            report::count(log.commits),
+            report::count(log.blocks),
+            log.end
+        ))?,
+    }
+    for problem in &findings.volume_problems {
+        report::line(format_args!("damage: {problem}"))?;
+    }
+    report::line(format_args!(
+        "verified {} blocks in {} groups",
+        report::count(findings.blocks),
+        report::count(findings.groups)
+    ))?;
+    show_damage(&findings.damaged)?;
+    match &findings.repair {
+        None if findings.is_sound() => report::line("no damage found")?,
+        None => report::line("damage found; --repair mends what can be mended")?,
+        Some(repair) => show_repair(repair)?,
+    }
+    Ok(())
+}
+
+fn show_repair(repair: &Repair) -> anyhow::Result<()> {
+    if repair.log_given_up {
+        report::line("repaired: the log up to its damage was recovered, the rest was given up")?;
+    }
+    if repair.tables_rewritten > 0 {
+        report::line(format_args!("repaired: {} copies of checksum tables", repair.tables_rewritten))?;
+    }
+    if repair.blocks_unverified > 0 {
+        report::line(format_args!(
+            "repaired: {} blocks got a checksum of what they hold now; nobody can tell whether that is right",
+            repair.blocks_unverified
+        ))?;
+    }
+    for remaining in &repair.remaining {
+        report::line(format_args!("still damaged: {remaining}"))?;
+    }
+    if repair.remaining.is_empty() {
+        report::line("the store is whole again and shut down in order")?;
+    }
+    Ok(())
+}

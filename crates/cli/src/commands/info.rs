@@ -1,0 +1,127 @@
+//! `tonearm info`: from the server when there is one, else by a look that changes nothing.
+
+use crate::cli::{Info as Arguments, Members};
+use crate::control::{Answer, Client, Info, LogInfo, Request, VolumeInfo};
+use crate::executor::Executor;
+use crate::progress::{Progress, Unit};
+use crate::serve::desk::members_of;
+use crate::store::{self, Access};
+use crate::{report, size};
+use anyhow::bail;
+use engine::{Inspection, LogReport};
+use std::path::Path;
+use std::process::ExitCode;
+
+/// Shows what the store is.
+///
+/// # Errors
+/// When it is no store, or cannot be looked at.
+pub fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
+    let info = match Client::find(&arguments.path, arguments.control.as_deref())? {
+        Some(mut client) => match client.ask(Request::Info, |_, _| {})? {
+            Answer::Info(info) => info,
+            _ => bail!("the server gave another answer than was asked for"),
+        },
+        None => look(&arguments.path, &arguments.members)?,
+    };
+    if arguments.json {
+        report::json(&info)?;
+    } else {
+        show(&info)?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Looks at a store that is not served.
+///
+/// # Errors
+/// When it is no store, or its members do not belong together.
+pub fn look(path: &Path, places: &Members) -> anyhow::Result<Info> {
+    let executor = Executor::new()?;
+    let pid = store::holder(path);
+    let members = store::open_members(&executor, path, places, Access::Peek)?.devices;
+    let paths: Vec<String> = members.iter().map(|member| member.path.clone()).collect();
+    let (rt, pool) = (executor.rt.clone(), executor.pool.clone());
+    let mut bar = Progress::new("reading the log", Unit::Count);
+    executor.rt.block_on(async move {
+        let look = Inspection::start(&rt, &pool, members, |done, total| bar.at(done, total)).await?;
+        let (entries, mut problems) = look.volumes().await;
+        let (superblock, log) = (look.superblock(), look.log());
+        problems.extend(log.damage.as_ref().map(|damage| format!("the log: {damage}")));
+        if let Some(pid) = pid {
+            problems.push(format!("process {pid} is using the store; what is told may be half old"));
+        }
+        let block = u64::from(superblock.block_size);
+        let size_bytes = (superblock.size_blocks - format::SYSTEM_BLOCKS) * block;
+        let used: u64 = entries.iter().flat_map(|entry| &entry.extents).map(|extent| extent.count).sum();
+        Ok(Info {
+            store: report::uuid(superblock.store),
+            format_version: format::FORMAT_VERSION,
+            state: if log.clean { "clean" } else { "crashed" }.to_string(),
+            pid,
+            size_bytes,
+            free_bytes: size_bytes.saturating_sub(used * block),
+            block_size: superblock.block_size,
+            created_unix_s: superblock.created_unix_s,
+            epoch: superblock.epoch,
+            members: members_of(superblock, &paths),
+            log: log_info(superblock, log),
+            volumes: entries.iter().map(VolumeInfo::of_entry).collect(),
+            problems,
+        })
+    })
+}
+
+fn log_info(superblock: &format::Superblock, log: &LogReport) -> LogInfo {
+    let state = match (&log.damage, log.clean) {
+        (Some(_), _) => "damaged; see `tonearm check`".to_string(),
+        (None, true) => "empty: everything is at home".to_string(),
+        (None, false) => format!("to be recovered by the next opening; {}", log.end),
+    };
+    LogInfo {
+        size_bytes: superblock.log_bytes(),
+        track_bytes: superblock.track_bytes,
+        used_bytes: None,
+        commits: Some(log.commits),
+        blocks: Some(log.blocks),
+        state,
+    }
+}
+
+fn show(info: &Info) -> anyhow::Result<()> {
+    let state = match (info.state.as_str(), info.pid) {
+        ("served", Some(pid)) => format!("served by process {pid}"),
+        ("clean", _) => "clean (shut down in order)".to_string(),
+        ("crashed", None) => "not shut down in order; the next opening recovers it".to_string(),
+        ("crashed", Some(pid)) => format!("in use by process {pid}"),
+        (other, _) => other.to_string(),
+    };
+    let mut log = format!("{}, {}", size::text(info.log.size_bytes), info.log.state);
+    for (number, what) in [(info.log.commits, "commits"), (info.log.blocks, "blocks")] {
+        if let Some(number) = number.filter(|number| *number > 0) {
+            log.push_str(&format!(", {} {what} to write home", report::count(number)));
+        }
+    }
+    let mut rows = vec![
+        ("store", info.store.clone()),
+        ("state", state),
+        ("format", format!("version {}, opened {} times", info.format_version, info.epoch)),
+        ("made", report::date(info.created_unix_s)),
+        ("size", format!("{}, {} free", size::text(info.size_bytes), size::text(info.free_bytes))),
+        ("block size", size::text(info.block_size.into())),
+        ("log", log),
+    ];
+    for member in &info.members {
+        let mut text = format!("{}: {}", member.path, member.carries);
+        if member.data_bytes > 0 {
+            text.push_str(&format!(", {} for blocks", size::text(member.data_bytes)));
+        }
+        rows.push(("member", text));
+    }
+    report::line(report::pairs(rows))?;
+    report::line(super::volume::table(&info.volumes))?;
+    for problem in &info.problems {
+        report::note(problem);
+    }
+    Ok(())
+}

@@ -1,0 +1,39 @@
+//! One file for each command.
+
+mod bench;
+mod check;
+mod completions;
+mod create;
+mod info;
+mod man;
+mod scrub;
+mod serve;
+mod stats;
+mod volume;
+
+pub use create::carries;
+
+use crate::cli::{Cli, Command};
+use std::process::ExitCode;
+
+/// Exit code of a check that has found damage.
+const DAMAGED: u8 = 3;
+
+/// Does what was asked.
+///
+/// # Errors
+/// With the text for the user.
+pub fn run(cli: Cli) -> anyhow::Result<ExitCode> {
+    match cli.command {
+        Command::Create(arguments) => create::run(arguments),
+        Command::Serve(arguments) => serve::run(arguments),
+        Command::Volume(arguments) => volume::run(arguments),
+        Command::Info(arguments) => info::run(arguments),
+        Command::Check(arguments) => check::run(arguments),
+        Command::Scrub(arguments) => scrub::run(arguments),
+        Command::Stats(arguments) => stats::run(arguments),
+        Command::Bench(arguments) => bench::run(arguments),
+        Command::Completions(arguments) => completions::run(&arguments),
+        Command::Man(arguments) => man::run(&arguments),
+    }
+}

@@ -1,0 +1,191 @@
+//! `tonearm stats`.
+
+use crate::cli::Stats;
+use crate::control::{Answer, Client, NbdStats, Request, ServerStats};
+use crate::{report, size};
+use anyhow::bail;
+use comfy_table::Table;
+use std::io::IsTerminal;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+/// Shows the counters, once or each second.
+///
+/// # Errors
+/// When there is no server, or it goes away.
+pub fn run(arguments: Stats) -> anyhow::Result<ExitCode> {
+    let mut client = Client::need(&arguments.path, arguments.control.as_deref())?;
+    let mut last: Option<(Instant, ServerStats)> = None;
+    let redraw = arguments.watch && std::io::stdout().is_terminal();
+    loop {
+        let stats = ask(&mut client)?;
+        let now = Instant::now();
+        match (arguments.json, arguments.watch) {
+            (true, true) => report::json_line(&stats)?,
+            (true, false) => report::json(&stats)?,
+            (false, _) => {
+                let before = last.as_ref().map(|(at, stats)| (now - *at, stats));
+                let text = page(&stats, before);
+                // Home, then the page, then clear what is left of the one before.
+                let (home, clear) = if redraw { ("\x1b[H", "\x1b[J") } else { ("", "") };
+                let text = if redraw { text.replace('\n', "\x1b[K\n") } else { text };
+                report::line(format_args!("{home}{text}{clear}"))?;
+            }
+        }
+        if !arguments.watch {
+            return Ok(ExitCode::SUCCESS);
+        }
+        last = Some((now, stats));
+        std::thread::sleep(Duration::from_secs(1));
+    }
+}
+
+fn ask(client: &mut Client) -> anyhow::Result<ServerStats> {
+    match client.ask(Request::Stats, |_, _| {})? {
+        Answer::Stats(stats) => Ok(stats),
+        _ => bail!("the server gave another answer than was asked for"),
+    }
+}
+
+fn page(stats: &ServerStats, before: Option<(Duration, &ServerStats)>) -> String {
+    let uptime = report::span((stats.uptime_s * 1e9) as u64);
+    let mut text = format!(
+        "server {} (version {}), up {uptime}, {} connections\n{}\n{}",
+        stats.pid,
+        stats.version,
+        stats.nbd.connections_open,
+        commands(&stats.nbd, before.map(|(span, stats)| (span, &stats.nbd))),
+        store(stats, before),
+    );
+    if let Some(failure) = &stats.store.failure {
+        text.push_str(&format!("\nread-only since a failure: {failure}"));
+    }
+    if stats.store.waiting_for_space {
+        text.push_str("\nno space left below the store: write-back waits; free some space");
+    }
+    text
+}
+
+/// One row for each command that was ever used; with rates when there is a time before.
+fn commands(nbd: &NbdStats, before: Option<(Duration, &NbdStats)>) -> Table {
+    let mut heads = vec!["command", "requests", "bytes", "errors", "p50", "p99", "max"];
+    if before.is_some() {
+        heads.extend(["requests/s", "bytes/s"]);
+    }
+    let mut table = report::table(&heads);
+    for (index, command) in nbd.commands.iter().enumerate() {
+        if command.requests == 0 && index > 2 {
+            continue;
+        }
+        let latency = nbd.latencies.iter().find(|latency| latency.command == command.command);
+        let latency = latency.filter(|latency| latency.count > 0);
+        let time = |ns: Option<u64>| ns.map_or(String::new(), report::span);
+        let mut row = vec![
+            command.command.clone(),
+            report::count(command.requests),
+            size::text(command.bytes),
+            report::count(command.errors),
+            time(latency.map(|latency| latency.p50_ns)),
+            time(latency.map(|latency| latency.p99_ns)),
+            time(latency.map(|latency| latency.max_ns)),
+        ];
+        if let Some((span, nbd)) = before {
+            let old = nbd.commands.get(index).cloned().unwrap_or_default();
+            row.push(report::count(rate(old.requests, command.requests, span)));
+            row.push(size::text(rate(old.bytes, command.bytes, span)));
+        }
+        table.add_row(row);
+    }
+    report::align_right(&mut table, 1..heads.len());
+    table
+}
+
+fn store(stats: &ServerStats, before: Option<(Duration, &ServerStats)>) -> Table {
+    let now = &stats.store;
+    let per = |count: u64, of: u64| if of == 0 { 0.0 } else { count as f64 / of as f64 };
+    let mut rows = vec![
+        (
+            "commits",
+            format!(
+                "{}, {} of payload, {} durable of {}",
+                report::count(now.commits),
+                size::text(now.commit_bytes),
+                report::count(now.durable_lsn),
+                report::count(now.appended_lsn)
+            ),
+        ),
+        (
+            "log writes",
+            format!(
+                "{} ({:.1} commits each), {} flushes, {} written",
+                report::count(now.log_writes),
+                per(now.commits, now.log_writes),
+                report::count(now.log_flushes + now.log_durable_writes),
+                size::text(now.log_bytes)
+            ),
+        ),
+        ("log in use", gauge(now.log_used_bytes, now.log_size_bytes)),
+        (
+            "memory in use",
+            format!("{}, {} writers wait", gauge(now.memory_used_bytes, now.memory_limit_bytes), now.memory_waiting),
+        ),
+        (
+            "write-back",
+            format!(
+                "{} blocks pinned, oldest {}; {} written home in {} rounds, {} superseded",
+                report::count(now.pinned_blocks),
+                report::span(now.write_back_lag_ns),
+                report::count(now.written_back_blocks),
+                report::count(now.write_back_rounds),
+                report::count(now.superseded_blocks)
+            ),
+        ),
+        (
+            "home",
+            format!(
+                "{} reads, {} writes, {} flushes",
+                report::count(now.home_reads),
+                report::count(now.home_writes),
+                report::count(now.home_flushes)
+            ),
+        ),
+        (
+            "read hits",
+            format!("{:.0} % of {} reads", 100.0 * per(now.read_hits, now.reads), report::count(now.reads)),
+        ),
+        (
+            "recovery",
+            format!("{} commits in {}", report::count(now.recovered_commits), report::span(now.recovery_ns)),
+        ),
+    ];
+    if now.checksum_errors > 0 {
+        rows.push(("checksum errors", report::count(now.checksum_errors)));
+    }
+    if let Some((span, before)) = before {
+        let old = &before.store;
+        rows.push((
+            "each second",
+            format!(
+                "{} commits, {} log writes, {} log flushes, {} blocks home",
+                report::count(rate(old.commits, now.commits, span)),
+                report::count(rate(old.log_writes, now.log_writes, span)),
+                report::count(rate(
+                    old.log_flushes + old.log_durable_writes,
+                    now.log_flushes + now.log_durable_writes,
+                    span
+                )),
+                report::count(rate(old.written_back_blocks, now.written_back_blocks, span))
+            ),
+        ));
+    }
+    report::pairs(rows)
+}
+
+fn gauge(used: u64, all: u64) -> String {
+    let share = if all == 0 { 0.0 } else { 100.0 * used as f64 / all as f64 };
+    format!("{} of {} ({share:.0} %)", size::text(used), size::text(all))
+}
+
+fn rate(before: u64, now: u64, span: Duration) -> u64 {
+    (now.saturating_sub(before) as f64 / span.as_secs_f64().max(1e-9)).round() as u64
+}

@@ -1,0 +1,98 @@
+//! `tonearm volume`: through the control socket when the store is served, else in process.
+
+use crate::cli::{AckMode, Volume, VolumeAction, VolumeStore, WriteCacheMode};
+use crate::control::{Answer, Client, Request, Volumes};
+use crate::executor::Executor;
+use crate::serve::desk;
+use crate::{report, size, store};
+use anyhow::bail;
+use std::process::ExitCode;
+
+/// Does the action and shows the volumes as they are then.
+///
+/// # Errors
+/// When it cannot be done.
+pub fn run(arguments: Volume) -> anyhow::Result<ExitCode> {
+    let (place, request, done) = match arguments.action {
+        VolumeAction::List { store } => (store, Request::VolumeList, None),
+        VolumeAction::Create { store, name, size } => {
+            let done = format!("made volume {name} of {}", size::text(size));
+            (store, Request::VolumeCreate { name, size_bytes: size }, Some(done))
+        }
+        VolumeAction::Delete { store, name } => {
+            let done = format!("deleted volume {name}");
+            (store, Request::VolumeDelete { name }, Some(done))
+        }
+        VolumeAction::Resize { store, name, size } => {
+            let done = format!("volume {name} has {} now", size::text(size));
+            (store, Request::VolumeResize { name, size_bytes: size }, Some(done))
+        }
+    };
+    let volumes = match Client::find(&place.path, place.control.as_deref())? {
+        Some(mut client) => match client.ask(request, |_, _| {})? {
+            Answer::Volumes(volumes) => volumes,
+            _ => bail!("the server gave another answer than was asked for"),
+        },
+        None => offline(&place, request)?,
+    };
+    if place.json {
+        report::json(&volumes)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    match done {
+        Some(done) => report::line(format_args!("{done}; {} free", size::text(volumes.free_bytes)))?,
+        None => show(&volumes)?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn show(volumes: &Volumes) -> anyhow::Result<()> {
+    report::line(table(&volumes.volumes))?;
+    Ok(report::line(format_args!("free: {}", size::text(volumes.free_bytes)))?)
+}
+
+/// A table of volumes.
+pub fn table(volumes: &[crate::control::VolumeInfo]) -> comfy_table::Table {
+    let mut table = report::table(&["volume", "size", "mode", "made", "uuid"]);
+    for volume in volumes {
+        let mode = if volume.read_only { "read-only" } else { "read-write" };
+        table.add_row([
+            volume.name.as_str(),
+            &size::text(volume.size_bytes),
+            mode,
+            &report::date(volume.created_unix_s),
+            &volume.uuid,
+        ]);
+    }
+    report::align_right(&mut table, 1..2);
+    table
+}
+
+fn offline(place: &VolumeStore, request: Request) -> anyhow::Result<Volumes> {
+    if request == Request::VolumeList {
+        // Looking must not change anything: no recovery, no new epoch.
+        let info = super::info::look(&place.path, &place.members)?;
+        return Ok(Volumes { volumes: info.volumes, free_bytes: info.free_bytes });
+    }
+    let executor = Executor::new()?;
+    let options = store::open_options(256 << 20, AckMode::Flush, WriteCacheMode::Volatile);
+    let disk = store::open_disk(&executor, &place.path, &place.members, options)?;
+    let changing = disk.clone();
+    let (result, volumes) = executor.rt.block_on(async move {
+        let result = match request {
+            Request::VolumeCreate { name, size_bytes } => {
+                desk::create_volume(&changing, &name, size_bytes).await
+            }
+            Request::VolumeDelete { name } => changing.delete_volume(&name).await,
+            Request::VolumeResize { name, size_bytes } => {
+                changing.resize_volume(&name, size_bytes).await
+            }
+            _ => Ok(()),
+        };
+        (result, desk::volumes_of(&changing))
+    });
+    let closed = executor.rt.block_on(async move { disk.close().await });
+    result?;
+    closed?;
+    Ok(volumes)
+}

@@ -1,0 +1,107 @@
+//! The server's end of the control socket: small threads that pass requests to the engine thread.
+
+use super::protocol::{Event, EventLine, REQUEST_MAX, Request, RequestLine, VERSION};
+use crate::serve::mailbox::Mailbox;
+use crate::serve::socket_file::SocketFile;
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Most connections at a time.
+const CONNECTIONS_MAX: usize = 32;
+/// Longest time in which a client takes a part of an answer.
+const WRITE_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// A running control socket; dropping it removes its file.
+pub struct Server {
+    _file: SocketFile,
+}
+
+impl Server {
+    /// Listens at `path`, for its owner alone, and passes requests to `mailbox`.
+    ///
+    /// # Errors
+    /// When the socket cannot be had.
+    pub fn start(path: &Path, mailbox: Mailbox) -> anyhow::Result<Self> {
+        let (listener, file) = SocketFile::bind(path)?;
+        std::thread::Builder::new()
+            .name("control".into())
+            .spawn(move || accept_all(&listener, &mailbox))?;
+        Ok(Self { _file: file })
+    }
+}
+
+fn accept_all(listener: &UnixListener, mailbox: &Mailbox) {
+    let open = Arc::new(());
+    for stream in listener.incoming() {
+        let Ok(stream) = stream else {
+            // No descriptor is free, or the client is gone already.
+            std::thread::sleep(Duration::from_millis(50));
+            continue;
+        };
+        if Arc::strong_count(&open) > CONNECTIONS_MAX {
+            let _ = send(&stream, Event::Failed("too many control connections are open".into()));
+            continue;
+        }
+        let (mailbox, open) = (mailbox.clone(), open.clone());
+        // Without a thread the connection is closed.
+        let _ = std::thread::Builder::new().name("control-client".into()).spawn(move || {
+            // How a connection ends is the client's affair.
+            let _ = serve(stream, &mailbox);
+            drop(open);
+        });
+    }
+}
+
+fn serve(stream: UnixStream, mailbox: &Mailbox) -> io::Result<()> {
+    stream.set_write_timeout(Some(WRITE_TIMEOUT))?;
+    let mut reader = BufReader::new(&stream);
+    loop {
+        let mut line = Vec::new();
+        let read = (&mut reader).take(REQUEST_MAX as u64).read_until(b'\n', &mut line)?;
+        if read == 0 {
+            return Ok(());
+        }
+        if line.last() != Some(&b'\n') {
+            return send(&stream, Event::Failed("the request is too long or not ended".into()));
+        }
+        match parse(&line) {
+            Ok(request) => {
+                for event in mailbox.ask(request) {
+                    send(&stream, event)?;
+                }
+            }
+            Err(why) => send(&stream, Event::Failed(why))?,
+        }
+    }
+}
+
+fn parse(line: &[u8]) -> Result<Request, String> {
+    let value: serde_json::Value =
+        serde_json::from_slice(line).map_err(|error| format!("the request is not JSON: {error}"))?;
+    match value.get("tonearm").and_then(serde_json::Value::as_u64) {
+        Some(version) if version == u64::from(VERSION) => {}
+        Some(version) => {
+            return Err(format!(
+                "this server speaks version {VERSION} of the control protocol, not {version}; \
+                 use the `tonearm` of the server's version"
+            ));
+        }
+        None => return Err("the request has no version".into()),
+    }
+    let line: RequestLine = serde_json::from_value(value)
+        .map_err(|error| format!("the request is not known: {error}"))?;
+    Ok(line.request)
+}
+
+fn send(mut stream: &UnixStream, event: Event) -> io::Result<()> {
+    let mut text = serde_json::to_string(&EventLine { tonearm: VERSION, event })?;
+    text.push('\n');
+    stream.write_all(text.as_bytes())
+}
+
+#[cfg(test)]
+#[path = "server_test.rs"]
+mod server_test;

@@ -1,0 +1,217 @@
+//! Answers requests of the control socket, on the engine thread.
+
+use super::nbd_stats;
+use crate::control::{
+    Answer, DamagedGroup, Event, Info, LogInfo, MemberInfo, Request, ScrubResult, ServerStats,
+    VolumeInfo, Volumes,
+};
+use crate::report;
+use base::Nanos;
+use disk::{Disk, DiskError};
+use nbd::transmission::Connections;
+use nbd::{Catalog, Export, Exports};
+use rt::Rt;
+use std::cell::Cell;
+use std::rc::Rc;
+use std::sync::mpsc::Sender;
+use std::sync::{Arc, Mutex};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// Shortest time between two reports of progress.
+const PROGRESS_EVERY: Nanos = Nanos::from_millis(100);
+
+/// The listening part of the server, once it has started.
+pub type Front = Arc<Mutex<Option<nbd::Server>>>;
+
+/// What requests are about; clones are handles on the same.
+#[derive(Clone)]
+pub struct Desk(Rc<State>);
+
+struct State {
+    rt: Rt,
+    disk: Disk,
+    connections: Connections,
+    catalog: Catalog,
+    front: Front,
+    started: Nanos,
+    scrubbing: Cell<bool>,
+    asked_to_stop: Box<dyn Fn()>,
+}
+
+impl Desk {
+    /// A desk over an open store. The catalog is brought in step with it.
+    pub fn new(
+        rt: &Rt,
+        disk: &Disk,
+        connections: &Connections,
+        (catalog, front): (Catalog, Front),
+        asked_to_stop: impl Fn() + 'static,
+    ) -> Self {
+        let desk = Self(Rc::new(State {
+            rt: rt.clone(),
+            disk: disk.clone(),
+            connections: connections.clone(),
+            catalog,
+            front,
+            started: rt.now(),
+            scrubbing: Cell::new(false),
+            asked_to_stop: Box::new(asked_to_stop),
+        }));
+        desk.publish();
+        desk
+    }
+
+    /// Does what `request` asks; all events go to `events`.
+    pub async fn answer(self, request: Request, events: Sender<Event>) {
+        let event = match self.do_it(request, &events).await {
+            Ok(answer) => Event::Done(Box::new(answer)),
+            Err(error) => Event::Failed(error.to_string()),
+        };
+        // Who asked may have gone.
+        let _ = events.send(event);
+    }
+
+    async fn do_it(&self, request: Request, events: &Sender<Event>) -> anyhow::Result<Answer> {
+        let disk = &self.0.disk;
+        match request {
+            Request::Stats => Ok(Answer::Stats(self.stats())),
+            Request::Info => Ok(Answer::Info(self.info())),
+            Request::VolumeList => Ok(Answer::Volumes(volumes_of(disk))),
+            Request::VolumeCreate { name, size_bytes } => {
+                self.changed(create_volume(disk, &name, size_bytes).await)
+            }
+            Request::VolumeDelete { name } => {
+                let result = disk.delete_volume(&name).await;
+                if result.is_ok() {
+                    self.0.connections.stop_export(&name);
+                }
+                self.changed(result)
+            }
+            Request::VolumeResize { name, size_bytes } => {
+                self.changed(disk.resize_volume(&name, size_bytes).await)
+            }
+            Request::Scrub => self.scrub(events).await,
+            Request::Shutdown => {
+                (self.0.asked_to_stop)();
+                Ok(Answer::ShuttingDown)
+            }
+        }
+    }
+
+    fn changed(&self, result: Result<(), DiskError>) -> anyhow::Result<Answer> {
+        self.publish();
+        result?;
+        Ok(Answer::Volumes(volumes_of(&self.0.disk)))
+    }
+
+    /// Tells handshakes what there is.
+    fn publish(&self) {
+        let disk = &self.0.disk;
+        let read_only = disk.engine().options().read_only;
+        let export = |volume: disk::VolumeInfo| Export {
+            name: volume.name,
+            description: "a Tonearm volume".to_string(),
+            size_bytes: volume.size_bytes,
+            read_only: read_only || volume.read_only,
+            block_size_preferred: disk.block_size(),
+        };
+        let exports = disk.volumes().into_iter().map(export).collect();
+        self.0.catalog.replace(Exports::new(exports, Some("main".to_string())));
+    }
+
+    async fn scrub(&self, events: &Sender<Event>) -> anyhow::Result<Answer> {
+        if self.0.scrubbing.replace(true) {
+            anyhow::bail!("a scrub is running already; wait until it has ended");
+        }
+        let (rt, mut next) = (self.0.rt.clone(), Nanos(0));
+        let progress = |done, total| {
+            if rt.now() >= next {
+                next = rt.now() + PROGRESS_EVERY.0;
+                let _ = events.send(Event::Progress { done, total });
+            }
+        };
+        let result = self.0.disk.scrub(progress).await;
+        self.0.scrubbing.set(false);
+        let report = result?;
+        Ok(Answer::Scrub(ScrubResult {
+            groups: report.groups,
+            blocks: report.blocks,
+            damaged: report.damaged.iter().filter_map(DamagedGroup::of).collect(),
+        }))
+    }
+
+    fn stats(&self) -> ServerStats {
+        // The lock is free but while the server starts or stops: nobody waits for it here.
+        let front = self.0.front.try_lock().ok();
+        let counts = front.as_ref().and_then(|front| front.as_ref().map(nbd::Server::counts));
+        ServerStats {
+            version: env!("CARGO_PKG_VERSION").to_string(),
+            pid: std::process::id(),
+            uptime_s: self.0.rt.now().since(self.0.started).0 as f64 / 1e9,
+            store: self.0.disk.stats(),
+            nbd: nbd_stats::collect(self.0.connections.metrics(), counts.unwrap_or_default()),
+        }
+    }
+
+    fn info(&self) -> Info {
+        let disk = &self.0.disk;
+        let (superblock, stats) = (disk.engine().superblock(), disk.stats());
+        let state = match &stats.failure {
+            Some(reason) => format!("read-only since a failure: {reason}"),
+            None => "in use".to_string(),
+        };
+        Info {
+            store: report::uuid(superblock.store),
+            format_version: format::FORMAT_VERSION,
+            state: "served".to_string(),
+            pid: Some(std::process::id()),
+            size_bytes: disk.size_bytes(),
+            free_bytes: disk.free_bytes(),
+            block_size: disk.block_size(),
+            created_unix_s: superblock.created_unix_s,
+            epoch: superblock.epoch,
+            members: members_of(&superblock, &disk.engine().member_names()),
+            log: LogInfo {
+                size_bytes: superblock.log_bytes(),
+                track_bytes: superblock.track_bytes,
+                used_bytes: Some(stats.log_used_bytes),
+                commits: None,
+                blocks: Some(stats.pinned_blocks),
+                state,
+            },
+            volumes: volumes_of(disk).volumes,
+            problems: Vec::new(),
+        }
+    }
+}
+
+/// Makes a volume with a new identity, now.
+///
+/// # Errors
+/// Those of `Disk::create_volume`.
+pub async fn create_volume(disk: &Disk, name: &str, size_bytes: u64) -> Result<(), DiskError> {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let uuid = *uuid::Uuid::new_v4().as_bytes();
+    disk.create_volume(name, size_bytes, uuid, now.as_secs()).await
+}
+
+/// The volumes as they are now.
+pub fn volumes_of(disk: &Disk) -> Volumes {
+    Volumes {
+        volumes: disk.volumes().iter().map(VolumeInfo::of).collect(),
+        free_bytes: disk.free_bytes(),
+    }
+}
+
+/// The members of a store, which are at `paths`.
+pub fn members_of(superblock: &format::Superblock, paths: &[String]) -> Vec<MemberInfo> {
+    let group_bytes = (format::slot_entries(superblock.block_size) as u64 + 2) * u64::from(superblock.block_size);
+    let members = superblock.members.iter().zip(paths);
+    let info = |(member, path): (&format::MemberEntry, &String)| MemberInfo {
+        path: path.clone(),
+        uuid: report::uuid(member.uuid),
+        carries: crate::commands::carries(member.roles).to_string(),
+        data_bytes: member.groups * group_bytes,
+    };
+    members.map(info).collect()
+}

@@ -1,0 +1,23 @@
+//! The parts of `tonearm serve`.
+//!
+//! ```text
+//! nbd accept/handshake threads --+
+//! control threads ---------------+--> mailbox --> engine thread: ring, store, connections
+//! metrics thread ----------------+
+//! main thread: signals, --run, the order of start and stop
+//! ```
+//!
+//! Invariants:
+//! 1. Only the engine thread touches the store. The others reach it through the mailbox, which is
+//!    bounded: who is too fast waits.
+//! 2. The store is open, and so locked, before any socket is bound: a socket that is left over
+//!    belongs to a server that is gone.
+
+pub mod desk;
+pub mod engine_thread;
+pub mod mailbox;
+pub mod metrics;
+pub mod nbd_stats;
+pub mod socket_file;
+pub mod target;
+pub mod uri;

@@ -1,0 +1,80 @@
+//! A Unix socket of ours in the file system.
+
+use anyhow::{Context, bail};
+use std::fs::{self, Permissions};
+use std::io::ErrorKind;
+use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+
+/// Longest path of a Unix socket, in bytes.
+const PATH_MAX: usize = 107;
+
+/// Removes the socket's file when dropped, if it is still the same one.
+pub struct SocketFile {
+    path: PathBuf,
+    identity: (u64, u64),
+}
+
+impl SocketFile {
+    /// Listens at `path`, for the owner alone; the file of a server that is gone is replaced.
+    ///
+    /// # Errors
+    /// When something else is there, or a server still is.
+    pub fn bind(path: &Path) -> anyhow::Result<(UnixListener, Self)> {
+        check_length(path)?;
+        let failed = || format!("cannot listen on {}", path.display());
+        let listener = match UnixListener::bind(path) {
+            Err(error) if error.kind() == ErrorKind::AddrInUse => {
+                remove_stale(path)?;
+                UnixListener::bind(path)
+            }
+            other => other,
+        };
+        let listener = listener.with_context(failed)?;
+        fs::set_permissions(path, Permissions::from_mode(0o600)).with_context(failed)?;
+        let file = fs::symlink_metadata(path).with_context(failed)?;
+        let identity = (file.dev(), file.ino());
+        Ok((listener, Self { path: path.to_path_buf(), identity }))
+    }
+}
+
+impl Drop for SocketFile {
+    fn drop(&mut self) {
+        let found = fs::symlink_metadata(&self.path);
+        if found.is_ok_and(|file| (file.dev(), file.ino()) == self.identity) {
+            // Nobody is left to be told.
+            let _ = fs::remove_file(&self.path);
+        }
+    }
+}
+
+/// Refuses what the system would refuse with less to say.
+///
+/// # Errors
+/// When the path is too long for a socket.
+pub fn check_length(path: &Path) -> anyhow::Result<()> {
+    let length = path.as_os_str().len();
+    if length > PATH_MAX {
+        bail!(
+            "{}: the path of a socket has at most {PATH_MAX} bytes, this one {length}; \
+             name a shorter one with --socket and --control",
+            path.display()
+        );
+    }
+    Ok(())
+}
+
+fn remove_stale(path: &Path) -> anyhow::Result<()> {
+    let file = fs::symlink_metadata(path).with_context(|| format!("cannot look at {}", path.display()))?;
+    if !file.file_type().is_socket() {
+        bail!("{} exists and is not a socket; remove it or choose another path", path.display());
+    }
+    // Only a refused connection proves that nobody listens.
+    match UnixStream::connect(path) {
+        Err(error) if error.kind() == ErrorKind::ConnectionRefused => {
+            fs::remove_file(path).with_context(|| format!("cannot remove the old socket {}", path.display()))
+        }
+        _ => bail!("{} is in use by a running server; choose another path", path.display()),
+    }
+}

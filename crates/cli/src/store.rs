@@ -1,0 +1,210 @@
+//! Opening the members of a store: the primary one by its path, the others where its superblock says
+//! they are, or where `--member` says they are now.
+
+use crate::cli::{AckMode, Members, WriteCacheMode};
+use crate::executor::Executor;
+use crate::progress::{Progress, Unit};
+use anyhow::{Context, bail};
+use base::BufPool;
+use device::RawDevice;
+use disk::{Ack, Disk, MemberDevice, OpenOptions};
+use engine::{MemberSuperblock, load_superblock};
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+use trail::WriteCache;
+use uring::{Lock, MemberError, MemberOptions, open_member};
+
+/// How members are opened.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Access {
+    /// For writing; keeps everybody else out.
+    Write,
+    /// For reading; keeps writers out.
+    Read,
+    /// For a look at what another process may be changing.
+    Peek,
+}
+
+/// Opened members: first the primary one, then the others in the store's order.
+pub struct Opened {
+    /// For `Disk::open`.
+    pub devices: Vec<MemberDevice>,
+    /// What their superblock slots hold, in the same order.
+    pub superblocks: Vec<MemberSuperblock>,
+}
+
+/// Opens the members of the store at `path`.
+///
+/// # Errors
+/// When one is missing, in use, or no member of this store.
+pub fn open_members(
+    executor: &Executor,
+    path: &Path,
+    places: &Members,
+    access: Access,
+) -> anyhow::Result<Opened> {
+    let opener = Opener { executor, access, direct: !places.no_direct };
+    let (primary, superblock) = opener.open(path)?;
+    let store = superblock.superblock.store;
+    let count = superblock.superblock.members.len();
+    let mut slots: Vec<Option<(MemberDevice, MemberSuperblock)>> = (0..count).map(|_| None).collect();
+    let index = usize::from(superblock.superblock.member_index);
+    let entries = superblock.superblock.members.clone();
+    slots[index] = Some((primary, superblock));
+    for place in &places.members {
+        let (device, superblock) = opener.open(place)?;
+        let index = usize::from(superblock.superblock.member_index);
+        if superblock.superblock.store != store {
+            bail!(
+                "{} is a member of another store than {}; name the right file with --member",
+                place.display(),
+                path.display()
+            );
+        }
+        match slots.get_mut(index) {
+            Some(slot @ None) => *slot = Some((device, superblock)),
+            _ => bail!("{} is a member that was named already", place.display()),
+        }
+    }
+    if slots[0].is_none() {
+        bail!(
+            "{} is member {index} of its store, not the primary one; name the primary member's path",
+            path.display()
+        );
+    }
+    for (index, entry) in entries.iter().enumerate() {
+        if slots[index].is_none() {
+            let place = folder_of(path).join(&entry.path);
+            let found = opener.open(&place).with_context(|| {
+                format!("member {index} of {} (if it was moved, name its place with --member)", path.display())
+            })?;
+            slots[index] = Some(found);
+        }
+    }
+    let (devices, superblocks) = slots.into_iter().flatten().unzip();
+    Ok(Opened { devices, superblocks })
+}
+
+/// Opens the store at `path` for use.
+///
+/// # Errors
+/// When its members cannot be opened, or recovery fails.
+pub fn open_disk(
+    executor: &Executor,
+    path: &Path,
+    places: &Members,
+    options: OpenOptions,
+) -> anyhow::Result<Disk> {
+    let access = if options.read_only { Access::Read } else { Access::Write };
+    let members = open_members(executor, path, places, access)?.devices;
+    let (rt, pool) = (executor.rt.clone(), executor.pool.clone());
+    let mut recovery = Recovery::default();
+    let opening = async move {
+        Disk::open(&rt, &pool, members, options, |progress| recovery.at(progress)).await
+    };
+    Ok(executor.rt.block_on(opening)?)
+}
+
+/// Options of an opening, from the words of the command line.
+pub fn open_options(memory_bytes: u64, ack: AckMode, write_cache: WriteCacheMode) -> OpenOptions {
+    OpenOptions {
+        memory_bytes,
+        ack: match ack {
+            AckMode::Flush => Ack::Flush,
+            AckMode::Write => Ack::Write,
+        },
+        write_cache: match write_cache {
+            WriteCacheMode::Volatile => WriteCache::Volatile,
+            WriteCacheMode::Ordered => WriteCache::Ordered,
+        },
+        ..OpenOptions::default()
+    }
+}
+
+/// The folder of a path.
+pub fn folder_of(path: &Path) -> &Path {
+    match path.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        _ => Path::new("."),
+    }
+}
+
+/// `path` with `.suffix` behind its name, where the server of a store puts its sockets.
+pub fn beside(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".");
+    name.push(suffix);
+    PathBuf::from(name)
+}
+
+/// Who has the store at `path`, as far as its lock tells.
+pub fn holder(path: &Path) -> Option<u32> {
+    let options = MemberOptions { read_only: true, lock: Lock::Shared, ..MemberOptions::default() };
+    match open_member(path, options) {
+        Err(MemberError::InUse { holder, .. }) => holder,
+        _ => None,
+    }
+}
+
+struct Opener<'a> {
+    executor: &'a Executor,
+    access: Access,
+    direct: bool,
+}
+
+impl Opener<'_> {
+    fn open(&self, path: &Path) -> anyhow::Result<(MemberDevice, MemberSuperblock)> {
+        let options = MemberOptions {
+            create: None,
+            read_only: self.access != Access::Write,
+            direct: self.direct,
+            lock: match self.access {
+                Access::Write => Lock::Exclusive,
+                Access::Read => Lock::Shared,
+                Access::Peek => Lock::None,
+            },
+        };
+        let member = device_of(self.executor, open_member(path, options)?);
+        let (pool, looked_at) = (self.executor.pool.clone(), member.clone());
+        let superblock = self.executor.rt.block_on(load(pool, looked_at))?;
+        Ok((member, superblock))
+    }
+}
+
+async fn load(pool: BufPool, member: MemberDevice) -> Result<MemberSuperblock, engine::EngineError> {
+    load_superblock(&pool, &member).await
+}
+
+/// An opened member as a device of the executor.
+pub fn device_of(executor: &Executor, member: uring::Member) -> MemberDevice {
+    let path = member.path.display().to_string();
+    let id = executor.handle.add_file(member.fd);
+    let device =
+        RawDevice::new(&executor.rt, id, member.size_bytes, member.logical_block_size, &path);
+    MemberDevice { device: Rc::new(device), path }
+}
+
+/// Bars of a recovery.
+#[derive(Default)]
+struct Recovery {
+    replay: Option<Progress>,
+    write_back: Option<(Progress, u64)>,
+}
+
+impl Recovery {
+    fn at(&mut self, progress: disk::Progress) {
+        match progress {
+            disk::Progress::Replay { done, total } => self
+                .replay
+                .get_or_insert_with(|| Progress::new("reading the log", Unit::Count))
+                .at(done, total),
+            disk::Progress::WriteBack { left } => {
+                self.replay = None;
+                let new = || (Progress::new("writing home", Unit::Count), left);
+                let (bar, most) = self.write_back.get_or_insert_with(new);
+                *most = left.max(*most);
+                bar.at(*most - left, *most);
+            }
+        }
+    }
+}
