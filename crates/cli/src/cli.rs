@@ -4,7 +4,8 @@ use crate::size;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
 
-const ABOUT: &str = "A logical disk: fast durable writes, atomic commits, integrity, served over NBD";
+const ABOUT: &str =
+    "A logical disk: fast durable writes, atomic commits, integrity, served over NBD";
 
 const LONG_ABOUT: &str = "\
 Tonearm keeps block devices (volumes) in a store: a file, a few files, or raw block devices.
@@ -24,7 +25,11 @@ Exit codes: 0 done, 1 failed, 2 usage, 3 damage found.";
 /// The command line.
 #[derive(Parser, Debug)]
 #[command(name = "tonearm", version, about = ABOUT, long_about = LONG_ABOUT, after_help = EXAMPLES)]
-#[command(subcommand_required = true, arg_required_else_help = true, max_term_width = 100)]
+#[command(
+    subcommand_required = true,
+    arg_required_else_help = true,
+    max_term_width = 100
+)]
 pub struct Cli {
     /// What to do.
     #[command(subcommand)]

@@ -10,7 +10,11 @@ fn the_definition_is_consistent() {
 fn every_command_of_a_store_teaches_by_example() {
     for command in Cli::command().get_subcommands() {
         let help = command.clone().render_long_help().to_string();
-        assert!(help.contains(&format!("tonearm {}", command.get_name())), "{}", command.get_name());
+        assert!(
+            help.contains(&format!("tonearm {}", command.get_name())),
+            "{}",
+            command.get_name()
+        );
         assert!(help.contains("Example"), "{}", command.get_name());
     }
 }

@@ -28,6 +28,10 @@ impl Executor {
         let driver = UringDriver::new().context("cannot start")?;
         let handle = driver.handle();
         let rt = Rt::new(Box::new(driver));
-        Ok(Self { rt, handle, pool: BufPool::new(POOL_BYTES) })
+        Ok(Self {
+            rt,
+            handle,
+            pool: BufPool::new(POOL_BYTES),
+        })
     }
 }

@@ -30,7 +30,12 @@ pub struct Progress {
 impl Progress {
     /// Nothing is shown yet; `what` is being done, as in "recovering".
     pub fn new(what: &'static str, unit: Unit) -> Self {
-        Self { what, unit, since: Instant::now(), bar: None }
+        Self {
+            what,
+            unit,
+            since: Instant::now(),
+            bar: None,
+        }
     }
 
     /// So much of so much is done.
@@ -58,7 +63,9 @@ impl Progress {
         };
         let style = format!("{{msg}} [{{wide_bar}}] {counts} {{eta}}");
         let style = ProgressStyle::with_template(&style).expect("a fixed template");
-        ProgressBar::no_length().with_style(style).with_message(self.what)
+        ProgressBar::no_length()
+            .with_style(style)
+            .with_message(self.what)
     }
 }
 

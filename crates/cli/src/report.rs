@@ -34,7 +34,9 @@ pub fn json_line(value: &impl Serialize) -> anyhow::Result<()> {
 /// A table with these column heads.
 pub fn table(heads: &[&str]) -> Table {
     let mut table = Table::new();
-    table.load_style(UTF8_FULL_CONDENSED).set_content_arrangement(ContentArrangement::Dynamic);
+    table
+        .load_style(UTF8_FULL_CONDENSED)
+        .set_content_arrangement(ContentArrangement::Dynamic);
     table.set_header(heads);
     table
 }

@@ -19,7 +19,9 @@ fn numbers_are_readable() {
 #[test]
 fn an_error_is_one_line_without_repetition() {
     let cause = std::io::Error::other("no such thing");
-    let error = Err::<(), _>(cause).context("cannot do it: no such thing").expect_err("an error");
+    let error = Err::<(), _>(cause)
+        .context("cannot do it: no such thing")
+        .expect_err("an error");
     assert_eq!(one_line(&error), "cannot do it: no such thing");
     let error = anyhow::anyhow!("a\nb").context("outer");
     assert_eq!(one_line(&error), "outer: a b");

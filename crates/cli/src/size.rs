@@ -11,7 +11,9 @@ const MAX: u64 = 1 << 62;
 /// With what would do.
 pub fn parse(text: &str) -> Result<u64, String> {
     let text = text.trim();
-    let split = text.find(|c: char| c.is_ascii_alphabetic()).unwrap_or(text.len());
+    let split = text
+        .find(|c: char| c.is_ascii_alphabetic())
+        .unwrap_or(text.len());
     let (number, unit) = text.split_at(split);
     let number = number.trim();
     let looks_right = number.starts_with(|c: char| c.is_ascii_digit())
@@ -36,7 +38,10 @@ pub fn parse(text: &str) -> Result<u64, String> {
         "pb" => "PB",
         _ => return Err(advice()),
     };
-    let bytes = format!("{number}{unit}").parse::<ByteSize>().map_err(|_| advice())?.as_u64();
+    let bytes = format!("{number}{unit}")
+        .parse::<ByteSize>()
+        .map_err(|_| advice())?
+        .as_u64();
     match bytes {
         0 => Err("a size must be at least one byte".into()),
         1..=MAX => Ok(bytes),

@@ -20,12 +20,18 @@ fn units_and_letters_are_binary_and_decimal_units_decimal() {
 
 #[test]
 fn what_is_no_size_is_refused_with_advice() {
-    for written in ["", "G", "ten", "1.5", "-1", "1e9", "10Gigs", "1..2G", "GiB10", "0x10"] {
+    for written in [
+        "", "G", "ten", "1.5", "-1", "1e9", "10Gigs", "1..2G", "GiB10", "0x10",
+    ] {
         let error = parse(written).expect_err(written);
         assert!(error.contains("such as 10GiB"), "{written}: {error}");
     }
     assert!(parse("0").expect_err("zero").contains("at least one byte"));
-    assert!(parse("99999PiB").expect_err("huge").contains("more than any store"));
+    assert!(
+        parse("99999PiB")
+            .expect_err("huge")
+            .contains("more than any store")
+    );
 }
 
 #[test]

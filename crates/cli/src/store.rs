@@ -43,11 +43,16 @@ pub fn open_members(
     places: &Members,
     access: Access,
 ) -> anyhow::Result<Opened> {
-    let opener = Opener { executor, access, direct: !places.no_direct };
+    let opener = Opener {
+        executor,
+        access,
+        direct: !places.no_direct,
+    };
     let (primary, superblock) = opener.open(path)?;
     let store = superblock.superblock.store;
     let count = superblock.superblock.members.len();
-    let mut slots: Vec<Option<(MemberDevice, MemberSuperblock)>> = (0..count).map(|_| None).collect();
+    let mut slots: Vec<Option<(MemberDevice, MemberSuperblock)>> =
+        (0..count).map(|_| None).collect();
     let index = usize::from(superblock.superblock.member_index);
     let entries = superblock.superblock.members.clone();
     slots[index] = Some((primary, superblock));
@@ -76,13 +81,19 @@ pub fn open_members(
         if slots[index].is_none() {
             let place = folder_of(path).join(&entry.path);
             let found = opener.open(&place).with_context(|| {
-                format!("member {index} of {} (if it was moved, name its place with --member)", path.display())
+                format!(
+                    "member {index} of {} (if it was moved, name its place with --member)",
+                    path.display()
+                )
             })?;
             slots[index] = Some(found);
         }
     }
     let (devices, superblocks) = slots.into_iter().flatten().unzip();
-    Ok(Opened { devices, superblocks })
+    Ok(Opened {
+        devices,
+        superblocks,
+    })
 }
 
 /// Opens the store at `path` for use.
@@ -95,12 +106,19 @@ pub fn open_disk(
     places: &Members,
     options: OpenOptions,
 ) -> anyhow::Result<Disk> {
-    let access = if options.read_only { Access::Read } else { Access::Write };
+    let access = if options.read_only {
+        Access::Read
+    } else {
+        Access::Write
+    };
     let members = open_members(executor, path, places, access)?.devices;
     let (rt, pool) = (executor.rt.clone(), executor.pool.clone());
     let mut recovery = Recovery::default();
     let opening = async move {
-        Disk::open(&rt, &pool, members, options, |progress| recovery.at(progress)).await
+        Disk::open(&rt, &pool, members, options, |progress| {
+            recovery.at(progress)
+        })
+        .await
     };
     Ok(executor.rt.block_on(opening)?)
 }
@@ -139,7 +157,11 @@ pub fn beside(path: &Path, suffix: &str) -> PathBuf {
 
 /// Who has the store at `path`, as far as its lock tells.
 pub fn holder(path: &Path) -> Option<u32> {
-    let options = MemberOptions { read_only: true, lock: Lock::Shared, ..MemberOptions::default() };
+    let options = MemberOptions {
+        read_only: true,
+        lock: Lock::Shared,
+        ..MemberOptions::default()
+    };
     match open_member(path, options) {
         Err(MemberError::InUse { holder, .. }) => holder,
         _ => None,
@@ -171,7 +193,10 @@ impl Opener<'_> {
     }
 }
 
-async fn load(pool: BufPool, member: MemberDevice) -> Result<MemberSuperblock, engine::EngineError> {
+async fn load(
+    pool: BufPool,
+    member: MemberDevice,
+) -> Result<MemberSuperblock, engine::EngineError> {
     load_superblock(&pool, &member).await
 }
 
@@ -179,9 +204,17 @@ async fn load(pool: BufPool, member: MemberDevice) -> Result<MemberSuperblock, e
 pub fn device_of(executor: &Executor, member: uring::Member) -> MemberDevice {
     let path = member.path.display().to_string();
     let id = executor.handle.add_file(member.fd);
-    let device =
-        RawDevice::new(&executor.rt, id, member.size_bytes, member.logical_block_size, &path);
-    MemberDevice { device: Rc::new(device), path }
+    let device = RawDevice::new(
+        &executor.rt,
+        id,
+        member.size_bytes,
+        member.logical_block_size,
+        &path,
+    );
+    MemberDevice {
+        device: Rc::new(device),
+        path,
+    }
 }
 
 /// Bars of a recovery.

@@ -4,6 +4,7 @@
 //! run over the log, so that the half-finished home writes of the crash are not reported as damage.
 
 use crate::MemberDevice;
+use crate::engine::Engine;
 use crate::error::EngineError;
 use crate::open::{assemble, describe};
 use base::{Buf, BufPool};
@@ -214,6 +215,13 @@ impl Inspection {
             }
         }
         Ok(report)
+    }
+}
+
+impl Engine {
+    /// The members' names, in the store's order.
+    pub fn member_names(&self) -> Vec<String> {
+        self.0.members.iter().map(|member| member.name().to_string()).collect()
     }
 }
 

@@ -52,14 +52,54 @@ enum Kind {
 
 /// In this order: the reads find what the sequential writes left.
 const WORKS: [Work; 8] = [
-    Work { name: "write + flush, 1 client", kind: Kind::WriteFlush, bytes: SMALL, depth: 1 },
-    Work { name: "write + flush, 32 clients", kind: Kind::WriteFlush, bytes: SMALL, depth: 32 },
-    Work { name: "random write, depth 32", kind: Kind::Write, bytes: SMALL, depth: 32 },
-    Work { name: "sequential write", kind: Kind::WriteOn, bytes: LARGE, depth: 4 },
-    Work { name: "sequential read", kind: Kind::ReadOn, bytes: LARGE, depth: 4 },
-    Work { name: "random read, depth 1", kind: Kind::Read, bytes: SMALL, depth: 1 },
-    Work { name: "random read, depth 32", kind: Kind::Read, bytes: SMALL, depth: 32 },
-    Work { name: "write + flush, 1 client, again", kind: Kind::WriteFlush, bytes: SMALL, depth: 1 },
+    Work {
+        name: "write + flush, 1 client",
+        kind: Kind::WriteFlush,
+        bytes: SMALL,
+        depth: 1,
+    },
+    Work {
+        name: "write + flush, 32 clients",
+        kind: Kind::WriteFlush,
+        bytes: SMALL,
+        depth: 32,
+    },
+    Work {
+        name: "random write, depth 32",
+        kind: Kind::Write,
+        bytes: SMALL,
+        depth: 32,
+    },
+    Work {
+        name: "sequential write",
+        kind: Kind::WriteOn,
+        bytes: LARGE,
+        depth: 4,
+    },
+    Work {
+        name: "sequential read",
+        kind: Kind::ReadOn,
+        bytes: LARGE,
+        depth: 4,
+    },
+    Work {
+        name: "random read, depth 1",
+        kind: Kind::Read,
+        bytes: SMALL,
+        depth: 1,
+    },
+    Work {
+        name: "random read, depth 32",
+        kind: Kind::Read,
+        bytes: SMALL,
+        depth: 32,
+    },
+    Work {
+        name: "write + flush, 1 client, again",
+        kind: Kind::WriteFlush,
+        bytes: SMALL,
+        depth: 1,
+    },
 ];
 
 #[derive(Serialize)]
@@ -131,7 +171,9 @@ async fn on_scratch_volume(
             size::text(SIZE_MIN)
         );
     }
-    desk::create_volume(disk, VOLUME, size_bytes).await.context("cannot make the scratch volume")?;
+    desk::create_volume(disk, VOLUME, size_bytes)
+        .await
+        .context("cannot make the scratch volume")?;
     let result = measure_all(executor, disk, seconds, stop).await;
     let deleted = disk.delete_volume(VOLUME).await;
     let rows = result?;
@@ -192,7 +234,9 @@ async fn measure(
         requests: Cell::new(0),
         latencies: RefCell::new(Histogram::new(3)?),
     });
-    let clients: Vec<_> = (0..work.depth).map(|number| rt.spawn(client(bed.clone(), number))).collect();
+    let clients: Vec<_> = (0..work.depth)
+        .map(|number| rt.spawn(client(bed.clone(), number)))
+        .collect();
     for client in clients {
         client.await?;
     }
@@ -272,8 +316,15 @@ fn next_random(state: &mut u64) -> u64 {
 }
 
 fn table(rows: &[Row]) -> comfy_table::Table {
-    let mut table =
-        report::table(&["measurement", "request", "IOPS", "MiB/s", "p50 us", "p99 us", "flushes"]);
+    let mut table = report::table(&[
+        "measurement",
+        "request",
+        "IOPS",
+        "MiB/s",
+        "p50 us",
+        "p99 us",
+        "flushes",
+    ]);
     for row in rows {
         table.add_row([
             row.name,

@@ -36,7 +36,11 @@ pub fn run(arguments: Check) -> anyhow::Result<ExitCode> {
         None => findings.is_sound(),
         Some(repair) => repair.remaining.is_empty(),
     };
-    Ok(if sound { ExitCode::SUCCESS } else { ExitCode::from(DAMAGED) })
+    Ok(if sound {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::from(DAMAGED)
+    })
 }
 
 /// A store that is served is not checked here.
@@ -91,7 +95,11 @@ struct Repair {
 impl Findings {
     /// A crash may cut a superblock update short; of a clean store all copies are whole.
     fn superblocks_sound(&self) -> bool {
-        !self.clean || self.superblocks.iter().all(|member| member.damaged_slots.is_empty())
+        !self.clean
+            || self
+                .superblocks
+                .iter()
+                .all(|member| member.damaged_slots.is_empty())
     }
 
     fn is_sound(&self) -> bool {
@@ -143,7 +151,8 @@ fn look(arguments: &Check) -> anyhow::Result<Findings> {
             findings.blocks += found.allocated;
             if let Some(mut damaged) = DamagedGroup::of(&found) {
                 let blocks = found.bad.iter().map(|bad| bad.block);
-                let owners = blocks.map(|block| owner(&entries, block, look.superblock().block_size));
+                let owners =
+                    blocks.map(|block| owner(&entries, block, look.superblock().block_size));
                 // Damage of blocks stands behind that of tables.
                 let texts = damaged.damages.iter_mut().rev().zip(owners.rev());
                 texts.for_each(|(text, owner)| text.push_str(&owner));
@@ -176,10 +185,22 @@ fn owner(entries: &[VolumeEntry], block: u64, block_size: u32) -> String {
 
 fn repair(arguments: &Check, findings: &Findings) -> anyhow::Result<Repair> {
     let executor = Executor::new()?;
-    let members = store::open_members(&executor, &arguments.path, &arguments.members, Access::Write)?;
+    let members = store::open_members(
+        &executor,
+        &arguments.path,
+        &arguments.members,
+        Access::Write,
+    )?;
     let give_up = findings.log.damage.is_some();
-    let options = OpenOptions { give_up_damaged_log: give_up, ..OpenOptions::default() };
-    let groups: Vec<u64> = findings.damaged.iter().map(|damaged| damaged.group).collect();
+    let options = OpenOptions {
+        give_up_damaged_log: give_up,
+        ..OpenOptions::default()
+    };
+    let groups: Vec<u64> = findings
+        .damaged
+        .iter()
+        .map(|damaged| damaged.group)
+        .collect();
     let mut repair = Repair {
         log_given_up: give_up,
         remaining: findings.volume_problems.clone(),
@@ -190,11 +211,16 @@ fn repair(arguments: &Check, findings: &Findings) -> anyhow::Result<Repair> {
         let engine = Engine::open(&rt, &pool, members.devices, options, |_| {}).await?;
         let mut bar = Progress::new("repairing", Unit::Count);
         for (done, group) in groups.iter().enumerate() {
-            let result = engine.home().repair_group(*group, RepairOptions::default()).await;
+            let result = engine
+                .home()
+                .repair_group(*group, RepairOptions::default())
+                .await;
             let report = result.with_context(|| format!("cannot repair group {group}"))?;
             repair.tables_rewritten += report.slots_rewritten;
             repair.blocks_unverified += report.unverified;
-            repair.remaining.extend(report.remaining.iter().map(|bad| bad.error.to_string()));
+            repair
+                .remaining
+                .extend(report.remaining.iter().map(|bad| bad.error.to_string()));
             bar.at(done as u64 + 1, groups.len() as u64);
         }
         // Opening and closing write every copy of the superblock anew.
@@ -206,11 +232,16 @@ fn repair(arguments: &Check, findings: &Findings) -> anyhow::Result<Repair> {
 fn show(findings: &Findings) -> anyhow::Result<()> {
     for member in &findings.superblocks {
         let damaged = member.damaged_slots.len();
-        let text = format!("{}: {} copies of the superblock are whole", member.member, member.valid_slots);
+        let text = format!(
+            "{}: {} copies of the superblock are whole",
+            member.member, member.valid_slots
+        );
         match (damaged, findings.clean) {
             (0, _) => report::line(text)?,
             (_, true) => report::line(format_args!("damage: {text}, {damaged} are not"))?,
-            (_, false) => report::line(format_args!("{text}, {damaged} were cut short by the crash"))?,
+            (_, false) => report::line(format_args!(
+                "{text}, {damaged} were cut short by the crash"
+            ))?,
         }
     }
     let log = &findings.log;
@@ -246,7 +277,10 @@ fn show_repair(repair: &Repair) -> anyhow::Result<()> {
         report::line("repaired: the log up to its damage was recovered, the rest was given up")?;
     }
     if repair.tables_rewritten > 0 {
-        report::line(format_args!("repaired: {} copies of checksum tables", repair.tables_rewritten))?;
+        report::line(format_args!(
+            "repaired: {} copies of checksum tables",
+            repair.tables_rewritten
+        ))?;
     }
     if repair.blocks_unverified > 0 {
         report::line(format_args!(

@@ -34,7 +34,10 @@ pub fn run(arguments: Create) -> anyhow::Result<ExitCode> {
         let opened = make(member, *bytes, &arguments, &made);
         let opened = opened.map_err(|error| advise(error, &arguments, &params, &spaces))?;
         let blank = opened.kind == MemberKind::File;
-        members.push(NewMember { device: store::device_of(&executor, opened).device, blank });
+        members.push(NewMember {
+            device: store::device_of(&executor, opened).device,
+            blank,
+        });
     }
     write(&executor, &plan, members, params.size_bytes)?;
     made.keep();
@@ -51,9 +54,21 @@ struct Wanted {
 /// Who carries what: PATH has blocks, and the log too unless --log names another place.
 fn wanted(arguments: &Create) -> anyhow::Result<Vec<Wanted>> {
     let log_inside = arguments.log.is_none();
-    let data = Roles { log: false, data: true };
-    let log = Roles { log: true, data: false };
-    let mut members = vec![(&arguments.path, Roles { log: log_inside, data: true })];
+    let data = Roles {
+        log: false,
+        data: true,
+    };
+    let log = Roles {
+        log: true,
+        data: false,
+    };
+    let mut members = vec![(
+        &arguments.path,
+        Roles {
+            log: log_inside,
+            data: true,
+        },
+    )];
     members.extend(arguments.log.iter().map(|path| (path, log)));
     members.extend(arguments.data.iter().map(|path| (path, data)));
     let folder = std::path::absolute(&arguments.path)?;
@@ -62,10 +77,15 @@ fn wanted(arguments: &Create) -> anyhow::Result<Vec<Wanted>> {
     let mut wanted = Vec::new();
     for (index, (path, roles)) in members.into_iter().enumerate() {
         let absolute = std::path::absolute(path)?;
-        let name = absolute.file_name().with_context(|| format!("{} has no file name", path.display()))?;
+        let name = absolute
+            .file_name()
+            .with_context(|| format!("{} has no file name", path.display()))?;
         let whole = real(store::folder_of(&absolute)).join(name);
         if seen.contains(&whole) {
-            bail!("{} is named twice; each member needs a file or device of its own", path.display());
+            bail!(
+                "{} is named twice; each member needs a file or device of its own",
+                path.display()
+            );
         }
         // A store may move as a folder; what lies elsewhere is found by its full path.
         let recorded = whole.strip_prefix(&folder).unwrap_or(&whole);
@@ -76,16 +96,25 @@ fn wanted(arguments: &Create) -> anyhow::Result<Vec<Wanted>> {
             roles,
             available_bytes: device_bytes(path)?,
             uuid: *uuid::Uuid::new_v4().as_bytes(),
-            path: if index == 0 { String::new() } else { recorded.to_string() },
+            path: if index == 0 {
+                String::new()
+            } else {
+                recorded.to_string()
+            },
         };
         seen.push(whole);
-        wanted.push(Wanted { path: path.clone(), space });
+        wanted.push(Wanted {
+            path: path.clone(),
+            space,
+        });
     }
     Ok(wanted)
 }
 
 fn real(folder: &Path) -> PathBuf {
-    folder.canonicalize().unwrap_or_else(|_| folder.to_path_buf())
+    folder
+        .canonicalize()
+        .unwrap_or_else(|_| folder.to_path_buf())
 }
 
 /// Size of a block device; `None` for what is none.
@@ -94,7 +123,9 @@ fn device_bytes(path: &Path) -> anyhow::Result<Option<u64>> {
         Ok(stat) if FileType::from_raw_mode(stat.st_mode) == FileType::BlockDevice => {
             let size = rustix::fs::open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())
                 .and_then(|fd| rustix::fs::seek(&fd, rustix::fs::SeekFrom::End(0)));
-            Ok(Some(size.with_context(|| format!("cannot find the size of {}", path.display()))?))
+            Ok(Some(size.with_context(|| {
+                format!("cannot find the size of {}", path.display())
+            })?))
         }
         _ => Ok(None),
     }
@@ -102,9 +133,14 @@ fn device_bytes(path: &Path) -> anyhow::Result<Option<u64>> {
 
 fn params(arguments: &Create) -> anyhow::Result<CreateParams> {
     let Ok(block_size) = u32::try_from(arguments.block_size) else {
-        bail!("a block size of {} bytes is not possible; 4096 is a good one", arguments.block_size);
+        bail!(
+            "a block size of {} bytes is not possible; 4096 is a good one",
+            arguments.block_size
+        );
     };
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let now = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default();
     Ok(CreateParams {
         size_bytes: arguments.size,
         log_bytes: arguments.log_size,
@@ -135,7 +171,10 @@ fn make(
         force: arguments.force,
         progress: Some(&mut progress),
     };
-    let options = MemberOptions { create: Some(create), ..MemberOptions::default() };
+    let options = MemberOptions {
+        create: Some(create),
+        ..MemberOptions::default()
+    };
     let opened = open_member(&member.path, options);
     match &opened {
         // What could not be opened is not ours, or was removed already.
@@ -174,12 +213,19 @@ fn advise(
     };
     let advice = largest_file(store::folder_of(&path.0)).and_then(|largest| {
         let fits = |size_bytes: u64| {
-            plan_create(&CreateParams { size_bytes, ..params.clone() }, spaces)
-                .is_ok_and(|plan| plan.member_bytes.iter().all(|bytes| *bytes <= largest))
+            plan_create(
+                &CreateParams {
+                    size_bytes,
+                    ..params.clone()
+                },
+                spaces,
+            )
+            .is_ok_and(|plan| plan.member_bytes.iter().all(|bytes| *bytes <= largest))
         };
         let gib = largest_true(params.size_bytes >> 30, |gib| fits(gib << 30))?;
         let files = size_bytes / largest + 1;
-        let more = (2..=files + 1).map(|number| format!("--data {}.{number}", arguments.path.display()));
+        let more =
+            (2..=files + 1).map(|number| format!("--data {}.{number}", arguments.path.display()));
         Some(format!(
             "this file system takes files up to {}; use --size {} or less, or more files: {}",
             size::text(largest),
@@ -188,7 +234,10 @@ fn advise(
         ))
     });
     match advice {
-        Some(advice) => anyhow::anyhow!("{path}: {} is too large for one file: {advice}", size::text(*size_bytes)),
+        Some(advice) => anyhow::anyhow!(
+            "{path}: {} is too large for one file: {advice}",
+            size::text(*size_bytes)
+        ),
         None => error.into(),
     }
 }
@@ -208,7 +257,11 @@ fn largest_true(most: u64, holds: impl Fn(u64) -> bool) -> Option<u64> {
     let (mut good, mut bad) = (0, most + 1);
     while bad - good > 1 {
         let middle = good + (bad - good) / 2;
-        if holds(middle) { good = middle } else { bad = middle }
+        if holds(middle) {
+            good = middle
+        } else {
+            bad = middle
+        }
     }
     (good > 0).then_some(good)
 }
@@ -233,13 +286,15 @@ impl Made {
     fn remove_when_interrupted(&self) -> anyhow::Result<()> {
         let mut signals = signal_hook::iterator::Signals::new([SIGINT, SIGTERM])?;
         let made = self.0.clone();
-        std::thread::Builder::new().name("signals".into()).spawn(move || {
-            if let Some(signal) = signals.forever().next() {
-                remove(&made);
-                report::note("interrupted; nothing was made");
-                std::process::exit(128 + signal);
-            }
-        })?;
+        std::thread::Builder::new()
+            .name("signals".into())
+            .spawn(move || {
+                if let Some(signal) = signals.forever().next() {
+                    remove(&made);
+                    report::note("interrupted; nothing was made");
+                    std::process::exit(128 + signal);
+                }
+            })?;
         Ok(())
     }
 }
@@ -287,11 +342,14 @@ struct Volume {
 
 fn tell(arguments: &Create, plan: &CreatePlan, wanted: &[Wanted]) -> anyhow::Result<()> {
     let superblock = &plan.superblock;
-    let members = wanted.iter().zip(&plan.member_bytes).map(|(member, bytes)| Member {
-        path: member.path.display().to_string(),
-        carries: carries(member.space.roles),
-        bytes: *bytes,
-    });
+    let members = wanted
+        .iter()
+        .zip(&plan.member_bytes)
+        .map(|(member, bytes)| Member {
+            path: member.path.display().to_string(),
+            carries: carries(member.space.roles),
+            bytes: *bytes,
+        });
     let report = Report {
         store: report::uuid(superblock.store),
         path: arguments.path.display().to_string(),
@@ -299,7 +357,10 @@ fn tell(arguments: &Create, plan: &CreatePlan, wanted: &[Wanted]) -> anyhow::Res
         block_size: superblock.block_size,
         log_bytes: superblock.log_bytes(),
         members: members.collect(),
-        volumes: vec![Volume { name: "main", size_bytes: arguments.size }],
+        volumes: vec![Volume {
+            name: "main",
+            size_bytes: arguments.size,
+        }],
     };
     if arguments.json {
         return report::json(&report);
@@ -311,13 +372,23 @@ fn tell(arguments: &Create, plan: &CreatePlan, wanted: &[Wanted]) -> anyhow::Res
         ("log", size::text(report.log_bytes)),
         ("volume", "main, with all the space".to_string()),
     ];
-    let space = if arguments.preallocate { "all allocated" } else { "allocated as it is written" };
+    let space = if arguments.preallocate {
+        "all allocated"
+    } else {
+        "allocated as it is written"
+    };
     for member in &report.members {
         let bytes = size::text(member.bytes);
-        rows.push(("member", format!("{}: {}, {bytes}, {space}", member.path, member.carries)));
+        rows.push((
+            "member",
+            format!("{}: {}, {bytes}, {space}", member.path, member.carries),
+        ));
     }
     report::line(report::pairs(rows))?;
-    report::line(format_args!("next: tonearm serve {}", shell_word(&arguments.path)))?;
+    report::line(format_args!(
+        "next: tonearm serve {}",
+        shell_word(&arguments.path)
+    ))?;
     Ok(())
 }
 

@@ -44,16 +44,27 @@ pub fn look(path: &Path, places: &Members) -> anyhow::Result<Info> {
     let (rt, pool) = (executor.rt.clone(), executor.pool.clone());
     let mut bar = Progress::new("reading the log", Unit::Count);
     executor.rt.block_on(async move {
-        let look = Inspection::start(&rt, &pool, members, |done, total| bar.at(done, total)).await?;
+        let look =
+            Inspection::start(&rt, &pool, members, |done, total| bar.at(done, total)).await?;
         let (entries, mut problems) = look.volumes().await;
         let (superblock, log) = (look.superblock(), look.log());
-        problems.extend(log.damage.as_ref().map(|damage| format!("the log: {damage}")));
+        problems.extend(
+            log.damage
+                .as_ref()
+                .map(|damage| format!("the log: {damage}")),
+        );
         if let Some(pid) = pid {
-            problems.push(format!("process {pid} is using the store; what is told may be half old"));
+            problems.push(format!(
+                "process {pid} is using the store; what is told may be half old"
+            ));
         }
         let block = u64::from(superblock.block_size);
         let size_bytes = (superblock.size_blocks - format::SYSTEM_BLOCKS) * block;
-        let used: u64 = entries.iter().flat_map(|entry| &entry.extents).map(|extent| extent.count).sum();
+        let used: u64 = entries
+            .iter()
+            .flat_map(|entry| &entry.extents)
+            .map(|extent| extent.count)
+            .sum();
         Ok(Info {
             store: report::uuid(superblock.store),
             format_version: format::FORMAT_VERSION,
@@ -105,9 +116,22 @@ fn show(info: &Info) -> anyhow::Result<()> {
     let mut rows = vec![
         ("store", info.store.clone()),
         ("state", state),
-        ("format", format!("version {}, opened {} times", info.format_version, info.epoch)),
+        (
+            "format",
+            format!(
+                "version {}, opened {} times",
+                info.format_version, info.epoch
+            ),
+        ),
         ("made", report::date(info.created_unix_s)),
-        ("size", format!("{}, {} free", size::text(info.size_bytes), size::text(info.free_bytes))),
+        (
+            "size",
+            format!(
+                "{}, {} free",
+                size::text(info.size_bytes),
+                size::text(info.free_bytes)
+            ),
+        ),
         ("block size", size::text(info.block_size.into())),
         ("log", log),
     ];

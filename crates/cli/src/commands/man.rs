@@ -26,7 +26,10 @@ pub fn run(arguments: &Man) -> anyhow::Result<ExitCode> {
 }
 
 fn write_all(folder: &Path, name: &str, command: clap::Command) -> anyhow::Result<()> {
-    for subcommand in command.get_subcommands().filter(|command| command.get_name() != "help") {
+    for subcommand in command
+        .get_subcommands()
+        .filter(|command| command.get_name() != "help")
+    {
         let name = format!("{name}-{}", subcommand.get_name());
         write_all(folder, &name, subcommand.clone())?;
     }

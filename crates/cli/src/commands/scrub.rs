@@ -31,7 +31,11 @@ pub fn run(arguments: Scrub) -> anyhow::Result<ExitCode> {
             report::line("no damage found")?;
         }
     }
-    Ok(if sound { ExitCode::SUCCESS } else { ExitCode::from(DAMAGED) })
+    Ok(if sound {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::from(DAMAGED)
+    })
 }
 
 /// Lists damage, group by group.

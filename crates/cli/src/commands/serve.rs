@@ -97,8 +97,10 @@ impl Plan {
         if sockets.is_empty() && arguments.listen.is_empty() && inherited.is_empty() {
             sockets.push(store::beside(&arguments.path, "sock"));
         }
-        let control =
-            arguments.control.clone().unwrap_or_else(|| store::beside(&arguments.path, "ctl"));
+        let control = arguments
+            .control
+            .clone()
+            .unwrap_or_else(|| store::beside(&arguments.path, "ctl"));
         for path in sockets.iter().chain([&control]) {
             socket_file::check_length(path)?;
         }
@@ -108,7 +110,15 @@ impl Plan {
         }
         let metrics = arguments.metrics.as_deref().map(str::parse).transpose()?;
         let command = arguments.run.clone();
-        Ok(Self { sockets, tcp, inherited, tls: tls_of(arguments)?, metrics, control, command })
+        Ok(Self {
+            sockets,
+            tcp,
+            inherited,
+            tls: tls_of(arguments)?,
+            metrics,
+            control,
+            command,
+        })
     }
 
     fn listeners(&mut self) -> anyhow::Result<Vec<Listener>> {
@@ -127,9 +137,14 @@ impl Plan {
 }
 
 fn address_of(text: &str) -> anyhow::Result<SocketAddr> {
-    let found = text.to_socket_addrs().ok().and_then(|mut found| found.next());
+    let found = text
+        .to_socket_addrs()
+        .ok()
+        .and_then(|mut found| found.next());
     found.with_context(|| {
-        format!("--listen {text}: write an address and a port, such as 127.0.0.1:10809 or [::1]:10809")
+        format!(
+            "--listen {text}: write an address and a port, such as 127.0.0.1:10809 or [::1]:10809"
+        )
     })
 }
 
@@ -166,10 +181,15 @@ impl Running {
     ) -> anyhow::Result<Self> {
         let control = control::Server::start(&plan.control, mailbox.clone())?;
         let metrics = plan.metrics.take();
-        let metrics = metrics.map(|address| Responder::start(&address, mailbox.clone())).transpose()?;
+        let metrics = metrics
+            .map(|address| Responder::start(&address, mailbox.clone()))
+            .transpose()?;
         let listeners = plan.listeners()?;
         let tls = matches!(plan.tls, Tls::Require(_));
-        let config = ListenConfig { tls: plan.tls.clone(), ..ListenConfig::new(catalog) };
+        let config = ListenConfig {
+            tls: plan.tls.clone(),
+            ..ListenConfig::new(catalog)
+        };
         let connections = mailbox.clone();
         let on_accept = move |accepted| {
             connections.send(Message::Connection(accepted));
@@ -185,7 +205,11 @@ impl Running {
             Some(command) => Some(ChildProcess::start(command, &addresses, tls, events)?),
             None => None,
         };
-        Ok(Self { _control: control, _metrics: metrics, child })
+        Ok(Self {
+            _control: control,
+            _metrics: metrics,
+            child,
+        })
     }
 
     /// Until something ends it: the exit code, and the engine's result if that has ended already.
@@ -219,9 +243,9 @@ impl Running {
 
 /// One line for the first address on standard output, the others beside it.
 fn tell_serving(addresses: &[ListenAddress], tls: bool) -> anyhow::Result<()> {
-    let mut uris = addresses.iter().map(|address| {
-        uri::of(address, "main", tls).unwrap_or_else(|| address.to_string())
-    });
+    let mut uris = addresses
+        .iter()
+        .map(|address| uri::of(address, "main", tls).unwrap_or_else(|| address.to_string()));
     let first = uris.next().context("there is nothing to listen on")?;
     report::line(format_args!("serving {first}"))?;
     for uri in uris {
@@ -268,13 +292,15 @@ fn watch_signals(events: &Sender<Event>) -> anyhow::Result<()> {
         signal_hook::flag::register(signal, once.clone())?;
     }
     let events = events.clone();
-    std::thread::Builder::new().name("signals".into()).spawn(move || {
-        for signal in signals.forever() {
-            if events.send(Event::Signal(signal)).is_err() {
-                return;
+    std::thread::Builder::new()
+        .name("signals".into())
+        .spawn(move || {
+            for signal in signals.forever() {
+                if events.send(Event::Signal(signal)).is_err() {
+                    return;
+                }
             }
-        }
-    })?;
+        })?;
     Ok(())
 }
 
@@ -290,10 +316,15 @@ impl ChildProcess {
         tls: bool,
         events: Sender<Event>,
     ) -> anyhow::Result<Self> {
-        let uri = addresses.iter().find_map(|address| uri::of(address, "main", tls));
+        let uri = addresses
+            .iter()
+            .find_map(|address| uri::of(address, "main", tls));
         let socket = addresses.iter().find_map(uri::socket_path);
         let mut shell = Command::new("sh");
-        shell.arg("-c").arg(command).env("uri", uri.unwrap_or_default());
+        shell
+            .arg("-c")
+            .arg(command)
+            .env("uri", uri.unwrap_or_default());
         shell.env("unixsocket", socket.unwrap_or_default());
         let child = shell.spawn().context("cannot run sh for --run")?;
         let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
@@ -304,7 +335,11 @@ impl ChildProcess {
     }
 
     fn signal(&self, signal: i32) {
-        let signal = if signal == SIGINT { Signal::INT } else { Signal::TERM };
+        let signal = if signal == SIGINT {
+            Signal::INT
+        } else {
+            Signal::TERM
+        };
         if let Some(pid) = self.pid {
             // It may have ended meanwhile.
             let _ = kill_process(pid, signal);

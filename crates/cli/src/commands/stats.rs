@@ -27,8 +27,16 @@ pub fn run(arguments: Stats) -> anyhow::Result<ExitCode> {
                 let before = last.as_ref().map(|(at, stats)| (now - *at, stats));
                 let text = page(&stats, before);
                 // Home, then the page, then clear what is left of the one before.
-                let (home, clear) = if redraw { ("\x1b[H", "\x1b[J") } else { ("", "") };
-                let text = if redraw { text.replace('\n', "\x1b[K\n") } else { text };
+                let (home, clear) = if redraw {
+                    ("\x1b[H", "\x1b[J")
+                } else {
+                    ("", "")
+                };
+                let text = if redraw {
+                    text.replace('\n', "\x1b[K\n")
+                } else {
+                    text
+                };
                 report::line(format_args!("{home}{text}{clear}"))?;
             }
         }
@@ -42,7 +50,7 @@ pub fn run(arguments: Stats) -> anyhow::Result<ExitCode> {
 
 fn ask(client: &mut Client) -> anyhow::Result<ServerStats> {
     match client.ask(Request::Stats, |_, _| {})? {
-        Answer::Stats(stats) => Ok(stats),
+        Answer::Stats(stats) => Ok(*stats),
         _ => bail!("the server gave another answer than was asked for"),
     }
 }
@@ -68,7 +76,9 @@ fn page(stats: &ServerStats, before: Option<(Duration, &ServerStats)>) -> String
 
 /// One row for each command that was ever used; with rates when there is a time before.
 fn commands(nbd: &NbdStats, before: Option<(Duration, &NbdStats)>) -> Table {
-    let mut heads = vec!["command", "requests", "bytes", "errors", "p50", "p99", "max"];
+    let mut heads = vec![
+        "command", "requests", "bytes", "errors", "p50", "p99", "max",
+    ];
     if before.is_some() {
         heads.extend(["requests/s", "bytes/s"]);
     }
@@ -77,7 +87,10 @@ fn commands(nbd: &NbdStats, before: Option<(Duration, &NbdStats)>) -> Table {
         if command.requests == 0 && index > 2 {
             continue;
         }
-        let latency = nbd.latencies.iter().find(|latency| latency.command == command.command);
+        let latency = nbd
+            .latencies
+            .iter()
+            .find(|latency| latency.command == command.command);
         let latency = latency.filter(|latency| latency.count > 0);
         let time = |ns: Option<u64>| ns.map_or(String::new(), report::span);
         let mut row = vec![
@@ -102,7 +115,13 @@ fn commands(nbd: &NbdStats, before: Option<(Duration, &NbdStats)>) -> Table {
 
 fn store(stats: &ServerStats, before: Option<(Duration, &ServerStats)>) -> Table {
     let now = &stats.store;
-    let per = |count: u64, of: u64| if of == 0 { 0.0 } else { count as f64 / of as f64 };
+    let per = |count: u64, of: u64| {
+        if of == 0 {
+            0.0
+        } else {
+            count as f64 / of as f64
+        }
+    };
     let mut rows = vec![
         (
             "commits",
@@ -127,7 +146,11 @@ fn store(stats: &ServerStats, before: Option<(Duration, &ServerStats)>) -> Table
         ("log in use", gauge(now.log_used_bytes, now.log_size_bytes)),
         (
             "memory in use",
-            format!("{}, {} writers wait", gauge(now.memory_used_bytes, now.memory_limit_bytes), now.memory_waiting),
+            format!(
+                "{}, {} writers wait",
+                gauge(now.memory_used_bytes, now.memory_limit_bytes),
+                now.memory_waiting
+            ),
         ),
         (
             "write-back",
@@ -151,11 +174,19 @@ fn store(stats: &ServerStats, before: Option<(Duration, &ServerStats)>) -> Table
         ),
         (
             "read hits",
-            format!("{:.0} % of {} reads", 100.0 * per(now.read_hits, now.reads), report::count(now.reads)),
+            format!(
+                "{:.0} % of {} reads",
+                100.0 * per(now.read_hits, now.reads),
+                report::count(now.reads)
+            ),
         ),
         (
             "recovery",
-            format!("{} commits in {}", report::count(now.recovered_commits), report::span(now.recovery_ns)),
+            format!(
+                "{} commits in {}",
+                report::count(now.recovered_commits),
+                report::span(now.recovery_ns)
+            ),
         ),
     ];
     if now.checksum_errors > 0 {
@@ -182,7 +213,11 @@ fn store(stats: &ServerStats, before: Option<(Duration, &ServerStats)>) -> Table
 }
 
 fn gauge(used: u64, all: u64) -> String {
-    let share = if all == 0 { 0.0 } else { 100.0 * used as f64 / all as f64 };
+    let share = if all == 0 {
+        0.0
+    } else {
+        100.0 * used as f64 / all as f64
+    };
     format!("{} of {} ({share:.0} %)", size::text(used), size::text(all))
 }
 

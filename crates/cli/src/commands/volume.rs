@@ -17,7 +17,14 @@ pub fn run(arguments: Volume) -> anyhow::Result<ExitCode> {
         VolumeAction::List { store } => (store, Request::VolumeList, None),
         VolumeAction::Create { store, name, size } => {
             let done = format!("made volume {name} of {}", size::text(size));
-            (store, Request::VolumeCreate { name, size_bytes: size }, Some(done))
+            (
+                store,
+                Request::VolumeCreate {
+                    name,
+                    size_bytes: size,
+                },
+                Some(done),
+            )
         }
         VolumeAction::Delete { store, name } => {
             let done = format!("deleted volume {name}");
@@ -25,7 +32,14 @@ pub fn run(arguments: Volume) -> anyhow::Result<ExitCode> {
         }
         VolumeAction::Resize { store, name, size } => {
             let done = format!("volume {name} has {} now", size::text(size));
-            (store, Request::VolumeResize { name, size_bytes: size }, Some(done))
+            (
+                store,
+                Request::VolumeResize {
+                    name,
+                    size_bytes: size,
+                },
+                Some(done),
+            )
         }
     };
     let volumes = match Client::find(&place.path, place.control.as_deref())? {
@@ -40,7 +54,10 @@ pub fn run(arguments: Volume) -> anyhow::Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     match done {
-        Some(done) => report::line(format_args!("{done}; {} free", size::text(volumes.free_bytes)))?,
+        Some(done) => report::line(format_args!(
+            "{done}; {} free",
+            size::text(volumes.free_bytes)
+        ))?,
         None => show(&volumes)?,
     }
     Ok(ExitCode::SUCCESS)
@@ -48,14 +65,21 @@ pub fn run(arguments: Volume) -> anyhow::Result<ExitCode> {
 
 fn show(volumes: &Volumes) -> anyhow::Result<()> {
     report::line(table(&volumes.volumes))?;
-    Ok(report::line(format_args!("free: {}", size::text(volumes.free_bytes)))?)
+    Ok(report::line(format_args!(
+        "free: {}",
+        size::text(volumes.free_bytes)
+    ))?)
 }
 
 /// A table of volumes.
 pub fn table(volumes: &[crate::control::VolumeInfo]) -> comfy_table::Table {
     let mut table = report::table(&["volume", "size", "mode", "made", "uuid"]);
     for volume in volumes {
-        let mode = if volume.read_only { "read-only" } else { "read-write" };
+        let mode = if volume.read_only {
+            "read-only"
+        } else {
+            "read-write"
+        };
         table.add_row([
             volume.name.as_str(),
             &size::text(volume.size_bytes),
@@ -72,7 +96,10 @@ fn offline(place: &VolumeStore, request: Request) -> anyhow::Result<Volumes> {
     if request == Request::VolumeList {
         // Looking must not change anything: no recovery, no new epoch.
         let info = super::info::look(&place.path, &place.members)?;
-        return Ok(Volumes { volumes: info.volumes, free_bytes: info.free_bytes });
+        return Ok(Volumes {
+            volumes: info.volumes,
+            free_bytes: info.free_bytes,
+        });
     }
     let executor = Executor::new()?;
     let options = store::open_options(256 << 20, AckMode::Flush, WriteCacheMode::Volatile);

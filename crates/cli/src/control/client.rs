@@ -21,16 +21,26 @@ impl Client {
     pub fn find(store: &Path, control: Option<&Path>) -> anyhow::Result<Option<Self>> {
         let path = control.map_or_else(|| store::beside(store, "ctl"), Path::to_path_buf);
         match UnixStream::connect(&path) {
-            Ok(stream) => Ok(Some(Self { stream: BufReader::new(stream), path })),
+            Ok(stream) => Ok(Some(Self {
+                stream: BufReader::new(stream),
+                path,
+            })),
             Err(error)
                 if control.is_none()
-                    && matches!(error.kind(), ErrorKind::NotFound | ErrorKind::ConnectionRefused) =>
+                    && matches!(
+                        error.kind(),
+                        ErrorKind::NotFound | ErrorKind::ConnectionRefused
+                    ) =>
             {
                 Ok(None)
             }
             Err(error) if control.is_none() && error.kind() == ErrorKind::InvalidInput => Ok(None),
-            Err(error) => Err(error)
-                .with_context(|| format!("cannot reach the server at its control socket {}", path.display())),
+            Err(error) => Err(error).with_context(|| {
+                format!(
+                    "cannot reach the server at its control socket {}",
+                    path.display()
+                )
+            }),
         }
     }
 
@@ -61,7 +71,10 @@ impl Client {
         request: Request,
         mut progress: impl FnMut(u64, u64),
     ) -> anyhow::Result<Answer> {
-        let line = RequestLine { tonearm: VERSION, request };
+        let line = RequestLine {
+            tonearm: VERSION,
+            request,
+        };
         let mut text = serde_json::to_string(&line)?;
         text.push('\n');
         let sent = self.stream.get_mut().write_all(text.as_bytes());
@@ -74,11 +87,15 @@ impl Client {
             if text.is_empty() {
                 bail!("{}", self.gone());
             }
-            let line: EventLine = serde_json::from_slice(&text)
-                .with_context(|| format!("the server at {} speaks another protocol", self.path.display()))?;
+            let line: EventLine = serde_json::from_slice(&text).with_context(|| {
+                format!(
+                    "the server at {} speaks another protocol",
+                    self.path.display()
+                )
+            })?;
             match line.event {
                 Event::Progress { done, total } => progress(done, total),
-                Event::Done(answer) => return Ok(*answer),
+                Event::Done(answer) => return Ok(answer),
                 Event::Failed(why) => bail!("{why}"),
             }
         }

@@ -9,7 +9,8 @@ mod wire_stats;
 
 pub use client::Client;
 pub use protocol::{
-    Answer, DamagedGroup, Event, Info, LogInfo, MemberInfo, Request, ScrubResult, VolumeInfo, Volumes,
+    Answer, DamagedGroup, Event, Info, LogInfo, MemberInfo, Request, ScrubResult, VolumeInfo,
+    Volumes,
 };
 pub use server::Server;
 pub use wire_stats::{CommandStats, LatencyStats, NbdStats, ServerStats};

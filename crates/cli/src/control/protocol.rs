@@ -84,7 +84,7 @@ pub enum Event {
         total: u64,
     },
     /// The end.
-    Done(Box<Answer>),
+    Done(Answer),
     /// The end, with the reason.
     Failed(String),
 }
@@ -94,7 +94,7 @@ pub enum Event {
 #[serde(rename_all = "kebab-case")]
 pub enum Answer {
     /// To `Stats`.
-    Stats(ServerStats),
+    Stats(Box<ServerStats>),
     /// To `Info`.
     Info(Info),
     /// To all that concerns volumes: how things are now.

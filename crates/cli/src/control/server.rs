@@ -42,16 +42,21 @@ fn accept_all(listener: &UnixListener, mailbox: &Mailbox) {
             continue;
         };
         if Arc::strong_count(&open) > CONNECTIONS_MAX {
-            let _ = send(&stream, Event::Failed("too many control connections are open".into()));
+            let _ = send(
+                &stream,
+                Event::Failed("too many control connections are open".into()),
+            );
             continue;
         }
         let (mailbox, open) = (mailbox.clone(), open.clone());
         // Without a thread the connection is closed.
-        let _ = std::thread::Builder::new().name("control-client".into()).spawn(move || {
-            // How a connection ends is the client's affair.
-            let _ = serve(stream, &mailbox);
-            drop(open);
-        });
+        let _ = std::thread::Builder::new()
+            .name("control-client".into())
+            .spawn(move || {
+                // How a connection ends is the client's affair.
+                let _ = serve(stream, &mailbox);
+                drop(open);
+            });
     }
 }
 
@@ -60,12 +65,17 @@ fn serve(stream: UnixStream, mailbox: &Mailbox) -> io::Result<()> {
     let mut reader = BufReader::new(&stream);
     loop {
         let mut line = Vec::new();
-        let read = (&mut reader).take(REQUEST_MAX as u64).read_until(b'\n', &mut line)?;
+        let read = (&mut reader)
+            .take(REQUEST_MAX as u64)
+            .read_until(b'\n', &mut line)?;
         if read == 0 {
             return Ok(());
         }
         if line.last() != Some(&b'\n') {
-            return send(&stream, Event::Failed("the request is too long or not ended".into()));
+            return send(
+                &stream,
+                Event::Failed("the request is too long or not ended".into()),
+            );
         }
         match parse(&line) {
             Ok(request) => {
@@ -79,8 +89,8 @@ fn serve(stream: UnixStream, mailbox: &Mailbox) -> io::Result<()> {
 }
 
 fn parse(line: &[u8]) -> Result<Request, String> {
-    let value: serde_json::Value =
-        serde_json::from_slice(line).map_err(|error| format!("the request is not JSON: {error}"))?;
+    let value: serde_json::Value = serde_json::from_slice(line)
+        .map_err(|error| format!("the request is not JSON: {error}"))?;
     match value.get("tonearm").and_then(serde_json::Value::as_u64) {
         Some(version) if version == u64::from(VERSION) => {}
         Some(version) => {
@@ -97,7 +107,10 @@ fn parse(line: &[u8]) -> Result<Request, String> {
 }
 
 fn send(mut stream: &UnixStream, event: Event) -> io::Result<()> {
-    let mut text = serde_json::to_string(&EventLine { tonearm: VERSION, event })?;
+    let mut text = serde_json::to_string(&EventLine {
+        tonearm: VERSION,
+        event,
+    })?;
     text.push('\n');
     stream.write_all(text.as_bytes())
 }

@@ -4,7 +4,10 @@ use crate::control::Request;
 #[test]
 fn requests_of_other_versions_and_garbage_are_refused_by_name() {
     let parse = |text: &str| parse(text.as_bytes());
-    assert_eq!(parse(r#"{"tonearm":1,"request":{"command":"stats"}}"#), Ok(Request::Stats));
+    assert_eq!(
+        parse(r#"{"tonearm":1,"request":{"command":"stats"}}"#),
+        Ok(Request::Stats)
+    );
     for (text, why) in [
         ("hello", "not JSON"),
         ("{}", "no version"),

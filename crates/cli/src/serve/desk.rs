@@ -64,7 +64,7 @@ impl Desk {
     /// Does what `request` asks; all events go to `events`.
     pub async fn answer(self, request: Request, events: Sender<Event>) {
         let event = match self.do_it(request, &events).await {
-            Ok(answer) => Event::Done(Box::new(answer)),
+            Ok(answer) => Event::Done(answer),
             Err(error) => Event::Failed(error.to_string()),
         };
         // Who asked may have gone.
@@ -74,7 +74,7 @@ impl Desk {
     async fn do_it(&self, request: Request, events: &Sender<Event>) -> anyhow::Result<Answer> {
         let disk = &self.0.disk;
         match request {
-            Request::Stats => Ok(Answer::Stats(self.stats())),
+            Request::Stats => Ok(Answer::Stats(Box::new(self.stats()))),
             Request::Info => Ok(Answer::Info(self.info())),
             Request::VolumeList => Ok(Answer::Volumes(volumes_of(disk))),
             Request::VolumeCreate { name, size_bytes } => {
@@ -116,7 +116,9 @@ impl Desk {
             block_size_preferred: disk.block_size(),
         };
         let exports = disk.volumes().into_iter().map(export).collect();
-        self.0.catalog.replace(Exports::new(exports, Some("main".to_string())));
+        self.0
+            .catalog
+            .replace(Exports::new(exports, Some("main".to_string())));
     }
 
     async fn scrub(&self, events: &Sender<Event>) -> anyhow::Result<Answer> {
@@ -143,7 +145,9 @@ impl Desk {
     fn stats(&self) -> ServerStats {
         // The lock is free but while the server starts or stops: nobody waits for it here.
         let front = self.0.front.try_lock().ok();
-        let counts = front.as_ref().and_then(|front| front.as_ref().map(nbd::Server::counts));
+        let counts = front
+            .as_ref()
+            .and_then(|front| front.as_ref().map(nbd::Server::counts));
         ServerStats {
             version: env!("CARGO_PKG_VERSION").to_string(),
             pid: std::process::id(),
@@ -190,9 +194,12 @@ impl Desk {
 /// # Errors
 /// Those of `Disk::create_volume`.
 pub async fn create_volume(disk: &Disk, name: &str, size_bytes: u64) -> Result<(), DiskError> {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let now = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default();
     let uuid = *uuid::Uuid::new_v4().as_bytes();
-    disk.create_volume(name, size_bytes, uuid, now.as_secs()).await
+    disk.create_volume(name, size_bytes, uuid, now.as_secs())
+        .await
 }
 
 /// The volumes as they are now.
@@ -205,7 +212,8 @@ pub fn volumes_of(disk: &Disk) -> Volumes {
 
 /// The members of a store, which are at `paths`.
 pub fn members_of(superblock: &format::Superblock, paths: &[String]) -> Vec<MemberInfo> {
-    let group_bytes = (format::slot_entries(superblock.block_size) as u64 + 2) * u64::from(superblock.block_size);
+    let group_bytes =
+        (format::slot_entries(superblock.block_size) as u64 + 2) * u64::from(superblock.block_size);
     let members = superblock.members.iter().zip(paths);
     let info = |(member, path): (&format::MemberEntry, &String)| MemberInfo {
         path: path.clone(),

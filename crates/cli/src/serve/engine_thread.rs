@@ -57,13 +57,19 @@ pub enum Event {
 /// # Errors
 /// When the system has no thread left.
 pub fn start(setup: Setup, events: Sender<Event>) -> std::io::Result<JoinHandle<()>> {
-    std::thread::Builder::new().name("engine".into()).spawn(move || {
-        let work = std::panic::AssertUnwindSafe(|| run(&setup, &events));
-        let result = std::panic::catch_unwind(work);
-        let panicked = || anyhow::anyhow!("the engine thread has panicked; the store recovers when it is opened next");
-        // The main thread is there as long as it has not heard of the end.
-        let _ = events.send(Event::Ended(result.unwrap_or_else(|_| Err(panicked()))));
-    })
+    std::thread::Builder::new()
+        .name("engine".into())
+        .spawn(move || {
+            let work = std::panic::AssertUnwindSafe(|| run(&setup, &events));
+            let result = std::panic::catch_unwind(work);
+            let panicked = || {
+                anyhow::anyhow!(
+                    "the engine thread has panicked; the store recovers when it is opened next"
+                )
+            };
+            // The main thread is there as long as it has not heard of the end.
+            let _ = events.send(Event::Ended(result.unwrap_or_else(|_| Err(panicked()))));
+        })
 }
 
 fn run(setup: &Setup, events: &Sender<Event>) -> anyhow::Result<()> {
@@ -81,7 +87,12 @@ fn run(setup: &Setup, events: &Sender<Event>) -> anyhow::Result<()> {
     let (bell, sender) = executor.handle.add_event()?;
     let (mailbox, messages) = Mailbox::new(sender);
     let _ = events.send(Event::Ready(mailbox));
-    let serving = Serving { executor: executor.clone(), disk, connections, desk };
+    let serving = Serving {
+        executor: executor.clone(),
+        disk,
+        connections,
+        desk,
+    };
     rt.block_on(serving.until_stopped(bell, messages))
 }
 
@@ -105,7 +116,11 @@ struct Serving {
 }
 
 impl Serving {
-    async fn until_stopped(self, bell: DeviceId, messages: Receiver<Message>) -> anyhow::Result<()> {
+    async fn until_stopped(
+        self,
+        bell: DeviceId,
+        messages: Receiver<Message>,
+    ) -> anyhow::Result<()> {
         let Executor { rt, pool, .. } = &self.executor;
         let mut buf = pool.alloc(8);
         'serving: loop {

@@ -49,7 +49,8 @@ impl Mailbox {
             }
             // Without an answer, the engine thread has ended meanwhile.
             let event = events.recv();
-            let event = event.unwrap_or_else(|_| Event::Failed("the server is shutting down".into()));
+            let event =
+                event.unwrap_or_else(|_| Event::Failed("the server is shutting down".into()));
             ended = !matches!(event, Event::Progress { .. });
             Some(event)
         })

@@ -17,7 +17,10 @@ pub fn collect(metrics: &Metrics, front: nbd::listen::Counts) -> NbdStats {
         connections_violated: metrics.connections_violated.get(),
         sends: metrics.sends.get(),
         receives: metrics.receives.get(),
-        commands: CommandKind::ALL.iter().map(|kind| command(metrics, *kind)).collect(),
+        commands: CommandKind::ALL
+            .iter()
+            .map(|kind| command(metrics, *kind))
+            .collect(),
         latencies: vec![
             latency("read", &metrics.read_latency),
             latency("write", &metrics.write_latency),
@@ -41,7 +44,10 @@ fn latency(command: &str, latency: &Latency) -> LatencyStats {
         let mut buckets: Vec<(u64, u64)> = BUCKETS.map(|shift| (1_000 << shift, 0)).collect();
         let mut sum = 0u128;
         for value in histogram.iter_recorded() {
-            let (at, count) = (value.value_iterated_to(), value.count_since_last_iteration());
+            let (at, count) = (
+                value.value_iterated_to(),
+                value.count_since_last_iteration(),
+            );
             sum += u128::from(at) * u128::from(count);
             for bucket in buckets.iter_mut().filter(|(bound, _)| at <= *bound) {
                 bucket.1 += count;

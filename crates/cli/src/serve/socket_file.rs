@@ -35,7 +35,13 @@ impl SocketFile {
         fs::set_permissions(path, Permissions::from_mode(0o600)).with_context(failed)?;
         let file = fs::symlink_metadata(path).with_context(failed)?;
         let identity = (file.dev(), file.ino());
-        Ok((listener, Self { path: path.to_path_buf(), identity }))
+        Ok((
+            listener,
+            Self {
+                path: path.to_path_buf(),
+                identity,
+            },
+        ))
     }
 }
 
@@ -66,15 +72,21 @@ pub fn check_length(path: &Path) -> anyhow::Result<()> {
 }
 
 fn remove_stale(path: &Path) -> anyhow::Result<()> {
-    let file = fs::symlink_metadata(path).with_context(|| format!("cannot look at {}", path.display()))?;
+    let file =
+        fs::symlink_metadata(path).with_context(|| format!("cannot look at {}", path.display()))?;
     if !file.file_type().is_socket() {
-        bail!("{} exists and is not a socket; remove it or choose another path", path.display());
+        bail!(
+            "{} exists and is not a socket; remove it or choose another path",
+            path.display()
+        );
     }
     // Only a refused connection proves that nobody listens.
     match UnixStream::connect(path) {
-        Err(error) if error.kind() == ErrorKind::ConnectionRefused => {
-            fs::remove_file(path).with_context(|| format!("cannot remove the old socket {}", path.display()))
-        }
-        _ => bail!("{} is in use by a running server; choose another path", path.display()),
+        Err(error) if error.kind() == ErrorKind::ConnectionRefused => fs::remove_file(path)
+            .with_context(|| format!("cannot remove the old socket {}", path.display())),
+        _ => bail!(
+            "{} is in use by a running server; choose another path",
+            path.display()
+        ),
     }
 }

@@ -44,7 +44,10 @@ impl Target for VolumeTarget {
         keep_space: bool,
         durable: bool,
     ) -> Result<(), TargetError> {
-        self.0.write_zeroes(offset, len, keep_space, durable).await.map_err(refusal)
+        self.0
+            .write_zeroes(offset, len, keep_space, durable)
+            .await
+            .map_err(refusal)
     }
 
     async fn flush(&self) -> Result<(), TargetError> {
@@ -71,5 +74,8 @@ fn refusal(error: DiskError) -> TargetError {
         | ErrorKind::Exists
         | ErrorKind::Deleted => NbdErrno::Io,
     };
-    TargetError { errno, message: error.to_string() }
+    TargetError {
+        errno,
+        message: error.to_string(),
+    }
 }

@@ -94,7 +94,10 @@ impl Responder {
             Address::Unix(path) => {
                 let (listener, file) = SocketFile::bind(path)?;
                 thread.spawn(move || respond_all(|| accept_unix(&listener), &mailbox))?;
-                Ok(Self { url: format!("unix:{} /metrics", path.display()), _file: Some(file) })
+                Ok(Self {
+                    url: format!("unix:{} /metrics", path.display()),
+                    _file: Some(file),
+                })
             }
         }
     }
@@ -123,12 +126,11 @@ fn respond_all(accept: impl Fn() -> io::Result<Box<dyn Stream>>, mailbox: &Mailb
 
 fn scrape(mailbox: &Mailbox) -> Result<String, String> {
     match mailbox.ask(Request::Stats).last() {
-        Some(Event::Done(answer)) => match *answer {
-            Answer::Stats(stats) => text::render(&stats).map_err(|error| error.to_string()),
-            _ => Err("the engine gave another answer".into()),
-        },
+        Some(Event::Done(Answer::Stats(stats))) => {
+            text::render(&stats).map_err(|error| error.to_string())
+        }
         Some(Event::Failed(why)) => Err(why),
-        _ => Err("the engine gave no answer".into()),
+        _ => Err("the engine gave another answer".into()),
     }
 }
 
@@ -143,10 +145,22 @@ fn respond(
     let (status, kind, body) = match (method, path) {
         ("GET" | "HEAD", "/metrics") => match page() {
             Ok(text) => ("200 OK", text::CONTENT_TYPE, text),
-            Err(why) => ("503 Service Unavailable", "text/plain; charset=utf-8", why + "\n"),
+            Err(why) => (
+                "503 Service Unavailable",
+                "text/plain; charset=utf-8",
+                why + "\n",
+            ),
         },
-        ("GET" | "HEAD", _) => ("404 Not Found", "text/plain; charset=utf-8", "see /metrics\n".into()),
-        _ => ("405 Method Not Allowed", "text/plain; charset=utf-8", "only GET is known\n".into()),
+        ("GET" | "HEAD", _) => (
+            "404 Not Found",
+            "text/plain; charset=utf-8",
+            "see /metrics\n".into(),
+        ),
+        _ => (
+            "405 Method Not Allowed",
+            "text/plain; charset=utf-8",
+            "only GET is known\n".into(),
+        ),
     };
     let mut answer = format!(
         "HTTP/1.0 {status}\r\nContent-Type: {kind}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
@@ -171,7 +185,8 @@ fn read_head(stream: &mut dyn Stream) -> io::Result<String> {
         stream.set_timeout(left)?;
         let read = stream.read(&mut part)?;
         head.extend_from_slice(&part[..read]);
-        let ended = head.windows(4).any(|end| end == b"\r\n\r\n") || head.windows(2).any(|end| end == b"\n\n");
+        let ended = head.windows(4).any(|end| end == b"\r\n\r\n")
+            || head.windows(2).any(|end| end == b"\n\n");
         if read == 0 || ended {
             return Ok(String::from_utf8_lossy(&head).into_owned());
         }

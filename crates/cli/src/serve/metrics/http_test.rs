@@ -4,7 +4,12 @@ use std::os::unix::net::UnixStream;
 
 #[test]
 fn only_loopback_addresses_are_taken() {
-    for good in ["127.0.0.1:9100", "[::1]:9100", "localhost:9100", "unix:/tmp/m.sock"] {
+    for good in [
+        "127.0.0.1:9100",
+        "[::1]:9100",
+        "localhost:9100",
+        "unix:/tmp/m.sock",
+    ] {
         assert!(good.parse::<Address>().is_ok(), "{good}");
     }
     for (bad, why) in [
@@ -32,7 +37,10 @@ fn answer_to(request: &str) -> String {
 #[test]
 fn pages_and_errors_are_answered() {
     let answer = answer_to("GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n");
-    assert!(answer.starts_with("HTTP/1.0 200 OK\r\n") && answer.ends_with("\r\n\r\npage\n"), "{answer}");
+    assert!(
+        answer.starts_with("HTTP/1.0 200 OK\r\n") && answer.ends_with("\r\n\r\npage\n"),
+        "{answer}"
+    );
     assert!(answer_to("HEAD /metrics HTTP/1.1\r\n\r\n").ends_with("\r\n\r\n"));
     assert!(answer_to("GET / HTTP/1.0\r\n\r\n").starts_with("HTTP/1.0 404"));
     assert!(answer_to("POST /metrics HTTP/1.0\r\n\r\n").starts_with("HTTP/1.0 405"));

@@ -1,6 +1,6 @@
 //! The page of metrics, in the OpenMetrics text format that Prometheus reads.
 
-use crate::control::ServerStats;
+use crate::control::{CommandStats, ServerStats};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric, text};
 use prometheus_client::metrics::MetricType;
@@ -27,6 +27,9 @@ pub fn render(stats: &ServerStats) -> Result<String, fmt::Error> {
 #[derive(Debug)]
 struct Page(ServerStats);
 
+/// One number of a command.
+type OfCommand = fn(&CommandStats) -> u64;
+/// Name, help, unit, value.
 type Count = (&'static str, &'static str, Option<Unit>, u64);
 
 impl Collector for Page {
@@ -37,13 +40,20 @@ impl Collector for Page {
             counter.encode(encoder.encode_descriptor(name, help, unit.as_ref(), kind)?)?;
         }
         for (name, help, unit, value) in self.gauges() {
-            gauge(&mut encoder, name, help, unit.as_ref(), i64::try_from(value).unwrap_or(i64::MAX))?;
+            gauge(
+                &mut encoder,
+                name,
+                help,
+                unit.as_ref(),
+                i64::try_from(value).unwrap_or(i64::MAX),
+            )?;
         }
         self.encode_times(&mut encoder)?;
         self.encode_commands(&mut encoder)?;
         self.encode_latencies(&mut encoder)?;
         let labels = [("version", self.0.version.as_str())];
-        let mut build = encoder.encode_descriptor("build", "Version of the server", None, MetricType::Info)?;
+        let mut build =
+            encoder.encode_descriptor("build", "Version of the server", None, MetricType::Info)?;
         build.encode_info(&labels)
     }
 }
@@ -53,39 +63,184 @@ impl Page {
         let (store, nbd) = (&self.0.store, &self.0.nbd);
         let bytes = || Some(Unit::Bytes);
         vec![
-            ("commits", "Commits made: writes, trims and zeroings", None, store.commits),
+            (
+                "commits",
+                "Commits made: writes, trims and zeroings",
+                None,
+                store.commits,
+            ),
             ("commit", "Payload of commits", bytes(), store.commit_bytes),
             ("reads", "Reads of blocks", None, store.reads),
             ("read", "Bytes read", bytes(), store.read_bytes),
-            ("read_hits", "Reads served wholly from memory", None, store.read_hits),
-            ("flush_requests", "Flushes that clients asked for", None, store.flush_requests),
-            ("log_writes", "Device writes of the log, one for each batch", None, store.log_writes),
-            ("log_durable_writes", "Device writes of the log that were written through", None, store.log_durable_writes),
-            ("log_written", "Bytes written to the log", bytes(), store.log_bytes),
-            ("log_records", "Log records written", None, store.log_records),
-            ("log_flushes", "Flushes of the log device", None, store.log_flushes),
-            ("log_markers", "Log records written only to free log space", None, store.log_markers),
-            ("log_full_waits", "Times a writer waited for log space", None, store.log_full_waits),
-            ("write_back_rounds", "Rounds of write-back", None, store.write_back_rounds),
-            ("written_back_blocks", "Blocks written home", None, store.written_back_blocks),
-            ("superseded_blocks", "Blocks replaced by a newer version while they were written home", None, store.superseded_blocks),
+            (
+                "read_hits",
+                "Reads served wholly from memory",
+                None,
+                store.read_hits,
+            ),
+            (
+                "flush_requests",
+                "Flushes that clients asked for",
+                None,
+                store.flush_requests,
+            ),
+            (
+                "log_writes",
+                "Device writes of the log, one for each batch",
+                None,
+                store.log_writes,
+            ),
+            (
+                "log_durable_writes",
+                "Device writes of the log that were written through",
+                None,
+                store.log_durable_writes,
+            ),
+            (
+                "log_written",
+                "Bytes written to the log",
+                bytes(),
+                store.log_bytes,
+            ),
+            (
+                "log_records",
+                "Log records written",
+                None,
+                store.log_records,
+            ),
+            (
+                "log_flushes",
+                "Flushes of the log device",
+                None,
+                store.log_flushes,
+            ),
+            (
+                "log_markers",
+                "Log records written only to free log space",
+                None,
+                store.log_markers,
+            ),
+            (
+                "log_full_waits",
+                "Times a writer waited for log space",
+                None,
+                store.log_full_waits,
+            ),
+            (
+                "write_back_rounds",
+                "Rounds of write-back",
+                None,
+                store.write_back_rounds,
+            ),
+            (
+                "written_back_blocks",
+                "Blocks written home",
+                None,
+                store.written_back_blocks,
+            ),
+            (
+                "superseded_blocks",
+                "Blocks replaced by a newer version while they were written home",
+                None,
+                store.superseded_blocks,
+            ),
             ("home_reads", "Device reads at home", None, store.home_reads),
-            ("home_read", "Bytes read at home", bytes(), store.home_read_bytes),
-            ("home_writes", "Device writes at home", None, store.home_writes),
-            ("home_written", "Bytes written at home", bytes(), store.home_write_bytes),
-            ("home_flushes", "Flushes of data devices", None, store.home_flushes),
-            ("table_loads", "Checksum tables read", None, store.table_loads),
-            ("table_hits", "Checksum tables found in memory", None, store.table_hits),
-            ("table_writes", "Checksum tables written", None, store.table_writes),
-            ("checksum_errors", "Blocks that failed their checksum", None, store.checksum_errors),
-            ("recovered_commits", "Commits recovered from the log at the start", None, store.recovered_commits),
-            ("nbd_connections_opened", "Connections served", None, nbd.connections_opened),
-            ("nbd_connections_over_limit", "Connections closed because too many were open", None, nbd.connections_over_limit),
-            ("nbd_connections_stalled", "Connections cut because the client stalled", None, nbd.connections_stalled),
-            ("nbd_connections_violated", "Connections ended because the client broke the protocol", None, nbd.connections_violated),
-            ("nbd_handshakes_refused", "Handshakes that failed", None, nbd.handshakes_refused),
-            ("nbd_sends", "Send operations; several replies may leave in one", None, nbd.sends),
-            ("nbd_receives", "Receive operations; several requests may come in one", None, nbd.receives),
+            (
+                "home_read",
+                "Bytes read at home",
+                bytes(),
+                store.home_read_bytes,
+            ),
+            (
+                "home_writes",
+                "Device writes at home",
+                None,
+                store.home_writes,
+            ),
+            (
+                "home_written",
+                "Bytes written at home",
+                bytes(),
+                store.home_write_bytes,
+            ),
+            (
+                "home_flushes",
+                "Flushes of data devices",
+                None,
+                store.home_flushes,
+            ),
+            (
+                "table_loads",
+                "Checksum tables read",
+                None,
+                store.table_loads,
+            ),
+            (
+                "table_hits",
+                "Checksum tables found in memory",
+                None,
+                store.table_hits,
+            ),
+            (
+                "table_writes",
+                "Checksum tables written",
+                None,
+                store.table_writes,
+            ),
+            (
+                "checksum_errors",
+                "Blocks that failed their checksum",
+                None,
+                store.checksum_errors,
+            ),
+            (
+                "recovered_commits",
+                "Commits recovered from the log at the start",
+                None,
+                store.recovered_commits,
+            ),
+            (
+                "nbd_connections_opened",
+                "Connections served",
+                None,
+                nbd.connections_opened,
+            ),
+            (
+                "nbd_connections_over_limit",
+                "Connections closed because too many were open",
+                None,
+                nbd.connections_over_limit,
+            ),
+            (
+                "nbd_connections_stalled",
+                "Connections cut because the client stalled",
+                None,
+                nbd.connections_stalled,
+            ),
+            (
+                "nbd_connections_violated",
+                "Connections ended because the client broke the protocol",
+                None,
+                nbd.connections_violated,
+            ),
+            (
+                "nbd_handshakes_refused",
+                "Handshakes that failed",
+                None,
+                nbd.handshakes_refused,
+            ),
+            (
+                "nbd_sends",
+                "Send operations; several replies may leave in one",
+                None,
+                nbd.sends,
+            ),
+            (
+                "nbd_receives",
+                "Receive operations; several requests may come in one",
+                None,
+                nbd.receives,
+            ),
         ]
     }
 
@@ -93,20 +248,80 @@ impl Page {
         let (store, nbd) = (&self.0.store, &self.0.nbd);
         let bytes = || Some(Unit::Bytes);
         vec![
-            ("log_used", "Log space in use", bytes(), store.log_used_bytes),
+            (
+                "log_used",
+                "Log space in use",
+                bytes(),
+                store.log_used_bytes,
+            ),
             ("log_size", "Size of the log", bytes(), store.log_size_bytes),
-            ("memory_used", "Written data in memory", bytes(), store.memory_used_bytes),
-            ("memory_limit", "Bound on written data in memory", bytes(), store.memory_limit_bytes),
-            ("memory_waiting_writers", "Writers that wait for memory", None, store.memory_waiting),
-            ("table_cache", "Checksum tables in memory", bytes(), store.table_cache_bytes),
-            ("pinned_blocks", "Blocks in the log and not yet at home", None, store.pinned_blocks),
-            ("pending_ranges", "Ranges to be zeroed at home", None, store.pending_ranges),
+            (
+                "memory_used",
+                "Written data in memory",
+                bytes(),
+                store.memory_used_bytes,
+            ),
+            (
+                "memory_limit",
+                "Bound on written data in memory",
+                bytes(),
+                store.memory_limit_bytes,
+            ),
+            (
+                "memory_waiting_writers",
+                "Writers that wait for memory",
+                None,
+                store.memory_waiting,
+            ),
+            (
+                "table_cache",
+                "Checksum tables in memory",
+                bytes(),
+                store.table_cache_bytes,
+            ),
+            (
+                "pinned_blocks",
+                "Blocks in the log and not yet at home",
+                None,
+                store.pinned_blocks,
+            ),
+            (
+                "pending_ranges",
+                "Ranges to be zeroed at home",
+                None,
+                store.pending_ranges,
+            ),
             ("appended_lsn", "Last commit made", None, store.appended_lsn),
-            ("flushed_lsn", "Last commit that the log device has said done", None, store.flushed_lsn),
-            ("durable_lsn", "Last durable commit", None, store.durable_lsn),
-            ("waiting_for_space", "1 while the medium below is full and write-back waits", None, u64::from(store.waiting_for_space)),
-            ("failed", "1 since a failure has made the store read-only", None, u64::from(store.failure.is_some())),
-            ("nbd_connections_open", "Connections open now", None, nbd.connections_open),
+            (
+                "flushed_lsn",
+                "Last commit that the log device has said done",
+                None,
+                store.flushed_lsn,
+            ),
+            (
+                "durable_lsn",
+                "Last durable commit",
+                None,
+                store.durable_lsn,
+            ),
+            (
+                "waiting_for_space",
+                "1 while the medium below is full and write-back waits",
+                None,
+                u64::from(store.waiting_for_space),
+            ),
+            (
+                "failed",
+                "1 since a failure has made the store read-only",
+                None,
+                u64::from(store.failure.is_some()),
+            ),
+            (
+                "nbd_connections_open",
+                "Connections open now",
+                None,
+                nbd.connections_open,
+            ),
         ]
     }
 
@@ -119,18 +334,54 @@ impl Page {
         let lag = store.write_back_lag_ns as f64 / 1e9;
         let recovery = store.recovery_ns as f64 / 1e9;
         let seconds = Some(&Unit::Seconds);
-        gauge(encoder, "batch_commits_mean", "Commits for each device write of the log, on average", None, batch)?;
-        gauge(encoder, "write_back_lag", "Age of the oldest block that is not yet at home", seconds, lag)?;
-        gauge(encoder, "recovery", "Time that opening the store took", seconds, recovery)?;
-        gauge(encoder, "uptime", "Time since the server began to serve", seconds, self.0.uptime_s)
+        gauge(
+            encoder,
+            "batch_commits_mean",
+            "Commits for each device write of the log, on average",
+            None,
+            batch,
+        )?;
+        gauge(
+            encoder,
+            "write_back_lag",
+            "Age of the oldest block that is not yet at home",
+            seconds,
+            lag,
+        )?;
+        gauge(
+            encoder,
+            "recovery",
+            "Time that opening the store took",
+            seconds,
+            recovery,
+        )?;
+        gauge(
+            encoder,
+            "uptime",
+            "Time since the server began to serve",
+            seconds,
+            self.0.uptime_s,
+        )
     }
 
     fn encode_commands(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
         let commands = &self.0.nbd.commands;
-        let families: [(&str, &str, Option<&Unit>, fn(&crate::control::CommandStats) -> u64); 3] = [
-            ("nbd_requests", "Requests answered", None, |command| command.requests),
-            ("nbd_request", "Bytes of requests that succeeded", Some(&Unit::Bytes), |command| command.bytes),
-            ("nbd_request_errors", "Requests answered with an error", None, |command| command.errors),
+        let families: [(&str, &str, Option<&Unit>, OfCommand); 3] = [
+            ("nbd_requests", "Requests answered", None, |command| {
+                command.requests
+            }),
+            (
+                "nbd_request",
+                "Bytes of requests that succeeded",
+                Some(&Unit::Bytes),
+                |command| command.bytes,
+            ),
+            (
+                "nbd_request_errors",
+                "Requests answered with an error",
+                None,
+                |command| command.errors,
+            ),
         ];
         for (name, help, unit, value) in families {
             let mut family = encoder.encode_descriptor(name, help, unit, MetricType::Counter)?;

@@ -2,9 +2,19 @@ use super::render;
 use crate::control::{CommandStats, LatencyStats, NbdStats, ServerStats};
 
 fn page() -> String {
-    let store = disk::StoreStats { commits: 10, log_writes: 4, recovery_ns: 1_500_000_000, ..Default::default() };
+    let store = disk::StoreStats {
+        commits: 10,
+        log_writes: 4,
+        recovery_ns: 1_500_000_000,
+        ..Default::default()
+    };
     let nbd = NbdStats {
-        commands: vec![CommandStats { command: "write".into(), requests: 7, bytes: 4096, errors: 1 }],
+        commands: vec![CommandStats {
+            command: "write".into(),
+            requests: 7,
+            bytes: 4096,
+            errors: 1,
+        }],
         latencies: vec![LatencyStats {
             command: "write".into(),
             count: 3,
@@ -14,7 +24,13 @@ fn page() -> String {
         }],
         ..NbdStats::default()
     };
-    let stats = ServerStats { version: "1".into(), pid: 1, uptime_s: 2.5, store, nbd };
+    let stats = ServerStats {
+        version: "1".into(),
+        pid: 1,
+        uptime_s: 2.5,
+        store,
+        nbd,
+    };
     render(&stats).expect("text")
 }
 
@@ -33,7 +49,10 @@ fn values_are_there_with_units_and_labels() {
         "tonearm_nbd_request_latency_seconds_count{command=\"write\"} 3",
         "tonearm_build_info{version=\"1\"} 1",
     ] {
-        assert!(page.lines().any(|found| found == line), "{line} is not in:\n{page}");
+        assert!(
+            page.lines().any(|found| found == line),
+            "{line} is not in:\n{page}"
+        );
     }
     assert!(page.ends_with("# EOF\n"));
 }
@@ -43,9 +62,10 @@ fn every_metric_has_help_and_a_type() {
     let page = page();
     for line in page.lines().filter(|line| !line.starts_with('#')) {
         let name = line.split(['{', ' ']).next().expect("a name");
-        let described = page.lines().filter_map(|line| line.strip_prefix("# TYPE ")).any(|described| {
-            name.starts_with(described.split(' ').next().expect("a name"))
-        });
+        let described = page
+            .lines()
+            .filter_map(|line| line.strip_prefix("# TYPE "))
+            .any(|described| name.starts_with(described.split(' ').next().expect("a name")));
         assert!(described && name.starts_with("tonearm_"), "{line}");
     }
 }
