@@ -19,7 +19,7 @@ use std::process::ExitCode;
 pub fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     let info = match Client::find(&arguments.path, arguments.control.as_deref())? {
         Some(mut client) => match client.ask(Request::Info, |_, _| {})? {
-            Answer::Info(info) => info,
+            Answer::Info(info) => *info,
             _ => bail!("the server gave another answer than was asked for"),
         },
         None => look(&arguments.path, &arguments.members)?,

@@ -96,7 +96,7 @@ pub enum Answer {
     /// To `Stats`.
     Stats(Box<ServerStats>),
     /// To `Info`.
-    Info(Info),
+    Info(Box<Info>),
     /// To all that concerns volumes: how things are now.
     Volumes(Volumes),
     /// To `Scrub`.

@@ -75,7 +75,7 @@ impl Desk {
         let disk = &self.0.disk;
         match request {
             Request::Stats => Ok(Answer::Stats(Box::new(self.stats()))),
-            Request::Info => Ok(Answer::Info(self.info())),
+            Request::Info => Ok(Answer::Info(Box::new(self.info()))),
             Request::VolumeList => Ok(Answer::Volumes(volumes_of(disk))),
             Request::VolumeCreate { name, size_bytes } => {
                 self.changed(create_volume(disk, &name, size_bytes).await)
