@@ -1,5 +1,5 @@
 //! Entry points for fuzzers: deterministic, without I/O, panicking when an
-//! invariant of the parsers is broken.
+//! invariant of the parsers or of the transmission phase is broken.
 
 use crate::catalog::{Catalog, Export, Exports};
 use crate::handshake::{Negotiation, Step, TlsPolicy};
@@ -7,6 +7,10 @@ use crate::proto::{
     Command, ExportInfo, HeaderParser, Intake, Negotiated, Parsed, REQUEST_HEADER_BYTES, Request,
     admit,
 };
+use crate::transmission::TransmissionOptions;
+use crate::transmission::testing::TestWorld;
+use base::Nanos;
+use rt::{Data, Op};
 
 /// Feeds a client's side of a handshake. The first byte chooses the TLS policy
 /// and the size of the pieces; the rest is the stream, which goes on as
@@ -115,6 +119,112 @@ pub fn fuzz_requests(data: &[u8]) {
             .len()
             .min(at.saturating_add(request.payload_bytes() as usize));
     }
+}
+
+/// A whole session of the transmission phase in memory and virtual time. The first six bytes choose
+/// what was negotiated, the pieces in which the stream comes, memory and speed; the rest is made into
+/// requests, in order or malformed, with their payloads or without.
+///
+/// # Panics
+/// When the session does not end, or leaves memory or a connection behind.
+pub fn fuzz_transmission(data: &[u8]) {
+    let &[
+        choice,
+        piece,
+        capacity,
+        memory,
+        requests_max,
+        slow,
+        ref script @ ..,
+    ] = data
+    else {
+        return;
+    };
+    let options = TransmissionOptions {
+        stall_timeout: Nanos::from_secs(1),
+        requests_max: u64::from(requests_max) + 1,
+        reply_bytes_max: u64::from(memory) << 10,
+        total_reply_bytes_max: u64::from(memory) << 11,
+    };
+    let world = TestWorld::new(200_000, u64::from(memory) << 10, options);
+    let piece = usize::from(piece) * usize::from(piece) + 1;
+    world.streams.set_split(move |there| there.min(piece));
+    world.streams.set_capacity(usize::from(capacity) << 10);
+    if slow & 1 != 0 {
+        world.target.set_delay(Nanos::from_millis(u64::from(slow)));
+    }
+    let client = world.connect(choice & 1 != 0);
+    let bytes = session(script);
+    let (rt, target, connections) = (
+        world.rt.clone(),
+        world.target.clone(),
+        world.connections.clone(),
+    );
+    let end = choice >> 1 & 3;
+    world.rt.clone().block_on(async move {
+        let (rt, pool, stream) = (world.rt.clone(), world.pool.clone(), client.stream);
+        // A client of kind 3 takes no replies: the server has to cut it.
+        let reader = (end != 3).then(|| {
+            let (rt, pool) = (rt.clone(), pool.clone());
+            world.rt.spawn(async move {
+                loop {
+                    let space = Data::whole(pool.alloc(4096));
+                    if let (Ok(0) | Err(_), _) = rt.stream(stream, Op::Recv, space).await {
+                        return;
+                    }
+                }
+            })
+        });
+        // It fails when the server has closed before.
+        let data = Data::whole(pool.copy_of(&bytes));
+        let _ = rt.stream(stream, Op::Send, data).done().await;
+        match end {
+            1 => client.close().await,
+            2 => world.connections.shutdown(Nanos::from_secs(1)).await,
+            _ => {
+                // Idle for ever, or cut in mid-request.
+                rt.sleep(Nanos::from_secs(20)).await;
+                client.close().await;
+            }
+        }
+        assert!(world.all_gone(Nanos::from_secs(600)).await, "it ends");
+        client.close().await;
+        if let Some(reader) = reader {
+            reader.await;
+        }
+    });
+    assert_eq!(target.memory().used(), 0, "payload memory is given back");
+    assert_eq!(connections.metrics().connections_open.get(), 0);
+    rt.shut_down();
+}
+
+/// A client's stream: each step is a kind and up to ten bytes of its own.
+fn session(mut script: &[u8]) -> Vec<u8> {
+    let mut stream = Vec::new();
+    while let [kind, a, b, c, d, e, f, rest @ ..] = script {
+        script = rest;
+        let number = |high: &u8, low: &u8| u32::from(*high) << 8 | u32::from(*low);
+        if *kind == 255 {
+            stream.extend_from_slice(&[*a, *b, *c, *d, *e, *f]);
+            continue;
+        }
+        let request = Request {
+            flags: u16::from(kind >> 3),
+            command: u16::from(kind & 7),
+            cookie: stream.len() as u64,
+            offset: u64::from(number(a, b)) * 4,
+            length: number(c, d) << (e & 7),
+        };
+        stream.extend_from_slice(&request.encode());
+        // Most payloads are whole, as a stream that is out of step ends at once.
+        let bytes = match *f {
+            0..240 => request.payload_bytes(),
+            short => request.payload_bytes() / 16 * u32::from(short - 240),
+        };
+        stream.resize(stream.len() + bytes.min(1 << 20) as usize, *f);
+    }
+    stream.extend_from_slice(script);
+    stream
 }
 
 /// Asserts what the engine relies on.

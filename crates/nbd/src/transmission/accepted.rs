@@ -26,9 +26,9 @@ pub fn serve_accepted<T: Target, E>(
 }
 
 /// Serves what comes through `queue`, each time that `event` is raised, until the queue's senders
-/// are gone or the event is closed. The sending side puts a connection into the queue, then raises the
-/// event; the last sender raises it once more after it has gone. Connections whose volume is not
-/// found are closed, and `lost` is told.
+/// are seen to be gone or the event is closed. The sending side puts a connection into the queue, then
+/// raises the event. Spawn it, and leave it to itself: after [`Connections::stop`] it closes what
+/// still comes. Connections whose volume is not found are closed, and `lost` is told.
 pub async fn serve_queue<T: Target, E>(
     (rt, pool): (&Rt, &BufPool),
     connections: Connections,

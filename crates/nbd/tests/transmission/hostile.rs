@@ -116,10 +116,8 @@ fn a_client_that_takes_no_replies_is_cut_and_held_within_bounds() {
         fill(&world.target).await.expect("written");
         let mut client = world.connect(true);
         let (rt, pool, stream) = (world.rt.clone(), world.pool.clone(), client.stream);
-        let mut bytes = Vec::new();
-        for _ in 0..100_000 {
-            bytes.extend_from_slice(&client.request(CMD_READ, 0, 0, 1 << 20).encode());
-        }
+        let request = client.request(CMD_READ, 0, 0, 1 << 20);
+        let bytes = request.encode().repeat(100_000);
         world.rt.spawn(async move {
             let data = Data::whole(pool.copy_of(&bytes));
             rt.stream(stream, Op::Send, data).done().await

@@ -2,8 +2,10 @@
 
 extern crate tonearm_nbd as nbd;
 
+mod clients;
 mod commands;
 mod common;
+mod fuzzed;
 mod hostile;
 mod model;
 mod shutdown;

@@ -44,7 +44,7 @@ fn stopping_answers_what_runs_and_refuses_what_waits() {
         let request = half.request(CMD_WRITE, 0, 0, 4096);
         assert!(half.send(&request.encode()).await);
         let mut bytes = Vec::new();
-        for n in 0..1000 {
+        for n in 0..580 {
             bytes.extend_from_slice(&client.request(CMD_TRIM, 0, n * 512, 512).encode());
         }
         assert!(client.send(&bytes).await);
@@ -64,7 +64,11 @@ fn stopping_answers_what_runs_and_refuses_what_waits() {
                 }
             }
         }
-        assert_eq!(done + refused, 1000, "every request has its answer");
+        assert_eq!(
+            done + refused,
+            580,
+            "every request that was read has its answer"
+        );
         assert!(done >= 256 && refused > 0, "{done} {refused}");
         end.await;
         assert!(world.connections.is_empty());

@@ -57,14 +57,7 @@ impl TestWorld {
         let (server, stream) = self.streams.pair();
         let client = client_of(structured);
         let id = self.connections.add(server, client, self.target.clone());
-        TestClient {
-            rt: self.rt.clone(),
-            pool: self.pool.clone(),
-            stream,
-            id,
-            reader: ReplyReader::new(structured),
-            cookie: 0,
-        }
+        TestClient::new((&self.rt, &self.pool), stream, id, structured)
     }
 
     /// Waits until all connections have gone by themselves; false when they have not after `patience`.
@@ -90,6 +83,18 @@ pub struct TestClient {
 }
 
 impl TestClient {
+    /// The client of connection `id`, at its end `stream`.
+    pub fn new((rt, pool): (&Rt, &BufPool), stream: DeviceId, id: u64, structured: bool) -> Self {
+        Self {
+            rt: rt.clone(),
+            pool: pool.clone(),
+            stream,
+            id,
+            reader: ReplyReader::new(structured),
+            cookie: 0,
+        }
+    }
+
     /// A request with a cookie of its own, noted as asked.
     pub fn request(&mut self, command: u16, flags: u16, offset: u64, length: u32) -> Request {
         self.cookie += 1;
