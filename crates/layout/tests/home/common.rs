@@ -1,9 +1,9 @@
 //! A small store, and a naive model of it.
 
-use base::{Buf, BufPool, crc32c};
-use device::{Device, Fault, FaultPlan, RawDevice};
+use base::{Buf, BufPool, Nanos, crc32c};
+use device::{Device, DeviceIo, Fault, FaultPlan, RawDevice};
 use format::{Geometry, HEADER_AREA_BYTES};
-use rt::{DeviceId, DiskImage, Rt, SimOptions, SimWorld};
+use rt::{Data, DeviceId, DiskImage, Op, Rt, SimOptions, SimWorld};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -88,10 +88,17 @@ impl Store {
         };
         let world = SimWorld::new(options, images);
         let rt = Rt::new(world.driver());
-        Self::in_world(shape, world, rt)
+        Self::in_world(shape, world, rt, Nanos(0))
     }
 
-    fn in_world(shape: Shape, world: SimWorld, rt: Rt) -> Self {
+    /// Reads tell what the medium held when they ended, and say so `late` after that.
+    pub fn with_late_reads(shape: Shape, images: Vec<DiskImage>, late: Nanos) -> Self {
+        let world = SimWorld::new(SimOptions::default(), images);
+        let rt = Rt::new(world.driver());
+        Self::in_world(shape, world, rt, late)
+    }
+
+    fn in_world(shape: Shape, world: SimWorld, rt: Rt, late: Nanos) -> Self {
         let pool = BufPool::new(8 << 20);
         let faults = FaultPlan::new();
         let members = (0..2).map(|member| {
@@ -99,6 +106,11 @@ impl Store {
             let geometry = shape.geometry(member);
             let name = ["left.tn", "right.tn"][member];
             let raw = RawDevice::new(&rt, id, geometry.end_offset(), 4096, name);
+            let raw = LateReads {
+                inner: raw,
+                rt: rt.clone(),
+                late,
+            };
             let device: Rc<dyn Device> = Rc::new(Fault::new(Rc::new(raw), &faults));
             HomeMember { device, geometry }
         });
@@ -116,7 +128,7 @@ impl Store {
 
     /// A new process on the same devices, whose caches keep what was not flushed.
     pub fn killed_and_reopened(self) -> Self {
-        Self::in_world(self.shape, self.world, self.rt)
+        Self::in_world(self.shape, self.world, self.rt, Nanos(0))
     }
 
     pub fn try_apply(&self, batch: &Batch) -> Result<(), HomeError> {
@@ -209,6 +221,35 @@ impl Store {
 
     pub fn buf(&self, block: u64, version: u32) -> Buf {
         self.pool.copy_of(&self.shape.content(block, version))
+    }
+}
+
+struct LateReads {
+    inner: RawDevice,
+    rt: Rt,
+    late: Nanos,
+}
+
+impl Device for LateReads {
+    fn name(&self) -> &str {
+        self.inner.name()
+    }
+
+    fn size_bytes(&self) -> u64 {
+        self.inner.size_bytes()
+    }
+
+    fn io(&self, op: Op, offset: u64, len: u64, data: Data) -> DeviceIo {
+        let io = self.inner.io(op, offset, len, data);
+        if op != Op::Read || self.late == Nanos(0) {
+            return io;
+        }
+        let (rt, late) = (self.rt.clone(), self.late);
+        Box::pin(async move {
+            let end = io.await;
+            rt.sleep(late).await;
+            end
+        })
     }
 }
 

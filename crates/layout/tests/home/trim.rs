@@ -58,8 +58,14 @@ fn blocks_of_the_same_call_come_after_its_zeroes() {
         ],
         blocks: [(3, 9), (group - 1, 9), (2 * group + 5, 9)].into(),
     };
+    let loads = store.home.stats().table_loads;
     store.apply(&batch);
     batch.change(&mut model);
+    let loaded = store.home.stats().table_loads - loads;
+    assert_eq!(
+        loaded, 0,
+        "a group that was zeroed whole needs no old table"
+    );
     store.verify(&model, |_| true).unwrap();
     Store::on(SMALL, store.world.images(), 3)
         .verify(&model, |_| true)
@@ -87,7 +93,8 @@ fn a_trimmed_range_is_zero_on_the_medium_too() {
 fn a_look_at_groups_that_are_being_trimmed_leaves_no_old_table_behind() {
     for delay_us in (0..400).step_by(10) {
         let (store, mut model) = filled(SMALL);
-        let store = Store::on(SMALL, store.world.images(), delay_us);
+        let late = Nanos::from_micros(150);
+        let store = Store::with_late_reads(SMALL, store.world.images(), late);
         let size = SMALL.size_blocks();
         let (home, rt) = (store.home.clone(), store.rt.clone());
         store.rt.block_on(async move {
