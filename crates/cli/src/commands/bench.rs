@@ -232,7 +232,7 @@ async fn measure(
         stop: stop.clone(),
         next: Cell::new(0),
         requests: Cell::new(0),
-        latencies: RefCell::new(Histogram::new(3)?),
+        latencies: RefCell::new(Histogram::new_with_bounds(1, 3_600_000_000_000, 3)?),
     });
     let clients: Vec<_> = (0..work.depth)
         .map(|number| rt.spawn(client(bed.clone(), number)))

@@ -225,12 +225,12 @@ fn advise(
         let gib = largest_true(params.size_bytes >> 30, |gib| fits(gib << 30))?;
         let files = size_bytes / largest + 1;
         let more =
-            (2..=files + 1).map(|number| format!("--data {}.{number}", arguments.path.display()));
+            (2..=files).map(|number| format!("--data {}.{number}", arguments.path.display()));
         Some(format!(
-            "this file system takes files up to {}; use --size {} or less, or more files: {}",
-            size::text(largest),
+            "this file system takes files of less than {}; use --size {} or less, or more files: {}",
+            size::text(largest + 4096),
             size::argument(gib << 30),
-            more.take(files as usize).collect::<Vec<_>>().join(" "),
+            more.collect::<Vec<_>>().join(" "),
         ))
     });
     match advice {

@@ -1,0 +1,142 @@
+use crate::common::{Bench, contains};
+use std::os::unix::fs::MetadataExt;
+
+#[test]
+fn a_new_store_is_described_as_it_is() {
+    let bench = Bench::new();
+    let out = bench.ok(&["create", "a", "--size", "64MiB"]);
+    contains(&out, "64 MiB");
+    contains(&out, "next: tonearm serve a");
+    let info = bench.json(&["info", "a", "--json"]);
+    assert_eq!(info["state"], "clean");
+    assert_eq!(info["size_bytes"], 64 << 20);
+    assert_eq!(info["volumes"][0]["name"], "main");
+    assert_eq!(info["volumes"][0]["size_bytes"], 64 << 20);
+    contains(&bench.ok(&["check", "a"]), "no damage found");
+}
+
+#[test]
+fn looking_changes_nothing() {
+    let bench = Bench::new();
+    bench.ok(&["create", "a", "--size", "16MiB"]);
+    let before = std::fs::read(bench.path("a")).expect("a file");
+    bench.ok(&["info", "a"]);
+    bench.ok(&["check", "a"]);
+    bench.ok(&["volume", "list", "a"]);
+    assert!(before == std::fs::read(bench.path("a")).expect("a file"));
+    assert_eq!(bench.files(), ["a"]);
+}
+
+#[test]
+fn sixteen_tebibytes_take_no_time_and_no_space() {
+    let bench = Bench::new();
+    let parts = ["--data", "a.2", "--data", "a.3", "--data", "a.4"];
+    let started = std::time::Instant::now();
+    bench.ok(&[
+        &["create", "a", "--size", "16TiB", "--log-size", "64MiB"],
+        &parts[..],
+    ]
+    .concat());
+    let info = bench.json(&["info", "a", "--json"]);
+    assert!(started.elapsed().as_secs() < 2, "{:?}", started.elapsed());
+    assert_eq!(info["members"].as_array().map(Vec::len), Some(4));
+    let used: u64 = bench
+        .files()
+        .iter()
+        .map(|name| bench.path(name).metadata().expect("a file").blocks())
+        .sum();
+    assert!(used * 512 < 80 << 20, "{used} sectors");
+}
+
+#[test]
+fn a_preallocated_store_has_all_its_space() {
+    let bench = Bench::new();
+    bench.ok(&[
+        "create",
+        "a",
+        "--size",
+        "16MiB",
+        "--log-size",
+        "8MiB",
+        "--preallocate",
+    ]);
+    let file = bench.path("a").metadata().expect("a file");
+    assert!(file.blocks() * 512 >= file.len());
+    contains(&bench.ok(&["check", "a"]), "no damage found");
+}
+
+#[test]
+fn members_are_found_beside_the_primary_one_and_where_they_were_moved() {
+    let bench = Bench::new();
+    std::fs::create_dir(bench.path("one")).expect("a folder");
+    bench.ok(&[
+        "create",
+        "one/a",
+        "--size",
+        "64MiB",
+        "--log",
+        "one/a.log",
+        "--data",
+        "one/a.2",
+    ]);
+    std::fs::rename(bench.path("one"), bench.path("two")).expect("renamed");
+    contains(&bench.ok(&["info", "two/a"]), "a.log: log");
+    std::fs::rename(bench.path("two/a.2"), bench.path("elsewhere")).expect("renamed");
+    let error = bench.fails(&["info", "two/a"]);
+    contains(
+        &error,
+        "member 2 of two/a (if it was moved, name its place with --member)",
+    );
+    contains(&error, "does not exist");
+    contains(
+        &bench.ok(&["check", "two/a", "--member", "elsewhere"]),
+        "no damage found",
+    );
+    let error = bench.fails(&["info", "two/a.log"]);
+    contains(&error, "not the primary one");
+}
+
+#[test]
+fn what_cannot_be_made_leaves_nothing_behind() {
+    let bench = Bench::new();
+    std::fs::write(bench.path("there"), "precious").expect("written");
+    for (arguments, why) in [
+        (
+            &["a", "--size", "1KiB"][..],
+            "the size must be at least 1 MiB",
+        ),
+        (
+            &["a", "--size", "64MiB", "--log-size", "64KiB"],
+            "the log is too small",
+        ),
+        (
+            &["a", "--size", "64MiB", "--block-size", "5000"],
+            "power of two",
+        ),
+        (&["a", "--size", "64MiB", "--log", "a"], "a is named twice"),
+        (
+            &["a", "--size", "64MiB", "--data", "no/such"],
+            "does not exist",
+        ),
+        (
+            &["a", "--size", "64MiB", "--data", "there"],
+            "there exists already",
+        ),
+        (&["there", "--size", "64MiB"], "use --force to overwrite"),
+        (&["a", "--size", "4000TiB"], "use --size"),
+        (
+            &[".", "--size", "64MiB"],
+            "neither a regular file nor a block device",
+        ),
+    ] {
+        let error = bench.fails(&[&["create"], arguments].concat());
+        contains(&error, why);
+        assert_eq!(bench.files(), ["there"], "{arguments:?}");
+    }
+    assert_eq!(
+        std::fs::read(bench.path("there")).expect("a file"),
+        b"precious"
+    );
+    bench.ok(&["create", "there", "--size", "16MiB", "--force"]);
+    contains(&bench.ok(&["check", "there"]), "no damage found");
+}

@@ -1,0 +1,143 @@
+use crate::common::{Bench, contains};
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
+
+fn store() -> Bench {
+    let bench = Bench::new();
+    bench.ok(&["create", "a", "--size", "16MiB"]);
+    bench
+}
+
+#[test]
+fn a_server_says_where_it_is_and_leaves_nothing_behind() {
+    let bench = store();
+    let serving = bench.serve(&["a"]);
+    let socket = bench
+        .path("a.sock")
+        .canonicalize()
+        .expect("the socket is there");
+    assert_eq!(
+        serving.uri,
+        format!("nbd+unix:///main?socket={}", socket.display())
+    );
+    assert_eq!(bench.files(), ["a", "a.ctl", "a.sock"]);
+    let mut greeting = [0; 8];
+    let mut client = UnixStream::connect(&socket).expect("connected");
+    client.read_exact(&mut greeting).expect("a greeting");
+    assert_eq!(&greeting, b"NBDMAGIC");
+    let ran = serving.end("-INT");
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert_eq!(bench.files(), ["a"]);
+    assert_eq!(bench.json(&["info", "a", "--json"])["state"], "clean");
+}
+
+#[test]
+fn the_control_socket_answers_while_serving() {
+    let bench = store();
+    let serving = bench.serve(&["a"]);
+    let stats = bench.json(&["stats", "a", "--json"]);
+    assert_eq!(stats["pid"], serving.pid());
+    assert!(stats["store"]["log_size_bytes"].as_u64() > Some(0));
+    contains(&bench.ok(&["stats", "a"]), "memory in use");
+    contains(&bench.ok(&["scrub", "a"]), "no damage found");
+    let info = bench.json(&["info", "a", "--json"]);
+    assert_eq!(
+        (&info["state"], &info["pid"]),
+        (&"served".into(), &serving.pid().into())
+    );
+    let mut control = UnixStream::connect(bench.path("a.ctl")).expect("connected");
+    control
+        .write_all(b"{\"tonearm\":1,\"request\":{\"command\":\"shutdown\"}}\n")
+        .expect("sent");
+    let mut answer = String::new();
+    control
+        .read_to_string(&mut answer)
+        .expect("an answer, then the end");
+    assert_eq!(
+        answer,
+        "{\"tonearm\":1,\"event\":{\"done\":\"shutting-down\"}}\n"
+    );
+}
+
+#[test]
+fn without_a_server_what_needs_one_says_so() {
+    let bench = store();
+    for command in ["stats", "scrub"] {
+        contains(
+            &bench.fails(&[command, "a"]),
+            "a is not being served here; start `tonearm serve a` first",
+        );
+        contains(
+            &bench.fails(&[command, "missing"]),
+            "missing does not exist",
+        );
+    }
+}
+
+#[test]
+fn a_killed_server_is_followed_by_the_next_on_the_same_socket() {
+    let bench = store();
+    bench.serve(&["a"]).kill();
+    assert_eq!(bench.files(), ["a", "a.ctl", "a.sock"]);
+    let serving = bench.serve(&["a"]);
+    let ran = serving.end("-TERM");
+    assert_eq!(ran.code, Some(0));
+    contains(&ran.err, "recovered 0 commits");
+    assert_eq!(bench.files(), ["a"]);
+}
+
+#[test]
+fn a_command_runs_while_it_is_served_and_gives_its_exit_code() {
+    let bench = store();
+    let ran = bench.run(&[
+        "serve",
+        "a",
+        "--run",
+        "echo \"$uri\"; test -S \"$unixsocket\" && exit 7",
+    ]);
+    assert_eq!(ran.code, Some(7), "{ran:?}");
+    let lines: Vec<&str> = ran.out.lines().collect();
+    assert_eq!(lines[0], format!("serving {}", lines[1]));
+    assert_eq!(bench.json(&["info", "a", "--json"])["state"], "clean");
+}
+
+#[test]
+fn metrics_are_given_on_a_unix_socket() {
+    let bench = store();
+    let _serving = bench.serve(&["a", "--metrics", "unix:m"]);
+    let mut client = UnixStream::connect(bench.path("m")).expect("connected");
+    client
+        .write_all(b"GET /metrics HTTP/1.1\r\n\r\n")
+        .expect("sent");
+    let mut page = String::new();
+    client.read_to_string(&mut page).expect("a page");
+    contains(&page, "HTTP/1.0 200 OK");
+    contains(&page, "\ntonearm_log_size_bytes ");
+}
+
+#[test]
+fn what_cannot_be_served_is_refused_and_the_store_stays_clean() {
+    let bench = store();
+    std::fs::write(bench.path("file"), "x").expect("written");
+    let long = "x".repeat(200);
+    for (arguments, why) in [
+        (&["--socket", "file"][..], "file exists and is not a socket"),
+        (&["--control", "file"], "file exists and is not a socket"),
+        (&["--socket", &long], "at most 107 bytes"),
+        (&["--listen", "nowhere"], "write an address and a port"),
+        (&["--metrics", "0.0.0.0:1"], "loopback"),
+        (
+            &["--tls-cert", "no", "--tls-key", "no"],
+            "cannot read TLS file no",
+        ),
+    ] {
+        contains(&bench.fails(&[&["serve", "a"], arguments].concat()), why);
+        assert_eq!(
+            bench.json(&["info", "a", "--json"])["state"],
+            "clean",
+            "{arguments:?}"
+        );
+    }
+    let ran = bench.run(&["serve", "a", "--tls-cert", "x"]);
+    assert_eq!(ran.code, Some(2), "{ran:?}");
+}
