@@ -93,19 +93,22 @@ impl<T: Target> Receiver<T> {
             },
             _ => None,
         };
-        let ticket = self.ticket(&request, ticket_arrived, reply_bytes, permit);
+        let ticket = self.ticket(&request, ticket_arrived, reply_bytes, permit)?;
         ControlFlow::Continue(Some((ticket, command, payload)))
     }
 
+    /// Counts a request in, unless the connection was closed while its last bytes came: the sending
+    /// task may have ended then, and nobody would wait for it.
     fn ticket(
         &self,
         request: &Request,
         arrived: Nanos,
         reply_bytes: u64,
         permit: Option<Permit>,
-    ) -> Ticket {
+    ) -> Flow<Ticket> {
+        end_if(self.link.is_closed())?;
         self.link.begin(reply_bytes);
-        Ticket {
+        ControlFlow::Continue(Ticket {
             cookie: request.cookie,
             kind: CommandKind::of(request.command),
             bytes: request.length,
@@ -113,7 +116,7 @@ impl<T: Target> Receiver<T> {
             arrived,
             reply_bytes,
             _permit: permit,
-        }
+        })
     }
 
     async fn header(&mut self) -> Flow<Request> {
@@ -222,7 +225,7 @@ impl<T: Target> Receiver<T> {
         if let Room::Closed = self.link.room(0).await {
             return ControlFlow::Break(());
         }
-        let ticket = self.ticket(request, self.arrived, 0, None);
+        let ticket = self.ticket(request, self.arrived, 0, None)?;
         self.link.reply_error(ticket, &error);
         ControlFlow::Continue(None)
     }
