@@ -9,7 +9,7 @@ use engine::{
     CommitChange, CreatePlan, Engine, MemberDevice, NewMember, OpenOptions, Progress,
     RecoveryReport, ScrubReport, StoreStats,
 };
-use format::{Extent, Uuid, VOLUMES_MAX, VolumeEntry};
+use format::{EXTENTS_MAX, Extent, Uuid, VOLUMES_MAX, VolumeEntry};
 use rt::Rt;
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -132,6 +132,7 @@ impl Disk {
         if size_bytes == 0 {
             return Err(DiskError::BadSize);
         }
+        let admission = self.engine.admit(1, 0).await?;
         let lsn = {
             let mut table = self.table.borrow_mut();
             if table.volumes.contains_key(name) {
@@ -149,9 +150,10 @@ impl Disk {
                 created_unix_s,
                 extents,
             };
-            let lsn =
-                self.engine
-                    .commit(vec![table::put(&self.engine, &self.pool, slot, &entry)])?;
+            let lsn = self.engine.commit(
+                admission,
+                vec![table::put(&self.engine, &self.pool, slot, &entry)],
+            )?;
             let state = VolumeState {
                 slot,
                 entry,
@@ -170,7 +172,7 @@ impl Disk {
     /// # Errors
     /// When there is none, or the store is read-only.
     pub async fn delete_volume(&self, name: &str) -> Result<(), DiskError> {
-        self.engine.admit().await?;
+        let admission = self.engine.admit(1, EXTENTS_MAX as u64).await?;
         let shared = self.shared(name)?;
         let lsn = {
             let mut state = shared.borrow_mut();
@@ -180,7 +182,7 @@ impl Disk {
                 data: zeroes,
             }];
             changes.extend(state.entry.extents.iter().map(trim_of));
-            let lsn = self.engine.commit(changes)?;
+            let lsn = self.engine.commit(admission, changes)?;
             state.deleted = true;
             self.table.borrow_mut().volumes.remove(name);
             lsn
@@ -196,7 +198,7 @@ impl Disk {
         if size_bytes == 0 {
             return Err(DiskError::BadSize);
         }
-        self.engine.admit().await?;
+        let admission = self.engine.admit(1, EXTENTS_MAX as u64).await?;
         let shared = self.shared(name)?;
         let volume = Volume::new(&self.engine, &self.pool, shared.clone());
         let old_size = shared.borrow().entry.size_bytes;
@@ -228,7 +230,7 @@ impl Disk {
             };
             let mut changes = vec![table::put(&self.engine, &self.pool, state.slot, &entry)];
             changes.extend(cut.iter().map(trim_of));
-            let lsn = self.engine.commit(changes)?;
+            let lsn = self.engine.commit(admission, changes)?;
             state.entry = entry;
             lsn
         };

@@ -5,6 +5,7 @@ use crate::map::{self, Run};
 use crate::table::SharedVolume;
 use base::{ALIGN, Buf, BufPool, Lsn, Slice};
 use engine::{Ack, CommitChange, Engine};
+use format::EXTENTS_MAX;
 use layout::Piece;
 use rt::Permit;
 
@@ -94,11 +95,15 @@ impl Volume {
         let block = self.engine.block_size() as u64;
         let whole = offset.is_multiple_of(block) && len.is_multiple_of(block);
         let lsn = if whole && (data.as_ptr() as usize).is_multiple_of(ALIGN) {
+            let admission = self.engine.admit(len / block, 0).await?;
+            self.check_write(offset, len)?;
             let mut changes = Vec::with_capacity(1);
             self.push_writes(&mut changes, offset / block, data);
-            self.engine.commit(changes)?
+            self.engine.commit(admission, changes)?
         } else {
             let (first, end) = (offset / block, (offset + len).div_ceil(block));
+            let admission = self.engine.admit(end - first, 0).await?;
+            self.check_write(offset, len)?;
             let mut buf = self.pool.alloc(((end - first) * block) as usize);
             let start = (offset - first * block) as usize;
             buf[start..start + data.len()].copy_from_slice(&data);
@@ -111,7 +116,7 @@ impl Volume {
             self.merge(edges, &mut buf);
             let mut changes = Vec::new();
             self.push_writes(&mut changes, first, buf.share());
-            self.engine.commit(changes)?
+            self.engine.commit(admission, changes)?
         };
         self.acknowledge(lsn, durable).await
     }
@@ -122,7 +127,7 @@ impl Volume {
     /// As for [`Volume::write`].
     pub async fn trim(&self, offset: u64, len: u64, durable: bool) -> Result<(), DiskError> {
         self.check_write(offset, len)?;
-        self.engine.admit().await?;
+        let admission = self.engine.admit(0, EXTENTS_MAX as u64).await?;
         self.check_write(offset, len)?;
         let (first, end) = self.inner_blocks(offset, len);
         if first >= end {
@@ -136,7 +141,7 @@ impl Volume {
                 count: run.count,
             })
             .collect();
-        let lsn = self.engine.commit(changes)?;
+        let lsn = self.engine.commit(admission, changes)?;
         self.acknowledge(lsn, durable).await
     }
 
@@ -155,7 +160,7 @@ impl Volume {
         if len == 0 {
             return Ok(());
         }
-        self.engine.admit().await?;
+        let admission = self.engine.admit(2, EXTENTS_MAX as u64).await?;
         let block = self.engine.block_size() as u64;
         let (first, end) = self.inner_blocks(offset, len);
         let mut parts = Vec::new();
@@ -194,7 +199,7 @@ impl Volume {
                 });
             }
         }
-        let lsn = self.engine.commit(changes)?;
+        let lsn = self.engine.commit(admission, changes)?;
         self.acknowledge(lsn, durable).await
     }
 

@@ -13,7 +13,7 @@ use rt::{Notify, Permit, Rt, Semaphore};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
-use trail::{Change, Trail, WriteCache};
+use trail::{Admission, Change, Trail, WriteCache};
 
 /// When a write is acknowledged.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -170,32 +170,52 @@ impl Engine {
         Ok(permit)
     }
 
-    /// Waits until the account of pending ranges and commits has room.
+    /// Waits for room in the log and in the account of pending ranges, for a commit of `blocks` blocks of
+    /// data and `ranges` ranges. Take the payload's memory ([`Engine::reserve`]) before.
     ///
     /// # Errors
-    /// When the store has failed or is closed.
-    pub async fn admit(&self) -> Result<(), EngineError> {
+    /// When the store has failed or is read-only, or the log could never hold such a commit.
+    pub async fn admit(&self, blocks: u64, ranges: u64) -> Result<Admission, EngineError> {
+        self.check_writable()?;
+        let geometry = self.0.trail.geometry();
+        if geometry.commit_sectors(blocks, ranges) > geometry.commit_sectors_max() {
+            return Err(EngineError::CommitTooLarge {
+                blocks,
+                max: self.commit_blocks_max(),
+            });
+        }
         loop {
-            self.check_writable()?;
-            let ranges = self.0.state.borrow().pinned.range_count();
-            if ranges < RANGES_MAX && self.0.trail.commits_kept() < COMMITS_MAX {
-                return Ok(());
+            let pending = self.0.state.borrow().pinned.range_count();
+            if (ranges == 0 || pending < RANGES_MAX) && self.0.trail.commits_kept() < COMMITS_MAX {
+                break;
             }
             let idle = self.0.idle.wait();
             self.0.work.notify();
             idle.await;
+            self.check_writable()?;
         }
+        let admission = match self.0.trail.admit(blocks, ranges).await {
+            Ok(admission) => admission,
+            Err(error) => return Err(self.fail(error.into())),
+        };
+        self.check_writable()?;
+        Ok(admission)
     }
 
     /// Changes all of the named blocks at once: visible to reads from now on, durable with
-    /// [`Engine::wait_durable`]. After a crash all of it is there or nothing.
+    /// [`Engine::wait_durable`]. After a crash all of it is there or nothing. `admission` must have been
+    /// given for as much.
     ///
     /// # Errors
     /// When the store is read-only, or the commit does not fit it.
     ///
     /// # Panics
     /// When there is no change, or data is not a whole number of blocks.
-    pub fn commit(&self, changes: Vec<CommitChange>) -> Result<Lsn, EngineError> {
+    pub fn commit(
+        &self,
+        admission: Admission,
+        changes: Vec<CommitChange>,
+    ) -> Result<Lsn, EngineError> {
         self.check_writable()?;
         let block_size = self.block_size();
         let (mut blocks, mut logged) = (0, Vec::with_capacity(changes.len()));
@@ -223,11 +243,7 @@ impl Engine {
                 CommitChange::Zero { first, count } => Change::Zero { first, count },
             });
         }
-        let max = self.commit_blocks_max();
-        if blocks > max {
-            return Err(EngineError::CommitTooLarge { blocks, max });
-        }
-        let lsn = self.0.trail.append(logged.clone());
+        let lsn = self.0.trail.append(admission, logged.clone());
         let mut state = self.0.state.borrow_mut();
         for change in logged {
             state.pinned.apply(lsn, change, block_size, &self.0.trail);

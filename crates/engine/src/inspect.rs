@@ -54,7 +54,10 @@ impl Covered {
     }
 
     fn meets(&self, first: u64, end: u64) -> bool {
-        self.0.range(..end).next_back().is_some_and(|(_, stop)| *stop > first)
+        self.0
+            .range(..end)
+            .next_back()
+            .is_some_and(|(_, stop)| *stop > first)
     }
 
     fn blocks(&self) -> u64 {
@@ -86,7 +89,11 @@ impl Inspection {
         progress: impl FnMut(u64, u64),
     ) -> Result<Self, EngineError> {
         let (superblock, devices) = assemble(pool, members).await?;
-        let home_members = superblock.members.iter().zip(&devices).filter(|(member, _)| member.roles.data);
+        let home_members = superblock
+            .members
+            .iter()
+            .zip(&devices)
+            .filter(|(member, _)| member.roles.data);
         let home_members = home_members
             .map(|(member, device)| HomeMember {
                 device: device.clone(),
@@ -98,8 +105,17 @@ impl Inspection {
             })
             .collect();
         let mut look = Self {
-            home: Home::new(rt, pool, home_members, superblock.size_blocks, TABLE_CACHE_BYTES),
-            log: LogReport { clean: superblock.state == State::Clean, ..LogReport::default() },
+            home: Home::new(
+                rt,
+                pool,
+                home_members,
+                superblock.size_blocks,
+                TABLE_CACHE_BYTES,
+            ),
+            log: LogReport {
+                clean: superblock.state == State::Clean,
+                ..LogReport::default()
+            },
             covered: Covered::default(),
             system: BTreeMap::new(),
             superblock,
@@ -145,7 +161,8 @@ impl Inspection {
                         self.system.insert(block, Some(data));
                     }
                 } else {
-                    self.system.extend((block..end.min(SYSTEM_BLOCKS)).map(|block| (block, None)));
+                    self.system
+                        .extend((block..end.min(SYSTEM_BLOCKS)).map(|block| (block, None)));
                 }
             }
             let (done, total) = replay.progress();
@@ -204,7 +221,9 @@ impl Inspection {
     /// When its table cannot be read from the device at all.
     pub async fn check_group(&self, group: u64) -> Result<GroupReport, EngineError> {
         let mut report = self.home.check_group(group).await?;
-        report.bad.retain(|bad| !self.covered.meets(bad.block, bad.block + 1));
+        report
+            .bad
+            .retain(|bad| !self.covered.meets(bad.block, bad.block + 1));
         let blocks = format::slot_entries(self.superblock.block_size) as u64;
         if self.covered.meets(group * blocks, (group + 1) * blocks) && !report.table_lost {
             // The crash cut a table write short; the other slot is whole and recovery writes both.
@@ -221,7 +240,11 @@ impl Inspection {
 impl Engine {
     /// The members' names, in the store's order.
     pub fn member_names(&self) -> Vec<String> {
-        self.0.members.iter().map(|member| member.name().to_string()).collect()
+        self.0
+            .members
+            .iter()
+            .map(|member| member.name().to_string())
+            .collect()
     }
 }
 
@@ -235,7 +258,10 @@ mod covered_tests {
         for (first, end) in [(10, 12), (20, 30), (12, 15), (5, 6), (14, 21), (5, 6)] {
             covered.add(first, end);
         }
-        assert_eq!(covered.0.into_iter().collect::<Vec<_>>(), [(5, 6), (10, 30)]);
+        assert_eq!(
+            covered.0.into_iter().collect::<Vec<_>>(),
+            [(5, 6), (10, 30)]
+        );
     }
 
     #[test]

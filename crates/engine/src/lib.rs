@@ -35,6 +35,8 @@ pub use scrub::ScrubReport;
 pub use stats::StoreStats;
 pub use superblocks::{MemberSuperblock, load as load_superblock};
 
+pub use trail::{Admission, WriteCache};
+
 use device::Device;
 use std::rc::Rc;
 

@@ -241,7 +241,6 @@ pub(crate) async fn assemble(
     }
     let log_index = usize::from(members[0].1.log_member);
     let log = members[log_index].1.clone();
-    let mut newest = log.clone();
     for (member, superblock) in &members {
         // The data members are written first, so they may be one update ahead, never behind.
         let ahead = superblock.generation.checked_sub(log.generation);
@@ -253,26 +252,15 @@ pub(crate) async fn assemble(
             );
             return Err(wrong(member, why));
         }
-        newest.generation = newest.generation.max(superblock.generation);
-        newest.epoch = newest.epoch.max(superblock.epoch);
         check_size(member, superblock, usize::from(superblock.member_index))?;
     }
-    // The log member's state counts; epoch and generation go on from the highest that was written.
-    let state = Superblock {
-        generation: newest.generation,
-        ..log.clone()
-    };
+    // The log member's superblock counts. A data member that is ahead has seen an update that never reached
+    // the log member: the next update takes the same number and replaces it.
     let devices = members
         .into_iter()
         .map(|(member, _)| member.device)
         .collect();
-    Ok((
-        Superblock {
-            epoch: log.epoch,
-            ..state
-        },
-        devices,
-    ))
+    Ok((log, devices))
 }
 
 fn check_size(

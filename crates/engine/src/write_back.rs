@@ -32,6 +32,13 @@ impl Engine {
             }
         });
         let engine = self.clone();
+        self.0.rt.spawn(async move {
+            while engine.check_alive().is_ok() {
+                engine.0.trail.space_wanted().await;
+                engine.0.work.notify();
+            }
+        });
+        let engine = self.clone();
         self.0
             .rt
             .spawn(async move { engine.write_back_loop().await });

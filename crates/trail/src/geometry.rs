@@ -49,14 +49,29 @@ impl LogGeometry {
         (self.block_size / SECTOR) as u64
     }
 
-    /// Most blocks that one commit may have: it must fit into the log beside what is being freed.
+    /// Sectors of a track that commits can count on: one is kept for a marker, one goes to the header of
+    /// a record that the track's start has split, and a rest too small for a block is lost at the end.
+    pub const fn track_sectors_usable(&self) -> u64 {
+        self.track_sectors - 2 - self.block_sectors()
+    }
+
+    /// Sectors that a commit of `blocks` blocks of data and `ranges` ranges takes at most, but for what
+    /// [`LogGeometry::track_sectors_usable`] leaves out.
+    pub const fn commit_sectors(&self, blocks: u64, ranges: u64) -> u64 {
+        1 + blocks * self.block_sectors() + (blocks + ranges) / entries_max(self.block_sectors())
+    }
+
+    /// Most sectors that one commit may take: all tracks but the one being written and the two spare ones.
+    pub const fn commit_sectors_max(&self) -> u64 {
+        (self.tracks - 3) * self.track_sectors_usable()
+    }
+
+    /// Most blocks that one commit may have.
     pub const fn commit_blocks_max(&self) -> u64 {
-        // A record of a full track holds at least this many blocks; 5 tracks stay out of the account
-        // (the one being written, the reserve, the one being freed, and one for packing losses).
-        let blocks = (self.track_sectors - 2) / self.block_sectors();
-        let headers = blocks.div_ceil(entries_max(self.block_sectors()));
-        let blocks = (self.track_sectors - 1 - headers) / self.block_sectors();
-        self.tracks.saturating_sub(5) * blocks
+        let sectors = self.commit_sectors_max() - 8;
+        let entries = entries_max(self.block_sectors());
+        // One sector more for each full record.
+        sectors * entries / (entries * self.block_sectors() + 1)
     }
 }
 

@@ -29,7 +29,7 @@ pub use decide::{Case, Finding, decide};
 pub use durability::Durability;
 pub use error::TrailError;
 pub use geometry::LogGeometry;
-pub use log::{Trail, TrailOptions, TrailStart, TrailStats, WriteCache};
+pub use log::{Admission, Trail, TrailOptions, TrailStart, TrailStats, WriteCache};
 pub use pack::{Change, RecordPlace};
 pub use release::Releases;
 pub use replay::{RecoveredChange, RecoveredCommit, RecoveredTail, Replay, ReplayStats};

@@ -100,6 +100,11 @@ struct State {
     waiters: BTreeMap<Lsn, usize>,
     /// Records up to this one are to be made durable as soon as they are written.
     force_seq: RecordSeq,
+    /// Sectors promised to commits that are admitted and not appended yet.
+    reserved: u64,
+    /// Tickets of those who wait for log space, first come first served.
+    space_queue: VecDeque<u64>,
+    next_ticket: u64,
     failed: Option<TrailError>,
     stats: TrailStats,
 }
@@ -126,6 +131,8 @@ struct Inner {
     flush: Notify,
     /// Something changed for those who wait (durability, log space, failure).
     progress: Notify,
+    /// Somebody waits for log space.
+    space_wanted: Notify,
     stopped: Cell<bool>,
 }
 
@@ -195,12 +202,16 @@ impl Trail {
                 last_whole: Lsn(log.tail_lsn),
                 waiters: BTreeMap::new(),
                 force_seq: RecordSeq(0),
+                reserved: 0,
+                space_queue: VecDeque::new(),
+                next_ticket: 0,
                 failed: None,
                 stats: TrailStats::default(),
             }),
             work: Notify::new(rt),
             flush: Notify::new(rt),
             progress: Notify::new(rt),
+            space_wanted: Notify::new(rt),
             stopped: Cell::new(false),
         }));
         rt.spawn(trail.clone().write_loop());
@@ -210,14 +221,56 @@ impl Trail {
         trail
     }
 
+    /// Waits for log space for a commit of `blocks` blocks of data and `ranges` ranges.
+    ///
+    /// A commit that replaces versions which the log still holds must not wait for space afterwards: it
+    /// would wait for the very tracks that it keeps from being freed.
+    ///
+    /// # Errors
+    /// When the log has failed.
+    ///
+    /// # Panics
+    /// When the log could never hold the commit ([`LogGeometry::commit_blocks_max`]).
+    pub async fn admit(&self, blocks: u64, ranges: u64) -> Result<Admission, TrailError> {
+        let sectors = self.0.geometry.commit_sectors(blocks, ranges);
+        assert!(
+            sectors <= self.0.geometry.commit_sectors_max(),
+            "a commit that the log can never hold"
+        );
+        let mut ticket: Option<Ticket<'_>> = None;
+        loop {
+            self.check()?;
+            let progress = {
+                let mut state = self.0.state.borrow_mut();
+                let first = state.space_queue.front().copied()
+                    == ticket.as_ref().map(|ticket| ticket.number);
+                if first && state.space(&self.0.geometry) >= sectors {
+                    state.reserved += sectors;
+                    drop(state);
+                    return Ok(Admission {
+                        trail: self.clone(),
+                        sectors,
+                    });
+                }
+                self.0.progress.wait()
+            };
+            ticket.get_or_insert_with(|| Ticket::draw(self));
+            self.0.work.notify();
+            self.0.space_wanted.notify();
+            progress.await;
+        }
+    }
+
     /// Queues a commit; its number. It is written as soon as the log device is free.
-    pub fn append(&self, changes: Vec<Change>) -> Lsn {
+    pub fn append(&self, admission: Admission, changes: Vec<Change>) -> Lsn {
         let mut state = self.0.state.borrow_mut();
         let lsn = state.durability.appended() + 1;
         state.durability.append(lsn);
         state.releases.add_commit(lsn);
-        state.queue.push(lsn, changes);
+        state.queue.push(lsn, admission.sectors, changes);
         drop(state);
+        // The promise is kept by the queue's own account from here on.
+        drop(admission);
         self.0.work.notify();
         lsn
     }
@@ -283,6 +336,11 @@ impl Trail {
         self.0.progress.wait()
     }
 
+    /// Where the log lies and how it is divided.
+    pub fn geometry(&self) -> &LogGeometry {
+        &self.0.geometry
+    }
+
     /// Last commit queued.
     pub fn appended(&self) -> Lsn {
         self.0.state.borrow().durability.appended()
@@ -309,13 +367,14 @@ impl Trail {
         (state.ring.used(), state.ring.tracks())
     }
 
-    /// True when the writer waits for a free track.
+    /// True when somebody waits for log space.
     pub fn is_full(&self) -> bool {
-        let state = self.0.state.borrow();
-        let min = state.queue.min_sectors(&self.0.geometry);
-        !state.queue.is_empty()
-            && state.ring.is_full_for(min)
-            && !state.ring.may_open(state.ring.head())
+        !self.0.state.borrow().space_queue.is_empty()
+    }
+
+    /// Ends when somebody begins to wait for log space.
+    pub fn space_wanted(&self) -> rt::Notified {
+        self.0.space_wanted.wait()
     }
 
     /// Counters.
@@ -380,52 +439,46 @@ impl Trail {
         let inner = &*self.0;
         let mut guard = inner.state.borrow_mut();
         let state = &mut *guard;
-        if state.queue.is_empty() || state.failed.is_some() {
+        if state.failed.is_some() {
             return false;
         }
         let under_way = state.durability.writes_in_flight();
-        if under_way >= inner.options.writes_in_flight_max
+        let mut marker = false;
+        if state.queue.is_empty() {
+            if state.space_queue.is_empty() {
+                return false;
+            }
+            marker = true;
+        } else if under_way >= inner.options.writes_in_flight_max
             || (under_way > 0 && state.queue.bytes() < inner.options.pipeline_bytes)
         {
             return false;
         }
         let min = state.queue.min_sectors(&inner.geometry);
-        let mut marker = false;
-        if state.ring.is_full_for(min) {
-            let durable = state.durability.durable();
-            if state.ring.current() + 1 - durable.track
-                > unflushed_tracks_max(inner.geometry.tracks)
-            {
+        if !marker && state.ring.is_full_for(min) {
+            let unflushed = state.ring.current() + 1 - state.durability.durable().track;
+            if unflushed > unflushed_tracks_max(inner.geometry.tracks) {
                 state.force_flush();
                 drop(guard);
                 inner.flush.notify();
                 return false;
             }
-            if !state.ring.may_open(state.ring.head()) {
-                // A newer log head may already be on its way to the medium, or needs a marker.
-                state.advance_head();
-                let head = state.head_track();
-                let told = state.durability.flushed().head_track;
-                if !state.ring.may_open(head) || under_way > 0 {
-                    state.stats.full_waits += u64::from(under_way == 0);
-                    drop(guard);
-                    inner.progress.notify();
-                    return false;
-                }
-                if state.ring.may_open(told) {
-                    state.force_flush();
-                    drop(guard);
-                    inner.flush.notify();
-                    return false;
-                }
-                marker = true;
+            marker = !state.ring.may_open(state.ring.head());
+        }
+        if marker {
+            // The log head has moved: it must become durable before tracks behind it are used again.
+            state.advance_head();
+            if state.head_track() <= state.ring.head() || under_way > 0 {
+                return false;
+            }
+            if state.durability.flushed().head_track > state.ring.head() {
+                state.force_flush();
+                drop(guard);
+                inner.flush.notify();
+                return false;
             }
         }
         let Some((sector, room)) = state.ring.place(if marker { 1 } else { min }, marker) else {
-            // The marker of this track is written: its flush brings the head forward.
-            state.force_flush();
-            drop(guard);
-            inner.flush.notify();
             return false;
         };
         state.advance_head();
@@ -443,7 +496,7 @@ impl Trail {
         let wanted = if marker {
             1
         } else {
-            room.min(state.queue.sectors_about(&inner.geometry))
+            room.min(state.queue.promised())
         };
         let mut out = inner.pool.alloc(wanted as usize * SECTOR);
         let (packed, sectors, whole) = if marker {
@@ -569,6 +622,13 @@ impl Trail {
 }
 
 impl State {
+    /// Sectors that further commits may be promised.
+    fn space(&self, geometry: &LogGeometry) -> u64 {
+        let tracks = self.ring.openable();
+        (tracks * geometry.track_sectors_usable())
+            .saturating_sub(self.reserved + self.queue.promised())
+    }
+
     fn advance_head(&mut self) {
         let oldest = self.releases.advance(self.durability.durable().lsn);
         while self
@@ -621,6 +681,47 @@ impl State {
             .range(durable + 1..)
             .next()
             .map(|(lsn, _)| *lsn)
+    }
+}
+
+/// A place in the queue of those who wait for log space.
+struct Ticket<'a> {
+    trail: &'a Trail,
+    number: u64,
+}
+
+impl<'a> Ticket<'a> {
+    fn draw(trail: &'a Trail) -> Self {
+        let mut state = trail.0.state.borrow_mut();
+        let number = state.next_ticket;
+        state.next_ticket += 1;
+        state.space_queue.push_back(number);
+        state.stats.full_waits += 1;
+        Self { trail, number }
+    }
+}
+
+impl Drop for Ticket<'_> {
+    fn drop(&mut self) {
+        self.trail
+            .0
+            .state
+            .borrow_mut()
+            .space_queue
+            .retain(|number| *number != self.number);
+        self.trail.0.progress.notify();
+    }
+}
+
+/// Log space for one commit; given back when it is dropped.
+pub struct Admission {
+    trail: Trail,
+    sectors: u64,
+}
+
+impl Drop for Admission {
+    fn drop(&mut self) {
+        self.trail.0.state.borrow_mut().reserved -= self.sectors;
     }
 }
 

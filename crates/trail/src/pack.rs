@@ -1,7 +1,7 @@
 //! Packing queued commits into records: everything that is queued goes into one device write, as much
 //! as the rest of the track takes (Trail 3.1, batching).
 
-use crate::geometry::{LogGeometry, entries_max};
+use crate::geometry::LogGeometry;
 use base::{Lsn, RecordSeq, Slice};
 use format::{Entry, EntryKind, RecordHeader, SECTOR, escape_payload, record_fits};
 use std::collections::VecDeque;
@@ -36,6 +36,8 @@ pub enum Change {
 
 struct Queued {
     lsn: Lsn,
+    /// Sectors that the log has promised for it.
+    promised: u64,
     changes: Vec<Change>,
     /// The change, and the block within it, that comes next.
     change: usize,
@@ -47,6 +49,7 @@ struct Queued {
 pub(crate) struct Queue {
     commits: VecDeque<Queued>,
     bytes: u64,
+    promised: u64,
 }
 
 /// What all records of a batch have in common or start from.
@@ -89,11 +92,13 @@ impl RecordPlace {
 }
 
 impl Queue {
-    pub fn push(&mut self, lsn: Lsn, changes: Vec<Change>) {
+    pub fn push(&mut self, lsn: Lsn, promised: u64, changes: Vec<Change>) {
         assert!(!changes.is_empty(), "a commit changes something");
         self.bytes += changes.iter().map(bytes_of).sum::<u64>();
+        self.promised += promised;
         self.commits.push_back(Queued {
             lsn,
+            promised,
             changes,
             change: 0,
             block: 0,
@@ -109,10 +114,9 @@ impl Queue {
         self.bytes
     }
 
-    /// Sectors that all that is queued takes, rather too many than too few.
-    pub fn sectors_about(&self, geometry: &LogGeometry) -> u64 {
-        let record = entries_max(geometry.block_sectors()) * geometry.block_size as u64;
-        self.bytes.div_ceil(SECTOR as u64) + self.bytes / record + 1
+    /// Sectors that the log has promised for what is queued.
+    pub fn promised(&self) -> u64 {
+        self.promised
     }
 
     /// Sectors that the next record needs at least.
@@ -210,6 +214,7 @@ impl Queue {
             entries.push(Entry { block, kind, last });
             if last {
                 ended = Some(commit.lsn);
+                self.promised -= commit.promised;
                 self.commits.pop_front();
             }
         }

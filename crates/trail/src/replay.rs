@@ -244,12 +244,16 @@ impl Replay {
     /// Looks at the expected record and does what the table says.
     async fn step(&mut self) -> Result<(), TrailError> {
         let mut record = self.find_in(&self.current);
-        if record.is_none() {
+        // An epoch begins on the track behind the last record that its recovery kept. What that recovery
+        // cut off may still lie on this track, with the same number: the later epoch's record counts.
+        if record.is_none() || self.expected.0 <= self.before.tail_seq {
             if self.next.is_none() {
                 self.next = Some(self.read_next().await);
             }
-            record = self.next.as_ref().and_then(|next| self.find_in(next));
-            if record.is_some() {
+            let behind = self.next.as_ref().and_then(|next| self.find_in(next));
+            let epoch = |record: &Option<FoundRecord>| record.as_ref().map(|r| r.header.epoch);
+            if epoch(&behind) > epoch(&record) {
+                record = behind;
                 self.current = self.next.take().expect("just looked at");
             }
         }

@@ -11,6 +11,8 @@ pub struct Ring {
     current: u64,
     /// Next free sector within it.
     next: u64,
+    /// No track has been opened in this epoch.
+    fresh: bool,
     /// Count of the first track that must not be overwritten: that of the durable log head.
     head: u64,
 }
@@ -26,6 +28,7 @@ impl Ring {
             track_sectors,
             current,
             next: track_sectors,
+            fresh: true,
             head: current + 1 - behind,
         }
     }
@@ -36,9 +39,13 @@ impl Ring {
     pub fn place(&mut self, min: u64, marker: bool) -> Option<(u64, u64)> {
         let usable = self.track_sectors - u64::from(!marker);
         if self.next + min > usable {
-            if marker || !self.may_open(self.head) {
+            // Two tracks stay free. The first record of an epoch has no track of its own to leave a marker
+            // on, and a marker may find its track full: those may take one of the two.
+            let spare = u64::from(marker || self.fresh);
+            if self.used() + 1 > self.tracks - 2 + spare {
                 return None;
             }
+            self.fresh = false;
             self.current += 1;
             self.next = 0;
         }
@@ -64,7 +71,12 @@ impl Ring {
 
     /// True when the next track could be opened if the log head were on track `head`.
     pub fn may_open(&self, head: u64) -> bool {
-        self.current + 1 - head < self.tracks - 2
+        self.fresh || self.current + 1 - head < self.tracks - 2
+    }
+
+    /// Tracks that records may open before the log head moves.
+    pub fn openable(&self) -> u64 {
+        (self.tracks - 2).saturating_sub(self.used())
     }
 
     /// Count of the current track.

@@ -45,6 +45,18 @@ fn write(pool: &BufPool, first: u64, count: u64, version: u64) -> Change {
     }
 }
 
+async fn append(trail: &Trail, changes: Vec<Change>) -> Lsn {
+    let blocks = changes.iter().map(|change| match change {
+        Change::Write { crcs, .. } => crcs.len() as u64,
+        _ => 0,
+    });
+    let admission = trail
+        .admit(blocks.sum(), changes.len() as u64)
+        .await
+        .unwrap();
+    trail.append(admission, changes)
+}
+
 fn start(rt: &Rt, pool: &BufPool, geometry: LogGeometry, epoch: u64, state: LogState) -> Trail {
     let options = TrailOptions::default();
     Trail::start(
@@ -100,16 +112,20 @@ fn what_was_appended_is_recovered_in_order() {
         let pool = BufPool::new(1 << 20);
         let trail = start(&rt2, &pool, geometry, 1, LogState::default());
         for version in 0..10 {
-            trail.append(vec![write(&pool, version, 1, version)]);
+            append(&trail, vec![write(&pool, version, 1, version)]).await;
         }
         // Over several tracks, with a range beside the data.
-        let last = trail.append(vec![
-            write(&pool, 100, 40, 7),
-            Change::Trim {
-                first: 500,
-                count: 1 << 30,
-            },
-        ]);
+        let last = append(
+            &trail,
+            vec![
+                write(&pool, 100, 40, 7),
+                Change::Trim {
+                    first: 500,
+                    count: 1 << 30,
+                },
+            ],
+        )
+        .await;
         trail.wait_durable(last).await.unwrap();
         assert_eq!((trail.durable(), trail.appended()), (Lsn(11), Lsn(11)));
         assert!(
@@ -126,34 +142,41 @@ fn what_was_appended_is_recovered_in_order() {
 
 #[test]
 fn a_full_log_waits_for_release_and_goes_round_many_times() {
-    let geometry = geometry(8, 8);
+    let geometry = geometry(8, 16);
     let world = world(&geometry);
     let rt = Rt::new(world.driver());
     let rt2 = rt.clone();
     let (last, released) = rt.block_on(async move {
         let pool = BufPool::new(1 << 20);
         let trail = start(&rt2, &pool, geometry, 1, LogState::default());
-        let mut released = Lsn(0);
-        for version in 0..500u64 {
-            let lsn = trail.append(vec![write(&pool, version % 7, 1, version)]);
-            trail.hold(lsn);
-            while trail.is_full() || trail.appended() - trail.flushed() > 3 {
-                if trail.is_full() {
-                    trail.sync_written().await.unwrap();
-                    let upto = trail.durable();
-                    while released < upto {
-                        released += 1;
-                        trail.release(released);
-                    }
-                    trail.advance();
+        let released = std::rc::Rc::new(std::cell::Cell::new(Lsn(0)));
+        let (freer, count) = (trail.clone(), released.clone());
+        rt2.spawn(async move {
+            loop {
+                let wanted = freer.space_wanted();
+                if !freer.is_full() {
+                    wanted.await;
                 }
-                rt2.sleep(base::Nanos::from_micros(50)).await;
+                freer.sync_written().await.unwrap();
+                while count.get() < freer.durable() {
+                    count.set(count.get() + 1);
+                    freer.release(count.get());
+                }
+                freer.advance();
             }
+        });
+        for version in 0..1000u64 {
+            let lsn = append(
+                &trail,
+                vec![write(&pool, version % 7, 1 + version % 9, version)],
+            )
+            .await;
+            trail.hold(lsn);
         }
         let last = trail.appended();
         trail.wait_durable(last).await.unwrap();
-        assert!(trail.stats().bytes > 10 * 8 * 8 * 4096);
-        (last, released)
+        assert!(trail.stats().bytes > 10 * 8 * 16 * 4096);
+        (last, released.get())
     });
     let (commits, ..) = recovered(world.images().remove(0), geometry, 1, LogState::default());
     assert_eq!(commits.last().map(|commit| commit.0), Some(last.0));
@@ -181,7 +204,7 @@ fn an_ordered_cache_needs_no_flush() {
             ..TrailStart::default()
         };
         let trail = Trail::start(&rt2, &pool, device(&rt2), geometry, start, options);
-        let lsn = trail.append(vec![write(&pool, 1, 1, 1)]);
+        let lsn = append(&trail, vec![write(&pool, 1, 1, 1)]).await;
         trail.wait_durable(lsn).await.unwrap();
         assert_eq!(
             (trail.stats().flushes, trail.stats().durable_writes),
@@ -199,7 +222,7 @@ fn the_payload_may_be_a_copy_of_a_log() {
     rt.block_on(async move {
         let pool = BufPool::new(1 << 20);
         let trail = start(&rt2, &pool, geometry, 1, LogState::default());
-        let last = trail.append(vec![write(&pool, 0, 5, 1)]);
+        let last = append(&trail, vec![write(&pool, 0, 5, 1)]).await;
         trail.wait_durable(last).await.unwrap();
     });
     let mut log = vec![0; 8 * 4096];
@@ -212,11 +235,15 @@ fn the_payload_may_be_a_copy_of_a_log() {
         let trail = start(&rt2, &pool, geometry, 1, LogState::default());
         let crcs = log.chunks(BLOCK).map(crc32c).collect();
         let data = pool.copy_of(&log).share();
-        let last = trail.append(vec![Change::Write {
-            first: 40,
-            data,
-            crcs,
-        }]);
+        let last = append(
+            &trail,
+            vec![Change::Write {
+                first: 40,
+                data,
+                crcs,
+            }],
+        )
+        .await;
         trail.wait_durable(last).await.unwrap();
     });
     let world = SimWorld::new(SimOptions::default(), second.images());

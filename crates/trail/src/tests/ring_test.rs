@@ -15,9 +15,16 @@ fn tracks_are_used_in_turn_and_never_over_the_head() {
     let marker = ring.place(1, true);
     assert_eq!(marker, Some((3, 1)), "the last sector is kept for a marker");
     ring.take(1);
-    assert_eq!(ring.place(1, true), None);
+    assert_eq!(
+        ring.place(1, true),
+        Some((4, 4)),
+        "a marker may take one of the two free tracks"
+    );
+    assert_eq!((ring.used(), ring.openable()), (7, 0));
+    ring.take(1);
     ring.set_head(ring.head() + 2);
-    assert_eq!(ring.place(2, false), Some((4, 3)));
+    assert_eq!(ring.openable(), 1);
+    assert_eq!(ring.place(2, false), Some((5, 2)));
 }
 
 #[test]
