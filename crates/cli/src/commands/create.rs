@@ -372,13 +372,13 @@ fn tell(arguments: &Create, plan: &CreatePlan, wanted: &[Wanted]) -> anyhow::Res
         ("log", size::text(report.log_bytes)),
         ("volume", "main, with all the space".to_string()),
     ];
-    let space = if arguments.preallocate {
-        "all allocated"
-    } else {
-        "allocated as it is written"
-    };
-    for member in &report.members {
+    for (member, wanted) in report.members.iter().zip(wanted) {
         let bytes = size::text(member.bytes);
+        let space = match (wanted.space.available_bytes, arguments.preallocate) {
+            (Some(_), _) => "a block device",
+            (None, true) => "all allocated",
+            (None, false) => "allocated as it is written",
+        };
         rows.push((
             "member",
             format!("{}: {}, {bytes}, {space}", member.path, member.carries),

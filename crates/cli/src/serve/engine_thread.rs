@@ -140,8 +140,8 @@ impl Serving {
         }
         // Threads that still ask are told at once that it is over.
         drop(messages);
-        self.connections.shutdown(GRACE).await;
         let done = show_closing(rt, &self.disk);
+        self.connections.shutdown(GRACE).await;
         let closed = self.disk.close().await;
         done.set(true);
         Ok(closed?)
@@ -162,9 +162,16 @@ fn show_closing(rt: &Rt, disk: &Disk) -> Rc<Cell<bool>> {
     let (ended, timer, disk) = (done.clone(), rt.clone(), disk.clone());
     rt.spawn(async move {
         let mut bar = Progress::new("writing home", Unit::Count);
-        let mut most = 0;
+        let (mut most, mut told) = (0, false);
         while !ended.get() {
-            let left = disk.stats().pinned_blocks;
+            let stats = disk.stats();
+            let left = stats.pinned_blocks;
+            if stats.waiting_for_space && !std::mem::replace(&mut told, true) {
+                report::note(
+                    "no space left below the store: waiting for some; a second signal ends at once, \
+                     and what was flushed is safe in the log",
+                );
+            }
             most = left.max(most);
             bar.at(most - left, most);
             timer.sleep(Nanos::from_millis(200)).await;
