@@ -1,6 +1,6 @@
 //! The control socket: how other commands speak with the server of a store.
 //!
-//! One line of JSON for each request, one or more for its answer; `docs/operations` has the protocol.
+//! One line of JSON for each request, one or more for its answer: `protocol.rs` shows them.
 
 mod client;
 mod protocol;
