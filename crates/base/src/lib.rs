@@ -3,10 +3,12 @@
 mod buf;
 mod crc;
 mod units;
+mod zero;
 
 pub use buf::{ALIGN, Buf, BufPool, Slice};
 pub use crc::crc32c;
 pub use units::{BlockNo, Lsn, Nanos, RecordSeq};
+pub use zero::is_zero;
 
 #[cfg(test)]
 mod buf_test;

@@ -5,7 +5,7 @@
 //! Byte table: `docs/format/table.md`.
 
 use crate::FormatError;
-use base::crc32c;
+use base::{crc32c, is_zero};
 
 const MAGIC: u32 = 0x4c42_5401;
 const WHAT: &str = "checksum table";
@@ -65,7 +65,7 @@ impl TableSlot {
     /// # Errors
     /// When the bytes are torn, rotten, of another group, or no table at all.
     pub fn decode(group: u64, bytes: &[u8]) -> Result<Option<Self>, FormatError> {
-        if bytes.iter().all(|byte| *byte == 0) {
+        if is_zero(bytes) {
             return Ok(None);
         }
         let word = |at: usize| -> [u8; 4] { bytes[at..at + 4].try_into().expect("four bytes") };

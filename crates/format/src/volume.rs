@@ -3,7 +3,7 @@
 
 use crate::geometry::SECTOR;
 use crate::{FORMAT_VERSION, FormatError, Uuid};
-use base::crc32c;
+use base::{crc32c, is_zero};
 use zerocopy::byteorder::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout, Unaligned};
 
@@ -108,7 +108,7 @@ impl VolumeEntry {
     /// # Errors
     /// When the bytes are no entry, of another version, damaged, or inconsistent.
     pub fn decode(bytes: &[u8]) -> Result<Option<Self>, FormatError> {
-        if bytes.iter().all(|byte| *byte == 0) {
+        if is_zero(bytes) {
             return Ok(None);
         }
         let raw = Raw::ref_from_bytes(bytes).map_err(|_| FormatError::Signature(WHAT))?;
