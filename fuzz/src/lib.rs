@@ -1,0 +1,212 @@
+//! A few valid inputs for each target: where fuzzing begins. Each target writes its own before it
+//! reads its corpus.
+
+use format::{Entry, EntryKind, LogState, MemberEntry, RecordHeader, Roles, SECTOR, State};
+use format::{Extent, Superblock, TableSlot, VolumeEntry};
+use std::fs;
+use std::path::Path;
+
+/// Writes the seeds of `target` into its corpus.
+///
+/// # Panics
+/// When they cannot be written: fuzzing from nothing would find little in the time it has.
+pub fn write_seeds(target: &str) {
+    let seeds = match target {
+        "record" => records(),
+        "superblock" => superblocks(),
+        "nbd_handshake" => handshakes(),
+        "nbd_requests" => requests(),
+        "nbd_transmission" => sessions(),
+        _ => panic!("no seeds for {target}"),
+    };
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("corpus")
+        .join(target);
+    fs::create_dir_all(&folder).expect("a folder for seeds");
+    for (index, seed) in seeds.iter().enumerate() {
+        fs::write(folder.join(format!("seed-{index}")), seed).expect("space for seeds");
+    }
+}
+
+/// A record of data, one of ranges, and both on one track.
+fn records() -> Vec<Vec<u8>> {
+    let header = |seq: u64, entries: Vec<Entry>, payload_sectors: u32| RecordHeader {
+        store: [0; 16],
+        epoch: 1,
+        seq: base::RecordSeq(seq),
+        prev_sector: 0,
+        prev_epoch: 1,
+        head_sector: 0,
+        head_seq: base::RecordSeq(1),
+        durable_seq: base::RecordSeq(seq - 1),
+        first_lsn: base::Lsn(seq),
+        continues: false,
+        payload_sectors,
+        entries,
+    };
+    let crc = base::crc32c(&[0; SECTOR]);
+    let data = |block, last| Entry {
+        block,
+        kind: EntryKind::Data { crc },
+        last,
+    };
+    let range = |block, kind| Entry {
+        block,
+        kind,
+        last: true,
+    };
+    let written = header(1, vec![data(7, false), data(8, true)], 2);
+    let ranges = vec![
+        range(9, EntryKind::Trim { count: 100 }),
+        range(3, EntryKind::Zero { count: 2 }),
+    ];
+    let ranges = header(2, ranges, 0);
+    let piece = |sector: u8, header: &RecordHeader| {
+        let mut bytes = vec![0; SECTOR];
+        header.encode(&vec![0; header.payload_sectors as usize], &mut bytes);
+        let mut piece = vec![sector, 0, 1];
+        piece.extend_from_slice(&bytes[..256]);
+        piece
+    };
+    let (first, second) = (piece(0, &written), piece(3, &ranges));
+    let with_choice = |pieces: &[&[u8]]| [&[0][..], &pieces.concat()].concat();
+    vec![
+        with_choice(&[&first]),
+        with_choice(&[&second]),
+        with_choice(&[&first, &second]),
+    ]
+}
+
+/// One of each structure.
+fn superblocks() -> Vec<Vec<u8>> {
+    let roles = Roles {
+        log: true,
+        data: true,
+    };
+    let member = MemberEntry {
+        uuid: [1; 16],
+        roles,
+        data_offset: 1 << 26,
+        groups: 4,
+        path: "disk.tonearm".to_owned(),
+    };
+    let superblock = Superblock {
+        store: [2; 16],
+        generation: 1,
+        epoch: 1,
+        state: State::Clean,
+        block_size: 4096,
+        member_index: 0,
+        log_member: 0,
+        track_bytes: 1 << 20,
+        log_offset: 1 << 20,
+        log_tracks: 16,
+        log: LogState::default(),
+        size_blocks: 1024,
+        created_unix_s: 0,
+        members: vec![member],
+    };
+    let volume = VolumeEntry {
+        uuid: [3; 16],
+        name: "main".to_owned(),
+        size_bytes: 1 << 20,
+        read_only: false,
+        created_unix_s: 0,
+        extents: vec![Extent {
+            start: 256,
+            count: 256,
+        }],
+    };
+    let mut table = vec![0; SECTOR];
+    TableSlot::empty(4096).encode(0, &mut table);
+    let tagged =
+        |choice: u8, bytes: &[u8], length: usize| [&[choice][..], &bytes[..length]].concat();
+    vec![
+        tagged(0, &superblock.encode(), 1024),
+        tagged(1, &volume.encode(), 1024),
+        tagged(2, &table, 256),
+        tagged(4, &superblock.encode(), SECTOR),
+    ]
+}
+
+/// Options of a handshake, as the protocol document numbers them.
+fn handshakes() -> Vec<Vec<u8>> {
+    let option = |number: u32, data: &[u8]| {
+        let length = (data.len() as u32).to_be_bytes();
+        [b"IHAVEOPT", &number.to_be_bytes()[..], &length, data].concat()
+    };
+    let go = [
+        &4u32.to_be_bytes()[..],
+        b"main",
+        &1u16.to_be_bytes(),
+        &3u16.to_be_bytes(),
+    ]
+    .concat();
+    let meta = [
+        &4u32.to_be_bytes()[..],
+        b"main",
+        &1u32.to_be_bytes(),
+        &15u32.to_be_bytes(),
+        b"base:allocation",
+    ]
+    .concat();
+    let start = |options: &[Vec<u8>]| [&[254][..], &3u32.to_be_bytes(), &options.concat()].concat();
+    vec![
+        start(&[option(7, &go)]),
+        start(&[option(8, &[]), option(10, &meta), option(7, &go)]),
+        start(&[option(3, &[]), option(6, &go), option(2, &[])]),
+        start(&[option(5, &[])]),
+        start(&[option(1, b"main")]),
+    ]
+}
+
+/// One request header of each command.
+fn requests() -> Vec<Vec<u8>> {
+    (0u16..8)
+        .map(|command| {
+            let mut seed = vec![4 | 16 | 32, 27];
+            seed.extend_from_slice(&request(command, 0, 4096, 512));
+            if command == 1 {
+                seed.resize(seed.len() + 512, 7);
+            }
+            seed.extend_from_slice(&request(3, 0, 0, 0));
+            seed
+        })
+        .collect()
+}
+
+/// `magic, flags, command, cookie, offset, length`.
+fn request(command: u16, flags: u16, offset: u64, length: u32) -> Vec<u8> {
+    [
+        &0x2560_9513u32.to_be_bytes()[..],
+        &flags.to_be_bytes(),
+        &command.to_be_bytes(),
+        &1u64.to_be_bytes(),
+        &offset.to_be_bytes(),
+        &length.to_be_bytes(),
+    ]
+    .concat()
+}
+
+/// Scripts of `nbd::fuzzing::fuzz_transmission`: six bytes of choices, then seven for each request.
+fn sessions() -> Vec<Vec<u8>> {
+    let step = |kind: u8, length: u8| [kind, 0, 8, 0, length, 4, 0];
+    let script = |choices: [u8; 6], steps: &[[u8; 7]]| [&choices[..], &steps.concat()].concat();
+    vec![
+        script(
+            [1, 16, 8, 255, 31, 0],
+            &[step(1, 128), step(3, 0), step(0, 128)],
+        ),
+        script(
+            [0, 1, 1, 64, 3, 0],
+            &[
+                step(0, 255),
+                step(4, 64),
+                step(6, 64),
+                step(5, 9),
+                step(7, 9),
+            ],
+        ),
+        script([3, 3, 1, 16, 1, 1], &[step(9, 64), step(2, 0)]),
+    ]
+}
