@@ -22,6 +22,8 @@ pub const RECORD_FIXED_BYTES: usize = 128;
 pub const ENTRY_BYTES: usize = 24;
 const FLAG_CONTINUES: u16 = 1;
 const ENTRY_LAST: u8 = 1;
+/// Sequence numbers stay below: a store that makes a million a second takes 146,000 years.
+const NUMBER_MAX: u64 = 1 << 62;
 const KIND_DATA: u8 = 1;
 const KIND_TRIM: u8 = 2;
 const KIND_ZERO: u8 = 3;
@@ -264,6 +266,10 @@ impl RecordHeader {
         };
         if header.seq.0 == 0 || header.head_seq > header.seq || header.durable_seq >= header.seq {
             return Err(bad("its sequence numbers do not fit"));
+        }
+        // Whoever counts on from these must not overflow.
+        if header.seq.0 > NUMBER_MAX || header.first_lsn.0 > NUMBER_MAX {
+            return Err(bad("its sequence numbers are beyond any store's life"));
         }
         Ok((header, rest[..payload].to_vec()))
     }

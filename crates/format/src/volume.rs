@@ -131,7 +131,7 @@ impl VolumeEntry {
         let name = raw
             .name
             .get(..usize::from(raw.name_len.get()))
-            .filter(|name| !name.is_empty());
+            .filter(|name| (1..=NAME_MAX).contains(&name.len()));
         let name = name.and_then(|name| std::str::from_utf8(name).ok());
         let extents = raw.extents.get(..raw.extent_count.get() as usize);
         let extents = extents.ok_or(bad("it has too many extents"))?.iter();
