@@ -34,6 +34,9 @@ pub(crate) enum LockFailure {
 
 /// Tries of a lock that udev may hold for a moment while it looks at a block device.
 const TRIES: u32 = 10;
+/// Tries of a lock whose holder is nobody: a killed process is gone, and waited for, before the kernel
+/// has taken down its ring and closed the files in it. Whoever restarts a server at once meets that.
+const TRIES_LEFT_BEHIND: u32 = 60;
 const BETWEEN_TRIES: Duration = Duration::from_millis(50);
 
 /// Locks `fd` until it is closed.
@@ -49,7 +52,7 @@ pub(crate) fn take(fd: &OwnedFd, lock: Lock, is_device: bool) -> Result<(), Lock
             FlockOperation::NonBlockingLockExclusive,
         ),
     };
-    let mut tries = if is_device { TRIES } else { 1 };
+    let mut tried = 0;
     loop {
         match rustix::fs::flock(fd, flock) {
             Ok(()) => break,
@@ -57,9 +60,15 @@ pub(crate) fn take(fd: &OwnedFd, lock: Lock, is_device: bool) -> Result<(), Lock
             Err(Errno::WOULDBLOCK) => {}
             Err(error) => return Err(LockFailure::Io(error)),
         }
-        tries -= 1;
-        if tries == 0 {
-            return Err(LockFailure::Held(holder(fd)));
+        let holder = holder(fd);
+        let tries = match holder {
+            None => TRIES_LEFT_BEHIND,
+            Some(_) if is_device => TRIES,
+            Some(_) => 1,
+        };
+        tried += 1;
+        if tried >= tries {
+            return Err(LockFailure::Held(holder));
         }
         std::thread::sleep(BETWEEN_TRIES);
     }
