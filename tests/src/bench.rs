@@ -1,0 +1,193 @@
+//! A folder for one test, and the command in it.
+
+use crate::server::Server;
+use crate::tool::{Ran, tool};
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::OnceLock;
+use tempfile::TempDir;
+
+/// A folder that is removed at the end, and the programs that run in it.
+pub struct Bench {
+    folder: TempDir,
+}
+
+impl Bench {
+    /// A new folder, below `TONEARM_TEST_DIR` or else below cargo's folder for tests: a real file
+    /// system, where direct I/O and sparse files are what a user has.
+    pub fn new() -> Self {
+        let below = std::env::var_os("TONEARM_TEST_DIR").map_or_else(default_folder, PathBuf::from);
+        std::fs::create_dir_all(&below).expect("a folder for tests");
+        Self {
+            folder: TempDir::new_in(below).expect("a folder for the test"),
+        }
+    }
+
+    /// A folder with a store `s.tn` of this size and a log of 8 MiB.
+    pub fn with_store(size: &str) -> Self {
+        let bench = Self::new();
+        bench.ok(&["create", "s.tn", "--size", size, "--log-size", "8MiB"]);
+        bench
+    }
+
+    /// The folder.
+    pub fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// A file in the folder.
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// `tonearm` with these arguments, not yet started.
+    pub fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(binary());
+        command
+            .args(arguments)
+            .current_dir(self.folder())
+            .stdin(Stdio::null());
+        command
+    }
+
+    /// Runs `tonearm`.
+    pub fn run(&self, arguments: &[&str]) -> Ran {
+        Ran::of(&self.command(arguments).output().expect("tonearm runs"))
+    }
+
+    /// Runs `tonearm`, which must succeed; its standard output.
+    #[track_caller]
+    pub fn ok(&self, arguments: &[&str]) -> String {
+        let ran = self.run(arguments);
+        assert_eq!(ran.code, Some(0), "tonearm {arguments:?}: {ran:?}");
+        ran.out
+    }
+
+    /// Runs `tonearm`, which must succeed and print JSON.
+    #[track_caller]
+    pub fn json(&self, arguments: &[&str]) -> serde_json::Value {
+        serde_json::from_str(&self.ok(arguments)).expect("JSON")
+    }
+
+    /// Runs `tonearm`, which must end with code 1 and one line of text; the line.
+    #[track_caller]
+    pub fn fails(&self, arguments: &[&str]) -> String {
+        let ran = self.run(arguments);
+        assert_eq!(ran.code, Some(1), "tonearm {arguments:?}: {ran:?}");
+        let line = ran.err.trim_end();
+        assert!(
+            line.starts_with("tonearm: ") && !line.contains('\n'),
+            "one line that begins with the program's name: {ran:?}"
+        );
+        line["tonearm: ".len()..].to_string()
+    }
+
+    /// Runs a program of the system in the folder.
+    #[track_caller]
+    pub fn tool_run(&self, name: &str, arguments: &[&str]) -> Ran {
+        let output = tool(self.folder(), name).args(arguments).output();
+        Ran::of(&output.expect("timeout runs"))
+    }
+
+    /// Runs a program of the system, which must succeed; its standard output.
+    #[track_caller]
+    pub fn tool(&self, name: &str, arguments: &[&str]) -> String {
+        let ran = self.tool_run(name, arguments);
+        assert_eq!(ran.code, Some(0), "{name} {arguments:?}: {ran:?}");
+        ran.out
+    }
+
+    /// A Python program under nbdsh; every assertion in it must hold.
+    #[track_caller]
+    pub fn nbdsh(&self, uri: &str, program: &str) -> String {
+        self.tool("nbdsh", &["-u", uri, "-c", program])
+    }
+
+    /// Serves with these arguments, the first of which is the store, until the guard is dropped.
+    #[track_caller]
+    pub fn serve(&self, arguments: &[&str]) -> Server {
+        Server::start(self, arguments).unwrap_or_else(|ran| panic!("no server: {ran:?}"))
+    }
+
+    /// Serves `s.tn` on the socket `s.sock`.
+    #[track_caller]
+    pub fn serve_store(&self) -> Server {
+        self.serve(&["s.tn", "--socket", "s.sock"])
+    }
+
+    /// Bytes of a file.
+    pub fn read(&self, name: &str) -> Vec<u8> {
+        std::fs::read(self.path(name)).expect("a file")
+    }
+
+    /// Makes a file.
+    pub fn write(&self, name: &str, bytes: &[u8]) {
+        std::fs::write(self.path(name), bytes).expect("written");
+    }
+
+    /// Changes bytes in the middle of a file.
+    pub fn overwrite(&self, name: &str, offset: u64, bytes: &[u8]) {
+        let file = std::fs::File::options()
+            .write(true)
+            .open(self.path(name))
+            .expect("a file");
+        file.write_all_at(bytes, offset).expect("written");
+        file.sync_all().expect("synced");
+    }
+
+    /// Bytes that a file takes from its file system.
+    pub fn allocated(&self, name: &str) -> u64 {
+        self.path(name).metadata().expect("a file").blocks() * 512
+    }
+
+    /// Where `needle` first begins at a multiple of 4 KiB at or behind `from`.
+    pub fn find_block(&self, name: &str, from: u64, needle: &[u8]) -> Option<u64> {
+        let file = std::fs::File::open(self.path(name)).expect("a file");
+        let end = file.metadata().expect("a file").len();
+        let mut bytes = vec![0; needle.len()];
+        (from.next_multiple_of(4096)..end)
+            .step_by(4096)
+            .find(|&at| file.read_exact_at(&mut bytes, at).is_ok() && bytes == needle)
+    }
+}
+
+impl Default for Bench {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// Cargo's folder for tests, beside the programs that it built.
+fn default_folder() -> PathBuf {
+    let target = profile_folder().parent().map(Path::to_path_buf);
+    target.expect("a target folder").join("tmp")
+}
+
+/// `target/release` or `target/debug`: where this test program lives, one up.
+fn profile_folder() -> PathBuf {
+    let this = std::env::current_exe().expect("this program has a path");
+    let folder = this.ancestors().nth(2).expect("target/PROFILE/deps/e2e");
+    folder.to_path_buf()
+}
+
+/// The `tonearm` to be tested: `TONEARM_BIN`, or the one of this workspace, built first so that a
+/// stale one is never tested.
+pub fn binary() -> &'static Path {
+    static BINARY: OnceLock<PathBuf> = OnceLock::new();
+    BINARY.get_or_init(|| {
+        if let Some(path) = std::env::var_os("TONEARM_BIN") {
+            return PathBuf::from(path);
+        }
+        let folder = profile_folder();
+        let mut build = Command::new(std::env::var_os("CARGO").unwrap_or("cargo".into()));
+        build
+            .args(["build", "--quiet", "-p", "tonearm"])
+            .current_dir(env!("CARGO_MANIFEST_DIR"));
+        if folder.ends_with("release") {
+            build.arg("--release");
+        }
+        assert!(build.status().expect("cargo runs").success());
+        folder.join("tonearm")
+    })
+}

@@ -1,0 +1,45 @@
+//! What the end-to-end tests stand on: a folder and servers that end with their test, programs of
+//! the system under a time limit, and a small NBD client that knows what was acknowledged.
+//!
+//! Nothing is skipped silently: a missing program fails the test and names the Debian package, and
+//! what a machine cannot do at all is said aloud, and fails where `CI=true`.
+
+mod bench;
+pub mod mount;
+pub mod nbd;
+mod server;
+pub mod stamp;
+mod tool;
+
+pub use bench::Bench;
+pub use server::{Server, wait_until};
+pub use tool::{Ran, require, skipped, tool};
+
+/// One MiB.
+pub const MIB: u64 = 1 << 20;
+/// One GiB.
+pub const GIB: u64 = 1 << 30;
+/// One TiB.
+pub const TIB: u64 = 1 << 40;
+
+/// Fails with the whole text when `part` is not in it.
+#[track_caller]
+pub fn contains(text: &str, part: &str) {
+    assert!(text.contains(part), "{part:?} is not in: {text}");
+}
+
+/// Bytes that look random, the same for the same seed.
+pub fn noise(seed: u64, length: usize) -> Vec<u8> {
+    let mut state = seed ^ 0x9e37_79b9_7f4a_7c15;
+    let mut bytes = Vec::with_capacity(length + 8);
+    while bytes.len() < length {
+        // SplitMix64 (Steele, Lea and Flood 2014).
+        state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut word = state;
+        word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        word = (word ^ (word >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        bytes.extend_from_slice(&(word ^ (word >> 31)).to_le_bytes());
+    }
+    bytes.truncate(length);
+    bytes
+}

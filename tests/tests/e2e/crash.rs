@@ -1,0 +1,153 @@
+//! `kill -9` in the middle of everything, fifty times.
+
+use std::process::{Child, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+use tonearm_tests::stamp::{Ledger, SPAN};
+use tonearm_tests::{Bench, MIB, tool};
+
+/// How often the server is killed.
+const ROUNDS: u64 = 50;
+
+/// fio on the volume `name`; what was written with one `seed` is verified with the same.
+fn fio(bench: &Bench, name: &str, seed: u64, more: &[&str]) -> std::process::Command {
+    let mut command = tool(bench.folder(), "fio");
+    command.args([
+        &format!("--name={name}"),
+        "--ioengine=nbd",
+        &format!("--uri=nbd+unix:///{name}?socket=s.sock"),
+        "--rw=randwrite",
+        "--bs=4k",
+        "--size=1M",
+        "--iodepth=16",
+        "--thread",
+        "--verify=crc32c",
+        "--verify_fatal=1",
+        &format!("--randseed={seed}"),
+    ]);
+    command.args(more);
+    command
+}
+
+fn ended_well(mut command: std::process::Command) {
+    let output = command.output().expect("timeout runs");
+    assert!(output.status.success(), "{command:?}: {output:?}");
+}
+
+/// Ends with the connection, or is ended.
+struct Load(Child);
+
+impl Drop for Load {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn fifty_kills_under_fio_lose_nothing_flushed_and_tear_nothing() {
+    let bench = Bench::new();
+    bench.ok(&["create", "s.tn", "--size", "160MiB", "--log-size", "16MiB"]);
+    bench.ok(&["volume", "resize", "s.tn", "main", "--size", "16MiB"]);
+    assert!(SPAN <= 16 * MIB);
+    for name in ["kept", "load"] {
+        bench.ok(&["volume", "create", "s.tn", name, "--size", "64MiB"]);
+    }
+    let mut ledger = Ledger::new(1);
+    let (mut sent, mut promised, mut lost, mut slowest) = (0, 0, 0, Duration::ZERO);
+    for round in 0..ROUNDS {
+        let server = bench.serve_store();
+        slowest = slowest.max(server.started_in);
+        if round > 0 {
+            let found = ledger.verify(&mut server.client("main"));
+            sent += found.sent;
+            promised += found.promised;
+            lost += found.sent - found.kept;
+            ended_well(fio(&bench, "kept", round - 1, &["--verify_only=1"]));
+        }
+        // Written, and flushed, before the kill; verified after it.
+        let load = [
+            "--do_verify=0",
+            "--time_based",
+            "--runtime=60",
+            "--size=64M",
+            "--bsrange=4k-64k",
+        ];
+        let load = fio(&bench, "load", round, &load)
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("timeout runs");
+        let _load = Load(load);
+        let mut client = server.client("main");
+        let writing = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                writing.store(true, Ordering::Release);
+                ledger.write_until_cut(&mut client);
+            });
+            ended_well(fio(
+                &bench,
+                "kept",
+                round,
+                &["--do_verify=0", "--end_fsync=1"],
+            ));
+            // Not always at the same point of anything periodic.
+            std::thread::sleep(Duration::from_millis(20 + round * 37 % 211));
+            assert!(writing.load(Ordering::Acquire));
+            server.kill9();
+        });
+    }
+    let server = bench.serve_store();
+    let found = ledger.verify(&mut server.client("main"));
+    ended_well(fio(&bench, "kept", ROUNDS - 1, &["--verify_only=1"]));
+    sent += found.sent;
+    promised += found.promised;
+    println!(
+        "{ROUNDS} kills: {sent} writes, {promised} of them promised, {lost} lost that were not; \
+         slowest start {slowest:?}"
+    );
+    // Otherwise the rounds have proved nothing.
+    assert!(
+        promised > 1000,
+        "{promised} writes were flushed in {ROUNDS} rounds"
+    );
+    server.end_ok();
+    bench.ok(&["check", "s.tn"]);
+}
+
+#[test]
+fn with_ack_write_no_acknowledged_write_is_lost() {
+    let bench = Bench::with_store("64MiB");
+    let serve = || bench.serve(&["s.tn", "--socket", "s.sock", "--ack", "write"]);
+    let mut acknowledged = Vec::new();
+    for round in 0..5u8 {
+        let server = serve();
+        let mut client = server.client("");
+        for (offset, byte) in &acknowledged {
+            assert_eq!(client.read(*offset, 4096).expect("read"), vec![*byte; 4096]);
+        }
+        std::thread::scope(|scope| {
+            let acknowledged = &mut acknowledged;
+            scope.spawn(move || {
+                for number in 0.. {
+                    let offset = (u64::from(round) * 2000 + number % 2000) * 4096;
+                    let byte = number as u8 ^ round | 1;
+                    // No flush, ever.
+                    if number == 2000 || client.write(offset, &[byte; 4096], 0).is_err() {
+                        break;
+                    }
+                    acknowledged.push((offset, byte));
+                }
+            });
+            std::thread::sleep(Duration::from_millis(100 + u64::from(round) * 30));
+            server.kill9();
+        });
+    }
+    assert!(acknowledged.len() > 100, "{}", acknowledged.len());
+    let server = serve();
+    let mut client = server.client("");
+    for (offset, byte) in acknowledged {
+        assert_eq!(client.read(offset, 4096).expect("read"), vec![byte; 4096]);
+    }
+}

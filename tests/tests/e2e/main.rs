@@ -1,0 +1,13 @@
+//! The program as a user meets it: real clients, real file systems, real kills.
+
+mod bad_stores;
+mod clients;
+mod crash;
+mod features;
+mod filesystems;
+mod front_ends;
+mod full_host;
+mod golden;
+mod hostile;
+mod nbdsh;
+mod reconnect;
