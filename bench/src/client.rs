@@ -1,0 +1,182 @@
+//! A small NBD client with blocking I/O: what fio's engine cannot do (batches with one flush, FUA), and
+//! the filling of targets.
+
+use anyhow::{Context, bail};
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+const REQUEST_MAGIC: u32 = 0x2560_9513;
+const REPLY_MAGIC: u32 = 0x6744_6698;
+const COMMAND_WRITE: u16 = 1;
+const COMMAND_FLUSH: u16 = 3;
+const FLAG_FUA: u16 = 1;
+const BLOCK: usize = 4096;
+const MIB: usize = 1 << 20;
+
+/// One connection.
+pub struct Client {
+    stream: UnixStream,
+    /// Size of the export.
+    pub size_bytes: u64,
+    random: u64,
+    out: Vec<u8>,
+    payload: Vec<u8>,
+}
+
+impl Client {
+    /// Opens an export.
+    ///
+    /// # Errors
+    /// When there is no server, or no such export.
+    pub fn connect(socket: &Path, export: &str) -> anyhow::Result<Self> {
+        let mut stream = UnixStream::connect(socket)?;
+        stream.set_read_timeout(Some(Duration::from_secs(120)))?;
+        let mut greeting = [0; 18];
+        stream.read_exact(&mut greeting)?;
+        if greeting[..16] != *b"NBDMAGICIHAVEOPT" {
+            bail!("no NBD server");
+        }
+        // Fixed newstyle, no zeroes; NBD_OPT_EXPORT_NAME.
+        let mut hello = 3u32.to_be_bytes().to_vec();
+        hello.extend_from_slice(b"IHAVEOPT");
+        hello.extend_from_slice(&1u32.to_be_bytes());
+        hello.extend_from_slice(&(export.len() as u32).to_be_bytes());
+        hello.extend_from_slice(export.as_bytes());
+        stream.write_all(&hello)?;
+        let mut answer = [0; 10];
+        stream
+            .read_exact(&mut answer)
+            .context("the server refuses the export")?;
+        let size: [u8; 8] = answer[..8].try_into()?;
+        let mut client = Self {
+            stream,
+            size_bytes: u64::from_be_bytes(size),
+            random: 0x9e37_79b9_7f4a_7c15,
+            out: Vec::new(),
+            payload: vec![0; MIB],
+        };
+        for index in 0..MIB / 8 {
+            let word = client.random().to_le_bytes();
+            client.payload[index * 8..][..8].copy_from_slice(&word);
+        }
+        Ok(client)
+    }
+
+    /// Other addresses from here on.
+    pub fn seed(&mut self, seed: u64) {
+        self.random ^= (seed + 1).wrapping_mul(0xd134_2543_de82_ef95);
+    }
+
+    /// Writes the whole export once, and flushes.
+    ///
+    /// # Errors
+    /// When a request fails.
+    pub fn fill(&mut self) -> anyhow::Result<()> {
+        let (mut offset, mut open) = (0, 0);
+        while offset < self.size_bytes {
+            let length = (MIB as u64).min(self.size_bytes - offset) as usize;
+            self.push(COMMAND_WRITE, 0, offset, length);
+            self.send()?;
+            open += 1;
+            if open == 4 {
+                self.replies(1)?;
+                open -= 1;
+            }
+            offset += length as u64;
+        }
+        self.replies(open)?;
+        self.flush()
+    }
+
+    /// For `span`: `count` random writes of 4 KiB at once, their replies, a flush. Gives the writes and
+    /// the flushes made.
+    ///
+    /// # Errors
+    /// When a request fails.
+    pub fn batches(&mut self, count: usize, span: Duration) -> anyhow::Result<(u64, u64)> {
+        let (began, mut writes, mut flushes) = (Instant::now(), 0, 0);
+        while began.elapsed() < span {
+            self.write_random(count, 0)?;
+            self.flush()?;
+            writes += count as u64;
+            flushes += 1;
+        }
+        Ok((writes, flushes))
+    }
+
+    /// For `span`: one random write of 4 KiB with FUA at a time. Gives their number.
+    ///
+    /// # Errors
+    /// When a request fails.
+    pub fn fua(&mut self, span: Duration) -> anyhow::Result<u64> {
+        let (began, mut writes) = (Instant::now(), 0);
+        while began.elapsed() < span {
+            self.write_random(1, FLAG_FUA)?;
+            writes += 1;
+        }
+        Ok(writes)
+    }
+
+    /// `count` random writes of 4 KiB at once, and their replies.
+    ///
+    /// # Errors
+    /// When a request fails.
+    pub fn write_random(&mut self, count: usize, flags: u16) -> anyhow::Result<()> {
+        for _ in 0..count {
+            let block = self.random() % (self.size_bytes / BLOCK as u64);
+            self.push(COMMAND_WRITE, flags, block * BLOCK as u64, BLOCK);
+        }
+        self.send()?;
+        self.replies(count)
+    }
+
+    /// Makes all that was answered durable.
+    ///
+    /// # Errors
+    /// When the flush fails.
+    pub fn flush(&mut self) -> anyhow::Result<()> {
+        self.push(COMMAND_FLUSH, 0, 0, 0);
+        self.send()?;
+        self.replies(1)
+    }
+
+    fn push(&mut self, command: u16, flags: u16, offset: u64, length: usize) {
+        self.out.extend_from_slice(&REQUEST_MAGIC.to_be_bytes());
+        self.out.extend_from_slice(&flags.to_be_bytes());
+        self.out.extend_from_slice(&command.to_be_bytes());
+        self.out.extend_from_slice(&offset.to_be_bytes());
+        self.out.extend_from_slice(&offset.to_be_bytes());
+        self.out.extend_from_slice(&(length as u32).to_be_bytes());
+        if command == COMMAND_WRITE {
+            self.out.extend_from_slice(&self.payload[..length]);
+        }
+    }
+
+    fn send(&mut self) -> anyhow::Result<()> {
+        self.stream.write_all(&self.out)?;
+        self.out.clear();
+        Ok(())
+    }
+
+    fn replies(&mut self, count: usize) -> anyhow::Result<()> {
+        let mut replies = vec![0; 16 * count];
+        self.stream.read_exact(&mut replies)?;
+        for reply in replies.chunks_exact(16) {
+            let magic: [u8; 4] = reply[..4].try_into()?;
+            if u32::from_be_bytes(magic) != REPLY_MAGIC || reply[4..8] != [0; 4] {
+                bail!("a request failed");
+            }
+        }
+        Ok(())
+    }
+
+    /// Marsaglia's xorshift: the same addresses for every server.
+    fn random(&mut self) -> u64 {
+        self.random ^= self.random << 13;
+        self.random ^= self.random >> 7;
+        self.random ^= self.random << 17;
+        self.random
+    }
+}

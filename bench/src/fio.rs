@@ -1,0 +1,60 @@
+//! fio with its nbd engine.
+
+use anyhow::{Context, bail};
+use serde_json::Value;
+use std::process::Command;
+
+/// What fio did.
+pub struct Done {
+    /// Reads and writes.
+    pub requests: u64,
+    /// Flushes that it sent.
+    pub flushes: u64,
+    /// Its own measure of requests in a second, summed over its clients.
+    pub rate: f64,
+}
+
+/// Runs fio on `uri`; with `once`, each block is touched once at most.
+///
+/// # Errors
+/// When fio cannot be run or a request fails.
+pub fn run(
+    uri: &str,
+    arguments: &[&str],
+    seconds: u64,
+    seed: u64,
+    once: bool,
+) -> anyhow::Result<Done> {
+    let mut command = Command::new("fio");
+    command.args([
+        "--name=bench",
+        "--ioengine=nbd",
+        "--group_reporting",
+        "--output-format=json",
+    ]);
+    command
+        .arg(format!("--uri={uri}"))
+        .arg(format!("--randseed={}", seed + 1));
+    command.arg(format!("--runtime={seconds}")).args(arguments);
+    if !once {
+        command.args(["--time_based", "--norandommap"]);
+    }
+    let output = command.output().context("cannot run fio")?;
+    if !output.status.success() {
+        bail!("fio: {}", String::from_utf8_lossy(&output.stderr).trim());
+    }
+    let text = String::from_utf8_lossy(&output.stdout);
+    // A line of the nbd engine comes before the document.
+    let start = text.find('{').context("fio gave no JSON")?;
+    let report: Value = serde_json::from_str(&text[start..]).context("fio's JSON")?;
+    let job = &report["jobs"][0];
+    if job["error"] != 0 {
+        bail!("fio met error {}", job["error"]);
+    }
+    let number = |side: &str, field: &str| job[side][field].as_f64().unwrap_or(0.0);
+    Ok(Done {
+        requests: (number("read", "total_ios") + number("write", "total_ios")) as u64,
+        flushes: number("sync", "total_ios") as u64,
+        rate: number("read", "iops") + number("write", "iops"),
+    })
+}

@@ -1,0 +1,176 @@
+//! What the machine is, and what else it does.
+
+use serde::Serialize;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+/// The class of machine on which a run was made.
+#[derive(Serialize)]
+pub struct Machine {
+    cores: usize,
+    memory_gib: u64,
+    cpu: String,
+    kernel: String,
+    file_system: String,
+    peers: String,
+}
+
+impl Machine {
+    /// In one line.
+    pub fn line(&self) -> String {
+        format!(
+            "{} cores ({}), {} GiB, Linux {}, {}; {}",
+            self.cores, self.cpu, self.memory_gib, self.kernel, self.file_system, self.peers
+        )
+    }
+}
+
+/// Looks at this machine; `dir` is on the file system in question.
+pub fn describe(dir: &Path) -> Machine {
+    let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
+    let field = |text: &str, name: &str| {
+        let line = text.lines().find(|line| line.starts_with(name));
+        line.and_then(|line| line.split_once(':'))
+            .map_or(String::new(), |(_, value)| value.trim().to_owned())
+    };
+    let memory = field(&read("/proc/meminfo"), "MemTotal");
+    let memory_kib: u64 = memory
+        .split(' ')
+        .next()
+        .and_then(|kib| kib.parse().ok())
+        .unwrap_or(0);
+    let first_line = |program: &str, arguments: &[&str]| {
+        let output = Command::new(program).args(arguments).output();
+        let text = output.map(|output| output.stdout).unwrap_or_default();
+        String::from_utf8_lossy(&text)
+            .lines()
+            .next()
+            .unwrap_or_default()
+            .trim()
+            .to_owned()
+    };
+    Machine {
+        cores: std::thread::available_parallelism().map_or(0, usize::from),
+        memory_gib: memory_kib.div_ceil(1 << 20),
+        cpu: field(&read("/proc/cpuinfo"), "model name"),
+        kernel: read("/proc/sys/kernel/osrelease").trim().to_owned(),
+        file_system: first_line("stat", &["-f", "-c", "%T", &dir.display().to_string()]),
+        peers: ["nbdkit", "qemu-nbd", "fio"]
+            .map(|tool| first_line(tool, &["--version"]))
+            .join(", "),
+    }
+}
+
+/// Load average of the last minute.
+pub fn load_average() -> f64 {
+    let text = fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    text.split(' ')
+        .next()
+        .and_then(|number| number.parse().ok())
+        .unwrap_or(0.0)
+}
+
+/// Clock ticks in a second that /proc counts in (USER_HZ, fixed by the kernel's interface).
+const TICKS: f64 = 100.0;
+
+/// Processor time that process `pid` has used.
+pub fn cpu_seconds(pid: u32) -> f64 {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    Stat::parse(&stat).map_or(0.0, |stat| stat.own_ticks as f64 / TICKS)
+}
+
+struct Stat {
+    parent: u32,
+    flags: u64,
+    own_ticks: u64,
+    children_ticks: u64,
+}
+
+impl Stat {
+    fn parse(text: &str) -> Option<Self> {
+        // The name, in parentheses, may hold anything.
+        let rest = &text[text.rfind(')')? + 2..];
+        let fields: Vec<&str> = rest.split(' ').collect();
+        let number = |index: usize| fields.get(index)?.parse::<u64>().ok();
+        Some(Self {
+            parent: u32::try_from(number(1)?).ok()?,
+            flags: number(6)?,
+            own_ticks: number(11)? + number(12)?,
+            children_ticks: number(13)? + number(14)?,
+        })
+    }
+}
+
+const KERNEL_THREAD: u64 = 0x0020_0000;
+
+/// Ticks used by processes that are neither ours nor the kernel's.
+pub struct Others {
+    at: Instant,
+    ticks: u64,
+}
+
+impl Others {
+    /// Looks now.
+    pub fn now() -> Self {
+        let mut stats = BTreeMap::new();
+        for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {
+            let Some(pid) = entry
+                .file_name()
+                .to_str()
+                .and_then(|name| name.parse::<u32>().ok())
+            else {
+                continue;
+            };
+            let text = fs::read_to_string(entry.path().join("stat")).unwrap_or_default();
+            if let Some(stat) = Stat::parse(&text) {
+                stats.insert(pid, stat);
+            }
+        }
+        // Ours are this process and all that descend from it; pids of children may be lower.
+        let mut ours = BTreeSet::from([std::process::id()]);
+        loop {
+            let before = ours.len();
+            let more = stats.iter().filter(|(_, stat)| ours.contains(&stat.parent));
+            let more: Vec<u32> = more.map(|(pid, _)| *pid).collect();
+            ours.extend(more);
+            if ours.len() == before {
+                break;
+            }
+        }
+        let ticks = stats
+            .iter()
+            .filter(|(pid, stat)| !ours.contains(pid) && stat.flags & KERNEL_THREAD == 0)
+            .map(|(_, stat)| stat.own_ticks + stat.children_ticks)
+            .sum();
+        Self {
+            at: Instant::now(),
+            ticks,
+        }
+    }
+
+    /// Cores that others have used since.
+    pub fn cores_since(&self) -> f64 {
+        let now = Self::now();
+        // A process that ends hands its time on to its parent, so that the sum goes on.
+        let used = now.ticks.saturating_sub(self.ticks);
+        used as f64 / TICKS / (now.at - self.at).as_secs_f64().max(1e-3)
+    }
+}
+
+/// Others may use so much of a core in a sample that counts as quiet.
+pub const QUIET_CORES_MAX: f64 = 0.10;
+
+/// Waits until others use next to nothing, for `limit` at most.
+pub fn wait_for_quiet(limit: Duration) {
+    let began = Instant::now();
+    while began.elapsed() < limit {
+        let others = Others::now();
+        std::thread::sleep(Duration::from_millis(300));
+        if others.cores_since() < QUIET_CORES_MAX {
+            return;
+        }
+    }
+}

@@ -1,0 +1,119 @@
+//! How long a store with a full log takes to serve again after a crash.
+
+use crate::machine;
+use crate::sample::Bench;
+use crate::server::{Kind, Server};
+use anyhow::{Context, bail};
+use serde::Serialize;
+use serde_json::Value;
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+/// Its name on the command line.
+pub const NAME: &str = "recovery";
+/// What it is.
+pub const TITLE: &str = "recovery of a full 1-GiB log after kill -9";
+/// Longest time allowed.
+pub const TARGET_S: f64 = 2.0;
+
+/// One recovery.
+#[derive(Serialize)]
+pub struct Recovery {
+    /// From the start of `tonearm serve` to its word that it serves.
+    pub serving_s: f64,
+    /// What the store itself measured.
+    pub recovery_s: f64,
+    /// Commits that came back.
+    pub commits: u64,
+    /// Log in use before the crash.
+    pub log_used_mib: u64,
+    /// Size of the log.
+    pub log_size_mib: u64,
+    /// Load average before.
+    pub load_average: f64,
+}
+
+impl Recovery {
+    /// For the log of a run.
+    pub fn line(&self, round: usize, rounds: usize) -> String {
+        format!(
+            "round {round}/{rounds} {NAME}: serves after {:.2} s (recovery {:.2} s), {} commits, log {} of {} MiB, load {:.2}",
+            self.serving_s,
+            self.recovery_s,
+            self.commits,
+            self.log_used_mib,
+            self.log_size_mib,
+            self.load_average
+        )
+    }
+}
+
+/// Fills the log, kills the server and starts it again.
+///
+/// # Errors
+/// When the log does not fill, or the server does not come back.
+pub fn measure(bench: &Bench) -> anyhow::Result<Recovery> {
+    let store = bench.dir.join("recovery.tn");
+    bench.create_store(&store, &["--log-size", "1GiB"])?;
+    // With this much memory nothing forces write-back before the log is full.
+    let server = Server::start(bench, Kind::Tonearm, &store, &["--memory", "4GiB"])?;
+    let (used, size) = fill_log(bench, &server, &store)?;
+    server.kill()?;
+    bench.settle()?;
+    machine::wait_for_quiet(Duration::from_secs(bench.quiet_seconds_max));
+    let load_average = machine::load_average();
+    let server = Server::start(bench, Kind::Tonearm, &store, &[])?;
+    let serving_s = server.started_in.as_secs_f64();
+    let stats = stats(bench, &store)?;
+    server.stop()?;
+    std::fs::remove_file(&store)?;
+    Ok(Recovery {
+        serving_s,
+        recovery_s: number(&stats, "recovery_ns")? as f64 / 1e9,
+        commits: number(&stats, "recovered_commits")?,
+        log_used_mib: used >> 20,
+        log_size_mib: size >> 20,
+        load_average,
+    })
+}
+
+/// Writes until the log is nearly full; gives bytes in use and its size. Write-back runs against it, so
+/// that the fullest state seen in the time is taken when it never gets so far.
+fn fill_log(bench: &Bench, server: &Server, store: &Path) -> anyhow::Result<(u64, u64)> {
+    let mut client = server.connect()?;
+    let began = Instant::now();
+    let mut fullest = 0;
+    loop {
+        for _ in 0..64 {
+            client.write_random(64, 0)?;
+        }
+        let stats = stats(bench, store)?;
+        let (used, size) = (
+            number(&stats, "log_used_bytes")?,
+            number(&stats, "log_size_bytes")?,
+        );
+        fullest = fullest.max(used);
+        let late = began.elapsed() > Duration::from_secs(20);
+        if used * 100 >= size * 95 || late && used * 10 >= fullest * 9 {
+            client.flush()?;
+            return Ok((used, size));
+        }
+        if began.elapsed() > Duration::from_secs(60) {
+            bail!("the log does not fill: {used} of {size} bytes");
+        }
+    }
+}
+
+fn stats(bench: &Bench, store: &Path) -> anyhow::Result<Value> {
+    let output = Command::new(&bench.tonearm)
+        .args(["stats", "--json"])
+        .arg(store)
+        .output()?;
+    serde_json::from_slice(&output.stdout).context("tonearm stats --json")
+}
+
+fn number(stats: &Value, name: &str) -> anyhow::Result<u64> {
+    let value = stats["store"][name].as_u64();
+    value.with_context(|| format!("no {name} in tonearm stats"))
+}

@@ -1,0 +1,229 @@
+//! One sample: a server, a workload, and what the machine did meanwhile.
+
+use crate::machine::{self, Others, QUIET_CORES_MAX};
+use crate::server::{Kind, Server};
+use crate::workload::{Load, Span, Workload};
+use crate::{client::Client, fio};
+use anyhow::{Context, bail};
+use rustix::fs::Advice;
+use serde::Serialize;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// Bytes of each target: four times the memory that Tonearm is given.
+pub const TARGET_BYTES: u64 = 1 << 30;
+
+/// How a run is made.
+pub struct Bench {
+    /// Where the targets lie.
+    pub dir: PathBuf,
+    /// The program.
+    pub tonearm: PathBuf,
+    /// Of a normal sample.
+    pub seconds: u64,
+    /// Of a sustained one.
+    pub sustained_seconds: u64,
+    /// Longest wait before a sample.
+    pub quiet_seconds_max: u64,
+}
+
+/// What was measured.
+#[derive(Serialize)]
+pub struct Sample {
+    /// Name of the workload.
+    pub workload: &'static str,
+    /// Who served.
+    pub server: Kind,
+    /// Number of the round.
+    pub round: usize,
+    /// Requests in a second, flushes not counted.
+    pub rate: f64,
+    /// Flushes sent for each 1,000 requests.
+    pub flushes_per_1000: f64,
+    /// Processor time of the server for each request, its flush included.
+    pub cpu_us: f64,
+    /// Load average before.
+    pub load_average: f64,
+    /// Cores that other programs used meanwhile.
+    pub others_cores: f64,
+}
+
+impl Sample {
+    /// True when other programs took next to nothing.
+    pub fn quiet(&self) -> bool {
+        self.others_cores < QUIET_CORES_MAX
+    }
+
+    /// For the log of a run.
+    pub fn line(&self, round: usize, rounds: usize) -> String {
+        format!(
+            "round {round}/{rounds} {:12} {:18} {:>9.0}/s  cpu {:6.1} us  {:4.0} flushes/1000  load {:.2}, others {:.2} cores{}",
+            self.workload,
+            self.server.name(),
+            self.rate,
+            self.cpu_us,
+            self.flushes_per_1000,
+            self.load_average,
+            self.others_cores,
+            if self.quiet() { "" } else { " (not quiet)" }
+        )
+    }
+}
+
+impl Bench {
+    /// The peers' file, and Tonearm's store.
+    pub fn target(&self, kind: Kind) -> PathBuf {
+        self.dir.join(if kind == Kind::Tonearm {
+            "bench.tn"
+        } else {
+            "bench.raw"
+        })
+    }
+
+    /// Makes both targets and fills them through their servers.
+    ///
+    /// # Errors
+    /// When there is no space, or a server fails.
+    pub fn prepare(&mut self) -> anyhow::Result<()> {
+        fs::create_dir_all(&self.dir)?;
+        self.dir = self.dir.canonicalize()?;
+        self.tonearm = self.tonearm.canonicalize()?;
+        eprintln!("filling two targets of 1 GiB in {}", self.dir.display());
+        let raw = File::create(self.target(Kind::Nbdkit))?;
+        raw.set_len(TARGET_BYTES)?;
+        drop(raw);
+        self.create_store(&self.target(Kind::Tonearm), &[])?;
+        for kind in [Kind::Nbdkit, Kind::Tonearm] {
+            let server = Server::start(self, kind, &self.target(kind), &[])?;
+            server.connect()?.fill()?;
+            server.stop()?;
+        }
+        self.settle()
+    }
+
+    /// Makes a store of the targets' size.
+    ///
+    /// # Errors
+    /// When `tonearm create` fails.
+    pub fn create_store(&self, path: &Path, more: &[&str]) -> anyhow::Result<()> {
+        let status = Command::new(&self.tonearm)
+            .arg("create")
+            .arg(path)
+            .args(["--size", "1GiB", "--preallocate", "--force"])
+            .args(more)
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .status()?;
+        if !status.success() {
+            bail!("tonearm create {}: {status}", path.display());
+        }
+        Ok(())
+    }
+
+    /// Takes one sample; once more when the machine was not quiet meanwhile.
+    ///
+    /// # Errors
+    /// When server or load fail.
+    pub fn sample(&self, workload: &Workload, kind: Kind, round: usize) -> anyhow::Result<Sample> {
+        let first = self.sample_once(workload, kind, round)?;
+        if first.quiet() || self.quiet_seconds_max == 0 || workload.span == Span::Sustained {
+            return Ok(first);
+        }
+        let second = self.sample_once(workload, kind, round)?;
+        let better = second.others_cores < first.others_cores;
+        Ok(if better { second } else { first })
+    }
+
+    fn sample_once(&self, workload: &Workload, kind: Kind, round: usize) -> anyhow::Result<Sample> {
+        self.settle()?;
+        if workload.cold {
+            self.drop_caches(kind)?;
+        }
+        let server = Server::start(self, kind, &self.target(kind), &[])?;
+        machine::wait_for_quiet(Duration::from_secs(self.quiet_seconds_max));
+        let load_average = machine::load_average();
+        let mut client = match workload.load {
+            Load::Batches(_) | Load::Fua => Some(self.client(&server, round)?),
+            Load::Fio(_) | Load::FioOnce(_) => None,
+        };
+        let others = Others::now();
+        let cpu_before = machine::cpu_seconds(server.pid());
+        let seconds = match workload.span {
+            Span::Normal => self.seconds,
+            Span::Sustained => self.sustained_seconds,
+        };
+        let span = Duration::from_secs(seconds);
+        let began = Instant::now();
+        let seed = round as u64;
+        let rate = |requests: u64| requests as f64 / began.elapsed().as_secs_f64();
+        let (requests, flushes, rate) = match workload.load {
+            Load::Fio(arguments) | Load::FioOnce(arguments) => {
+                let once = matches!(workload.load, Load::FioOnce(_));
+                let done = fio::run(&server.uri(), arguments, seconds, seed, once)?;
+                (done.requests, done.flushes, done.rate)
+            }
+            Load::Batches(count) => {
+                let client = client.as_mut().context("a client")?;
+                let (writes, flushes) = client.batches(count, span)?;
+                (writes, flushes, rate(writes))
+            }
+            Load::Fua => {
+                let writes = client.as_mut().context("a client")?.fua(span)?;
+                (writes, 0, rate(writes))
+            }
+        };
+        let cpu = machine::cpu_seconds(server.pid()) - cpu_before;
+        let others_cores = others.cores_since();
+        drop(client);
+        server.stop()?;
+        Ok(Sample {
+            workload: workload.name,
+            server: kind,
+            round,
+            rate,
+            flushes_per_1000: 1e3 * flushes as f64 / requests.max(1) as f64,
+            cpu_us: 1e6 * cpu / requests.max(1) as f64,
+            load_average,
+            others_cores,
+        })
+    }
+
+    fn client(&self, server: &Server, round: usize) -> anyhow::Result<Client> {
+        let mut client = server.connect()?;
+        client.seed(round as u64);
+        Ok(client)
+    }
+
+    /// Writes out what earlier samples left.
+    ///
+    /// # Errors
+    /// When the file system cannot.
+    pub fn settle(&self) -> anyhow::Result<()> {
+        rustix::fs::syncfs(File::open(&self.dir)?).context("cannot sync the file system")
+    }
+
+    /// Takes the target out of the page cache; as root, everything else, too.
+    fn drop_caches(&self, kind: Kind) -> anyhow::Result<()> {
+        let file = File::open(self.target(kind))?;
+        rustix::fs::fadvise(&file, 0, None, Advice::DontNeed)?;
+        // Not root: the target alone is cold, which is what counts.
+        let _ = fs::write("/proc/sys/vm/drop_caches", "3");
+        Ok(())
+    }
+
+    /// Removes the targets.
+    pub fn clean_up(&self) {
+        for name in [
+            "bench.tn",
+            "bench.raw",
+            "recovery.tn",
+            "server.log",
+            "bench.sock",
+        ] {
+            // Some were never made.
+            let _ = fs::remove_file(self.dir.join(name));
+        }
+    }
+}

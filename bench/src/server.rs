@@ -1,0 +1,231 @@
+//! The servers: how each is started, found ready, and stopped.
+
+use crate::client::Client;
+use crate::sample::Bench;
+use anyhow::{Context, bail};
+use rustix::process::{Pid, Signal, kill_process};
+use serde::Serialize;
+use std::fs::File;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// Who serves.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Kind {
+    /// This project.
+    Tonearm,
+    /// `nbdkit file`.
+    Nbdkit,
+    /// `qemu-nbd` of a raw file, `--cache=none --aio=io_uring`.
+    QemuUring,
+    /// `qemu-nbd` of a raw file, `--cache=none --aio=native`.
+    QemuNative,
+}
+
+impl Kind {
+    /// All of them.
+    pub const ALL: [Self; 4] = [
+        Self::Tonearm,
+        Self::Nbdkit,
+        Self::QemuUring,
+        Self::QemuNative,
+    ];
+
+    /// Its name in tables.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Tonearm => "tonearm",
+            Self::Nbdkit => "nbdkit file",
+            Self::QemuUring => "qemu-nbd io_uring",
+            Self::QemuNative => "qemu-nbd native",
+        }
+    }
+
+    /// The name of its export.
+    pub fn export(self) -> &'static str {
+        if self == Self::Tonearm { "main" } else { "" }
+    }
+}
+
+/// A server that accepts connections.
+pub struct Server {
+    kind: Kind,
+    child: Child,
+    socket: PathBuf,
+    /// From its start to its word that it serves.
+    pub started_in: Duration,
+}
+
+const START_TIMEOUT: Duration = Duration::from_secs(120);
+const STOP_TIMEOUT: Duration = Duration::from_secs(120);
+
+/// Fails with what is missing.
+pub fn check_tools(bench: &Bench) -> anyhow::Result<()> {
+    for (tool, package) in [
+        ("fio", "fio"),
+        ("nbdkit", "nbdkit"),
+        ("qemu-nbd", "qemu-utils"),
+    ] {
+        let found = Command::new(tool)
+            .arg("--version")
+            .stdout(Stdio::null())
+            .status();
+        if found.is_err() {
+            bail!("{tool} is missing: apt-get install {package} (or `make deps`)");
+        }
+    }
+    if !bench.tonearm.exists() {
+        bail!(
+            "{} is missing: cargo build --release -p tonearm",
+            bench.tonearm.display()
+        );
+    }
+    Ok(())
+}
+
+impl Server {
+    /// Starts a server on `target`, with `more` arguments at the end.
+    ///
+    /// # Errors
+    /// When it does not serve in two minutes.
+    pub fn start(bench: &Bench, kind: Kind, target: &Path, more: &[&str]) -> anyhow::Result<Self> {
+        let socket = bench.dir.join("bench.sock");
+        // The path of the server before; it may have gone already.
+        let _ = std::fs::remove_file(&socket);
+        let mut command = match kind {
+            Kind::Tonearm => {
+                let mut command = Command::new(&bench.tonearm);
+                command
+                    .arg("serve")
+                    .arg(target)
+                    .arg("--socket")
+                    .arg(&socket);
+                command
+            }
+            Kind::Nbdkit => {
+                let mut command = Command::new("nbdkit");
+                command
+                    .args(["-f", "-U"])
+                    .arg(&socket)
+                    .arg("file")
+                    .arg(target);
+                command
+            }
+            Kind::QemuUring | Kind::QemuNative => {
+                let aio = if kind == Kind::QemuUring {
+                    "io_uring"
+                } else {
+                    "native"
+                };
+                let mut command = Command::new("qemu-nbd");
+                command.args(["-t", "-e", "64", "-f", "raw", "--cache=none"]);
+                command
+                    .arg(format!("--aio={aio}"))
+                    .arg("-k")
+                    .arg(&socket)
+                    .arg(target);
+                command
+            }
+        };
+        command
+            .args(more)
+            .stdin(Stdio::null())
+            .stderr(File::create(bench.dir.join("server.log"))?);
+        let ours = kind == Kind::Tonearm;
+        command.stdout(if ours { Stdio::piped() } else { Stdio::null() });
+        let began = Instant::now();
+        let mut child = command
+            .spawn()
+            .with_context(|| format!("cannot start {}", kind.name()))?;
+        if let Some(stdout) = child.stdout.take() {
+            let mut line = String::new();
+            BufReader::new(stdout).read_line(&mut line)?;
+            if !line.starts_with("serving ") {
+                let log = std::fs::read_to_string(bench.dir.join("server.log"))?;
+                bail!("tonearm does not serve: {}", log.trim());
+            }
+        }
+        while !ours && Client::connect(&socket, kind.export()).is_err() {
+            if let Some(status) = child.try_wait()? {
+                let log = std::fs::read_to_string(bench.dir.join("server.log"))?;
+                bail!("{} ended with {status}: {}", kind.name(), log.trim());
+            }
+            if began.elapsed() > START_TIMEOUT {
+                bail!("{} does not serve", kind.name());
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        Ok(Self {
+            kind,
+            child,
+            socket,
+            started_in: began.elapsed(),
+        })
+    }
+
+    /// Its process.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// A connection of our own.
+    ///
+    /// # Errors
+    /// When the server refuses.
+    pub fn connect(&self) -> anyhow::Result<Client> {
+        Client::connect(&self.socket, self.kind.export())
+    }
+
+    /// Its URI for fio.
+    pub fn uri(&self) -> String {
+        format!(
+            "nbd+unix:///{}?socket={}",
+            self.kind.export(),
+            self.socket.display()
+        )
+    }
+
+    /// Ends it in order.
+    ///
+    /// # Errors
+    /// When it does not end.
+    pub fn stop(mut self) -> anyhow::Result<()> {
+        self.signal(Signal::TERM)?;
+        let began = Instant::now();
+        while self.child.try_wait()?.is_none() {
+            if began.elapsed() > STOP_TIMEOUT {
+                bail!("{} does not end", self.kind.name());
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        Ok(())
+    }
+
+    /// Ends it as a crash would.
+    ///
+    /// # Errors
+    /// When it cannot be waited for.
+    pub fn kill(mut self) -> anyhow::Result<()> {
+        self.child.kill()?;
+        self.child.wait()?;
+        Ok(())
+    }
+
+    fn signal(&self, signal: Signal) -> anyhow::Result<()> {
+        let pid = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw);
+        kill_process(pid.context("a process id")?, signal).context("cannot signal the server")
+    }
+}
+
+impl Drop for Server {
+    /// After an error no server is left behind; after `stop` and `kill` there is nothing to do.
+    fn drop(&mut self) {
+        if let Ok(None) = self.child.try_wait() {
+            let _ = self.child.kill();
+            let _ = self.child.wait();
+        }
+    }
+}

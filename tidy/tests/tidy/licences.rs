@@ -1,0 +1,142 @@
+//! What comes in from outside: the rules of `deny.toml`, without a tool that has to be installed.
+
+use serde_json::Value;
+use std::fs;
+use std::process::Command;
+use tidy::{none, root};
+use toml::Table;
+
+fn rules() -> Table {
+    fs::read_to_string(root().join("deny.toml"))
+        .unwrap()
+        .parse()
+        .unwrap()
+}
+
+/// All packages that the workspace is built from.
+fn packages() -> Vec<Value> {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let arguments = [
+        "metadata",
+        "--format-version",
+        "1",
+        "--offline",
+        "--filter-platform",
+    ];
+    let output = Command::new(cargo)
+        .args(arguments)
+        .arg("x86_64-unknown-linux-gnu")
+        .current_dir(root())
+        .output()
+        .unwrap();
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    let metadata: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let packages = metadata["packages"].as_array().unwrap().clone();
+    assert!(packages.len() > 20, "the dependencies are found");
+    packages
+}
+
+#[test]
+fn licences_are_permissive() {
+    let rules = rules();
+    let allowed: Vec<&str> = rules["licenses"]["allow"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|name| name.as_str().unwrap())
+        .collect();
+    let mut faults = Vec::new();
+    for package in packages() {
+        let licence = package["license"].as_str().unwrap_or("none");
+        if !satisfied(licence, &allowed) {
+            faults.push(format!(
+                "{} {}: {licence}",
+                package["name"], package["version"]
+            ));
+        }
+    }
+    none("licences that deny.toml allows", &faults);
+}
+
+/// An SPDX expression: one side of each OR, both of each AND.
+fn satisfied(licence: &str, allowed: &[&str]) -> bool {
+    let licence = licence.trim().replace('/', " OR ");
+    if let Some(at) = outer(&licence, " OR ") {
+        return satisfied(&licence[..at], allowed) || satisfied(&licence[at + 4..], allowed);
+    }
+    if let Some(at) = outer(&licence, " AND ") {
+        return satisfied(&licence[..at], allowed) && satisfied(&licence[at + 5..], allowed);
+    }
+    match licence
+        .strip_prefix('(')
+        .and_then(|inner| inner.strip_suffix(')'))
+    {
+        Some(inner) => satisfied(inner, allowed),
+        None => allowed.contains(&licence.trim()),
+    }
+}
+
+/// The first `word` outside of parentheses.
+fn outer(text: &str, word: &str) -> Option<usize> {
+    let mut depth = 0;
+    text.char_indices().find_map(|(at, letter)| {
+        match letter {
+            '(' => depth += 1,
+            ')' => depth -= 1,
+            _ => {}
+        }
+        (depth == 0 && text[at..].starts_with(word)).then_some(at)
+    })
+}
+
+#[test]
+fn licence_expressions_are_understood() {
+    let allowed = ["MIT", "ISC"];
+    for (licence, good) in [
+        ("MIT", true),
+        ("GPL-3.0", false),
+        ("GPL-3.0 OR MIT", true),
+        ("MIT/Apache-2.0", true),
+        ("ISC AND GPL-3.0", false),
+        ("ISC AND (Apache-2.0 OR MIT)", true),
+        ("(ISC AND GPL-3.0) OR (GPL-3.0 AND MIT)", false),
+    ] {
+        assert_eq!(satisfied(licence, &allowed), good, "{licence}");
+    }
+}
+
+#[test]
+fn packages_come_from_crates_io_and_none_is_banned() {
+    let rules = rules();
+    let sources = rules["sources"]["allow-registry"].as_array().unwrap();
+    let sources: Vec<&str> = sources
+        .iter()
+        .map(|source| source.as_str().unwrap())
+        .collect();
+    let banned = rules["bans"]["deny"].as_array().unwrap();
+    let banned: Vec<&str> = banned
+        .iter()
+        .map(|rule| rule["crate"].as_str().unwrap())
+        .collect();
+    let mut faults = Vec::new();
+    for package in packages() {
+        let name = package["name"].as_str().unwrap();
+        if banned.contains(&name) {
+            faults.push(format!("{name} is banned"));
+        }
+        let Some(source) = package["source"].as_str() else {
+            continue;
+        };
+        if !sources
+            .iter()
+            .any(|allowed| source == format!("registry+{allowed}"))
+        {
+            faults.push(format!("{name} comes from {source}"));
+        }
+    }
+    none("sources and bans of deny.toml", &faults);
+}

@@ -1,0 +1,6 @@
+//! The project's rules, one test each.
+
+mod crates;
+mod documents;
+mod licences;
+mod text;
