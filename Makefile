@@ -1,0 +1,72 @@
+# What one does with Tonearm. Everything is built in release mode, so that nothing is built twice.
+#
+#   make run      a disk, served, with a file system copied in and out
+#   make test     everything that has to hold: format, lints, tests, power cuts, fuzzing, real clients
+#   make bench    against nbdkit and qemu-nbd on this machine's disk (about 40 minutes; quiet, please)
+#   make fuzz     SECONDS=60 for each target
+#   make crash    SECONDS=60 SEED=1: power cuts for as long as you like
+#   make deps     the programs that the tests drive (installs them when root)
+
+CARGO ?= cargo
+SECONDS ?= 60
+SEED ?= 1
+# Power cuts of `make test`, over two processes.
+POINTS ?= 100000
+BENCH ?=
+
+.PHONY: run test bench fuzz crash deps run-deps build fmt lint tidy check unit crash-test e2e clean
+
+run: run-deps
+	$(CARGO) build --release --locked -p tonearm
+	scripts/run.sh
+
+build:
+	$(CARGO) build --release --locked --workspace
+
+# One stage after the other: each may use all cores, and the first failure is the last line.
+test: deps
+	@scripts/test.sh $(POINTS) $(SECONDS)
+
+fmt:
+	$(CARGO) fmt --all --check
+
+lint:
+	$(CARGO) clippy --release --locked --workspace --all-targets -- -D warnings
+
+# File length, dependency arrows, licences, documents.
+tidy:
+	$(CARGO) test --release --locked -p tidy
+
+unit:
+	$(CARGO) test --release --locked --workspace --exclude tonearm-tests --exclude tidy
+
+# End to end: real clients, kill -9, hostile clients.
+e2e:
+	$(CARGO) build --release --locked -p tonearm
+	$(CARGO) test --release --locked -p tonearm-tests
+
+crash-test:
+	$(CARGO) build --release --locked -p tonearm-sim
+	scripts/crash.sh points $(POINTS) $(SEED)
+
+crash:
+	$(CARGO) build --release --locked -p tonearm-sim
+	scripts/crash.sh seconds $(SECONDS) $(SEED)
+
+fuzz:
+	fuzz/run.sh $(SECONDS)
+
+# BENCH="--quick", BENCH="--only flush-1 --rounds 9" and the like; --help says more.
+bench: deps
+	$(CARGO) build --release --locked -p tonearm -p tonearm-bench
+	target/release/tonearm-bench-peers $(BENCH)
+
+deps:
+	@scripts/deps.sh test
+
+run-deps:
+	@scripts/deps.sh run
+
+clean:
+	$(CARGO) clean
+	rm -rf run fuzz/target fuzz/corpus fuzz/artifacts

@@ -1,0 +1,34 @@
+#!/usr/bin/env bash
+# test.sh [POINTS [FUZZ_SECONDS]]: all that has to hold, stage by stage; the first that fails ends it.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+points=${1:-100000}
+seconds=${2:-60}
+began=$SECONDS
+summary=()
+
+stage() {
+    local name=$1 start=$SECONDS
+    shift
+    printf '\n== %s\n' "$name"
+    if ! "$@"; then
+        printf '\nmake test: FAILED in "%s" after %d s; again with: %s\n' "$name" $((SECONDS - began)) "$*" >&2
+        exit 1
+    fi
+    summary+=("$(printf '%-14s %4d s' "$name" $((SECONDS - start)))")
+}
+
+make="make --no-print-directory"
+stage format $make fmt
+stage lints $make lint
+stage build $make build
+stage tidy $make tidy
+stage unit $make unit
+stage "power cuts" $make crash-test POINTS="$points"
+stage fuzz $make fuzz SECONDS="$seconds"
+stage "end to end" $make e2e
+
+printf '\n'
+printf '  %s\n' "${summary[@]}"
+printf 'make test: all passed in %d s (%s power cuts, %s s of fuzzing each target)\n' \
+    $((SECONDS - began)) "$points" "$seconds"
