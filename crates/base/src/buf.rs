@@ -160,6 +160,7 @@ impl DerefMut for Buf {
 impl Drop for Buf {
     fn drop(&mut self) {
         let bytes = 1usize << self.class;
+        self.pool.make_room(bytes, self.class);
         let cached = self.pool.cached_bytes.get();
         if cached + bytes <= self.pool.cached_bytes_max {
             self.pool.cached_bytes.set(cached + bytes);
@@ -167,6 +168,32 @@ impl Drop for Buf {
         } else {
             // SAFETY: allocated by `alloc` with this very layout, and not in the free list.
             unsafe { dealloc(self.memory.as_ptr(), layout_of(self.class)) };
+        }
+    }
+}
+
+impl PoolState {
+    /// Gives free buffers of the class that has most of them back, so that a workload of one size does
+    /// not keep those of another from being reused.
+    fn make_room(&self, bytes: usize, class: u32) {
+        let mut free = self.free.borrow_mut();
+        let own = free[class as usize].len() << class;
+        while self.cached_bytes.get() + bytes > self.cached_bytes_max {
+            let others = free
+                .iter_mut()
+                .enumerate()
+                .filter(|(other, _)| *other != class as usize);
+            let Some((other, list)) = others.max_by_key(|(other, list)| list.len() << other) else {
+                return;
+            };
+            if list.len() << other <= own {
+                return;
+            }
+            let Some(memory) = list.pop() else { return };
+            self.cached_bytes
+                .set(self.cached_bytes.get() - (1 << other));
+            // SAFETY: allocated with the layout of its class, and no longer in the free list.
+            unsafe { dealloc(memory.as_ptr(), layout_of(other as u32)) };
         }
     }
 }

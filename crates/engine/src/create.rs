@@ -199,7 +199,7 @@ fn plan_log(params: &CreateParams, member: &MemberSpace) -> Result<(u32, u64), E
     let wanted = params
         .log_bytes
         .or(own_device.map(|bytes| bytes.saturating_sub(HEADER_AREA_BYTES)));
-    let wanted = wanted.unwrap_or((params.size_bytes / 8).clamp(LOG_DEFAULT.0, LOG_DEFAULT.1));
+    let wanted = wanted.unwrap_or((params.size_bytes / 2).clamp(LOG_DEFAULT.0, LOG_DEFAULT.1));
     let least = (4 * u64::from(params.block_size))
         .next_power_of_two()
         .max(TRACK_MIN);

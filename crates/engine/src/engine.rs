@@ -54,7 +54,7 @@ impl Default for OpenOptions {
             write_cache: WriteCache::Volatile,
             read_only: false,
             write_back_on_recovery: false,
-            write_back_after: Nanos::from_secs(2),
+            write_back_after: Nanos::from_secs(5),
             give_up_damaged_log: false,
         }
     }

@@ -74,7 +74,7 @@ impl Engine {
         let (used, tracks) = self.0.trail.usage();
         let memory = &self.0.memory;
         memory.waiting() > 0
-            || memory.used() > memory.limit() / 2
+            || memory.used() > memory.limit() / 4 * 3
             || used > tracks / 2
             || self.0.trail.is_full()
             || self.0.trail.commits_kept() > (1 << 19)
@@ -136,13 +136,13 @@ impl Engine {
                 let mut state = self.0.state.borrow_mut();
                 state.cursor = done.next_cursor;
                 state.no_space = false;
-                state.pinned_since = if state.pinned.is_empty() {
-                    None
-                } else if reason == Reason::Age {
-                    state.pinned_since
-                } else {
-                    Some(self.0.rt.now())
-                };
+                // Once the sweep has come round, what is pinned is younger than it.
+                let swept = done.next_cursor <= cursor || reason == Reason::Press;
+                if state.pinned.is_empty() {
+                    state.pinned_since = None;
+                } else if swept {
+                    state.pinned_since = Some(self.0.rt.now());
+                }
                 drop(state);
                 self.0.counters.rounds.set(self.0.counters.rounds.get() + 1);
                 self.0
