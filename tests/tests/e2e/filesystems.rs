@@ -67,7 +67,10 @@ fn lives(make: &[&str], check: &[&str], sector_bytes: u32) {
     };
     let compare = |device: &str| {
         let mount = Mount::new(&bench, device, "mnt");
-        bench.tool("diff", &["-r", "--no-dereference", "-x", "lost+found", "tree", "mnt"]);
+        bench.tool(
+            "diff",
+            &["-r", "--no-dereference", "-x", "lost+found", "tree", "mnt"],
+        );
         drop(mount);
     };
 

@@ -1,1 +1,150 @@
+//! The file system below the store is full: clients wait or get ENOSPC, nothing acknowledged as
+//! durable is lost, and space that is freed is used.
 
+use std::time::Duration;
+use tonearm_tests::mount::{Loop, Mount, possible};
+use tonearm_tests::{Bench, MIB, noise, skipped, wait_until};
+
+const STEP: usize = 256 << 10;
+
+#[test]
+fn a_full_file_system_loses_nothing_flushed_and_space_freed_is_used() {
+    if let Err(why) = possible() {
+        return skipped("a store on a full file system", &why);
+    }
+    let bench = Bench::new();
+    let image = std::fs::File::create(bench.path("host.img")).expect("a file");
+    image.set_len(96 * MIB).expect("long");
+    let device = Loop::new(&bench, &bench.path("host.img"), 512);
+    bench.tool("mkfs.ext4", &["-q", "-F", "-m", "0", &device.device]);
+    let host = Mount::new(&bench, &device.device, "host");
+    let create = [
+        "create",
+        "host/s.tn",
+        "--size",
+        "256MiB",
+        "--log-size",
+        "16MiB",
+    ];
+    bench.ok(&create);
+    // What will be freed later.
+    std::fs::write(host.root().join("ballast"), noise(5, 24 << 20)).expect("written");
+    let serve = || bench.serve(&["host/s.tn", "--socket", "s.sock", "--memory", "32MiB"]);
+
+    let mut server = serve();
+    let mut client = server.client("main");
+    // A client that is made to wait must not hold the test for ever.
+    let patience = Some(Duration::from_secs(3));
+    client.stream().set_read_timeout(patience).expect("set");
+    let mut flushed = 0;
+    let stopped = loop {
+        assert!(
+            flushed < 100 * MIB,
+            "a file system of 96 MiB held {flushed}"
+        );
+        let bytes = noise(flushed, STEP);
+        let done = client
+            .write(flushed, &bytes, 0)
+            .and_then(|()| client.flush());
+        match done {
+            Ok(()) => flushed += STEP as u64,
+            Err(error) => break error,
+        }
+    };
+    println!("{flushed} bytes were flushed; then: {stopped}");
+    assert!(flushed > 8 * MIB, "{flushed}");
+    let waits = matches!(
+        stopped.kind(),
+        std::io::ErrorKind::WouldBlock | std::io::ErrorKind::TimedOut
+    );
+    assert!(
+        waits || stopped.raw_os_error() == Some(28),
+        "neither a wait nor ENOSPC: {stopped}"
+    );
+    assert!(server.runs());
+    let check = |client: &mut tonearm_tests::nbd::Client| {
+        for offset in (0..flushed).step_by(STEP) {
+            let read = client.read(offset, STEP as u32).expect("read");
+            assert!(read == noise(offset, STEP), "at {offset} of {flushed}");
+        }
+    };
+    // What was flushed can be read while there is no space, ...
+    check(&mut server.client("main"));
+    // ... and after the space has been freed, without a restart, writing goes on.
+    std::fs::remove_file(host.root().join("ballast")).expect("removed");
+    let mut late = server.client("main");
+    late.stream().set_read_timeout(patience).expect("set");
+    wait_until("writing again", Duration::from_secs(20), || {
+        let written = late.write(200 * MIB, &[9; 4096], 0);
+        let done = written.and_then(|()| late.flush());
+        if done.is_err() {
+            late = server.client("main");
+            late.stream().set_read_timeout(patience).expect("set");
+        }
+        done.is_ok()
+    });
+    server.kill9();
+
+    let server = serve();
+    let mut client = server.client("main");
+    check(&mut client);
+    assert_eq!(client.read(200 * MIB, 4096).expect("read"), [9; 4096]);
+    server.end_ok();
+    bench.ok(&["check", "host/s.tn"]);
+}
+
+#[test]
+fn killed_while_full_it_recovers_once_there_is_space() {
+    if let Err(why) = possible() {
+        return skipped("a store on a full file system", &why);
+    }
+    let bench = Bench::new();
+    let image = std::fs::File::create(bench.path("host.img")).expect("a file");
+    image.set_len(64 * MIB).expect("long");
+    let device = Loop::new(&bench, &bench.path("host.img"), 512);
+    bench.tool("mkfs.ext4", &["-q", "-F", "-m", "0", &device.device]);
+    let host = Mount::new(&bench, &device.device, "host");
+    bench.ok(&[
+        "create",
+        "host/s.tn",
+        "--size",
+        "256MiB",
+        "--log-size",
+        "16MiB",
+    ]);
+    // Every byte beside the store.
+    let mut ballast = std::fs::File::create(host.root().join("ballast")).expect("a file");
+    let filler = noise(6, 64 << 10);
+    while std::io::Write::write_all(&mut ballast, &filler).is_ok() {}
+    let _ = ballast.sync_all();
+    let serve = || bench.serve(&["host/s.tn", "--socket", "s.sock", "--memory", "32MiB"]);
+    let server = serve();
+    let mut client = server.client("main");
+    let patience = Some(Duration::from_secs(2));
+    client.stream().set_read_timeout(patience).expect("set");
+    // The log was given its space at the beginning: it takes some of this.
+    let mut flushed = 0;
+    while flushed < 64 * MIB {
+        let bytes = noise(flushed, STEP);
+        let done = client
+            .write(flushed, &bytes, 0)
+            .and_then(|()| client.flush());
+        if done.is_err() {
+            break;
+        }
+        flushed += STEP as u64;
+    }
+    println!("{flushed} bytes were flushed into a log without a home");
+    assert!(flushed > 0 && flushed < 64 * MIB, "{flushed}");
+    server.kill9();
+    drop(ballast);
+    std::fs::remove_file(host.root().join("ballast")).expect("removed");
+    let server = serve();
+    let mut client = server.client("main");
+    for offset in (0..flushed).step_by(STEP) {
+        let read = client.read(offset, STEP as u32).expect("read");
+        assert!(read == noise(offset, STEP), "at {offset} of {flushed}");
+    }
+    server.end_ok();
+    bench.ok(&["check", "host/s.tn"]);
+}

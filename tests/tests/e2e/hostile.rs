@@ -1,1 +1,208 @@
+//! Clients that nobody invited: the server goes on answering, and its memory stays bounded.
 
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
+use std::time::Duration;
+use tonearm_tests::nbd::{self, CMD_READ, CMD_WRITE, go, request};
+use tonearm_tests::{Bench, MIB, Server, noise, wait_until};
+
+/// `--memory` of the servers here.
+const MEMORY: &str = "64MiB";
+/// What a server may hold beside its written data.
+const BESIDE_KIB: u64 = 150 << 10;
+
+struct Besieged {
+    bench: Bench,
+    server: Server,
+}
+
+impl Besieged {
+    fn new() -> Self {
+        let bench = Bench::with_store("64MiB");
+        let server = bench.serve(&["s.tn", "--socket", "s.sock", "--memory", MEMORY]);
+        Self { bench, server }
+    }
+
+    /// A connection that has only seen the greeting.
+    fn stranger(&self) -> UnixStream {
+        let mut stream = UnixStream::connect(self.server.socket()).expect("connected");
+        let limit = Some(Duration::from_secs(20));
+        stream.set_read_timeout(limit).expect("set");
+        stream.set_write_timeout(limit).expect("set");
+        let mut greeting = [0; 18];
+        stream.read_exact(&mut greeting).expect("a greeting");
+        stream
+    }
+
+    /// Still itself: it runs, answers, serves data, and is no larger than it may be.
+    fn holds(&mut self) {
+        assert!(self.server.runs());
+        let rss = self.server.rss_kib();
+        assert!(rss < (64 << 10) + BESIDE_KIB, "{rss} KiB resident");
+        let uri = self.server.uri.clone();
+        self.bench.tool("nbdinfo", &[&uri]);
+        let mut client = self.server.client("main");
+        client.write(4096, &[7; 4096], 0).expect("written");
+        assert_eq!(client.read(4096, 4096).expect("read"), [7; 4096]);
+    }
+
+    /// Waits until the server has closed the connection.
+    fn closes(stream: &mut UnixStream) {
+        let mut rest = [0; 4096];
+        loop {
+            match stream.read(&mut rest) {
+                Ok(0) => return,
+                Ok(_) => {}
+                Err(error) => {
+                    assert_eq!(error.kind(), std::io::ErrorKind::ConnectionReset);
+                    return;
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn garbage_at_any_stage_ends_that_connection_only() {
+    let mut besieged = Besieged::new();
+    for seed in 0..40 {
+        let mut stream = besieged.stranger();
+        // Not all of it may be taken.
+        let _ = stream.write_all(&noise(seed, 1 << (seed % 18)));
+        let _ = stream.shutdown(std::net::Shutdown::Write);
+        Besieged::closes(&mut stream);
+        let mut client = besieged.server.client("main");
+        let stream = client.stream();
+        let _ = stream.write_all(&noise(seed + 100, 64 << (seed % 12)));
+        let _ = stream.shutdown(std::net::Shutdown::Write);
+        Besieged::closes(stream);
+    }
+    besieged.holds();
+}
+
+#[test]
+fn a_disconnect_in_the_middle_of_anything_is_survived() {
+    let mut besieged = Besieged::new();
+    let hello = go("main");
+    for cut in 0..hello.len() {
+        let mut stream = besieged.stranger();
+        stream.write_all(&hello[..cut]).expect("sent");
+    }
+    let mut whole = request(CMD_WRITE, 0, 1, 1 << 20, 8 << 20);
+    whole.extend(noise(1, 3 << 20));
+    for cut in [1, 4, 12, 27, 28, 29, 5000, 1 << 20, whole.len()] {
+        let mut client = besieged.server.client("main");
+        client.stream().write_all(&whole[..cut]).expect("sent");
+    }
+    // A request that never arrived as a whole has written nothing.
+    let mut client = besieged.server.client("main");
+    let read = client.read(1 << 20, 8 << 20).expect("read");
+    assert!(read.iter().all(|byte| *byte == 0));
+    // Asks for much and goes without taking it.
+    for _ in 0..8 {
+        let mut client = besieged.server.client("main");
+        for cookie in 0..64 {
+            let ask = request(CMD_READ, 0, cookie, 0, 32 << 20);
+            if client.stream().write_all(&ask).is_err() {
+                break;
+            }
+        }
+    }
+    besieged.holds();
+}
+
+#[test]
+fn oversize_lengths_are_refused_without_being_held() {
+    let mut besieged = Besieged::new();
+    // An option that says that 4 GiB follow.
+    let mut stream = besieged.stranger();
+    let mut bytes = 3u32.to_be_bytes().to_vec();
+    bytes.extend(nbd::OPTION_MAGIC.to_be_bytes());
+    bytes.extend(nbd::OPT_GO.to_be_bytes());
+    bytes.extend(u32::MAX.to_be_bytes());
+    stream.write_all(&bytes).expect("sent");
+    let more = std::iter::repeat_n(noise(3, 1 << 20), 64);
+    for part in more {
+        if stream.write_all(&part).is_err() {
+            break;
+        }
+    }
+    drop(stream);
+    // A write of 4 GiB.
+    let mut client = besieged.server.client("main");
+    let stream = client.stream();
+    let header = request(CMD_WRITE, 0, 1, 0, u32::MAX);
+    stream.write_all(&header).expect("sent");
+    for _ in 0..200 {
+        if stream.write_all(&noise(4, 1 << 20)).is_err() {
+            break;
+        }
+    }
+    // A read of 4 GiB is answered with an error, and the connection goes on.
+    let mut client = besieged.server.client("main");
+    assert!(client.read(0, u32::MAX).is_err());
+    assert_eq!(client.read(0, 1).expect("read"), [0]);
+    besieged.holds();
+}
+
+#[test]
+fn a_thousand_connections_at_once_are_bounded_and_leave_room_afterwards() {
+    // Ours are files, too.
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile);
+    rustix::process::setrlimit(
+        rustix::process::Resource::Nofile,
+        rustix::process::Rlimit {
+            current: limit.maximum,
+            maximum: limit.maximum,
+        },
+    )
+    .expect("the hard limit may be used");
+    let mut besieged = Besieged::new();
+    let socket = besieged.server.socket();
+    let mut held = Vec::new();
+    for number in 0..1000 {
+        let Ok(mut stream) = UnixStream::connect(&socket) else {
+            continue;
+        };
+        let limit = Some(Duration::from_secs(20));
+        stream.set_read_timeout(limit).expect("set");
+        // A third are in transmission, with a request under way.
+        if number % 3 == 0 {
+            let _ = stream.write_all(&go("main"));
+            let _ = stream.write_all(&request(CMD_WRITE, 0, 1, 0, 1 << 20));
+        }
+        held.push(stream);
+    }
+    assert!(held.len() > 500, "{}", held.len());
+    let rss = besieged.server.rss_kib();
+    assert!(rss < (64 << 10) + BESIDE_KIB, "{rss} KiB resident");
+    // Whoever manages the server still reaches it.
+    besieged.bench.json(&["stats", "s.tn", "--json"]);
+    println!("{} connections, {rss} KiB resident", held.len());
+    drop(held);
+    let stats = || besieged.bench.json(&["stats", "s.tn", "--json"]);
+    wait_until("the end of connections", Duration::from_secs(10), || {
+        stats()["nbd"]["connections_open"] == 0
+    });
+    besieged.holds();
+}
+
+#[test]
+fn writers_beyond_the_memory_limit_wait_instead_of_filling_it() {
+    let mut besieged = Besieged::new();
+    let socket = besieged.server.socket();
+    std::thread::scope(|scope| {
+        for writer in 0..8u64 {
+            let socket = &socket;
+            scope.spawn(move || {
+                let mut client = nbd::Client::connect(socket, "main").expect("connected");
+                let bytes = noise(writer, 4 << 20);
+                for step in 0..8 {
+                    let offset = (writer * 8 + step) % 15 * 4 * MIB;
+                    client.write(offset, &bytes, 0).expect("written");
+                }
+            });
+        }
+    });
+    besieged.holds();
+}
