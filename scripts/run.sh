@@ -23,6 +23,7 @@ fi
 : >run/serve.out
 setsid "$tonearm" serve "$store" >run/serve.out &
 server=$!
+# shellcheck disable=SC2317
 stop() {
     trap '' INT TERM
     trap - EXIT
@@ -77,7 +78,7 @@ cat <<END
     $tonearm stats $store --watch
     fio --name=try --ioengine=nbd --uri='$uri' --rw=randwrite --bs=4k --fsync=1 --runtime=5 --time_based
     nbdfuse run/disk.img '$uri' &    then, as root: mount -o loop run/disk.img /mnt
-    kill -9 \$(pidof tonearm); make run    nothing that was flushed is lost
+    kill -9 $server, then make run again: nothing that was flushed is lost
     qemu-system-x86_64 -drive file=nbd:unix:$socket:exportname=main,format=raw,if=virtio ...
 
   Ctrl-C closes it in order.

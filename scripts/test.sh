@@ -12,21 +12,21 @@ stage() {
     shift
     printf '\n== %s\n' "$name"
     if ! "$@"; then
-        printf '\nmake test: FAILED in "%s" after %d s; again with: %s\n' "$name" $((SECONDS - began)) "$*" >&2
+        printf '\nmake test: FAILED in "%s" after %d s; again with: %s\n' "$name" $((SECONDS - began)) "${*/#run_make/make}" >&2
         exit 1
     fi
     summary+=("$(printf '%-14s %4d s' "$name" $((SECONDS - start)))")
 }
 
-make="make --no-print-directory"
-stage format $make fmt
-stage lints $make lint
-stage build $make build
-stage tidy $make tidy
-stage unit $make unit
-stage "power cuts" $make crash-test POINTS="$points"
-stage fuzz $make fuzz SECONDS="$seconds"
-stage "end to end" $make e2e
+run_make() { make --no-print-directory "$@"; }
+stage format run_make fmt
+stage lints run_make lint
+stage build run_make build
+stage tidy run_make tidy
+stage unit run_make unit
+stage "power cuts" run_make crash-test POINTS="$points"
+stage fuzz run_make fuzz SECONDS="$seconds"
+stage "end to end" run_make e2e
 
 printf '\n'
 printf '  %s\n' "${summary[@]}"

@@ -17,6 +17,9 @@ fn no_file_is_too_long() {
     none("a source file has at most 800 lines", &faults);
 }
 
+/// A test that another one runs in a process of its own.
+const CHILD: &str = "= \"runs as a child of ";
+
 #[test]
 fn nothing_is_left_for_later() {
     // In pieces, so that this file does not hold them.
@@ -40,7 +43,8 @@ fn nothing_is_left_for_later() {
             let has = |word: &String| line.contains(word.as_str());
             // mktemp's templates are no marks.
             let marked = words.iter().any(has) && !line.contains("mktemp");
-            if marked || is_rust && line.contains(&ignore) {
+            let left_out = is_rust && line.contains(&ignore) && !line.contains(CHILD);
+            if marked || left_out {
                 faults.push(format!("{}:{}: {}", source.path, index + 1, line.trim()));
             }
         }
