@@ -11,7 +11,7 @@ mod server;
 pub mod stamp;
 mod tool;
 
-pub use bench::Bench;
+pub use bench::{Bench, binary};
 pub use server::{Server, wait_until};
 pub use tool::{Ran, require, skipped, tool};
 
@@ -42,4 +42,9 @@ pub fn noise(seed: u64, length: usize) -> Vec<u8> {
     }
     bytes.truncate(length);
     bytes
+}
+
+/// What a golden image holds in block `number`: easily packed, and different in each block.
+pub fn golden_block(number: u64) -> Vec<u8> {
+    format!("block {number:09} ").into_bytes().repeat(256)
 }

@@ -1,1 +1,61 @@
+//! Stores that an earlier program has made must open for ever, whole, with the same content.
+//! How they were made: `tests/golden/README.md`.
 
+use tonearm_tests::{Bench, contains, golden_block, tool};
+
+/// Unpacks a golden image as `s.tn`.
+fn unpacked(name: &str) -> Bench {
+    let bench = Bench::new();
+    let packed = format!("{}/golden/{name}.tn.gz", env!("CARGO_MANIFEST_DIR"));
+    let output = tool(bench.folder(), "gzip")
+        .args(["-d", "-c", &packed])
+        .output()
+        .expect("timeout runs");
+    assert!(output.status.success(), "{output:?}");
+    bench.write("s.tn", &output.stdout);
+    bench
+}
+
+/// What every golden image holds as flushed: known blocks, a hole between them, unaligned bytes,
+/// and a second volume.
+fn flushed_content_is_there(bench: &Bench) {
+    let server = bench.serve_store();
+    let mut client = server.client("main");
+    assert_eq!(client.size, 1 << 20);
+    for block in 0..8 {
+        let read = client.read(block * 4096, 4096).expect("read");
+        let right = if block == 5 {
+            vec![0; 4096]
+        } else {
+            golden_block(block)
+        };
+        assert!(read == right, "block {block}");
+    }
+    assert_eq!(client.read(40_000, 7).expect("read"), b"tonearm");
+    let mut other = server.client("other");
+    assert!(other.read(0, 4096).expect("read") == golden_block(77));
+    server.end_ok();
+    contains(&bench.ok(&["check", "s.tn"]), "no damage found");
+}
+
+#[test]
+fn format_1_closed_in_order() {
+    let bench = unpacked("format-1-clean");
+    assert_eq!(bench.json(&["info", "s.tn", "--json"])["state"], "clean");
+    assert_eq!(bench.json(&["info", "s.tn", "--json"])["format_version"], 1);
+    contains(&bench.ok(&["check", "s.tn"]), "no damage found");
+    flushed_content_is_there(&bench);
+}
+
+#[test]
+fn format_1_killed_with_commits_in_the_log() {
+    let bench = unpacked("format-1-crashed");
+    let info = bench.json(&["info", "s.tn", "--json"]);
+    assert_eq!(
+        (&info["state"], &info["format_version"]),
+        (&"crashed".into(), &1.into())
+    );
+    assert!(info["log"]["commits"].as_u64() > Some(0), "{info}");
+    contains(&bench.ok(&["check", "s.tn"]), "for recovery");
+    flushed_content_is_there(&bench);
+}
