@@ -20,6 +20,3 @@ pub use engine::{
 pub use error::{DiskError, ErrorKind};
 pub use layout::Piece;
 pub use volume::Volume;
-
-#[cfg(test)]
-mod tests;

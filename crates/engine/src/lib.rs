@@ -48,6 +48,3 @@ pub struct MemberDevice {
     /// Its path, for messages.
     pub path: String,
 }
-
-#[cfg(test)]
-mod tests;
