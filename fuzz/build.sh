@@ -10,5 +10,5 @@ export RUSTFLAGS="-Cpasses=sancov-module \
 -Cllvm-args=-sanitizer-coverage-pc-table \
 -Cllvm-args=-sanitizer-coverage-trace-compares \
 -Ccodegen-units=1 --cfg fuzzing"
-cargo build --release --locked --target "$host" --bins
+cargo build --release --target "$host" --bins
 echo "target/$host/release" > target/dir

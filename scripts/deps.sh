@@ -4,10 +4,11 @@
 set -eu
 
 # program:package
-programs_run="mkfs.ext4:e2fsprogs cc:gcc"
-programs_test="$programs_run c++:g++ git:git cmake:cmake nbdcopy:libnbd-bin nbdinfo:libnbd-bin nbdsh:python3-libnbd
+programs_run="mkfs.ext4:e2fsprogs e2fsck:e2fsprogs cc:gcc cmp:diffutils setsid:util-linux"
+programs_test="$programs_run c++:g++ git:git nbdcopy:libnbd-bin nbdinfo:libnbd-bin nbdsh:python3-libnbd
     nbdfuse:libnbd-bin nbdkit:nbdkit qemu-img:qemu-utils qemu-io:qemu-utils qemu-nbd:qemu-utils fio:fio
-    mkfs.xfs:xfsprogs fusermount3:fuse3 losetup:mount openssl:openssl nbd-client:nbd-client"
+    mkfs.xfs:xfsprogs xfs_repair:xfsprogs fusermount3:fuse3 losetup:mount openssl:openssl
+    systemd-socket-activate:systemd kill:procps gzip:gzip"
 
 # Debian keeps some of them where only root's PATH leads.
 PATH="$PATH:/usr/sbin:/sbin"

@@ -16,20 +16,27 @@ pub struct Machine {
     kernel: String,
     file_system: String,
     peers: String,
+    log_size: String,
 }
 
 impl Machine {
     /// In one line.
     pub fn line(&self) -> String {
         format!(
-            "{} cores ({}), {} GiB, Linux {}, {}; {}",
-            self.cores, self.cpu, self.memory_gib, self.kernel, self.file_system, self.peers
+            "{} cores ({}), {} GiB, Linux {}, {}; {}; tonearm with a log of {}",
+            self.cores,
+            self.cpu,
+            self.memory_gib,
+            self.kernel,
+            self.file_system,
+            self.peers,
+            self.log_size
         )
     }
 }
 
-/// Looks at this machine; `dir` is on the file system in question.
-pub fn describe(dir: &Path) -> Machine {
+/// Looks at this machine; `dir` is on the file system in question, `log_size` is Tonearm's.
+pub fn describe(dir: &Path, log_size: &str) -> Machine {
     let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
     let field = |text: &str, name: &str| {
         let line = text.lines().find(|line| line.starts_with(name));
@@ -61,6 +68,7 @@ pub fn describe(dir: &Path) -> Machine {
         peers: ["nbdkit", "qemu-nbd", "fio"]
             .map(|tool| first_line(tool, &["--version"]))
             .join(", "),
+        log_size: log_size.to_owned(),
     }
 }
 
@@ -109,7 +117,8 @@ const KERNEL_THREAD: u64 = 0x0020_0000;
 /// Ticks used by processes that are neither ours nor the kernel's.
 pub struct Others {
     at: Instant,
-    ticks: u64,
+    /// Of each process: its own, and with those of the children that it has waited for.
+    ticks: BTreeMap<u32, (u64, u64)>,
 }
 
 impl Others {
@@ -143,8 +152,8 @@ impl Others {
         let ticks = stats
             .iter()
             .filter(|(pid, stat)| !ours.contains(pid) && stat.flags & KERNEL_THREAD == 0)
-            .map(|(_, stat)| stat.own_ticks + stat.children_ticks)
-            .sum();
+            .map(|(pid, stat)| (*pid, (stat.own_ticks, stat.own_ticks + stat.children_ticks)))
+            .collect();
         Self {
             at: Instant::now(),
             ticks,
@@ -154,9 +163,18 @@ impl Others {
     /// Cores that others have used since.
     pub fn cores_since(&self) -> f64 {
         let now = Self::now();
-        // A process that ends hands its time on to its parent, so that the sum goes on.
-        let used = now.ticks.saturating_sub(self.ticks);
-        used as f64 / TICKS / (now.at - self.at).as_secs_f64().max(1e-3)
+        // A process that ends hands its time on to its parent, so that the sum goes on; but nobody may
+        // have waited for it, and then the sum falls. What the living used is a lower bound.
+        let sum = |others: &Self| others.ticks.values().map(|(_, all)| *all).sum::<u64>();
+        let own = |others: &Self, pid: &u32| others.ticks.get(pid).map_or(0, |(own, _)| *own);
+        let living = now
+            .ticks
+            .keys()
+            .map(|pid| own(&now, pid).saturating_sub(own(self, pid)));
+        let used = living.sum::<u64>().max(sum(&now).saturating_sub(sum(self)));
+        let cores = used as f64 / TICKS / (now.at - self.at).as_secs_f64().max(1e-3);
+        // A process may end between the looks at it and at its parent, and is then counted twice.
+        cores.min(std::thread::available_parallelism().map_or(1.0, |all| usize::from(all) as f64))
     }
 }
 

@@ -46,6 +46,9 @@ pub struct Args {
     /// Seconds of each sample of sustained writing [default: 60, or 5 with --quick]
     #[arg(long)]
     sustained_seconds: Option<u64>,
+    /// Log of Tonearm's store: what a store of 8 GiB or more has by default
+    #[arg(long, default_value = "1GiB")]
+    log_size: String,
     /// Where the targets are made: the file system that is measured
     #[arg(long, default_value = "target/bench")]
     dir: PathBuf,
@@ -85,6 +88,7 @@ fn main() -> anyhow::Result<()> {
     let mut bench = Bench {
         dir: args.dir.clone(),
         tonearm: args.tonearm.clone(),
+        log_size: args.log_size.clone(),
         seconds: quick(args.seconds, 1, 5),
         sustained_seconds: quick(args.sustained_seconds, 5, 60),
         quiet_seconds_max: if args.quick {
@@ -118,7 +122,7 @@ fn main() -> anyhow::Result<()> {
         }
     }
     bench.clean_up();
-    let machine = machine::describe(&args.dir);
+    let machine = machine::describe(&args.dir, &args.log_size);
     if args.json {
         report::json(&machine, &samples, &recoveries)
     } else {

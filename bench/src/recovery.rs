@@ -55,7 +55,7 @@ impl Recovery {
 /// When the log does not fill, or the server does not come back.
 pub fn measure(bench: &Bench) -> anyhow::Result<Recovery> {
     let store = bench.dir.join("recovery.tn");
-    bench.create_store(&store, &["--log-size", "1GiB"])?;
+    bench.create_store(&store, "1GiB")?;
     // With this much memory nothing forces write-back before the log is full.
     let server = Server::start(bench, Kind::Tonearm, &store, &["--memory", "4GiB"])?;
     let (used, size) = fill_log(bench, &server, &store)?;

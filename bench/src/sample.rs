@@ -21,6 +21,8 @@ pub struct Bench {
     pub dir: PathBuf,
     /// The program.
     pub tonearm: PathBuf,
+    /// Size of Tonearm's log.
+    pub log_size: String,
     /// Of a normal sample.
     pub seconds: u64,
     /// Of a sustained one.
@@ -94,7 +96,7 @@ impl Bench {
         let raw = File::create(self.target(Kind::Nbdkit))?;
         raw.set_len(TARGET_BYTES)?;
         drop(raw);
-        self.create_store(&self.target(Kind::Tonearm), &[])?;
+        self.create_store(&self.target(Kind::Tonearm), &self.log_size)?;
         for kind in [Kind::Nbdkit, Kind::Tonearm] {
             let server = Server::start(self, kind, &self.target(kind), &[])?;
             server.connect()?.fill()?;
@@ -103,16 +105,16 @@ impl Bench {
         self.settle()
     }
 
-    /// Makes a store of the targets' size.
+    /// Makes a store of the targets' size with a log of `log_size`.
     ///
     /// # Errors
     /// When `tonearm create` fails.
-    pub fn create_store(&self, path: &Path, more: &[&str]) -> anyhow::Result<()> {
+    pub fn create_store(&self, path: &Path, log_size: &str) -> anyhow::Result<()> {
         let status = Command::new(&self.tonearm)
             .arg("create")
             .arg(path)
             .args(["--size", "1GiB", "--preallocate", "--force"])
-            .args(more)
+            .args(["--log-size", log_size])
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .status()?;

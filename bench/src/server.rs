@@ -86,6 +86,14 @@ pub fn check_tools(bench: &Bench) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// A command that is ended when this process is: no server is left behind. `setpriv` becomes the
+/// command, so that the process is the server's.
+fn ending_with_us(program: &Path) -> Command {
+    let mut command = Command::new("setpriv");
+    command.args(["--pdeathsig", "TERM", "--"]).arg(program);
+    command
+}
+
 impl Server {
     /// Starts a server on `target`, with `more` arguments at the end.
     ///
@@ -106,7 +114,7 @@ impl Server {
                 command
             }
             Kind::Nbdkit => {
-                let mut command = Command::new("nbdkit");
+                let mut command = ending_with_us(Path::new("nbdkit"));
                 command
                     .args(["-f", "-U"])
                     .arg(&socket)
@@ -120,7 +128,7 @@ impl Server {
                 } else {
                     "native"
                 };
-                let mut command = Command::new("qemu-nbd");
+                let mut command = ending_with_us(Path::new("qemu-nbd"));
                 command.args(["-t", "-e", "64", "-f", "raw", "--cache=none"]);
                 command
                     .arg(format!("--aio={aio}"))
