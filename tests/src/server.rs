@@ -113,11 +113,19 @@ impl Server {
         let pid = rustix::process::Pid::from_child(child);
         rustix::process::kill_process(pid, rustix::process::Signal::TERM).expect("sent");
         let mut status = None;
+        let asked = Instant::now();
         wait_until("an orderly end", END, || {
             status = child.try_wait().expect("a child");
             status.is_some()
         });
         self.child = None;
+        if asked.elapsed() > Duration::from_secs(5) {
+            println!(
+                "slow end of {}: {:?}",
+                pid.as_raw_nonzero(),
+                asked.elapsed()
+            );
+        }
         self.said(status.and_then(|status| status.code()))
     }
 

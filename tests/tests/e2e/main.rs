@@ -11,3 +11,4 @@ mod golden;
 mod hostile;
 mod nbdsh;
 mod reconnect;
+mod shutdown;
