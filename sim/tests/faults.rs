@@ -1,5 +1,7 @@
 //! What the engine does when the medium or the members are not as they should be.
 
+#![allow(clippy::unwrap_used)]
+
 use base::{BufPool, Lsn};
 use engine::{CommitChange, Engine, EngineError, OpenOptions};
 use layout::Piece;

@@ -1,6 +1,8 @@
 //! Volumes of bytes on the simulated store: against a plain array of bytes, with unaligned neighbours at
 //! work at once, and through power cuts.
 
+#![allow(clippy::unwrap_used)]
+
 use base::BufPool;
 use disk::{Disk, ErrorKind, MemberDevice, OpenOptions, Piece, Volume};
 use rand_chacha::ChaCha8Rng;
@@ -287,5 +289,70 @@ fn status_tells_what_is_allocated() {
                 [(4096, false), (4096, true)]
             );
         }
+    });
+}
+
+#[test]
+fn a_closed_store_grows_at_its_end_and_keeps_what_it_has() {
+    let mut image = SHAPE.create();
+    let (_, world) = run(&image, 0, |rt| {
+        let image = image.clone();
+        async move {
+            let disk = open(&image, &rt).await;
+            let data = BufPool::new(0).copy_of(&[7; 8192]).share();
+            disk.volume("main")
+                .unwrap()
+                .write(0, data, false)
+                .await
+                .unwrap();
+            disk.close().await.unwrap();
+        }
+    });
+    image.disks = world.images();
+    let grow = |image: &StoreImage| {
+        let image = image.clone();
+        let (result, world) = run(&image.clone(), 0, |rt| async move {
+            let size = image.disks[0].size;
+            let device = Rc::new(device::RawDevice::new(
+                &rt,
+                DeviceId(0),
+                size,
+                512,
+                "member",
+            ));
+            let member = MemberDevice {
+                device,
+                path: "member".into(),
+            };
+            let options = OpenOptions {
+                grow_blocks: 3000,
+                ..OpenOptions::default()
+            };
+            let disk = Disk::open(&rt, &BufPool::new(0), vec![member], options, |_| {}).await;
+            let disk = disk.map_err(|error| error.to_string())?;
+            disk.create_volume("more", 10 << 20, [1; 16], 0)
+                .await
+                .unwrap();
+            assert_eq!(
+                read(&disk.volume("more").unwrap(), 0, 4096).await,
+                vec![0; 4096]
+            );
+            assert_eq!(
+                read(&disk.volume("main").unwrap(), 0, 8192).await,
+                vec![7; 8192]
+            );
+            disk.close().await.unwrap();
+            Ok::<(), String>(())
+        });
+        result.map(|()| world)
+    };
+    let short = grow(&image).err().unwrap();
+    assert!(short.contains("member is truncated"), "{short}");
+    image.disks[0].size += 16 << 20;
+    image.disks = grow(&image).unwrap().images();
+    run(&image.clone(), 0, |rt| async move {
+        let disk = open(&image, &rt).await;
+        assert_eq!(disk.volumes().len(), 2);
+        assert_eq!(disk.volume("more").unwrap().size_bytes(), 10 << 20);
     });
 }

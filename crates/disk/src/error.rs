@@ -43,7 +43,7 @@ pub enum DiskError {
     BadSize,
     /// The store has no room for the volume.
     #[error(
-        "the store has {free_bytes} bytes free, {needed_bytes} are needed; shrink or delete a volume first"
+        "the store has {free_bytes} bytes free, {needed_bytes} are needed; shrink or delete a volume, or stop the server and run the command again: a closed store in a file grows by itself"
     )]
     StoreFull {
         /// Bytes free.

@@ -15,7 +15,7 @@ mod volume;
 pub use disk::{Disk, VolumeInfo, create};
 pub use engine::{
     Ack, CreateParams, CreatePlan, MemberDevice, MemberSpace, NewMember, OpenOptions, Progress,
-    RecoveryReport, ScrubReport, StoreStats, load_superblock, plan_create,
+    RecoveryReport, ScrubReport, StoreStats, grown, load_superblock, plan_create,
 };
 pub use error::{DiskError, ErrorKind};
 pub use layout::Piece;

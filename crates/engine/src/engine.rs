@@ -41,6 +41,9 @@ pub struct OpenOptions {
     pub write_back_on_recovery: bool,
     /// Age at which blocks are written home though nothing presses.
     pub write_back_after: Nanos,
+    /// Home blocks to add at the end of the last data member, which must be long enough already
+    /// ([`crate::grown`]).
+    pub grow_blocks: u64,
     /// Where the log is damaged, keep what is before the damage (`check --repair`).
     pub give_up_damaged_log: bool,
 }
@@ -55,6 +58,7 @@ impl Default for OpenOptions {
             read_only: false,
             write_back_on_recovery: false,
             write_back_after: Nanos::from_secs(5),
+            grow_blocks: 0,
             give_up_damaged_log: false,
         }
     }
@@ -345,6 +349,15 @@ impl Engine {
     /// The superblock of this epoch.
     pub fn superblock(&self) -> Superblock {
         self.0.state.borrow().superblock.clone()
+    }
+
+    /// Paths of the members, in the superblock's order.
+    pub fn member_paths(&self) -> Vec<String> {
+        self.0
+            .members
+            .iter()
+            .map(|member| member.name().to_string())
+            .collect()
     }
 
     /// The options with which the store was opened.

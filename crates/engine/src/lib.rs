@@ -16,6 +16,7 @@
 mod create;
 mod engine;
 mod error;
+mod grow;
 mod inspect;
 mod open;
 mod pinned;
@@ -28,6 +29,7 @@ mod write_back;
 pub use create::{CreateParams, CreatePlan, MemberSpace, NewMember, create, plan_create};
 pub use engine::{Ack, CommitChange, Engine, OpenOptions};
 pub use error::EngineError;
+pub use grow::grown;
 pub use inspect::{Inspection, LogReport};
 pub use open::{Progress, RecoveryReport};
 pub use read::MergeGuard;

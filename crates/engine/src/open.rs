@@ -4,6 +4,7 @@
 use crate::MemberDevice;
 use crate::engine::{Counters, Engine, Inner, OpenOptions, State};
 use crate::error::EngineError;
+use crate::grow::grown;
 use crate::pinned::{NoHolds, Pinned};
 use crate::superblocks;
 use crate::write_back::write_back_batch;
@@ -78,6 +79,19 @@ impl Engine {
     ) -> Result<Engine, EngineError> {
         let started = rt.now();
         let (mut superblock, devices) = assemble(pool, members).await?;
+        if options.grow_blocks > 0 {
+            let (larger, index, needed) = grown(&superblock, options.grow_blocks)?;
+            let found = devices[index].size_bytes();
+            if found < needed {
+                let member = devices[index].name().to_string();
+                return Err(EngineError::Truncated {
+                    member,
+                    found,
+                    needed,
+                });
+            }
+            superblock = larger;
+        }
         let home_members = superblock
             .members
             .iter()

@@ -164,7 +164,12 @@ impl Trail {
             .live
             .iter()
             .map(|place| Live {
-                place: *place,
+                // A commit that recovery has given up, because its end is missing, holds no record: nobody
+                // would ever release it, and an orderly end would find its record still there.
+                place: RecordPlace {
+                    last_lsn: place.last_lsn.min(Lsn(log.tail_lsn)),
+                    ..*place
+                },
                 track: ring.count_of(geometry.track_of(place.sector)),
             })
             .collect();

@@ -5,7 +5,8 @@ use crate::control::{Answer, Client, Request, Volumes};
 use crate::executor::Executor;
 use crate::serve::desk;
 use crate::{report, size, store};
-use anyhow::bail;
+use anyhow::{Context, bail};
+use disk::DiskError;
 use std::process::ExitCode;
 
 /// Does the action and shows the volumes as they are then.
@@ -101,10 +102,52 @@ fn offline(place: &VolumeStore, request: Request) -> anyhow::Result<Volumes> {
             free_bytes: info.free_bytes,
         });
     }
+    let (result, volumes, room) = change(place, &request, 0)?;
+    let Err(DiskError::StoreFull {
+        free_bytes,
+        needed_bytes,
+    }) = &result
+    else {
+        result?;
+        return Ok(volumes);
+    };
+    // A closed store in files grows by itself; the space is taken as it is written.
+    let blocks = (needed_bytes - free_bytes).div_ceil(u64::from(room.superblock.block_size));
+    let (_, index, bytes) = disk::grown(&room.superblock, blocks)?;
+    let path = &room.paths[index];
+    if !std::fs::metadata(path).is_ok_and(|found| found.is_file()) {
+        result?;
+    }
+    let file = std::fs::OpenOptions::new().write(true).open(path);
+    let longer = file.and_then(|file| file.set_len(bytes).and_then(|()| file.sync_all()));
+    longer.with_context(|| format!("{path}: cannot make the file {} long", size::text(bytes)))?;
+    let (result, volumes, _) = change(place, &request, blocks)?;
+    result?;
+    Ok(volumes)
+}
+
+/// What a store that is too small could be made larger by.
+struct Room {
+    superblock: format::Superblock,
+    /// Of the members, in the superblock's order.
+    paths: Vec<String>,
+}
+
+/// Opens the closed store, with `grow_blocks` more home blocks, does `request`, and closes it.
+fn change(
+    place: &VolumeStore,
+    request: &Request,
+    grow_blocks: u64,
+) -> anyhow::Result<(Result<(), DiskError>, Volumes, Room)> {
     let executor = Executor::new()?;
-    let options = store::open_options(256 << 20, AckMode::Flush, WriteCacheMode::Volatile);
+    let mut options = store::open_options(256 << 20, AckMode::Flush, WriteCacheMode::Volatile);
+    options.grow_blocks = grow_blocks;
     let disk = store::open_disk(&executor, &place.path, &place.members, options)?;
-    let changing = disk.clone();
+    let room = Room {
+        superblock: disk.engine().superblock(),
+        paths: disk.engine().member_paths(),
+    };
+    let (changing, request) = (disk.clone(), request.clone());
     let (result, volumes) = executor.rt.block_on(async move {
         let result = match request {
             Request::VolumeCreate { name, size_bytes } => {
@@ -118,8 +161,8 @@ fn offline(place: &VolumeStore, request: Request) -> anyhow::Result<Volumes> {
         };
         (result, desk::volumes_of(&changing))
     });
-    let closed = executor.rt.block_on(async move { disk.close().await });
-    result?;
-    closed?;
-    Ok(volumes)
+    executor.rt.block_on(async move { disk.close().await })?;
+    // The members are released: the store can be opened again at once.
+    executor.rt.shut_down();
+    Ok((result, volumes, room))
 }
