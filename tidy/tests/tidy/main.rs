@@ -1,5 +1,9 @@
 //! The project's rules, one test each.
 
+#![allow(clippy::unwrap_used)]
+
+#![allow(clippy::unwrap_used)]
+
 mod crates;
 mod documents;
 mod licences;
