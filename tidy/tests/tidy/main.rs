@@ -2,8 +2,6 @@
 
 #![allow(clippy::unwrap_used)]
 
-#![allow(clippy::unwrap_used)]
-
 mod crates;
 mod documents;
 mod licences;
