@@ -19,8 +19,13 @@ mod size;
 mod store;
 
 use clap::Parser;
+use mimalloc::MiMalloc;
 use std::io::ErrorKind;
 use std::process::ExitCode;
+
+/// A tenth of the engine's time went into the C library's allocator (4-KiB writes at depth 32).
+#[global_allocator]
+static ALLOCATOR: MiMalloc = MiMalloc;
 
 fn main() -> ExitCode {
     let arguments = cli::Cli::parse();
