@@ -46,7 +46,7 @@ pub struct Args {
     /// Seconds of each sample of sustained writing [default: 60, or 5 with --quick]
     #[arg(long)]
     sustained_seconds: Option<u64>,
-    /// Log of Tonearm's store: what a store of 8 GiB or more has by default
+    /// Log of Tonearm's store: what a store of 2 GiB or more has by default
     #[arg(long, default_value = "1GiB")]
     log_size: String,
     /// Where the targets are made: the file system that is measured

@@ -63,7 +63,7 @@ pub fn measure(bench: &Bench) -> anyhow::Result<Recovery> {
     bench.settle()?;
     machine::wait_for_quiet(Duration::from_secs(bench.quiet_seconds_max));
     let load_average = machine::load_average();
-    let server = Server::start(bench, Kind::Tonearm, &store, &[])?;
+    let server = Server::start(bench, Kind::Tonearm, &store, &["--memory", "4GiB"])?;
     let serving_s = server.started_in.as_secs_f64();
     let stats = stats(bench, &store)?;
     server.stop()?;

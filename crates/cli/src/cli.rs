@@ -84,7 +84,7 @@ pub struct Create {
     /// Put the log on this file or device instead of PATH
     #[arg(long, value_name = "PATH")]
     pub log: Option<PathBuf>,
-    /// Size of the log [default: an eighth of the size, 64 MiB to 1 GiB]
+    /// Size of the log [default: half of the size, 64 MiB to 1 GiB]
     #[arg(long, value_name = "SIZE", value_parser = size::parse)]
     pub log_size: Option<u64>,
     /// Put blocks on this file or device, too (may be repeated)

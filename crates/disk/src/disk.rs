@@ -253,6 +253,14 @@ impl Disk {
         self.engine.block_size() as u32
     }
 
+    /// Bytes of the largest write of any alignment that the log can take, a multiple of the block size.
+    pub fn write_bytes_max(&self) -> u32 {
+        // An unaligned write touches one block more.
+        let blocks = self.engine.commit_blocks_max().saturating_sub(1);
+        let bytes = blocks * u64::from(self.block_size());
+        u32::try_from(bytes).unwrap_or(u32::MAX - u32::MAX % self.block_size())
+    }
+
     /// Identity of the store.
     pub fn uuid(&self) -> Uuid {
         self.engine.superblock().store

@@ -100,9 +100,7 @@ impl DiskError {
     pub fn kind(&self) -> ErrorKind {
         match self {
             DiskError::Engine(error) => match error {
-                EngineError::NoSpace | EngineError::Home(HomeError::NoSpace { .. }) => {
-                    ErrorKind::NoSpace
-                }
+                EngineError::Home(HomeError::NoSpace { .. }) => ErrorKind::NoSpace,
                 EngineError::OpenReadOnly => ErrorKind::ReadOnly,
                 EngineError::OutOfRange { .. } => ErrorKind::OutOfRange,
                 EngineError::Home(HomeError::Checksum { .. } | HomeError::Table { .. }) => {

@@ -106,9 +106,6 @@ pub enum EngineError {
         /// Most blocks of one commit.
         max: u64,
     },
-    /// The medium below is full.
-    #[error("no space left below the store; writes already acknowledged are safe in the log")]
-    NoSpace,
     /// The store has been closed.
     #[error("the store is closed")]
     Closed,

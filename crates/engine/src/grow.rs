@@ -27,7 +27,6 @@ pub fn grown(
         data_offset: member.data_offset,
         groups: member.groups,
     };
-    // What the last group has beyond the store's size is used up first.
     let group_blocks = geometry.group_blocks();
     let groups = blocks.div_ceil(group_blocks);
     let geometry = Geometry {

@@ -19,6 +19,7 @@ mod error;
 mod grow;
 mod inspect;
 mod open;
+mod ordered;
 mod pinned;
 mod read;
 mod scrub;

@@ -5,6 +5,7 @@ use crate::MemberDevice;
 use crate::engine::{Counters, Engine, Inner, OpenOptions, State};
 use crate::error::EngineError;
 use crate::grow::grown;
+use crate::ordered::Ordered;
 use crate::pinned::{NoHolds, Pinned};
 use crate::superblocks;
 use crate::write_back::write_back_batch;
@@ -78,7 +79,11 @@ impl Engine {
         mut progress: impl FnMut(Progress),
     ) -> Result<Engine, EngineError> {
         let started = rt.now();
-        let (mut superblock, devices) = assemble(pool, members).await?;
+        let (mut superblock, mut devices) = assemble(pool, members).await?;
+        if options.write_cache == WriteCache::Ordered {
+            let ordered = |device| Rc::new(Ordered(device)) as Rc<dyn Device>;
+            devices = devices.into_iter().map(ordered).collect();
+        }
         if options.grow_blocks > 0 {
             let (larger, index, needed) = grown(&superblock, options.grow_blocks)?;
             let found = devices[index].size_bytes();

@@ -1,7 +1,8 @@
 //! Reading and writing the superblocks of all members.
 //!
 //! Every update has the next generation and goes to two of the four slots of each member, so that a power
-//! cut in its middle leaves the older one whole. The data members are written and flushed first: the log
+//! cut in its middle leaves the older one whole; once it is durable there, the other two slots follow. So
+//! two copies can rot without an older state being taken for the newest. The data members are written and flushed first: the log
 //! member, whose state counts, never names an epoch that a data member has not seen.
 
 use crate::MemberDevice;
@@ -126,18 +127,16 @@ pub async fn store(
         };
         let bytes = own.encode();
         let first = superblock.generation % 2 * 2;
-        for slot in [first, first + 1] {
-            let data = Data::whole(pool.copy_of(&bytes));
-            device
-                .write(superblock_offset(slot), data)
-                .await
-                .map_err(|error| failed("writing", error))?;
-        }
-        if flush {
-            device
-                .flush()
-                .await
-                .map_err(|error| failed("flushing", error))?;
+        for pair in [first, (first + 2) % SUPERBLOCK_SLOTS] {
+            for slot in [pair, pair + 1] {
+                let data = Data::whole(pool.copy_of(&bytes));
+                let written = device.write(superblock_offset(slot), data).await;
+                written.map_err(|error| failed("writing", error))?;
+            }
+            if flush {
+                let flushed = device.flush().await;
+                flushed.map_err(|error| failed("flushing", error))?;
+            }
         }
     }
     Ok(())

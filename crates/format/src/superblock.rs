@@ -282,7 +282,10 @@ impl Superblock {
             return Err(bad("there must be exactly one log member"));
         }
         let sector = SECTOR as u32;
-        if !self.track_bytes.is_multiple_of(sector) || self.track_bytes < 16 * sector || self.track_bytes < 4 * block {
+        if !self.track_bytes.is_multiple_of(sector)
+            || self.track_bytes < 16 * sector
+            || self.track_bytes < 4 * block
+        {
             return Err(bad("the track size is not possible"));
         }
         let log_end = self.log_tracks.checked_mul(u64::from(self.track_bytes));

@@ -19,6 +19,9 @@ pub struct Export {
     /// Size and alignment in bytes of requests that are cheap: a power of two,
     /// at least 512.
     pub block_size_preferred: u32,
+    /// Bytes of the largest request that the store takes, a multiple of the
+    /// preferred size; clients are told this or the protocol's own limit.
+    pub block_size_max: u32,
 }
 
 /// An immutable list of exports.

@@ -260,6 +260,7 @@ fn catalog() -> Catalog {
         size_bytes: 1 << 30,
         read_only,
         block_size_preferred: 4096,
+        block_size_max: 32 << 20,
     };
     let exports = vec![export("main", false), export("snapshot", true)];
     Catalog::new(Exports::new(exports, Some("main".to_owned())))

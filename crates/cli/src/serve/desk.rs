@@ -114,6 +114,7 @@ impl Desk {
             size_bytes: volume.size_bytes,
             read_only: read_only || volume.read_only,
             block_size_preferred: disk.block_size(),
+            block_size_max: disk.write_bytes_max(),
         };
         let exports = disk.volumes().into_iter().map(export).collect();
         self.0

@@ -64,7 +64,8 @@ impl Negotiation {
             put_info_text(&mut self.out, option, INFO_DESCRIPTION, &export.description);
         }
         if asked(INFO_BLOCK_SIZE) {
-            put_info_block_size(&mut self.out, option, export.block_size_preferred);
+            let largest = export.block_size_max.min(PAYLOAD_BYTES_MAX);
+            put_info_block_size(&mut self.out, option, export.block_size_preferred, largest);
         }
         self.reply(option, REP_ACK, "");
         if option == OPT_GO {

@@ -16,6 +16,7 @@ pub(crate) fn export(name: &str, size_bytes: u64, read_only: bool) -> Export {
         size_bytes,
         read_only,
         block_size_preferred: 4096,
+        block_size_max: 32 << 20,
     }
 }
 

@@ -190,14 +190,13 @@ pub fn put_info_text(out: &mut Vec<u8>, option: u32, info: u16, text: &str) {
     out.extend_from_slice(text.as_bytes());
 }
 
-/// Appends a `REP_INFO` with [`INFO_BLOCK_SIZE`]: the smallest and the largest
-/// size are this server's constants.
-pub fn put_info_block_size(out: &mut Vec<u8>, option: u32, preferred_bytes: u32) {
+/// Appends a `REP_INFO` with [`INFO_BLOCK_SIZE`]: the smallest size is this server's constant.
+pub fn put_info_block_size(out: &mut Vec<u8>, option: u32, preferred_bytes: u32, max_bytes: u32) {
     put_head(out, option, REP_INFO, 14);
     out.extend_from_slice(&INFO_BLOCK_SIZE.to_be_bytes());
     out.extend_from_slice(&BLOCK_SIZE_MIN.to_be_bytes());
     out.extend_from_slice(&preferred_bytes.to_be_bytes());
-    out.extend_from_slice(&PAYLOAD_BYTES_MAX.to_be_bytes());
+    out.extend_from_slice(&max_bytes.to_be_bytes());
 }
 
 /// Appends a `REP_META_CONTEXT`.

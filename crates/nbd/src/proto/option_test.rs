@@ -55,7 +55,7 @@ fn option_replies_have_the_documented_layout() {
 #[test]
 fn block_size_information_states_the_limits() {
     let mut out = Vec::new();
-    put_info_block_size(&mut out, OPT_GO, 4096);
+    put_info_block_size(&mut out, OPT_GO, 4096, PAYLOAD_BYTES_MAX);
     let payload = [0, 3, 0, 0, 0, 1, 0, 0, 0x10, 0, 2, 0, 0, 0];
     assert_eq!(out[16..20], 14u32.to_be_bytes());
     assert_eq!(out[20..], payload);

@@ -61,6 +61,7 @@ fn serve(test: impl FnOnce(&str, &TempDir)) {
         size_bytes: SIZE as u64,
         read_only: false,
         block_size_preferred: 4096,
+        block_size_max: 32 << 20,
     };
     let catalog = Catalog::new(Exports::new(vec![export], Some("main".to_owned())));
     let path = folder.path().join("socket");
