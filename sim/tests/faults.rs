@@ -355,3 +355,18 @@ fn a_commit_of_most_of_the_log_is_whole_and_a_larger_one_is_refused() {
         assert_eq!(bytes(&engine, 0, max).await.unwrap(), vec![3; max as usize]);
     });
 }
+
+#[test]
+fn two_rotten_superblocks_never_bring_an_older_state_back() {
+    for pair in [0u64, 2] {
+        let mut image = crashed();
+        for slot in [pair, pair + 1] {
+            spoil(&mut image, slot * (256 << 10) + 300);
+        }
+        let (found, _) = in_world(&image, |_, rt, image| async move {
+            let engine = image.open(&rt, OpenOptions::default()).await.unwrap();
+            bytes(&engine, 1, 5).await.unwrap()
+        });
+        assert_eq!(found, [1, 2, 3, 4, 5], "slots {pair} and {}", pair + 1);
+    }
+}
