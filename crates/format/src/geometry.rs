@@ -9,7 +9,7 @@ use crate::table::slot_entries;
 pub const SECTOR: usize = 4096;
 /// Bytes before anything else on each member.
 pub const HEADER_AREA_BYTES: u64 = 1 << 20;
-/// Superblock copies on each member. Even generations go to slots 0 and 1, odd ones to 2 and 3,
+/// Superblock copies on each member. Even generations go to slots 0 and 1 first, odd ones to 2 and 3,
 /// so that a torn update never touches the newest whole generation.
 pub const SUPERBLOCK_SLOTS: u64 = 4;
 /// Smallest block size in bytes.
