@@ -77,7 +77,14 @@ fn run(setup: &Setup, events: &Sender<Event>) -> anyhow::Result<()> {
     let disk = store::open_disk(&executor, &setup.path, &setup.places, setup.options.clone())?;
     tell_recovery(&disk);
     let (rt, pool) = (&executor.rt, &executor.pool);
-    let connections = Connections::new(rt, pool, TransmissionOptions::default());
+    let connections = Connections::new(
+        rt,
+        pool,
+        TransmissionOptions {
+            large_payload_bytes_max: setup.options.memory_bytes / 2,
+            ..TransmissionOptions::default()
+        },
+    );
     let asked = events.clone();
     let stop = move || {
         let _ = asked.send(Event::Asked);

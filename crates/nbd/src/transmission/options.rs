@@ -16,6 +16,9 @@ pub struct TransmissionOptions {
     pub reply_bytes_max: u64,
     /// Most bytes of replies of all connections together.
     pub total_reply_bytes_max: u64,
+    /// Most bytes of payloads over a MiB in reception, of all connections together: at most half of the
+    /// store's memory, or clients that announce much and send nothing would keep all others from writing.
+    pub large_payload_bytes_max: u64,
 }
 
 impl Default for TransmissionOptions {
@@ -25,6 +28,7 @@ impl Default for TransmissionOptions {
             requests_max: 256,
             reply_bytes_max: 32 << 20,
             total_reply_bytes_max: 256 << 20,
+            large_payload_bytes_max: 128 << 20,
         }
     }
 }

@@ -24,6 +24,9 @@ use std::rc::Rc;
 /// Payloads from here on are received in place, when they have not come with their header.
 const IN_PLACE_BYTES_MIN: usize = 64 << 10;
 
+/// Payloads over this share a bound of their own while they are received.
+const LARGE_BYTES: usize = 1 << 20;
+
 /// Bytes of one in-place operation: the client has the stall timeout for each.
 const IN_PLACE_STEP_BYTES: usize = 1 << 20;
 
@@ -172,6 +175,17 @@ impl<T: Target> Receiver<T> {
 
     /// The payload of a write, in memory of its own, or why it was not taken from the socket.
     async fn payload(&mut self, len: usize) -> Flow<Result<Slice, TargetError>> {
+        // Held until the payload is here, and only then given to the next large one.
+        let _large = if len > LARGE_BYTES {
+            let acquire = self.link.shared.large.acquire(len as u64);
+            match self.link.unless_ended(acquire).await {
+                Some(permit) => Some(permit),
+                None if self.link.is_closed() => return ControlFlow::Break(()),
+                None => return ControlFlow::Continue(Err(shutdown())),
+            }
+        } else {
+            None
+        };
         let reserve = self.session.target.reserve(len as u64);
         let permit = match self.link.unless_ended(reserve).await {
             Some(Ok(permit)) => permit,

@@ -19,6 +19,8 @@ pub(super) struct Shared {
     pub metrics: Metrics,
     /// Bytes of replies of all connections.
     pub budget: Semaphore,
+    /// Bytes of large payloads in reception.
+    pub large: Semaphore,
     pub zeroes: Slice,
     pub links: RefCell<BTreeMap<u64, Rc<Link>>>,
     /// A connection has gone.
@@ -36,6 +38,7 @@ impl Shared {
             options,
             metrics: Metrics::default(),
             budget: Semaphore::new(rt, options.total_reply_bytes_max),
+            large: Semaphore::new(rt, options.large_payload_bytes_max),
             zeroes: pool.alloc_zeroed(ZEROES_BYTES).share(),
             links: RefCell::default(),
             gone: Notify::new(rt),

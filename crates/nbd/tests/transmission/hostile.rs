@@ -205,3 +205,32 @@ fn a_thousand_idle_connections_cost_no_timer_and_little_memory() {
         assert!(world.all_gone(MINUTE).await);
     });
 }
+
+#[test]
+fn clients_that_announce_much_and_send_nothing_do_not_keep_others_from_writing() {
+    let options = TransmissionOptions {
+        large_payload_bytes_max: 4 << 20,
+        ..TransmissionOptions::default()
+    };
+    run(
+        TestWorld::new(16 << 20, 8 << 20, options),
+        |world| async move {
+            let mut stalled = Vec::new();
+            for _ in 0..8 {
+                let mut client = world.connect(true);
+                let request = client.request(CMD_WRITE, 0, 0, 2 << 20);
+                assert!(client.send(&request.encode()).await);
+                stalled.push(client);
+            }
+            world.rt.sleep(Nanos::from_secs(1)).await;
+            let mut client = world.connect(true);
+            let request = client.request(CMD_WRITE, 0, 0, 1 << 20);
+            let answer = client.call(request, &vec![1; 1 << 20]).await;
+            assert_eq!(answer.expect("answered").error, None);
+            assert!(
+                world.rt.now() < Nanos::from_secs(5),
+                "without waiting for the stalled ones"
+            );
+        },
+    );
+}
