@@ -23,10 +23,9 @@ use std::net::{SocketAddr, ToSocketAddrs};
 use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitCode};
-use std::sync::atomic::AtomicBool;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// How long TLS connections may take for their last bytes.
 const LAST_BYTES: Duration = Duration::from_secs(5);
@@ -282,22 +281,29 @@ fn stop(
     result
 }
 
-/// The first signal is an event; a second one ends the process on the spot.
+/// Signals this close to the first belong to it: `timeout`, a shell and a terminal send one to the process
+/// and one to its group.
+const ONE_SIGNAL: Duration = Duration::from_secs(1);
+
+/// The first signal is an event; a later one ends the process on the spot.
 fn watch_signals(events: &Sender<Event>) -> anyhow::Result<()> {
-    let once = Arc::new(AtomicBool::new(false));
     let mut signals = signal_hook::iterator::Signals::new([SIGINT, SIGTERM])?;
-    for signal in [SIGINT, SIGTERM] {
-        // In this order: the flag that the first signal sets is seen by the second.
-        signal_hook::flag::register_conditional_shutdown(signal, 128 + signal, once.clone())?;
-        signal_hook::flag::register(signal, once.clone())?;
-    }
     let events = events.clone();
     std::thread::Builder::new()
         .name("signals".into())
         .spawn(move || {
+            let mut first: Option<Instant> = None;
             for signal in signals.forever() {
-                if events.send(Event::Signal(signal)).is_err() {
-                    return;
+                match first {
+                    None => {
+                        first = Some(Instant::now());
+                        if events.send(Event::Signal(signal)).is_err() {
+                            return;
+                        }
+                    }
+                    Some(first) if first.elapsed() < ONE_SIGNAL => {}
+                    // Whatever is not at home is in the log.
+                    Some(_) => std::process::exit(128 + signal),
                 }
             }
         })?;
