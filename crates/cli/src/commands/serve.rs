@@ -23,8 +23,8 @@ use std::net::{SocketAddr, ToSocketAddrs};
 use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitCode};
-use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::PoisonError;
+use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
 /// How long TLS connections may take for their last bytes.
