@@ -370,3 +370,44 @@ fn two_rotten_superblocks_never_bring_an_older_state_back() {
         assert_eq!(found, [1, 2, 3, 4, 5], "slots {pair} and {}", pair + 1);
     }
 }
+
+/// The size that front ends are promised, over hundreds of records and tracks.
+#[test]
+fn a_commit_of_256_mib_is_all_there_or_not_at_all() {
+    let blocks = (256 << 20) / 4096;
+    let shape = Shape {
+        track_bytes: 1 << 20,
+        tracks: 300,
+        blocks,
+        ..SHAPE
+    };
+    let (cuts, world) = in_world(&shape.create(), move |world, rt, image| async move {
+        let options = OpenOptions {
+            memory_bytes: 300 << 20,
+            ..OpenOptions::default()
+        };
+        let engine = image.open(&rt, options).await.unwrap();
+        let lsn = write(&engine, 0, blocks, 5).await.unwrap();
+        // A cut while it is on its way, and one when it is durable.
+        while engine.stats().log_writes < 100 {
+            rt.sleep(base::Nanos::from_micros(20)).await;
+        }
+        let half = world.crash();
+        engine.wait_durable(lsn).await.unwrap();
+        [half, world.crash()]
+    });
+    drop(world);
+    for (crash, expected) in cuts.into_iter().zip([0, 5]) {
+        let image = StoreImage {
+            disks: crash.images(2),
+            shape,
+        };
+        in_world(&image, move |_, rt, image| async move {
+            let engine = image.open(&rt, OpenOptions::default()).await.unwrap();
+            assert_eq!(
+                bytes(&engine, 0, blocks).await.unwrap(),
+                vec![expected; blocks as usize]
+            );
+        });
+    }
+}
