@@ -6,6 +6,7 @@
 mod error;
 mod geometry;
 mod record;
+mod seal;
 mod superblock;
 mod table;
 mod volume;

@@ -8,8 +8,9 @@
 //! sector holds. The payload is valid if and only if each block has the CRC-32C of its entry.
 
 use crate::geometry::SECTOR;
+use crate::seal::{check, seal};
 use crate::{FORMAT_VERSION, FormatError, Uuid};
-use base::{Lsn, RecordSeq, crc32c};
+use base::{Lsn, RecordSeq};
 use zerocopy::byteorder::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
@@ -207,8 +208,7 @@ impl RecordHeader {
             at += ENTRY_BYTES;
         }
         out[at..at + displaced.len()].copy_from_slice(displaced);
-        let crc = crc32c(out);
-        out[12..16].copy_from_slice(&crc.to_le_bytes());
+        seal(out);
     }
 
     /// Quick test whether a sector can be a header at all.
@@ -226,19 +226,7 @@ impl RecordHeader {
         }
         let (raw, rest) =
             RawHeader::ref_from_prefix(sector).map_err(|_| FormatError::Signature(WHAT))?;
-        if raw.version.get() != FORMAT_VERSION {
-            return Err(FormatError::Version {
-                what: WHAT,
-                found: raw.version.get(),
-                supported: FORMAT_VERSION,
-            });
-        }
-        let mut copy = [0; SECTOR];
-        copy.copy_from_slice(sector);
-        copy[12..16].fill(0);
-        if crc32c(&copy) != raw.crc.get() {
-            return Err(FormatError::Checksum(WHAT));
-        }
+        check(WHAT, sector, raw.version.get(), raw.crc.get())?;
         let count = raw.entries.get() as usize;
         let payload = raw.payload_sectors.get() as usize;
         if count > SECTOR || payload > SECTOR || !record_fits(count, payload) {

@@ -4,8 +4,9 @@
 //! the fields are consistent with each other. Of several valid copies the highest generation counts.
 
 use crate::geometry::{BLOCK_SIZE_MAX, BLOCK_SIZE_MIN, HEADER_AREA_BYTES, SECTOR};
+use crate::seal::{check, seal};
 use crate::{FORMAT_VERSION, FormatError, Uuid};
-use base::crc32c;
+
 use zerocopy::byteorder::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout, Unaligned};
 
@@ -195,8 +196,7 @@ impl Superblock {
         }
         let mut sector = [0; SECTOR];
         sector.copy_from_slice(raw.as_bytes());
-        let crc = crc32c(&sector);
-        sector[12..16].copy_from_slice(&crc.to_le_bytes());
+        seal(&mut sector);
         sector
     }
 
@@ -209,20 +209,7 @@ impl Superblock {
         if raw.magic != MAGIC {
             return Err(FormatError::Signature(WHAT));
         }
-        // The version comes before the checksum: another version may place its checksum elsewhere.
-        if raw.version.get() != FORMAT_VERSION {
-            return Err(FormatError::Version {
-                what: WHAT,
-                found: raw.version.get(),
-                supported: FORMAT_VERSION,
-            });
-        }
-        let mut copy = [0; SECTOR];
-        copy.copy_from_slice(bytes);
-        copy[12..16].fill(0);
-        if crc32c(&copy) != raw.crc.get() {
-            return Err(FormatError::Checksum(WHAT));
-        }
+        check(WHAT, bytes, raw.version.get(), raw.crc.get())?;
         let superblock = Self {
             store: raw.store,
             generation: raw.generation.get(),

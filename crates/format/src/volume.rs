@@ -2,8 +2,9 @@
 //! `docs/format/volume.md`. A block of zero bytes is a free entry.
 
 use crate::geometry::SECTOR;
+use crate::seal::{check, seal};
 use crate::{FORMAT_VERSION, FormatError, Uuid};
-use base::{crc32c, is_zero};
+use base::is_zero;
 use zerocopy::byteorder::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout, Unaligned};
 
@@ -98,8 +99,7 @@ impl VolumeEntry {
         }
         let mut sector = [0; SECTOR];
         sector.copy_from_slice(raw.as_bytes());
-        let crc = crc32c(&sector);
-        sector[12..16].copy_from_slice(&crc.to_le_bytes());
+        seal(&mut sector);
         sector
     }
 
@@ -115,19 +115,7 @@ impl VolumeEntry {
         if raw.magic != MAGIC {
             return Err(FormatError::Signature(WHAT));
         }
-        if raw.version.get() != FORMAT_VERSION {
-            return Err(FormatError::Version {
-                what: WHAT,
-                found: raw.version.get(),
-                supported: FORMAT_VERSION,
-            });
-        }
-        let mut copy = [0; SECTOR];
-        copy.copy_from_slice(bytes);
-        copy[12..16].fill(0);
-        if crc32c(&copy) != raw.crc.get() {
-            return Err(FormatError::Checksum(WHAT));
-        }
+        check(WHAT, bytes, raw.version.get(), raw.crc.get())?;
         let name = raw
             .name
             .get(..usize::from(raw.name_len.get()))
