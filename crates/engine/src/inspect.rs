@@ -6,10 +6,10 @@
 use crate::MemberDevice;
 use crate::engine::Engine;
 use crate::error::EngineError;
-use crate::open::{assemble, describe};
+use crate::open::{assemble, describe, home_members};
 use base::{Buf, BufPool};
-use format::{EntryKind, Geometry, SYSTEM_BLOCKS, State, Superblock, VolumeEntry};
-use layout::{GroupReport, Home, HomeMember, Piece, SlotReport};
+use format::{EntryKind, SYSTEM_BLOCKS, State, Superblock, VolumeEntry};
+use layout::{GroupReport, Home, Piece, SlotReport};
 use rt::Rt;
 use std::collections::BTreeMap;
 use trail::{LogGeometry, Replay};
@@ -89,21 +89,7 @@ impl Inspection {
         progress: impl FnMut(u64, u64),
     ) -> Result<Self, EngineError> {
         let (superblock, devices) = assemble(pool, members).await?;
-        let home_members = superblock
-            .members
-            .iter()
-            .zip(&devices)
-            .filter(|(member, _)| member.roles.data);
-        let home_members = home_members
-            .map(|(member, device)| HomeMember {
-                device: device.clone(),
-                geometry: Geometry {
-                    block_size: superblock.block_size,
-                    data_offset: member.data_offset,
-                    groups: member.groups,
-                },
-            })
-            .collect();
+        let home_members = home_members(&superblock, &devices);
         let mut look = Self {
             home: Home::new(
                 rt,

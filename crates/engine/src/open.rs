@@ -97,21 +97,7 @@ impl Engine {
             }
             superblock = larger;
         }
-        let home_members = superblock
-            .members
-            .iter()
-            .zip(&devices)
-            .filter(|(member, _)| member.roles.data);
-        let home_members = home_members
-            .map(|(member, device)| HomeMember {
-                device: device.clone(),
-                geometry: Geometry {
-                    block_size: superblock.block_size,
-                    data_offset: member.data_offset,
-                    groups: member.groups,
-                },
-            })
-            .collect();
+        let home_members = home_members(&superblock, &devices);
         let home = Home::new(
             rt,
             pool,
@@ -280,6 +266,22 @@ pub(crate) async fn assemble(
         .map(|(member, _)| member.device)
         .collect();
     Ok((log, devices))
+}
+
+/// The data members with their places, for the home.
+pub(crate) fn home_members(superblock: &Superblock, devices: &[Rc<dyn Device>]) -> Vec<HomeMember> {
+    let members = superblock.members.iter().zip(devices);
+    members
+        .filter(|(member, _)| member.roles.data)
+        .map(|(member, device)| HomeMember {
+            device: device.clone(),
+            geometry: Geometry {
+                block_size: superblock.block_size,
+                data_offset: member.data_offset,
+                groups: member.groups,
+            },
+        })
+        .collect()
 }
 
 fn check_size(

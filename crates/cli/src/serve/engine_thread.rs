@@ -6,7 +6,6 @@
 
 use super::desk::{Desk, Front};
 use super::mailbox::{Mailbox, Message};
-use super::target::VolumeTarget;
 use crate::cli::Members;
 use crate::executor::Executor;
 use crate::progress::{Progress, Unit};
@@ -157,7 +156,7 @@ impl Serving {
     fn serve(&self, accepted: nbd::Accepted) {
         let (handle, disk) = (&self.executor.handle, &self.disk);
         let add_stream = |fd| handle.add_stream(fd);
-        let find = |name: &str| disk.volume(name).map(VolumeTarget);
+        let find = |name: &str| disk.volume(name);
         // A volume that was deleted since the handshake: the client sees the end of its connection.
         let _ = serve_accepted(&self.connections, accepted, add_stream, find);
     }

@@ -19,5 +19,4 @@ pub mod mailbox;
 pub mod metrics;
 pub mod nbd_stats;
 pub mod socket_file;
-pub mod target;
 pub mod uri;
