@@ -4,10 +4,11 @@ use crate::oracle::Oracle;
 use crate::store::{Shape, StoreImage};
 use crate::workload::{self, SharedOracle, read_stamps};
 use base::Nanos;
+use drive::{Crash, SimOptions, SimWorld};
 use engine::{Engine, OpenOptions};
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
-use rt::{Crash, Rt, SimOptions, SimWorld};
+use rt::Rt;
 use std::cell::RefCell;
 use std::rc::Rc;
 use trail::WriteCache;
@@ -205,7 +206,7 @@ fn options_of(rng: &mut ChaCha8Rng, ordered: bool) -> OpenOptions {
     }
 }
 
-fn cut_images(crash: &Crash, cut: u64, ordered: bool) -> Vec<rt::DiskImage> {
+fn cut_images(crash: &Crash, cut: u64, ordered: bool) -> Vec<drive::DiskImage> {
     if ordered {
         crash.images_ordered(cut)
     } else {

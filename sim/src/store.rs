@@ -2,9 +2,10 @@
 
 use device::RawDevice;
 use disk::{CreateParams, MemberDevice, MemberSpace, NewMember, OpenOptions, plan_create};
+use drive::{DiskImage, SimOptions, SimWorld};
 use engine::{Engine, EngineError};
 use format::{Roles, SECTOR, SYSTEM_BLOCKS};
-use rt::{DeviceId, DiskImage, Rt, SimOptions, SimWorld};
+use rt::{DeviceId, Rt};
 use std::rc::Rc;
 
 /// Identity of all simulated stores.

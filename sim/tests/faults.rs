@@ -3,9 +3,10 @@
 #![allow(clippy::unwrap_used)]
 
 use base::{BufPool, Lsn};
+use drive::{DiskImage, SimOptions, SimWorld};
 use engine::{CommitChange, Engine, EngineError, OpenOptions};
 use layout::Piece;
-use rt::{DiskImage, IoError, Op, Rt, SimOptions, SimWorld};
+use rt::{IoError, Op, Rt};
 use tonearm_sim::{Shape, StoreImage};
 
 const SHAPE: Shape = Shape {

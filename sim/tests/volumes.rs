@@ -5,9 +5,10 @@
 
 use base::BufPool;
 use disk::{Disk, ErrorKind, MemberDevice, OpenOptions, Piece, Volume};
+use drive::{SimOptions, SimWorld};
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
-use rt::{DeviceId, Rt, SimOptions, SimWorld};
+use rt::{DeviceId, Rt};
 use std::cell::RefCell;
 use std::rc::Rc;
 use tonearm_sim::{Shape, StoreImage};

@@ -1,6 +1,7 @@
 use crate::{Device, Effect, Fault, FaultPlan, RawDevice};
 use base::{Buf, BufPool};
-use rt::{Data, DeviceId, DiskImage, IoError, Op, Rt, SimOptions, SimWorld};
+use drive::{DiskImage, SimOptions, SimWorld};
+use rt::{Data, DeviceId, IoError, Op, Rt};
 use std::rc::Rc;
 
 struct Broken {

@@ -1,6 +1,7 @@
 use crate::{Device, RawDevice};
 use base::BufPool;
-use rt::{Data, DeviceId, DiskImage, IoError, Rt, SimOptions, SimWorld};
+use drive::{DiskImage, SimOptions, SimWorld};
+use rt::{Data, DeviceId, IoError, Rt};
 use std::rc::Rc;
 
 #[test]

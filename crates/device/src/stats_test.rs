@@ -1,6 +1,7 @@
 use crate::{Device, Fault, FaultPlan, OpStats, RawDevice, Stats};
 use base::{BufPool, Nanos};
-use rt::{Data, DeviceId, DiskImage, IoError, Rt, SimOptions, SimWorld};
+use drive::{DiskImage, SimOptions, SimWorld};
+use rt::{Data, DeviceId, IoError, Rt};
 use std::rc::Rc;
 
 #[test]

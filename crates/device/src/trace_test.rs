@@ -1,6 +1,7 @@
 use crate::{Device, RawDevice, Trace, TraceLog};
 use base::BufPool;
-use rt::{Data, DeviceId, DiskImage, Op, Rt, SimOptions, SimWorld};
+use drive::{DiskImage, SimOptions, SimWorld};
+use rt::{Data, DeviceId, Op, Rt};
 use std::rc::Rc;
 
 /// A short run; `change` alters one byte written.

@@ -3,7 +3,8 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use rt::{DeviceId, DiskImage, Rt, SimOptions, SimWorld};
+use drive::{DiskImage, SimOptions, SimWorld};
+use rt::{DeviceId, Rt};
 use std::io::Write;
 use std::path::Path;
 use std::process::Command;

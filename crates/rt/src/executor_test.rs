@@ -1,10 +1,10 @@
-use crate::{Notify, Rt, Semaphore, SimOptions, SimWorld};
+use crate::{IdleDriver, Notify, Rt, Semaphore};
 use base::Nanos;
 use std::cell::RefCell;
 use std::rc::Rc;
 
 fn rt() -> Rt {
-    Rt::new(SimWorld::new(SimOptions::default(), Vec::new()).driver())
+    Rt::new(Box::new(IdleDriver::default()))
 }
 
 #[test]

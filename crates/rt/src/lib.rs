@@ -10,17 +10,15 @@
 
 mod driver;
 mod executor;
+mod idle;
 mod semaphore;
-mod sim;
 mod sync;
 
 pub use driver::{Completion, Data, DeviceId, Driver, IoError, Op, Request, SLICES_MAX};
 pub use executor::{Io, JoinHandle, Rt, Sleep};
+pub use idle::IdleDriver;
 pub use semaphore::{Permit, Semaphore};
-pub use sim::{Crash, DiskImage, SimDriver, SimOptions, SimWorld};
 pub use sync::{Notified, Notify};
 
 #[cfg(test)]
 mod executor_test;
-#[cfg(test)]
-mod sim_test;

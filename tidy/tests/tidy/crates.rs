@@ -12,6 +12,7 @@ const MAY_NAME: &[(&str, &[&str])] = &[
     ("format", &["base"]),
     ("rt", &["base"]),
     ("uring", &["base", "rt"]),
+    ("drive", &["base", "rt"]),
     ("device", &["base", "rt"]),
     ("trail", &["base", "format", "rt", "device"]),
     ("layout", &["base", "format", "rt", "device"]),
@@ -28,7 +29,7 @@ const CHOOSERS: &[&str] = &["cli", "sim", "tests", "bench", "tidy"];
 
 /// Engine crates: the strict lints of the workspace hold there.
 const ENGINE: &[&str] = &[
-    "base", "format", "rt", "device", "trail", "layout", "engine", "disk",
+    "base", "format", "rt", "drive", "device", "trail", "layout", "engine", "disk",
 ];
 
 /// Name of each crate's folder, and its manifest.

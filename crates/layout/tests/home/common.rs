@@ -2,8 +2,9 @@
 
 use base::{Buf, BufPool, Nanos, crc32c};
 use device::{Device, DeviceIo, Fault, FaultPlan, RawDevice};
+use drive::{DiskImage, SimOptions, SimWorld};
 use format::{Geometry, HEADER_AREA_BYTES};
-use rt::{Data, DeviceId, DiskImage, Op, Rt, SimOptions, SimWorld};
+use rt::{Data, DeviceId, Op, Rt};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -372,7 +373,7 @@ pub fn random_batch(shape: &Shape, dice: &mut Dice, version: u32) -> Batch {
 }
 
 /// Collects the crash states of `run`: one after each submission and each completion.
-pub fn crash_states(world: &SimWorld, run: impl FnOnce()) -> Vec<rt::Crash> {
+pub fn crash_states(world: &SimWorld, run: impl FnOnce()) -> Vec<drive::Crash> {
     let states = Rc::new(RefCell::new(Vec::new()));
     let seen = states.clone();
     world.on_io(move |_, crash| seen.borrow_mut().push(crash.clone()));

@@ -5,7 +5,8 @@ use crate::common::{
     Batch, Dice, LARGE_BLOCKS, Model, SMALL, Shape, Store, crash_states, random_batch,
 };
 use device::Effect;
-use rt::{Crash, IoError, Op};
+use drive::Crash;
+use rt::{IoError, Op};
 use tonearm_layout::ZeroRange;
 
 /// The ways in which a log may bring a batch again.

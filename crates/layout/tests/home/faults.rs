@@ -2,7 +2,8 @@
 
 use crate::common::{Batch, Dice, Model, SMALL, Shape, Store, crash_states, random_batch};
 use device::Effect;
-use rt::{DiskImage, IoError, Op};
+use drive::DiskImage;
+use rt::{IoError, Op};
 use tonearm_layout::{HomeError, Piece};
 
 const ROOM_GONE: [Effect; 2] = [

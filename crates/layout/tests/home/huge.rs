@@ -2,8 +2,9 @@
 
 use base::BufPool;
 use device::{Device, DeviceIo};
+use drive::{SimOptions, SimWorld};
 use format::{Geometry, HEADER_AREA_BYTES};
-use rt::{Data, Op, Rt, SimOptions, SimWorld};
+use rt::{Data, Op, Rt};
 use std::cell::RefCell;
 use std::rc::Rc;
 use tonearm_layout::{Home, HomeMember, ZeroRange};

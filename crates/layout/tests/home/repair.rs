@@ -2,7 +2,8 @@
 
 use crate::common::{Batch, Model, SMALL, Store};
 use device::Effect;
-use rt::{DiskImage, IoError, Op};
+use drive::DiskImage;
+use rt::{IoError, Op};
 use tonearm_layout::{GroupReport, HomeError, RepairOptions, RepairReport, SlotReport};
 
 const ACCEPT: RepairOptions = RepairOptions { accept_data: true };

@@ -6,11 +6,12 @@ use device::RawDevice;
 use disk::{
     CreateParams, Disk, MemberDevice, MemberSpace, NewMember, OpenOptions, create, plan_create,
 };
+use drive::{DiskImage, SimOptions, SimWorld};
 use format::Roles;
 use nbd::proto::*;
 use nbd::transmission::testing::{Streams, TestClient, client_of};
 use nbd::transmission::{Connections, TransmissionOptions};
-use rt::{DeviceId, DiskImage, Rt, SimOptions, SimWorld};
+use rt::{DeviceId, Rt};
 use std::rc::Rc;
 
 const SIZE: u64 = 16 << 20;

@@ -1,8 +1,9 @@
 use crate::{Case, Change, LogGeometry, Replay, Trail, TrailOptions, TrailStart, WriteCache};
 use base::{Buf, BufPool, Lsn, crc32c};
 use device::{Device, RawDevice};
+use drive::{DiskImage, SimOptions, SimWorld};
 use format::{EntryKind, LogState};
-use rt::{DeviceId, DiskImage, Rt, SimOptions, SimWorld};
+use rt::{DeviceId, Rt};
 use std::rc::Rc;
 
 const BLOCK: usize = 4096;

@@ -7,7 +7,7 @@ use crate::listen::Client;
 use crate::proto::Request;
 use crate::transmission::{Connections, TransmissionOptions};
 use base::{BufPool, Nanos};
-use rt::{Data, DeviceId, Op, Rt, SimOptions, SimWorld};
+use rt::{Data, DeviceId, IdleDriver, Op, Rt};
 
 /// All that a test of the transmission phase needs, in virtual time.
 pub struct TestWorld {
@@ -40,8 +40,7 @@ impl TestWorld {
     /// A target of `size` bytes, with `memory_bytes` for payloads.
     pub fn new(size: usize, memory_bytes: u64, options: TransmissionOptions) -> Self {
         let streams = Streams::default();
-        let inner = SimWorld::new(SimOptions::default(), Vec::new());
-        let rt = Rt::new(streams.driver(inner.driver()));
+        let rt = Rt::new(streams.driver(Box::new(IdleDriver::default())));
         let pool = BufPool::new(16 << 20);
         Self {
             target: MemoryTarget::new(&rt, &pool, size, memory_bytes),

@@ -8,18 +8,17 @@
 //! 3. A power cut may keep, drop, tear or garble every 512-byte sector of what is not stable, each on
 //!    its own; of several unstable writes to one sector any may be the last that reached the medium.
 
-use crate::driver::{Completion, Data, DeviceId, Driver, IoError, Op, Request};
+use crate::image::DiskImage;
 use base::Nanos;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
+use rt::{Completion, Data, DeviceId, Driver, IoError, Op, Request};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 
 const PAGE: usize = 4096;
 const SECTOR: usize = 512;
-
-type Pages = BTreeMap<u64, Rc<[u8; PAGE]>>;
 
 /// Speeds of a simulated world, in nanoseconds for each operation.
 #[derive(Clone, Debug)]
@@ -48,63 +47,6 @@ impl Default for SimOptions {
     }
 }
 
-/// The bytes of one device that is switched off.
-#[derive(Clone, Default)]
-pub struct DiskImage {
-    /// Size in bytes.
-    pub size: u64,
-    pages: Pages,
-}
-
-impl DiskImage {
-    /// A device of `size` zero bytes.
-    pub fn new(size: u64) -> Self {
-        Self {
-            size,
-            pages: Pages::new(),
-        }
-    }
-
-    /// Copies the bytes at `offset` into `out`; nothing lies beyond the end.
-    pub fn read(&self, offset: u64, out: &mut [u8]) {
-        for_pages(offset, out.len() as u64, |page, within, at| {
-            let part = &mut out[at..at + within.len()];
-            match self.pages.get(&page) {
-                Some(bytes) => part.copy_from_slice(&bytes[within]),
-                None => part.fill(0),
-            }
-        });
-    }
-
-    /// Overwrites the bytes at `offset`.
-    pub fn write(&mut self, offset: u64, data: &[u8]) {
-        for_pages(offset, data.len() as u64, |page, within, at| {
-            let bytes = self.pages.entry(page).or_insert_with(|| Rc::new([0; PAGE]));
-            let len = within.len();
-            Rc::make_mut(bytes)[within].copy_from_slice(&data[at..at + len]);
-        });
-    }
-
-    fn zero(&mut self, offset: u64, len: u64) {
-        for_pages(offset, len, |page, within, _| {
-            if within.len() == PAGE {
-                self.pages.remove(&page);
-            } else if let Some(bytes) = self.pages.get_mut(&page) {
-                Rc::make_mut(bytes)[within].fill(0);
-            }
-        });
-    }
-
-    fn apply(&mut self, offset: u64, payload: &Payload, from: u64, len: u64) {
-        match payload {
-            Payload::Bytes(bytes) => {
-                self.write(offset + from, &bytes[from as usize..(from + len) as usize]);
-            }
-            Payload::Zeroes(_) => self.zero(offset + from, len),
-        }
-    }
-}
-
 #[derive(Clone)]
 enum Payload {
     Bytes(Rc<[u8]>),
@@ -112,6 +54,16 @@ enum Payload {
 }
 
 impl Payload {
+    /// Writes `len` bytes from `from` on to their place in `image`.
+    fn apply(&self, image: &mut DiskImage, offset: u64, from: u64, len: u64) {
+        match self {
+            Payload::Bytes(bytes) => {
+                image.write(offset + from, &bytes[from as usize..(from + len) as usize]);
+            }
+            Payload::Zeroes(_) => image.zero(offset + from, len),
+        }
+    }
+
     fn len(&self) -> u64 {
         match self {
             Payload::Bytes(bytes) => bytes.len() as u64,
@@ -271,10 +223,10 @@ impl Crash {
                 let len = write.payload.len();
                 match manner {
                     0 if write.in_flight.is_none() => {
-                        image.apply(write.offset, &write.payload, 0, len)
+                        write.payload.apply(&mut image, write.offset, 0, len)
                     }
                     1 => {}
-                    2 if index < cut => image.apply(write.offset, &write.payload, 0, len),
+                    2 if index < cut => write.payload.apply(&mut image, write.offset, 0, len),
                     2 if index > cut => {}
                     _ => {
                         let garble = manner >= 6;
@@ -297,7 +249,9 @@ impl Crash {
             let mut image = stable.clone();
             for write in unstable {
                 match write.in_flight {
-                    None => image.apply(write.offset, &write.payload, 0, write.payload.len()),
+                    None => write
+                        .payload
+                        .apply(&mut image, write.offset, 0, write.payload.len()),
                     Some(_) => scatter(&mut image, write, share, seed.is_multiple_of(3), &mut rng),
                 }
             }
@@ -330,7 +284,7 @@ fn scatter(
             rng.fill_bytes(&mut garbage);
             image.write(write.offset + from, &garbage[..part as usize]);
         } else if (roll >> 8) % 100 < share {
-            image.apply(write.offset, &write.payload, from, part);
+            write.payload.apply(image, write.offset, from, part);
         }
         from += part;
     }
@@ -457,11 +411,13 @@ impl World {
                     .position(|write| write.in_flight == Some(serial))
                     .expect("a write under way is listed");
                 let write = disk.unstable[index].clone();
-                disk.view
-                    .apply(write.offset, &write.payload, 0, write.payload.len());
+                write
+                    .payload
+                    .apply(&mut disk.view, write.offset, 0, write.payload.len());
                 if request.op == Op::WriteDurable {
-                    disk.stable
-                        .apply(write.offset, &write.payload, 0, write.payload.len());
+                    write
+                        .payload
+                        .apply(&mut disk.stable, write.offset, 0, write.payload.len());
                     disk.unstable.remove(index);
                     self.forget_index(request.device, index);
                 } else {
@@ -474,8 +430,9 @@ impl World {
                         .unstable
                         .remove(index - removed)
                         .expect("covered by this flush");
-                    disk.stable
-                        .apply(write.offset, &write.payload, 0, write.payload.len());
+                    write
+                        .payload
+                        .apply(&mut disk.stable, write.offset, 0, write.payload.len());
                 }
                 for index in covered.iter().rev() {
                     self.forget_index(request.device, *index);
@@ -585,19 +542,5 @@ impl Driver for SimDriver {
             drop(world);
             completions.push(completion);
         }
-    }
-}
-
-fn for_pages(offset: u64, len: u64, mut each: impl FnMut(u64, std::ops::Range<usize>, usize)) {
-    let (mut at, end) = (offset, offset + len);
-    while at < end {
-        let within = (at % PAGE as u64) as usize;
-        let part = (PAGE - within).min((end - at) as usize);
-        each(
-            at / PAGE as u64,
-            within..within + part,
-            (at - offset) as usize,
-        );
-        at += part as u64;
     }
 }

@@ -1,5 +1,6 @@
-use crate::{Data, DeviceId, DiskImage, Op, Request, Rt, SimOptions, SimWorld};
+use crate::{DiskImage, SimOptions, SimWorld};
 use base::BufPool;
+use rt::{Data, DeviceId, Op, Request, Rt};
 
 const DISK: DeviceId = DeviceId(0);
 
