@@ -2,7 +2,8 @@
 #
 #   make run      a disk, served, with a file system copied in and out
 #   make test     everything that has to hold: format, lints, tests, power cuts, fuzzing, real clients
-#   make bench    against nbdkit and qemu-nbd on this machine's disk (about 40 minutes; quiet, please)
+#   make bench    in virtual time, then against nbdkit and qemu-nbd on this machine's disk (about 40 minutes;
+#                 quiet, please)
 #   make fuzz     SECONDS=60 for each target
 #   make crash    SECONDS=60 SEED=1: power cuts for as long as you like
 #   make deps     the programs that the tests drive (installs them when root)
@@ -59,6 +60,7 @@ fuzz:
 # BENCH="--quick", BENCH="--only flush-1 --rounds 9" and the like; --help says more.
 bench: deps
 	$(CARGO) build --release --locked -p tonearm -p tonearm-bench
+	target/release/tonearm-bench-virtual $(filter --quick,$(BENCH))
 	target/release/tonearm-bench-peers $(BENCH)
 
 deps:

@@ -1,0 +1,154 @@
+//! A store on simulated drives, its log and its home on one each.
+
+use crate::meter;
+use base::BufPool;
+use device::{Device, RawDevice};
+use disk::{CreateParams, MemberDevice, MemberSpace, NewMember, OpenOptions, plan_create};
+use drive::{DiskImage, SimOptions, SimWorld};
+use engine::{Engine, EngineError};
+use format::{Roles, SECTOR};
+use rt::{Completion, DeviceId, Driver, Request, Rt};
+use std::cell::Cell;
+use std::rc::Rc;
+
+/// A switched-off store.
+pub struct Store {
+    disks: Vec<DiskImage>,
+}
+
+impl Store {
+    /// An empty store with room for `blocks` blocks of 4 KiB behind a log of `log_bytes`.
+    ///
+    /// # Errors
+    /// When there can be no such store.
+    pub fn create(blocks: u64, log_bytes: u64) -> anyhow::Result<Self> {
+        let params = CreateParams {
+            size_bytes: (blocks * 4096).max(1 << 20),
+            log_bytes: Some(log_bytes),
+            track_bytes: None,
+            block_size: 4096,
+            store: *b"virtual-time run",
+            created_unix_s: 0,
+        };
+        let space = |log: bool, path: &str| MemberSpace {
+            roles: Roles { log, data: !log },
+            available_bytes: None,
+            uuid: [1; 16],
+            path: path.into(),
+        };
+        let plan = plan_create(&params, &[space(true, ""), space(false, "data")])?;
+        let disks = plan.member_bytes.iter().map(|bytes| DiskImage::new(*bytes));
+        let world = SimWorld::new(SimOptions::default(), disks.collect());
+        let rt = Rt::new(world.driver());
+        let members = plan.member_bytes.iter().enumerate();
+        let members = members
+            .map(|(index, bytes)| NewMember {
+                device: raw(&rt, index, *bytes),
+                blank: true,
+            })
+            .collect();
+        let own = rt.clone();
+        rt.block_on(async move {
+            let pool = BufPool::new(1 << 20);
+            let size = params.size_bytes;
+            disk::create(&own, &pool, &plan, members, size, [2; 16], |_, _| {}).await
+        })?;
+        let disks = world.images();
+        rt.shut_down();
+        Ok(Self { disks })
+    }
+
+    /// Switches the store on; `seed` is that of the world's jitter.
+    pub fn start(self, seed: u64, split: bool) -> Running {
+        let sizes = self.disks.iter().map(|disk| disk.size).collect();
+        let options = SimOptions {
+            seed,
+            ..SimOptions::default()
+        };
+        let world = SimWorld::new(options, self.disks);
+        let spent = Rc::new(Cell::new(0));
+        let rt = Rt::new(if split {
+            Box::new(TimedDriver {
+                inner: world.driver(),
+                spent: spent.clone(),
+            })
+        } else {
+            world.driver()
+        });
+        Running {
+            rt,
+            world,
+            sizes,
+            spent,
+        }
+    }
+}
+
+/// A store that is switched on.
+#[derive(Clone)]
+pub struct Running {
+    /// Its executor.
+    pub rt: Rt,
+    /// Its drives.
+    pub world: SimWorld,
+    sizes: Vec<u64>,
+    spent: Rc<Cell<u64>>,
+}
+
+impl Running {
+    /// Opens the store.
+    ///
+    /// # Errors
+    /// What the engine says.
+    pub async fn open(&self, options: OpenOptions) -> Result<Engine, EngineError> {
+        let pool = BufPool::new(4 << 20);
+        let sizes = self.sizes.iter().enumerate();
+        let members = sizes
+            .map(|(index, bytes)| MemberDevice {
+                device: raw(&self.rt, index, *bytes),
+                path: format!("member-{index}"),
+            })
+            .collect();
+        Engine::open(&self.rt, &pool, members, options, |_| {}).await
+    }
+
+    /// Nanoseconds spent in the simulated world so far, when that is measured.
+    pub fn world_ns(&self) -> u64 {
+        self.spent.get()
+    }
+}
+
+fn raw(rt: &Rt, index: usize, bytes: u64) -> Rc<dyn Device> {
+    let (id, name) = (DeviceId(index as u32), format!("member-{index}"));
+    Rc::new(RawDevice::new(rt, id, bytes, SECTOR as u32, &name))
+}
+
+/// A driver whose own time is measured.
+struct TimedDriver {
+    inner: Box<dyn Driver>,
+    spent: Rc<Cell<u64>>,
+}
+
+impl TimedDriver {
+    fn spend(&self, since: u64) {
+        self.spent.set(self.spent.get() + meter::wall_ns() - since);
+    }
+}
+
+impl Driver for TimedDriver {
+    fn now(&self) -> base::Nanos {
+        self.inner.now()
+    }
+
+    fn submit(&mut self, token: u64, request: Request) {
+        let since = meter::wall_ns();
+        self.inner.submit(token, request);
+        self.spend(since);
+    }
+
+    fn wait(&mut self, deadline: Option<base::Nanos>, completions: &mut Vec<Completion>) {
+        let since = meter::wall_ns();
+        self.inner.wait(deadline, completions);
+        self.spend(since);
+    }
+}
