@@ -12,6 +12,7 @@ const MAY_NAME: &[(&str, &[&str])] = &[
     ("format", &["base"]),
     ("rt", &["base"]),
     ("uring", &["base", "rt"]),
+    ("trace", &["base"]),
     ("drive", &["base", "rt"]),
     ("device", &["base", "rt"]),
     ("trail", &["base", "format", "rt", "device"]),
