@@ -1,18 +1,45 @@
-//! The bytes of a device, in pages of which only those that were written take memory.
+//! The content of a device, in pages of which only those that are not zero take memory.
+//!
+//! Invariant: a clone shares everything with its original and costs next to nothing; each write copies only
+//! the branch that it changes.
 
-use std::collections::BTreeMap;
+use crate::payload::{PAGE, Page};
+use std::ops::Range;
 use std::rc::Rc;
 
-const PAGE: usize = 4096;
+/// Pages of a leaf, and leaves of a node.
+const LEAF: usize = 64;
+const NODE: usize = 128;
 
-type Pages = BTreeMap<u64, Rc<[u8; PAGE]>>;
+#[derive(Clone)]
+struct Leaf([Page; LEAF]);
 
-/// The bytes of one device that is switched off.
+#[derive(Clone)]
+struct Node([Option<Rc<Leaf>>; NODE]);
+
+/// The content of one device that is switched off.
 #[derive(Clone, Default)]
 pub struct DiskImage {
     /// Size in bytes.
     pub size: u64,
-    pages: Pages,
+    nodes: Vec<Option<Rc<Node>>>,
+}
+
+struct Path {
+    node: usize,
+    leaf: usize,
+    page: usize,
+}
+
+impl Path {
+    fn of(page: u64) -> Self {
+        let page = page as usize;
+        Self {
+            node: page / (LEAF * NODE),
+            leaf: page / LEAF % NODE,
+            page: page % LEAF,
+        }
+    }
 }
 
 impl DiskImage {
@@ -20,7 +47,7 @@ impl DiskImage {
     pub fn new(size: u64) -> Self {
         Self {
             size,
-            pages: Pages::new(),
+            nodes: Vec::new(),
         }
     }
 
@@ -28,8 +55,8 @@ impl DiskImage {
     pub fn read(&self, offset: u64, out: &mut [u8]) {
         for_pages(offset, out.len() as u64, |page, within, at| {
             let part = &mut out[at..at + within.len()];
-            match self.pages.get(&page) {
-                Some(bytes) => part.copy_from_slice(&bytes[within]),
+            match self.page(page) {
+                Some(content) => content.read(within, part),
                 None => part.fill(0),
             }
         });
@@ -38,25 +65,91 @@ impl DiskImage {
     /// Overwrites the bytes at `offset`.
     pub fn write(&mut self, offset: u64, data: &[u8]) {
         for_pages(offset, data.len() as u64, |page, within, at| {
-            let bytes = self.pages.entry(page).or_insert_with(|| Rc::new([0; PAGE]));
             let len = within.len();
-            Rc::make_mut(bytes)[within].copy_from_slice(&data[at..at + len]);
+            self.page_mut(page).write(within.start, &data[at..at + len]);
         });
     }
 
     /// Makes `len` bytes at `offset` read as zeroes.
     pub fn zero(&mut self, offset: u64, len: u64) {
-        for_pages(offset, len, |page, within, _| {
-            if within.len() == PAGE {
-                self.pages.remove(&page);
-            } else if let Some(bytes) = self.pages.get_mut(&page) {
-                Rc::make_mut(bytes)[within].fill(0);
+        const ZEROES: [u8; PAGE] = [0; PAGE];
+        let (mut at, end) = (offset, offset + len);
+        while at < end {
+            let leaf_bytes = (LEAF * PAGE) as u64;
+            let path = Path::of(at / PAGE as u64);
+            let node = self.nodes.get_mut(path.node).and_then(Option::as_mut);
+            let stop = ((at / leaf_bytes + 1) * leaf_bytes).min(end);
+            let Some(node) = node else {
+                // Nothing to the end of the node, or of the device.
+                let node_bytes = leaf_bytes * NODE as u64;
+                at = ((at / node_bytes + 1) * node_bytes).min(end);
+                continue;
+            };
+            if node.0[path.leaf].is_some() {
+                let leaf = &mut Rc::make_mut(node).0[path.leaf];
+                if stop - at == leaf_bytes {
+                    *leaf = None;
+                } else if let Some(leaf) = leaf {
+                    let leaf = Rc::make_mut(leaf);
+                    for_pages(at, stop - at, |page, within, _| {
+                        let page = &mut leaf.0[Path::of(page).page];
+                        match page {
+                            Page::Zero => {}
+                            _ => page.write(within.start, &ZEROES[within]),
+                        }
+                    });
+                }
             }
-        });
+            at = stop;
+        }
+    }
+
+    /// Turns the bits of `mask` in the byte at `offset`.
+    pub fn flip(&mut self, offset: u64, mask: u8) {
+        let mut byte = [0];
+        self.read(offset, &mut byte);
+        self.write(offset, &[byte[0] ^ mask]);
+    }
+
+    /// Pages of 4 KiB that are not zero, in ascending order: their offsets in bytes.
+    pub fn used_pages(&self) -> Vec<u64> {
+        let mut used = Vec::new();
+        for (n, node) in self.nodes.iter().enumerate() {
+            for (l, leaf) in node.iter().flat_map(|node| node.0.iter().enumerate()) {
+                for (p, page) in leaf.iter().flat_map(|leaf| leaf.0.iter().enumerate()) {
+                    if !matches!(page, Page::Zero) {
+                        used.push((((n * NODE + l) * LEAF + p) * PAGE) as u64);
+                    }
+                }
+            }
+        }
+        used
+    }
+
+    pub(crate) fn put_page(&mut self, page: u64, content: Page) {
+        *self.page_mut(page) = content;
+    }
+
+    fn page(&self, page: u64) -> Option<&Page> {
+        let path = Path::of(page);
+        let leaf = self.nodes.get(path.node)?.as_ref()?.0[path.leaf].as_ref()?;
+        Some(&leaf.0[path.page])
+    }
+
+    fn page_mut(&mut self, page: u64) -> &mut Page {
+        let path = Path::of(page);
+        if self.nodes.len() <= path.node {
+            self.nodes.resize(path.node + 1, None);
+        }
+        let node =
+            self.nodes[path.node].get_or_insert_with(|| Rc::new(Node([const { None }; NODE])));
+        let leaf = Rc::make_mut(node).0[path.leaf]
+            .get_or_insert_with(|| Rc::new(Leaf([const { Page::Zero }; LEAF])));
+        &mut Rc::make_mut(leaf).0[path.page]
     }
 }
 
-fn for_pages(offset: u64, len: u64, mut each: impl FnMut(u64, std::ops::Range<usize>, usize)) {
+fn for_pages(offset: u64, len: u64, mut each: impl FnMut(u64, Range<usize>, usize)) {
     let (mut at, end) = (offset, offset + len);
     while at < end {
         let within = (at % PAGE as u64) as usize;
