@@ -195,10 +195,12 @@ fn pieces() -> impl Strategy<Value = Vec<u8>> {
         "\u{feff}",
         "\0",
     ]);
-    let word = words.prop_map(|word| word.as_bytes().to_vec());
     let bytes = prop::collection::vec(any::<u8>(), 0..4);
-    prop::collection::vec(prop_oneof![9 => word, 1 => bytes], 0..120)
-        .prop_map(|pieces| pieces.concat())
+    let piece = (0..10u8, words, bytes).prop_map(|(choice, word, bytes)| match choice {
+        0 => bytes,
+        _ => word.as_bytes().to_vec(),
+    });
+    prop::collection::vec(piece, 0..120).prop_map(|pieces| pieces.concat())
 }
 
 proptest! {
