@@ -1,0 +1,95 @@
+//! The segments of a drive's buffer: which sectors it holds, and which one it fills.
+
+/// Sectors in a row.
+#[derive(Clone, Copy, Debug, Default)]
+struct Segment {
+    start: u64,
+    end: u64,
+    used: u64,
+}
+
+/// Segments, the least recently used of which is taken for something new.
+pub struct Buffer {
+    segments: Vec<Segment>,
+    size: u64,
+    clock: u64,
+}
+
+impl Buffer {
+    /// A buffer of `segments` segments of `size` sectors.
+    pub fn new(segments: u32, size: u32) -> Self {
+        Self {
+            segments: vec![Segment::default(); segments as usize],
+            size: u64::from(size),
+            clock: 0,
+        }
+    }
+
+    /// The segment that holds `lba`, or whose last sector lies right before it.
+    #[inline]
+    pub fn find(&self, lba: u64) -> Option<usize> {
+        let mut adjacent = None;
+        for (index, segment) in self.segments.iter().enumerate() {
+            if segment.start <= lba && lba < segment.end {
+                return Some(index);
+            }
+            if segment.end == lba && segment.start < segment.end {
+                adjacent = Some(index);
+            }
+        }
+        adjacent
+    }
+
+    /// First sector of a segment, and the one behind its last.
+    #[inline]
+    pub fn range(&self, index: usize) -> (u64, u64) {
+        let segment = &self.segments[index];
+        (segment.start, segment.end)
+    }
+
+    /// Notes that a segment was of use.
+    #[inline]
+    pub fn touch(&mut self, index: usize) {
+        self.clock += 1;
+        self.segments[index].used = self.clock;
+    }
+
+    /// Takes the least recently used segment for the sectors `[start, end)`.
+    #[inline]
+    pub fn take(&mut self, start: u64, end: u64) -> usize {
+        let mut index = 0;
+        for (at, segment) in self.segments.iter().enumerate() {
+            if segment.used < self.segments[index].used {
+                index = at;
+            }
+        }
+        self.segments[index].start = start.max(end.saturating_sub(self.size));
+        self.segments[index].end = end;
+        self.touch(index);
+        index
+    }
+
+    /// A segment holds the sectors up to `end`; when it is full the oldest ones go.
+    #[inline]
+    pub fn extend(&mut self, index: usize, end: u64) {
+        let segment = &mut self.segments[index];
+        segment.end = segment.end.max(end);
+        segment.start = segment.start.max(segment.end.saturating_sub(self.size));
+    }
+
+    /// Forgets the sectors of `[start, end)`, which are written. The front of a segment that they cut is
+    /// kept.
+    #[inline]
+    pub fn forget(&mut self, start: u64, end: u64) {
+        for segment in &mut self.segments {
+            if start < segment.end && segment.start < end {
+                segment.end = start.max(segment.start);
+            }
+        }
+    }
+
+    /// True without any segment.
+    pub fn is_none(&self) -> bool {
+        self.segments.is_empty()
+    }
+}

@@ -1,0 +1,187 @@
+//! A mechanical drive: commands, buffer, write cache and mechanism in time.
+//!
+//! One request is served at a time; what it costs is computed when its service begins. What the drive does
+//! by itself meanwhile and afterwards (reading ahead, emptying the write cache) is computed when somebody
+//! next asks for the mechanism: nothing runs that nobody looks at.
+//!
+//! Model: Ruemmler and Wilkes, "An Introduction to Disk Drive Modeling" (1994); Worthington and others,
+//! "On-Line Extraction of SCSI Disk Drive Parameters" (1995), whose parameters it takes.
+
+use crate::buffer::Buffer;
+use crate::geometry::Geometry;
+use crate::mechanism::{Arm, Mechanism, Run};
+use crate::overhead::{Overheads, Previous};
+use crate::queue::{Queue, Scheduler};
+use crate::rotation::Rotation;
+use crate::seek::Seek;
+use crate::spec::{BufferSpec, DiskSpec, WriteCacheSpec};
+use crate::timing::{Done, DriveRequest, Kind, Timing};
+use base::Nanos;
+
+mod read;
+mod write;
+
+/// Reading on behind a request.
+struct Stream {
+    segment: usize,
+    /// The sectors under the heads, or to come under them next.
+    run: Run,
+    /// How many of them have been counted as passed.
+    counted: u32,
+    /// Behind the last sector to be read.
+    limit: u64,
+}
+
+/// A write that the host believes done.
+#[derive(Clone, Copy)]
+struct Dirty {
+    lba: u64,
+    sectors: u32,
+    /// When the mechanism may begin.
+    ready: Nanos,
+    /// When the first sector begins to cross the bus.
+    data: Nanos,
+}
+
+/// How a drive is switched on.
+#[derive(Clone, Debug, Default)]
+pub struct DiskOptions {
+    /// Seed of the spindle's jitter.
+    pub seed: u64,
+    /// In place of the drive's own.
+    pub scheduler: Option<Scheduler>,
+    /// In place of the drive's own.
+    pub write_cache: Option<bool>,
+    /// Revolutions by which the platter is ahead at time 0.
+    pub phase: f64,
+}
+
+/// A mechanical drive.
+pub struct Disk {
+    mechanism: Mechanism,
+    overheads: Overheads,
+    read_sector: Nanos,
+    write_sector: Nanos,
+    buffer: Buffer,
+    spec: BufferSpec,
+    cache: WriteCacheSpec,
+    cache_on: bool,
+    idle: Nanos,
+    dirty: Vec<Dirty>,
+    dirty_sectors: u64,
+    queue: Queue,
+    active: Option<Done>,
+    previous: Previous,
+    /// When the mechanism is free of what cannot be broken off.
+    free: Nanos,
+    stream: Option<Stream>,
+    /// Tracks of the read at hand; kept for its memory.
+    pieces: Vec<(Run, u32)>,
+    last_end: Nanos,
+}
+
+fn nanos(ms: f64) -> Nanos {
+    Nanos((ms * 1e6).round() as u64)
+}
+
+impl Disk {
+    /// The drive of `spec`, which has been checked, switched on at time 0 with the arm at cylinder 0.
+    pub fn new(spec: &DiskSpec, cache: &WriteCacheSpec, options: &DiskOptions) -> Self {
+        let geometry = Geometry::new(&spec.geometry);
+        let seek = Seek::new(&spec.seek, geometry.cylinders());
+        let rotation = &spec.rotation;
+        let rotation = Rotation::new(
+            rotation.rpm,
+            options.phase,
+            rotation.jitter_ns,
+            options.seed,
+        );
+        Self {
+            mechanism: Mechanism {
+                geometry,
+                rotation,
+                seek,
+                arm: Arm::default(),
+                passed: 0,
+            },
+            overheads: Overheads::new(&spec.overhead),
+            read_sector: nanos(spec.bus.read_sector_ms),
+            write_sector: nanos(spec.bus.write_sector_ms),
+            buffer: Buffer::new(spec.buffer.segments, spec.buffer.segment_sectors),
+            spec: spec.buffer.clone(),
+            cache: cache.clone(),
+            cache_on: options.write_cache.unwrap_or(cache.enabled) && cache.sectors > 0,
+            idle: nanos(cache.idle_ms),
+            dirty: Vec::new(),
+            dirty_sectors: 0,
+            queue: Queue::new(options.scheduler.unwrap_or(spec.scheduler)),
+            active: None,
+            previous: Previous::Read,
+            free: Nanos(0),
+            stream: None,
+            pieces: Vec::new(),
+            last_end: Nanos(0),
+        }
+    }
+
+    /// Sectors that it reports.
+    pub fn sectors(&self) -> u64 {
+        self.mechanism.geometry.sectors()
+    }
+
+    /// The moving parts.
+    pub fn mechanism(&self) -> &Mechanism {
+        &self.mechanism
+    }
+
+    /// Turns the platter on by `revolutions`, to follow the clock of a real one.
+    pub fn turn(&mut self, revolutions: f64) {
+        self.mechanism.rotation.turn(revolutions);
+    }
+
+    fn begin(&mut self, now: Nanos) {
+        let Some(next) = self.queue.pop(now, self.mechanism.arm, &mut self.mechanism) else {
+            return;
+        };
+        let request = next.request;
+        self.background(now);
+        let at = match request.kind {
+            Kind::Read => self.read(now, request.lba, request.sectors),
+            Kind::Write => self.write(now, request.lba, request.sectors, request.fua),
+            Kind::Flush => self.flush(now),
+        };
+        if request.kind != Kind::Flush {
+            self.previous = match request.kind {
+                Kind::Write => Previous::Write,
+                _ => Previous::Read,
+            };
+        }
+        self.last_end = at;
+        let id = request.id;
+        self.active = Some(Done { id, at });
+    }
+}
+
+impl Timing for Disk {
+    #[inline]
+    fn submit(&mut self, now: Nanos, request: DriveRequest) {
+        self.queue.push(request, &self.mechanism);
+        if self.active.is_none() {
+            self.begin(now);
+        }
+    }
+
+    #[inline]
+    fn next(&self) -> Option<Nanos> {
+        self.active.map(|done| done.at)
+    }
+
+    #[inline]
+    fn advance(&mut self, now: Nanos, done: &mut Vec<Done>) {
+        while let Some(active) = self.active.filter(|active| active.at <= now) {
+            done.push(active);
+            self.active = None;
+            self.begin(active.at);
+        }
+    }
+}

@@ -1,0 +1,112 @@
+//! Where the platter is at a moment.
+
+use crate::geometry::Angle;
+use base::Nanos;
+use rand_chacha::ChaCha8Rng;
+use rand_chacha::rand_core::{Rng, SeedableRng};
+
+/// Fixed-point digits of a time.
+const DIGITS: u32 = 16;
+
+/// Nanoseconds from one knot of the wander to the next.
+const KNOT: u64 = 1_000_000_000;
+
+/// A platter that turns, at a speed that may wander a little.
+pub struct Rotation {
+    /// Angle for each nanosecond.
+    speed: u64,
+    /// Nanoseconds of a revolution times 2^16.
+    period: u64,
+    phase: Angle,
+    wander: Option<Wander>,
+}
+
+/// Phase error as straight lines between seeded points, one a second.
+struct Wander {
+    rng: ChaCha8Rng,
+    /// Greatest change of the phase in a second.
+    step: u64,
+    knot: u64,
+    from: Angle,
+    slope: i64,
+}
+
+impl Rotation {
+    /// A platter of `rpm` revolutions a minute, at `phase` (in revolutions) at time 0. With a `jitter_ns`
+    /// its phase drifts by up to that much in each second, one way or the other.
+    pub fn new(rpm: f64, phase: f64, jitter_ns: u64, seed: u64) -> Self {
+        let period_ns = 60e9 / rpm;
+        let revolution = 18_446_744_073_709_551_616.0;
+        let speed = (revolution / period_ns) as u64;
+        let wander = (jitter_ns > 0).then(|| Wander {
+            rng: ChaCha8Rng::seed_from_u64(seed),
+            step: speed.saturating_mul(jitter_ns),
+            knot: 0,
+            from: 0,
+            slope: 0,
+        });
+        Self {
+            speed,
+            period: (period_ns * f64::from(1 << DIGITS)) as u64,
+            phase: ((phase.rem_euclid(1.0) * revolution / 2.0) as u64).wrapping_mul(2),
+            wander,
+        }
+    }
+
+    /// The angle of a nanosecond.
+    pub fn speed(&self) -> u64 {
+        self.speed
+    }
+
+    /// Time of a revolution.
+    pub fn period(&self) -> Nanos {
+        Nanos(self.period >> DIGITS)
+    }
+
+    /// Nanoseconds of a revolution times 2^16.
+    pub fn period_fixed(&self) -> u64 {
+        self.period
+    }
+
+    /// The angle under the heads at `at`, which must not go back by more than a second from call to call
+    /// when the speed wanders.
+    #[inline]
+    pub fn angle(&mut self, at: Nanos) -> Angle {
+        let even = at.0.wrapping_mul(self.speed).wrapping_add(self.phase);
+        match &mut self.wander {
+            None => even,
+            Some(wander) => even.wrapping_add(wander.at(at.0)),
+        }
+    }
+
+    /// Time that the platter takes to turn by `angle`.
+    #[inline]
+    pub fn time(&self, angle: Angle) -> Nanos {
+        Nanos(((u128::from(angle) * u128::from(self.period)) >> (64 + DIGITS)) as u64)
+    }
+
+    /// Turns the platter by `revolutions` (an adjustment to a clock outside).
+    pub fn turn(&mut self, revolutions: f64) {
+        let revolution = 9_223_372_036_854_775_808.0;
+        let angle = ((revolutions.rem_euclid(1.0) * revolution) as u64).wrapping_mul(2);
+        self.phase = self.phase.wrapping_add(angle);
+    }
+}
+
+impl Wander {
+    fn at(&mut self, now: u64) -> Angle {
+        let knot = now / KNOT;
+        while self.knot <= knot {
+            // Of the line that ends here, the end.
+            self.from = self
+                .from
+                .wrapping_add_signed(self.slope.wrapping_mul(KNOT as i64));
+            let span = 2 * (self.step / KNOT) + 1;
+            self.slope = (self.rng.next_u64() % span) as i64 - (span / 2) as i64;
+            self.knot += 1;
+        }
+        let into = now.saturating_sub((self.knot - 1) * KNOT);
+        self.from
+            .wrapping_add_signed(self.slope.wrapping_mul(into as i64))
+    }
+}
