@@ -11,7 +11,7 @@ use device::Device;
 use format::{Geometry, HOLE, entry_of_crc};
 use rt::{Data, IoError, Op, Permit, Rt, Semaphore};
 use std::cell::{Cell, RefCell};
-use std::ops::{Deref, Range};
+use std::ops::Deref;
 use std::rc::Rc;
 
 /// Most bytes of one device operation on blocks.
@@ -359,49 +359,37 @@ impl Inner {
         self.stats.set(stats);
     }
 
-    /// A read or write that is whole or an error. The operation starts at the first poll.
-    pub(crate) async fn transfer(
+    /// A read of all of `data` at `offset`. The operation starts at the first poll.
+    pub(crate) async fn fill(
         &self,
         member: usize,
-        op: Op,
         offset: u64,
         data: Data,
     ) -> Result<Data, HomeError> {
         let len = data.len();
         self.count(|stats| {
-            let (ops, bytes) = match op {
-                Op::Read => (&mut stats.reads, &mut stats.read_bytes),
-                _ => (&mut stats.writes, &mut stats.write_bytes),
-            };
-            *ops += 1;
-            *bytes += len as u64;
+            stats.reads += 1;
+            stats.read_bytes += len as u64;
         });
         let device = &self.places.members[member].device;
-        let (result, data) = device.io(op, offset, len as u64, data).await;
+        let (result, data) = device.io(Op::Read, offset, len as u64, data).await;
         let whole = result.and_then(|moved| match moved == len {
             true => Ok(data),
             false => Err(IoError::EIO),
         });
-        whole.map_err(|error| HomeError::of_device(op, device.name(), offset, error))
+        whole.map_err(|error| HomeError::of_device(Op::Read, device.name(), offset, error))
     }
 
-    /// A punch, zero or flush.
-    pub(crate) async fn command(
-        &self,
-        member: usize,
-        op: Op,
-        range: Range<u64>,
-    ) -> Result<(), HomeError> {
+    /// Counts a changing operation of `len` bytes.
+    pub(crate) fn count_change(&self, op: Op, len: u64) {
         self.count(|stats| match op {
+            Op::Write => {
+                stats.writes += 1;
+                stats.write_bytes += len;
+            }
             Op::Flush => stats.flushes += 1,
             _ => stats.zeroes += 1,
         });
-        let device = &self.places.members[member].device;
-        let len = range.end - range.start;
-        let (result, _) = device.io(op, range.start, len, Data::None).await;
-        result
-            .map(|_| ())
-            .map_err(|error| HomeError::of_device(op, device.name(), range.start, error))
     }
 }
 

@@ -23,6 +23,7 @@
 //!   old tables and old blocks must not shine through).
 //! - Futures of this crate that write are driven to their end.
 
+mod batch;
 mod check;
 mod error;
 mod home;

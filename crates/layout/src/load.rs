@@ -27,7 +27,7 @@ use crate::error::HomeError;
 use crate::home::{Home, Inner};
 use crate::table_cache::Table;
 use format::{FormatError, HOLE, TableSlot};
-use rt::{Notify, Op};
+use rt::Notify;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -239,7 +239,7 @@ impl Home {
         len: usize,
     ) -> Result<base::Buf, HomeError> {
         let data = rt::Data::whole(self.pool.alloc(len));
-        let data = self.transfer(member, Op::Read, offset, data).await?;
+        let data = self.fill(member, offset, data).await?;
         Ok(data.into_buf())
     }
 }

@@ -141,7 +141,9 @@ impl Home {
             self.begin(&members).await?;
             self.put_table(group, &table);
             self.cache.borrow_mut().begin_write(group, &table);
-            let written = self.clone().write_table(group, table.clone()).await;
+            let mut batch = self.batch();
+            batch.start(self.table_write(group, table.clone())).await;
+            let written = batch.end().await;
             self.forget_tables(group..group + 1);
             written?;
             table.pending.set(false);

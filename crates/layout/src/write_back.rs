@@ -29,15 +29,15 @@
 //! durable by its own call stays pending in memory and is written again to the same slot. If its table
 //! was evicted meanwhile it is read again, and step 1 has made durable what was read.
 
+use crate::batch::Operation;
 use crate::error::HomeError;
 use crate::home::{Home, HomeBlock, IO_BYTES_MAX, ZeroRange};
 use crate::plan::{GroupPart, ZeroPlan};
 use crate::table_cache::Table;
 use base::Slice;
 use format::{HOLE, TableSlot, entry_of_crc};
-use rt::{Data, JoinHandle, Op, Permit, SLICES_MAX};
+use rt::{Data, Op, SLICES_MAX};
 use std::cell::RefCell;
-use std::future::Future;
 use std::ops::Range;
 use std::rc::Rc;
 
@@ -48,12 +48,6 @@ struct GroupWork {
     fresh: bool,
     parts: Vec<GroupPart>,
     blocks: Vec<HomeBlock>,
-}
-
-/// Operations under way, each of which gives back its own permit.
-struct Batch {
-    home: Home,
-    under_way: Vec<JoinHandle<Result<(), HomeError>>>,
 }
 
 impl Home {
@@ -106,9 +100,8 @@ impl Home {
     async fn flush(&self, members: impl Iterator<Item = usize>) -> Result<(), HomeError> {
         let mut batch = self.batch();
         for member in members {
-            let home = self.clone();
             batch
-                .start(async move { home.command(member, Op::Flush, 0..0).await })
+                .start(Operation::command(member, Op::Flush, 0..0))
                 .await;
         }
         batch.end().await
@@ -167,10 +160,8 @@ impl Home {
                 let bytes = (groups.end - groups.start)
                     * self.places.members[member].geometry.group_bytes();
                 let op = zero_op(run.keep_space);
-                let home = self.clone();
-                batch
-                    .start(async move { home.command(member, op, start..start + bytes).await })
-                    .await;
+                let operation = Operation::command(member, op, start..start + bytes);
+                batch.start(operation).await;
             }
         }
         let result = batch.end().await;
@@ -204,7 +195,7 @@ impl Home {
             };
             let permit = self.group_jobs.acquire(1).await;
             let (home, failed) = (self.clone(), failed.clone());
-            self.rt.spawn(async move {
+            self.rt.spawn_detached(async move {
                 if let Err(error) = home.write_group(work).await {
                     failed.borrow_mut().get_or_insert(error);
                 }
@@ -251,23 +242,20 @@ impl Home {
                 let start = self.places.block_offset(part.blocks.start);
                 let len = (part.blocks.end - part.blocks.start) * self.places.block_size as u64;
                 let op = zero_op(part.keep_space);
-                let home = self.clone();
-                zeroes
-                    .start(async move { home.command(member, op, start..start + len).await })
-                    .await;
+                let operation = Operation::command(member, op, start..start + len);
+                zeroes.start(operation).await;
             }
             // Before the blocks: one of them may lie in a zeroed part.
             zeroes.end().await?;
         }
         let mut writes = self.batch();
         if changed {
-            writes.start(self.clone().write_table(group, table)).await;
+            writes.start(self.table_write(group, table)).await;
         }
         for (first, slices) in write_runs(blocks) {
             let offset = self.places.block_offset(first);
-            writes
-                .start(self.clone().write(member, offset, Data::Slices(slices)))
-                .await;
+            let data = Data::Slices(slices);
+            writes.start(Operation::write(member, offset, data)).await;
         }
         writes.end().await
     }
@@ -292,57 +280,21 @@ impl Home {
         Ok(table)
     }
 
-    /// Writes the table of `group` as it is now to the slot of its generation, which
+    /// The write of the table of `group` as it is now to the slot of its generation, which
     /// `TableCache::begin_write` has set.
-    pub(crate) async fn write_table(self, group: u64, table: Rc<Table>) -> Result<(), HomeError> {
+    pub(crate) fn table_write(&self, group: u64, table: Rc<Table>) -> Operation {
         assert!(table.pending.get(), "a durable slot is not overwritten");
         self.count(|stats| stats.table_writes += 1);
         let mut buf = self.pool.alloc(self.places.block_size);
-        table.slot.borrow().encode(group, &mut buf);
-        let slot = table.slot.borrow().generation % 2;
-        let offset = self.places.slot_offset(group, slot);
+        let slot = table.slot.borrow();
+        slot.encode(group, &mut buf);
+        let offset = self.places.slot_offset(group, slot.generation % 2);
+        drop(slot);
         let member = self.places.member_of(group);
-        let result = self.clone().write(member, offset, Data::whole(buf)).await;
-        // Held until here, so that it is not evicted and read again in the middle of the write.
-        drop(table);
-        result
-    }
-
-    async fn write(self, member: usize, offset: u64, data: Data) -> Result<(), HomeError> {
-        self.transfer(member, Op::Write, offset, data)
-            .await
-            .map(|_| ())
-    }
-
-    fn batch(&self) -> Batch {
-        Batch {
-            home: self.clone(),
-            under_way: Vec::new(),
+        Operation {
+            table: Some(table),
+            ..Operation::write(member, offset, Data::whole(buf))
         }
-    }
-}
-
-impl Batch {
-    /// Starts `operation` when fewer than the bound of all batches are under way.
-    async fn start(&mut self, operation: impl Future<Output = Result<(), HomeError>> + 'static) {
-        // Reads go before write-back (Trail 4.2): while some are under way, an eighth of the writes is.
-        let reading = self.home.reads.used() > 0;
-        let units = if reading { 8 } else { 1 };
-        let permit: Permit = self.home.writes.acquire(units).await;
-        self.under_way.push(self.home.rt.spawn(async move {
-            let result = operation.await;
-            drop(permit);
-            result
-        }));
-    }
-
-    /// Waits for all, also after an error, and gives the first error.
-    async fn end(self) -> Result<(), HomeError> {
-        let mut result = Ok(());
-        for operation in self.under_way {
-            result = result.and(operation.await);
-        }
-        result
     }
 }
 

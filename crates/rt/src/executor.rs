@@ -95,6 +95,11 @@ impl Rt {
         }
     }
 
+    /// Starts a task beside the present one, for whose end nobody waits.
+    pub fn spawn_detached(&self, future: impl Future<Output = ()> + 'static) {
+        self.spawn_boxed(Box::pin(future));
+    }
+
     fn spawn_boxed(&self, future: TaskFuture) {
         let mut tasks = self.0.tasks.borrow_mut();
         let slot = self.0.free_tasks.borrow_mut().pop().unwrap_or_else(|| {

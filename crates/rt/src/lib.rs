@@ -13,12 +13,16 @@ mod executor;
 mod idle;
 mod semaphore;
 mod sync;
+mod watermark;
 
 pub use driver::{Completion, Data, DeviceId, Driver, IoError, Op, Request, SLICES_MAX};
 pub use executor::{Io, JoinHandle, Rt, Sleep};
 pub use idle::IdleDriver;
 pub use semaphore::{Permit, Semaphore};
 pub use sync::{Notified, Notify};
+pub use watermark::{Reached, Watermark};
 
 #[cfg(test)]
 mod executor_test;
+#[cfg(test)]
+mod watermark_test;

@@ -33,6 +33,7 @@ impl Notify {
         Notified {
             state: self.0.clone(),
             round: self.0.rounds.get(),
+            listed: None,
         }
     }
 
@@ -49,19 +50,43 @@ impl Notify {
 pub struct Notified {
     state: Rc<NotifyState>,
     round: u64,
+    /// The task that is listed for this wait.
+    listed: Option<TaskId>,
+}
+
+impl Notified {
+    fn is_over(&self) -> bool {
+        self.state.rounds.get() != self.round
+    }
+
+    fn unlist(&mut self) {
+        // A notification has emptied the list.
+        if let Some(task) = self.listed.take().filter(|_| !self.is_over()) {
+            let mut waiters = self.state.waiters.borrow_mut();
+            let at = waiters.iter().rposition(|waiter| *waiter == task);
+            waiters.remove(at.expect("who waits is listed"));
+        }
+    }
 }
 
 impl Future for Notified {
     type Output = ();
-    fn poll(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<()> {
-        if self.state.rounds.get() != self.round {
+    fn poll(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<()> {
+        if self.is_over() {
             return Poll::Ready(());
         }
         let task = self.state.rt.current_task();
-        let mut waiters = self.state.waiters.borrow_mut();
-        if !waiters.contains(&task) {
-            waiters.push(task);
+        if self.listed != Some(task) {
+            self.unlist();
+            self.listed = Some(task);
+            self.state.waiters.borrow_mut().push(task);
         }
         Poll::Pending
+    }
+}
+
+impl Drop for Notified {
+    fn drop(&mut self) {
+        self.unlist();
     }
 }
