@@ -5,7 +5,7 @@ use crate::open::RecoveryReport;
 use crate::pinned::Pinned;
 use crate::stats::StoreStats;
 use crate::superblocks;
-use base::{BufPool, Lsn, Nanos, Slice, crc32c};
+use base::{BufPool, Lsn, Nanos, crc32c};
 use device::Device;
 use format::{State as StoreState, Superblock};
 use layout::Home;
@@ -62,32 +62,6 @@ impl Default for OpenOptions {
             give_up_damaged_log: false,
         }
     }
-}
-
-/// One change of a commit, in home blocks.
-#[derive(Clone, Debug)]
-pub enum CommitChange {
-    /// New content for adjacent blocks; a whole number of them.
-    Write {
-        /// First block.
-        first: u64,
-        /// Content.
-        data: Slice,
-    },
-    /// A range becomes holes.
-    Trim {
-        /// First block.
-        first: u64,
-        /// Blocks.
-        count: u64,
-    },
-    /// A range reads as zeroes and keeps its space.
-    Zero {
-        /// First block.
-        first: u64,
-        /// Blocks.
-        count: u64,
-    },
 }
 
 /// Pending ranges from which on new ranges wait.
@@ -215,44 +189,35 @@ impl Engine {
     ///
     /// # Panics
     /// When there is no change, or data is not a whole number of blocks.
-    pub fn commit(
-        &self,
-        admission: Admission,
-        changes: Vec<CommitChange>,
-    ) -> Result<Lsn, EngineError> {
+    pub fn commit(&self, admission: Admission, changes: Vec<Change>) -> Result<Lsn, EngineError> {
         self.check_writable()?;
         let block_size = self.block_size();
-        let (mut blocks, mut logged) = (0, Vec::with_capacity(changes.len()));
-        for change in changes {
-            let (first, count) = match &change {
-                CommitChange::Write { first, data } => {
+        let mut crcs = Vec::new();
+        for change in &changes {
+            let (first, count) = match change {
+                Change::Write { first, data } => {
                     assert!(
                         !data.is_empty() && data.len().is_multiple_of(block_size),
                         "whole blocks"
                     );
-                    blocks += (data.len() / block_size) as u64;
                     (*first, (data.len() / block_size) as u64)
                 }
-                CommitChange::Trim { first, count } | CommitChange::Zero { first, count } => {
-                    (*first, *count)
-                }
+                Change::Trim { first, count } | Change::Zero { first, count } => (*first, *count),
             };
             self.check_range(first, count)?;
-            logged.push(match change {
-                CommitChange::Write { first, data } => {
-                    let crcs = data.chunks_exact(block_size).map(crc32c).collect();
-                    Change::Write { first, data, crcs }
-                }
-                CommitChange::Trim { first, count } => Change::Trim { first, count },
-                CommitChange::Zero { first, count } => Change::Zero { first, count },
-            });
         }
-        let lsn = self.0.trail.append(admission, logged.clone());
+        for change in &changes {
+            if let Change::Write { data, .. } = change {
+                crcs.extend(data.chunks_exact(block_size).map(crc32c));
+            }
+        }
+        let blocks = crcs.len() as u64;
         let mut state = self.0.state.borrow_mut();
-        for change in logged {
-            state.pinned.apply(lsn, change, block_size, &self.0.trail);
-        }
-        state.pinned_since.get_or_insert(self.0.rt.now());
+        let trail = &self.0.trail;
+        let lsn = trail.append(admission, changes, crcs, |lsn, changes, crcs| {
+            state.pinned.apply(lsn, changes, crcs, block_size, trail);
+        });
+        state.pinned_since.get_or_insert_with(|| self.0.rt.now());
         drop(state);
         self.0
             .counters

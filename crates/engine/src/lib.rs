@@ -28,7 +28,7 @@ mod superblocks;
 mod write_back;
 
 pub use create::{CreateParams, CreatePlan, MemberSpace, NewMember, create, plan_create};
-pub use engine::{Ack, CommitChange, Engine, OpenOptions};
+pub use engine::{Ack, Engine, OpenOptions};
 pub use error::EngineError;
 pub use grow::grown;
 pub use inspect::{Inspection, LogReport};
@@ -38,7 +38,7 @@ pub use scrub::ScrubReport;
 pub use stats::StoreStats;
 pub use superblocks::{MemberSuperblock, load as load_superblock};
 
-pub use trail::{Admission, WriteCache};
+pub use trail::{Admission, Change as CommitChange, WriteCache};
 
 use device::Device;
 use std::rc::Rc;

@@ -18,8 +18,8 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use trail::{
-    Case, Change, LogGeometry, RecordPlace, RecoveredChange, Replay, Trail, TrailOptions,
-    TrailStart, WriteCache,
+    Case, LogGeometry, RecordPlace, RecoveredChange, Replay, Trail, TrailOptions, TrailStart,
+    WriteCache,
 };
 
 /// Blocks of one write-back round of recovery.
@@ -398,28 +398,23 @@ impl Recovery<'_> {
                 size_blocks,
             });
         }
-        let change = match (change.kind, change.data) {
+        let first = change.block;
+        match (change.kind, change.data) {
             (EntryKind::Data { crc }, Some(data)) => {
-                let data = self.charge(data, progress).await?;
-                Change::Write {
-                    first: change.block,
-                    data: data.share(),
-                    crcs: vec![crc],
-                }
+                let data = self.charge(data, progress).await?.share();
+                let mut pinned = self.pinned.borrow_mut();
+                pinned.write(lsn, first, data, crc, &NoHolds);
             }
-            (EntryKind::Trim { count }, _) => Change::Trim {
-                first: change.block,
-                count,
-            },
-            (EntryKind::Zero { count }, _) => Change::Zero {
-                first: change.block,
-                count,
-            },
             (EntryKind::Data { .. }, None) => panic!("a recovered block has content"),
-        };
-        self.pinned
-            .borrow_mut()
-            .apply(lsn, change, self.home.block_size(), &NoHolds);
+            (EntryKind::Trim { count }, _) => {
+                let mut pinned = self.pinned.borrow_mut();
+                pinned.zero(lsn, first, count, false, &NoHolds);
+            }
+            (EntryKind::Zero { count }, _) => {
+                let mut pinned = self.pinned.borrow_mut();
+                pinned.zero(lsn, first, count, true, &NoHolds);
+            }
+        }
         Ok(())
     }
 

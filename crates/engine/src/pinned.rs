@@ -86,17 +86,29 @@ pub struct Pinned {
 }
 
 impl Pinned {
-    /// Takes one change of commit `lsn`.
-    pub fn apply(&mut self, lsn: Lsn, change: Change, block_size: usize, holds: &dyn Holds) {
-        match change {
-            Change::Write { first, data, crcs } => {
-                for (index, crc) in crcs.into_iter().enumerate() {
-                    let part = data.slice(index * block_size..(index + 1) * block_size);
-                    self.write(lsn, first + index as u64, part, crc, holds);
+    /// Takes the changes of commit `lsn`; `crcs` are those of all its blocks of data.
+    pub fn apply(
+        &mut self,
+        lsn: Lsn,
+        changes: &[Change],
+        crcs: &[u32],
+        block_size: usize,
+        holds: &dyn Holds,
+    ) {
+        let mut crcs = crcs.iter();
+        for change in changes {
+            match change {
+                Change::Write { first, data } => {
+                    let parts = (0..data.len()).step_by(block_size);
+                    // The checksums come last: the end of the data must not use one up.
+                    for ((block, at), crc) in (*first..).zip(parts).zip(&mut crcs) {
+                        let part = data.slice(at..at + block_size);
+                        self.write(lsn, block, part, *crc, holds);
+                    }
                 }
+                Change::Trim { first, count } => self.zero(lsn, *first, *count, false, holds),
+                Change::Zero { first, count } => self.zero(lsn, *first, *count, true, holds),
             }
-            Change::Trim { first, count } => self.zero(lsn, first, count, false, holds),
-            Change::Zero { first, count } => self.zero(lsn, first, count, true, holds),
         }
     }
 
@@ -241,23 +253,33 @@ impl Pinned {
                 add_range(&mut self.zeroed, range.first, range.first + range.count);
             }
         }
-        for (number, version) in written {
-            // Gone or not being written any more: a range has taken it out meanwhile.
-            let Some(block) = self
-                .blocks
-                .get_mut(number)
-                .filter(|block| block.writing == Some(*version))
-            else {
-                continue;
-            };
-            holds.release(block.hold);
-            match block.next_hold.take() {
-                Some(next) => (block.hold, block.writing) = (next, None),
-                None => {
-                    self.blocks.remove(number);
-                }
-            }
+        for run in written.chunk_by(|a, b| a.0 < b.0) {
+            self.finish_run(run, holds);
         }
+    }
+
+    /// Blocks in ascending order are durable at home. One walk over the set, not a search for each.
+    fn finish_run(&mut self, run: &[(u64, Lsn)], holds: &dyn Holds) {
+        let (Some((first, _)), Some((last, _))) = (run.first(), run.last()) else {
+            return;
+        };
+        let mut run = run.iter().peekable();
+        let at_home = |number: &u64, block: &mut Block| {
+            // Gone: a range has taken it out meanwhile.
+            while run.next_if(|(written, _)| written < number).is_some() {}
+            let written = run.next_if(|(written, _)| written == number);
+            // Not being written any more: taken out, and pinned anew.
+            if written.is_none_or(|(_, version)| block.writing != Some(*version)) {
+                return false;
+            }
+            holds.release(block.hold);
+            let newer = block.next_hold.take();
+            if let Some(next) = newer {
+                (block.hold, block.writing) = (next, None);
+            }
+            newer.is_none()
+        };
+        self.blocks.extract_if(first..=last, at_home).for_each(drop);
     }
 
     /// The batch failed: everything in it is still to be done.

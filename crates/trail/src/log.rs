@@ -11,9 +11,9 @@ use crate::unflushed_tracks_max;
 use base::{BufPool, Lsn, RecordSeq};
 use device::Device;
 use format::{LogState, SECTOR};
-use rt::{Data, Notify, Op, Rt};
+use rt::{Data, Notify, Op, Rt, Watermark};
 use std::cell::{Cell, RefCell};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::rc::Rc;
 
 /// What is known of the storage's cache.
@@ -96,8 +96,6 @@ struct State {
     prev_epoch: u64,
     /// Last commit of which all records have been handed to the device.
     last_whole: Lsn,
-    /// Commits that somebody waits for, with the number of those who wait.
-    waiters: BTreeMap<Lsn, usize>,
     /// Records up to this one are to be made durable as soon as they are written.
     force_seq: RecordSeq,
     /// Sectors promised to commits that are admitted and not appended yet.
@@ -131,6 +129,8 @@ struct Inner {
     flush: Notify,
     /// Something changed for those who wait (durability, log space, failure).
     progress: Notify,
+    /// Last durable commit, for those who wait for one.
+    durable: Watermark,
     /// Somebody waits for log space.
     space_wanted: Notify,
     stopped: Cell<bool>,
@@ -205,7 +205,6 @@ impl Trail {
                 prev_sector: log.tail_sector,
                 prev_epoch: log.tail_epoch,
                 last_whole: Lsn(log.tail_lsn),
-                waiters: BTreeMap::new(),
                 force_seq: RecordSeq(0),
                 reserved: 0,
                 space_queue: VecDeque::new(),
@@ -216,6 +215,7 @@ impl Trail {
             work: Notify::new(rt),
             flush: Notify::new(rt),
             progress: Notify::new(rt),
+            durable: Watermark::new(rt, log.tail_lsn),
             space_wanted: Notify::new(rt),
             stopped: Cell::new(false),
         }));
@@ -266,13 +266,26 @@ impl Trail {
         }
     }
 
-    /// Queues a commit; its number. It is written as soon as the log device is free.
-    pub fn append(&self, admission: Admission, changes: Vec<Change>) -> Lsn {
+    /// Queues a commit; its number. It is written as soon as the log device is free. `crcs` are the
+    /// CRC-32C of each block of data, over all changes. `pin` is told of the commit when it has its number
+    /// and may be held ([`Trail::hold`]).
+    pub fn append(
+        &self,
+        admission: Admission,
+        changes: Vec<Change>,
+        crcs: Vec<u32>,
+        pin: impl FnOnce(Lsn, &[Change], &[u32]),
+    ) -> Lsn {
+        let lsn = {
+            let mut state = self.0.state.borrow_mut();
+            let lsn = state.durability.appended() + 1;
+            state.durability.append(lsn);
+            state.releases.add_commit(lsn);
+            lsn
+        };
+        pin(lsn, &changes, &crcs);
         let mut state = self.0.state.borrow_mut();
-        let lsn = state.durability.appended() + 1;
-        state.durability.append(lsn);
-        state.releases.add_commit(lsn);
-        state.queue.push(lsn, admission.sectors, changes);
+        state.queue.push(lsn, admission.sectors, changes, crcs);
         drop(state);
         // The promise is kept by the queue's own account from here on.
         drop(admission);
@@ -305,16 +318,15 @@ impl Trail {
         if self.durable() >= lsn {
             return Ok(());
         }
-        let _waiter = Waiter::new(self, lsn);
+        self.check()?;
+        let reached = self.0.durable.wait(lsn.0);
         self.0.flush.notify();
         self.0.work.notify();
-        loop {
-            if self.durable() >= lsn {
-                return Ok(());
-            }
-            self.check()?;
-            self.0.progress.wait().await;
+        reached.await;
+        if self.durable() >= lsn {
+            return Ok(());
         }
+        self.check()
     }
 
     /// Makes durable what has been written to the device so far, without waiting for what is queued.
@@ -568,7 +580,21 @@ impl Trail {
         self.0.options.write_cache == WriteCache::Volatile
             && durability.writes_in_flight() == 0
             && durability.durable() == durability.flushed()
-            && state.first_waited().is_some_and(|waited| waited <= lsn)
+            && self.first_waited().is_some_and(|waited| waited <= lsn)
+    }
+
+    fn flush_is_needed(&self, state: &State) -> bool {
+        let (flushed, durable) = (state.durability.flushed(), state.durability.durable());
+        flushed.seq > durable.seq
+            && (state.force_seq > durable.seq
+                || self
+                    .first_waited()
+                    .is_some_and(|waited| waited <= flushed.lsn))
+    }
+
+    /// Oldest commit that somebody waits for and that is not durable yet.
+    fn first_waited(&self) -> Option<Lsn> {
+        self.0.durable.lowest().map(Lsn)
     }
 
     fn written(&self, id: u64, through: bool) {
@@ -576,7 +602,7 @@ impl Trail {
             let mut guard = self.0.state.borrow_mut();
             let state = &mut *guard;
             if state.durability.finish_write(id, through) {
-                state.publish_head();
+                self.publish(state);
             }
         }
         self.0.work.notify();
@@ -584,12 +610,21 @@ impl Trail {
         self.0.progress.notify();
     }
 
+    /// Records are durable: recovery will never start before the head that the last one names, and who
+    /// waited for their commits waits no longer.
+    fn publish(&self, state: &mut State) {
+        let durable = state.durability.durable();
+        state.ring.set_head(durable.head_track);
+        self.0.durable.raise(durable.lsn.0);
+    }
+
     async fn flush_loop(self) {
         while !self.0.stopped.get() && self.check().is_ok() {
             let wait = self.0.flush.wait();
             let covered = {
                 let state = self.0.state.borrow();
-                state.flush_is_needed().then(|| state.durability.flushed())
+                self.flush_is_needed(&state)
+                    .then(|| state.durability.flushed())
             };
             let Some(covered) = covered else {
                 wait.await;
@@ -601,7 +636,7 @@ impl Trail {
                 Ok(_) => {
                     let mut guard = self.0.state.borrow_mut();
                     guard.durability.finish_flush(covered);
-                    guard.publish_head();
+                    self.publish(&mut guard);
                     drop(guard);
                     self.0.work.notify();
                     self.0.progress.notify();
@@ -620,6 +655,7 @@ impl Trail {
             error,
         };
         self.0.state.borrow_mut().failed.get_or_insert(failure);
+        self.0.durable.lift();
         self.0.work.notify();
         self.0.flush.notify();
         self.0.progress.notify();
@@ -660,32 +696,8 @@ impl State {
             .map_or(self.ring.current(), |live| live.track)
     }
 
-    /// A record is durable: recovery will never start before the head that it names.
-    fn publish_head(&mut self) {
-        let head = self.durability.durable().head_track;
-        self.ring.set_head(head);
-    }
-
     fn force_flush(&mut self) {
         self.force_seq = self.force_seq.max(self.durability.flushed().seq);
-    }
-
-    fn flush_is_needed(&self) -> bool {
-        let (flushed, durable) = (self.durability.flushed(), self.durability.durable());
-        flushed.seq > durable.seq
-            && (self.force_seq > durable.seq
-                || self
-                    .first_waited()
-                    .is_some_and(|waited| waited <= flushed.lsn))
-    }
-
-    /// Oldest commit that somebody waits for and that is not durable yet.
-    fn first_waited(&self) -> Option<Lsn> {
-        let durable = self.durability.durable().lsn;
-        self.waiters
-            .range(durable + 1..)
-            .next()
-            .map(|(lsn, _)| *lsn)
     }
 }
 
@@ -727,30 +739,5 @@ pub struct Admission {
 impl Drop for Admission {
     fn drop(&mut self) {
         self.trail.0.state.borrow_mut().reserved -= self.sectors;
-    }
-}
-
-/// Registers an interest in a commit's durability for as long as it lives.
-struct Waiter<'a> {
-    trail: &'a Trail,
-    lsn: Lsn,
-}
-
-impl<'a> Waiter<'a> {
-    fn new(trail: &'a Trail, lsn: Lsn) -> Self {
-        *trail.0.state.borrow_mut().waiters.entry(lsn).or_insert(0) += 1;
-        Self { trail, lsn }
-    }
-}
-
-impl Drop for Waiter<'_> {
-    fn drop(&mut self) {
-        let mut state = self.trail.0.state.borrow_mut();
-        if let Some(count) = state.waiters.get_mut(&self.lsn) {
-            *count -= 1;
-            if *count == 0 {
-                state.waiters.remove(&self.lsn);
-            }
-        }
     }
 }

@@ -15,8 +15,6 @@ pub enum Change {
         first: u64,
         /// Content, a whole number of blocks.
         data: Slice,
-        /// CRC-32C of each block.
-        crcs: Vec<u32>,
     },
     /// A range becomes holes.
     Trim {
@@ -39,9 +37,12 @@ struct Queued {
     /// Sectors that the log has promised for it.
     promised: u64,
     changes: Vec<Change>,
-    /// The change, and the block within it, that comes next.
+    /// CRC-32C of each block of data, over all changes.
+    crcs: Vec<u32>,
+    /// The change, the block within it, and the block over all changes that come next.
     change: usize,
     block: usize,
+    crc: usize,
 }
 
 /// Commits that wait for the log.
@@ -92,7 +93,7 @@ impl RecordPlace {
 }
 
 impl Queue {
-    pub fn push(&mut self, lsn: Lsn, promised: u64, changes: Vec<Change>) {
+    pub fn push(&mut self, lsn: Lsn, promised: u64, changes: Vec<Change>, crcs: Vec<u32>) {
         assert!(!changes.is_empty(), "a commit changes something");
         self.bytes += changes.iter().map(bytes_of).sum::<u64>();
         self.promised += promised;
@@ -100,8 +101,10 @@ impl Queue {
             lsn,
             promised,
             changes,
+            crcs,
             change: 0,
             block: 0,
+            crc: 0,
         });
     }
 
@@ -183,7 +186,7 @@ impl Queue {
                 break;
             }
             let (block, kind, change_ended) = match change {
-                Change::Write { first, data, crcs } => {
+                Change::Write { first, data } => {
                     let from = commit.block * geometry.block_size;
                     let start = displaced.len();
                     displaced.resize(start + wanted, 0);
@@ -193,14 +196,11 @@ impl Queue {
                         &mut displaced[start..],
                     );
                     payload += geometry.block_size;
-                    let kind = EntryKind::Data {
-                        crc: crcs[commit.block],
-                    };
-                    (
-                        first + commit.block as u64,
-                        kind,
-                        commit.block + 1 == crcs.len(),
-                    )
+                    let crc = commit.crcs[commit.crc];
+                    commit.crc += 1;
+                    let ended = from + geometry.block_size == data.len();
+                    let kind = EntryKind::Data { crc };
+                    (first + commit.block as u64, kind, ended)
                 }
                 Change::Trim { first, count } => (*first, EntryKind::Trim { count: *count }, true),
                 Change::Zero { first, count } => (*first, EntryKind::Zero { count: *count }, true),

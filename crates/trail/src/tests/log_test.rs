@@ -38,24 +38,26 @@ fn write(pool: &BufPool, first: u64, count: u64, version: u64) -> Change {
     let bytes: Vec<u8> = (first..first + count)
         .flat_map(|block| content(block, version))
         .collect();
-    let crcs = bytes.chunks(BLOCK).map(crc32c).collect();
     Change::Write {
         first,
         data: pool.copy_of(&bytes).share(),
-        crcs,
     }
 }
 
 async fn append(trail: &Trail, changes: Vec<Change>) -> Lsn {
-    let blocks = changes.iter().map(|change| match change {
-        Change::Write { crcs, .. } => crcs.len() as u64,
-        _ => 0,
+    let data = changes.iter().filter_map(|change| match change {
+        Change::Write { data, .. } => Some(data),
+        _ => None,
     });
+    let crcs: Vec<u32> = data
+        .flat_map(|data| data.chunks(BLOCK))
+        .map(crc32c)
+        .collect();
     let admission = trail
-        .admit(blocks.sum(), changes.len() as u64)
+        .admit(crcs.len() as u64, changes.len() as u64)
         .await
         .unwrap();
-    trail.append(admission, changes)
+    trail.append(admission, changes, crcs, |_, _, _| {})
 }
 
 fn start(rt: &Rt, pool: &BufPool, geometry: LogGeometry, epoch: u64, state: LogState) -> Trail {
@@ -231,17 +233,8 @@ fn the_payload_may_be_a_copy_of_a_log() {
     rt.block_on(async move {
         let pool = BufPool::new(1 << 20);
         let trail = start(&rt2, &pool, geometry, 1, LogState::default());
-        let crcs = log.chunks(BLOCK).map(crc32c).collect();
         let data = pool.copy_of(&log).share();
-        let last = append(
-            &trail,
-            vec![Change::Write {
-                first: 40,
-                data,
-                crcs,
-            }],
-        )
-        .await;
+        let last = append(&trail, vec![Change::Write { first: 40, data }]).await;
         trail.wait_durable(last).await.unwrap();
     });
     let world = SimWorld::new(SimOptions::default(), second.images());
