@@ -1,5 +1,11 @@
 //! The command line: what can be asked, and the texts that teach it.
 
+mod drive;
+
+pub use self::drive::{
+    BenchDrive, Drive, DriveAction, List, Replay, Show, Switch, Switched, Validate,
+};
+
 use crate::size;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
@@ -55,6 +61,8 @@ pub enum Command {
     Stats(Stats),
     /// Measure a store on this drive, in process
     Bench(Bench),
+    /// Simulate drives: list, show, replay traces, compare with the real ones
+    Drive(Drive),
     /// Print a completion script for a shell
     Completions(Completions),
     /// Print the manual page, or write one for each command

@@ -12,6 +12,7 @@ mod cli;
 mod commands;
 mod control;
 mod executor;
+mod plot;
 mod progress;
 mod report;
 mod serve;

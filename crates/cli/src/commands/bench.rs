@@ -307,7 +307,7 @@ async fn one(bed: &Bed, offset: u64, state: &mut u64) -> Result<(), DiskError> {
 }
 
 /// SplitMix64 (Steele, Lea, Flood 2014).
-fn next_random(state: &mut u64) -> u64 {
+pub fn next_random(state: &mut u64) -> u64 {
     *state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
     let mut z = *state;
     z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);

@@ -4,6 +4,7 @@ mod bench;
 mod check;
 mod completions;
 mod create;
+mod drive;
 mod info;
 mod man;
 mod scrub;
@@ -33,6 +34,7 @@ pub fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Scrub(arguments) => scrub::run(arguments),
         Command::Stats(arguments) => stats::run(arguments),
         Command::Bench(arguments) => bench::run(arguments),
+        Command::Drive(arguments) => drive::run(arguments),
         Command::Completions(arguments) => completions::run(&arguments),
         Command::Man(arguments) => man::run(&arguments),
     }

@@ -4,6 +4,7 @@ mod bad_input;
 mod check;
 mod common;
 mod create;
+mod drive;
 mod help;
 mod serve;
 mod volume;
