@@ -17,6 +17,7 @@ pub fn write_seeds(target: &str) {
         "nbd_handshake" => handshakes(),
         "nbd_requests" => requests(),
         "nbd_transmission" => sessions(),
+        "traces" => traces(),
         _ => panic!("no seeds for {target}"),
     };
     let folder = Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -209,4 +210,29 @@ fn sessions() -> Vec<Vec<u8>> {
         ),
         script([3, 3, 1, 16, 1, 1], &[step(9, 64), step(2, 0)]),
     ]
+}
+
+/// A few lines of each format, in the order of `trace::Format::ALL`, behind the format's number.
+fn traces() -> Vec<Vec<u8>> {
+    let texts = [
+        "R Hit 3962268 12 6657.00000 64047.00000\nW Miss 8 4 663.0 45422.0\n",
+        "13.191135 30 0 5 1\n17.829285 20 576560 6 0\n",
+        "0,303567,3584,w,0.000000\n1,55590,3072,r,0.026214\n",
+        "128166372003061629,hm,0,Read,383496192,32768,413\n128166372016382155,hm,1,Write,1,512,9\n",
+        "8,0 3 1 0.000000000 697 Q W 100 + 8 [a]\n8,0 3 2 0.000000001 697 D W 100 + 16 [a]\n\
+         8,0 3 3 0.000000002 697 Q FWFS 108 + 8 [a]\n8,0 3 4 0.5 0 C W 100 + 16 [0]\nTotal (8,0):\n",
+        "fio version 2 iolog\n/dev/sdb add\n/dev/sdb read 0 4096\n/dev/sdb wait 1500 0\n/dev/sdb sync 0 0\n",
+        "rw,blkno,blocks,measured_ms,think_ms_before_next\nW,4583176,4,0.663000,45.422000\n",
+    ];
+    let tagged = |(number, text): (usize, &str)| [&[number as u8], text.as_bytes()].concat();
+    let mut seeds: Vec<Vec<u8>> = texts.into_iter().enumerate().map(tagged).collect();
+    seeds.push(tagged((
+        5,
+        "fio version 3 iolog\n878 d write 0 16384\n888 d datasync 0 0\n",
+    )));
+    seeds.push(tagged((
+        6,
+        "arrival_ms,lba,sectors,rw,response_ms\n0.5,8,16,R,5.25\n1,0,0,F,0.1\n",
+    )));
+    seeds
 }
