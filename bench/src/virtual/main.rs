@@ -15,6 +15,8 @@ mod world;
 
 use anyhow::Context;
 use clap::Parser;
+use drive::DriveSpec;
+use report::Run;
 use run::Shape;
 
 /// What the product uses.
@@ -25,13 +27,17 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 #[derive(Parser)]
 #[command(after_help = "\
 Examples:
-  tonearm-bench-virtual             medians of 5 rounds
-  tonearm-bench-virtual --quick     one short round: does it work, not how fast it is
-  tonearm-bench-virtual --json      all rounds")]
+  tonearm-bench-virtual                   medians of 5 rounds, in both worlds
+  tonearm-bench-virtual --quick           one short round: does it work, not how fast it is
+  tonearm-bench-virtual --world latency   no mechanics: the engine's own time, as far as possible
+  tonearm-bench-virtual --json            all rounds")]
 struct Args {
     /// One short round: a rehearsal, no result
     #[arg(long)]
     quick: bool,
+    /// Drives with random latencies, or mechanical ones [default: both]
+    #[arg(long)]
+    world: Option<WorldKind>,
     /// Rounds [default: 5, or 1 with --quick]
     #[arg(long)]
     rounds: Option<usize>,
@@ -45,11 +51,20 @@ struct Args {
     #[arg(long, default_value_t = 65536)]
     blocks: u64,
     /// MiB of payload in memory
-    #[arg(long, default_value_t = 16)]
+    #[arg(long, default_value_t = 8)]
     memory_mib: u64,
     /// MiB of log
     #[arg(long, default_value_t = 32)]
     log_mib: u64,
+    /// Mechanical drive of the log
+    #[arg(long, default_value = "st41601n")]
+    log_drive: String,
+    /// Mechanical drive of the home
+    #[arg(long, default_value = "atlas10k")]
+    home_drive: String,
+    /// Keep account of what a power cut may take, as crash tests do
+    #[arg(long)]
+    power_cuts: bool,
     /// Measure what the simulated world takes of it (and pay for the measuring)
     #[arg(long)]
     split: bool,
@@ -58,25 +73,57 @@ struct Args {
     json: bool,
 }
 
+/// What gives the times of the simulated drives.
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum WorldKind {
+    /// Random latencies.
+    Latency,
+    /// Models of mechanical drives.
+    Drives,
+}
+
+impl Args {
+    fn shape(&self, world: WorldKind) -> anyhow::Result<Shape> {
+        let drives = match world {
+            WorldKind::Latency => None,
+            WorldKind::Drives => Some([spec(&self.log_drive)?, spec(&self.home_drive)?]),
+        };
+        let commits = if self.quick { 100_000 } else { 1_000_000 };
+        Ok(Shape {
+            drives,
+            commits: self.commits.unwrap_or(commits),
+            clients: self.clients,
+            blocks: self.blocks,
+            memory_bytes: self.memory_mib << 20,
+            log_bytes: self.log_mib << 20,
+            power_cuts: self.power_cuts,
+            split: self.split,
+        })
+    }
+}
+
+fn spec(name: &str) -> anyhow::Result<(String, DriveSpec)> {
+    let found = drive::library().iter().find(|drive| drive.name == name);
+    let found = found.with_context(|| format!("no drive '{name}' in the library"))?;
+    Ok((name.to_owned(), DriveSpec::parse(found.name, found.text)?))
+}
+
 fn main() -> anyhow::Result<()> {
     let args = Args::parse();
     let rounds = args.rounds.unwrap_or(if args.quick { 1 } else { 5 });
-    let commits = args
-        .commits
-        .unwrap_or(if args.quick { 100_000 } else { 1_000_000 });
-    let shape = Shape {
-        commits,
-        clients: args.clients,
-        blocks: args.blocks,
-        memory_bytes: args.memory_mib << 20,
-        log_bytes: args.log_mib << 20,
-        split: args.split,
-    };
-    let mut results = Vec::new();
-    for round in 0..rounds {
-        let figures = run::round(&shape, round as u64).context("the engine in virtual time")?;
-        eprintln!("{}", report::line(&figures, round + 1, rounds));
-        results.push(figures);
+    let mut runs = Vec::new();
+    for world in [WorldKind::Latency, WorldKind::Drives] {
+        if args.world.is_some_and(|wanted| wanted != world) {
+            continue;
+        }
+        let shape = args.shape(world)?;
+        let mut results = Vec::new();
+        for round in 0..rounds {
+            let figures = run::round(&shape, round as u64).context("the engine in virtual time")?;
+            eprintln!("{}", report::line(&shape, &figures, round + 1, rounds));
+            results.push(figures);
+        }
+        runs.push(Run { shape, results });
     }
-    report::print(&shape, &results, args.json)
+    report::print(&runs, args.json)
 }

@@ -2,58 +2,146 @@
 
 use crate::run::{Figures, Shape};
 use comfy_table::{Table, presets::ASCII_MARKDOWN};
-use serde_json::json;
+use serde_json::{Value, json};
 
-/// Commits in a second of processor time that are asked for.
+/// Commits in a second of processor time that are asked for, of drives without mechanics.
 const RATE_TARGET: f64 = 500_000.0;
 /// Most resident memory that is allowed.
 const RSS_MAX: u64 = 64 << 20;
 
-/// A round in one line.
-pub fn line(figures: &Figures, round: usize, rounds: usize) -> String {
-    format!(
-        "round {round}/{rounds}: {:.0} commits per CPU second, {:.0} ns each, {:.2} device I/Os each, {} MiB",
-        figures.rate(),
-        figures.per_commit(figures.cpu_ns),
-        figures.per_commit(figures.device_ios),
-        figures.peak_rss_bytes >> 20
-    )
+/// The rounds in one world.
+pub struct Run {
+    /// What was measured.
+    pub shape: Shape,
+    /// What each round has given.
+    pub results: Vec<Figures>,
 }
 
-fn median(results: &[Figures], value: impl Fn(&Figures) -> f64) -> f64 {
-    let mut values: Vec<f64> = results.iter().map(value).collect();
-    values.sort_by(f64::total_cmp);
-    values.get(values.len() / 2).copied().unwrap_or(0.0)
-}
+impl Run {
+    fn median(&self, value: impl Fn(&Figures) -> f64) -> f64 {
+        let mut values: Vec<f64> = self.results.iter().map(value).collect();
+        values.sort_by(f64::total_cmp);
+        values.get(values.len() / 2).copied().unwrap_or(0.0)
+    }
 
-/// Prints the run, as Markdown or as JSON.
-///
-/// # Errors
-/// When the figures cannot be told as JSON.
-pub fn print(shape: &Shape, results: &[Figures], as_json: bool) -> anyhow::Result<()> {
-    let rate = median(results, Figures::rate);
-    let rss = results.iter().map(|figures| figures.peak_rss_bytes).max();
-    let rss = rss.unwrap_or(0);
-    let per_commit =
-        |count: fn(&Figures) -> u64| median(results, |figures| figures.per_commit(count(figures)));
-    if as_json {
-        let report = json!({
-            "commits_per_cpu_second": rate,
-            "commits_per_cpu_second_target": RATE_TARGET,
-            "ns_per_commit": per_commit(|figures| figures.cpu_ns),
-            "world_ns_per_commit": shape.split.then(|| per_commit(|figures| figures.world_ns)),
-            "device_ios_per_commit": per_commit(|figures| figures.device_ios),
-            "peak_rss_bytes": rss,
-            "peak_rss_bytes_max": RSS_MAX,
+    fn per_commit(&self, count: fn(&Figures) -> u64) -> f64 {
+        self.median(|figures| figures.per_commit(count(figures)))
+    }
+
+    fn peak_rss_bytes(&self) -> u64 {
+        let peaks = self.results.iter().map(|figures| figures.peak_rss_bytes);
+        peaks.max().unwrap_or(0)
+    }
+
+    /// The figures that the table shows: name, value, decimals.
+    fn rows(&self) -> Vec<(&'static str, f64, usize)> {
+        let mut rows = vec![
+            ("commits per CPU second", self.median(Figures::rate), 0),
+            ("peak memory, MiB", mib(self.peak_rss_bytes()), 1),
+            ("ns per commit", self.per_commit(|f| f.cpu_ns), 0),
+        ];
+        if self.shape.split {
+            let world = self.per_commit(|f| f.world_ns);
+            rows.push(("of it in the simulated world", world, 0));
+        }
+        let virtual_seconds = self.median(|f| f.virtual_ns as f64 / 1e9);
+        let times = self.median(|f| f.virtual_ns as f64 / f.cpu_ns as f64);
+        rows.extend([
+            (
+                "device I/Os per commit",
+                self.per_commit(|f| f.device_ios),
+                3,
+            ),
+            (
+                "log writes per commit",
+                self.per_commit(|f| f.log_writes),
+                4,
+            ),
+            (
+                "log flushes per commit",
+                self.per_commit(|f| f.log_flushes),
+                4,
+            ),
+            (
+                "home writes per commit",
+                self.per_commit(|f| f.home_writes),
+                3,
+            ),
+            (
+                "blocks written home per commit",
+                self.per_commit(|f| f.written_back_blocks),
+                3,
+            ),
+            ("times round the log", self.median(|f| f.log_laps), 1),
+            ("virtual seconds", virtual_seconds, 1),
+            ("times faster than the drives", times, 1),
+        ]);
+        rows
+    }
+
+    fn json(&self) -> Value {
+        let shape = &self.shape;
+        json!({
+            "drives": drives(shape),
+            "commits_per_cpu_second": self.median(Figures::rate),
+            "ns_per_commit": self.per_commit(|f| f.cpu_ns),
+            "world_ns_per_commit": shape.split.then(|| self.per_commit(|f| f.world_ns)),
+            "device_ios_per_commit": self.per_commit(|f| f.device_ios),
+            "peak_rss_bytes": self.peak_rss_bytes(),
             "clients": shape.clients,
             "blocks": shape.blocks,
             "memory_bytes": shape.memory_bytes,
             "log_bytes": shape.log_bytes,
-            "rounds": results,
+            "power_cuts": shape.power_cuts,
+            "rounds": self.results,
+        })
+    }
+}
+
+fn mib(bytes: u64) -> f64 {
+    bytes as f64 / f64::from(1 << 20)
+}
+
+fn drives(shape: &Shape) -> String {
+    match &shape.drives {
+        None => "random latencies".to_owned(),
+        Some([(log, _), (home, _)]) => format!("log on {log}, home on {home}"),
+    }
+}
+
+/// A round in one line.
+pub fn line(shape: &Shape, figures: &Figures, round: usize, rounds: usize) -> String {
+    format!(
+        "{}, round {round}/{rounds}: {:.0} commits per CPU second, {:.0} ns each, {:.2} device I/Os each, {:.1} MiB",
+        drives(shape),
+        figures.rate(),
+        figures.per_commit(figures.cpu_ns),
+        figures.per_commit(figures.device_ios),
+        mib(figures.peak_rss_bytes)
+    )
+}
+
+/// Prints all runs, as Markdown or as JSON.
+///
+/// # Errors
+/// When the figures cannot be told as JSON.
+pub fn print(runs: &[Run], as_json: bool) -> anyhow::Result<()> {
+    if as_json {
+        let targeted = runs.iter().find(|run| run.shape.drives.is_none());
+        let runs: Vec<_> = runs.iter().map(Run::json).collect();
+        let report = json!({
+            "commits_per_cpu_second": targeted.map(|run| run.median(Figures::rate)),
+            "commits_per_cpu_second_target": RATE_TARGET,
+            "peak_rss_bytes": targeted.map(Run::peak_rss_bytes),
+            "peak_rss_bytes_max": RSS_MAX,
+            "runs": runs,
         });
         println!("{}", serde_json::to_string_pretty(&report)?);
         return Ok(());
     }
+    let Some(Run { shape, results }) = runs.first() else {
+        return Ok(());
+    };
     println!(
         "The whole engine in virtual time: {} clients commit blocks of 4 KiB at random over {} MiB, each \
          durable; log of {} MiB, {} MiB of payload in memory. Medians of {} rounds.\n",
@@ -63,43 +151,38 @@ pub fn print(shape: &Shape, results: &[Figures], as_json: bool) -> anyhow::Resul
         shape.memory_bytes >> 20,
         results.len()
     );
-    let verdict = |met: bool| if met { "met" } else { "MISSED" };
+    let columns: Vec<_> = runs.iter().map(Run::rows).collect();
     let mut table = Table::new();
     table.load_style(ASCII_MARKDOWN);
-    table.set_header(["", "figure", "target", ""]);
-    table.add_row([
-        "commits per CPU second",
-        &format!("{rate:.0}"),
-        &format!("{RATE_TARGET:.0}"),
-        verdict(rate >= RATE_TARGET),
-    ]);
-    table.add_row([
-        "peak memory, MiB",
-        &format!("{:.1}", rss as f64 / f64::from(1 << 20)),
-        &format!("{}", RSS_MAX >> 20),
-        verdict(rss < RSS_MAX),
-    ]);
-    let mut plain = |name: &str, value: f64, decimals: usize| {
-        table.add_row([name, &format!("{value:.decimals$}"), "", ""]);
-    };
-    plain("ns per commit", per_commit(|figures| figures.cpu_ns), 0);
-    if shape.split {
-        let world = per_commit(|figures| figures.world_ns);
-        plain("of it in the simulated world", world, 0);
+    let header = runs.iter().map(|run| drives(&run.shape));
+    table.set_header([String::new()].into_iter().chain(header));
+    for (row, (name, ..)) in columns[0].iter().enumerate() {
+        let values = columns.iter().map(|column| {
+            let (_, value, decimals) = column[row];
+            format!("{value:.decimals$}")
+        });
+        table.add_row([(*name).to_owned()].into_iter().chain(values));
     }
-    let ios = per_commit(|figures| figures.device_ios);
-    plain("device I/Os per commit", ios, 3);
-    let writes = per_commit(|figures| figures.log_writes);
-    plain("log writes per commit", writes, 4);
-    let flushes = per_commit(|figures| figures.log_flushes);
-    plain("log flushes per commit", flushes, 4);
-    let home = per_commit(|figures| figures.home_writes);
-    plain("home writes per commit", home, 3);
-    let back = per_commit(|figures| figures.written_back_blocks);
-    plain("blocks written home per commit", back, 3);
-    plain("times round the log", median(results, |f| f.log_laps), 1);
-    let seconds = median(results, |f| f.virtual_ns as f64 / 1e9);
-    plain("virtual seconds", seconds, 3);
     println!("{table}");
+    for run in runs {
+        println!("\n{}", verdict(run));
+    }
     Ok(())
+}
+
+fn verdict(run: &Run) -> String {
+    let word = |met: bool| if met { "met" } else { "MISSED" };
+    let memory = word(run.peak_rss_bytes() < RSS_MAX);
+    let rate = match run.shape.drives {
+        None => {
+            let met = run.median(Figures::rate) >= RATE_TARGET;
+            format!("{RATE_TARGET} commits per CPU second: {}; ", word(met))
+        }
+        Some(_) => String::new(),
+    };
+    let most = RSS_MAX >> 20;
+    format!(
+        "{}: {rate}memory under {most} MiB: {memory}",
+        drives(&run.shape)
+    )
 }

@@ -1,10 +1,11 @@
 //! One round: clients in a closed loop, from the steady state on.
 
 use crate::meter;
-use crate::world::{Running, Store};
+use crate::world::{Running, Settings, Store};
 use anyhow::{Context, ensure};
 use base::{BufPool, Nanos};
 use disk::OpenOptions;
+use drive::DriveSpec;
 use engine::{CommitChange, Engine, EngineError, StoreStats};
 use format::SYSTEM_BLOCKS;
 use layout::Piece;
@@ -20,7 +21,10 @@ const WARM_LAPS: u64 = 3;
 const CHECK_BLOCKS: u64 = 256;
 
 /// What is measured.
+#[derive(Clone)]
 pub struct Shape {
+    /// Models of the log's and of the home's drive; without them operations take random latencies.
+    pub drives: Option<[(String, DriveSpec); 2]>,
     /// Commits in the measured time.
     pub commits: u64,
     /// Clients, each with one commit under way.
@@ -31,6 +35,8 @@ pub struct Shape {
     pub memory_bytes: u64,
     /// Bytes of the log.
     pub log_bytes: u64,
+    /// The world keeps account of what a power cut may take.
+    pub power_cuts: bool,
     /// Measure the world's part.
     pub split: bool,
 }
@@ -114,13 +120,18 @@ struct Work {
     stop: Cell<bool>,
 }
 
-/// Runs one round with the world's jitter of `seed`.
+/// Runs one round; `seed` is that of the clients and of the world.
 ///
 /// # Errors
 /// When the engine fails, or a block does not read as it was written.
 pub fn round(shape: &Shape, seed: u64) -> anyhow::Result<Figures> {
     let store = Store::create(shape.blocks, shape.log_bytes)?;
-    let running = store.start(seed, shape.split);
+    let running = store.start(&Settings {
+        seed,
+        drives: shape.drives.as_ref(),
+        power_cuts: shape.power_cuts,
+        split: shape.split,
+    });
     let own = running.clone();
     let (commits, clients, blocks) = (shape.commits, shape.clients, shape.blocks);
     let (memory_bytes, log_bytes) = (shape.memory_bytes, shape.log_bytes);

@@ -4,7 +4,7 @@ use crate::meter;
 use base::BufPool;
 use device::{Device, RawDevice};
 use disk::{CreateParams, MemberDevice, MemberSpace, NewMember, OpenOptions, plan_create};
-use drive::{DiskImage, SimOptions, SimWorld};
+use drive::{DiskImage, Drive, DriveOptions, DriveSpec, SimDisk, SimOptions, SimWorld, Zeroing};
 use engine::{Engine, EngineError};
 use format::{Roles, SECTOR};
 use rt::{Completion, DeviceId, Driver, Request, Rt};
@@ -58,30 +58,59 @@ impl Store {
         Ok(Self { disks })
     }
 
-    /// Switches the store on; `seed` is that of the world's jitter.
-    pub fn start(self, seed: u64, split: bool) -> Running {
+    /// Switches the store on.
+    pub fn start(self, settings: &Settings<'_>) -> Running {
         let sizes = self.disks.iter().map(|disk| disk.size).collect();
         let options = SimOptions {
-            seed,
+            seed: settings.seed,
+            power_cuts: settings.power_cuts,
             ..SimOptions::default()
         };
-        let world = SimWorld::new(options, self.disks);
+        let world = match settings.drives {
+            None => SimWorld::new(options, self.disks),
+            Some(specs) => {
+                let disks = specs.iter().zip(self.disks).map(|((_, spec), image)| {
+                    let drive = DriveOptions {
+                        seed: settings.seed,
+                        ..DriveOptions::default()
+                    };
+                    SimDisk {
+                        image,
+                        timing: Box::new(Drive::new(spec, &drive)),
+                        write_cache: spec.write_cache.enabled,
+                        zeroing: Zeroing::Command,
+                    }
+                });
+                SimWorld::with_disks(options, disks.collect())
+            }
+        };
         let spent = Rc::new(Cell::new(0));
-        let rt = Rt::new(if split {
-            Box::new(TimedDriver {
-                inner: world.driver(),
+        let mut driver = world.driver();
+        if settings.split {
+            driver = Box::new(TimedDriver {
+                inner: driver,
                 spent: spent.clone(),
-            })
-        } else {
-            world.driver()
-        });
+            });
+        }
         Running {
-            rt,
+            rt: Rt::new(driver),
             world,
             sizes,
             spent,
         }
     }
+}
+
+/// How a store is switched on.
+pub struct Settings<'a> {
+    /// Of all chance in the world.
+    pub seed: u64,
+    /// Models of the log's and of the home's drive; without them operations take random latencies.
+    pub drives: Option<&'a [(String, DriveSpec); 2]>,
+    /// The world keeps account of what a power cut may take.
+    pub power_cuts: bool,
+    /// Measure the world's part.
+    pub split: bool,
 }
 
 /// A store that is switched on.
