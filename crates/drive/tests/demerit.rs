@@ -22,9 +22,9 @@ struct Row {
     simulated_mean_ms: f64,
 }
 
-/// The overall figures are those that DiskSim's own tool prints, which compares histograms and not
-/// the times: where that shows in the third digit, the exact figure is given here and the printed
-/// one beside it.
+/// For two drives the table's overall figure is that of DiskSim's own tool, which compares
+/// histograms with buckets that grow by 1 %, not the times themselves. There the exact figure is
+/// given here, and the table's beside it.
 const TABLE: [Row; 5] = [
     Row {
         drive: "st41601n",
