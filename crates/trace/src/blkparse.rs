@@ -18,27 +18,15 @@ const S: u64 = 1_000_000_000;
 const MINOR_BITS: u32 = 20;
 const MAJOR_MAX: u64 = 1 << 12;
 
-/// How the lines about files and the summary begin.
-const OTHER_LINES: [&[u8]; 14] = [
-    b"Input file ",
-    b"CPU",
-    b"Total",
-    b"Reads ",
-    b"Read ",
-    b"Writes ",
-    b"Write ",
-    b"IO unplugs",
-    b"Timer unplugs",
-    b"Throughput ",
-    b"Events ",
-    b"Skips:",
-    b"Discards ",
-    b"Discard ",
-];
+/// How the line about an input file begins, and how the summary does.
+const INPUT_FILE: &[u8] = b"Input file ";
+const SUMMARY: [&[u8]; 5] = [b"CPU", b"Total", b"Throughput ", b"Events ", b"Skips:"];
 
 #[derive(Default)]
 pub(crate) struct Blkparse {
     pairs: Pairs,
+    /// The summary has begun: all that is no event is part of it.
+    summary: bool,
 }
 
 /// What rwbs tells.
@@ -54,7 +42,8 @@ impl Parser for Blkparse {
     fn line(&mut self, line: &[u8], sink: &mut Sink) -> Result<(), Reason> {
         let fields = Fields::blanks(line);
         let Some(device) = fields.peek(0).and_then(device) else {
-            return if OTHER_LINES.iter().any(|start| line.starts_with(start)) {
+            self.summary |= SUMMARY.iter().any(|start| line.starts_with(start));
+            return if self.summary || line.starts_with(INPUT_FILE) {
                 Ok(())
             } else {
                 Err(Reason::NotAnEvent {
@@ -117,7 +106,12 @@ impl Blkparse {
                 sector: 0,
                 sectors: 0,
             };
-            self.pairs.arrive(span, false, at, sink.line);
+            if extent.is_none() {
+                self.pairs.arrive(span, false, at, sink.line);
+            } else {
+                // The kernel flushes first, and tells the end of the write alone.
+                self.pairs.arrive_only(span, at, sink.line);
+            }
         }
         if let (Some(op), Some(extent)) = (flags.op, extent) {
             let Extent { sector, sectors } = extent;

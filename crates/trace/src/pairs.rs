@@ -67,10 +67,20 @@ impl Pairs {
         queued || self.source != Source::Queued
     }
 
+    /// A request whose completion will be looked for.
     pub fn arrive(&mut self, span: Span, fua: bool, at: Nanos, line: u64) {
         let number = self.first + self.open.len() as u64;
         self.places
             .insert((span.device, span.op, span.sector, number), ());
+        self.push(span, fua, at, line, false);
+    }
+
+    /// A request that has no completion of its own.
+    pub fn arrive_only(&mut self, span: Span, at: Nanos, line: u64) {
+        self.push(span, false, at, line, true);
+    }
+
+    fn push(&mut self, span: Span, fua: bool, at: Nanos, line: u64, done: bool) {
         let record = Record {
             line,
             arrival: Arrival::At(at),
@@ -85,7 +95,7 @@ impl Pairs {
             record,
             at,
             covered: 0,
-            done: false,
+            done,
         });
     }
 

@@ -14,7 +14,7 @@ the same answer.
 Examples:
   tonearm drive list
   tonearm drive show atlas10k --plot atlas10k.svg
-  tonearm drive replay --drive atlas10k --trace Financial1.spc.gz --format spc --wrap --out answer.csv
+  tonearm drive replay --drive atlas10k --trace f1.spc.gz --format spc --wrap --out answer.csv
   tonearm drive validate --drive atlas10k --measured atlas10k.csv.gz --plot fit.svg
   tonearm drive bench --drive atlas10k --requests 1000000")]
 pub struct Drive {
@@ -90,9 +90,9 @@ pub struct Switched {
 /// On or off.
 #[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Switch {
-    /// On
+    /// A write is done when the cache has it
     On,
-    /// Off
+    /// A write is done when it is on the medium
     Off,
 }
 
@@ -129,9 +129,15 @@ pub struct BenchDrive {
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
-  tonearm drive replay --drive atlas10k --trace Financial1.spc.gz --format spc --device 0 --out answer.csv
-  tonearm drive replay --drive cheetah9LP --trace hm_0.csv.gz --format msr --wrap --scheduler sptf --out answer.csv
-  blkparse -i sda -o sda.txt && tonearm drive replay --drive ./mine.toml --trace sda.txt --format blkparse --out answer.csv
+  tonearm drive replay --drive atlas10k --trace Financial1.spc.gz --format spc --device 0 \\
+      --out answer.csv
+        the requests of one unit of storage, at the times of the trace
+  tonearm drive replay --drive cheetah9LP --trace hm_0.csv.gz --format msr --wrap \\
+      --scheduler sptf --out answer.csv
+        a larger disk's trace, folded onto a small one that chooses what is nearest
+  blktrace -d /dev/sda -o - | blkparse -i - > sda.txt
+  tonearm drive replay --drive ./mine.toml --trace sda.txt --format blkparse --out answer.csv
+        what this machine's disk was asked, on a drive of your own
 
 Writes a line for each request: arrival_ms,lba,sectors,rw,response_ms. rw is R, W, or F for a
 flush; lba counts sectors of 512 bytes. Files may be gzipped.

@@ -2,12 +2,64 @@
 
 use crate::{at_ns, read, refused};
 use base::Nanos;
-use tonearm_trace::{Format, Op};
+use tonearm_trace::{Format, Op, Reader, Record};
 
 fn responses(text: &str) -> Vec<(u64, Option<u64>)> {
     let records = read(Format::Blkparse, text).unwrap();
     let pair = |record: &tonearm_trace::Record| (record.sector, record.response.map(|time| time.0));
     records.iter().map(pair).collect()
+}
+
+/// Written by blkparse 1.3 itself, for a trace of each kind of command.
+const ALL_KINDS: &str = "\
+Input file vda.blktrace.0 added
+254,0    0        1     0.000000000  1000  Q   R 2048 + 8 [fio]
+254,0    0        4     0.000002000  1000  R   R 2048 + 8 [0]
+254,0    0        5     0.000002500  1000 UT   N [fio] 1
+254,0    0        6     0.000003000  1000  D   R 2048 + 8 [fio]
+254,0    0        7     0.000899000     0  C   R 2048 + 8 (  896000) [0]
+254,0    0        8     0.000999000  1000  Q  WS 4096 + 8 [fio]
+254,0    0        9     0.001000000  1000  Q  WS 4104 + 8 [fio]
+254,0    0       10     0.001000500  1000  M  WS 4104 + 8 [fio]
+254,0    0       11     0.001001000  1000  D  WS 4096 + 16 [fio]
+254,0    0       12     0.002999000     0  C  WS 4096 + 16 [0]
+254,0    0       13     0.003999000  1000  Q FWS [fio]
+254,0    0       14     0.004000000  1000  D  FN [fio]
+254,0    0       15     0.004999000     0  C  FN 0 [0]
+254,0    0       16     0.005999000  1000  Q FWFSM 8192 + 8 [fio]
+254,0    0       17     0.006000000  1000  D WFSM 8192 + 8 [fio]
+254,0    0       18     0.006999000     0  C WFSM 8192 + 8 [0]
+254,0    0       19     0.007999000  1000  Q  DS 8192 + 2048 [fio]
+254,0    0       20     0.008000000  1000  D  DS 8192 + 2048 [fio]
+254,0    0       21     0.008099000     0  C  DS 8192 + 2048 [0]
+254,0    0       22     0.008999000  1000  D   R 4096 (12 00 00 00 ff 00 ..) [fio]
+254,0    0       23     0.009099000     0  C   R (12 00 00 00 ff 00 ..) [0]
+";
+
+#[test]
+fn each_kind_of_command_is_told_by_its_letters() {
+    let mut reader = Reader::new("t", Format::Blkparse, ALL_KINDS.as_bytes());
+    let records: Vec<Record> = reader.by_ref().map(Result::unwrap).collect();
+    let shape: Vec<_> = records
+        .iter()
+        .map(|record| (record.op, record.sector, record.sectors, record.fua))
+        .collect();
+    assert_eq!(
+        shape,
+        [
+            (Op::Read, 2048, 8, false),
+            (Op::Write, 4096, 8, false),
+            (Op::Write, 4104, 8, false),
+            (Op::Flush, 0, 0, false),
+            (Op::Flush, 0, 0, false),
+            (Op::Write, 8192, 8, true),
+        ]
+    );
+    assert_eq!(reader.skipped(), 1, "a discard");
+    let took = |index: usize| records[index].response.map(|time| time.0);
+    assert_eq!(took(0), Some(899_000));
+    assert_eq!((took(1), took(2)), (Some(2_000_000), Some(1_999_000)));
+    assert_eq!((took(3), took(5)), (Some(1_000_000), Some(1_000_000)));
 }
 
 /// Of a kernel mailing list: a partition, a plug, an idle drive.
@@ -32,6 +84,7 @@ CPU0 (8,32):
  Reads Completed:        1,        1KiB\t Writes Completed:        1,        1KiB
  Read Merges:            0,        0KiB\t Write Merges:            0,        0KiB
  Read depth:             1        \t Write depth:             1
+ PC Reads Queued:        0,        0KiB\t PC Writes Queued:        0,        0KiB
  IO unplugs:             1        \t Timer unplugs:           0
 
 Throughput (R/W): 45,925KiB/s / 0KiB/s
@@ -195,7 +248,7 @@ fn memory_is_bounded_when_completions_are_missing() {
     let text: String = (0..70_000)
         .map(|n| format!("8,0 0 {n} 1.{n:09} 1 Q R {} + 8 [dd]\n", n * 8))
         .collect();
-    let mut reader = tonearm_trace::Reader::new("trace.txt", Format::Blkparse, text.as_bytes());
+    let mut reader = Reader::new("trace.txt", Format::Blkparse, text.as_bytes());
     let first = reader.next().unwrap().unwrap();
     assert_eq!((first.line, first.response), (1, None));
     assert_eq!(reader.count(), 69_999);
