@@ -12,10 +12,14 @@
 use base::Buf;
 use rt::{Data, IoError, Op};
 use std::future::Future;
+use std::ops::Range;
 use std::pin::Pin;
 
 /// An operation under way: bytes moved or why not, and the memory back.
 pub type DeviceIo = Pin<Box<dyn Future<Output = (Result<usize, IoError>, Data)>>>;
+
+/// A recovery under way: [`Device::recover`].
+pub type Recovering = Pin<Box<dyn Future<Output = Result<(), IoError>>>>;
 
 /// A block device; the engine holds it as `Rc<dyn Device>`.
 pub trait Device {
@@ -33,6 +37,19 @@ pub trait Device {
     /// Starts an operation. `offset` and `len` are in bytes; `len` matters for `Punch` and `Zero`
     /// alone, else the length is that of `data`. Stream operations are refused.
     fn io(&self, op: Op, offset: u64, len: u64, data: Data) -> DeviceIo;
+
+    /// True when a crash may have left what the device keeps for redundancy apart from the data, and
+    /// nobody has told it where ([`Device::recover`]).
+    fn is_suspect(&self) -> bool {
+        false
+    }
+
+    /// Makes the redundancy right in `ranges`, and so for good: the caller knows that the crash before
+    /// this session has interrupted no write outside of them.
+    fn recover(&self, ranges: Vec<Range<u64>>) -> Recovering {
+        drop(ranges);
+        Box::pin(std::future::ready(Ok(())))
+    }
 }
 
 impl dyn Device {

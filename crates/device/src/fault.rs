@@ -4,9 +4,10 @@
 //! Rules are tried in the order of their making; the first that matches acts, once for each matching
 //! operation. With no rules the filter changes nothing.
 
-use crate::device::{Device, DeviceIo, at_once, span};
+use crate::device::{Device, DeviceIo, Recovering, at_once, span};
 use rt::{Data, IoError, Op};
 use std::cell::RefCell;
+use std::ops::Range;
 use std::rc::Rc;
 
 /// An operation as a rule sees it.
@@ -175,6 +176,14 @@ impl Device for Fault {
 
     fn block_size(&self) -> u32 {
         self.inner.block_size()
+    }
+
+    fn is_suspect(&self) -> bool {
+        self.inner.is_suspect()
+    }
+
+    fn recover(&self, ranges: Vec<Range<u64>>) -> Recovering {
+        self.inner.recover(ranges)
     }
 
     fn io(&self, op: Op, offset: u64, len: u64, data: Data) -> DeviceIo {

@@ -2,16 +2,17 @@
 //!
 //! The bottom is a [`RawDevice`] over the executor's driver. Filters wrap a device and are devices
 //! themselves, so they stack: [`Stats`] counts, [`Trace`] makes runs comparable, [`Fault`] breaks what
-//! a test wants broken. [`conformance`] says what all of them must do.
+//! a test wants broken. [`raid`] makes one device of several. [`conformance`] says what all of them must do.
 
 pub mod conformance;
 mod device;
 mod fault;
+pub mod raid;
 mod raw;
 mod stats;
 mod trace;
 
-pub use device::{Device, DeviceIo};
+pub use device::{Device, DeviceIo, Recovering};
 pub use fault::{Access, Effect, Fault, FaultPlan};
 pub use raw::RawDevice;
 pub use stats::{OpStats, Stats, StatsSnapshot};

@@ -1,9 +1,10 @@
 //! A filter that counts: operations, bytes and time, for each kind of operation.
 
-use crate::device::{Device, DeviceIo, span};
+use crate::device::{Device, DeviceIo, Recovering, span};
 use base::Nanos;
 use rt::{Data, Op, Rt};
 use std::cell::RefCell;
+use std::ops::Range;
 use std::rc::Rc;
 
 /// What one kind of operation has come to. Sums and counts only grow.
@@ -101,6 +102,14 @@ impl Device for Stats {
 
     fn block_size(&self) -> u32 {
         self.inner.block_size()
+    }
+
+    fn is_suspect(&self) -> bool {
+        self.inner.is_suspect()
+    }
+
+    fn recover(&self, ranges: Vec<Range<u64>>) -> Recovering {
+        self.inner.recover(ranges)
     }
 
     fn io(&self, op: Op, offset: u64, len: u64, data: Data) -> DeviceIo {

@@ -3,10 +3,11 @@
 //! Two runs that did the same I/O in the same order at the same times have the same hash; one changed
 //! byte, place, order or time gives another.
 
-use crate::device::{Device, DeviceIo, span};
+use crate::device::{Device, DeviceIo, Recovering, span};
 use base::Nanos;
 use rt::{Data, IoError, Op, Rt};
 use std::cell::RefCell;
+use std::ops::Range;
 use std::rc::Rc;
 
 /// One line of a trace.
@@ -131,6 +132,14 @@ impl Device for Trace {
 
     fn block_size(&self) -> u32 {
         self.inner.block_size()
+    }
+
+    fn is_suspect(&self) -> bool {
+        self.inner.is_suspect()
+    }
+
+    fn recover(&self, ranges: Vec<Range<u64>>) -> Recovering {
+        self.inner.recover(ranges)
     }
 
     fn io(&self, op: Op, offset: u64, len: u64, data: Data) -> DeviceIo {

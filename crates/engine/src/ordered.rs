@@ -1,8 +1,9 @@
 //! A device whose storage keeps order, by the administrator's word (Durable WAL 3): what is done is durable,
 //! and a flush has nothing to do.
 
-use device::{Device, DeviceIo};
+use device::{Device, DeviceIo, Recovering};
 use rt::{Data, Op};
+use std::ops::Range;
 use std::rc::Rc;
 
 /// Passes everything on but flushes.
@@ -19,6 +20,14 @@ impl Device for Ordered {
 
     fn block_size(&self) -> u32 {
         self.0.block_size()
+    }
+
+    fn is_suspect(&self) -> bool {
+        self.0.is_suspect()
+    }
+
+    fn recover(&self, ranges: Vec<Range<u64>>) -> Recovering {
+        self.0.recover(ranges)
     }
 
     fn io(&self, op: Op, offset: u64, len: u64, data: Data) -> DeviceIo {

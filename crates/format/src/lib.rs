@@ -5,6 +5,7 @@
 
 mod error;
 mod geometry;
+mod parity;
 mod record;
 mod seal;
 mod superblock;
@@ -16,6 +17,7 @@ pub use geometry::{
     BLOCK_SIZE_MAX, BLOCK_SIZE_MIN, Geometry, HEADER_AREA_BYTES, SECTOR, SUPERBLOCK_SLOTS,
     SYSTEM_BLOCKS, VOLUMES_MAX, superblock_offset,
 };
+pub use parity::{PARITY_EXTENTS_MAX, ParityExtent, ParityRecord};
 pub use record::{
     ENTRY_BYTES, Entry, EntryKind, RECORD_FIXED_BYTES, RecordHeader, escape_payload, record_fits,
     unescape_payload,
@@ -34,3 +36,5 @@ pub type Uuid = [u8; 16];
 
 #[cfg(test)]
 mod format_test;
+#[cfg(test)]
+mod parity_test;

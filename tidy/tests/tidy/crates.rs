@@ -14,7 +14,7 @@ const MAY_NAME: &[(&str, &[&str])] = &[
     ("uring", &["base", "rt"]),
     ("trace", &["base"]),
     ("drive", &["base", "rt"]),
-    ("device", &["base", "rt"]),
+    ("device", &["base", "format", "rt"]),
     ("trail", &["base", "format", "rt", "device"]),
     ("layout", &["base", "format", "rt", "device"]),
     (

@@ -10,6 +10,7 @@ const FORMATS: &[(&str, &[&str])] = &[
     ("table", &["0x4c425401", "32"]),
     ("volume", &["TNVOLUME", "512", "4096"]),
     ("members", &["1 MiB"]),
+    ("parity", &["TNPARITY", "512", "256"]),
 ];
 
 #[test]
