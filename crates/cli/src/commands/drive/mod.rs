@@ -1,10 +1,12 @@
 //! `tonearm drive`: simulated drives from the command line.
 
+mod answer_file;
 mod bench;
 mod list;
 mod replay;
 mod run;
 mod show;
+mod trace_file;
 mod validate;
 
 use crate::cli::{Drive as Arguments, DriveAction, Switch, Switched};

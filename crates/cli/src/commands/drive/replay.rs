@@ -1,23 +1,18 @@
 //! `tonearm drive replay`: a trace on a simulated drive, and each request's response time.
 
+use super::answer_file::Output;
 use super::run::{Answer, Run};
-use super::{Sheet, cpu_seconds, exact_ms, ms};
+use super::trace_file::{Fit, open_trace};
+use super::{Sheet, cpu_seconds, ms};
 use crate::cli::Replay;
-use crate::progress::{Progress, Unit};
 use crate::report;
-use anyhow::{Context, bail};
+use anyhow::bail;
 use base::Nanos;
 use hdrhistogram::Histogram;
 use serde::Serialize;
-use std::cell::Cell;
-use std::fs::File;
-use std::io::{BufReader, BufWriter, Read, Write};
-use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::rc::Rc;
-use trace::{Op, Reader, Record};
+use trace::Op;
 
-const HEADER: &str = "arrival_ms,lba,sectors,rw,response_ms";
 /// Requests between two looks at the wall clock.
 const PART: u64 = 4096;
 
@@ -134,103 +129,6 @@ fn replay(arguments: &Replay, sheet: &Sheet, output: &mut Output) -> anyhow::Res
     })
 }
 
-/// Where in the file the reading is.
-pub struct Position {
-    bar: Progress,
-    read: Rc<Cell<u64>>,
-    bytes: u64,
-}
-
-impl Position {
-    /// Shows it, once this takes a while.
-    pub fn show(&mut self) {
-        self.bar.at(self.read.get(), self.bytes);
-    }
-}
-
-/// Opens a trace, and counts how much of it has been read.
-///
-/// # Errors
-/// When there is no such file.
-pub fn open_trace(
-    path: &Path,
-    format: trace::Format,
-) -> anyhow::Result<(Reader<'static>, Position)> {
-    let name = path.display().to_string();
-    let file = File::open(path).with_context(|| format!("cannot open the trace {name}"))?;
-    let about = file
-        .metadata()
-        .with_context(|| format!("cannot open the trace {name}"))?;
-    if about.is_dir() {
-        bail!("{name} is a folder, not a trace");
-    }
-    let read = Rc::new(Cell::new(0));
-    let position = Position {
-        bar: Progress::new("replaying", Unit::Bytes),
-        read: read.clone(),
-        bytes: about.len(),
-    };
-    let counted = Counted { file, read };
-    let reader = Reader::new(&name, format, BufReader::with_capacity(1 << 16, counted));
-    Ok((reader, position))
-}
-
-struct Counted {
-    file: File,
-    read: Rc<Cell<u64>>,
-}
-
-impl Read for Counted {
-    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
-        let count = self.file.read(buffer)?;
-        self.read.set(self.read.get() + count as u64);
-        Ok(count)
-    }
-}
-
-/// Whether requests fit the drive.
-pub struct Fit<'a> {
-    pub trace: String,
-    pub drive: &'a str,
-    pub sectors: u64,
-    pub wrap: bool,
-    pub wrapped: u64,
-}
-
-impl Fit<'_> {
-    /// The request, at a place that the drive has.
-    ///
-    /// # Errors
-    /// With file and line, when there is none.
-    pub fn place(&mut self, mut record: Record) -> anyhow::Result<Record> {
-        let length = u64::from(record.sectors);
-        if record.sector + length <= self.sectors {
-            return Ok(record);
-        }
-        let Self {
-            trace,
-            drive,
-            sectors,
-            ..
-        } = self;
-        let (line, first) = (record.line, record.sector);
-        if length > *sectors {
-            bail!("{trace}:{line}: the request has {length} sectors, {drive} has only {sectors}");
-        }
-        if !self.wrap {
-            bail!(
-                "{trace}:{line}: sectors {first} to {} lie beyond the end of {drive}, which has {sectors}; \
-                 a larger drive, --device, or --wrap (folds requests onto the drive) may help",
-                first + length - 1
-            );
-        }
-        self.wrapped += 1;
-        // One that would cross the end is moved down to it.
-        record.sector = (first % *sectors).min(*sectors - length);
-        Ok(record)
-    }
-}
-
 /// Counts and response times.
 struct Tally {
     reads: u64,
@@ -263,84 +161,6 @@ impl Tally {
         self.sum_ns += u128::from(answer.response.0);
         self.max = self.max.max(answer.response);
         self.histogram.saturating_record(answer.response.0);
-    }
-}
-
-/// The answer's file. It gets its name when it is whole, unless the name is a device's or a pipe's.
-struct Output {
-    file: BufWriter<Box<dyn Write>>,
-    path: PathBuf,
-    /// The file as it is being written.
-    part: Option<PathBuf>,
-}
-
-impl Output {
-    fn create(path: &Path) -> anyhow::Result<Self> {
-        let (file, part): (Box<dyn Write>, _) = if path.as_os_str() == "-" {
-            (Box::new(std::io::stdout()), None)
-        } else if path.exists() && !path.is_file() {
-            let file = File::options().write(true).open(path);
-            (Box::new(file.with_context(|| cannot_write(path))?), None)
-        } else {
-            let mut part = path.as_os_str().to_os_string();
-            part.push(".part");
-            let part = PathBuf::from(part);
-            let file = File::create(&part).with_context(|| cannot_write(path))?;
-            (Box::new(file), Some(part))
-        };
-        let mut output = Self {
-            file: BufWriter::with_capacity(1 << 16, file),
-            path: path.to_path_buf(),
-            part,
-        };
-        writeln!(output.file, "{HEADER}")?;
-        Ok(output)
-    }
-
-    fn write(&mut self, answer: &Answer) -> anyhow::Result<()> {
-        let Answer {
-            record,
-            issued,
-            response,
-        } = answer;
-        let letter = match record.op {
-            Op::Read => 'R',
-            Op::Write => 'W',
-            Op::Flush => 'F',
-        };
-        writeln!(
-            self.file,
-            "{},{},{},{letter},{}",
-            exact_ms(*issued),
-            record.sector,
-            record.sectors,
-            exact_ms(*response)
-        )
-        .with_context(|| cannot_write(&self.path))
-    }
-
-    fn keep(mut self) -> anyhow::Result<()> {
-        self.file
-            .flush()
-            .with_context(|| cannot_write(&self.path))?;
-        if let Some(part) = &self.part {
-            std::fs::rename(part, &self.path).with_context(|| cannot_write(&self.path))?;
-            self.part = None;
-        }
-        Ok(())
-    }
-}
-
-fn cannot_write(path: &Path) -> String {
-    format!("cannot write {}", path.display())
-}
-
-impl Drop for Output {
-    fn drop(&mut self) {
-        if let Some(part) = &self.part {
-            // The error that brought us here is the one to tell.
-            let _ = std::fs::remove_file(part);
-        }
     }
 }
 

@@ -1,8 +1,8 @@
 //! `tonearm drive validate`: a simulated drive against what was measured on the real one.
 
 use super::Sheet;
-use super::replay::{Fit, open_trace};
 use super::run::Run;
+use super::trace_file::{Fit, open_trace};
 use crate::cli::Validate;
 use crate::{plot, report};
 use anyhow::{Context, bail};
