@@ -365,6 +365,11 @@ impl Array {
         }
     }
 
+    /// True when a member has failed and nobody outside knows.
+    pub(super) fn has_unsaved_failure(&self) -> bool {
+        self.health.borrow().flush_wanted
+    }
+
     /// What must have happened before the array is changed: it is known to be in use, and the failure of
     /// a member is known outside.
     pub(super) async fn begin_write(&self) -> Result<(), IoError> {
