@@ -224,6 +224,16 @@ pub struct Slice {
 }
 
 impl Slice {
+    /// Length in bytes. Told without a look at the buffer, which has often left the cache.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// True for a slice of no bytes.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
     /// Part `range` of this slice.
     ///
     /// # Panics
