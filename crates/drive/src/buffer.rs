@@ -33,7 +33,7 @@ impl Buffer {
             if segment.start <= lba && lba < segment.end {
                 return Some(index);
             }
-            if segment.end == lba && segment.start < segment.end {
+            if segment.end == lba && segment.used > 0 {
                 adjacent = Some(index);
             }
         }
@@ -75,6 +75,13 @@ impl Buffer {
         let segment = &mut self.segments[index];
         segment.end = segment.end.max(end);
         segment.start = segment.start.max(segment.end.saturating_sub(self.size));
+    }
+
+    /// The sectors before `start` leave a segment.
+    #[inline]
+    pub fn drop_before(&mut self, index: usize, start: u64) {
+        let segment = &mut self.segments[index];
+        segment.start = segment.start.max(start.min(segment.end));
     }
 
     /// Forgets the sectors of `[start, end)`, which are written. The front of a segment that they cut is

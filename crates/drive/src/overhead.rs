@@ -107,10 +107,10 @@ impl Overheads {
         Nanos(self.write_hit.after(previous).0 + self.prepare.0)
     }
 
-    /// A write to the medium, whose command comes at `now`.
+    /// A write to the medium, whose command comes at `now`; with the detour, if the drive has one and may.
     #[inline]
-    pub fn write_miss(&self, previous: Previous, now: Nanos) -> WriteStart {
-        match &self.detour {
+    pub fn write_miss(&self, previous: Previous, now: Nanos, may: bool) -> WriteStart {
+        match self.detour.as_ref().filter(|_| may) {
             None => {
                 let command = now.0 + self.write_miss.after(previous).0;
                 WriteStart {

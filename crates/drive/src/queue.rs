@@ -126,7 +126,7 @@ impl Queue {
     /// Takes the next one for an arm at `arm`, which could move at `now`.
     #[inline]
     pub fn pop(&mut self, now: Nanos, arm: Arm, mechanism: &mut Mechanism) -> Option<Waiting> {
-        if self.scheduler == Scheduler::Fcfs || self.waiting.len() <= 1 {
+        if self.scheduler == Scheduler::Fcfs {
             return self.take(0);
         }
         let eligible = if self.flushes == 0 {
@@ -138,7 +138,7 @@ impl Queue {
                 .position(barrier)
                 .unwrap_or(self.waiting.len())
         };
-        if eligible == 0 {
+        if eligible == 0 || (eligible == 1 && !self.sweeps()) {
             return self.take(0);
         }
         let index = match self.scheduler {
@@ -171,6 +171,11 @@ impl Queue {
             }
         };
         self.take(index)
+    }
+
+    /// Which way the arm goes matters for what follows, even when there is no choice.
+    fn sweeps(&self) -> bool {
+        matches!(self.scheduler, Scheduler::Scan | Scheduler::VR(_))
     }
 
     fn take(&mut self, index: usize) -> Option<Waiting> {

@@ -8,6 +8,8 @@ pub struct Seek {
     /// By distance in cylinders; 0 at distance 0.
     times: Vec<u32>,
     head_switch: u64,
+    /// A new access where the heads are.
+    pub same_track: Nanos,
     write_settle: i64,
 }
 
@@ -24,6 +26,7 @@ impl Seek {
         };
         Self {
             times: (0..cylinders).map(|d| time(d).round() as u32).collect(),
+            same_track: Nanos(nanos(spec.same_track_ms).round() as u64),
             head_switch: nanos(spec.head_switch_ms).round() as u64,
             write_settle: nanos(spec.write_settle_ms).round() as i64,
         }

@@ -26,6 +26,8 @@ struct Stream {
     segment: usize,
     /// The sectors under the heads, or to come under them next.
     run: Run,
+    /// When the heads are on their track.
+    arrives: Nanos,
     /// How many of them have been counted as passed.
     counted: u32,
     /// Behind the last sector to be read.
@@ -78,6 +80,10 @@ pub struct Disk {
     /// Tracks of the read at hand; kept for its memory.
     pieces: Vec<(Run, u32)>,
     last_end: Nanos,
+    /// Behind the last sector that was read.
+    read_to: u64,
+    /// The read at hand follows the one before.
+    sequential: bool,
 }
 
 fn nanos(ms: f64) -> Nanos {
@@ -121,6 +127,8 @@ impl Disk {
             stream: None,
             pieces: Vec::new(),
             last_end: Nanos(0),
+            read_to: u64::MAX,
+            sequential: false,
         }
     }
 

@@ -31,7 +31,7 @@ impl Disk {
                 self.stream = None;
                 return;
             }
-            stream.run = next_run(&mut self.mechanism, end, stream.limit, over);
+            (stream.run, stream.arrives) = next_run(&mut self.mechanism, end, stream.limit, over);
             stream.counted = 0;
         }
     }
@@ -42,10 +42,9 @@ impl Disk {
         let Some(stream) = self.stream.take() else {
             return;
         };
-        if self.spec.stop_in_sector {
-            return;
-        }
-        let boundary = if now < stream.run.begins {
+        let boundary = if self.spec.stop_in_sector {
+            stream.arrives
+        } else if now < stream.run.begins {
             stream.run.begins
         } else {
             stream.run.passed(stream.run.passed_at(now) + 1)
@@ -55,6 +54,8 @@ impl Disk {
 
     pub(super) fn read(&mut self, now: Nanos, lba: u64, sectors: u32) -> Nanos {
         let end = lba + u64::from(sectors);
+        self.sequential = lba == self.read_to;
+        self.read_to = end;
         if self.dirty_holds(lba, end) {
             let from = now.0 + self.overheads.read_hit(self.previous).0;
             let mut transfer = Transfer::new(Nanos(from), self.read_sector);
@@ -92,13 +93,13 @@ impl Disk {
         let (start, held) = self.buffer.range(segment);
         let mut at = held.min(end).max(lba);
         transfer.ready(now, (at - lba) as u32);
-        let limit = self.limit(start, end);
+        let limit = self.limit(start, lba, end);
         match &mut self.stream {
             Some(stream) if streaming => stream.limit = stream.limit.max(limit),
             _ if at < end => {
                 // The rest has to be fetched; the command's overhead goes on meanwhile.
                 let ready = Nanos(now.0 + self.overheads.read_miss(self.previous).0);
-                self.stop_stream(ready);
+                self.stop_stream(now);
                 self.start_stream(segment, at, limit, ready);
             }
             None if self.spec.reads_on_after_hit && held < limit && self.dirty.is_empty() => {
@@ -112,7 +113,8 @@ impl Disk {
                 let ends = stream.run.ends();
                 let uncounted = stream.run.sectors.saturating_sub(stream.counted);
                 self.mechanism.passed += u64::from(uncounted);
-                stream.run = next_run(&mut self.mechanism, at, stream.limit, ends);
+                (stream.run, stream.arrives) =
+                    next_run(&mut self.mechanism, at, stream.limit, ends);
                 stream.counted = 0;
                 continue;
             }
@@ -122,16 +124,20 @@ impl Disk {
             at += u64::from(count);
             self.buffer.extend(segment, at);
         }
+        if self.spec.drops_sent {
+            self.buffer.drop_before(segment, end);
+        }
         Nanos(transfer.done + self.overheads.read_done.0)
     }
 
     /// Reads on from `at` to `limit` as soon as the mechanism is free.
     fn start_stream(&mut self, segment: usize, at: u64, limit: u64, ready: Nanos) {
         let ready = Nanos(self.free.0.max(ready.0));
-        let run = next_run(&mut self.mechanism, at, limit, ready);
+        let (run, arrives) = next_run(&mut self.mechanism, at, limit, ready);
         self.stream = Some(Stream {
             segment,
             run,
+            arrives,
             counted: 0,
             limit,
         });
@@ -139,14 +145,18 @@ impl Disk {
 
     fn read_miss(&mut self, now: Nanos, lba: u64, sectors: u32) -> Nanos {
         let ready = Nanos(now.0 + self.overheads.read_miss(self.previous).0);
-        self.stop_stream(ready);
+        self.stop_stream(now);
         let end = lba + u64::from(sectors);
         let (mut at, mut clock) = (lba, Nanos(self.free.0.max(ready.0)));
         let mut from = lba;
         let mut pieces = std::mem::take(&mut self.pieces);
         while at < end {
             let extent = self.mechanism.geometry.extent(at);
-            clock.0 += self.mechanism.seek_time(&extent, false).0;
+            let mut moved = self.mechanism.seek_time(&extent, false);
+            if at == lba {
+                moved = moved.max(self.mechanism.seek.same_track);
+            }
+            clock.0 += moved.0;
             self.mechanism.move_to(&extent);
             let count = extent.sectors.min((end - at) as u32);
             let mut first = 0;
@@ -154,7 +164,7 @@ impl Disk {
                 first = self.mechanism.first_under(&extent, count, clock);
             }
             let run = self.mechanism.run(&extent, at, 0, count, clock);
-            if at == lba && self.spec.reads_on_arrival {
+            if at == lba && self.spec.reads_on_arrival && self.reads_more() {
                 from = self.arrival(&extent, lba, clock);
             }
             // The tail of the sectors may have passed already when their front comes round.
@@ -170,8 +180,9 @@ impl Disk {
         self.pieces = pieces;
         self.free = clock;
         if !self.buffer.is_none() {
+            let from = if self.spec.drops_sent { end } else { from };
             let segment = self.buffer.take(from, end);
-            let limit = self.limit(from, end);
+            let limit = self.limit(from, lba, end);
             if limit > end {
                 self.start_stream(segment, end, limit, clock);
             }
@@ -200,6 +211,11 @@ impl Disk {
         Nanos(transfer.done)
     }
 
+    /// The drive reads more than it was asked for.
+    fn reads_more(&self) -> bool {
+        self.sequential || !self.spec.read_ahead_if_sequential
+    }
+
     /// Sectors of a read that have to be in the buffer before the bus is taken.
     fn mark(&self, sectors: u32) -> u32 {
         let share = self.spec.read_watermark * f64::from(sectors.min(self.spec.segment_sectors));
@@ -214,15 +230,18 @@ impl Disk {
         lba - before.min(u64::from(extent.sector)).min(lba)
     }
 
-    /// Where reading on behind `end` stops, in a segment that begins at `start`.
-    fn limit(&self, start: u64, end: u64) -> u64 {
+    /// Where reading on behind a read of `[lba, end)` stops, in a segment that begins at `start`.
+    fn limit(&self, start: u64, lba: u64, end: u64) -> u64 {
         let sectors = self.sectors();
         if end >= sectors {
             return end;
         }
         let ahead = u64::from(self.spec.read_ahead_sectors);
+        let kept = if self.spec.drops_sent { end } else { lba };
+        let room = kept + u64::from(self.spec.segment_sectors);
         let limit = match self.spec.read_ahead {
             ReadAhead::None => end,
+            _ if !self.reads_more() => end,
             ReadAhead::Segment => end + ahead,
             ReadAhead::Track | ReadAhead::NextTrack => {
                 let extent = self.mechanism.geometry.extent(end);
@@ -232,15 +251,21 @@ impl Disk {
                 end + u64::from(extent.sectors) + u64::from(next)
             }
         };
+        // Nothing is overwritten that may still have to be sent; a single track is there before that.
+        let limit = match self.spec.read_ahead {
+            ReadAhead::Track => limit,
+            _ => limit.min(room.max(end)),
+        };
         limit.min(sectors)
     }
 }
 
-/// The sectors from `at` on that lie on one track, read as soon as they come by after `ready`.
-fn next_run(mechanism: &mut Mechanism, at: u64, limit: u64, ready: Nanos) -> Run {
+/// The sectors from `at` on that lie on one track, read as soon as they come by after `ready`; and when the
+/// heads are on that track.
+fn next_run(mechanism: &mut Mechanism, at: u64, limit: u64, ready: Nanos) -> (Run, Nanos) {
     let extent = mechanism.geometry.extent(at);
     let ready = Nanos(ready.0 + mechanism.seek_time(&extent, false).0);
     mechanism.move_to(&extent);
     let count = u64::from(extent.sectors).min(limit - at) as u32;
-    mechanism.run(&extent, at, 0, count, ready)
+    (mechanism.run(&extent, at, 0, count, ready), ready)
 }

@@ -1,6 +1,7 @@
 //! Writes: straight to the medium, or into the volatile cache, which empties itself.
 
 use super::{Dirty, Disk};
+use crate::overhead::Previous;
 use crate::spec::CacheTakes;
 use base::Nanos;
 
@@ -131,8 +132,10 @@ impl Disk {
             !covered
         });
         self.dirty_sectors = kept;
-        let timing = self.overheads.write_miss(self.previous, now);
-        self.stop_stream(timing.seek);
+        // A command that waits behind a read finds the drive in no state for the detour.
+        let at_once = self.previous == Previous::Write || now > self.last_end;
+        let timing = self.overheads.write_miss(self.previous, now, at_once);
+        self.stop_stream(now);
         let start = Nanos(self.free.0.max(timing.seek.0));
         let medium = self.write_medium(start, lba, sectors, timing.data);
         self.free = medium;
@@ -151,7 +154,11 @@ impl Disk {
         let mut least = self.overheads.seek_at_least;
         while at < end {
             let extent = self.mechanism.geometry.extent(at);
-            let moved = self.mechanism.seek_time(&extent, true).max(least);
+            let mut moved = self.mechanism.seek_time(&extent, true).max(least);
+            // What follows the write before without a gap needs no settling.
+            if at == lba && clock != self.free {
+                moved = moved.max(self.mechanism.seek.same_track);
+            }
             least = Nanos(0);
             clock.0 += moved.0;
             self.mechanism.move_to(&extent);

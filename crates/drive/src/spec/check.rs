@@ -163,6 +163,7 @@ impl SeekSpec {
     fn check(&self, cylinders: u32) -> Result<(), Wrong> {
         sourced("disk.seek.source", &self.source)?;
         within("disk.seek.head_switch_ms", self.head_switch_ms, 0.0, 1000.0)?;
+        within("disk.seek.same_track_ms", self.same_track_ms, 0.0, 1000.0)?;
         within(
             "disk.seek.write_settle_ms",
             self.write_settle_ms,

@@ -30,7 +30,12 @@ pub fn library() -> &'static [LibraryDrive] {
         "hp_c2247a",
         "hp_c2490a",
         "hp_c3323a",
+        "hylog2003",
+        "hylog2008",
         "ibm18es",
+        "mimic80",
+        "sata2tb",
+        "ssd",
         "st41601n",
     ]
 }

@@ -159,6 +159,9 @@ pub struct SeekSpec {
     pub curve: SeekCurve,
     /// From one head to another.
     pub head_switch_ms: f64,
+    /// A new access on the track where the heads are, if they were not reading or writing right before it.
+    #[serde(default)]
+    pub same_track_ms: f64,
     /// What a write waits longer than a read after any move; may be negative.
     #[serde(default)]
     pub write_settle_ms: f64,
@@ -294,6 +297,12 @@ pub struct BufferSpec {
     /// Reading on stops at once, in the middle of a sector.
     #[serde(default)]
     pub stop_in_sector: bool,
+    /// The drive reads more than it was asked for only when a read follows the one before.
+    #[serde(default)]
+    pub read_ahead_if_sequential: bool,
+    /// What was sent to the host leaves the buffer.
+    #[serde(default)]
+    pub drops_sent: bool,
     /// What was written can be read from the buffer.
     #[serde(default)]
     pub keeps_writes: bool,
