@@ -4,7 +4,7 @@ use crate::oracle::Oracle;
 use crate::store::{Shape, StoreImage};
 use crate::workload::{self, SharedOracle, read_stamps};
 use base::Nanos;
-use drive::{Crash, SimOptions, SimWorld};
+use drive::{Crash, FaultKind, SimOptions, SimWorld};
 use engine::{Engine, OpenOptions};
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
@@ -31,8 +31,34 @@ pub struct Outcome {
     pub crash_points: u64,
     /// Of them, those that lost commits that had not been acknowledged as durable.
     pub cut_short: u64,
+    /// Of them, those before any fault had struck.
+    pub faultless: u64,
+    /// Of them, those after a fault of each kind (in the order of `FaultKind::ALL`) had struck.
+    pub points: [u64; FaultKind::ALL.len()],
+    /// Power cuts after which some blocks were refused with an error.
+    pub damaged: u64,
+    /// Power cuts after which some blocks were older than they should be, by a lie of the drive.
+    pub stale: u64,
+    /// Power cuts after which the opening was refused with an error.
+    pub refused: u64,
     /// Hash over every operation of the workloads.
     pub trace_hash: u64,
+}
+
+impl Outcome {
+    /// Adds the counts of `other`, and its hash.
+    pub fn add(&mut self, other: &Outcome) {
+        self.crash_points += other.crash_points;
+        self.cut_short += other.cut_short;
+        self.faultless += other.faultless;
+        for (own, more) in self.points.iter_mut().zip(other.points) {
+            *own += more;
+        }
+        self.damaged += other.damaged;
+        self.stale += other.stale;
+        self.refused += other.refused;
+        self.trace_hash = self.trace_hash.rotate_left(1) ^ other.trace_hash;
+    }
 }
 
 /// A broken promise.
@@ -49,11 +75,11 @@ pub struct Failure {
 impl std::fmt::Display for Failure {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let (generation, io, cut) = self.at;
-        write!(
-            f,
-            "seed {}: generation {generation}, power cut at I/O {io} (cut {cut}): {}",
-            self.seed, self.what
-        )
+        write!(f, "seed {}: generation {generation}, ", self.seed)?;
+        match cut {
+            0 => write!(f, "at step {io}: {}", self.what),
+            _ => write!(f, "power cut at step {io} (cut {cut}): {}", self.what),
+        }
     }
 }
 
@@ -93,6 +119,7 @@ pub fn run_seed(campaign: &Campaign) -> Result<Outcome, Failure> {
         let world = SimWorld::new(
             SimOptions {
                 seed,
+                hash_content: true,
                 ..SimOptions::default()
             },
             image.disks.clone(),
@@ -134,6 +161,7 @@ pub fn run_seed(campaign: &Campaign) -> Result<Outcome, Failure> {
         rt.shut_down();
         let mut tally = tally.borrow_mut();
         outcome.crash_points += tally.crash_points;
+        outcome.faultless += tally.crash_points;
         outcome.cut_short += tally.cut_short;
         if let Some(failure) = tally.failure.take() {
             return Err(failure);
@@ -152,7 +180,7 @@ pub fn run_seed(campaign: &Campaign) -> Result<Outcome, Failure> {
 }
 
 /// Runs `work` to its end; an error when that takes an hour of virtual time, which is never.
-fn within_time<T: 'static>(
+pub(crate) fn within_time<T: 'static>(
     rt: &Rt,
     opened: Rc<RefCell<Option<Engine>>>,
     work: impl Future<Output = Result<T, String>> + 'static,

@@ -1,7 +1,9 @@
 //! Small stores on simulated devices.
 
 use device::RawDevice;
-use disk::{CreateParams, MemberDevice, MemberSpace, NewMember, OpenOptions, plan_create};
+use disk::{
+    CreateParams, Disk, DiskError, MemberDevice, MemberSpace, NewMember, OpenOptions, plan_create,
+};
 use drive::{DiskImage, SimOptions, SimWorld};
 use engine::{Engine, EngineError};
 use format::{Roles, SECTOR, SYSTEM_BLOCKS};
@@ -12,7 +14,7 @@ use std::rc::Rc;
 pub const STORE: [u8; 16] = *b"simulated store!";
 
 /// How a simulated store is laid out.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Shape {
     /// Bytes of a home block.
     pub block_size: u32,
@@ -41,13 +43,18 @@ impl Shape {
         SYSTEM_BLOCKS
     }
 
+    /// Bytes of the volume that an empty store has.
+    pub fn main_bytes(&self) -> u64 {
+        (self.blocks * u64::from(self.block_size)).max(1 << 20)
+    }
+
     /// Makes an empty store.
     ///
     /// # Panics
     /// When the shape cannot be.
     pub fn create(&self) -> StoreImage {
         let params = CreateParams {
-            size_bytes: (self.blocks * u64::from(self.block_size)).max(1 << 20),
+            size_bytes: self.main_bytes(),
             log_bytes: Some(self.tracks * u64::from(self.track_bytes)),
             track_bytes: Some(self.track_bytes),
             block_size: self.block_size,
@@ -145,15 +152,24 @@ impl StoreImage {
     /// What the engine says.
     pub async fn open(&self, rt: &Rt, options: OpenOptions) -> Result<Engine, EngineError> {
         let pool = base::BufPool::new(1 << 20);
-        let members = self
-            .disks
-            .iter()
-            .enumerate()
-            .map(|(index, disk)| MemberDevice {
-                device: raw(rt, index, disk.size),
-                path: format!("member-{index}"),
-            })
-            .collect();
-        Engine::open(rt, &pool, members, options, |_| {}).await
+        Engine::open(rt, &pool, self.members(rt), options, |_| {}).await
+    }
+
+    /// Opens the store with its volumes, as [`StoreImage::open`] does.
+    ///
+    /// # Errors
+    /// What the disk says.
+    pub async fn open_disk(&self, rt: &Rt, options: OpenOptions) -> Result<Disk, DiskError> {
+        let pool = base::BufPool::new(1 << 20);
+        Disk::open(rt, &pool, self.members(rt), options, |_| {}).await
+    }
+
+    /// The members' devices in the world of `rt`.
+    pub fn members(&self, rt: &Rt) -> Vec<MemberDevice> {
+        let member = |(index, disk): (usize, &DiskImage)| MemberDevice {
+            device: raw(rt, index, disk.size),
+            path: format!("member-{index}"),
+        };
+        self.disks.iter().enumerate().map(member).collect()
     }
 }

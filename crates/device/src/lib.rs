@@ -2,11 +2,13 @@
 //!
 //! The bottom is a [`RawDevice`] over the executor's driver. Filters wrap a device and are devices
 //! themselves, so they stack: [`Stats`] counts, [`Trace`] makes runs comparable, [`Fault`] breaks what
-//! a test wants broken. [`raid`] makes one device of several. [`conformance`] says what all of them must do.
+//! a test wants broken, [`FlushFence`] believes no flush after a failed one. [`raid`] makes one device of
+//! several. [`conformance`] says what all of them must do.
 
 pub mod conformance;
 mod device;
 mod fault;
+mod fence;
 pub mod raid;
 mod raw;
 mod stats;
@@ -14,12 +16,15 @@ mod trace;
 
 pub use device::{Device, DeviceIo, Recovering};
 pub use fault::{Access, Effect, Fault, FaultPlan};
+pub use fence::FlushFence;
 pub use raw::RawDevice;
 pub use stats::{OpStats, Stats, StatsSnapshot};
 pub use trace::{Trace, TraceEvent, TraceLog};
 
 #[cfg(test)]
 mod fault_test;
+#[cfg(test)]
+mod fence_test;
 #[cfg(test)]
 mod raw_test;
 #[cfg(test)]

@@ -158,6 +158,7 @@ impl Disk {
                 slot,
                 entry,
                 deleted: false,
+                moves: 0,
             };
             table
                 .volumes
@@ -198,23 +199,17 @@ impl Disk {
         if size_bytes == 0 {
             return Err(DiskError::BadSize);
         }
-        let admission = self.engine.admit(1, EXTENTS_MAX as u64).await?;
+        let admission = self.engine.admit(2, EXTENTS_MAX as u64).await?;
         let shared = self.shared(name)?;
         let volume = Volume::new(&self.engine, &self.pool, shared.clone());
-        let old_size = shared.borrow().entry.size_bytes;
-        if size_bytes < old_size {
-            // The tail of the last block that stays must read as zeroes when the volume grows again.
-            let block = self.engine.block_size() as u64;
-            let end = size_bytes.next_multiple_of(block).min(old_size);
-            if end > size_bytes {
-                volume
-                    .write_zeroes(size_bytes, end - size_bytes, false, false)
-                    .await?;
-            }
-        }
+        // The tail of the last block that stays must read as zeroes when the volume grows again.
+        let tail = volume.cut_off(size_bytes).await?;
         let lsn = {
             let table = self.table.borrow();
             let mut state = shared.borrow_mut();
+            if state.deleted {
+                return Err(DiskError::Deleted);
+            }
             let blocks = self.blocks_of(size_bytes);
             let (mut extents, cut) = map::split(&state.entry.extents, blocks);
             let have: u64 = extents.iter().map(|extent| extent.count).sum();
@@ -230,8 +225,10 @@ impl Disk {
             };
             let mut changes = vec![table::put(&self.engine, &self.pool, state.slot, &entry)];
             changes.extend(cut.iter().map(trim_of));
+            changes.extend(tail);
             let lsn = self.engine.commit(admission, changes)?;
             state.entry = entry;
+            state.moves += 1;
             lsn
         };
         Ok(self.engine.wait_durable(lsn).await?)

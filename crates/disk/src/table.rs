@@ -14,6 +14,8 @@ pub(crate) struct VolumeState {
     pub slot: u64,
     pub entry: VolumeEntry,
     pub deleted: bool,
+    /// How often its blocks have been given other homes.
+    pub moves: u64,
 }
 
 pub(crate) type SharedVolume = Rc<RefCell<VolumeState>>;
@@ -45,6 +47,7 @@ impl Table {
                                 slot,
                                 entry,
                                 deleted: false,
+                                moves: 0,
                             };
                             volumes.insert(name, Rc::new(RefCell::new(state)));
                         }

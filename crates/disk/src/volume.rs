@@ -74,8 +74,18 @@ impl Volume {
         let block = self.engine.block_size() as u64;
         let (first, end) = (offset / block, (offset + len).div_ceil(block));
         let mut pieces = Vec::new();
-        for run in self.runs(first, end - first) {
-            pieces.extend(self.engine.read(run.home, run.count).await?);
+        loop {
+            let (runs, moves) = (self.runs(first, end - first), self.moves());
+            for run in &runs {
+                pieces.extend(self.engine.read(run.home, run.count).await?);
+            }
+            // A single run was looked up at once. Of several, the later ones may have got another owner
+            // while the earlier ones were read.
+            if runs.len() == 1 || self.moves() == moves && !self.shared.borrow().deleted {
+                break;
+            }
+            pieces.clear();
+            self.check(offset, len)?;
         }
         Ok(cut(pieces, (offset - first * block) as usize, len as usize))
     }
@@ -109,10 +119,17 @@ impl Volume {
             buf[start..start + data.len()].copy_from_slice(&data);
             // The payload's memory was paid for by its sender; it stays charged as long as the copy lives.
             buf.attach(Box::new(data));
-            let edges = self
-                .edges(first, start, start + len as usize, &mut buf)
-                .await?;
-            self.check_write(offset, len)?;
+            let edges = loop {
+                let moves = self.moves();
+                let edges = self
+                    .edges(first, start, start + len as usize, &mut buf)
+                    .await?;
+                self.check_write(offset, len)?;
+                // Else the volume was resized meanwhile, and the blocks may be others now.
+                if self.moves() == moves {
+                    break edges;
+                }
+            };
             self.merge(edges, &mut buf);
             let mut changes = Vec::new();
             self.push_writes(&mut changes, first, buf.share());
@@ -176,15 +193,21 @@ impl Volume {
                 parts.push((end, end + 1, 0, offset + len - end * block));
             }
         }
-        let mut buffers = Vec::new();
-        for (from, to, start, stop) in parts {
-            let mut buf = self.pool.alloc_zeroed(((to - from) * block) as usize);
-            let edges = self
-                .edges(from, start as usize, stop as usize, &mut buf)
-                .await?;
-            buffers.push((from, edges, buf));
-        }
-        self.check_write(offset, len)?;
+        let buffers = loop {
+            let (moves, mut buffers) = (self.moves(), Vec::new());
+            for &(from, to, start, stop) in &parts {
+                self.check_write(offset, len)?;
+                let mut buf = self.pool.alloc_zeroed(((to - from) * block) as usize);
+                let edges = self
+                    .edges(from, start as usize, stop as usize, &mut buf)
+                    .await?;
+                buffers.push((from, edges, buf));
+            }
+            self.check_write(offset, len)?;
+            if self.moves() == moves {
+                break buffers;
+            }
+        };
         let mut changes = Vec::new();
         for (from, edges, mut buf) in buffers {
             self.merge(edges, &mut buf);
@@ -288,6 +311,37 @@ impl Volume {
         self.check(offset, len)
     }
 
+    /// What makes the bytes behind `size_bytes` of the block that holds this end zeroes, for a commit that
+    /// follows without an await; nothing where no block is cut.
+    ///
+    /// # Errors
+    /// When the block cannot be read.
+    pub(crate) async fn cut_off(&self, size_bytes: u64) -> Result<Vec<CommitChange>, DiskError> {
+        let block = self.engine.block_size() as u64;
+        let (first, stays) = (size_bytes / block, (size_bytes % block) as usize);
+        let mut changes = Vec::new();
+        loop {
+            if size_bytes >= self.size_bytes() || stays == 0 {
+                return Ok(changes);
+            }
+            let (moves, mut buf) = (self.moves(), self.pool.alloc_zeroed(block as usize));
+            let edges = self.edges(first, stays, block as usize, &mut buf).await?;
+            if self.shared.borrow().deleted {
+                return Err(DiskError::Deleted);
+            }
+            if self.moves() == moves {
+                self.merge(edges, &mut buf);
+                self.push_writes(&mut changes, first, buf.share());
+                return Ok(changes);
+            }
+        }
+    }
+
+    /// Counts the volume's resizings: what was looked up before one may lie elsewhere after it.
+    fn moves(&self) -> u64 {
+        self.shared.borrow().moves
+    }
+
     fn runs(&self, first: u64, count: u64) -> Vec<Run> {
         map::runs(&self.shared.borrow().entry.extents, first, count)
     }
@@ -333,12 +387,14 @@ impl Volume {
         if blocks > 1 {
             edge_blocks.push(blocks - 1);
         }
-        for index in edge_blocks {
+        // Looked up together: while the first block is read the volume may become shorter.
+        let home = |index: usize| (index, self.runs(first + index as u64, 1)[0].home);
+        let edge_blocks: Vec<_> = edge_blocks.into_iter().map(home).collect();
+        for (index, home) in edge_blocks {
             let (from, to) = (index * block, (index + 1) * block);
             if start <= from && stop >= to {
                 continue;
             }
-            let home = self.runs(first + index as u64, 1)[0].home;
             let (pieces, guard) = self.engine.read_for_merge(home).await?;
             let taken = start.clamp(from, to)..stop.clamp(from, to);
             fill_around(buf, from, &taken, &pieces);

@@ -139,10 +139,14 @@ pub struct Budget {
 }
 
 impl Budget {
-    /// Between none and all of the faults that the budget allows, in the order of their coming.
+    /// Between one and all of the faults that the budget allows, in the order of their coming; none when it
+    /// allows none.
     pub fn draw(&self, rng: &mut ChaCha8Rng) -> Vec<Fault> {
         let mut below = |bound: u64| rng.next_u64() % bound.max(1);
-        let count = below(u64::from(self.faults) + 1);
+        let count = match self.faults.min(self.kinds.len() as u32) {
+            0 => 0,
+            _ => 1 + below(u64::from(self.faults)),
+        };
         let mut faults: Vec<Fault> = (0..count)
             .map(|_| {
                 let kind = self.kinds[below(self.kinds.len() as u64) as usize];

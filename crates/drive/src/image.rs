@@ -4,6 +4,7 @@
 //! the branch that it changes.
 
 use crate::payload::{PAGE, Page};
+use std::collections::BTreeSet;
 use std::ops::Range;
 use std::rc::Rc;
 
@@ -23,6 +24,8 @@ pub struct DiskImage {
     /// Size in bytes.
     pub size: u64,
     nodes: Vec<Option<Rc<Node>>>,
+    /// Sectors that cannot be read until they are written anew.
+    pub(crate) bad: BTreeSet<u64>,
 }
 
 struct Path {
@@ -48,6 +51,7 @@ impl DiskImage {
         Self {
             size,
             nodes: Vec::new(),
+            bad: BTreeSet::new(),
         }
     }
 

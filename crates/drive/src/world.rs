@@ -183,7 +183,7 @@ impl SimWorld {
     /// The devices as reads see them: what a clean switch-off after a flush leaves.
     pub fn images(&self) -> Vec<DiskImage> {
         let world = self.0.borrow();
-        world.disks.iter().map(|disk| disk.view.clone()).collect()
+        world.disks.iter().map(|disk| disk.image()).collect()
     }
 
     /// Hash over every operation and its time of completion; over the bytes too if the options say so.

@@ -377,6 +377,7 @@ impl Engine {
             .borrow_mut()
             .failed
             .get_or_insert_with(|| error.to_string());
+        self.0.trail.give_up(&error.to_string());
         self.0.memory.lift();
         self.0.work.notify();
         self.0.idle.notify();

@@ -10,7 +10,7 @@ use crate::pinned::{NoHolds, Pinned};
 use crate::superblocks;
 use crate::write_back::write_back_batch;
 use base::{Buf, BufPool, Lsn, Nanos};
-use device::Device;
+use device::{Device, FlushFence};
 use format::{EntryKind, Geometry, LogState, State as StoreState, Superblock};
 use layout::{Home, HomeMember};
 use rt::{Notify, Rt, Semaphore};
@@ -261,11 +261,10 @@ pub(crate) async fn assemble(
     }
     // The log member's superblock counts. A data member that is ahead has seen an update that never reached
     // the log member: the next update takes the same number and replaces it.
-    let devices = members
-        .into_iter()
-        .map(|(member, _)| member.device)
-        .collect();
-    Ok((log, devices))
+    let fenced = |device| Rc::new(FlushFence::new(device)) as Rc<dyn Device>;
+    let devices = members.into_iter();
+    let devices = devices.map(|(member, _)| fenced(member.device));
+    Ok((log, devices.collect()))
 }
 
 /// The data members with their places, for the home.

@@ -2,7 +2,7 @@
 
 use crate::engine::Engine;
 use crate::error::EngineError;
-use layout::GroupReport;
+use layout::{GroupReport, SlotReport};
 
 /// What a scrub has found.
 #[derive(Clone, Debug, Default)]
@@ -28,8 +28,21 @@ impl Engine {
             self.check_alive()?;
             self.0.idle.wait().await;
         }
-        let _guard = self.guard(first, blocks.min(self.size_blocks() - first));
-        Ok(self.0.home.check_group(group).await?)
+        let count = blocks.min(self.size_blocks() - first);
+        let _guard = self.guard(first, count);
+        let mut report = self.0.home.check_group(group).await?;
+        // After a crash the home holds what its last writes left half done, and recovery has the newer
+        // content in memory: it is written home sooner or later, and nobody reads the old one.
+        let pinned = |block| self.cached(block).is_some();
+        report.bad.retain(|bad| !pinned(bad.block));
+        if !report.table_lost && (first..first + count).any(pinned) {
+            for slot in &mut report.slots {
+                if matches!(slot, SlotReport::Damaged(_)) {
+                    *slot = SlotReport::Empty;
+                }
+            }
+        }
+        Ok(report)
     }
 
     /// Verifies all groups; `progress` is told groups done and all groups.

@@ -33,4 +33,7 @@ pub enum TrailError {
         /// Why it must have been durable.
         proof: String,
     },
+    /// The store that the log is part of has failed.
+    #[error("the store is read-only since a failure: {0}")]
+    GivenUp(String),
 }

@@ -104,6 +104,8 @@ struct State {
     space_queue: VecDeque<u64>,
     next_ticket: u64,
     failed: Option<TrailError>,
+    /// Why the store goes no further, though the log could.
+    given_up: Option<String>,
     stats: TrailStats,
 }
 
@@ -210,6 +212,7 @@ impl Trail {
                 space_queue: VecDeque::new(),
                 next_ticket: 0,
                 failed: None,
+                given_up: None,
                 stats: TrailStats::default(),
             }),
             work: Notify::new(rt),
@@ -245,6 +248,7 @@ impl Trail {
         let mut ticket: Option<Ticket<'_>> = None;
         loop {
             self.check()?;
+            self.check_given_up()?;
             let progress = {
                 let mut state = self.0.state.borrow_mut();
                 let first = state.space_queue.front().copied()
@@ -315,6 +319,7 @@ impl Trail {
     /// # Errors
     /// When the log has failed: whether the commit survives a crash is not known then.
     pub async fn wait_durable(&self, lsn: Lsn) -> Result<(), TrailError> {
+        self.check_given_up()?;
         if self.durable() >= lsn {
             return Ok(());
         }
@@ -323,6 +328,7 @@ impl Trail {
         self.0.flush.notify();
         self.0.work.notify();
         reached.await;
+        self.check_given_up()?;
         if self.durable() >= lsn {
             return Ok(());
         }
@@ -440,6 +446,24 @@ impl Trail {
     /// That failure.
     pub fn check(&self) -> Result<(), TrailError> {
         self.0.state.borrow().failed.clone().map_or(Ok(()), Err)
+    }
+
+    /// The store has failed for another reason: nobody gets log space, and nothing more is called durable,
+    /// because the flush of a home on the same drive that failed may have cost the log its records too.
+    /// What is queued is written all the same.
+    pub fn give_up(&self, reason: &str) {
+        let mut state = self.0.state.borrow_mut();
+        state.given_up.get_or_insert_with(|| reason.to_string());
+        drop(state);
+        self.0.durable.lift();
+        self.0.progress.notify();
+    }
+
+    fn check_given_up(&self) -> Result<(), TrailError> {
+        match &self.0.state.borrow().given_up {
+            Some(reason) => Err(TrailError::GivenUp(reason.clone())),
+            None => Ok(()),
+        }
     }
 
     async fn write_loop(self) {

@@ -42,6 +42,19 @@ pub(crate) struct DriveFaults {
 }
 
 impl DriveFaults {
+    /// None but that the sectors `bad` cannot be read.
+    pub fn new(bad: BTreeSet<u64>) -> Self {
+        Self {
+            bad,
+            ..Self::default()
+        }
+    }
+
+    /// The sectors that cannot be read.
+    pub fn bad(&self) -> &BTreeSet<u64> {
+        &self.bad
+    }
+
     pub fn plan(&mut self, fault: Fault) {
         self.planned.push(fault);
         // Stable: of faults at one moment the first planned comes first.

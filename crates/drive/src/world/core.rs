@@ -87,11 +87,7 @@ impl World {
         let mut disks: Vec<CutDisk> = Vec::with_capacity(self.disks.len());
         for disk in &self.disks {
             disks.push(CutDisk {
-                stable: if self.options.power_cuts {
-                    disk.stable.clone()
-                } else {
-                    disk.view.clone()
-                },
+                stable: disk.surely(self.options.power_cuts),
                 unstable: disk.unstable().cloned().collect(),
             });
         }

@@ -27,7 +27,8 @@ pub(super) struct Disk {
 }
 
 impl Disk {
-    pub fn new(disk: SimDisk, power_cuts: bool) -> Self {
+    pub fn new(mut disk: SimDisk, power_cuts: bool) -> Self {
+        let faults = DriveFaults::new(std::mem::take(&mut disk.image.bad));
         Self {
             stable: if power_cuts {
                 disk.image.clone()
@@ -41,8 +42,24 @@ impl Disk {
             timing: disk.timing,
             write_cache: disk.write_cache,
             zeroing: disk.zeroing,
-            faults: DriveFaults::default(),
+            faults,
         }
+    }
+
+    /// What a switch-off in order leaves.
+    pub fn image(&self) -> DiskImage {
+        self.with_bad(&self.view)
+    }
+
+    /// What a power cut cannot take.
+    pub fn surely(&self, power_cuts: bool) -> DiskImage {
+        self.with_bad(if power_cuts { &self.stable } else { &self.view })
+    }
+
+    fn with_bad(&self, image: &DiskImage) -> DiskImage {
+        let mut image = image.clone();
+        image.bad = self.faults.bad().clone();
+        image
     }
 
     /// What a flush that begins now covers.

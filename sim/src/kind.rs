@@ -1,0 +1,99 @@
+//! Kinds of runs; different seeds choose different kinds.
+
+use crate::campaign::{Campaign, Failure, Outcome, run_seed};
+use crate::generate::{Size, generate};
+use crate::run::run_script;
+use crate::script::Script;
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::str::FromStr;
+
+/// What is tried with a seed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Kind {
+    /// Power cuts, on the engine itself.
+    PowerCuts,
+    /// Several volumes and clients through the disk, restarts, and power cuts.
+    Volumes,
+    /// The same, with faults of the drives.
+    Faults,
+}
+
+impl Kind {
+    /// All kinds, with their names.
+    pub const ALL: [(Kind, &'static str); 3] = [
+        (Kind::PowerCuts, "power-cuts"),
+        (Kind::Volumes, "volumes"),
+        (Kind::Faults, "faults"),
+    ];
+
+    /// The kind that `seed` chooses.
+    pub fn of(seed: u64) -> Self {
+        Self::ALL[(seed % 3) as usize].0
+    }
+
+    /// The script of a seed, for the kinds that have one.
+    pub fn script(self, seed: u64, size: Size) -> Option<Script> {
+        match self {
+            Kind::PowerCuts => None,
+            Kind::Volumes => Some(generate(seed, size, false)),
+            Kind::Faults => Some(generate(seed, size, true)),
+        }
+    }
+
+    /// Runs one seed.
+    ///
+    /// # Errors
+    /// The first broken promise; a panic is one.
+    pub fn run(self, seed: u64, size: Size) -> Result<Outcome, Failure> {
+        match self.script(seed, size) {
+            Some(script) => try_script(&script, seed),
+            None => guarded(seed, || {
+                run_seed(&Campaign {
+                    seed,
+                    operations: size.operations,
+                    generations: size.generations,
+                })
+            }),
+        }
+    }
+}
+
+/// Runs a script.
+///
+/// # Errors
+/// The first broken promise; a panic is one.
+pub fn try_script(script: &Script, seed: u64) -> Result<Outcome, Failure> {
+    guarded(seed, || run_script(script, seed))
+}
+
+fn guarded(seed: u64, work: impl FnOnce() -> Result<Outcome, Failure>) -> Result<Outcome, Failure> {
+    // A run shares nothing with what is around it: what a panic leaves behind is dropped.
+    catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| {
+        let text = panic.downcast_ref::<String>().cloned();
+        let text = text.or_else(|| panic.downcast_ref::<&str>().map(|text| text.to_string()));
+        Err(Failure {
+            seed,
+            at: (0, 0, 0),
+            what: format!("panic: {}", text.unwrap_or_default()),
+        })
+    })
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let named = Self::ALL.iter().find(|(kind, _)| kind == self);
+        f.write_str(named.map_or("", |(_, name)| name))
+    }
+}
+
+impl FromStr for Kind {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Self, String> {
+        let named = Self::ALL.iter().find(|(_, name)| *name == text);
+        let names = "power-cuts, volumes, faults";
+        named.map_or(Err(format!("{text:?} is none of {names}")), |(kind, _)| {
+            Ok(*kind)
+        })
+    }
+}

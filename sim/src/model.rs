@@ -1,0 +1,360 @@
+//! The model of volumes: the state after each commit, and what may be found after a power cut.
+//!
+//! 1. What is found is the state after some prefix of the commits, and the prefix contains every commit
+//!    that was acknowledged as durable.
+//! 2. Where a drive has lied so that no store could see it (see [`crate::Blame`]), each block may also have
+//!    any content that some block has had before; never anything else.
+
+mod state;
+
+pub use state::{Effect, State};
+
+use crate::found::Found;
+use state::Touched;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// History of one generation.
+#[derive(Clone)]
+pub struct Model {
+    block: u64,
+    /// The state at commit `base` of this generation.
+    start: State,
+    base: u64,
+    /// Commits behind `base`.
+    effects: Vec<Effect>,
+    now: State,
+    /// Acknowledged as durable, counted like `base`.
+    durable: u64,
+    /// Hashes of every content that a block has had, when drives may lie.
+    history: Option<BTreeSet<u64>>,
+    /// What a commit did that it must not.
+    violation: Option<String>,
+}
+
+/// What a found state is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Verdict {
+    /// The state after this many commits.
+    Prefix(u64),
+    /// No prefix, but each block has a content that blocks have had.
+    Stale,
+}
+
+impl Model {
+    /// A store with the volume `main` of `size` bytes.
+    pub fn new(block: u64, main_bytes: u64, lies: bool) -> Self {
+        let start = State::with_main(main_bytes);
+        Self {
+            block,
+            now: start.clone(),
+            start,
+            base: 0,
+            effects: Vec::new(),
+            durable: 0,
+            history: lies.then(BTreeSet::new),
+            violation: None,
+        }
+    }
+
+    /// The newest state.
+    pub fn now(&self) -> &State {
+        &self.now
+    }
+
+    /// Commits of this generation.
+    pub fn last(&self) -> u64 {
+        self.base + self.effects.len() as u64
+    }
+
+    /// Takes a commit that has just been made; gives its number.
+    pub fn commit(&mut self, effect: Effect) -> u64 {
+        match self.now.apply(&effect, self.block) {
+            Ok(touched) => self.remember(&touched),
+            Err(what) => self.violate(what),
+        }
+        self.effects.push(effect);
+        self.last()
+    }
+
+    fn remember(&mut self, touched: &Touched) {
+        let Some(history) = &mut self.history else {
+            return;
+        };
+        let Some(volume) = self.now.volumes.get(&touched.volume) else {
+            return;
+        };
+        let mut bytes = vec![0; self.block as usize];
+        for block in touched.from / self.block..touched.to.div_ceil(self.block) {
+            volume.content.read(block * self.block, &mut bytes);
+            history.insert(hash(&bytes));
+        }
+    }
+
+    /// Something is wrong; the first finding stays.
+    pub fn violate(&mut self, what: String) {
+        self.violation.get_or_insert(what);
+    }
+
+    /// What is wrong, if anything is.
+    pub fn violation(&self) -> Option<String> {
+        self.violation.clone()
+    }
+
+    /// All commits up to `number` have been acknowledged as durable.
+    pub fn acknowledge(&mut self, number: u64) {
+        self.durable = self.durable.max(number);
+        if self.history.is_none() {
+            // Nothing before is ever asked for again.
+            let settled = (self.durable - self.base) as usize;
+            for effect in self.effects.drain(..settled) {
+                // What is wrong with it has been noted at its commit.
+                let _ = self.start.apply(&effect, self.block);
+            }
+            self.base = self.durable;
+        }
+    }
+
+    /// Bytes of a range that a read may have brought which began at state `before` (of commit `since`) and
+    /// has ended now: each byte as in one of the states between.
+    pub fn explains(
+        &self,
+        before: &State,
+        since: u64,
+        volume: u8,
+        id: u64,
+        offset: u64,
+        found: &[u8],
+    ) -> bool {
+        let mut open: Vec<bool> = vec![true; found.len()];
+        let mut left = found.len();
+        let mut close = |state: &State| {
+            let Some(volume) = state.volumes.get(&volume).filter(|volume| volume.id == id) else {
+                return 0;
+            };
+            let mut expected = vec![0; found.len()];
+            volume.content.read(offset, &mut expected);
+            let there = volume.size.saturating_sub(offset).min(found.len() as u64) as usize;
+            let mut closed = 0;
+            for at in 0..there {
+                if open[at] && expected[at] == found[at] {
+                    open[at] = false;
+                    closed += 1;
+                }
+            }
+            closed
+        };
+        left -= close(&self.now);
+        let mut state = before.clone();
+        left -= if left > 0 { close(&state) } else { 0 };
+        let from = since.saturating_sub(self.base) as usize;
+        for effect in self.effects.iter().skip(from) {
+            if left == 0 {
+                break;
+            }
+            let _ = state.apply(effect, self.block);
+            left -= close(&state);
+        }
+        left == 0
+    }
+
+    /// True when every whole block of `bytes`, which begin at a block, has been a block's content once.
+    pub fn has_had(&self, bytes: &[u8]) -> bool {
+        let Some(history) = &self.history else {
+            return false;
+        };
+        let known = |block: &[u8]| {
+            let mut whole = block.to_vec();
+            whole.resize(self.block as usize, 0);
+            whole.iter().all(|byte| *byte == 0) || history.contains(&hash(&whole))
+        };
+        bytes.chunks(self.block as usize).all(known)
+    }
+
+    /// What `found` is: the longest prefix that it may be, or, with `stale` allowed, blocks of any age.
+    ///
+    /// # Errors
+    /// When it is nothing that may be.
+    pub fn judge(&self, found: &Found, stale: bool) -> Result<Verdict, String> {
+        if stale && self.violation.is_some() {
+            // The store has gone on from an old volume table; the model has lost track.
+            return Ok(Verdict::Stale);
+        }
+        let mut state = self.start.clone();
+        let mut wrong = Wrong::default();
+        for volume in state.names().chain(found.volumes.keys().copied()) {
+            wrong.look(&state, found, volume, None, self.block);
+        }
+        let (mut fits, mut nearest) = (None, (usize::MAX, 0, String::new()));
+        for number in self.base..=self.last() {
+            if number > self.base {
+                let effect = &self.effects[(number - self.base - 1) as usize];
+                let volume = effect.volume();
+                let touched = state
+                    .apply(effect, self.block)
+                    .ok()
+                    .filter(|_| !effect.is_administrative());
+                wrong.look(&state, found, volume, touched.as_ref(), self.block);
+            }
+            if number >= self.durable || stale {
+                if wrong.is_none() {
+                    fits = Some(number);
+                } else if wrong.count() < nearest.0 {
+                    nearest = (
+                        wrong.count(),
+                        number,
+                        wrong.describe(&state, found, self.block),
+                    );
+                }
+            }
+        }
+        if let Some(number) = fits {
+            return Ok(Verdict::Prefix(number));
+        }
+        if stale {
+            return self.judge_stale(found);
+        }
+        Err(format!(
+            "no prefix from {} (durable) to {} (last) fits; nearest is {}: {}",
+            self.durable,
+            self.last(),
+            nearest.1,
+            nearest.2
+        ))
+    }
+
+    fn judge_stale(&self, found: &Found) -> Result<Verdict, String> {
+        for (volume, content) in &found.volumes {
+            let step = self.block as usize;
+            for (index, bytes) in content.bytes.chunks(step).enumerate() {
+                if !content.unreadable.contains(&(index as u64)) && !self.has_had(bytes) {
+                    return Err(format!(
+                        "block {index} of volume {volume} has a content that no block has ever had"
+                    ));
+                }
+            }
+        }
+        Ok(Verdict::Stale)
+    }
+
+    /// The state after commit `number` is the start of a new generation.
+    pub fn go_on(&mut self, number: u64) {
+        for effect in self.effects.drain(..(number - self.base) as usize) {
+            let _ = self.start.apply(&effect, self.block);
+        }
+        self.effects.clear();
+        self.now = self.start.clone();
+        (self.base, self.durable) = (0, 0);
+    }
+}
+
+/// What differs between a state and what was found: whole volumes, and blocks.
+#[derive(Default)]
+struct Wrong {
+    volumes: BTreeSet<u8>,
+    blocks: BTreeMap<u8, BTreeSet<u64>>,
+}
+
+impl Wrong {
+    fn is_none(&self) -> bool {
+        self.volumes.is_empty() && self.blocks.values().all(BTreeSet::is_empty)
+    }
+
+    fn count(&self) -> usize {
+        self.volumes.len() * 1000 + self.blocks.values().map(BTreeSet::len).sum::<usize>()
+    }
+
+    /// Compares what was touched of `volume`, or all of it, anew.
+    fn look(
+        &mut self,
+        state: &State,
+        found: &Found,
+        volume: u8,
+        touched: Option<&Touched>,
+        block: u64,
+    ) {
+        let (have, want) = (found.volumes.get(&volume), state.volumes.get(&volume));
+        let blocks = self.blocks.entry(volume).or_default();
+        let (have, want) = match (have, want) {
+            (None, None) => {
+                self.volumes.remove(&volume);
+                blocks.clear();
+                return;
+            }
+            (Some(have), Some(want)) if have.bytes.len() as u64 == want.size => {
+                self.volumes.remove(&volume);
+                (have, want)
+            }
+            _ => {
+                self.volumes.insert(volume);
+                blocks.clear();
+                return;
+            }
+        };
+        let range = match touched {
+            Some(touched) => touched.from / block..touched.to.min(want.size).div_ceil(block),
+            None => 0..want.size.div_ceil(block),
+        };
+        let mut expected = vec![0; block as usize];
+        for index in range {
+            let from = (index * block) as usize;
+            let to = (from + block as usize).min(have.bytes.len());
+            let expected = &mut expected[..to - from];
+            want.content.read(from as u64, expected);
+            if have.unreadable.contains(&index) || have.bytes[from..to] == *expected {
+                blocks.remove(&index);
+            } else {
+                blocks.insert(index);
+            }
+        }
+    }
+
+    fn describe(&self, state: &State, found: &Found, block: u64) -> String {
+        let mut text = String::new();
+        for volume in self.volumes.iter().take(3) {
+            let size =
+                |size: Option<u64>| size.map_or("absent".into(), |size| format!("{size} bytes"));
+            let have = found.volumes.get(volume).map(|v| v.bytes.len() as u64);
+            let want = state.volumes.get(volume).map(|v| v.size);
+            text += &format!(
+                " volume {volume} is {} in place of {};",
+                size(have),
+                size(want)
+            );
+        }
+        for (volume, blocks) in &self.blocks {
+            for index in blocks.iter().take(3) {
+                let (Some(have), Some(want)) =
+                    (found.volumes.get(volume), state.volumes.get(volume))
+                else {
+                    continue;
+                };
+                let from = (index * block) as usize;
+                let to = (from + block as usize).min(have.bytes.len());
+                let mut expected = vec![0; to - from];
+                want.content.read(from as u64, &mut expected);
+                let have = &have.bytes[from..to];
+                let differs = |at: &usize| have[*at] != expected[*at];
+                let first = (0..have.len()).find(differs).unwrap_or(0);
+                let last = (0..have.len()).rfind(differs).unwrap_or(0);
+                text += &format!(
+                    " volume {volume} differs in bytes {}..={} ({:02x?} in place of {:02x?});",
+                    from + first,
+                    from + last,
+                    &have[first..(first + 8).min(have.len())],
+                    &expected[first..(first + 8).min(have.len())]
+                );
+            }
+        }
+        text
+    }
+}
+
+/// FNV-1a over words.
+fn hash(bytes: &[u8]) -> u64 {
+    let (words, _) = bytes.as_chunks::<8>();
+    words.iter().fold(0xcbf2_9ce4_8422_2325, |hash, word| {
+        (hash ^ u64::from_le_bytes(*word))
+            .wrapping_mul(0x0000_0100_0000_01b3)
+            .rotate_left(29)
+    })
+}

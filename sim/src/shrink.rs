@@ -1,0 +1,105 @@
+//! A failing script made short: drops generations, clients, faults and operations while it still fails.
+
+use crate::campaign::Failure;
+use crate::script::{Op, Script};
+use std::time::{Duration, Instant};
+
+/// A script without `count` things from number `at` on; none when there are not so many.
+type Stage = fn(script: &Script, at: usize, count: usize) -> Option<Script>;
+
+/// Runs a script to its failure, if it fails.
+pub trait Runner: Fn(&Script) -> Option<Failure> {}
+impl<T: Fn(&Script) -> Option<Failure>> Runner for T {}
+
+/// The shortest failing script that is found within `limit`, which begins with `failure` of `script`.
+pub fn shrink(
+    script: &Script,
+    failure: Failure,
+    limit: Duration,
+    runner: impl Runner,
+) -> (Script, Failure) {
+    let mut best = (script.clone(), failure);
+    let began = Instant::now();
+    loop {
+        let before = best.0.clone();
+        // Of operations large pieces go first.
+        let half = best.0.operations().div_ceil(2).max(1);
+        let stages: [(Stage, usize); 4] = [
+            (without_generation, 1),
+            (without_client, 1),
+            (without_fault, 1),
+            (without_ops, half),
+        ];
+        for (stage, mut piece) in stages {
+            loop {
+                let mut at = 0;
+                while let Some(candidate) = stage(&best.0, at, piece) {
+                    if began.elapsed() > limit {
+                        return best;
+                    }
+                    match runner(&candidate) {
+                        Some(failure) => best = (candidate, failure),
+                        None => at += piece,
+                    }
+                }
+                if piece == 1 {
+                    break;
+                }
+                piece = piece.div_ceil(2);
+            }
+        }
+        if best.0 == before {
+            return best;
+        }
+    }
+}
+
+fn without_generation(script: &Script, at: usize, _: usize) -> Option<Script> {
+    // From the last one back: what is behind the failure goes first.
+    let at = script.generations.len().checked_sub(at + 1)?;
+    let mut shorter = script.clone();
+    shorter.generations.remove(at);
+    (!shorter.generations.is_empty()).then_some(shorter)
+}
+
+fn without_client(script: &Script, at: usize, _: usize) -> Option<Script> {
+    let mut shorter = script.clone();
+    let mut left = at;
+    for generation in &mut shorter.generations {
+        if left < generation.clients.len() {
+            generation.clients.remove(left);
+            return Some(shorter);
+        }
+        left -= generation.clients.len();
+    }
+    None
+}
+
+fn without_fault(script: &Script, at: usize, _: usize) -> Option<Script> {
+    let mut shorter = script.clone();
+    let mut left = at;
+    for generation in &mut shorter.generations {
+        if left < generation.faults.len() {
+            generation.faults.remove(left);
+            return Some(shorter);
+        }
+        left -= generation.faults.len();
+    }
+    None
+}
+
+/// Without `count` operations from number `at` on, counted over all clients.
+fn without_ops(script: &Script, at: usize, count: usize) -> Option<Script> {
+    if at >= script.operations() {
+        return None;
+    }
+    let mut shorter = script.clone();
+    let mut number = 0;
+    for client in shorter.generations.iter_mut().flat_map(|g| &mut g.clients) {
+        client.retain(|_: &Op| {
+            number += 1;
+            !(at..at + count).contains(&(number - 1))
+        });
+    }
+    Some(shorter)
+}
