@@ -18,6 +18,16 @@ use std::pin::Pin;
 /// An operation under way: bytes moved or why not, and the memory back.
 pub type DeviceIo = Pin<Box<dyn Future<Output = (Result<usize, IoError>, Data)>>>;
 
+/// Where a crash may have interrupted writes, in bytes of a device.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Interrupted {
+    /// Written.
+    pub changed: Vec<Range<u64>>,
+    /// Punched or zeroed, and to be so again, in one operation over each of these ranges or more, before
+    /// the caller forgets the crash.
+    pub zeroed: Vec<Range<u64>>,
+}
+
 /// A recovery under way: [`Device::recover`].
 pub type Recovering = Pin<Box<dyn Future<Output = Result<(), IoError>>>>;
 
@@ -44,10 +54,10 @@ pub trait Device {
         false
     }
 
-    /// Makes the redundancy right in `ranges`, and so for good: the caller knows that the crash before
-    /// this session has interrupted no write outside of them.
-    fn recover(&self, ranges: Vec<Range<u64>>) -> Recovering {
-        drop(ranges);
+    /// Makes the redundancy right where the crash before this session may have interrupted writes, and so
+    /// for good: the caller knows that there were none outside of `interrupted`.
+    fn recover(&self, interrupted: Interrupted) -> Recovering {
+        drop(interrupted);
         Box::pin(std::future::ready(Ok(())))
     }
 }

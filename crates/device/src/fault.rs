@@ -4,10 +4,9 @@
 //! Rules are tried in the order of their making; the first that matches acts, once for each matching
 //! operation. With no rules the filter changes nothing.
 
-use crate::device::{Device, DeviceIo, Recovering, at_once, span};
+use crate::device::{Device, DeviceIo, Interrupted, Recovering, at_once, span};
 use rt::{Data, IoError, Op};
 use std::cell::RefCell;
-use std::ops::Range;
 use std::rc::Rc;
 
 /// An operation as a rule sees it.
@@ -182,8 +181,8 @@ impl Device for Fault {
         self.inner.is_suspect()
     }
 
-    fn recover(&self, ranges: Vec<Range<u64>>) -> Recovering {
-        self.inner.recover(ranges)
+    fn recover(&self, interrupted: Interrupted) -> Recovering {
+        self.inner.recover(interrupted)
     }
 
     fn io(&self, op: Op, offset: u64, len: u64, data: Data) -> DeviceIo {

@@ -5,10 +5,9 @@
 //! one of them is told holds for all. From the moment on at which any flush is seen to fail, every flush
 //! fails with the same error, those under way too.
 
-use crate::device::{Device, DeviceIo, Recovering, at_once};
+use crate::device::{Device, DeviceIo, Interrupted, Recovering, at_once};
 use rt::{Data, IoError, Op};
 use std::cell::Cell;
-use std::ops::Range;
 use std::rc::Rc;
 
 /// A device behind the fence.
@@ -44,8 +43,8 @@ impl Device for FlushFence {
         self.inner.is_suspect()
     }
 
-    fn recover(&self, ranges: Vec<Range<u64>>) -> Recovering {
-        self.inner.recover(ranges)
+    fn recover(&self, interrupted: Interrupted) -> Recovering {
+        self.inner.recover(interrupted)
     }
 
     fn io(&self, op: Op, offset: u64, len: u64, data: Data) -> DeviceIo {

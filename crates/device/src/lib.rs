@@ -14,7 +14,7 @@ mod raw;
 mod stats;
 mod trace;
 
-pub use device::{Device, DeviceIo, Recovering};
+pub use device::{Device, DeviceIo, Interrupted, Recovering};
 pub use fault::{Access, Effect, Fault, FaultPlan};
 pub use fence::FlushFence;
 pub use raw::RawDevice;

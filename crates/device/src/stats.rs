@@ -1,10 +1,9 @@
 //! A filter that counts: operations, bytes and time, for each kind of operation.
 
-use crate::device::{Device, DeviceIo, Recovering, span};
+use crate::device::{Device, DeviceIo, Interrupted, Recovering, span};
 use base::Nanos;
 use rt::{Data, Op, Rt};
 use std::cell::RefCell;
-use std::ops::Range;
 use std::rc::Rc;
 
 /// What one kind of operation has come to. Sums and counts only grow.
@@ -108,8 +107,8 @@ impl Device for Stats {
         self.inner.is_suspect()
     }
 
-    fn recover(&self, ranges: Vec<Range<u64>>) -> Recovering {
-        self.inner.recover(ranges)
+    fn recover(&self, interrupted: Interrupted) -> Recovering {
+        self.inner.recover(interrupted)
     }
 
     fn io(&self, op: Op, offset: u64, len: u64, data: Data) -> DeviceIo {

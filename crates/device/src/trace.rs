@@ -3,11 +3,10 @@
 //! Two runs that did the same I/O in the same order at the same times have the same hash; one changed
 //! byte, place, order or time gives another.
 
-use crate::device::{Device, DeviceIo, Recovering, span};
+use crate::device::{Device, DeviceIo, Interrupted, Recovering, span};
 use base::Nanos;
 use rt::{Data, IoError, Op, Rt};
 use std::cell::RefCell;
-use std::ops::Range;
 use std::rc::Rc;
 
 /// One line of a trace.
@@ -138,8 +137,8 @@ impl Device for Trace {
         self.inner.is_suspect()
     }
 
-    fn recover(&self, ranges: Vec<Range<u64>>) -> Recovering {
-        self.inner.recover(ranges)
+    fn recover(&self, interrupted: Interrupted) -> Recovering {
+        self.inner.recover(interrupted)
     }
 
     fn io(&self, op: Op, offset: u64, len: u64, data: Data) -> DeviceIo {

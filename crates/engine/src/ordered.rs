@@ -1,9 +1,8 @@
 //! A device whose storage keeps order, by the administrator's word (Durable WAL 3): what is done is durable,
 //! and a flush has nothing to do.
 
-use device::{Device, DeviceIo, Recovering};
+use device::{Device, DeviceIo, Interrupted, Recovering};
 use rt::{Data, Op};
-use std::ops::Range;
 use std::rc::Rc;
 
 /// Passes everything on but flushes.
@@ -26,8 +25,8 @@ impl Device for Ordered {
         self.0.is_suspect()
     }
 
-    fn recover(&self, ranges: Vec<Range<u64>>) -> Recovering {
-        self.0.recover(ranges)
+    fn recover(&self, interrupted: Interrupted) -> Recovering {
+        self.0.recover(interrupted)
     }
 
     fn io(&self, op: Op, offset: u64, len: u64, data: Data) -> DeviceIo {

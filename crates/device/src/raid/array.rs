@@ -15,13 +15,14 @@ use super::geometry::Stripes;
 use super::io::min_size;
 use super::locks::RowLocks;
 use super::records::Records;
+use super::rows::RowSet;
 use super::state::{ARRAY_LOST, Missing, Raid5State, RaidError, RaidStats, StateSink};
 use super::write::Pending;
 use crate::device::{Device, DeviceIo};
 use base::BufPool;
 use rt::{Data, IoError, Op, Rt, Semaphore};
 use std::cell::{Cell, RefCell};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::ops::Deref;
 use std::rc::Rc;
 
@@ -74,10 +75,12 @@ pub struct Array {
 
 pub(super) struct Health {
     pub state: Raid5State,
-    /// Stripes from here on may have stale parity.
-    pub suspect_from: Option<u64>,
+    /// Nobody has told where a crash has interrupted writes.
+    pub untold: bool,
+    /// Stripes whose parity may be stale.
+    pub suspect: RowSet,
     /// Stripes that a refused write has left in part.
-    pub suspect_rows: BTreeSet<u64>,
+    pub torn: RowSet,
     pub lost: Option<RaidError>,
     /// Stripes of the replacement that a flush has made durable: the watermark that is saved.
     pub durable_rows: u64,
@@ -177,8 +180,12 @@ impl Raid5 {
         };
         let health = Health {
             state,
-            suspect_from: (!state.clean).then_some(0),
-            suspect_rows: BTreeSet::new(),
+            untold: !state.clean,
+            suspect: match state.clean {
+                true => RowSet::default(),
+                false => RowSet::of(0..stripes.rows),
+            },
+            torn: RowSet::default(),
             lost: None,
             durable_rows: state.missing.map_or(0, |missing| missing.rebuilt_rows),
             version: u64::from(state != before),
@@ -216,7 +223,7 @@ impl Raid5 {
         done.map_err(|error| self.error(error))?;
         {
             let mut health = self.health.borrow_mut();
-            if health.suspect_from.is_some() || !health.suspect_rows.is_empty() {
+            if !health.suspect.is_empty() || !health.torn.is_empty() {
                 // Parity is still to be made right: the next opening must know.
                 return Ok(());
             }
@@ -237,9 +244,10 @@ impl Raid5 {
         self.health.borrow().lost.clone()
     }
 
-    /// True while parity may differ from the data: after an unclean start, until it has been made right.
+    /// True after an unclean start, until parity has been made right ([`Device::recover`],
+    /// [`Raid5::resync`]).
     pub fn is_suspect(&self) -> bool {
-        self.health.borrow().suspect_from.is_some()
+        self.health.borrow().untold
     }
 
     /// Counters.
@@ -320,7 +328,7 @@ impl Array {
     /// True when the parity of `row` may differ from its data.
     pub(super) fn is_suspect_row(&self, row: u64) -> bool {
         let health = self.health.borrow();
-        health.suspect_from.is_some_and(|from| row >= from) || health.suspect_rows.contains(&row)
+        health.suspect.contains(row) || health.torn.contains(row)
     }
 
     /// Marks `member` as failed, for good; with another one gone, the array is lost.

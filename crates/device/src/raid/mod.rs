@@ -16,6 +16,7 @@ mod read;
 mod rebuild;
 mod records;
 mod repair;
+mod rows;
 mod state;
 mod write;
 mod xor;
@@ -30,3 +31,5 @@ pub use state::{ARRAY_LOST, Missing, Raid5State, RaidError, RaidStats, Saving, S
 mod cut_test;
 #[cfg(test)]
 mod geometry_test;
+#[cfg(test)]
+mod rows_test;

@@ -4,7 +4,7 @@ use super::cut::{Payload, Source, slices_of};
 use super::geometry::Stripes;
 use super::io::{Place, Transfer, allows, min_size, read_places, run};
 use super::state::RaidError;
-use crate::device::{Device, DeviceIo, Recovering, at_once, span};
+use crate::device::{Device, DeviceIo, Interrupted, Recovering, at_once, span};
 use base::BufPool;
 use rt::{Data, IoError, Op};
 use std::ops::Range;
@@ -44,6 +44,23 @@ impl Raid0 {
             stripes,
             block_size,
         })
+    }
+
+    /// Ranges of the array as ranges of each member.
+    fn cut(&self, ranges: &[Range<u64>]) -> Vec<Vec<Range<u64>>> {
+        let mut of_member: Vec<Vec<Range<u64>>> = self.members.iter().map(|_| Vec::new()).collect();
+        let end = self.stripes.size_bytes();
+        for range in ranges {
+            for part in self.stripes.parts(range.start.min(end)..range.end.min(end)) {
+                let start = part.row * self.stripes.unit;
+                let next = start + part.range.start..start + part.range.end;
+                match of_member[part.column].last_mut() {
+                    Some(last) if last.end == next.start => last.end = next.end,
+                    _ => of_member[part.column].push(next),
+                }
+            }
+        }
+        of_member
     }
 
     /// The operations on members that a write, punch or zeroing makes.
@@ -156,22 +173,16 @@ impl Device for Raid0 {
         self.members.iter().any(|member| member.is_suspect())
     }
 
-    fn recover(&self, ranges: Vec<Range<u64>>) -> Recovering {
-        let mut of_member: Vec<Vec<Range<u64>>> = self.members.iter().map(|_| Vec::new()).collect();
-        for range in ranges {
-            let end = range.end.min(self.size_bytes());
-            for part in self.stripes.parts(range.start.min(end)..end) {
-                let start = part.row * self.stripes.unit;
-                let own = &mut of_member[part.column];
-                let range = start + part.range.start..start + part.range.end;
-                match own.last_mut() {
-                    Some(last) if last.end == range.start => last.end = range.end,
-                    _ => own.push(range),
-                }
-            }
-        }
-        let members = self.members.iter().zip(of_member);
-        let under_way: Vec<Recovering> = members.map(|(m, ranges)| m.recover(ranges)).collect();
+    fn recover(&self, interrupted: Interrupted) -> Recovering {
+        let changed = self.cut(&interrupted.changed);
+        let zeroed = self.cut(&interrupted.zeroed);
+        let ranges = changed.into_iter().zip(zeroed);
+        let under_way: Vec<Recovering> = self
+            .members
+            .iter()
+            .zip(ranges)
+            .map(|(member, (changed, zeroed))| member.recover(Interrupted { changed, zeroed }))
+            .collect();
         Box::pin(async move {
             let mut result = Ok(());
             for recovering in under_way {

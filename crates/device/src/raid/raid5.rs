@@ -3,9 +3,8 @@
 use super::array::Raid5;
 use super::cut::{Payload, Source, slices_of};
 use super::io::allows;
-use crate::device::{Device, DeviceIo, Recovering, at_once, span};
+use crate::device::{Device, DeviceIo, Interrupted, Recovering, at_once, span};
 use rt::{Data, IoError, Op};
-use std::ops::Range;
 
 impl Device for Raid5 {
     fn name(&self) -> &str {
@@ -54,7 +53,7 @@ impl Device for Raid5 {
         Raid5::is_suspect(self)
     }
 
-    fn recover(&self, ranges: Vec<Range<u64>>) -> Recovering {
-        Box::pin(self.rt.spawn(self.clone().recover_ranges(ranges)))
+    fn recover(&self, interrupted: Interrupted) -> Recovering {
+        Box::pin(self.rt.spawn(self.clone().recover_from(interrupted)))
     }
 }

@@ -2,8 +2,10 @@
 
 use super::array::{Array, Raid5};
 use super::io::JOINED_BYTES_MAX;
+use super::rows::RowSet;
 use super::state::RaidError;
 use super::xor::xor_into;
+use crate::device::Interrupted;
 use base::{Buf, is_zero};
 use rt::{Data, IoError, Op};
 use std::collections::BTreeMap;
@@ -46,14 +48,13 @@ impl Raid5 {
             let rows = at..end.min(at + step);
             wrong += self.compare_rows(rows.clone(), repair).await?;
             at = rows.end;
-            let mut health = self.health.borrow_mut();
-            if repair && health.suspect_from.is_some_and(|from| rows.contains(&from)) {
-                health.suspect_from = (at < end).then_some(at);
+            if repair {
+                self.note_rows(&rows, true);
             }
-            drop(health);
             progress(at, end);
         }
         if repair {
+            self.health.borrow_mut().untold = false;
             let flushed = self.flush().await;
             flushed.map_err(|error| self.error(error))?;
         }
@@ -116,20 +117,37 @@ impl Raid5 {
         whole.then_some(xor)
     }
 
-    /// Makes parity right in `ranges` of the array, and trusts it everywhere from then on.
-    pub(super) async fn recover_ranges(self, ranges: Vec<Range<u64>>) -> Result<(), IoError> {
+    /// Makes parity right where writes were interrupted. Whole stripes that are to be zeroed once more
+    /// stay suspect until they are; everything else is trusted from then on.
+    pub(super) async fn recover_from(self, interrupted: Interrupted) -> Result<(), IoError> {
         if !self.is_suspect() {
             return Ok(());
         }
         self.begin_write().await?;
         // Bytes of a stripe unit, for each stripe: the hull of what was written of it.
         let mut rows: BTreeMap<u64, Range<u64>> = BTreeMap::new();
-        for range in ranges {
-            let end = range.end.min(self.stripes.size_bytes());
-            for part in self.stripes.parts(range.start.min(end)..end) {
+        let mut changed = |range: Range<u64>| {
+            for part in self.stripes.parts(range) {
                 let hull = rows.entry(part.row).or_insert(part.range.clone());
                 *hull = hull.start.min(part.range.start)..hull.end.max(part.range.end);
             }
+        };
+        let (row_bytes, end) = (self.stripes.row_bytes(), self.stripes.size_bytes());
+        let inside = |range: Range<u64>| range.start.min(end)..range.end.min(end);
+        interrupted
+            .changed
+            .into_iter()
+            .for_each(|range| changed(inside(range)));
+        let mut suspect = RowSet::default();
+        for range in interrupted.zeroed.into_iter().map(inside) {
+            let whole = range.start.div_ceil(row_bytes)..range.end / row_bytes;
+            if whole.is_empty() {
+                changed(range);
+                continue;
+            }
+            changed(range.start..whole.start * row_bytes);
+            changed(whole.end * row_bytes..range.end);
+            suspect.insert(whole);
         }
         let at_once = rt::Semaphore::new(&self.rt, REPAIRS_MAX);
         let mut tasks = Vec::new();
@@ -151,13 +169,18 @@ impl Raid5 {
             let done = task.await;
             done.map_err(|_| IoError::EIO)?;
         }
-        self.health.borrow_mut().suspect_from = None;
+        self.trust_all_but(suspect);
         // What was made right is durable before anybody forgets that it had to be.
         self.flush().await
     }
 }
 
 impl Array {
+    fn trust_all_but(&self, suspect: RowSet) {
+        let mut health = self.health.borrow_mut();
+        (health.untold, health.suspect) = (false, suspect);
+    }
+
     /// Makes `range` of the parity of `row` right, if it is not; tells if it was wrong. The caller has the
     /// stripe's lock, and no member is missing there.
     pub(super) async fn fix_parity(&self, row: u64, range: Range<u64>) -> Result<bool, RaidError> {
@@ -199,7 +222,7 @@ impl Array {
             let fixed = self.fix_parity(row, 0..self.stripes.unit).await;
             fixed.map_err(|_| IoError::EIO)?;
         }
-        self.health.borrow_mut().suspect_rows.remove(&row);
+        self.health.borrow_mut().torn.remove(row..row + 1);
         Ok(())
     }
 }

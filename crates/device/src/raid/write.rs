@@ -155,7 +155,7 @@ impl Raid5 {
         durable: bool,
     ) -> Result<(), IoError> {
         self.begin_write().await?;
-        if self.health.borrow().suspect_rows.contains(&row) {
+        if self.health.borrow().torn.contains(row) {
             self.mend_row(row).await?;
         }
         let missing = self.absent(row);
@@ -288,17 +288,15 @@ impl Raid5 {
         Ok(())
     }
 
-    /// Keeps in mind which stripes a refused write has left in part.
-    fn note_rows(&self, rows: &Range<u64>, whole: bool) {
+    /// Keeps in mind which stripes are whole, and which a refused write has left in part.
+    pub(super) fn note_rows(&self, rows: &Range<u64>, whole: bool) {
         let mut health = self.health.borrow_mut();
-        if whole {
-            health.suspect_rows.retain(|row| !rows.contains(row));
-        } else if rows.end - rows.start <= 1 << 12 {
-            health.suspect_rows.extend(rows.clone());
-        } else {
-            // Too many to keep in mind one by one: until a resync, all behind.
-            let from = health.suspect_from.unwrap_or(rows.start);
-            health.suspect_from = Some(from.min(rows.start));
+        match whole {
+            true => {
+                health.suspect.remove(rows.clone());
+                health.torn.remove(rows.clone());
+            }
+            false => health.torn.insert(rows.clone()),
         }
     }
 
@@ -470,7 +468,7 @@ impl Array {
             }
         }
         if let Some(error) = refused {
-            self.health.borrow_mut().suspect_rows.insert(row);
+            self.health.borrow_mut().torn.insert(row..row + 1);
             return Err(error);
         }
         self.publish().await?;

@@ -11,8 +11,8 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::rc::Rc;
-use tonearm_device::Device;
 use tonearm_device::raid::{Raid5, Raid5State, RaidStats};
+use tonearm_device::{Device, Interrupted};
 
 const UNIT: u64 = 4096;
 const PIECE: u64 = 512;
@@ -127,12 +127,16 @@ fn recover(
 
 async fn replay(array: &Raid5, log: &Log) {
     let device: Rc<dyn Device> = Rc::new(array.clone());
-    let ranges: Vec<Range<u64>> = log
+    let changed: Vec<Range<u64>> = log
         .open
         .keys()
         .map(|piece| piece * PIECE..(piece + 1) * PIECE)
         .collect();
-    device.recover(ranges).await.unwrap();
+    let zeroed = Vec::new();
+    device
+        .recover(Interrupted { changed, zeroed })
+        .await
+        .unwrap();
     assert!(!array.is_suspect());
     assert_kept(array, log).await;
     for (piece, content) in &log.open {
