@@ -166,3 +166,7 @@ fn for_pages(offset: u64, len: u64, mut each: impl FnMut(u64, Range<usize>, usiz
         at += part as u64;
     }
 }
+
+#[cfg(test)]
+#[path = "image_test.rs"]
+mod image_test;

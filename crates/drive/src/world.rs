@@ -201,3 +201,6 @@ impl SimWorld {
         self.0.borrow().now
     }
 }
+
+#[cfg(test)]
+mod fault_test;
