@@ -3,7 +3,7 @@
 use crate::disk::{Disk, DiskOptions};
 use crate::flash::Flash;
 use crate::queue::Scheduler;
-use crate::spec::{DriveSpec, HostSpec};
+use crate::spec::DriveSpec;
 use crate::timing::{Done, DriveRequest, Timing};
 use base::Nanos;
 
@@ -29,7 +29,6 @@ enum Kind {
 pub struct Drive {
     kind: Kind,
     sectors: u64,
-    host: HostSpec,
 }
 
 impl Drive {
@@ -53,21 +52,12 @@ impl Drive {
             }
             (None, None) => unreachable!("a checked drive is one or the other"),
         };
-        Self {
-            kind,
-            sectors,
-            host: spec.host,
-        }
+        Self { kind, sectors }
     }
 
     /// Sectors of 512 bytes that it reports.
     pub fn sectors(&self) -> u64 {
         self.sectors
-    }
-
-    /// Host time of its requests.
-    pub fn host(&self) -> HostSpec {
-        self.host
     }
 
     /// The mechanical drive, if it is one.

@@ -23,9 +23,6 @@ pub struct DriveSpec {
     /// The volatile write cache.
     #[serde(default)]
     pub write_cache: WriteCacheSpec,
-    /// Host time for each request and byte.
-    #[serde(default)]
-    pub host: HostSpec,
 }
 
 /// The parts of a mechanical drive.
@@ -388,18 +385,6 @@ pub struct FlashSpec {
     pub read_mib_per_s: f64,
     /// Transfer.
     pub write_mib_per_s: f64,
-}
-
-/// Time that the host spends on each request.
-#[derive(Clone, Copy, Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct HostSpec {
-    /// For each request, in nanoseconds.
-    #[serde(default)]
-    pub request_ns: u64,
-    /// For each KiB, in nanoseconds.
-    #[serde(default)]
-    pub kib_ns: u64,
 }
 
 /// What is wrong with a drive file.
