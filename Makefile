@@ -5,14 +5,15 @@
 #   make bench    in virtual time, then against nbdkit and qemu-nbd on this machine's disk (about 40 minutes;
 #                 quiet, please)
 #   make fuzz     SECONDS=60 for each target
-#   make crash    SECONDS=60 SEED=1: power cuts for as long as you like
+#   make crash    SECONDS=60 SEED=1: power cuts and faults of drives for as long as you like
 #   make deps     the programs that the tests drive (installs them when root)
 
 CARGO ?= cargo
 SECONDS ?= 60
 SEED ?= 1
-# Power cuts of `make test`, over two processes.
+# Power cuts of `make crash-test`, over two processes, and how long `make test` tries.
 POINTS ?= 100000
+CRASH_SECONDS ?= 60
 BENCH ?=
 
 .PHONY: run test bench fuzz crash deps run-deps build fmt lint tidy check unit crash-test e2e clean
@@ -26,7 +27,7 @@ build:
 
 # One stage after the other: each may use all cores, and the first failure is the last line.
 test: deps
-	@scripts/test.sh $(POINTS) $(SECONDS)
+	@scripts/test.sh $(CRASH_SECONDS) $(SECONDS)
 
 fmt:
 	$(CARGO) fmt --all --check

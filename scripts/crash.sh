@@ -1,5 +1,5 @@
 #!/bin/sh
-# crash.sh points|seconds NUMBER SEED: power cuts in the simulator, in two processes whose seeds do not
+# crash.sh points|seconds NUMBER SEED: power cuts and faults in the simulator, in two processes whose seeds do not
 # meet. Points are shared between them.
 set -eu
 cd "$(dirname "$0")/.."

@@ -2,8 +2,8 @@
 
 #![allow(clippy::unwrap_used)]
 
-use base::{BufPool, Lsn};
-use drive::{DiskImage, SimOptions, SimWorld};
+use base::{BufPool, Lsn, Nanos};
+use drive::{DiskImage, Fault, FaultKind, Place, SimOptions, SimWorld};
 use engine::{CommitChange, Engine, EngineError, OpenOptions};
 use layout::Piece;
 use rt::{IoError, Op, Rt};
@@ -175,7 +175,7 @@ fn a_failed_flush_is_never_taken_back() {
         let engine = image.open(&rt, OpenOptions::default()).await.unwrap();
         write(&engine, 0, 1, 1).await.unwrap();
         // Something is on its way before anybody waits, so a flush is needed.
-        rt.sleep(base::Nanos::from_millis(1)).await;
+        rt.sleep(Nanos::from_millis(1)).await;
         world.set_fault(|request| (request.op == Op::Flush).then_some(IoError::EIO));
         assert!(engine.flush().await.is_err());
         world.clear_fault();
@@ -199,7 +199,7 @@ fn a_full_medium_makes_write_back_wait_and_loses_nothing() {
             write(&engine, block, 1, 7).await.unwrap();
         }
         engine.flush().await.unwrap();
-        rt.sleep(base::Nanos::from_secs(20)).await;
+        rt.sleep(Nanos::from_secs(20)).await;
         assert!(engine.stats().waiting_for_space);
         assert_eq!(bytes(&engine, 0, 20).await.unwrap(), [7; 20]);
         world.clear_fault();
@@ -391,7 +391,7 @@ fn a_commit_of_256_mib_is_all_there_or_not_at_all() {
         let lsn = write(&engine, 0, blocks, 5).await.unwrap();
         // A cut while it is on its way, and one when it is durable.
         while engine.stats().log_writes < 100 {
-            rt.sleep(base::Nanos::from_micros(20)).await;
+            rt.sleep(Nanos::from_micros(20)).await;
         }
         let half = world.crash();
         engine.wait_durable(lsn).await.unwrap();
@@ -411,4 +411,38 @@ fn a_commit_of_256_mib_is_all_there_or_not_at_all() {
             );
         });
     }
+}
+
+/// The data member hangs for good: what is in memory or in the log alone goes on.
+#[test]
+fn a_stuck_data_drive_holds_up_nothing_but_what_needs_it() {
+    let shape = Shape {
+        split: true,
+        ..SHAPE
+    };
+    in_world(&shape.create(), |world, rt, image| async move {
+        let engine = image.open(&rt, OpenOptions::default()).await.unwrap();
+        write(&engine, 0, 1, 1).await.unwrap();
+        engine.drain().await.unwrap();
+        world.strike(Fault {
+            drive: 1,
+            after: 0,
+            kind: FaultKind::Stuck,
+            place: Place::At(0),
+            span: Nanos(0),
+            times: 1,
+        });
+        let lsn = write(&engine, 1, 1, 2).await.unwrap();
+        engine.wait_durable(lsn).await.unwrap();
+        assert_eq!(bytes(&engine, 1, 1).await.unwrap(), [2]);
+        // What only the drive knows waits for it, and nothing else waits with it.
+        let (reader, engine2) = (rt.clone(), engine.clone());
+        let read = reader.spawn(async move { bytes(&engine2, 0, 1).await });
+        let lsn = write(&engine, 2, 1, 3).await.unwrap();
+        engine.wait_durable(lsn).await.unwrap();
+        rt.sleep(Nanos::from_secs(60)).await;
+        engine.flush().await.unwrap();
+        assert!(engine.failure().is_none());
+        drop(read);
+    });
 }
