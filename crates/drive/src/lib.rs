@@ -21,6 +21,7 @@ mod seek;
 mod spec;
 mod timing;
 mod world;
+mod write_cache;
 
 pub use demerit::{Demerit, per_request_rms_ms};
 pub use disk::{Disk, DiskOptions};

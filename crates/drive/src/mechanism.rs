@@ -18,14 +18,14 @@ pub struct Run {
     pub sector_time: u64,
 }
 
-/// Fixed-point digits of a sector's time.
-const DIGITS: u32 = 8;
-
 impl Run {
+    /// Binary digits of `sector_time` that are fractions of a nanosecond.
+    pub const DIGITS: u32 = 8;
+
     /// When the first `count` sectors have passed.
     #[inline]
     pub fn passed(&self, count: u32) -> Nanos {
-        Nanos(self.begins.0 + ((u64::from(count) * self.sector_time) >> DIGITS))
+        Nanos(self.begins.0 + ((u64::from(count) * self.sector_time) >> Self::DIGITS))
     }
 
     /// When all have passed.
@@ -36,9 +36,9 @@ impl Run {
 
     /// How many sectors have passed whole at `now`.
     pub fn passed_at(&self, now: Nanos) -> u32 {
-        let into = now.0.saturating_sub(self.begins.0) << DIGITS;
+        let into = now.0.saturating_sub(self.begins.0) << Self::DIGITS;
         // Rounded so that a sector that ends now counts.
-        let count = (into + ((1 << DIGITS) - 1)) / self.sector_time;
+        let count = (into + ((1 << Self::DIGITS) - 1)) / self.sector_time;
         count.min(u64::from(self.sectors)) as u32
     }
 }
@@ -116,7 +116,7 @@ impl Mechanism {
     /// Time of a sector on a track of `track_sectors`, times 2^8.
     #[inline]
     pub fn sector_time(&self, track_sectors: u32) -> u64 {
-        (self.rotation.period_fixed() >> (16 - DIGITS)) / u64::from(track_sectors)
+        (self.rotation.period_fixed() >> (16 - Run::DIGITS)) / u64::from(track_sectors)
     }
 
     /// Which sector of `extent`'s first `sectors` begins next after `ready`: 0 unless the heads are in

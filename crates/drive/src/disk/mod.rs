@@ -16,6 +16,7 @@ use crate::rotation::Rotation;
 use crate::seek::Seek;
 use crate::spec::{BufferSpec, DiskSpec, WriteCacheSpec};
 use crate::timing::{Done, DriveRequest, Kind, Timing};
+use crate::write_cache::WriteCache;
 use base::Nanos;
 
 mod read;
@@ -32,17 +33,6 @@ struct Stream {
     counted: u32,
     /// Behind the last sector to be read.
     limit: u64,
-}
-
-/// A write that the host believes done.
-#[derive(Clone, Copy)]
-struct Dirty {
-    lba: u64,
-    sectors: u32,
-    /// When the mechanism may begin.
-    ready: Nanos,
-    /// When the first sector begins to cross the bus.
-    data: Nanos,
 }
 
 /// How a drive is switched on.
@@ -66,20 +56,23 @@ pub struct Disk {
     write_sector: Nanos,
     buffer: Buffer,
     spec: BufferSpec,
-    cache: WriteCacheSpec,
+    cache: WriteCache,
     cache_on: bool,
     idle: Nanos,
-    dirty: Vec<Dirty>,
-    dirty_sectors: u64,
     queue: Queue,
     active: Option<Done>,
     previous: Previous,
     /// When the mechanism is free of what cannot be broken off.
     free: Nanos,
+    /// Up to when it is known what the drive has done by itself.
+    known: Nanos,
     stream: Option<Stream>,
     /// Tracks of the read at hand; kept for its memory.
     pieces: Vec<(Run, u32)>,
+    /// When the last request was done.
     last_end: Nanos,
+    /// Behind the last sector that the cache gave to the medium.
+    swept: u64,
     /// Behind the last sector that was read.
     read_to: u64,
     /// The read at hand follows the one before.
@@ -115,18 +108,18 @@ impl Disk {
             write_sector: nanos(spec.bus.write_sector_ms),
             buffer: Buffer::new(spec.buffer.segments, spec.buffer.segment_sectors),
             spec: spec.buffer.clone(),
-            cache: cache.clone(),
+            cache: WriteCache::new(cache, nanos(spec.bus.write_sector_ms)),
             cache_on: options.write_cache.unwrap_or(cache.enabled) && cache.sectors > 0,
             idle: nanos(cache.idle_ms),
-            dirty: Vec::new(),
-            dirty_sectors: 0,
             queue: Queue::new(options.scheduler.unwrap_or(spec.scheduler)),
             active: None,
             previous: Previous::Read,
             free: Nanos(0),
+            known: Nanos(0),
             stream: None,
             pieces: Vec::new(),
             last_end: Nanos(0),
+            swept: 0,
             read_to: u64::MAX,
             sequential: false,
         }

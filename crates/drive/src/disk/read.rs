@@ -56,7 +56,7 @@ impl Disk {
         let end = lba + u64::from(sectors);
         self.sequential = lba == self.read_to;
         self.read_to = end;
-        if self.dirty_holds(lba, end) {
+        if self.cache.holds(lba, end) {
             let from = now.0 + self.overheads.read_hit(self.previous).0;
             let mut transfer = Transfer::new(Nanos(from), self.read_sector);
             transfer.ready(now, sectors);
@@ -71,11 +71,6 @@ impl Disk {
             }
         }
         self.read_miss(now, lba, sectors)
-    }
-
-    fn dirty_holds(&self, lba: u64, end: u64) -> bool {
-        let mut dirty = self.dirty.iter();
-        dirty.any(|dirty| dirty.lba <= lba && end <= dirty.lba + u64::from(dirty.sectors))
     }
 
     /// The buffer holds the first of the sectors, or is about to.
@@ -102,7 +97,7 @@ impl Disk {
                 self.stop_stream(now);
                 self.start_stream(segment, at, limit, ready);
             }
-            None if self.spec.reads_on_after_hit && held < limit && self.dirty.is_empty() => {
+            None if self.spec.reads_on_after_hit && held < limit && self.cache.is_empty() => {
                 self.start_stream(segment, held, limit, now);
             }
             _ => {}
@@ -226,7 +221,7 @@ impl Disk {
     /// from which one on?
     fn arrival(&mut self, extent: &Extent, lba: u64, clock: Nanos) -> u64 {
         let latency = self.mechanism.latency(clock, extent.angle);
-        let before = (latency.0 << 8) / self.mechanism.sector_time(extent.track_sectors);
+        let before = (latency.0 << Run::DIGITS) / self.mechanism.sector_time(extent.track_sectors);
         lba - before.min(u64::from(extent.sector)).min(lba)
     }
 

@@ -1,65 +1,39 @@
 //! Writes: straight to the medium, or into the volatile cache, which empties itself.
 
-use super::{Dirty, Disk};
+use super::Disk;
+use crate::mechanism::Run;
 use crate::overhead::Previous;
-use crate::spec::CacheTakes;
+use crate::write_cache::Dirty;
 use base::Nanos;
 
 impl Disk {
     /// What the drive has done by itself up to `now`.
     #[inline]
     pub(super) fn background(&mut self, now: Nanos) {
-        while !self.dirty.is_empty() {
-            let crowded = self.dirty_sectors * 2 > u64::from(self.cache.sectors);
-            let idle_since = if self.idle.0 == 0 || crowded {
-                0
-            } else {
-                self.last_end.0 + self.idle.0
-            };
-            let ready = self
-                .dirty
-                .iter()
-                .map(|dirty| dirty.ready.0)
-                .min()
-                .unwrap_or(0);
-            let start = self.free.0.max(ready).max(idle_since);
-            if start >= now.0 {
+        while !self.cache.is_empty() {
+            let mut start = self.free.max(self.known);
+            if self.idle.0 > 0 && !self.cache.is_crowded() {
+                start = start.max(Nanos(self.last_end.0 + self.idle.0));
+            }
+            if start >= now {
                 break;
             }
-            self.write_back(Nanos(start));
+            self.write_back(start);
         }
+        self.known = now;
         self.read_on(now);
     }
 
-    /// Writes one extent of the cache, which `start` finds ready: that which the heads reach first.
+    /// Writes one extent of the cache, from `start` on. Returns when it is on the medium.
     fn write_back(&mut self, start: Nanos) -> Nanos {
+        let dirty = self.cache.pop(self.swept).expect("the cache is not empty");
+        self.swept = dirty.lba + u64::from(dirty.sectors);
+        let start = start.max(dirty.ready);
         self.stop_stream(start);
-        let mut best = (u64::MAX, 0);
-        for index in 0..self.dirty.len() {
-            let dirty = self.dirty[index];
-            if dirty.ready <= start {
-                let reached = if self.dirty.len() == 1 {
-                    0
-                } else {
-                    self.reach(start, dirty.lba)
-                };
-                best = best.min((reached, index));
-            }
-        }
-        let dirty = self.dirty.swap_remove(best.1);
-        self.dirty_sectors -= u64::from(dirty.sectors);
-        let start = Nanos(start.0.max(self.free.0));
+        let start = start.max(self.free);
         let end = self.write_medium(start, dirty.lba, dirty.sectors, dirty.data);
         self.free = end;
         end
-    }
-
-    /// Time from `start` until a write at `lba` could begin.
-    fn reach(&mut self, start: Nanos, lba: u64) -> u64 {
-        let extent = self.mechanism.geometry.extent(lba);
-        let moved = self.mechanism.seek_time(&extent, true);
-        let there = Nanos(start.0 + moved.0);
-        moved.0 + self.mechanism.latency(there, extent.angle).0
     }
 
     pub(super) fn write(&mut self, now: Nanos, lba: u64, sectors: u32, fua: bool) -> Nanos {
@@ -72,7 +46,7 @@ impl Disk {
             }
         }
         self.buffer.forget(lba, end);
-        let cached = self.cache_on && !fua && sectors <= self.cache.sectors;
+        let cached = self.cache_on && !fua && self.cache.fits(sectors);
         let done = if cached {
             self.write_cached(now, lba, sectors)
         } else {
@@ -86,52 +60,25 @@ impl Disk {
 
     fn write_cached(&mut self, now: Nanos, lba: u64, sectors: u32) -> Nanos {
         let mut now = now;
-        while !self.takes(lba, sectors) {
+        while !self.cache.takes(lba, sectors) {
             // The host waits for room.
-            let ready = self
-                .dirty
-                .iter()
-                .map(|dirty| dirty.ready.0)
-                .min()
-                .unwrap_or(0);
-            let start = Nanos(ready.max(self.free.0));
+            let start = self.free.max(self.known);
             now = now.max(self.write_back(start));
         }
         let ready = Nanos(now.0 + self.overheads.write_hit(self.previous).0);
-        let crossed = ready.0 + u64::from(sectors) * self.write_sector.0;
-        self.dirty.push(Dirty {
+        self.cache.put(Dirty {
             lba,
             sectors,
             ready,
             data: ready,
         });
-        self.dirty_sectors += u64::from(sectors);
+        let crossed = ready.0 + u64::from(sectors) * self.write_sector.0;
         Nanos(crossed + self.overheads.write_done.0)
-    }
-
-    /// True when the cache has room for these sectors.
-    fn takes(&self, lba: u64, sectors: u32) -> bool {
-        if self.dirty.is_empty() {
-            return true;
-        }
-        let follows = |dirty: &Dirty| dirty.lba + u64::from(dirty.sectors) == lba;
-        let room = self.dirty_sectors + u64::from(sectors) <= u64::from(self.cache.sectors);
-        match self.cache.takes {
-            CacheTakes::All => room,
-            CacheTakes::Sequential => room && self.dirty.last().is_some_and(follows),
-        }
     }
 
     fn write_through(&mut self, now: Nanos, lba: u64, sectors: u32) -> Nanos {
         // An older version must not reach the medium later.
-        let end = lba + u64::from(sectors);
-        let mut kept = 0;
-        self.dirty.retain(|dirty| {
-            let covered = lba <= dirty.lba && dirty.lba + u64::from(dirty.sectors) <= end;
-            kept += if covered { 0 } else { u64::from(dirty.sectors) };
-            !covered
-        });
-        self.dirty_sectors = kept;
+        self.cache.forget(lba, lba + u64::from(sectors));
         // A command that waits behind a read finds the drive in no state for the detour.
         let at_once = self.previous == Previous::Write || now > self.last_end;
         let timing = self.overheads.write_miss(self.previous, now, at_once);
@@ -150,7 +97,6 @@ impl Disk {
         let end = lba + u64::from(sectors);
         let (mut at, mut clock) = (lba, start);
         let bus = self.write_sector.0;
-        let period = self.mechanism.rotation.period();
         let mut least = self.overheads.seek_at_least;
         while at < end {
             let extent = self.mechanism.geometry.extent(at);
@@ -174,31 +120,7 @@ impl Disk {
             clock = if first > 0 {
                 run.passed(first)
             } else {
-                let mut run = run;
-                let mut done = 0;
-                // Where the bus is slower than the medium, the platter turns until the next is there.
-                while done < count {
-                    let late = |k: u32| there + u64::from(k) * bus > run.passed(k).0;
-                    if run.sector_time >= bus << 8 {
-                        if late(done) {
-                            run.begins.0 += period.0;
-                            self.mechanism.passed += u64::from(extent.track_sectors);
-                            continue;
-                        }
-                        done = count;
-                    } else {
-                        let mut k = done;
-                        while k < count && !late(k) {
-                            k += 1;
-                        }
-                        done = k;
-                        if k < count {
-                            run.begins.0 += period.0;
-                            self.mechanism.passed += u64::from(extent.track_sectors);
-                        }
-                    }
-                }
-                run.ends()
+                self.write_run(run, there, extent.track_sectors)
             };
             self.mechanism.passed += u64::from(count);
             at += u64::from(count);
@@ -206,18 +128,32 @@ impl Disk {
         clock
     }
 
+    /// Writes the sectors of `run`, of which the first has crossed the bus at `there`: where the bus is
+    /// slower than the medium, the platter turns until the next one is there. Returns when all are written.
+    fn write_run(&mut self, mut run: Run, there: u64, track_sectors: u32) -> Nanos {
+        let bus = self.write_sector.0;
+        let period = self.mechanism.rotation.period();
+        let mut written = 0;
+        loop {
+            let late = |k: u32| there + u64::from(k) * bus > run.passed(k).0;
+            // A bus that keeps up is late for the next sector or for none.
+            let keeps_up = bus << Run::DIGITS <= run.sector_time;
+            let last = if keeps_up { written + 1 } else { run.sectors };
+            let stop = (written..last).find(|k| late(*k));
+            let Some(stop) = stop else {
+                return run.ends();
+            };
+            written = stop;
+            run.begins.0 += period.0;
+            self.mechanism.passed += u64::from(track_sectors);
+        }
+    }
+
     /// Empties the cache.
     pub(super) fn flush(&mut self, now: Nanos) -> Nanos {
         let mut end = now;
-        while !self.dirty.is_empty() {
-            let ready = self
-                .dirty
-                .iter()
-                .map(|dirty| dirty.ready.0)
-                .min()
-                .unwrap_or(0);
-            let start = Nanos(ready.max(self.free.0).max(now.0));
-            end = self.write_back(start);
+        while !self.cache.is_empty() {
+            end = self.write_back(self.free.max(now));
         }
         // What the mechanism is still at may be the last of what was cached.
         let end = end.max(self.free);
