@@ -1,6 +1,6 @@
 //! Scripts from seeds: weighted operations with hot spots, several volumes and clients, restarts, faults.
 
-use crate::script::{End, Generation, Op, Script};
+use crate::script::{End, Generation, Model, Op, Script};
 use crate::store::Shape;
 use base::Nanos;
 use drive::{Budget, Fault, FaultKind};
@@ -66,6 +66,12 @@ pub fn generate(seed: u64, size: Size, faults: bool) -> Script {
         split: below(3) == 0,
     };
     let ordered = below(5) == 0;
+    let drives = ["atlas10k", "barracuda", "sata2tb", "ssd"];
+    // What keeps what it has taken has its own meaning of a cut: see `Crash::images_ordered`.
+    let model = (below(4) == 0 && !ordered).then(|| Model {
+        name: drives[below(4) as usize].into(),
+        write_cache: below(3) > 0,
+    });
     let kinds: &[FaultKind] = match below(3) {
         _ if !faults => &[],
         0 => &SURVIVED,
@@ -86,6 +92,7 @@ pub fn generate(seed: u64, size: Size, faults: bool) -> Script {
     Script {
         shape,
         ordered,
+        model,
         generations,
     }
 }

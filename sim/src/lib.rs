@@ -11,6 +11,7 @@ mod campaign;
 mod client;
 mod content;
 mod cut;
+mod drives;
 mod found;
 mod generate;
 mod kind;

@@ -4,13 +4,14 @@ use crate::blame::{Blame, Faults};
 use crate::campaign::{Failure, Outcome, within_time};
 use crate::client::Client;
 use crate::cut::{self, Ending};
+use crate::drives;
 use crate::model::Model;
 use crate::observer::Observer;
 use crate::script::{End, Generation, Script};
 use crate::store::StoreImage;
 use base::BufPool;
 use disk::{Ack, OpenOptions};
-use drive::{Crash, FaultKind, SimOptions, SimWorld, Struck};
+use drive::{Crash, FaultKind, SimWorld, Struck};
 use rt::Rt;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -90,14 +91,8 @@ fn run_generation(
     before: &[Struck],
     outcome: &mut Outcome,
 ) -> Result<Next, (u64, u64, String)> {
-    let world = SimWorld::new(
-        SimOptions {
-            seed: generation.seed,
-            hash_content: true,
-            ..SimOptions::default()
-        },
-        image.disks.clone(),
-    );
+    let world = drives::world(script, generation.seed, image.disks.clone());
+    let world = world.map_err(|what| (0, 0, what))?;
     world.plan(&generation.faults);
     let model = Rc::new(RefCell::new(model));
     let tally = Rc::new(RefCell::new(Tally::default()));

@@ -14,8 +14,19 @@ pub struct Script {
     pub shape: Shape,
     /// The storage keeps what it has taken, and the store knows it.
     pub ordered: bool,
+    /// The model of the drives; without it they have random latencies.
+    pub model: Option<Model>,
     /// Runs in a row, each on what the one before has left.
     pub generations: Vec<Generation>,
+}
+
+/// Drives of a model.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Model {
+    /// Name of a drive of the library.
+    pub name: String,
+    /// Their write caches are on.
+    pub write_cache: bool,
 }
 
 /// One opening of the store to its end.

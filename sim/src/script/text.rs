@@ -1,6 +1,6 @@
 //! Scripts as text: one line for each thing, words `key=value`; `#` begins a comment.
 
-use super::{End, Generation, Op, Script, volume_name, volume_number};
+use super::{End, Generation, Model, Op, Script, volume_name, volume_number};
 use crate::store::Shape;
 use base::Nanos;
 use std::fmt;
@@ -9,9 +9,16 @@ use std::str::FromStr;
 impl fmt::Display for Script {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let s = &self.shape;
+        let model = self.model.as_ref().map_or(String::new(), |model| {
+            format!(
+                " drive={} cache={}",
+                model.name,
+                u8::from(model.write_cache)
+            )
+        });
         writeln!(
             f,
-            "store block={} track={} tracks={} blocks={} split={} ordered={}",
+            "store block={} track={} tracks={} blocks={} split={} ordered={}{model}",
             s.block_size,
             s.track_bytes,
             s.tracks,
@@ -219,6 +226,13 @@ impl FromStr for Script {
                         split: w.flag("split")?,
                     },
                     ordered: w.flag("ordered")?,
+                    model: match rest.contains("drive=") {
+                        true => Some(Model {
+                            name: w.value("drive")?.to_owned(),
+                            write_cache: w.flag("cache")?,
+                        }),
+                        false => None,
+                    },
                     generations: Vec::new(),
                 });
                 continue;
