@@ -196,12 +196,11 @@ impl Zone {
         };
         let spares = u64::from(spec.spares);
         let lost = match drive.sparing {
-            Sparing::None => 0,
             Sparing::Tracks => spares * track,
             Sparing::Zone => spares,
-            Sparing::Drive => spec.slips.len() as u64,
+            Sparing::None | Sparing::Drive => spec.slips.len() as u64,
             Sparing::Track | Sparing::Cylinder | Sparing::Cylinders(_) => {
-                spares * (physical / region)
+                spares * physical.div_ceil(region)
             }
         };
         let used = match drive.sparing {
@@ -223,7 +222,11 @@ impl Zone {
                 Sparing::Tracks => k * track,
                 _ => k,
             };
-            slips.push(index * used + (at - before.min(at)).min(used));
+            let number = at - before.min(at);
+            // One among the spares at the end of its region moves nothing.
+            if number < used {
+                slips.push(index * used + number);
+            }
         }
         let mut remapped = spec.defects.clone();
         remapped.retain(|(bad, spare)| bad != spare);

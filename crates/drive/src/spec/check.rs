@@ -1,6 +1,8 @@
 //! Figures that cannot be.
 
-use super::{DiskSpec, DriveSpec, FlashSpec, GeometrySpec, SeekCurve, SeekSpec, Sparing};
+use super::{DiskSpec, DriveSpec, FlashSpec, SeekCurve, SeekSpec};
+
+mod geometry;
 
 /// Key and reason.
 type Wrong = (String, String);
@@ -87,13 +89,13 @@ impl DiskSpec {
             "disk.bus.read_sector_ms",
             self.bus.read_sector_ms,
             0.0,
-            1000.0,
+            100.0,
         )?;
         within(
             "disk.bus.write_sector_ms",
             self.bus.write_sector_ms,
             0.0,
-            1000.0,
+            100.0,
         )?;
         let buffer = &self.buffer;
         sourced("disk.buffer.source", &buffer.source)?;
@@ -186,7 +188,17 @@ impl SeekSpec {
                     within(&key, *ms, 0.0, 1000.0)?;
                 }
             }
-            SeekCurve::Formula { first_ms, .. } => {
+            SeekCurve::Formula {
+                first_ms,
+                root,
+                above,
+                ..
+            } => {
+                for (key, value) in [("root", root), ("above", above)] {
+                    let key = format!("disk.seek.curve.formula.{key}");
+                    within(&key, value.0, -2000.0, 2000.0)?;
+                    within(&key, value.1, -2000.0, 2000.0)?;
+                }
                 for (index, ms) in first_ms.iter().enumerate() {
                     within(
                         &format!("disk.seek.curve.formula.first_ms[{index}]"),
@@ -197,105 +209,19 @@ impl SeekSpec {
                 }
             }
         }
-        for distance in [1, cylinders / 2, cylinders - 1] {
-            if distance > 0 {
+        // Between these the curve only rises or only falls.
+        let (first, below) = match &self.curve {
+            SeekCurve::Table(_) => (1, 1),
+            SeekCurve::Formula {
+                first_ms, below, ..
+            } => (first_ms.len() as u32 + 1, *below),
+        };
+        for distance in [1, first, below.saturating_sub(1), below, cylinders - 1] {
+            if distance > 0 && distance < cylinders {
                 let time = crate::seek::curve_ms(&self.curve, distance);
                 let key = format!("disk.seek.curve at {distance} cylinders");
                 within(&key, time, 0.0, 2000.0)?;
             }
-        }
-        Ok(())
-    }
-}
-
-impl GeometrySpec {
-    fn check(&self) -> Result<(), Wrong> {
-        sourced("disk.geometry.source", &self.source)?;
-        within("disk.geometry.heads", f64::from(self.heads), 1.0, 256.0)?;
-        within(
-            "disk.geometry.cylinders",
-            f64::from(self.cylinders),
-            1.0,
-            10_000_000.0,
-        )?;
-        if let Sparing::Cylinders(0) = self.sparing {
-            return wrong("disk.geometry.sparing", "a range has at least one cylinder");
-        }
-        if self.zones.is_empty() {
-            return wrong("disk.geometry.zones", "a drive has at least one zone");
-        }
-        let mut next = 0;
-        for (index, zone) in self.zones.iter().enumerate() {
-            let key = |name: &str| format!("disk.geometry.zones[{index}].{name}");
-            if zone.first_cylinder < next {
-                let reason = format!(
-                    "{} overlaps the zone before, which ends at {next}",
-                    zone.first_cylinder
-                );
-                return wrong(&key("first_cylinder"), reason);
-            }
-            if zone.last_cylinder < zone.first_cylinder || zone.last_cylinder > self.cylinders {
-                let reason = format!(
-                    "{} is not between the first cylinder, {}, and the drive's last, {}",
-                    zone.last_cylinder, zone.first_cylinder, self.cylinders
-                );
-                return wrong(&key("last_cylinder"), reason);
-            }
-            next = zone.last_cylinder + 1;
-            within(
-                &key("track_sectors"),
-                f64::from(zone.track_sectors),
-                1.0,
-                1e6,
-            )?;
-            let turn = f64::from(zone.track_sectors);
-            for (name, value) in [
-                ("track_skew", zone.track_skew),
-                ("cylinder_skew", zone.cylinder_skew),
-                ("offset", zone.offset),
-            ] {
-                within(&key(name), value, -turn, turn)?;
-            }
-            self.check_spares(index)?;
-        }
-        Ok(())
-    }
-
-    fn check_spares(&self, index: usize) -> Result<(), Wrong> {
-        let zone = &self.zones[index];
-        let key = |name: &str| format!("disk.geometry.zones[{index}].{name}");
-        let track = u64::from(zone.track_sectors);
-        let cylinders = u64::from(zone.last_cylinder - zone.first_cylinder + 1);
-        let physical = track * u64::from(self.heads) * cylinders;
-        let places = match self.sparing {
-            Sparing::Tracks => physical / track,
-            _ => physical,
-        };
-        let region = match self.sparing {
-            Sparing::Track => track,
-            Sparing::Cylinder => track * u64::from(self.heads),
-            Sparing::Cylinders(range) => track * u64::from(self.heads) * u64::from(range),
-            _ => places,
-        };
-        let taken = u64::from(zone.spares) + zone.slips.len() as u64;
-        if u64::from(zone.spares) >= region || (taken >= places && self.sparing != Sparing::None) {
-            return wrong(&key("spares"), format!("no sector is left of {region}"));
-        }
-        if u64::from(zone.reserved) >= physical {
-            return wrong(&key("reserved"), format!("no sector is left of {physical}"));
-        }
-        if let Some(slip) = zone.slips.iter().find(|slip| **slip >= places) {
-            return wrong(
-                &key("slips"),
-                format!("{slip} lies beyond the zone's {places}"),
-            );
-        }
-        let beyond = |(bad, spare): &&(u64, u64)| *bad >= places || *spare >= places;
-        if let Some((bad, spare)) = zone.defects.iter().find(beyond) {
-            return wrong(
-                &key("defects"),
-                format!("[{bad}, {spare}] lies beyond the zone's {places}"),
-            );
         }
         Ok(())
     }

@@ -1,0 +1,7 @@
+//! The model of a drive, part by part, against what can be worked out by hand or by brute force.
+
+#![allow(clippy::unwrap_used)]
+
+mod geometry;
+mod library;
+mod made;
