@@ -61,9 +61,12 @@ fuzz:
 # BENCH="--quick", BENCH="--only flush-1 --rounds 9" and the like; --help says more.
 bench: deps
 	$(CARGO) build --release --locked -p tonearm -p tonearm-bench
+# In virtual time first, but for what is asked of the comparison alone.
+ifeq (,$(filter --json --list --only,$(BENCH)))
 	target/release/tonearm drive bench --drive atlas10k --requests 1000000 --reads 50
 	target/release/tonearm drive bench --drive atlas10k --requests 1000000 --reads 50 --scheduler sptf
 	target/release/tonearm-bench-virtual $(filter --quick,$(BENCH))
+endif
 	target/release/tonearm-bench-peers $(BENCH)
 
 deps:
