@@ -151,10 +151,11 @@ impl Future for Acquire {
 impl Drop for Acquire {
     fn drop(&mut self) {
         if let Some(ticket) = self.ticket {
-            self.state
-                .queue
-                .borrow_mut()
-                .retain(|waiting| waiting.ticket != ticket);
+            let mut queue = self.state.queue.borrow_mut();
+            // Tickets are in ascending order.
+            let at = queue.binary_search_by_key(&ticket, |waiting| waiting.ticket);
+            queue.remove(at.expect("who waits is queued"));
+            drop(queue);
             self.state.wake_first();
         }
     }

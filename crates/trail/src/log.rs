@@ -1,6 +1,10 @@
 //! The log at work: a writer that turns what is queued into one device write, and a flusher that makes
 //! it durable when somebody needs that.
 
+mod admission;
+
+pub use admission::Admission;
+
 use crate::durability::{Durability, Point};
 use crate::error::TrailError;
 use crate::geometry::LogGeometry;
@@ -133,6 +137,8 @@ struct Inner {
     progress: Notify,
     /// Last durable commit, for those who wait for one.
     durable: Watermark,
+    /// Ticket of the first who waits for log space: the others need not look at each change.
+    turn: Watermark,
     /// Somebody waits for log space.
     space_wanted: Notify,
     stopped: Cell<bool>,
@@ -219,6 +225,7 @@ impl Trail {
             flush: Notify::new(rt),
             progress: Notify::new(rt),
             durable: Watermark::new(rt, log.tail_lsn),
+            turn: Watermark::new(rt, 0),
             space_wanted: Notify::new(rt),
             stopped: Cell::new(false),
         }));
@@ -227,47 +234,6 @@ impl Trail {
             rt.spawn(trail.clone().flush_loop());
         }
         trail
-    }
-
-    /// Waits for log space for a commit of `blocks` blocks of data and `ranges` ranges.
-    ///
-    /// A commit that replaces versions which the log still holds must not wait for space afterwards: it
-    /// would wait for the very tracks that it keeps from being freed.
-    ///
-    /// # Errors
-    /// When the log has failed.
-    ///
-    /// # Panics
-    /// When the log could never hold the commit ([`LogGeometry::commit_blocks_max`]).
-    pub async fn admit(&self, blocks: u64, ranges: u64) -> Result<Admission, TrailError> {
-        let sectors = self.0.geometry.commit_sectors(blocks, ranges);
-        assert!(
-            sectors <= self.0.geometry.commit_sectors_max(),
-            "a commit that the log can never hold"
-        );
-        let mut ticket: Option<Ticket<'_>> = None;
-        loop {
-            self.check()?;
-            self.check_given_up()?;
-            let progress = {
-                let mut state = self.0.state.borrow_mut();
-                let first = state.space_queue.front().copied()
-                    == ticket.as_ref().map(|ticket| ticket.number);
-                if first && state.space(&self.0.geometry) >= sectors {
-                    state.reserved += sectors;
-                    drop(state);
-                    return Ok(Admission {
-                        trail: self.clone(),
-                        sectors,
-                    });
-                }
-                self.0.progress.wait()
-            };
-            ticket.get_or_insert_with(|| Ticket::draw(self));
-            self.0.work.notify();
-            self.0.space_wanted.notify();
-            progress.await;
-        }
     }
 
     /// Queues a commit; its number. It is written as soon as the log device is free. `crcs` are the
@@ -456,6 +422,7 @@ impl Trail {
         state.given_up.get_or_insert_with(|| reason.to_string());
         drop(state);
         self.0.durable.lift();
+        self.0.turn.lift();
         self.0.progress.notify();
     }
 
@@ -680,6 +647,7 @@ impl Trail {
         };
         self.0.state.borrow_mut().failed.get_or_insert(failure);
         self.0.durable.lift();
+        self.0.turn.lift();
         self.0.work.notify();
         self.0.flush.notify();
         self.0.progress.notify();
@@ -722,46 +690,5 @@ impl State {
 
     fn force_flush(&mut self) {
         self.force_seq = self.force_seq.max(self.durability.flushed().seq);
-    }
-}
-
-/// A place in the queue of those who wait for log space.
-struct Ticket<'a> {
-    trail: &'a Trail,
-    number: u64,
-}
-
-impl<'a> Ticket<'a> {
-    fn draw(trail: &'a Trail) -> Self {
-        let mut state = trail.0.state.borrow_mut();
-        let number = state.next_ticket;
-        state.next_ticket += 1;
-        state.space_queue.push_back(number);
-        state.stats.full_waits += 1;
-        Self { trail, number }
-    }
-}
-
-impl Drop for Ticket<'_> {
-    fn drop(&mut self) {
-        self.trail
-            .0
-            .state
-            .borrow_mut()
-            .space_queue
-            .retain(|number| *number != self.number);
-        self.trail.0.progress.notify();
-    }
-}
-
-/// Log space for one commit; given back when it is dropped.
-pub struct Admission {
-    trail: Trail,
-    sectors: u64,
-}
-
-impl Drop for Admission {
-    fn drop(&mut self) {
-        self.trail.0.state.borrow_mut().reserved -= self.sectors;
     }
 }

@@ -4,7 +4,10 @@ use device::{Device, RawDevice};
 use drive::{DiskImage, SimOptions, SimWorld};
 use format::{EntryKind, LogState};
 use rt::{DeviceId, Rt};
+use std::cell::RefCell;
+use std::future::Future;
 use std::rc::Rc;
+use std::task::{Context, Waker};
 
 const BLOCK: usize = 4096;
 
@@ -185,6 +188,57 @@ fn a_full_log_waits_for_release_and_goes_round_many_times() {
         "nothing that was held is missing"
     );
     assert!(commits.windows(2).all(|pair| pair[0].0 + 1 == pair[1].0));
+}
+
+#[test]
+fn who_waits_for_log_space_gets_it_in_turn_and_one_who_leaves_blocks_nobody() {
+    let geometry = geometry(8, 16);
+    let rt = Rt::new(world(&geometry).driver());
+    let rt2 = rt.clone();
+    rt.block_on(async move {
+        let pool = BufPool::new(1 << 20);
+        let trail = start(&rt2, &pool, geometry, 1, LogState::default());
+        let served = Rc::new(RefCell::new(Vec::new()));
+        let waiters: Vec<_> = (0..50u64)
+            .map(|index| {
+                let (trail, pool, served) = (trail.clone(), pool.clone(), served.clone());
+                rt2.spawn(async move {
+                    let lsn = append(&trail, vec![write(&pool, index, 1, index)]).await;
+                    trail.hold(lsn);
+                    served.borrow_mut().push(index);
+                })
+            })
+            .collect();
+        rt2.yield_now().await;
+        let noop = &mut Context::from_waker(Waker::noop());
+        let mut leaves = Box::pin(trail.admit(1, 0));
+        assert!(leaves.as_mut().poll(noop).is_pending(), "the log is full");
+        let (behind, own) = (trail.clone(), served.clone());
+        let behind = rt2.spawn(async move {
+            drop(behind.admit(1, 0).await);
+            own.borrow_mut().push(50);
+        });
+        rt2.yield_now().await;
+        drop(leaves);
+        assert!(trail.is_full() && served.borrow().len() < 50);
+        for lsn in 1..=50 {
+            trail
+                .wait_durable(Lsn(lsn.min(trail.appended().0)))
+                .await
+                .unwrap();
+            while trail.durable() < Lsn(lsn) {
+                rt2.sleep(base::Nanos::from_micros(50)).await;
+            }
+            trail.release(Lsn(lsn));
+            trail.advance();
+        }
+        for waiter in waiters {
+            waiter.await;
+        }
+        behind.await;
+        assert_eq!(*served.borrow(), Vec::from_iter(0..=50));
+        assert!(!trail.is_full());
+    });
 }
 
 #[test]
