@@ -2,6 +2,9 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod disk;
 mod geometry;
 mod library;
 mod made;
+mod rotation;
+mod seek;
