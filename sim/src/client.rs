@@ -3,7 +3,7 @@
 use crate::blame::{Blame, Faults};
 use crate::content::fill;
 use crate::found::append;
-use crate::model::Effect;
+use crate::model::{Effect, State};
 use crate::observer::Observer;
 use crate::script::{Op, volume_name};
 use crate::store::Shape;
@@ -249,24 +249,36 @@ impl Client {
     }
 
     async fn read(&self, number: u8, offset: u64, len: u64) -> Result<End, String> {
-        let (before, since) = {
-            let model = self.observer.model.borrow();
-            (model.now().clone(), model.last())
-        };
+        let (before, since) = self.observer.model.borrow_mut().begin_read();
         let work = async {
             let volume = self.disk.volume(&volume_name(number))?;
             volume.read(offset, len).await
         };
         let (result, _, _) = self.observer.watch(Vec::new(), work).await;
-        let pieces = match result {
-            Ok(pieces) => pieces,
-            Err(error) => return self.excuse(&error),
+        let end = match result {
+            Ok(pieces) => {
+                let mut found = Vec::with_capacity(len as usize);
+                append(&mut found, &pieces);
+                match found.len() as u64 == len {
+                    true => self.compare(&before, since, number, offset, &found),
+                    false => Err(format!("{} bytes came for {len}", found.len())),
+                }
+            }
+            Err(error) => self.excuse(&error),
         };
-        let mut found = Vec::with_capacity(len as usize);
-        append(&mut found, &pieces);
-        if found.len() as u64 != len {
-            return Err(format!("{} bytes came for {len}", found.len()));
-        }
+        self.observer.model.borrow_mut().end_read(since);
+        end
+    }
+
+    /// What a read has brought that began at `before`, of commit `since`.
+    fn compare(
+        &self,
+        before: &State,
+        since: u64,
+        number: u8,
+        offset: u64,
+        found: &[u8],
+    ) -> Result<End, String> {
         let Some(volume) = before.volumes.get(&number) else {
             if self.blame().stale {
                 return Ok(End::Failed);
@@ -274,18 +286,17 @@ impl Client {
             return Err("a volume was read that there is not".into());
         };
         let model = self.observer.model.borrow();
-        if model.explains(&before, since, number, volume.id, offset, &found) {
+        if model.explains(before, since, number, volume.id, offset, found) {
             return Ok(End::Well);
         }
         let block = u64::from(self.shape.block_size);
-        if self.blame().stale && offset.is_multiple_of(block) && model.has_had(&found) {
+        if self.blame().stale && offset.is_multiple_of(block) && model.has_had(found) {
             return Ok(End::Well);
         }
         let mut expected = vec![0; found.len()];
         volume.content.read(offset, &mut expected);
-        let at = (0..found.len())
-            .find(|at| found[*at] != expected[*at])
-            .unwrap_or(0);
+        let differs = |at: &usize| found[*at] != expected[*at];
+        let at = (0..found.len()).find(differs).unwrap_or(0);
         let until = (at + 8).min(found.len());
         Err(format!(
             "byte {} is wrong: {:02x?} in place of {:02x?}",

@@ -3,7 +3,7 @@
 use crate::script::{End, Generation, Model, Op, Script};
 use crate::store::Shape;
 use base::Nanos;
-use drive::{Budget, Fault, FaultKind};
+use drive::{Budget, Fault, FaultKind, Place};
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 
@@ -118,6 +118,11 @@ impl Generator {
         }
         for _ in 0..operations {
             let client = self.below(clients) as usize;
+            if client == 0 && self.below(12) == 0 {
+                let ops = self.exchange();
+                scripts[client].extend(ops);
+                continue;
+            }
             let op = self.operation(client == 0);
             scripts[client].push(op);
         }
@@ -134,7 +139,7 @@ impl Generator {
             write_back_after: Nanos::from_millis(self.pick(&[1, 20, 1000])),
             ack_write: self.below(5) == 0,
             faults: match kinds.is_empty() {
-                true => Vec::new(),
+                true => self.slow_home(),
                 false => self.faults(&budget),
             },
             clients: scripts,
@@ -147,6 +152,48 @@ impl Generator {
 
     fn faults(&mut self, budget: &Budget) -> Vec<Fault> {
         budget.draw(&mut self.rng)
+    }
+
+    /// Often, where log and data are apart, the data drive is so slow that much happens during one read.
+    fn slow_home(&mut self) -> Vec<Fault> {
+        if !self.shape.split || self.below(2) == 0 {
+            return Vec::new();
+        }
+        vec![Fault {
+            drive: 1,
+            after: self.below(40),
+            kind: FaultKind::Slow,
+            place: Place::At(0),
+            span: Nanos(0),
+            times: 2 + self.below(60) as u32,
+        }]
+    }
+
+    /// A volume gives some of its blocks away to another, and takes new ones.
+    fn exchange(&mut self) -> Vec<Op> {
+        let (volume, other) = (self.below(VOLUMES) as u8, self.below(VOLUMES) as u8);
+        let (have, theirs) = (
+            self.sizes[usize::from(volume)],
+            self.sizes[usize::from(other)],
+        );
+        let given = self.block() * (1 + self.below(8));
+        if volume == other || have <= given {
+            return vec![self.administration()];
+        }
+        let less = self.round(have - given).max(self.block());
+        self.sizes[usize::from(other)] = theirs + given;
+        let taken = match theirs {
+            0 => Op::Create {
+                volume: other,
+                size: given,
+            },
+            _ => Op::Resize {
+                volume: other,
+                size: theirs + given,
+            },
+        };
+        let back = Op::Resize { volume, size: have };
+        vec![Op::Resize { volume, size: less }, taken, back]
     }
 
     fn block(&self) -> u64 {

@@ -12,7 +12,7 @@ pub use state::{Effect, State};
 
 use crate::found::Found;
 use state::Touched;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use wrong::Wrong;
 
 /// History of one generation.
@@ -27,6 +27,8 @@ pub struct Model {
     now: State,
     /// Acknowledged as durable, counted like `base`.
     durable: u64,
+    /// Reads under way, by the commit before them.
+    reads: BTreeMap<u64, u32>,
     /// Hashes of every content that a block has had, when drives may lie.
     history: Option<BTreeSet<u64>>,
     /// What a commit did that it must not.
@@ -53,6 +55,7 @@ impl Model {
             base: 0,
             effects: Vec::new(),
             durable: 0,
+            reads: BTreeMap::new(),
             history: lies.then(BTreeSet::new),
             violation: None,
         }
@@ -106,13 +109,32 @@ impl Model {
     pub fn acknowledge(&mut self, number: u64) {
         self.durable = self.durable.max(number);
         if self.history.is_none() {
-            // Nothing before is ever asked for again.
-            let settled = (self.durable - self.base) as usize;
-            for effect in self.effects.drain(..settled) {
+            // Nothing before is ever asked for again, but for reads under way.
+            let oldest = self.reads.keys().next().copied();
+            let settled = oldest.map_or(self.durable, |oldest| oldest.min(self.durable));
+            let count = settled.saturating_sub(self.base);
+            for effect in self.effects.drain(..count as usize) {
                 // What is wrong with it has been noted at its commit.
                 let _ = self.start.apply(&effect, self.block);
             }
-            self.base = self.durable;
+            self.base += count;
+        }
+    }
+
+    /// A read begins: the state before it, and the number of its last commit.
+    pub fn begin_read(&mut self) -> (State, u64) {
+        let since = self.last();
+        *self.reads.entry(since).or_default() += 1;
+        (self.now.clone(), since)
+    }
+
+    /// The read that began at `since` has ended.
+    pub fn end_read(&mut self, since: u64) {
+        if let Some(count) = self.reads.get_mut(&since) {
+            *count -= 1;
+            if *count == 0 {
+                self.reads.remove(&since);
+            }
         }
     }
 
@@ -246,6 +268,7 @@ impl Model {
         self.effects.clear();
         self.now = self.start.clone();
         (self.base, self.durable) = (0, 0);
+        self.reads.clear();
     }
 }
 
