@@ -61,6 +61,14 @@ pub enum EngineError {
         /// The cause.
         error: rt::IoError,
     },
+    /// The parity of an array could not be made right after a crash.
+    #[error("{member}: making its parity right failed: {error}")]
+    Redundancy {
+        /// The member.
+        member: String,
+        /// The cause.
+        error: rt::IoError,
+    },
     /// The log failed or is damaged.
     #[error(transparent)]
     Log(#[from] TrailError),

@@ -22,6 +22,7 @@ mod open;
 mod ordered;
 mod pinned;
 mod read;
+mod redundancy;
 mod scrub;
 mod stats;
 mod superblocks;

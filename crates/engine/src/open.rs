@@ -7,6 +7,7 @@ use crate::error::EngineError;
 use crate::grow::grown;
 use crate::ordered::Ordered;
 use crate::pinned::{NoHolds, Pinned};
+use crate::redundancy::Footprint;
 use crate::superblocks;
 use crate::write_back::write_back_batch;
 use base::{Buf, BufPool, Lsn, Nanos};
@@ -113,6 +114,7 @@ impl Engine {
             ..Default::default()
         };
         let pinned = RefCell::new(Pinned::default());
+        let footprint = RefCell::new(Footprint::new(&devices));
         let (mut log, mut live) = (superblock.log, Vec::new());
         if !report.clean {
             if options.read_only {
@@ -127,11 +129,14 @@ impl Engine {
                 superblock: &superblock,
                 options: &options,
                 pinned: &pinned,
+                footprint: &footprint,
             };
             (log, live) = recovery.run(&mut report, &mut progress).await?;
         }
         report.pinned_blocks = pinned.borrow().block_count() as u64;
         if !options.read_only {
+            let footprint = footprint.into_inner();
+            footprint.recover(&superblock, &devices, &home).await?;
             superblock.epoch += 1;
             superblock.generation += 1;
             superblock.state = StoreState::Open;
@@ -321,6 +326,7 @@ struct Recovery<'a> {
     superblock: &'a Superblock,
     options: &'a OpenOptions,
     pinned: &'a RefCell<Pinned>,
+    footprint: &'a RefCell<Footprint>,
 }
 
 impl Recovery<'_> {
@@ -359,6 +365,9 @@ impl Recovery<'_> {
         report.commits = tail.stats.commits;
         report.discarded_records = tail.stats.discarded;
         report.end = describe(tail.case).to_string();
+        if !matches!(tail.case, Case::End | Case::RaggedTail) {
+            self.footprint.borrow_mut().lose();
+        }
         let (mut state, mut live) = (tail.state, tail.records);
         let used = self.tracks_between(state.head_sector, state.start_track);
         if self.options.write_back_on_recovery || lenient || used + 4 > self.geometry.tracks {
@@ -397,6 +406,7 @@ impl Recovery<'_> {
                 size_blocks,
             });
         }
+        self.footprint.borrow_mut().add(&change);
         let first = change.block;
         match (change.kind, change.data) {
             (EntryKind::Data { crc }, Some(data)) => {

@@ -27,6 +27,7 @@ mod batch;
 mod check;
 mod error;
 mod home;
+mod interrupted;
 mod load;
 mod place;
 mod plan;

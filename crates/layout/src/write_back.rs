@@ -142,7 +142,10 @@ impl Home {
         (0..touched.len()).filter(|index| touched[*index]).collect()
     }
 
-    fn by_member(&self, groups: Range<u64>) -> impl Iterator<Item = (usize, Range<u64>)> {
+    pub(crate) fn by_member(
+        &self,
+        groups: Range<u64>,
+    ) -> impl Iterator<Item = (usize, Range<u64>)> {
         let mut next = groups.start;
         std::iter::from_fn(move || {
             let (member, run) =
