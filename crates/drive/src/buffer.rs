@@ -54,15 +54,22 @@ impl Buffer {
         self.segments[index].used = self.clock;
     }
 
-    /// Takes the least recently used segment for the sectors `[start, end)`.
+    /// The least recently used segment, which [`Self::take`] takes.
     #[inline]
-    pub fn take(&mut self, start: u64, end: u64) -> usize {
+    pub fn oldest(&self) -> usize {
         let mut index = 0;
         for (at, segment) in self.segments.iter().enumerate() {
             if segment.used < self.segments[index].used {
                 index = at;
             }
         }
+        index
+    }
+
+    /// Takes the least recently used segment for the sectors `[start, end)`.
+    #[inline]
+    pub fn take(&mut self, start: u64, end: u64) -> usize {
+        let index = self.oldest();
         self.segments[index].start = start.max(end.saturating_sub(self.size));
         self.segments[index].end = end;
         self.touch(index);

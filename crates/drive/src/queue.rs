@@ -83,6 +83,15 @@ pub struct Waiting {
     angle: u64,
 }
 
+/// When the arm could move.
+#[derive(Clone, Copy, Debug)]
+pub struct Starts {
+    /// For a read.
+    pub read: Nanos,
+    /// For a write.
+    pub write: Nanos,
+}
+
 /// Requests in order of arrival. A flush is a barrier: nothing passes it.
 pub struct Queue {
     scheduler: Scheduler,
@@ -123,9 +132,15 @@ impl Queue {
         self.waiting.push_back(waiting);
     }
 
-    /// Takes the next one for an arm at `arm`, which could move at `now`.
+    /// True when nothing waits.
     #[inline]
-    pub fn pop(&mut self, now: Nanos, arm: Arm, mechanism: &mut Mechanism) -> Option<Waiting> {
+    pub fn is_empty(&self) -> bool {
+        self.waiting.is_empty()
+    }
+
+    /// Takes the next one for an arm at `arm`, which could move at `starts`.
+    #[inline]
+    pub fn pop(&mut self, starts: Starts, arm: Arm, mechanism: &mut Mechanism) -> Option<Waiting> {
         if self.scheduler == Scheduler::Fcfs {
             return self.take(0);
         }
@@ -156,6 +171,8 @@ impl Queue {
                 (u64::from(behind) << 32) + u64::from(waiting.cylinder)
             }),
             Scheduler::Sptf => {
+                let now = starts.read.min(starts.write);
+                let waits = [starts.read.0 - now.0, starts.write.0 - now.0];
                 let under = mechanism.rotation.angle(now);
                 let speed = mechanism.rotation.speed();
                 let seek = &mechanism.seek;
@@ -163,6 +180,7 @@ impl Queue {
                     let distance = waiting.cylinder.abs_diff(arm.cylinder);
                     let write = waiting.request.kind == Kind::Write;
                     let moved = seek.time(distance, waiting.head != arm.head, write).0;
+                    let moved = waits[usize::from(write)] + moved;
                     let then = under.wrapping_add(moved.wrapping_mul(speed));
                     // In units of 2^-32 revolutions; whole turns of the seek count too.
                     let turns = ((u128::from(moved) * u128::from(speed)) >> 32) as u64;
@@ -221,3 +239,7 @@ impl Queue {
         best
     }
 }
+
+#[cfg(test)]
+#[path = "queue_test.rs"]
+mod queue_test;

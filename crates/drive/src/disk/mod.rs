@@ -11,7 +11,7 @@ use crate::buffer::Buffer;
 use crate::geometry::Geometry;
 use crate::mechanism::{Arm, Mechanism, Run};
 use crate::overhead::{Overheads, Previous};
-use crate::queue::{Queue, Scheduler};
+use crate::queue::{Queue, Scheduler, Starts};
 use crate::rotation::Rotation;
 use crate::seek::Seek;
 use crate::spec::{BufferSpec, DiskSpec, WriteCacheSpec};
@@ -140,12 +140,31 @@ impl Disk {
         self.mechanism.rotation.turn(revolutions);
     }
 
+    /// When the arm could move for a request that is taken up at `now`.
+    #[inline]
+    fn starts(&self, now: Nanos) -> Starts {
+        let read = now.0 + self.overheads.read_miss(self.previous).0;
+        let write = self
+            .overheads
+            .write_miss(self.previous, now, self.at_once(now));
+        Starts {
+            read: self.free.max(Nanos(read)),
+            write: self.free.max(write.seek),
+        }
+    }
+
     fn begin(&mut self, now: Nanos) {
-        let Some(next) = self.queue.pop(now, self.mechanism.arm, &mut self.mechanism) else {
+        if self.queue.is_empty() {
+            return;
+        }
+        // The choice depends on where the heads have gone meanwhile.
+        self.background(now);
+        let starts = self.starts(now);
+        let arm = self.mechanism.arm;
+        let Some(next) = self.queue.pop(starts, arm, &mut self.mechanism) else {
             return;
         };
         let request = next.request;
-        self.background(now);
         let at = match request.kind {
             Kind::Read => self.read(now, request.lba, request.sectors),
             Kind::Write => self.write(now, request.lba, request.sectors, request.fua),

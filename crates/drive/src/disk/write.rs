@@ -38,14 +38,7 @@ impl Disk {
 
     pub(super) fn write(&mut self, now: Nanos, lba: u64, sectors: u32, fua: bool) -> Nanos {
         let end = lba + u64::from(sectors);
-        if let Some(stream) = &mut self.stream {
-            // What is written is not read ahead.
-            if lba < stream.limit && stream.run.lba < end {
-                let at = stream.run.lba + u64::from(stream.run.passed_at(now));
-                stream.limit = stream.limit.min(at.max(lba));
-            }
-        }
-        self.buffer.forget(lba, end);
+        self.forget(now, lba, end);
         let cached = self.cache_on && !fua && self.cache.fits(sectors);
         let done = if cached {
             self.write_cached(now, lba, sectors)
@@ -53,9 +46,29 @@ impl Disk {
             self.write_through(now, lba, sectors)
         };
         if self.spec.keeps_writes && !self.buffer.is_none() {
+            let segment = self.buffer.oldest();
+            if self.stream.as_ref().is_some_and(|s| s.segment == segment) {
+                self.stop_stream(now);
+            }
             self.buffer.take(lba, end);
         }
         done
+    }
+
+    /// The sectors of `[lba, end)`, which are written, leave the buffer and are not read ahead.
+    fn forget(&mut self, now: Nanos, lba: u64, end: u64) {
+        if let Some(stream) = &mut self.stream {
+            let (start, held) = self.buffer.range(stream.segment);
+            if held <= lba {
+                stream.limit = stream.limit.min(lba.max(held));
+            } else if start < end && end < held {
+                // Reading goes on behind it.
+                self.buffer.drop_before(stream.segment, end);
+            } else if start < end {
+                self.stop_stream(now);
+            }
+        }
+        self.buffer.forget(lba, end);
     }
 
     fn write_cached(&mut self, now: Nanos, lba: u64, sectors: u32) -> Nanos {
@@ -66,22 +79,30 @@ impl Disk {
             now = now.max(self.write_back(start));
         }
         let ready = Nanos(now.0 + self.overheads.write_hit(self.previous).0);
-        self.cache.put(Dirty {
-            lba,
-            sectors,
-            ready,
-            data: ready,
-        });
+        if sectors > 0 {
+            self.cache.put(Dirty {
+                lba,
+                sectors,
+                ready,
+                data: ready,
+            });
+        }
         let crossed = ready.0 + u64::from(sectors) * self.write_sector.0;
         Nanos(crossed + self.overheads.write_done.0)
+    }
+
+    /// False for a write that waits behind a read: it finds the drive in no state for the detour.
+    #[inline]
+    pub(super) fn at_once(&self, now: Nanos) -> bool {
+        self.previous == Previous::Write || now > self.last_end
     }
 
     fn write_through(&mut self, now: Nanos, lba: u64, sectors: u32) -> Nanos {
         // An older version must not reach the medium later.
         self.cache.forget(lba, lba + u64::from(sectors));
-        // A command that waits behind a read finds the drive in no state for the detour.
-        let at_once = self.previous == Previous::Write || now > self.last_end;
-        let timing = self.overheads.write_miss(self.previous, now, at_once);
+        let timing = self
+            .overheads
+            .write_miss(self.previous, now, self.at_once(now));
         self.stop_stream(now);
         let start = Nanos(self.free.0.max(timing.seek.0));
         let medium = self.write_medium(start, lba, sectors, timing.data);
