@@ -66,7 +66,7 @@ impl Outcome {
 pub struct Failure {
     /// The seed.
     pub seed: u64,
-    /// Generation, I/O within it, and the seed of the cut.
+    /// Generation, step of its I/O (the greatest number is its end), and the seed of the cut.
     pub at: (u32, u64, u64),
     /// What was found.
     pub what: String,
@@ -76,8 +76,9 @@ impl std::fmt::Display for Failure {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let (generation, io, cut) = self.at;
         write!(f, "seed {}: generation {generation}, ", self.seed)?;
-        match cut {
-            0 => write!(f, "at step {io}: {}", self.what),
+        match (cut, io) {
+            (_, u64::MAX) => write!(f, "after its end: {}", self.what),
+            (0, _) => write!(f, "at step {io}: {}", self.what),
             _ => write!(f, "power cut at step {io} (cut {cut}): {}", self.what),
         }
     }
