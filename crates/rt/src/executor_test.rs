@@ -1,9 +1,7 @@
 use crate::{IdleDriver, Notify, Rt, Semaphore};
 use base::Nanos;
 use std::cell::RefCell;
-use std::future::Future;
 use std::rc::Rc;
-use std::task::{Context, Waker};
 
 fn rt() -> Rt {
     Rt::new(Box::new(IdleDriver::default()))
@@ -45,25 +43,6 @@ fn a_notification_wakes_every_waiter_and_none_is_lost() {
         for waiter in waiters {
             waiter.await;
         }
-    });
-}
-
-#[test]
-fn a_wait_that_was_dropped_leaves_the_others_listed() {
-    let rt = rt();
-    let notify = Notify::new(&rt);
-    let (waits, ringer) = (notify.clone(), notify.clone());
-    let own = rt.clone();
-    rt.block_on(async move {
-        let other = own.spawn(waits.wait());
-        own.yield_now().await;
-        let mut dropped = Box::pin(waits.wait());
-        let noop = &mut Context::from_waker(Waker::noop());
-        assert!(dropped.as_mut().poll(noop).is_pending());
-        assert!(dropped.as_mut().poll(noop).is_pending());
-        drop(dropped);
-        own.spawn(async move { ringer.notify() });
-        other.await;
     });
 }
 

@@ -33,7 +33,6 @@ impl Notify {
         Notified {
             state: self.0.clone(),
             round: self.0.rounds.get(),
-            listed: None,
         }
     }
 
@@ -46,47 +45,24 @@ impl Notify {
     }
 }
 
-/// A wait for a notification.
+/// A wait for a notification. A task that has polled it stays noted when it is dropped: who looks at a
+/// condition of its own may poll a new one each time.
 pub struct Notified {
     state: Rc<NotifyState>,
     round: u64,
-    /// The task that is listed for this wait.
-    listed: Option<TaskId>,
-}
-
-impl Notified {
-    fn is_over(&self) -> bool {
-        self.state.rounds.get() != self.round
-    }
-
-    fn unlist(&mut self) {
-        // A notification has emptied the list.
-        if let Some(task) = self.listed.take().filter(|_| !self.is_over()) {
-            let mut waiters = self.state.waiters.borrow_mut();
-            let at = waiters.iter().rposition(|waiter| *waiter == task);
-            waiters.remove(at.expect("who waits is listed"));
-        }
-    }
 }
 
 impl Future for Notified {
     type Output = ();
-    fn poll(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<()> {
-        if self.is_over() {
+    fn poll(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<()> {
+        if self.state.rounds.get() != self.round {
             return Poll::Ready(());
         }
         let task = self.state.rt.current_task();
-        if self.listed != Some(task) {
-            self.unlist();
-            self.listed = Some(task);
-            self.state.waiters.borrow_mut().push(task);
+        let mut waiters = self.state.waiters.borrow_mut();
+        if !waiters.contains(&task) {
+            waiters.push(task);
         }
         Poll::Pending
-    }
-}
-
-impl Drop for Notified {
-    fn drop(&mut self) {
-        self.unlist();
     }
 }
