@@ -84,6 +84,8 @@ pub(super) struct Health {
     pub lost: Option<RaidError>,
     /// Stripes of the replacement that a flush has made durable: the watermark that is saved.
     pub durable_rows: u64,
+    /// What was saved last: what a crash would come back to.
+    pub saved: Raid5State,
     /// Counts changes of `state`.
     pub version: u64,
     published: u64,
@@ -187,6 +189,7 @@ impl Raid5 {
             },
             torn: RowSet::default(),
             lost: None,
+            saved: state,
             durable_rows: state.missing.map_or(0, |missing| missing.rebuilt_rows),
             version: u64::from(state != before),
             published: 0,
@@ -325,6 +328,13 @@ impl Array {
         })
     }
 
+    /// True when a crash would make `row` a degraded stripe, though it may be none now: its rebuild is
+    /// not saved yet.
+    pub(super) fn is_unsaved_row(&self, row: u64) -> bool {
+        let missing = self.health.borrow().saved.missing;
+        missing.is_some_and(|missing| row >= missing.rebuilt_rows)
+    }
+
     /// True when the parity of `row` may differ from its data.
     pub(super) fn is_suspect_row(&self, row: u64) -> bool {
         let health = self.health.borrow();
@@ -419,7 +429,8 @@ impl Array {
             };
             let saving = self.sink.save(state);
             saving.await?;
-            self.health.borrow_mut().published = version;
+            let mut health = self.health.borrow_mut();
+            (health.published, health.saved) = (version, state);
         }
         Ok(())
     }

@@ -210,7 +210,8 @@ impl Raid5 {
             }
             None => {
                 let modify = to_modify <= to_reconstruct && !self.is_suspect_row(row);
-                (modify, self.record_always && to_reconstruct > 0)
+                let record = self.record_always || self.is_unsaved_row(row);
+                (modify, record && to_reconstruct > 0)
             }
         };
         let mut parity = match modify {
@@ -252,8 +253,10 @@ impl Raid5 {
             records.ended(index, settles && result.is_ok());
         }
         result?;
-        let is_missing =
-            matches!(missing, Some(Absent::Column(column)) if !changed[column].is_empty());
+        let is_missing = match missing {
+            Some(Absent::Column(column)) => !changed[column].is_empty(),
+            _ => self.is_unsaved_row(row),
+        };
         if durable && is_missing {
             // It is there as the XOR of units of which some may be in their members' caches.
             self.flush_members().await;
@@ -282,7 +285,7 @@ impl Raid5 {
         let result = self.end_writes(rows.start, under_way).await;
         self.note_rows(&rows, result.is_ok());
         result?;
-        if durable && self.absent(rows.end - 1).is_some() {
+        if durable && (self.absent(rows.end - 1).is_some() || self.is_unsaved_row(rows.end - 1)) {
             self.flush_members().await;
         }
         Ok(())

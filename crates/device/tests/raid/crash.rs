@@ -11,7 +11,7 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::rc::Rc;
-use tonearm_device::raid::{Raid5, Raid5State, RaidStats};
+use tonearm_device::raid::{Raid5, Raid5State, RaidStats, RebuildRate};
 use tonearm_device::{Device, Interrupted};
 
 const UNIT: u64 = 4096;
@@ -51,7 +51,10 @@ fn cuts(
     let device: Rc<dyn Device> = Rc::new(array.clone());
     let pieces = array.size_bytes() / PIECE;
     let mut rng = Random(seed);
-    world.rt.block_on(async move {
+    let array_too = array.clone();
+    let world = Rc::new(world);
+    let rt = world.rt.clone();
+    rt.block_on(async move {
         // All that is there in the beginning is durable.
         for piece in 0..pieces {
             device
@@ -68,6 +71,14 @@ fn cuts(
                 state: kept.last(),
             });
         });
+        if let Some(spare) = world.devices.get(members + 1) {
+            array_too.replace(spare.clone()).unwrap();
+            let rebuilding = array_too.clone();
+            world.rt.spawn(async move {
+                let rate = RebuildRate::new(40 << 20);
+                rebuilding.rebuild(&rate, |_, _| {}).await.unwrap();
+            });
+        }
         for round in 0..4 {
             let mut under_way = Vec::new();
             for _ in 0..1 + rng.below(5) {
@@ -253,6 +264,44 @@ fn with_a_record_for_every_write_a_member_may_die_in_the_cut_itself() {
             let (world, array) = recover(cut, members, seed + at as u64, lost, true);
             points += 1;
             let log = cut.log.clone();
+            world.rt.block_on(async move {
+                replay(&array, &log).await;
+                assert_all(&array, &log).await;
+            });
+        }
+    }
+    assert!(points > 300, "{points} cuts");
+}
+
+/// Rebuilt stripes whose rebuild is not saved yet are degraded ones again after a cut.
+#[test]
+fn a_cut_beside_a_rebuild_destroys_nothing() {
+    let mut points = 0;
+    for seed in 40..44 {
+        let (members, missing) = (4, seed as usize % 4);
+        let mut images = blank(members);
+        images.push(DiskImage::new(MEMBER));
+        let (cuts, _) = cuts(
+            seed,
+            members,
+            images,
+            crate::common::without(missing),
+            false,
+        );
+        for (at, cut) in cuts.iter().enumerate() {
+            let seed = seed + at as u64;
+            let world = World::of(seed, cut.crash.images(seed));
+            let mut given: Vec<_> = world.devices[..members].iter().cloned().map(Some).collect();
+            // The old one is gone; the replacement takes its place when the state says so.
+            given[missing] = match cut.state.missing {
+                Some(missing) if missing.rebuilt_rows == 0 => None,
+                _ => Some(world.devices[members + 1].clone()),
+            };
+            let array = world
+                .open_given(given, UNIT, cut.state, true, false)
+                .unwrap();
+            let log = cut.log.clone();
+            points += 1;
             world.rt.block_on(async move {
                 replay(&array, &log).await;
                 assert_all(&array, &log).await;
