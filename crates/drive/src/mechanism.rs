@@ -87,8 +87,7 @@ impl Mechanism {
     /// Time from `now` until `angle` is under the heads.
     #[inline]
     pub fn latency(&mut self, now: Nanos, angle: Angle) -> Nanos {
-        let under = self.rotation.angle(now);
-        self.rotation.time(angle.wrapping_sub(under))
+        self.rotation.latency(now, angle)
     }
 
     /// `sectors` of `extent` from its `first` on, of which the first passes next after `ready`.

@@ -26,6 +26,8 @@ struct Wander {
     rng: ChaCha8Rng,
     /// Greatest change of the phase in a second.
     step: u64,
+    /// The same in a revolution, rounded up.
+    slack: Angle,
     knot: u64,
     from: Angle,
     slope: i64,
@@ -38,9 +40,11 @@ impl Rotation {
         let period_ns = 60e9 / rpm;
         let revolution = 18_446_744_073_709_551_616.0;
         let speed = (revolution / period_ns) as u64;
+        let step = speed.saturating_mul(jitter_ns);
         let wander = (jitter_ns > 0).then(|| Wander {
             rng: ChaCha8Rng::seed_from_u64(seed),
-            step: speed.saturating_mul(jitter_ns),
+            step,
+            slack: ((step as f64 * period_ns / 1e9) as u64).saturating_add(2 * speed),
             knot: 0,
             from: 0,
             slope: 0,
@@ -83,6 +87,17 @@ impl Rotation {
     #[inline]
     pub fn time(&self, angle: Angle) -> Nanos {
         Nanos(((u128::from(angle) * u128::from(self.period)) >> (64 + DIGITS)) as u64)
+    }
+
+    /// Time from `now` until `angle` is under the heads. A platter that wanders may have turned a trifle
+    /// farther than its even speed says; what comes right behind an access is not missed for that.
+    #[inline]
+    pub fn latency(&mut self, now: Nanos, angle: Angle) -> Nanos {
+        let ahead = angle.wrapping_sub(self.angle(now));
+        match &self.wander {
+            Some(wander) if ahead.wrapping_neg() <= wander.slack => Nanos(0),
+            _ => self.time(ahead),
+        }
     }
 
     /// Turns the platter by `revolutions` (an adjustment to a clock outside).

@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod buffer;
+mod cache;
 mod disk;
 mod geometry;
 mod library;

@@ -98,3 +98,18 @@ fn a_turn_moves_the_platter_by_its_share_of_a_revolution() {
     rotation.turn(7.5);
     assert_eq!(rotation.angle(Nanos(0)), 0);
 }
+
+#[test]
+fn only_a_platter_that_wanders_is_forgiven_a_trifle() {
+    let late = Nanos(1_000_003);
+    let mut even = Rotation::new(6_000.0, 0.0, 0, 0);
+    let angle = even.angle(Nanos(1_000_000));
+    let wait = even.latency(late, angle);
+    assert!(wait > Nanos(9_999_990), "{wait:?}");
+    // It drifts by 10 ns in a revolution at most, and nothing counts beyond that.
+    let mut wanders = Rotation::new(6_000.0, 0.0, 1_000, 0);
+    let angle = wanders.angle(Nanos(1_000_000));
+    assert_eq!(wanders.latency(late, angle), Nanos(0));
+    let wait = wanders.latency(Nanos(1_000_020), angle);
+    assert!(wait > Nanos(9_999_900), "{wait:?}");
+}
