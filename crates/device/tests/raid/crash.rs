@@ -355,3 +355,21 @@ fn resync_makes_parity_right_without_a_log() {
     }
     assert!(wrong > 20, "the cuts must hurt: {wrong}");
 }
+
+#[test]
+fn small_writes_to_suspect_stripes_make_their_parity_right() {
+    let (cuts, _) = cuts(50, 5, blank(5), crate::common::CLEAN, false);
+    for (at, cut) in cuts.iter().enumerate() {
+        let (world, array) = recover(cut, 5, at as u64, None, false);
+        let device: Rc<dyn Device> = Rc::new(array.clone());
+        world.rt.block_on(async move {
+            for piece in 0..device.size_bytes() / PIECE {
+                let written = device.write(piece * PIECE, bytes(PIECE as usize, piece));
+                written.await.unwrap();
+            }
+            assert_eq!(array.stats().read_modify_writes, 0);
+            assert_eq!(array.check_parity(|_, _| {}).await, Ok(0));
+            assert!(array.is_suspect(), "nobody has told where the others are");
+        });
+    }
+}
