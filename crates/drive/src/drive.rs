@@ -48,7 +48,7 @@ impl Drive {
             }
             (None, Some(flash)) => {
                 let cache = options.write_cache.unwrap_or(spec.write_cache.enabled);
-                (Kind::Flash(Flash::new(flash, cache)), flash.sectors)
+                (Kind::Flash(Flash::new(flash, &spec.write_cache, cache)), flash.sectors)
             }
             (None, None) => unreachable!("a checked drive is one or the other"),
         };

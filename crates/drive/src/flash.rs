@@ -1,6 +1,6 @@
 //! A drive without moving parts: fixed times, several commands at once, a volatile cache.
 
-use crate::spec::FlashSpec;
+use crate::spec::{FlashSpec, WriteCacheSpec};
 use crate::timing::{Done, DriveRequest, Kind, Timing};
 use base::Nanos;
 use std::cmp::Reverse;
@@ -19,8 +19,9 @@ pub struct Flash {
     /// Completions to come: time, order, caller's name.
     done: BinaryHeap<Reverse<(Nanos, u64, u64)>>,
     order: u64,
-    /// Sectors in the cache.
+    /// Sectors in the cache, and most that it can hold.
     dirty: u64,
+    capacity: u64,
     /// Requests behind a flush that waits.
     waiting: VecDeque<DriveRequest>,
     /// A flush is under way: nothing else begins.
@@ -32,8 +33,8 @@ fn nanos(ms: f64) -> u64 {
 }
 
 impl Flash {
-    /// The drive of `spec`, with its cache on or off.
-    pub fn new(spec: &FlashSpec, cache_on: bool) -> Self {
+    /// The drive of `spec`, with its cache, of which the size counts unless it is 0, on or off.
+    pub fn new(spec: &FlashSpec, cache: &WriteCacheSpec, cache_on: bool) -> Self {
         Self {
             spec: spec.clone(),
             cache_on,
@@ -42,6 +43,10 @@ impl Flash {
             done: BinaryHeap::new(),
             order: 0,
             dirty: 0,
+            capacity: match cache.sectors {
+                0 => u64::MAX,
+                sectors => u64::from(sectors),
+            },
             waiting: VecDeque::new(),
             flushing: false,
         }
@@ -67,7 +72,8 @@ impl Flash {
         let (medium, rate) = match request.kind {
             Kind::Read => (self.spec.read_ms, self.spec.read_mib_per_s),
             Kind::Write if self.cache_on && !request.fua => {
-                self.dirty += u64::from(request.sectors);
+                // What was there before is on the medium when there is no room for it any more.
+                self.dirty = (self.dirty + u64::from(request.sectors)).min(self.capacity);
                 (self.spec.write_cached_ms, self.spec.write_mib_per_s)
             }
             Kind::Write => (self.spec.write_ms, self.spec.write_mib_per_s),

@@ -5,8 +5,10 @@
 mod buffer;
 mod cache;
 mod disk;
+mod flash;
 mod geometry;
 mod library;
 mod made;
+mod property;
 mod rotation;
 mod seek;
