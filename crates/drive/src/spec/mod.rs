@@ -2,6 +2,7 @@
 
 mod check;
 mod library;
+mod place;
 
 pub use library::{LibraryDrive, library};
 
@@ -172,7 +173,6 @@ pub enum SeekCurve {
     Table(Vec<(u32, f64)>),
     /// Ruemmler and Wilkes's form: `root.0 + root.1 * sqrt(d)` for `d < below`, else
     /// `above.0 + above.1 * d`; the first distances may be given singly.
-    #[serde(rename_all = "kebab-case")]
     Formula {
         /// Times of distances 1, 2, ...
         #[serde(default)]
@@ -393,7 +393,7 @@ pub struct FlashSpec {
 pub struct SpecError {
     /// The file.
     pub file: String,
-    /// The key, or `line n`.
+    /// The key, with its line where the text itself is at fault.
     pub key: String,
     /// What is wrong with it, and what it should be.
     pub reason: String,
@@ -411,11 +411,9 @@ impl DriveSpec {
             reason,
         };
         let spec: Self = toml::from_str(text).map_err(|problem| {
-            let line = problem.span().map_or(1, |span| {
-                1 + text[..span.start.min(text.len())].matches('\n').count()
-            });
+            let place = problem.span().map_or(0, |span| span.start);
             error(
-                format!("line {line}"),
+                place::describe(text, place),
                 problem.message().replace('\n', "; "),
             )
         })?;

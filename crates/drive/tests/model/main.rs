@@ -12,3 +12,5 @@ mod made;
 mod property;
 mod rotation;
 mod seek;
+mod spec;
+mod spec_any;
