@@ -497,6 +497,7 @@ fn a_cut_in_mid_stripe_leaves_no_write_hole() {
         },
     ];
     let tally = campaign(&plans, 0..5);
+    println!("{} cuts, {} stripes made right", tally.points, tally.fixed);
     assert!(tally.points > 400, "{} cuts", tally.points);
     assert!(
         tally.fixed > 50,
