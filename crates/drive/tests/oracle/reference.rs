@@ -48,7 +48,7 @@ const EXPLAINED: [(&str, &str, f64, f64, &str); 3] = [
         80.0,
         "where a command waits at the instant of a completion while the drive reads ahead, the reference \
          loses a turn now and then (once in some hundred requests) that ours does not; at 95 % load \
-         without reordering everything behind it is late by as much, at 70 % load 98 to 99 % agree",
+         without reordering everything behind it is late by as much, at 70 % load 96 % and more agree",
     ),
     ("cheetah9LP", "f_mix67_u95_fcfs", 2.4, 70.0, "as hp_c2247a"),
 ];
