@@ -1,5 +1,7 @@
 //! The drives of the project.
 
+use crate::made::{flush, read, run, write};
+use base::Nanos;
 use tonearm_drive::{Drive, DriveOptions, DriveSpec, library};
 
 /// The capacity that a title names, in bytes.
@@ -64,4 +66,55 @@ fn names_are_unique_and_those_of_the_files() {
         .collect();
     names.sort();
     assert_eq!(names, files);
+}
+
+#[test]
+fn the_first_and_the_last_sector_of_each_can_be_read_and_written() {
+    for drive in library() {
+        let spec = DriveSpec::parse(drive.name, drive.text).unwrap();
+        let mut drive = Drive::new(&spec, &DriveOptions::default());
+        let last = drive.sectors() - 1;
+        let mut now = Nanos(0);
+        for request in [
+            read(last, 1),
+            read(0, 1),
+            write(last - 99, 100),
+            flush(),
+            write(0, 1),
+            flush(),
+            read(last - 999, 1_000),
+        ] {
+            let done = run(&mut drive, now, request);
+            let took = done.0 - now.0;
+            assert!(
+                took < 400_000_000,
+                "{}: {request:?} took {took} ns",
+                spec.title
+            );
+            now = Nanos(done.0 + 1_000_000_000);
+        }
+    }
+}
+
+#[test]
+fn reads_in_a_row_run_at_the_rate_of_the_slower_of_medium_and_bus() {
+    for drive in library() {
+        let spec = DriveSpec::parse(drive.name, drive.text).unwrap();
+        let Some(disk) = &spec.disk else { continue };
+        let mut drive = Drive::new(&spec, &DriveOptions::default());
+        let zone = &disk.geometry.zones[0];
+        let track = f64::from(zone.track_sectors);
+        let turn_ms = 60_000.0 / disk.rotation.rpm;
+        // A track and its skew.
+        let medium = turn_ms * (1.0 + zone.track_skew.abs() / track) / track;
+        let overhead = &disk.overhead;
+        let command = overhead.read_hit_ms.read + overhead.prepare_ms + overhead.read_done_ms;
+        let each = (64.0 * medium).max(command + 64.0 * disk.bus.read_sector_ms);
+        let (mut now, reads) = (Nanos(0), 3_000);
+        for index in 0..reads {
+            now = run(&mut drive, now, read(index * 64, 64));
+        }
+        let share = now.0 as f64 / 1e6 / (each * reads as f64);
+        assert!((0.97..1.1).contains(&share), "{}: {share}", spec.title);
+    }
 }
