@@ -22,7 +22,7 @@ pub struct DriveOptions {
 
 enum Kind {
     Disk(Box<Disk>),
-    Flash(Flash),
+    Flash(Box<Flash>),
 }
 
 /// A drive in time: requests in, times of completion out.
@@ -48,7 +48,10 @@ impl Drive {
             }
             (None, Some(flash)) => {
                 let cache = options.write_cache.unwrap_or(spec.write_cache.enabled);
-                (Kind::Flash(Flash::new(flash, &spec.write_cache, cache)), flash.sectors)
+                (
+                    Kind::Flash(Box::new(Flash::new(flash, &spec.write_cache, cache))),
+                    flash.sectors,
+                )
             }
             (None, None) => unreachable!("a checked drive is one or the other"),
         };

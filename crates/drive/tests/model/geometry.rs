@@ -296,7 +296,7 @@ fn turns(angle: Angle) -> f64 {
 
 fn near(a: f64, b: f64) {
     let apart = (a - b).rem_euclid(1.0);
-    assert!(apart < 1e-9 || apart > 1.0 - 1e-9, "{a} {b}");
+    assert!(apart.min(1.0 - apart) < 1e-9, "{a} {b}");
 }
 
 #[test]
