@@ -1,6 +1,6 @@
 //! The buffer for reads: hits, reading ahead, and what a write takes away.
 
-use crate::made::{disk, disk_with, fua, made, near, read, takes, write};
+use crate::made::{disk, disk_with, flush, fua, made, near, read, takes, write};
 use base::Nanos;
 use tonearm_drive::{Disk, DiskOptions, DriveSpec, ReadAhead, Timing, WriteCacheSpec};
 
@@ -151,6 +151,13 @@ fn a_cached_write_into_what_is_being_read_ahead_is_not_held_as_it_was() {
         takes(&mut drive, 0.0, read(0, 10));
         near(takes(&mut drive, 2.05, write(place, 2)), 0.0);
         // Long since destaged: it has to come from the medium.
+        let found = takes(&mut drive, 100.0, read(place, 2));
+        assert!(found > 0.1, "place {place}: {found} ms");
+        // Destaged later: reading ahead goes on, but not over it.
+        let mut drive = disk_with(&buffered(|_, cache| cache.idle_ms = 1e4), &cached());
+        takes(&mut drive, 0.0, read(0, 10));
+        near(takes(&mut drive, 2.05, write(place, 2)), 0.0);
+        takes(&mut drive, 80.0, flush());
         let found = takes(&mut drive, 100.0, read(place, 2));
         assert!(found > 0.1, "place {place}: {found} ms");
     }

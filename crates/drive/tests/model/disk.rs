@@ -5,7 +5,7 @@
 
 use crate::made::{disk, disk_with, flush, fua, made, near, read, takes, write};
 use base::Nanos;
-use tonearm_drive::{DiskOptions, Timing};
+use tonearm_drive::{Disk, DiskOptions, DriveRequest, ReadAhead, Scheduler, Timing};
 
 #[test]
 fn a_write_costs_overhead_seek_settling_latency_and_transfer() {
@@ -175,4 +175,44 @@ fn queued_requests_are_served_one_behind_the_other_and_end_in_order_of_time() {
         near(done.at.0 as f64 / 1e6, expected);
     }
     assert_eq!(drive.next(), None);
+}
+
+/// The order in which requests that come at once are done.
+fn order(drive: &mut Disk, requests: &[DriveRequest]) -> Vec<usize> {
+    for (id, request) in requests.iter().enumerate() {
+        let id = id as u64;
+        drive.submit(Nanos(0), DriveRequest { id, ..*request });
+    }
+    let mut done = Vec::new();
+    drive.advance(Nanos(1_000_000_000), &mut done);
+    assert!(done.is_sorted_by_key(|done| done.at));
+    done.iter().map(|done| done.id as usize).collect()
+}
+
+#[test]
+fn the_shortest_positioning_counts_from_when_the_arm_may_move() {
+    // The first ends at 0.1 ms; the command of the next takes 1 ms, in which sector 6 has passed.
+    let requests = [read(0, 1), read(6, 1), read(30, 1)];
+    for (command_ms, expected) in [(0.0, [0, 1, 2]), (1.0, [0, 2, 1])] {
+        let spec = made(|disk, _| {
+            disk.scheduler = Scheduler::Sptf;
+            disk.overhead.read_miss_ms.read = command_ms;
+        });
+        assert_eq!(order(&mut disk(&spec), &requests), expected);
+    }
+}
+
+#[test]
+fn the_nearest_cylinder_is_near_to_where_reading_ahead_went() {
+    let spec = made(|disk, _| {
+        disk.scheduler = Scheduler::Sstf;
+        disk.buffer.segments = 1;
+        disk.buffer.segment_sectors = 200;
+        disk.buffer.read_ahead = ReadAhead::Segment;
+        disk.buffer.read_ahead_sectors = 150;
+        disk.bus.read_sector_ms = 3.0;
+    });
+    // While the bus carries the first, the heads go on to the next cylinder.
+    let requests = [read(150, 10), read(0, 1), read(390, 1)];
+    assert_eq!(order(&mut disk(&spec), &requests), [0, 2, 1]);
 }
