@@ -2,8 +2,10 @@
 //!
 //! Every update has the next generation and goes to two of the four slots of each member, so that a power
 //! cut in its middle leaves the older one whole; once it is durable there, the other two slots follow. So
-//! two copies can rot without an older state being taken for the newest. The data members are written and flushed first: the log
-//! member, whose state counts, never names an epoch that a data member has not seen.
+//! two copies can rot without an older state being taken for the newest. The two slots that come first are
+//! those without the member's newest generation, if there are such: after several power cuts in a row they
+//! may be torn, and the others all that the member has. The data members are written and flushed first: the
+//! log member, whose state counts, never names an epoch that a data member has not seen.
 
 use crate::MemberDevice;
 use crate::error::EngineError;
@@ -11,6 +13,7 @@ use base::BufPool;
 use device::Device;
 use format::{FormatError, SECTOR, SUPERBLOCK_SLOTS, Superblock, superblock_offset};
 use rt::Data;
+use std::cmp::Ordering;
 use std::rc::Rc;
 
 /// What was found in the superblock slots of one member.
@@ -126,7 +129,7 @@ pub async fn store(
             ..superblock.clone()
         };
         let bytes = own.encode();
-        let first = superblock.generation % 2 * 2;
+        let first = first_pair(pool, device, superblock.generation).await;
         for pair in [first, (first + 2) % SUPERBLOCK_SLOTS] {
             for slot in [pair, pair + 1] {
                 let data = Data::whole(pool.copy_of(&bytes));
@@ -140,4 +143,25 @@ pub async fn store(
         }
     }
     Ok(())
+}
+
+/// The first slot of the pair to which an update of `generation` goes first.
+async fn first_pair(pool: &BufPool, device: &Rc<dyn Device>, generation: u64) -> u64 {
+    let mut newest = [None; 2];
+    for slot in 0..SUPERBLOCK_SLOTS {
+        let offset = superblock_offset(slot);
+        if offset + SECTOR as u64 > device.size_bytes() {
+            continue;
+        }
+        // What cannot be read is worth no more than what is torn.
+        let bytes = device.read(offset, pool.alloc(SECTOR)).await;
+        let found = bytes.ok().and_then(|bytes| Superblock::decode(&bytes).ok());
+        let pair = &mut newest[(slot / 2) as usize];
+        *pair = (*pair).max(found.map(|found| found.generation));
+    }
+    match newest[0].cmp(&newest[1]) {
+        Ordering::Less => 0,
+        Ordering::Greater => 2,
+        Ordering::Equal => generation % 2 * 2,
+    }
 }

@@ -9,8 +9,8 @@ use crate::table::slot_entries;
 pub const SECTOR: usize = 4096;
 /// Bytes before anything else on each member.
 pub const HEADER_AREA_BYTES: u64 = 1 << 20;
-/// Superblock copies on each member. Even generations go to slots 0 and 1 first, odd ones to 2 and 3,
-/// so that a torn update never touches the newest whole generation.
+/// Superblock copies on each member. An update goes first to the pair of slots that lacks the
+/// newest generation, so that a torn update never touches the only whole copies.
 pub const SUPERBLOCK_SLOTS: u64 = 4;
 /// Smallest block size in bytes.
 pub const BLOCK_SIZE_MIN: u32 = 4096;
