@@ -35,7 +35,10 @@ pub use rotation::Rotation;
 pub use seek::{Seek, curve_ms};
 pub use spec::*;
 pub use timing::{Done, DriveRequest, Kind, Timing};
-pub use world::{Crash, Jitter, JitterTimes, SimDisk, SimDriver, SimOptions, SimWorld, Zeroing};
+pub use world::{
+    Crash, HOST_PER_REQUEST, HOST_PS_PER_BYTE, Jitter, JitterTimes, SimDisk, SimDriver, SimOptions,
+    SimWorld, Zeroing,
+};
 
 #[cfg(test)]
 mod world_test;

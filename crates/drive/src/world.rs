@@ -45,9 +45,10 @@ pub struct SimOptions {
     pub per_page: Nanos,
     /// Fixed part of a flush.
     pub flush: Nanos,
-    /// Processor time of the host for each request; the clock moves on by it at the submission.
+    /// Processor time of the host for each request; the clock moves on by it at the submission. 0 by default;
+    /// [`HOST_PER_REQUEST`] is what was measured.
     pub cpu_per_request: Nanos,
-    /// Processor time of the host for each byte moved, in picoseconds.
+    /// Processor time of the host for each byte moved, in picoseconds; see [`HOST_PS_PER_BYTE`].
     pub cpu_ps_per_byte: u64,
     /// Keep account of what a power cut may take. Without it the world is faster, a crash leaves what reads
     /// see, and flushes are a matter of time alone.
@@ -55,6 +56,13 @@ pub struct SimOptions {
     /// Let the bytes that are written and read count for the trace hash.
     pub hash_content: bool,
 }
+
+/// Processor time of a host for one request: fio's of a 4-KiB read with io_uring and direct I/O, less that of
+/// its bytes, on a virtual machine with 2 shared CPUs (docs/drives.md).
+pub const HOST_PER_REQUEST: Nanos = Nanos(5_200);
+
+/// Processor time of a host for a byte, in picoseconds: what a 256-KiB read takes more, there.
+pub const HOST_PS_PER_BYTE: u64 = 68;
 
 impl Default for SimOptions {
     fn default() -> Self {
