@@ -18,20 +18,24 @@ pub fn fill(bytes: &mut [u8], stamp: u64, offset: u64) {
     // The first whole log sector of the write becomes a valid record, younger than any that there is.
     let at = (offset.next_multiple_of(SECTOR as u64) - offset) as usize;
     if let Some(sector) = bytes.get_mut(at..at + SECTOR) {
-        let header = RecordHeader {
-            store: STORE,
-            epoch: 1 + stamp % 7,
-            seq: RecordSeq(1_000_000 + stamp),
-            prev_sector: 0,
-            prev_epoch: 1,
-            head_sector: 0,
-            head_seq: RecordSeq(1),
-            durable_seq: RecordSeq(999_999 + stamp),
-            first_lsn: Lsn(stamp),
-            continues: false,
-            payload_sectors: 0,
-            entries: Vec::new(),
-        };
-        header.encode(&[], sector);
+        forged(stamp).encode(&[], sector);
+    }
+}
+
+/// A log record of the very store, younger than any that there is.
+pub fn forged(stamp: u64) -> RecordHeader {
+    RecordHeader {
+        store: STORE,
+        epoch: 1 + stamp % 7,
+        seq: RecordSeq(1_000_000 + stamp),
+        prev_sector: 0,
+        prev_epoch: 1,
+        head_sector: 0,
+        head_seq: RecordSeq(1),
+        durable_seq: RecordSeq(999_999 + stamp),
+        first_lsn: Lsn(stamp),
+        continues: false,
+        payload_sectors: 0,
+        entries: Vec::new(),
     }
 }

@@ -1,10 +1,11 @@
 //! Seeded workloads: a few clients with weighted operations on a hot and a cold part of the store.
 
+use crate::content;
 use crate::oracle::{Oracle, Stamp};
-use crate::store::{STORE, Shape};
-use base::{BufPool, Lsn, Nanos, RecordSeq, Slice};
+use crate::store::Shape;
+use base::{BufPool, Nanos, Slice};
 use engine::{CommitChange, Engine, EngineError};
-use format::{RecordHeader, SECTOR};
+use format::SECTOR;
 use layout::Piece;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
@@ -228,21 +229,7 @@ fn fill(block: &mut [u8], stamp: Stamp, number: u64, evil: bool) {
         word.copy_from_slice(&value.to_le_bytes());
     }
     if evil {
-        let header = RecordHeader {
-            store: STORE,
-            epoch: 1 + stamp % 7,
-            seq: RecordSeq(1_000_000 + stamp),
-            prev_sector: 0,
-            prev_epoch: 1,
-            head_sector: 0,
-            head_seq: RecordSeq(1),
-            durable_seq: RecordSeq(999_999 + stamp),
-            first_lsn: Lsn(stamp),
-            continues: false,
-            payload_sectors: 0,
-            entries: Vec::new(),
-        };
-        header.encode(&[], &mut block[..SECTOR]);
+        content::forged(stamp).encode(&[], &mut block[..SECTOR]);
     }
     let end = block.len();
     block[end - 24..end - 16].copy_from_slice(&u64::from(evil).to_le_bytes());

@@ -1,7 +1,7 @@
 //! A drive without moving parts: fixed times, several commands at once, a volatile cache.
 
 use crate::spec::{FlashSpec, WriteCacheSpec};
-use crate::timing::{Done, DriveRequest, Kind, Timing};
+use crate::timing::{Done, DriveRequest, Kind, Timing, nanos};
 use base::Nanos;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -26,10 +26,6 @@ pub struct Flash {
     waiting: VecDeque<DriveRequest>,
     /// A flush is under way: nothing else begins.
     flushing: bool,
-}
-
-fn nanos(ms: f64) -> u64 {
-    (ms * 1e6).round() as u64
 }
 
 impl Flash {
@@ -79,7 +75,7 @@ impl Flash {
             Kind::Write => (self.spec.write_ms, self.spec.write_mib_per_s),
             Kind::Flush => {
                 let mib = self.dirty as f64 / SECTORS_PER_MIB as f64;
-                let time = nanos(self.spec.flush_ms + mib * self.spec.flush_ms_per_mib);
+                let time = nanos(self.spec.flush_ms + mib * self.spec.flush_ms_per_mib).0;
                 self.dirty = 0;
                 self.flushing = true;
                 self.finish(request.id, Nanos(now.0 + time));
@@ -93,7 +89,7 @@ impl Flash {
         };
         let channel = first(&self.channels);
         let begins = self.channels[channel].max(now);
-        let there = begins.0 + nanos(medium);
+        let there = begins.0 + nanos(medium).0;
         let done = Nanos(there.max(self.link.0) + transfer);
         // The link is taken for the transfer alone.
         self.link = Nanos(self.link.0.max(begins.0) + transfer);

@@ -1,6 +1,7 @@
 //! What commands cost besides positioning and transfer.
 
 use crate::spec::{After, OverheadSpec, WriteDetour};
+use crate::timing::nanos;
 use base::Nanos;
 
 /// What the command before was.
@@ -45,10 +46,6 @@ pub struct WriteStart {
     pub data: Nanos,
     /// The drive let go of the bus before it took the data.
     pub detour: bool,
-}
-
-fn nanos(ms: f64) -> Nanos {
-    Nanos((ms * 1e6).round() as u64)
 }
 
 fn pair(after: &After) -> Pair {

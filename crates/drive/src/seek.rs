@@ -1,6 +1,7 @@
 //! How long the arm takes to move: a table of measured points, or a formula, for reads and for writes.
 
 use crate::spec::{SeekCurve, SeekSpec};
+use crate::timing::nanos;
 use base::Nanos;
 
 /// Times for every distance, so that a look-up is all.
@@ -13,22 +14,18 @@ pub struct Seek {
     write_settle: i64,
 }
 
-fn nanos(ms: f64) -> f64 {
-    ms * 1e6
-}
-
 impl Seek {
     /// The curve of `spec` for distances up to `cylinders`.
     pub fn new(spec: &SeekSpec, cylinders: u32) -> Self {
         let time = |distance: u32| match distance {
-            0 => 0.0,
-            _ => nanos(curve_ms(&spec.curve, distance)).max(0.0),
+            0 => 0,
+            _ => nanos(curve_ms(&spec.curve, distance).max(0.0)).0 as u32,
         };
         Self {
-            times: (0..cylinders).map(|d| time(d).round() as u32).collect(),
-            same_track: Nanos(nanos(spec.same_track_ms).round() as u64),
-            head_switch: nanos(spec.head_switch_ms).round() as u64,
-            write_settle: nanos(spec.write_settle_ms).round() as i64,
+            times: (0..cylinders).map(time).collect(),
+            same_track: nanos(spec.same_track_ms),
+            head_switch: nanos(spec.head_switch_ms).0,
+            write_settle: (spec.write_settle_ms * 1e6).round() as i64,
         }
     }
 

@@ -2,6 +2,11 @@
 
 use base::Nanos;
 
+/// A time of a drive file.
+pub(crate) fn nanos(ms: f64) -> Nanos {
+    Nanos((ms * 1e6).round() as u64)
+}
+
 /// What a request does.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {

@@ -15,7 +15,7 @@ use crate::queue::{Queue, Scheduler, Starts};
 use crate::rotation::Rotation;
 use crate::seek::Seek;
 use crate::spec::{BufferSpec, DiskSpec, WriteCacheSpec};
-use crate::timing::{Done, DriveRequest, Kind, Timing};
+use crate::timing::{Done, DriveRequest, Kind, Timing, nanos};
 use crate::write_cache::WriteCache;
 use base::Nanos;
 
@@ -77,10 +77,6 @@ pub struct Disk {
     read_to: u64,
     /// The read at hand follows the one before.
     sequential: bool,
-}
-
-fn nanos(ms: f64) -> Nanos {
-    Nanos((ms * 1e6).round() as u64)
 }
 
 impl Disk {
