@@ -1,6 +1,6 @@
 //! One drive of either kind.
 
-use crate::disk::{Disk, DiskOptions};
+use crate::disk::Disk;
 use crate::flash::Flash;
 use crate::queue::Scheduler;
 use crate::spec::DriveSpec;
@@ -36,13 +36,7 @@ impl Drive {
     pub fn new(spec: &DriveSpec, options: &DriveOptions) -> Self {
         let (kind, sectors) = match (&spec.disk, &spec.flash) {
             (Some(disk), _) => {
-                let options = DiskOptions {
-                    seed: options.seed,
-                    scheduler: options.scheduler,
-                    write_cache: options.write_cache,
-                    phase: options.phase,
-                };
-                let disk = Disk::new(disk, &spec.write_cache, &options);
+                let disk = Disk::new(disk, &spec.write_cache, options);
                 let sectors = disk.sectors();
                 (Kind::Disk(Box::new(disk)), sectors)
             }

@@ -24,7 +24,7 @@ mod world;
 mod write_cache;
 
 pub use demerit::{Demerit, per_request_rms_ms};
-pub use disk::{Disk, DiskOptions};
+pub use disk::Disk;
 pub use drive::{Drive, DriveOptions};
 pub use fault::{Budget, Fault, FaultKind, Place, Struck};
 pub use geometry::{Angle, Extent, Geometry};

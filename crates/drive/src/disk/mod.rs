@@ -8,10 +8,11 @@
 //! "On-Line Extraction of SCSI Disk Drive Parameters" (1995), whose parameters it takes.
 
 use crate::buffer::Buffer;
+use crate::drive::DriveOptions;
 use crate::geometry::Geometry;
 use crate::mechanism::{Arm, Mechanism, Run};
 use crate::overhead::{Overheads, Previous};
-use crate::queue::{Queue, Scheduler, Starts};
+use crate::queue::{Queue, Starts};
 use crate::rotation::Rotation;
 use crate::seek::Seek;
 use crate::spec::{BufferSpec, DiskSpec, WriteCacheSpec};
@@ -33,19 +34,6 @@ struct Stream {
     counted: u32,
     /// Behind the last sector to be read.
     limit: u64,
-}
-
-/// How a drive is switched on.
-#[derive(Clone, Debug, Default)]
-pub struct DiskOptions {
-    /// Seed of the spindle's jitter.
-    pub seed: u64,
-    /// In place of the drive's own.
-    pub scheduler: Option<Scheduler>,
-    /// In place of the drive's own.
-    pub write_cache: Option<bool>,
-    /// Revolutions by which the platter is ahead at time 0.
-    pub phase: f64,
 }
 
 /// A mechanical drive.
@@ -81,7 +69,7 @@ pub struct Disk {
 
 impl Disk {
     /// The drive of `spec`, which has been checked, switched on at time 0 with the arm at cylinder 0.
-    pub fn new(spec: &DiskSpec, cache: &WriteCacheSpec, options: &DiskOptions) -> Self {
+    pub fn new(spec: &DiskSpec, cache: &WriteCacheSpec, options: &DriveOptions) -> Self {
         let geometry = Geometry::new(&spec.geometry);
         let seek = Seek::new(&spec.seek, geometry.cylinders());
         let rotation = &spec.rotation;

@@ -2,7 +2,7 @@
 
 use crate::made::{disk, disk_with, flush, fua, made, near, read, takes, write};
 use base::Nanos;
-use tonearm_drive::{Disk, DiskOptions, DriveSpec, ReadAhead, Timing, WriteCacheSpec};
+use tonearm_drive::{Disk, DriveOptions, DriveSpec, ReadAhead, Timing, WriteCacheSpec};
 
 /// Two segments of 200 sectors; reads 150 on.
 fn buffered(change: impl FnOnce(&mut tonearm_drive::DiskSpec, &mut WriteCacheSpec)) -> DriveSpec {
@@ -16,10 +16,10 @@ fn buffered(change: impl FnOnce(&mut tonearm_drive::DiskSpec, &mut WriteCacheSpe
     })
 }
 
-fn cached() -> DiskOptions {
-    DiskOptions {
+fn cached() -> DriveOptions {
+    DriveOptions {
         write_cache: Some(true),
-        ..DiskOptions::default()
+        ..DriveOptions::default()
     }
 }
 
@@ -116,9 +116,9 @@ fn a_spindle_that_wanders_loses_no_turns_to_reads_in_a_row() {
             // Every read ends what the drive reads.
             disk.buffer.read_ahead = ReadAhead::None;
         });
-        let options = DiskOptions {
+        let options = DriveOptions {
             seed,
-            ..DiskOptions::default()
+            ..DriveOptions::default()
         };
         let mut drive = disk_with(&spec, &options);
         let found = stream(&mut drive, 100, 8);
@@ -220,9 +220,9 @@ fn the_least_recently_used_segment_is_given_up() {
 fn the_same_seed_gives_the_same_times() {
     let times = |seed| {
         let spec = buffered(|disk, _| disk.rotation.jitter_ns = 50_000);
-        let options = DiskOptions {
+        let options = DriveOptions {
             seed,
-            ..DiskOptions::default()
+            ..DriveOptions::default()
         };
         let mut drive = disk_with(&spec, &options);
         let mut now = Nanos(0);

@@ -2,7 +2,7 @@
 
 use crate::made::{disk, disk_with, flush, fua, made, near, read, run, takes, write};
 use base::Nanos;
-use tonearm_drive::{CacheTakes, DiskOptions, DiskSpec, DriveSpec, Timing, WriteCacheSpec};
+use tonearm_drive::{CacheTakes, DiskSpec, DriveOptions, DriveSpec, Timing, WriteCacheSpec};
 
 /// 64 sectors of cache, in which a write costs 0.1 ms and 0.01 ms a sector; emptied after `idle_ms`.
 fn cached(idle_ms: f64, change: impl FnOnce(&mut DiskSpec, &mut WriteCacheSpec)) -> DriveSpec {
@@ -104,9 +104,9 @@ fn the_cache_is_written_in_the_order_of_places() {
         near(takes(&mut drive, 0.0, write(cylinder * 203, 8)), 0.0);
     }
     let found = takes(&mut drive, 0.0, flush());
-    let through = DiskOptions {
+    let through = DriveOptions {
         write_cache: Some(false),
-        ..DiskOptions::default()
+        ..DriveOptions::default()
     };
     let sum = |cylinders: [u64; 4]| {
         let mut drive = disk_with(&zero(1e4), &through);
@@ -125,9 +125,9 @@ fn with_fua_or_without_the_cache_a_write_goes_to_the_medium() {
     let mut drive = disk(&cached(1e4, |_, _| ()));
     near(takes(&mut drive, 3.0, fua(2_060, 4)), 3.4);
     near(takes(&mut drive, 30.0, flush()), 0.0);
-    let through = DiskOptions {
+    let through = DriveOptions {
         write_cache: Some(false),
-        ..DiskOptions::default()
+        ..DriveOptions::default()
     };
     let mut drive = disk_with(&cached(1e4, |_, _| ()), &through);
     near(takes(&mut drive, 3.0, write(2_060, 4)), 3.4);

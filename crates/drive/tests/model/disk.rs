@@ -5,7 +5,7 @@
 
 use crate::made::{disk, disk_with, flush, fua, made, near, read, takes, write};
 use base::Nanos;
-use tonearm_drive::{Disk, DiskOptions, DriveRequest, ReadAhead, Scheduler, Timing};
+use tonearm_drive::{Disk, DriveOptions, DriveRequest, ReadAhead, Scheduler, Timing};
 
 #[test]
 fn a_write_costs_overhead_seek_settling_latency_and_transfer() {
@@ -145,9 +145,9 @@ fn a_flush_without_a_cache_costs_its_overhead() {
 
 #[test]
 fn the_phase_moves_all_times() {
-    let options = DiskOptions {
+    let options = DriveOptions {
         phase: 0.25,
-        ..DiskOptions::default()
+        ..DriveOptions::default()
     };
     let mut drive = disk_with(&made(|_, _| ()), &options);
     near(takes(&mut drive, 0.0, read(30, 1)), 0.6);

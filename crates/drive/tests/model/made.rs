@@ -2,7 +2,7 @@
 
 use base::Nanos;
 use tonearm_drive::{
-    Disk, DiskOptions, DiskSpec, Done, DriveRequest, DriveSpec, GeometrySpec, Kind, Timing,
+    Disk, DiskSpec, Done, DriveOptions, DriveRequest, DriveSpec, GeometrySpec, Kind, Timing,
     WriteCacheSpec,
 };
 
@@ -59,11 +59,11 @@ pub fn geometry(change: impl FnOnce(&mut GeometrySpec)) -> GeometrySpec {
 
 /// The mechanical drive of `spec`.
 pub fn disk(spec: &DriveSpec) -> Disk {
-    disk_with(spec, &DiskOptions::default())
+    disk_with(spec, &DriveOptions::default())
 }
 
 /// The mechanical drive of `spec`, switched on with `options`.
-pub fn disk_with(spec: &DriveSpec, options: &DiskOptions) -> Disk {
+pub fn disk_with(spec: &DriveSpec, options: &DriveOptions) -> Disk {
     Disk::new(spec.disk.as_ref().unwrap(), &spec.write_cache, options)
 }
 

@@ -5,7 +5,7 @@ use base::Nanos;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use tonearm_drive::{
-    CacheTakes, Disk, DiskOptions, DriveRequest, DriveSpec, HeadOrder, Kind, ReadAhead, Scheduler,
+    CacheTakes, Disk, DriveOptions, DriveRequest, DriveSpec, HeadOrder, Kind, ReadAhead, Scheduler,
     Sparing, Timing, ZoneSpec,
 };
 
@@ -204,7 +204,7 @@ proptest! {
     fn every_request_is_done_once_and_in_time(choices in choices(), steps in steps()) {
         let spec = drive(&choices);
         let disk = || {
-            let options = DiskOptions { seed: 5, ..DiskOptions::default() };
+            let options = DriveOptions { seed: 5, ..DriveOptions::default() };
             Disk::new(spec.disk.as_ref().unwrap(), &spec.write_cache, &options)
         };
         let mut first = disk();
