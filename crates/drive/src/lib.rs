@@ -5,6 +5,7 @@
 
 mod buffer;
 mod bus;
+mod closed_loop;
 mod demerit;
 mod disk;
 mod drive;
@@ -23,6 +24,7 @@ mod timing;
 mod world;
 mod write_cache;
 
+pub use closed_loop::ClosedLoop;
 pub use demerit::{Demerit, per_request_rms_ms};
 pub use disk::Disk;
 pub use drive::{Drive, DriveOptions};

@@ -14,23 +14,25 @@ const MAY_NAME: &[(&str, &[&str])] = &[
     ("uring", &["base", "rt"]),
     ("trace", &["base"]),
     ("drive", &["base", "rt"]),
+    ("head", &["base"]),
     ("device", &["base", "format", "rt"]),
-    ("trail", &["base", "format", "rt", "device"]),
+    ("trail", &["base", "format", "rt", "device", "head"]),
     ("layout", &["base", "format", "rt", "device"]),
     (
         "engine",
-        &["base", "format", "rt", "device", "trail", "layout"],
+        &["base", "format", "rt", "device", "head", "trail", "layout"],
     ),
     ("disk", &["base", "format", "rt", "layout", "engine"]),
     ("nbd", &["base", "rt", "disk"]),
+    ("calibrate", &["base", "rt", "drive", "device", "head"]),
 ];
 
 /// Where the real and the simulated world are chosen: these may name every crate.
-const CHOOSERS: &[&str] = &["cli", "sim", "tests", "bench", "tidy"];
+const CHOOSERS: &[&str] = &["cli", "lab", "sim", "tests", "bench", "tidy"];
 
 /// Engine crates: the strict lints of the workspace hold there.
 const ENGINE: &[&str] = &[
-    "base", "format", "rt", "drive", "device", "trail", "layout", "engine", "disk",
+    "base", "format", "rt", "drive", "head", "device", "trail", "layout", "engine", "disk",
 ];
 
 /// Name of each crate's folder, and its manifest.

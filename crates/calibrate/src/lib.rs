@@ -1,0 +1,1 @@
+//! What a drive is like, seen only through timed reads and writes.

@@ -1,0 +1,1 @@
+//! Experiments on simulated drives: named, described, seeded.
