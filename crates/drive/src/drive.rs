@@ -3,6 +3,7 @@
 use crate::disk::Disk;
 use crate::flash::Flash;
 use crate::queue::Scheduler;
+use crate::rotation::Drift;
 use crate::spec::DriveSpec;
 use crate::timing::{Done, DriveRequest, Timing};
 use base::Nanos;
@@ -18,6 +19,8 @@ pub struct DriveOptions {
     pub write_cache: Option<bool>,
     /// Revolutions by which the platter is ahead at time 0.
     pub phase: f64,
+    /// A slow change of the spindle's speed.
+    pub drift: Option<Drift>,
 }
 
 enum Kind {

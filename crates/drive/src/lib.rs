@@ -33,7 +33,7 @@ pub use geometry::{Angle, Extent, Geometry};
 pub use image::DiskImage;
 pub use mechanism::{Arm, Mechanism, Run};
 pub use queue::Scheduler;
-pub use rotation::Rotation;
+pub use rotation::{Drift, Rotation};
 pub use seek::{Seek, curve_ms};
 pub use spec::*;
 pub use timing::{Done, DriveRequest, Kind, Timing};

@@ -11,9 +11,22 @@ const DIGITS: u32 = 16;
 /// Nanoseconds from one knot of the wander to the next.
 const KNOT: u64 = 1_000_000_000;
 
+/// A slow change of the spindle's speed, as of a drive that warms up: the speed approaches its new value
+/// exponentially.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Drift {
+    /// Relative change of the speed in the end; 0.001 turns the platter faster by a thousandth.
+    pub relative: f64,
+    /// Time in which all but 1/e of the change is done; 0 for a step.
+    pub time_constant: Nanos,
+    /// When it begins, in whole seconds, rounded up.
+    pub start: Nanos,
+}
+
 /// A platter that turns, at a speed that may wander a little.
+#[derive(Clone)]
 pub struct Rotation {
-    /// Angle for each nanosecond.
+    /// Angle for each nanosecond, without drift.
     speed: u64,
     /// Nanoseconds of a revolution times 2^16.
     period: u64,
@@ -21,7 +34,8 @@ pub struct Rotation {
     wander: Option<Wander>,
 }
 
-/// Phase error as straight lines between seeded points, one a second.
+/// Phase error as straight lines between points, one a second: seeded ones, and those of a drift.
+#[derive(Clone)]
 struct Wander {
     rng: ChaCha8Rng,
     /// Greatest change of the phase in a second.
@@ -31,6 +45,25 @@ struct Wander {
     knot: u64,
     from: Angle,
     slope: i64,
+    drift: Option<Drifting>,
+}
+
+/// A drift and how far it is.
+#[derive(Clone)]
+struct Drifting {
+    /// Relative change of the speed in the end.
+    relative: f64,
+    /// Knot at which it begins.
+    start: u64,
+    /// Share of the change that is still to come at the next knot.
+    left: f64,
+    /// What a second leaves of that share.
+    decay: f64,
+    /// Mean of that share over a second, relative to the one at its beginning.
+    mean: f64,
+    /// Angle of a nanosecond, and nanoseconds of a revolution times 2^16, before it.
+    speed: f64,
+    period: f64,
 }
 
 impl Rotation {
@@ -48,6 +81,7 @@ impl Rotation {
             knot: 0,
             from: 0,
             slope: 0,
+            drift: None,
         });
         Self {
             speed,
@@ -55,6 +89,36 @@ impl Rotation {
             phase: ((phase.rem_euclid(1.0) * revolution / 2.0) as u64).wrapping_mul(2),
             wander,
         }
+    }
+
+    /// The same platter with a change of its speed. It costs what jitter costs: a line for each second.
+    pub fn with_drift(mut self, drift: &Drift) -> Self {
+        let seconds = drift.time_constant.0 as f64 / KNOT as f64;
+        let decay = if seconds > 0.0 {
+            (-1.0 / seconds).exp()
+        } else {
+            0.0
+        };
+        let drifting = Drifting {
+            relative: drift.relative,
+            start: drift.start.0.div_ceil(KNOT),
+            left: 1.0,
+            decay,
+            mean: (1.0 - decay) * seconds,
+            speed: self.speed as f64,
+            period: self.period as f64,
+        };
+        let wander = self.wander.get_or_insert_with(|| Wander {
+            rng: ChaCha8Rng::seed_from_u64(0),
+            step: 0,
+            slack: 2 * self.speed,
+            knot: 0,
+            from: 0,
+            slope: 0,
+            drift: None,
+        });
+        wander.drift = Some(drifting);
+        self
     }
 
     /// The angle of a nanosecond.
@@ -79,7 +143,7 @@ impl Rotation {
         let even = at.0.wrapping_mul(self.speed).wrapping_add(self.phase);
         match &mut self.wander {
             None => even,
-            Some(wander) => even.wrapping_add(wander.at(at.0)),
+            Some(wander) => even.wrapping_add(wander.at(at.0, &mut self.period)),
         }
     }
 
@@ -109,19 +173,32 @@ impl Rotation {
 }
 
 impl Wander {
-    fn at(&mut self, now: u64) -> Angle {
+    #[inline]
+    fn at(&mut self, now: u64, period: &mut u64) -> Angle {
         let knot = now / KNOT;
         while self.knot <= knot {
-            // Of the line that ends here, the end.
-            self.from = self
-                .from
-                .wrapping_add_signed(self.slope.wrapping_mul(KNOT as i64));
-            let span = 2 * (self.step / KNOT) + 1;
-            self.slope = (self.rng.next_u64() % span) as i64 - (span / 2) as i64;
-            self.knot += 1;
+            self.next_line(period);
         }
         let into = now.saturating_sub((self.knot - 1) * KNOT);
         self.from
             .wrapping_add_signed(self.slope.wrapping_mul(into as i64))
+    }
+
+    fn next_line(&mut self, period: &mut u64) {
+        // Of the line that ends here, the end.
+        self.from = self
+            .from
+            .wrapping_add_signed(self.slope.wrapping_mul(KNOT as i64));
+        let span = 2 * (self.step / KNOT) + 1;
+        self.slope = (self.rng.next_u64() % span) as i64 - (span / 2) as i64;
+        if let Some(drift) = &mut self.drift
+            && drift.start <= self.knot
+        {
+            let change = drift.relative * (1.0 - drift.left * drift.mean);
+            drift.left *= drift.decay;
+            self.slope = self.slope.wrapping_add((drift.speed * change) as i64);
+            *period = (drift.period / (1.0 + change)) as u64;
+        }
+        self.knot += 1;
     }
 }

@@ -79,6 +79,10 @@ impl Disk {
             rotation.jitter_ns,
             options.seed,
         );
+        let rotation = match &options.drift {
+            Some(drift) => rotation.with_drift(drift),
+            None => rotation,
+        };
         Self {
             mechanism: Mechanism {
                 geometry,

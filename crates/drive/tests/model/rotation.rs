@@ -1,7 +1,7 @@
 //! Where the platter is.
 
 use base::Nanos;
-use tonearm_drive::Rotation;
+use tonearm_drive::{Drift, Rotation};
 
 const HOUR: u64 = 3_600_000_000_000;
 
@@ -112,4 +112,68 @@ fn only_a_platter_that_wanders_is_forgiven_a_trifle() {
     assert_eq!(wanders.latency(late, angle), Nanos(0));
     let wait = wanders.latency(Nanos(1_000_020), angle);
     assert!(wait > Nanos(9_999_900), "{wait:?}");
+}
+
+/// Revolutions that `rotation` is ahead of an even one after `seconds`, by counting small steps.
+fn ahead(mut rotation: Rotation, seconds: u64) -> f64 {
+    let mut even = Rotation::new(7_200.0, 0.0, 0, 0);
+    let (mut total, mut last) = (0.0, 0_u64);
+    for step in 0..=seconds {
+        let at = Nanos(step * 1_000_000_000);
+        let error = rotation.angle(at).wrapping_sub(even.angle(at));
+        total += error.wrapping_sub(last).cast_signed() as f64 / 18_446_744_073_709_551_616.0;
+        last = error;
+    }
+    total
+}
+
+#[test]
+fn a_drift_approaches_its_speed_exponentially() {
+    let drift = Drift {
+        relative: 0.001,
+        time_constant: Nanos(600_000_000_000),
+        start: Nanos(10_000_000_000),
+    };
+    let drifting = || Rotation::new(7_200.0, 0.0, 0, 0).with_drift(&drift);
+    assert_eq!(ahead(drifting(), 10), 0.0);
+    for seconds in [1, 60, 600, 6_000] {
+        let t = seconds as f64;
+        let exact = 120.0 * 0.001 * (t - 600.0 * (1.0 - (-t / 600.0).exp()));
+        let model = ahead(drifting(), 10 + seconds);
+        assert!(
+            (model - exact).abs() < 1e-6 * t,
+            "{seconds} s: {model} {exact}"
+        );
+    }
+}
+
+#[test]
+fn waiting_for_an_angle_meets_it_at_the_changed_speed() {
+    let step = Drift {
+        relative: 0.001,
+        time_constant: Nanos(0),
+        start: Nanos(0),
+    };
+    let mut rotation = Rotation::new(6_000.0, 0.0, 0, 0).with_drift(&step);
+    let now = Nanos(123_000_000);
+    let half = rotation.angle(now).wrapping_add(1 << 63);
+    let wait = rotation.latency(now, half);
+    assert!(wait.0.abs_diff(4_995_005) < 3, "{wait:?}");
+    let there = rotation.angle(Nanos(now.0 + wait.0));
+    assert!(apart(there, half) < 5 * rotation.speed());
+}
+
+#[test]
+fn jitter_is_the_same_with_and_without_a_drift() {
+    let none = Drift {
+        relative: 0.0,
+        time_constant: Nanos(600_000_000_000),
+        start: Nanos(0),
+    };
+    let mut plain = Rotation::new(7_200.0, 0.0, 2_000, 4);
+    let mut drifting = plain.clone().with_drift(&none);
+    for k in 0..100 {
+        let at = Nanos(k * 777_777_777);
+        assert_eq!(plain.angle(at), drifting.angle(at));
+    }
 }
