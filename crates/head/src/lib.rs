@@ -4,10 +4,36 @@
 //! pure: no I/O, no clock; times come in as arguments. All sectors are of 512 bytes and counted from the
 //! start of the drive.
 
+mod coarse;
+mod compact;
+mod delta;
+mod formula;
+mod line_fit;
+mod linear;
+mod loss;
+mod mimic;
+mod policy;
+mod profile;
+mod sequential;
+mod skip_set;
 mod span;
+mod table;
 mod track;
 
+pub use coarse::Coarse;
+pub use compact::{BasicCompact, LineCompact, PlaneCompact};
+pub use delta::{AccessKind, DeltaSearch, DeltaTrial};
+pub use formula::{Delta, Deltas, Formula};
+pub use line_fit::LineFit;
+pub use linear::Linear;
+pub use loss::Loss;
+pub use mimic::{Mimic, SkipModel};
+pub use policy::{CLOSE, Choice, Choices, Policy};
+pub use profile::{Cell, Grid, Profile, ProfileError, Steps, Trial, Trials};
+pub use sequential::Sequential;
+pub use skip_set::SkipSet;
 pub use span::{Span, first_fit};
+pub use table::Table;
 pub use track::{Track, TrackMap, TrackMapError, TrackRun};
 
 use base::Nanos;

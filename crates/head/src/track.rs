@@ -1,5 +1,7 @@
 //! Physical tracks as a log uses them: which sectors, and where they pass under the head.
 
+mod runs;
+
 /// One physical track.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Track {
@@ -136,6 +138,17 @@ impl TrackMap {
         let run = &self.runs[at];
         let within = run.index_of(sector - run.first)?;
         Some(run.track(within, self.before[at] + within))
+    }
+
+    /// Skew from a cylinder to the next where the track with number `index` is, in units of 2^-32 of a
+    /// revolution.
+    ///
+    /// # Panics
+    /// When there is no such track.
+    pub fn cylinder_skew(&self, index: u64) -> u32 {
+        assert!(index < self.tracks, "a track beyond the map");
+        let at = self.before.partition_point(|before| *before <= index) - 1;
+        self.runs[at].cylinder_skew
     }
 
     /// Bytes of memory that it takes.

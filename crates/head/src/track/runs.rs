@@ -1,0 +1,147 @@
+//! Tracks, one by one, made into as few runs as possible.
+//!
+//! From the first track that is in no run yet, the shapes that its neighbours suggest are tried, and the one
+//! that holds for most tracks is taken. A track that follows no rule is a run of its own.
+
+use super::{Track, TrackMap, TrackMapError, TrackRun};
+
+/// Parts of a sector by which the angle of a track in a run may differ from what it is.
+const SLACK: u32 = 16;
+
+impl TrackMap {
+    /// The map of `tracks`, which are in ascending order of their sectors. Their `index` does not matter. Each
+    /// angle is kept to a sixteenth of a sector.
+    ///
+    /// # Errors
+    /// When there are none, one makes no sense by itself, or one begins before the end of the one before it.
+    pub fn from_tracks(tracks: impl Iterator<Item = Track>) -> Result<Self, TrackMapError> {
+        let tracks: Vec<Track> = tracks.collect();
+        let mut runs = Vec::new();
+        let mut rest = &tracks[..];
+        while !rest.is_empty() {
+            let run = longest(rest);
+            rest = &rest[run.tracks as usize..];
+            runs.push(run);
+        }
+        Self::new(runs)
+    }
+}
+
+/// The longest run with which `tracks` begin.
+fn longest(tracks: &[Track]) -> TrackRun {
+    let fit = |run: TrackRun| TrackRun {
+        tracks: fitting(&run, tracks),
+        ..run
+    };
+    let shapes = [inside(tracks), at_its_end(tracks)].into_iter().flatten();
+    let alone = TrackRun {
+        tracks: 1,
+        ..uniform(tracks)
+    };
+    let all = shapes.chain([uniform(tracks)]).map(fit);
+    // The first among equals.
+    all.fold(
+        alone,
+        |best, run| if run.tracks > best.tracks { run } else { best },
+    )
+}
+
+/// Number of `tracks` that are as `run`, as far as it reaches, tells; at least the first one.
+fn fitting(run: &TrackRun, tracks: &[Track]) -> u32 {
+    let run = TrackRun {
+        tracks: u32::MAX,
+        ..*run
+    };
+    let holds = |(within, track): &(usize, &Track)| {
+        let told = run.track(*within as u64, 0);
+        let slack = (u32::MAX / track.turn_sectors.max(1)) / SLACK;
+        let off = told.angle.wrapping_sub(track.angle);
+        let near = off.min(off.wrapping_neg()) <= slack;
+        near && (told.first, told.sectors, told.turn_sectors)
+            == (track.first, track.sectors, track.turn_sectors)
+    };
+    let count = tracks
+        .iter()
+        .enumerate()
+        .take(u32::MAX as usize - 1)
+        .take_while(holds)
+        .count();
+    count.max(1) as u32
+}
+
+/// Tracks that all follow each other in the same way.
+fn uniform(tracks: &[Track]) -> TrackRun {
+    let first = &tracks[0];
+    let skew = tracks
+        .get(1)
+        .map_or(0, |next| next.angle.wrapping_sub(first.angle));
+    TrackRun {
+        first: first.first,
+        tracks: 1,
+        sectors: first.sectors,
+        turn_sectors: first.turn_sectors,
+        angle: first.angle,
+        group: 1,
+        at: 0,
+        short: 0,
+        track_skew: 0,
+        cylinder_skew: skew,
+    }
+}
+
+/// How a track leads to the next one: its length, and the skew between them. Two that differ by a rounding
+/// are the same.
+fn same_step(one: &[Track], other: &[Track]) -> bool {
+    let skew = |pair: &[Track]| pair[1].angle.wrapping_sub(pair[0].angle);
+    let off = skew(one).wrapping_sub(skew(other));
+    let slack = (u32::MAX / one[0].turn_sectors.max(1)) / SLACK;
+    one[0].sectors == other[0].sectors && off.min(off.wrapping_neg()) <= slack
+}
+
+/// Number of the first step from `from` on that is not as that of track `like`; that of the last track when
+/// all are.
+fn first_unlike(tracks: &[Track], from: usize, like: usize) -> usize {
+    let is_same = |at: &usize| same_step(&tracks[like..like + 2], &tracks[*at..*at + 2]);
+    let steps = from..tracks.len() - 1;
+    steps
+        .clone()
+        .find(|at| !is_same(at))
+        .unwrap_or(tracks.len() - 1)
+}
+
+/// Cylinders, if the first track is not the last of its own: the first step is one within a cylinder.
+fn inside(tracks: &[Track]) -> Option<TrackRun> {
+    if tracks.len() < 3 {
+        return None;
+    }
+    let last = first_unlike(tracks, 1, 0);
+    let end = tracks.get(last + 1)?;
+    let next_last = first_unlike(tracks, last + 1, 0);
+    let group = (next_last - last).max(last + 1);
+    Some(TrackRun {
+        group: group as u32,
+        at: (group - 1 - last) as u32,
+        short: tracks[0].sectors.checked_sub(tracks[last].sectors)?,
+        track_skew: tracks[1].angle.wrapping_sub(tracks[0].angle),
+        cylinder_skew: end.angle.wrapping_sub(tracks[last].angle),
+        ..uniform(tracks)
+    })
+}
+
+/// Cylinders, if the first track is the last of its own: the second step is one within a cylinder.
+fn at_its_end(tracks: &[Track]) -> Option<TrackRun> {
+    if tracks.len() < 4 {
+        return None;
+    }
+    let next_last = first_unlike(tracks, 2, 1);
+    let full = tracks[1].sectors;
+    Some(TrackRun {
+        sectors: full,
+        group: next_last as u32,
+        at: next_last as u32 - 1,
+        short: full.checked_sub(tracks[0].sectors)?,
+        track_skew: tracks[2].angle.wrapping_sub(tracks[1].angle),
+        cylinder_skew: tracks[1].angle.wrapping_sub(tracks[0].angle),
+        ..uniform(tracks)
+    })
+}
