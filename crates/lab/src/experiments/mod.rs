@@ -1,0 +1,29 @@
+//! The experiments.
+
+mod log_latency;
+mod trail_batch;
+mod trail_latency;
+mod trail_recovery;
+mod trail_utilisation;
+
+use crate::experiment::{Experiment, LabError};
+
+/// All experiments, in the order of the papers.
+pub static EXPERIMENTS: &[Experiment] = &[
+    trail_latency::EXPERIMENT,
+    trail_batch::EXPERIMENT,
+    trail_utilisation::EXPERIMENT,
+    trail_recovery::EXPERIMENT,
+    log_latency::EXPERIMENT,
+];
+
+/// The experiment that is called `name`.
+///
+/// # Errors
+/// When there is none.
+pub fn find(name: &str) -> Result<&'static Experiment, LabError> {
+    EXPERIMENTS
+        .iter()
+        .find(|experiment| experiment.name == name)
+        .ok_or_else(|| LabError::UnknownExperiment(name.to_string()))
+}

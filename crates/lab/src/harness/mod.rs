@@ -1,0 +1,22 @@
+//! What experiments have in common: a drive with one user, logs of several kinds, and loads.
+
+mod floor;
+mod heads;
+mod in_place;
+mod load;
+mod rig;
+mod sequential;
+mod stand_in;
+mod times;
+mod tracks;
+mod trail_log;
+
+pub use floor::{Before, Floor};
+pub use heads::{formula, online};
+pub use in_place::in_place;
+pub use load::{Arrivals, Load, Processes};
+pub use rig::Rig;
+pub use sequential::{group_commit, journal, sequential};
+pub use times::{Times, ms};
+pub use tracks::{outer_tracks, turn};
+pub use trail_log::{Moves, TrailLog};

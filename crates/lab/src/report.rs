@@ -1,0 +1,352 @@
+//! What an experiment found, as data: figures, findings with their bounds, and notes.
+//!
+//! Nothing here depends on the machine, on the time of day, or on the number of threads: the same experiment
+//! with the same seed gives the same report.
+
+use serde::Serialize;
+
+/// The outcome of one run of an experiment.
+#[derive(Serialize, Clone, PartialEq, Debug)]
+pub struct Report {
+    /// Name of the experiment.
+    pub experiment: String,
+    /// Its title.
+    pub title: String,
+    /// What it shows.
+    pub about: String,
+    /// Paper and section.
+    pub source: String,
+    /// The command that gives this report.
+    pub command: String,
+    /// The drives that were used.
+    pub drives: Vec<String>,
+    /// Seed of all that is random.
+    pub seed: u64,
+    /// What was found, beside what the papers found.
+    pub findings: Vec<Finding>,
+    /// Plots and tables.
+    pub figures: Vec<Figure>,
+    /// What is assumed, and how to read it.
+    pub notes: Vec<String>,
+}
+
+/// A number beside the paper's.
+#[derive(Serialize, Clone, PartialEq, Debug)]
+pub struct Finding {
+    /// What was measured.
+    pub what: String,
+    /// Its unit; empty for a plain number.
+    pub unit: String,
+    /// What the paper prints, as it prints it.
+    pub paper: Option<String>,
+    /// What was measured here.
+    pub ours: f64,
+    /// What it has to be, where something is demanded.
+    pub bound: Option<Bound>,
+    /// Whether it is.
+    pub verdict: Verdict,
+    /// Why it is as it is: the parameter of the drive that decides.
+    pub because: Option<String>,
+}
+
+/// What a finding has to be.
+#[derive(Serialize, Clone, Copy, PartialEq, Debug)]
+#[serde(rename_all = "kebab-case")]
+pub enum Bound {
+    /// Not above.
+    AtMost(f64),
+    /// Not below.
+    AtLeast(f64),
+    /// Within so many percent of a value.
+    Within {
+        /// The value.
+        value: f64,
+        /// How far off it may be, in percent of it.
+        percent: f64,
+    },
+}
+
+/// Whether a finding is within its bound.
+#[derive(Serialize, Clone, Copy, PartialEq, Eq, Debug)]
+#[serde(rename_all = "kebab-case")]
+pub enum Verdict {
+    /// It is.
+    Held,
+    /// It is not.
+    Missed,
+    /// Nothing is demanded.
+    Shown,
+}
+
+/// One figure: plots, a table, or both.
+#[derive(Serialize, Clone, PartialEq, Debug)]
+pub struct Figure {
+    /// Name of its file, without ending.
+    pub name: String,
+    /// Its title.
+    pub title: String,
+    /// What to see in it.
+    pub caption: String,
+    /// Plots, side by side.
+    pub panels: Vec<Panel>,
+    /// The table below.
+    pub table: Option<Table>,
+}
+
+/// A plot.
+#[derive(Serialize, Clone, PartialEq, Debug, Default)]
+pub struct Panel {
+    /// Above it.
+    pub title: String,
+    /// The x axis.
+    pub x: Axis,
+    /// The y axis.
+    pub y: Axis,
+    /// Its curves, at most as many as there are colours.
+    pub lines: Vec<Line>,
+    /// Where the legend goes.
+    pub legend: Legend,
+}
+
+/// An axis.
+#[derive(Serialize, Clone, PartialEq, Debug, Default)]
+pub struct Axis {
+    /// What it shows, with its unit.
+    pub label: String,
+    /// Where it ends, if not by itself.
+    pub max: Option<f64>,
+    /// Logarithmic; otherwise it begins at 0.
+    pub log: bool,
+    /// Names in place of numbers: the first one stands at 1.
+    pub names: Vec<String>,
+}
+
+/// A place for the legend.
+#[derive(Serialize, Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[serde(rename_all = "kebab-case")]
+pub enum Legend {
+    /// In the plot, at the bottom on the right.
+    #[default]
+    BottomRight,
+    /// In the plot, at the top on the right.
+    TopRight,
+    /// In the plot, at the top on the left.
+    TopLeft,
+    /// Beside the plot.
+    Outside,
+}
+
+/// A curve.
+#[derive(Serialize, Clone, PartialEq, Debug)]
+pub struct Line {
+    /// Its name in the legend; empty for none.
+    pub name: String,
+    /// How it is drawn.
+    pub style: Style,
+    /// Its colour: the number of one of [`crate::svg::COLORS`].
+    pub color: usize,
+    /// Points, in the units of the axes.
+    pub points: Vec<(f64, f64)>,
+}
+
+/// How a curve is drawn.
+#[derive(Serialize, Clone, Copy, PartialEq, Eq, Debug)]
+#[serde(rename_all = "kebab-case")]
+pub enum Style {
+    /// Through.
+    Solid,
+    /// In dashes, so that it is seen on top of another.
+    Dashed,
+    /// Points alone.
+    Dots,
+    /// Through, with a mark at each point.
+    Marked,
+}
+
+/// A table. Each row has as many cells as there are heads.
+#[derive(Serialize, Clone, PartialEq, Debug, Default)]
+pub struct Table {
+    /// Heads of the columns, with units.
+    pub heads: Vec<String>,
+    /// Rows.
+    pub rows: Vec<Vec<String>>,
+}
+
+impl Bound {
+    /// True when `value` is within.
+    pub fn holds(self, value: f64) -> bool {
+        match self {
+            Self::AtMost(most) => value <= most,
+            Self::AtLeast(least) => value >= least,
+            Self::Within { value: of, percent } => (value - of).abs() <= of.abs() * percent / 100.0,
+        }
+    }
+}
+
+impl std::fmt::Display for Bound {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::AtMost(value) => write!(f, "at most {}", number(*value)),
+            Self::AtLeast(value) => write!(f, "at least {}", number(*value)),
+            Self::Within { value, percent } => write!(f, "{} ± {percent} %", number(*value)),
+        }
+    }
+}
+
+impl std::fmt::Display for Verdict {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.pad(match self {
+            Self::Held => "held",
+            Self::Missed => "missed",
+            Self::Shown => "",
+        })
+    }
+}
+
+impl Finding {
+    /// A number of which nothing is demanded.
+    pub fn shown(what: impl Into<String>, ours: f64, unit: &str) -> Self {
+        Self {
+            what: what.into(),
+            unit: unit.into(),
+            paper: None,
+            ours,
+            bound: None,
+            verdict: Verdict::Shown,
+            because: None,
+        }
+    }
+
+    /// What the paper prints.
+    #[must_use]
+    pub fn paper(mut self, paper: impl Into<String>) -> Self {
+        self.paper = Some(paper.into());
+        self
+    }
+
+    /// What is demanded.
+    #[must_use]
+    pub fn bound(mut self, bound: Bound) -> Self {
+        self.verdict = if bound.holds(self.ours) {
+            Verdict::Held
+        } else {
+            Verdict::Missed
+        };
+        self.bound = Some(bound);
+        self
+    }
+
+    /// Why it is as it is.
+    #[must_use]
+    pub fn because(mut self, why: impl Into<String>) -> Self {
+        self.because = Some(why.into());
+        self
+    }
+}
+
+impl Figure {
+    /// A figure of plots.
+    pub fn plot(name: &str, title: &str, caption: &str, panels: Vec<Panel>) -> Self {
+        Self {
+            name: name.into(),
+            title: title.into(),
+            caption: caption.into(),
+            panels,
+            table: None,
+        }
+    }
+
+    /// A figure that is a table.
+    pub fn table(name: &str, title: &str, caption: &str, table: Table) -> Self {
+        Self {
+            table: Some(table),
+            ..Self::plot(name, title, caption, Vec::new())
+        }
+    }
+
+    /// With a table below.
+    #[must_use]
+    pub fn with(mut self, table: Table) -> Self {
+        self.table = Some(table);
+        self
+    }
+}
+
+impl Axis {
+    /// An axis from 0 on.
+    pub fn linear(label: &str) -> Self {
+        Self {
+            label: label.into(),
+            ..Self::default()
+        }
+    }
+
+    /// An axis of names.
+    pub fn of(label: &str, names: Vec<String>) -> Self {
+        Self {
+            names,
+            ..Self::linear(label)
+        }
+    }
+
+    /// An axis from 0 to `max`.
+    pub fn upto(label: &str, max: f64) -> Self {
+        Self {
+            max: Some(max),
+            ..Self::linear(label)
+        }
+    }
+
+    /// A logarithmic axis.
+    pub fn log(label: &str) -> Self {
+        Self {
+            log: true,
+            ..Self::linear(label)
+        }
+    }
+}
+
+impl Line {
+    /// A curve.
+    pub fn new(name: &str, style: Style, color: usize, points: Vec<(f64, f64)>) -> Self {
+        Self {
+            name: name.into(),
+            style,
+            color,
+            points,
+        }
+    }
+}
+
+impl Table {
+    /// A table without rows.
+    pub fn new(heads: &[&str]) -> Self {
+        Self {
+            heads: heads.iter().map(|head| (*head).to_string()).collect(),
+            rows: Vec::new(),
+        }
+    }
+
+    /// One more row.
+    ///
+    /// # Panics
+    /// When it does not have as many cells as there are heads.
+    pub fn row(&mut self, cells: Vec<String>) {
+        assert_eq!(cells.len(), self.heads.len(), "a row fits its heads");
+        self.rows.push(cells);
+    }
+}
+
+/// A number with as many digits as a reader needs.
+pub fn number(value: f64) -> String {
+    let magnitude = value.abs();
+    if magnitude >= 1000.0 || value == value.trunc() {
+        format!("{value:.0}")
+    } else if magnitude >= 100.0 {
+        format!("{value:.1}")
+    } else if magnitude >= 1.0 {
+        format!("{value:.2}")
+    } else {
+        format!("{value:.3}")
+    }
+}
