@@ -1,10 +1,12 @@
 //! The command line: what can be asked, and the texts that teach it.
 
 mod drive;
+mod lab;
 
 pub use self::drive::{
     BenchDrive, Drive, DriveAction, List, Replay, Show, Switch, Switched, Validate,
 };
+pub use self::lab::{Lab, LabAction, LabHow, LabList, LabRun};
 
 use crate::size;
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -63,6 +65,8 @@ pub enum Command {
     Bench(Bench),
     /// Simulate drives: list, show, replay traces, compare with the real ones
     Drive(Drive),
+    /// Run experiments on simulated drives: the papers' figures, and which log suits a drive
+    Lab(Lab),
     /// Print a completion script for a shell
     Completions(Completions),
     /// Print the manual page, or write one for each command

@@ -12,7 +12,6 @@ mod cli;
 mod commands;
 mod control;
 mod executor;
-mod plot;
 mod progress;
 mod report;
 mod serve;

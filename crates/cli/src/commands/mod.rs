@@ -6,6 +6,7 @@ mod completions;
 mod create;
 mod drive;
 mod info;
+mod lab;
 mod man;
 mod scrub;
 mod serve;
@@ -35,6 +36,7 @@ pub fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Stats(arguments) => stats::run(arguments),
         Command::Bench(arguments) => bench::run(arguments),
         Command::Drive(arguments) => drive::run(arguments),
+        Command::Lab(arguments) => lab::run(&arguments),
         Command::Completions(arguments) => completions::run(&arguments),
         Command::Man(arguments) => man::run(&arguments),
     }

@@ -31,17 +31,21 @@ pub fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
 }
 
 /// A drive's file.
-struct Sheet {
+pub struct Sheet {
     /// Name, as the user gave it.
-    name: String,
+    pub name: String,
     /// The TOML text.
     text: String,
-    spec: DriveSpec,
+    /// What it says.
+    pub spec: DriveSpec,
 }
 
 impl Sheet {
     /// The drive that is called `name`, or the file.
-    fn find(name: &str) -> anyhow::Result<Self> {
+    ///
+    /// # Errors
+    /// When there is none, or the file is wrong.
+    pub fn find(name: &str) -> anyhow::Result<Self> {
         let known = library().iter().find(|drive| drive.name == name);
         let (file, text) = match known {
             Some(known) => (format!("drives/{name}.toml"), known.text.to_string()),

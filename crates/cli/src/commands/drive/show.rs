@@ -2,10 +2,11 @@
 
 use super::Sheet;
 use crate::cli::Show;
-use crate::{plot, report, size};
+use crate::{report, size};
 use anyhow::Context;
 use comfy_table::Table;
 use drive::{DiskSpec, Drive, DriveOptions, SeekCurve, curve_ms};
+use lab::{Axis, Legend, Line, Panel, Style};
 use std::process::ExitCode;
 use toml::Value;
 use trace::SECTOR_BYTES;
@@ -228,13 +229,10 @@ fn draw(title: &str, disk: &DiskSpec) -> String {
             })
             .collect()
     };
-    let mut lines = vec![plot::Line::solid("read", plot::BLUE, curve(0.0))];
+    let mut lines = vec![Line::new("read", Style::Solid, 0, curve(0.0))];
     if disk.seek.write_settle_ms != 0.0 {
-        lines.push(plot::Line::solid(
-            "write",
-            plot::RED,
-            curve(disk.seek.write_settle_ms),
-        ));
+        let points = curve(disk.seek.write_settle_ms);
+        lines.push(Line::new("write", Style::Solid, 1, points));
     }
     let steps = disk.geometry.zones.iter().flat_map(|zone| {
         let sectors = f64::from(zone.track_sectors);
@@ -244,20 +242,20 @@ fn draw(title: &str, disk: &DiskSpec) -> String {
         ]
     });
     let panels = vec![
-        plot::Panel {
+        Panel {
             title: "Seek time".into(),
-            x_label: "distance, cylinders".into(),
-            y_label: "time, ms".into(),
-            y_max: None,
+            x: Axis::linear("distance, cylinders"),
+            y: Axis::linear("time, ms"),
             lines,
+            legend: Legend::BottomRight,
         },
-        plot::Panel {
+        Panel {
             title: "Zones".into(),
-            x_label: "cylinder".into(),
-            y_label: "sectors per track".into(),
-            y_max: None,
-            lines: vec![plot::Line::solid("", plot::BLUE, steps.collect())],
+            x: Axis::linear("cylinder"),
+            y: Axis::linear("sectors per track"),
+            lines: vec![Line::new("", Style::Solid, 0, steps.collect())],
+            legend: Legend::BottomRight,
         },
     ];
-    plot::figure(title, panels)
+    lab::svg::figure(title, &panels)
 }

@@ -4,10 +4,11 @@ use super::Sheet;
 use super::run::Run;
 use super::trace_file::{Fit, open_trace};
 use crate::cli::Validate;
-use crate::{plot, report};
+use crate::report;
 use anyhow::{Context, bail};
 use base::Nanos;
 use drive::{Demerit, per_request_rms_ms};
+use lab::{Axis, Legend, Line, Panel, Style};
 use serde::Serialize;
 use std::process::ExitCode;
 use trace::Op;
@@ -177,24 +178,29 @@ fn draw(report: &Report, comparison: &Comparison) -> String {
         if figures.requests == 0 {
             continue;
         }
-        panels.push(plot::Panel {
+        panels.push(Panel {
             title: match (figures.demerit_ms, figures.demerit_percent) {
                 (Some(ms), Some(percent)) => {
                     format!("{name}: demerit {ms:.3} ms ({percent:.1} %)")
                 }
                 _ => name.to_string(),
             },
-            x_label: "response time, ms".into(),
-            y_label: "share of requests, %".into(),
-            y_max: Some(100.0),
+            x: Axis::linear("response time, ms"),
+            y: Axis::upto("share of requests, %", 100.0),
             lines: vec![
-                plot::Line::solid("measured", plot::BLUE, distribution(&times.measured)),
-                plot::Line::dashed("simulated", plot::RED, distribution(&times.simulated)),
+                Line::new("measured", Style::Solid, 0, distribution(&times.measured)),
+                Line::new(
+                    "simulated",
+                    Style::Dashed,
+                    1,
+                    distribution(&times.simulated),
+                ),
             ],
+            legend: Legend::BottomRight,
         });
     }
     let title = format!("{}: response times, measured and simulated", report.drive);
-    plot::figure(&title, panels)
+    lab::svg::figure(&title, &panels)
 }
 
 /// Points of a cumulative distribution, up to 99.9 %: the few beyond would flatten the rest.
