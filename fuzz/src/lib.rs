@@ -1,7 +1,7 @@
 //! A few valid inputs for each target: where fuzzing begins. Each target writes its own before it
 //! reads its corpus.
 
-use format::{Entry, EntryKind, LogState, MemberEntry, RecordHeader, Roles, SECTOR, State};
+use format::{Entry, EntryKind, HeadKind, LogState, MemberEntry, RecordHeader, Roles, SECTOR, State};
 use format::{Extent, Superblock, TableSlot, VolumeEntry};
 use std::fs;
 use std::path::Path;
@@ -99,6 +99,9 @@ fn superblocks() -> Vec<Vec<u8>> {
         block_size: 4096,
         member_index: 0,
         log_member: 0,
+        log_sector_bytes: SECTOR as u16,
+        head: HeadKind::Sequential,
+        physical_tracks: false,
         track_bytes: 1 << 20,
         log_offset: 1 << 20,
         log_tracks: 16,

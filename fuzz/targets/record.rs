@@ -6,7 +6,7 @@
 #![no_main]
 
 use base::{BufPool, crc32c};
-use format::{RecordHeader, SECTOR};
+use format::{LOG_SECTOR_MIN, RecordHeader, SECTOR};
 use libfuzzer_sys::fuzz_target;
 use trail::{LogGeometry, scan_track};
 
@@ -36,12 +36,12 @@ fuzz_target!(init: tonearm_fuzz::write_seeds("record"), |data: &[u8]| {
             assert_eq!(second, (header, displaced), "nothing is lost on the way");
         }
     }
+    // The same bytes as a log of small sectors, too.
+    let sector = if choice & 4 == 0 { SECTOR } else { LOG_SECTOR_MIN };
+    let track_sectors = (track.len() / sector) as u64;
     let geometry = LogGeometry {
-        store: [0; 16],
-        offset: 1 << 20,
-        tracks: 8,
-        track_sectors: TRACK_SECTORS as u64,
-        block_size,
+        sector,
+        ..LogGeometry::even([0; 16], 1 << 20, 8, track_sectors, block_size)
     };
     let pool = BufPool::new(1 << 20);
     for record in scan_track(&geometry, 3, &track) {

@@ -1,11 +1,14 @@
 //! One seed: a workload with a power cut at each of its I/Os, in several generations.
 
+use crate::drives;
 use crate::oracle::Oracle;
-use crate::store::{Shape, StoreImage};
+use crate::script::Model;
+use crate::store::{Heads, Shape, StoreImage};
 use crate::workload::{self, SharedOracle, read_stamps};
 use base::Nanos;
 use drive::{Crash, FaultKind, SimOptions, SimWorld};
 use engine::{Engine, OpenOptions};
+use format::HeadKind;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 use rt::Rt;
@@ -22,6 +25,8 @@ pub struct Campaign {
     pub operations: u64,
     /// Workloads in a row, each on what a power cut left of the one before.
     pub generations: u32,
+    /// The log is on drives of its own, whose heads are followed.
+    pub heads: bool,
 }
 
 /// What a seed gave.
@@ -98,7 +103,10 @@ struct Tally {
 /// The first broken promise.
 pub fn run_seed(campaign: &Campaign) -> Result<Outcome, Failure> {
     let mut rng = ChaCha8Rng::seed_from_u64(campaign.seed);
-    let shape = shape_of(&mut rng);
+    let mut shape = shape_of(&mut rng);
+    if campaign.heads {
+        follow_heads(&mut shape, &mut rng);
+    }
     let ordered = rng.next_u32().is_multiple_of(5);
     let mut image = shape.create();
     let mut oracle = Oracle::default();
@@ -117,14 +125,12 @@ pub fn run_seed(campaign: &Campaign) -> Result<Outcome, Failure> {
             cut_short: 0,
             next: None,
         }));
-        let world = SimWorld::new(
-            SimOptions {
-                seed,
-                hash_content: true,
-                ..SimOptions::default()
-            },
-            image.disks.clone(),
-        );
+        let model = (campaign.heads && rng.next_u32().is_multiple_of(2)).then(|| Model {
+            name: ["st41601n", "atlas10k", "sata2tb"][rng.next_u32() as usize % 3].into(),
+            write_cache: rng.next_u32().is_multiple_of(2),
+        });
+        let world = drives::world_of(model.as_ref(), seed, image.disks.clone())
+            .map_err(|what| fail(0, 0, what))?;
         let shared: SharedOracle = Rc::new(RefCell::new(oracle.clone()));
         watch(
             &world,
@@ -217,6 +223,29 @@ fn shape_of(rng: &mut ChaCha8Rng) -> Shape {
         tracks: 8 + rng.next_u64() % 24,
         blocks: 64 + rng.next_u64() % 200,
         split: rng.next_u32().is_multiple_of(3),
+        heads: Heads::None,
+    }
+}
+
+/// Puts the log on drives of its own. What predicts their heads is mostly wrong, which must not matter.
+fn follow_heads(shape: &mut Shape, rng: &mut ChaCha8Rng) {
+    let drives = 1 + u64::from(rng.next_u32().is_multiple_of(3));
+    shape.split = true;
+    shape.heads = match rng.next_u32() % 4 {
+        0 => Heads::Stripes { drives },
+        1 => Heads::Tracks {
+            kind: HeadKind::Formula,
+            drives,
+        },
+        _ => Heads::Tracks {
+            kind: HeadKind::Online,
+            drives,
+        },
+    };
+    if matches!(shape.heads, Heads::Tracks { .. }) {
+        // About as much log as the other runs have, on tracks of half the size or less.
+        shape.track_bytes = 40 << 10;
+        shape.tracks *= 2 * drives;
     }
 }
 

@@ -1,21 +1,25 @@
 //! The drives on which a run's store lies.
 
-use crate::script::Script;
+use crate::script::Model;
 use drive::{
     DiskImage, Drive, DriveOptions, DriveSpec, SimDisk, SimOptions, SimWorld, Zeroing, library,
 };
 
-/// A world for one generation of `script`: drives of its model, or with random latencies.
+/// A world for one generation of a run: drives of `model`, or with random latencies.
 ///
 /// # Errors
 /// When there is no such model.
-pub fn world(script: &Script, seed: u64, images: Vec<DiskImage>) -> Result<SimWorld, String> {
+pub fn world_of(
+    model: Option<&Model>,
+    seed: u64,
+    images: Vec<DiskImage>,
+) -> Result<SimWorld, String> {
     let options = SimOptions {
         seed,
         hash_content: true,
         ..SimOptions::default()
     };
-    let Some(model) = &script.model else {
+    let Some(model) = model else {
         return Ok(SimWorld::new(options, images));
     };
     let known = library().iter().find(|drive| drive.name == model.name);

@@ -1,7 +1,7 @@
 //! Scripts from seeds: weighted operations with hot spots, several volumes and clients, restarts, faults.
 
 use crate::script::{End, Generation, Model, Op, Script};
-use crate::store::Shape;
+use crate::store::{Heads, Shape};
 use base::Nanos;
 use drive::{Budget, Fault, FaultKind, Place};
 use rand_chacha::ChaCha8Rng;
@@ -64,6 +64,7 @@ pub fn generate(seed: u64, size: Size, faults: bool) -> Script {
         tracks: 8 + below(24),
         blocks: 64 + below(64),
         split: below(3) == 0,
+        heads: Heads::None,
     };
     let ordered = below(5) == 0;
     let drives = ["atlas10k", "barracuda", "sata2tb", "ssd"];

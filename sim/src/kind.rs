@@ -13,6 +13,8 @@ use std::str::FromStr;
 pub enum Kind {
     /// Power cuts, on the engine itself.
     PowerCuts,
+    /// The same, with the log on drives whose heads are followed.
+    Heads,
     /// Several volumes and clients through the disk, restarts, and power cuts.
     Volumes,
     /// The same, with faults of the drives.
@@ -21,16 +23,18 @@ pub enum Kind {
 
 impl Kind {
     /// All kinds, with their names.
-    pub const ALL: [(Kind, &'static str); 3] = [
+    pub const ALL: [(Kind, &'static str); 4] = [
         (Kind::PowerCuts, "power-cuts"),
+        (Kind::Heads, "heads"),
         (Kind::Volumes, "volumes"),
         (Kind::Faults, "faults"),
     ];
 
     /// The kind that `seed` chooses, so that each kind has about as many power cuts as any other.
     pub fn of(seed: u64) -> Self {
-        match seed % 6 {
+        match seed % 7 {
             0 => Kind::PowerCuts,
+            6 => Kind::Heads,
             1 | 2 => Kind::Volumes,
             _ => Kind::Faults,
         }
@@ -39,7 +43,7 @@ impl Kind {
     /// The script of a seed, for the kinds that have one.
     pub fn script(self, seed: u64, size: Size) -> Option<Script> {
         match self {
-            Kind::PowerCuts => None,
+            Kind::PowerCuts | Kind::Heads => None,
             Kind::Volumes => Some(generate(seed, size, false)),
             Kind::Faults => Some(generate(seed, size, true)),
         }
@@ -57,6 +61,7 @@ impl Kind {
                     seed,
                     operations: size.operations,
                     generations: size.generations,
+                    heads: self == Kind::Heads,
                 })
             }),
         }
@@ -95,7 +100,7 @@ impl FromStr for Kind {
     type Err = String;
     fn from_str(text: &str) -> Result<Self, String> {
         let named = Self::ALL.iter().find(|(_, name)| *name == text);
-        let names = "power-cuts, volumes, faults";
+        let names = "power-cuts, heads, volumes, faults";
         named.map_or(Err(format!("{text:?} is none of {names}")), |(kind, _)| {
             Ok(*kind)
         })

@@ -34,4 +34,4 @@ pub use run::run_script;
 pub use script::{End, Generation, Op, Script};
 pub use seeds::{Regression, regressions};
 pub use shrink::shrink;
-pub use store::{Shape, StoreImage};
+pub use store::{Heads, Shape, StoreImage};

@@ -91,7 +91,7 @@ fn run_generation(
     before: &[Struck],
     outcome: &mut Outcome,
 ) -> Result<Next, (u64, u64, String)> {
-    let world = drives::world(script, generation.seed, image.disks.clone());
+    let world = drives::world_of(script.model.as_ref(), generation.seed, image.disks.clone());
     let world = world.map_err(|what| (0, 0, what))?;
     world.plan(&generation.faults);
     let model = Rc::new(RefCell::new(model));

@@ -2,11 +2,13 @@
 
 use device::RawDevice;
 use disk::{
-    CreateParams, Disk, DiskError, MemberDevice, MemberSpace, NewMember, OpenOptions, plan_create,
+    CreateParams, Disk, DiskError, HeadParams, LogDrive, MemberDevice, MemberSpace, NewMember,
+    OpenOptions, plan_create,
 };
 use drive::{DiskImage, SimOptions, SimWorld};
 use engine::{Engine, EngineError};
-use format::{Roles, SECTOR, SYSTEM_BLOCKS};
+use format::{HeadKind, Roles, SECTOR, SYSTEM_BLOCKS};
+use head::{Track, TrackMap};
 use rt::{DeviceId, Rt};
 use std::rc::Rc;
 
@@ -26,6 +28,84 @@ pub struct Shape {
     pub blocks: u64,
     /// Log and data on members of their own.
     pub split: bool,
+    /// How the heads of the log's drives are followed; needs `split`.
+    pub heads: Heads,
+}
+
+/// How the heads of the log's drives are followed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Heads {
+    /// Not at all.
+    #[default]
+    None,
+    /// On line, on stripes of `track_bytes`, in log sectors of 512 bytes.
+    Stripes {
+        /// Log drives.
+        drives: u64,
+    },
+    /// On physical tracks of uneven length, some of them left out, in log sectors of 512 bytes.
+    Tracks {
+        /// The predictor.
+        kind: HeadKind,
+        /// Log drives.
+        drives: u64,
+    },
+}
+
+impl Heads {
+    fn drives(self) -> u64 {
+        match self {
+            Heads::None => 1,
+            Heads::Stripes { drives } | Heads::Tracks { drives, .. } => drives,
+        }
+    }
+
+    fn params(self) -> Option<HeadParams> {
+        let (kind, drive) = match self {
+            Heads::None => return None,
+            Heads::Stripes { .. } => (HeadKind::Online, LogDrive::default()),
+            Heads::Tracks { kind, .. } => (kind, drive_with_tracks()),
+        };
+        Some(HeadParams {
+            kind,
+            sector_bytes: 512,
+            drives: vec![drive; self.drives() as usize],
+        })
+    }
+}
+
+/// A drive of four tracks a cylinder in three zones, with spares at the end of each cylinder and a track in 23
+/// left out.
+fn drive_with_tracks() -> LogDrive {
+    let (mut first, mut angle) = (0u64, 0u32);
+    let mut tracks = Vec::new();
+    for index in 0..400u64 {
+        let turn_sectors = [91, 85, 77][(index / 80 % 3) as usize];
+        let sectors = turn_sectors - if index % 4 == 3 { 6 } else { 0 };
+        if index % 23 != 22 {
+            tracks.push(Track {
+                index: 0,
+                first,
+                sectors,
+                turn_sectors,
+                angle,
+            });
+        }
+        first += u64::from(sectors);
+        angle = angle.wrapping_add(if index % 4 == 3 {
+            0x3000_0000
+        } else {
+            0x0800_0000
+        });
+    }
+    LogDrive {
+        tracks: TrackMap::from_tracks(tracks.into_iter()).ok(),
+        period_ps: 11_117_000_000,
+        leads: [12, 16, 14],
+        lead_turn_sectors: 91,
+        switch_ns: 1_500_000,
+        profile: Vec::new(),
+    }
 }
 
 /// The members of a store, switched off.
@@ -43,6 +123,14 @@ impl Shape {
         SYSTEM_BLOCKS
     }
 
+    /// Bytes of a log sector.
+    pub fn log_sector(&self) -> usize {
+        match self.heads {
+            Heads::None => SECTOR,
+            _ => 512,
+        }
+    }
+
     /// Bytes of the volume that an empty store has.
     pub fn main_bytes(&self) -> u64 {
         (self.blocks * u64::from(self.block_size)).max(1 << 20)
@@ -58,6 +146,7 @@ impl Shape {
             log_bytes: Some(self.tracks * u64::from(self.track_bytes)),
             track_bytes: Some(self.track_bytes),
             block_size: self.block_size,
+            head: self.heads.params(),
             store: STORE,
             created_unix_s: 0,
         };
@@ -67,31 +156,18 @@ impl Shape {
             uuid: [1; 16],
             path: path.into(),
         };
-        let spaces = if self.split {
-            vec![
-                space(
-                    Roles {
-                        log: true,
-                        data: false,
-                    },
-                    "",
-                ),
-                space(
-                    Roles {
-                        log: false,
-                        data: true,
-                    },
-                    "data",
-                ),
-            ]
-        } else {
-            vec![space(
-                Roles {
-                    log: true,
-                    data: true,
-                },
-                "",
-            )]
+        let (log, data) = (true, true);
+        let spaces = match self.split {
+            true => {
+                let of_log = |index| {
+                    let path = if index == 0 { "" } else { "log" };
+                    space(Roles { log, data: false }, path)
+                };
+                let logs = (0..self.heads.drives()).map(of_log);
+                logs.chain([space(Roles { log: false, data }, "data")])
+                    .collect()
+            }
+            false => vec![space(Roles { log, data }, "")],
         };
         let plan = plan_create(&params, &spaces).expect("a simulated store can be planned");
         let disks = plan
@@ -107,7 +183,7 @@ impl Shape {
             .iter()
             .enumerate()
             .map(|(index, bytes)| NewMember {
-                device: raw(&rt, index, *bytes),
+                device: raw(&rt, index, *bytes, self.log_sector()),
                 blank: true,
             })
             .collect();
@@ -134,13 +210,13 @@ impl Shape {
     }
 }
 
-fn raw(rt: &Rt, index: usize, bytes: u64) -> Rc<dyn device::Device> {
+fn raw(rt: &Rt, index: usize, bytes: u64, sector: usize) -> Rc<dyn device::Device> {
     let name = format!("member-{index}");
     Rc::new(RawDevice::new(
         rt,
         DeviceId(index as u32),
         bytes,
-        SECTOR as u32,
+        sector as u32,
         &name,
     ))
 }
@@ -167,7 +243,7 @@ impl StoreImage {
     /// The members' devices in the world of `rt`.
     pub fn members(&self, rt: &Rt) -> Vec<MemberDevice> {
         let member = |(index, disk): (usize, &DiskImage)| MemberDevice {
-            device: raw(rt, index, disk.size),
+            device: raw(rt, index, disk.size, self.shape.log_sector()),
             path: format!("member-{index}"),
         };
         self.disks.iter().enumerate().map(member).collect()

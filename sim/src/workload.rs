@@ -5,7 +5,7 @@ use crate::oracle::{Oracle, Stamp};
 use crate::store::Shape;
 use base::{BufPool, Nanos, Slice};
 use engine::{CommitChange, Engine, EngineError};
-use format::SECTOR;
+use format::{LOG_SECTOR_MIN, SECTOR};
 use layout::Piece;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
@@ -228,8 +228,14 @@ fn fill(block: &mut [u8], stamp: Stamp, number: u64, evil: bool) {
             ^ number;
         word.copy_from_slice(&value.to_le_bytes());
     }
+    // A log sector has as many bytes as a block, or 512.
+    let sector = if stamp.is_multiple_of(2) {
+        SECTOR
+    } else {
+        LOG_SECTOR_MIN
+    };
     if evil {
-        content::forged(stamp).encode(&[], &mut block[..SECTOR]);
+        content::forged(stamp).encode(&[], &mut block[..sector]);
     }
     let end = block.len();
     block[end - 24..end - 16].copy_from_slice(&u64::from(evil).to_le_bytes());
@@ -237,7 +243,7 @@ fn fill(block: &mut [u8], stamp: Stamp, number: u64, evil: bool) {
     block[end - 8..].copy_from_slice(&stamp.to_le_bytes());
     if evil {
         // The trailer lies in the header's unused end: sealed again, the record stays valid.
-        let mut sealed = block[..SECTOR].to_vec();
+        let mut sealed = block[..sector].to_vec();
         sealed[12..16].fill(0);
         let crc = base::crc32c(&sealed);
         block[12..16].copy_from_slice(&crc.to_le_bytes());

@@ -15,6 +15,7 @@ fn campaign(seed: u64) -> Campaign {
         seed,
         operations: 60,
         generations: 3,
+        heads: false,
     }
 }
 
@@ -55,12 +56,12 @@ fn the_same_seed_gives_the_same_trace_in_two_processes() {
         text[at..at + 27].to_owned()
     };
     let mut hashes = Vec::new();
-    for kind in ["power-cuts", "volumes", "faults"] {
+    for kind in ["power-cuts", "heads", "volumes", "faults"] {
         hashes.push(run(kind));
         assert_eq!(hashes.last(), Some(&run(kind)), "{kind}");
     }
     hashes.dedup();
-    assert_eq!(hashes.len(), 3, "the hash tells runs apart");
+    assert_eq!(hashes.len(), 4, "the hash tells runs apart");
 }
 
 #[test]

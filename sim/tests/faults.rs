@@ -7,7 +7,7 @@ use drive::{DiskImage, Fault, FaultKind, Place, SimOptions, SimWorld};
 use engine::{CommitChange, Engine, EngineError, OpenOptions};
 use layout::Piece;
 use rt::{IoError, Op, Rt};
-use tonearm_sim::{Shape, StoreImage};
+use tonearm_sim::{Heads, Shape, StoreImage};
 
 const SHAPE: Shape = Shape {
     block_size: 4096,
@@ -15,6 +15,7 @@ const SHAPE: Shape = Shape {
     tracks: 16,
     blocks: 200,
     split: false,
+    heads: Heads::None,
 };
 /// Where the log begins on the member.
 const LOG: u64 = 1 << 20;
@@ -254,6 +255,7 @@ fn a_rotten_block_is_an_error_with_its_address_and_scrub_finds_it() {
 fn members_that_do_not_belong_together_are_told_apart() {
     let shape = Shape {
         split: true,
+        heads: Heads::None,
         ..SHAPE
     };
     let image = shape.create();
@@ -418,6 +420,7 @@ fn a_commit_of_256_mib_is_all_there_or_not_at_all() {
 fn a_stuck_data_drive_holds_up_nothing_but_what_needs_it() {
     let shape = Shape {
         split: true,
+        heads: Heads::None,
         ..SHAPE
     };
     in_world(&shape.create(), |world, rt, image| async move {

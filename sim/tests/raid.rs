@@ -129,6 +129,7 @@ impl Store {
             size_bytes: 1200 * BLOCK as u64,
             log_bytes: Some(plan.tracks * (64 << 10)),
             track_bytes: Some(64 << 10),
+            head: None,
             block_size: BLOCK as u32,
             store: *b"a store on raid5",
             created_unix_s: 0,

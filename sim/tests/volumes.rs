@@ -11,7 +11,7 @@ use rand_chacha::rand_core::{Rng, SeedableRng};
 use rt::{DeviceId, Rt};
 use std::cell::RefCell;
 use std::rc::Rc;
-use tonearm_sim::{Shape, StoreImage};
+use tonearm_sim::{Heads, Shape, StoreImage};
 
 const SHAPE: Shape = Shape {
     block_size: 4096,
@@ -19,6 +19,7 @@ const SHAPE: Shape = Shape {
     tracks: 32,
     blocks: 512,
     split: false,
+    heads: Heads::None,
 };
 
 async fn open(image: &StoreImage, rt: &Rt) -> Disk {

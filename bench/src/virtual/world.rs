@@ -26,6 +26,7 @@ impl Store {
             size_bytes: (blocks * 4096).max(1 << 20),
             log_bytes: Some(log_bytes),
             track_bytes: None,
+            head: None,
             block_size: 4096,
             store: *b"virtual-time run",
             created_unix_s: 0,

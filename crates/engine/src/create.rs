@@ -1,20 +1,17 @@
 //! Making a store: what goes where, and the first superblocks.
 
 use crate::error::EngineError;
-use crate::superblocks;
+use crate::plan_log::{HeadParams, LogPlan, plan_log};
+use crate::{log_drives, superblocks};
 use base::BufPool;
 use device::Device;
 use format::{
-    BLOCK_SIZE_MAX, BLOCK_SIZE_MIN, Geometry, HEADER_AREA_BYTES, LOG_TRACKS_MIN, LogState,
-    MEMBERS_MAX, MemberEntry, PATH_MAX, Roles, SECTOR, SYSTEM_BLOCKS, State, Superblock, Uuid,
+    BLOCK_SIZE_MAX, BLOCK_SIZE_MIN, Geometry, HEADER_AREA_BYTES, HeadKind, LogState, MEMBERS_MAX,
+    MemberEntry, PATH_MAX, Roles, SECTOR, SYSTEM_BLOCKS, State, Superblock, TrackSheet, Uuid,
     slot_entries,
 };
 use std::rc::Rc;
 
-/// Smallest and largest log that is chosen by itself.
-const LOG_DEFAULT: (u64, u64) = (64 << 20, 1 << 30);
-const TRACK_MAX: u64 = 1 << 20;
-const TRACK_MIN: u64 = 64 << 10;
 /// Bytes zeroed by one operation on a device that is not blank.
 const ZERO_STEP: u64 = 1 << 30;
 
@@ -29,6 +26,8 @@ pub struct CreateParams {
     pub track_bytes: Option<u32>,
     /// Bytes of a home block.
     pub block_size: u32,
+    /// How the heads of the log's drives are followed; `None` for flash and files.
+    pub head: Option<HeadParams>,
     /// Identity of the store.
     pub store: Uuid,
     /// Now, in seconds since 1970.
@@ -55,6 +54,8 @@ pub struct CreatePlan {
     pub superblock: Superblock,
     /// Bytes that each member needs.
     pub member_bytes: Vec<u64>,
+    /// The sheets of the log's drives, if their heads are followed, with the index of their member.
+    pub sheets: Vec<(usize, TrackSheet)>,
 }
 
 /// A member that is ready to be written.
@@ -102,7 +103,12 @@ pub fn plan_create(
             ));
         }
     }
-    let (track_bytes, log_tracks) = plan_log(params, &members[log_member])?;
+    let LogPlan {
+        track_bytes,
+        tracks: log_tracks,
+        ends,
+        sheets,
+    } = plan_log(params, members)?;
     let log_bytes = u64::from(track_bytes) * log_tracks;
     let group_blocks = slot_entries(params.block_size) as u64;
     let group_bytes = (group_blocks + 2) * block;
@@ -126,6 +132,9 @@ pub fn plan_create(
             path: member.path.clone(),
         })
         .collect();
+    for (index, end) in ends {
+        entries[index].data_offset = end;
+    }
     // Members of given size take what fits, files share the rest.
     for (entry, member) in entries.iter_mut().zip(members) {
         if let (true, Some(available)) = (member.roles.data, member.available_bytes) {
@@ -148,26 +157,6 @@ pub fn plan_create(
             "the data members are too small: at most --size {fits} fits on them"
         ));
     }
-    let member_bytes = entries
-        .iter()
-        .map(|entry| {
-            let log_end = if entry.roles.log {
-                HEADER_AREA_BYTES + log_bytes
-            } else {
-                HEADER_AREA_BYTES
-            };
-            let geometry = Geometry {
-                block_size: params.block_size,
-                data_offset: entry.data_offset,
-                groups: entry.groups,
-            };
-            if entry.roles.data {
-                geometry.end_offset()
-            } else {
-                log_end
-            }
-        })
-        .collect();
     let superblock = Superblock {
         store: params.store,
         generation: 1,
@@ -176,6 +165,15 @@ pub fn plan_create(
         block_size: params.block_size,
         member_index: 0,
         log_member: log_member as u16,
+        log_sector_bytes: params
+            .head
+            .as_ref()
+            .map_or(SECTOR as u16, |head| head.sector_bytes),
+        head: params
+            .head
+            .as_ref()
+            .map_or(HeadKind::Sequential, |head| head.kind),
+        physical_tracks: sheets.iter().any(|(_, sheet)| !sheet.runs.is_empty()),
         track_bytes,
         log_offset: HEADER_AREA_BYTES,
         log_tracks,
@@ -187,41 +185,26 @@ pub fn plan_create(
         created_unix_s: params.created_unix_s,
         members: entries,
     };
+    let member_bytes = (0..members.len()).map(|index| bytes_of(&superblock, index));
     Ok(CreatePlan {
+        member_bytes: member_bytes.collect(),
         superblock,
-        member_bytes,
+        sheets,
     })
 }
 
-/// Track size in bytes and number of tracks.
-fn plan_log(params: &CreateParams, member: &MemberSpace) -> Result<(u32, u64), EngineError> {
-    let own_device = member.available_bytes.filter(|_| !member.roles.data);
-    let wanted = params
-        .log_bytes
-        .or(own_device.map(|bytes| bytes.saturating_sub(HEADER_AREA_BYTES)));
-    let wanted = wanted.unwrap_or((params.size_bytes / 2).clamp(LOG_DEFAULT.0, LOG_DEFAULT.1));
-    let least = (4 * u64::from(params.block_size))
-        .next_power_of_two()
-        .max(TRACK_MIN);
-    let track = (wanted / 64)
-        .next_power_of_two()
-        .clamp(least, TRACK_MAX.max(least));
-    let track = params.track_bytes.map_or(track, u64::from);
-    let tracks = wanted / track;
-    if tracks < LOG_TRACKS_MIN || track < 2 * SECTOR as u64 + u64::from(params.block_size) {
-        let least = LOG_TRACKS_MIN * track;
-        return Err(EngineError::Create(format!(
-            "the log is too small: it needs at least --log-size {least}"
-        )));
+/// Bytes that member `index` needs.
+fn bytes_of(superblock: &Superblock, index: usize) -> u64 {
+    let entry = &superblock.members[index];
+    if entry.roles.data {
+        let geometry = Geometry {
+            block_size: superblock.block_size,
+            data_offset: entry.data_offset,
+            groups: entry.groups,
+        };
+        return geometry.end_offset();
     }
-    if let Some(available) = member.available_bytes
-        && HEADER_AREA_BYTES + tracks * track > available
-    {
-        return Err(EngineError::Create(format!(
-            "the log of {wanted} bytes does not fit on its member of {available} bytes; choose a smaller --log-size"
-        )));
-    }
-    Ok((track as u32, tracks))
+    superblock.log_range(index).end.max(HEADER_AREA_BYTES)
 }
 
 /// Writes an empty store: zeroes where zeroes must be, then the superblocks. `progress` is told bytes done
@@ -257,15 +240,14 @@ pub async fn create(
             done += step;
             progress(done, total);
         }
-        if superblock.members[index].roles.log {
+        let log = superblock.log_range(index);
+        if !log.is_empty() {
             // The log's space is taken now: a full disk must never stop the log.
-            member
-                .device
-                .zero(superblock.log_offset, superblock.log_bytes())
-                .await
-                .map_err(failed)?;
+            let zeroed = member.device.zero(log.start, log.end - log.start).await;
+            zeroed.map_err(failed)?;
         }
     }
     let devices: Vec<Rc<dyn Device>> = members.iter().map(|member| member.device.clone()).collect();
+    log_drives::store_sheets(pool, &plan.sheets, &devices).await?;
     superblocks::store(pool, &devices, superblock, true).await
 }

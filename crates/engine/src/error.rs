@@ -61,6 +61,35 @@ pub enum EngineError {
         /// The cause.
         error: rt::IoError,
     },
+    /// The sheet of a log drive could not be read or written.
+    #[error("{member}: {what} of the track sheet failed: {error}")]
+    Sheet {
+        /// Path of the member.
+        member: String,
+        /// The operation.
+        what: &'static str,
+        /// The cause.
+        error: rt::IoError,
+    },
+    /// Both copies of the sheet of a log drive are gone.
+    #[error(
+        "{member}: both copies of the track sheet are damaged ({cause}): without it nobody knows where the log's \
+         tracks are; restore the first MiB of the member from a backup"
+    )]
+    SheetLost {
+        /// Path of the member.
+        member: String,
+        /// Why the last one was refused.
+        cause: FormatError,
+    },
+    /// The tracks of the log make no sense.
+    #[error("{member}: {why}; restore the first MiB of the member from a backup")]
+    Tracks {
+        /// Path of the member.
+        member: String,
+        /// What is wrong.
+        why: trail::GeometryError,
+    },
     /// The parity of an array could not be made right after a crash.
     #[error("{member}: making its parity right failed: {error}")]
     Redundancy {

@@ -6,13 +6,14 @@
 use crate::MemberDevice;
 use crate::engine::Engine;
 use crate::error::EngineError;
+use crate::log_drives::LogDrives;
 use crate::open::{assemble, describe, home_members};
 use base::{Buf, BufPool};
 use format::{EntryKind, SYSTEM_BLOCKS, State, Superblock, VolumeEntry};
 use layout::{GroupReport, Home, Piece, SlotReport};
 use rt::Rt;
 use std::collections::BTreeMap;
-use trail::{LogGeometry, Replay};
+use trail::Replay;
 
 /// Memory for checksum tables during a look.
 const TABLE_CACHE_BYTES: usize = 8 << 20;
@@ -107,10 +108,9 @@ impl Inspection {
             superblock,
         };
         if !look.log.clean {
-            let log = devices[usize::from(look.superblock.log_member)].clone();
-            let geometry = LogGeometry::of(&look.superblock);
+            let log = LogDrives::load(pool, &look.superblock, &devices).await?;
             let (epoch, before) = (look.superblock.epoch, look.superblock.log);
-            match Replay::start(pool, log, geometry, epoch, before, false).await {
+            match Replay::start(pool, log.devices, log.geometry, epoch, before, false).await {
                 Ok(replay) => look.read_log(replay, progress).await,
                 Err(error) => look.log.damage = Some(error.into()),
             }

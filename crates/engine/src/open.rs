@@ -5,6 +5,7 @@ use crate::MemberDevice;
 use crate::engine::{Counters, Engine, Inner, OpenOptions, State};
 use crate::error::EngineError;
 use crate::grow::grown;
+use crate::log_drives::LogDrives;
 use crate::ordered::Ordered;
 use crate::pinned::{NoHolds, Pinned};
 use crate::redundancy::Footprint;
@@ -19,8 +20,7 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use trail::{
-    Case, LogGeometry, RecordPlace, RecoveredChange, Replay, Trail, TrailOptions, TrailStart,
-    WriteCache,
+    Case, RecordPlace, RecoveredChange, Replay, Trail, TrailOptions, TrailStart, WriteCache,
 };
 
 /// Blocks of one write-back round of recovery.
@@ -107,8 +107,7 @@ impl Engine {
             options.table_cache_bytes,
         );
         let memory = Semaphore::new(rt, options.memory_bytes);
-        let log_device = devices[usize::from(superblock.log_member)].clone();
-        let geometry = LogGeometry::of(&superblock);
+        let log_drives = LogDrives::load(pool, &superblock, &devices).await?;
         let mut report = RecoveryReport {
             clean: superblock.state == StoreState::Clean,
             ..Default::default()
@@ -124,8 +123,7 @@ impl Engine {
                 pool,
                 home: &home,
                 memory: &memory,
-                log: &log_device,
-                geometry,
+                log: &log_drives,
                 superblock: &superblock,
                 options: &options,
                 pinned: &pinned,
@@ -148,12 +146,18 @@ impl Engine {
             epoch: superblock.epoch,
             state: log,
             live,
+            heads: log_drives.heads(),
         };
         let trail_options = TrailOptions {
             write_cache: options.write_cache,
             ..TrailOptions::default()
         };
-        let trail = Trail::start(rt, pool, log_device, geometry, start, trail_options);
+        let LogDrives {
+            devices: log_devices,
+            geometry,
+            ..
+        } = log_drives;
+        let trail = Trail::start(rt, pool, log_devices, geometry, start, trail_options);
         let pinned = pinned.into_inner();
         pinned.hold_all(&trail);
         trail.advance();
@@ -295,9 +299,7 @@ fn check_size(
 ) -> Result<(), EngineError> {
     let entry = &superblock.members[index];
     let mut needed = format::HEADER_AREA_BYTES;
-    if entry.roles.log {
-        needed = needed.max(superblock.log_offset + superblock.log_bytes());
-    }
+    needed = needed.max(superblock.log_range(index).end);
     if entry.roles.data {
         let geometry = Geometry {
             block_size: superblock.block_size,
@@ -321,8 +323,7 @@ struct Recovery<'a> {
     pool: &'a BufPool,
     home: &'a Home,
     memory: &'a Semaphore,
-    log: &'a Rc<dyn Device>,
-    geometry: LogGeometry,
+    log: &'a LogDrives,
     superblock: &'a Superblock,
     options: &'a OpenOptions,
     pinned: &'a RefCell<Pinned>,
@@ -338,19 +339,20 @@ impl Recovery<'_> {
         if self.options.write_cache == WriteCache::Volatile {
             // What is read may still be in the storage's cache alone: nothing is known to be durable
             // before the first explicit flush (Durable WAL 5.3), and recovery writes home.
-            let flushed = self.log.flush().await;
-            flushed.map_err(|error| trail::TrailError::Device {
-                device: self.log.name().to_string(),
-                what: "flush",
-                offset: self.geometry.offset,
-                error,
-            })?;
+            for device in &self.log.devices {
+                let flushed = device.flush().await;
+                flushed.map_err(|error| trail::TrailError::Device {
+                    device: device.name().to_string(),
+                    what: "flush",
+                    offset: self.superblock.log_offset,
+                    error,
+                })?;
+            }
         }
         let lenient = self.options.give_up_damaged_log;
         let (epoch, before) = (self.superblock.epoch, self.superblock.log);
-        let log = self.log.clone();
-        let mut replay =
-            Replay::start(self.pool, log, self.geometry, epoch, before, lenient).await?;
+        let (log, geometry) = (self.log.devices.clone(), self.log.geometry.clone());
+        let mut replay = Replay::start(self.pool, log, geometry, epoch, before, lenient).await?;
         while let Some(commit) = replay.next().await? {
             for change in commit.changes {
                 self.apply(commit.lsn, change, progress).await?;
@@ -370,7 +372,7 @@ impl Recovery<'_> {
         }
         let (mut state, mut live) = (tail.state, tail.records);
         let used = self.tracks_between(state.head_sector, state.start_track);
-        if self.options.write_back_on_recovery || lenient || used + 4 > self.geometry.tracks {
+        if self.options.write_back_on_recovery || lenient || used + 4 > self.log.geometry.tracks {
             while self.write_back(progress).await? {}
         }
         if self.pinned.borrow().is_empty() {
@@ -381,8 +383,8 @@ impl Recovery<'_> {
     }
 
     fn tracks_between(&self, head_sector: u64, start_track: u64) -> u64 {
-        let head = self.geometry.track_of(head_sector);
-        (start_track + self.geometry.tracks - head) % self.geometry.tracks
+        let head = self.log.geometry.track_of(head_sector);
+        (start_track + self.log.geometry.tracks - head) % self.log.geometry.tracks
     }
 
     async fn apply(

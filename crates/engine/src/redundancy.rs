@@ -87,8 +87,8 @@ impl Footprint {
             let slots = (0..SUPERBLOCK_SLOTS).map(superblock_offset);
             let slots = slots.map(|offset| offset..offset + SECTOR as u64);
             interrupted.changed.extend(slots);
-            if index == usize::from(superblock.log_member) {
-                let log = superblock.log_offset..superblock.log_offset + superblock.log_bytes();
+            let log = superblock.log_range(index);
+            if !log.is_empty() {
                 interrupted.changed.push(log);
             }
             if device.is_suspect() {

@@ -37,6 +37,8 @@ pub struct StoreStats {
     pub log_markers: u64,
     /// Times a writer waited for log space.
     pub log_full_waits: u64,
+    /// Reads of the log drives for the sake of their heads.
+    pub log_repositions: u64,
     /// Log bytes in use.
     pub log_used_bytes: u64,
     /// All log bytes.
@@ -95,7 +97,7 @@ impl StoreStats {
         let (trail, log, home) = (&inner.trail, inner.trail.stats(), inner.home.stats());
         let state = inner.state.borrow();
         let counters = &inner.counters;
-        let track_bytes = trail.geometry().track_bytes() as u64;
+        let log_size_bytes = trail.geometry().bytes();
         Self {
             commits: counters.commits.get(),
             commit_bytes: counters.commit_bytes.get(),
@@ -113,8 +115,9 @@ impl StoreStats {
             log_flushes: log.flushes,
             log_markers: log.markers,
             log_full_waits: log.full_waits,
-            log_used_bytes: log.tracks_used * track_bytes,
-            log_size_bytes: log.tracks * track_bytes,
+            log_used_bytes: log_size_bytes / log.tracks * log.tracks_used,
+            log_size_bytes,
+            log_repositions: log.repositions + log.refreshes,
             memory_used_bytes: inner.memory.used(),
             memory_limit_bytes: inner.options.memory_bytes,
             memory_waiting: inner.memory.waiting() as u64,

@@ -7,7 +7,7 @@ pub enum FormatError {
     #[error("no {0} here (signature does not match)")]
     Signature(&'static str),
     /// Made by another version of the format.
-    #[error("{what} has format version {found}, this program reads version {supported}")]
+    #[error("{what} has format version {found}, this program reads versions up to {supported}")]
     Version {
         /// The structure.
         what: &'static str,

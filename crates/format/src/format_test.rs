@@ -11,6 +11,9 @@ fn superblock() -> Superblock {
         block_size: 4096,
         member_index: 1,
         log_member: 0,
+        log_sector_bytes: SECTOR as u16,
+        head: HeadKind::Sequential,
+        physical_tracks: false,
         track_bytes: 1 << 20,
         log_offset: HEADER_AREA_BYTES,
         log_tracks: 64,
@@ -91,7 +94,7 @@ fn another_version_is_named() {
     let error = Superblock::decode(&sector).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "superblock has format version 9, this program reads version 1"
+        "superblock has format version 9, this program reads versions up to 2"
     );
 }
 
@@ -133,6 +136,75 @@ fn a_volume_entry_comes_back_and_zeroes_are_a_free_one() {
     };
     assert_eq!(VolumeEntry::decode(&entry.encode()), Ok(Some(entry)));
     assert_eq!(VolumeEntry::decode(&[0; SECTOR]), Ok(None));
+}
+
+/// A store whose log is on two drives with heads.
+fn with_heads() -> Superblock {
+    let mut superblock = superblock();
+    superblock.head = HeadKind::Online;
+    superblock.physical_tracks = true;
+    superblock.log_sector_bytes = 512;
+    superblock.track_bytes = 85 * 512;
+    superblock.members[0].data_offset = HEADER_AREA_BYTES + (2 << 20);
+    superblock.members.push(MemberEntry {
+        uuid: [3; 16],
+        path: "log2".into(),
+        data_offset: HEADER_AREA_BYTES + (1 << 20),
+        ..superblock.members[0].clone()
+    });
+    superblock
+}
+
+#[test]
+fn a_superblock_without_a_head_has_version_1_and_one_with_a_head_version_2() {
+    let plain = superblock().encode();
+    assert_eq!(plain[8..12], [1, 0, 0, 0]);
+    let encoded = with_heads().encode();
+    assert_eq!(encoded[8..12], [2, 0, 0, 0]);
+    let found = Superblock::decode(&encoded).unwrap();
+    assert_eq!(found, with_heads());
+    assert_eq!(found.log_members().collect::<Vec<_>>(), [0, 2]);
+    assert_eq!(found.log_range(1), 0..0);
+    assert_eq!(
+        found.log_range(2),
+        HEADER_AREA_BYTES..HEADER_AREA_BYTES + (1 << 20)
+    );
+}
+
+#[test]
+fn impossible_heads_are_refused() {
+    let changes: [fn(&mut Superblock); 6] = [
+        |s| s.log_sector_bytes = 768,
+        |s| s.log_sector_bytes = 256,
+        |s| s.track_bytes = 10 * 512,
+        |s| s.members[2].data_offset = 512,
+        |s| s.members[2].roles.data = true,
+        |s| s.log_member = 2,
+    ];
+    for (index, change) in changes.iter().enumerate() {
+        let mut superblock = with_heads();
+        change(&mut superblock);
+        let found = Superblock::decode(&superblock.encode());
+        assert!(
+            matches!(found, Err(FormatError::Inconsistent { .. })),
+            "{index}: {found:?}"
+        );
+    }
+}
+
+#[test]
+fn a_header_of_a_smaller_sector_comes_back() {
+    for bytes in [512, 1024, 2048] {
+        let header = header(vec![Entry {
+            block: 5,
+            kind: EntryKind::Data { crc: 9 },
+            last: true,
+        }]);
+        let displaced: Vec<u8> = (0..header.payload_sectors).map(|i| i as u8).collect();
+        let mut sector = vec![0; bytes];
+        header.encode(&displaced, &mut sector);
+        assert_eq!(RecordHeader::decode(&sector), Ok((header, displaced)));
+    }
 }
 
 #[test]
@@ -190,12 +262,13 @@ proptest! {
     }
 
     #[test]
-    fn no_bytes_make_a_decoder_panic(mut bytes in prop::collection::vec(any::<u8>(), SECTOR..SECTOR + 1), kind in 0..4) {
+    fn no_bytes_make_a_decoder_panic(mut bytes in prop::collection::vec(any::<u8>(), SECTOR..SECTOR + 1), kind in 0..5) {
         // With the signatures and checksums in place the fields behind them are reached.
         match kind {
             0 => bytes[..12].copy_from_slice(b"TONEARM\0\x01\0\0\0"),
             1 => bytes[..12].copy_from_slice(b"\xffTNREC\r\n\x01\0\0\0"),
             2 => bytes[..12].copy_from_slice(b"TNVOLUME\x01\0\0\0"),
+            3 => bytes[..12].copy_from_slice(b"TONEARM\0\x02\0\0\0"),
             _ => {}
         }
         bytes[12..16].fill(0);

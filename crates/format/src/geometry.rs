@@ -5,8 +5,11 @@
 
 use crate::table::slot_entries;
 
-/// Bytes of a log sector: the grain of log addresses and of the first-byte escape.
+/// Bytes of a sector: of each structure that takes one, and of a log sector (the grain of log addresses and
+/// of the first-byte escape) unless the superblock says otherwise.
 pub const SECTOR: usize = 4096;
+/// Smallest log sector in bytes.
+pub const LOG_SECTOR_MIN: usize = 512;
 /// Bytes before anything else on each member.
 pub const HEADER_AREA_BYTES: u64 = 1 << 20;
 /// Superblock copies on each member. An update goes first to the pair of slots that lacks the

@@ -10,12 +10,13 @@ mod record;
 mod seal;
 mod superblock;
 mod table;
+mod track_sheet;
 mod volume;
 
 pub use error::FormatError;
 pub use geometry::{
-    BLOCK_SIZE_MAX, BLOCK_SIZE_MIN, Geometry, HEADER_AREA_BYTES, SECTOR, SUPERBLOCK_SLOTS,
-    SYSTEM_BLOCKS, VOLUMES_MAX, superblock_offset,
+    BLOCK_SIZE_MAX, BLOCK_SIZE_MIN, Geometry, HEADER_AREA_BYTES, LOG_SECTOR_MIN, SECTOR,
+    SUPERBLOCK_SLOTS, SYSTEM_BLOCKS, VOLUMES_MAX, superblock_offset,
 };
 pub use parity::{PARITY_EXTENTS_MAX, ParityExtent, ParityRecord};
 pub use record::{
@@ -23,12 +24,15 @@ pub use record::{
     unescape_payload,
 };
 pub use superblock::{
-    LOG_TRACKS_MIN, LogState, MEMBERS_MAX, MemberEntry, PATH_MAX, Roles, State, Superblock,
+    HeadKind, LOG_TRACKS_MIN, LogState, MEMBERS_MAX, MemberEntry, PATH_MAX, Roles, State,
+    Superblock, TRACK_OVERHEAD_SECTORS,
 };
 pub use table::{HOLE, TableSlot, entry_of_crc, slot_entries};
+pub use track_sheet::{SHEET_BYTES_MAX, SHEET_OFFSETS, SheetRun, TrackSheet, sheet_bytes_of};
 pub use volume::{EXTENTS_MAX, Extent, NAME_MAX, VolumeEntry};
 
-/// Version of the on-disk format that this program writes. It opens no other.
+/// Version of the on-disk format that this program writes. It opens no other, but for superblocks, which
+/// have a second one.
 pub const FORMAT_VERSION: u32 = 1;
 
 /// Identity of a store or member.
@@ -38,3 +42,5 @@ pub type Uuid = [u8; 16];
 mod format_test;
 #[cfg(test)]
 mod parity_test;
+#[cfg(test)]
+mod track_sheet_test;

@@ -7,7 +7,7 @@
 //! Valid if and only if: first byte, signature, version and store match, and the CRC-32C over the header
 //! sector holds. The payload is valid if and only if each block has the CRC-32C of its entry.
 
-use crate::geometry::SECTOR;
+use crate::geometry::{LOG_SECTOR_MIN, SECTOR};
 use crate::seal::{check, seal};
 use crate::{FORMAT_VERSION, FormatError, Uuid};
 use base::{Lsn, RecordSeq};
@@ -125,24 +125,27 @@ pub struct RecordHeader {
     pub entries: Vec<Entry>,
 }
 
-/// True when a header sector has room for `entries` entries with `payload_sectors` sectors of payload.
-pub const fn record_fits(entries: usize, payload_sectors: usize) -> bool {
-    RECORD_FIXED_BYTES + entries * ENTRY_BYTES + payload_sectors <= SECTOR
+/// True when a header sector of `sector` bytes has room for `entries` entries with `payload_sectors` sectors
+/// of payload.
+pub const fn record_fits(entries: usize, payload_sectors: usize, sector: usize) -> bool {
+    RECORD_FIXED_BYTES + entries * ENTRY_BYTES + payload_sectors <= sector
 }
 
 /// Copies `block` to `out` with the first byte of each sector set to 0x00, and the displaced bytes to
-/// `displaced` (one for each sector).
+/// `displaced` (one for each sector). The block's length over `displaced`'s is the size of a sector.
 pub fn escape_payload(block: &[u8], out: &mut [u8], displaced: &mut [u8]) {
     out.copy_from_slice(block);
-    for (sector, kept) in out.chunks_exact_mut(SECTOR).zip(displaced) {
+    let sector = block.len() / displaced.len();
+    for (sector, kept) in out.chunks_exact_mut(sector).zip(displaced) {
         *kept = sector[0];
         sector[0] = 0;
     }
 }
 
-/// Puts the displaced first bytes back into `payload`.
+/// Puts the displaced first bytes, one for each sector, back into `payload`.
 pub fn unescape_payload(payload: &mut [u8], displaced: &[u8]) {
-    for (sector, first) in payload.chunks_exact_mut(SECTOR).zip(displaced) {
+    let sector = payload.len() / displaced.len();
+    for (sector, first) in payload.chunks_exact_mut(sector).zip(displaced) {
         sector[0] = *first;
     }
 }
@@ -153,19 +156,19 @@ impl RecordHeader {
         1 + u64::from(self.payload_sectors)
     }
 
-    /// Writes the header sector, with `displaced` bytes of the payload's sectors.
+    /// Writes the header sector, with `displaced` bytes of the payload's sectors; `out` is one log sector.
     ///
     /// # Panics
     /// When the entries do not fit ([`record_fits`]).
     pub fn encode(&self, displaced: &[u8], out: &mut [u8]) {
-        assert_eq!(out.len(), SECTOR, "a header takes one sector");
+        assert!(is_log_sector(out.len()), "a header takes one sector");
         assert_eq!(
             displaced.len(),
             self.payload_sectors as usize,
             "one displaced byte a sector"
         );
         assert!(
-            record_fits(self.entries.len(), displaced.len()),
+            record_fits(self.entries.len(), displaced.len(), out.len()),
             "too many entries for one record"
         );
         out.fill(0);
@@ -216,12 +219,12 @@ impl RecordHeader {
         sector.len() >= 8 && sector[0] == FIRST_BYTE && sector[1..8] == MAGIC
     }
 
-    /// Reads a header sector; gives the header and the displaced bytes of the payload.
+    /// Reads a header, which is one log sector; gives it and the displaced bytes of the payload.
     ///
     /// # Errors
     /// When the sector is no header, of another version, damaged, or inconsistent.
     pub fn decode(sector: &[u8]) -> Result<(Self, Vec<u8>), FormatError> {
-        if sector.len() != SECTOR || !Self::looks_like_one(sector) {
+        if !is_log_sector(sector.len()) || !Self::looks_like_one(sector) {
             return Err(FormatError::Signature(WHAT));
         }
         let (raw, rest) =
@@ -229,7 +232,7 @@ impl RecordHeader {
         check(WHAT, sector, raw.version.get(), raw.crc.get())?;
         let count = raw.entries.get() as usize;
         let payload = raw.payload_sectors.get() as usize;
-        if count > SECTOR || payload > SECTOR || !record_fits(count, payload) {
+        if count > SECTOR || payload > SECTOR || !record_fits(count, payload, sector.len()) {
             return Err(bad("its entries do not fit into a sector"));
         }
         let (raw_entries, rest) = <[RawEntry]>::ref_from_prefix_with_elems(rest, count)
@@ -269,6 +272,11 @@ impl RecordHeader {
             .filter(|entry| matches!(entry.kind, EntryKind::Data { .. }))
             .count()
     }
+}
+
+/// True when a log may have sectors of `bytes` bytes.
+pub(crate) const fn is_log_sector(bytes: usize) -> bool {
+    bytes.is_power_of_two() && bytes >= LOG_SECTOR_MIN && bytes <= SECTOR
 }
 
 fn entry_of(raw: &RawEntry) -> Result<Entry, FormatError> {

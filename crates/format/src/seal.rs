@@ -7,7 +7,7 @@ use base::crc32c;
 
 const CRC: std::ops::Range<usize> = 12..16;
 
-/// Puts the checksum into `sector`, whose checksum field is zero.
+/// Puts the checksum into `sector`, of at most [`SECTOR`] bytes, whose checksum field is zero.
 pub(crate) fn seal(sector: &mut [u8]) {
     let crc = crc32c(sector);
     sector[CRC].copy_from_slice(&crc.to_le_bytes());
@@ -24,17 +24,29 @@ pub(crate) fn check(
     version: u32,
     crc: u32,
 ) -> Result<(), FormatError> {
-    if version != FORMAT_VERSION {
+    check_versions(what, FORMAT_VERSION, sector, version, crc)
+}
+
+/// [`check`] of a structure that has versions up to `newest`.
+pub(crate) fn check_versions(
+    what: &'static str,
+    newest: u32,
+    sector: &[u8],
+    version: u32,
+    crc: u32,
+) -> Result<(), FormatError> {
+    if version == 0 || version > newest {
         return Err(FormatError::Version {
             what,
             found: version,
-            supported: FORMAT_VERSION,
+            supported: newest,
         });
     }
     let mut copy = [0; SECTOR];
+    let copy = &mut copy[..sector.len()];
     copy.copy_from_slice(sector);
     copy[CRC].fill(0);
-    if crc32c(&copy) != crc {
+    if crc32c(copy) != crc {
         return Err(FormatError::Checksum(what));
     }
     Ok(())

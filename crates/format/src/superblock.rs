@@ -4,18 +4,28 @@
 //! the fields are consistent with each other. Of several valid copies the highest generation counts.
 
 use crate::geometry::{BLOCK_SIZE_MAX, BLOCK_SIZE_MIN, HEADER_AREA_BYTES, SECTOR};
-use crate::seal::{check, seal};
+use crate::record::is_log_sector;
+use crate::seal::{check_versions, seal};
 use crate::{FORMAT_VERSION, FormatError, Uuid};
 
+use std::ops::Range;
 use zerocopy::byteorder::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 const MAGIC: [u8; 8] = *b"TONEARM\0";
+/// Version of a superblock that says how the head of the log's drive is followed; others have version 1, so
+/// that older programs open them.
+const VERSION_HEAD: u32 = 2;
+/// The log's tracks are those of the drives, as a [`crate::TrackSheet`] on each of its members tells.
+const FLAG_PHYSICAL_TRACKS: u16 = 1;
 const WHAT: &str = "superblock";
 /// Most members of a store.
 pub const MEMBERS_MAX: usize = 8;
 /// Fewest tracks of a log.
 pub const LOG_TRACKS_MIN: u64 = 8;
+/// Sectors of a log track that no block of data can count on: a header, a second one for a commit that goes
+/// on from the track before, a marker.
+pub const TRACK_OVERHEAD_SECTORS: u32 = 3;
 /// Most bytes of a member's path.
 pub const PATH_MAX: usize = 440;
 
@@ -33,9 +43,10 @@ struct Raw {
     member_index: U16,
     member_count: U16,
     log_member: U16,
-    reserved_a: U16,
+    log_sector_bytes: U16,
     track_bytes: U32,
-    reserved_b: U32,
+    head: U16,
+    flags: U16,
     log_offset: U64,
     log_tracks: U64,
     head_sector: U64,
@@ -85,6 +96,24 @@ pub struct Roles {
     pub data: bool,
 }
 
+/// How the log finds the place of its next write.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum HeadKind {
+    /// The next sector: flash, files, and drives of which nothing is known.
+    #[default]
+    Sequential,
+    /// The geometric formula of Trail 3.1, over the log's physical tracks.
+    Formula,
+    /// The skip distances of a profile (Disk Mimic).
+    Mimic,
+    /// Learned on line from the writes of the log.
+    Online,
+}
+
+impl HeadKind {
+    const ALL: [Self; 4] = [Self::Sequential, Self::Formula, Self::Mimic, Self::Online];
+}
+
 /// One member of the store.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct MemberEntry {
@@ -92,7 +121,8 @@ pub struct MemberEntry {
     pub uuid: Uuid,
     /// What it carries.
     pub roles: Roles,
-    /// Byte offset of the first group (data members).
+    /// Byte offset of the first group (data members); byte offset of the log's end (members with the log
+    /// alone, of a store with a head).
     pub data_offset: u64,
     /// Number of groups (data members).
     pub groups: u64,
@@ -135,9 +165,15 @@ pub struct Superblock {
     pub block_size: u32,
     /// Which of the members this is.
     pub member_index: u16,
-    /// Index of the member with the log.
+    /// Index of the first member with the log. Members with the log take its tracks in turn.
     pub log_member: u16,
-    /// Bytes of a log track.
+    /// Bytes of a log sector.
+    pub log_sector_bytes: u16,
+    /// How the head of the log's drive is followed.
+    pub head: HeadKind,
+    /// The log's tracks are those of its drives; each log member has a [`crate::TrackSheet`].
+    pub physical_tracks: bool,
+    /// Bytes of a log track; of the longest one when tracks are those of the drive.
     pub track_bytes: u32,
     /// Byte offset of the log on its member.
     pub log_offset: u64,
@@ -161,7 +197,8 @@ impl Superblock {
     pub fn encode(&self) -> [u8; SECTOR] {
         let mut raw = Raw::new_zeroed();
         raw.magic = MAGIC;
-        raw.version = FORMAT_VERSION.into();
+        let plain = self.head == HeadKind::Sequential;
+        raw.version = if plain { FORMAT_VERSION } else { VERSION_HEAD }.into();
         raw.store = self.store;
         raw.generation = self.generation.into();
         raw.epoch = self.epoch.into();
@@ -174,6 +211,11 @@ impl Superblock {
         raw.member_index = self.member_index.into();
         raw.member_count = (self.members.len() as u16).into();
         raw.log_member = self.log_member.into();
+        if !plain {
+            raw.log_sector_bytes = self.log_sector_bytes.into();
+            raw.head = (self.head as u16).into();
+            raw.flags = u16::from(self.physical_tracks).into();
+        }
         raw.track_bytes = self.track_bytes.into();
         raw.log_offset = self.log_offset.into();
         raw.log_tracks = self.log_tracks.into();
@@ -209,7 +251,11 @@ impl Superblock {
         if raw.magic != MAGIC {
             return Err(FormatError::Signature(WHAT));
         }
-        check(WHAT, bytes, raw.version.get(), raw.crc.get())?;
+        let version = raw.version.get();
+        check_versions(WHAT, VERSION_HEAD, bytes, version, raw.crc.get())?;
+        let plain = version == FORMAT_VERSION;
+        let head = HeadKind::ALL.get(usize::from(raw.head.get())).copied();
+        let head = head.filter(|head| plain == (*head == HeadKind::Sequential));
         let superblock = Self {
             store: raw.store,
             generation: raw.generation.get(),
@@ -222,6 +268,13 @@ impl Superblock {
             block_size: raw.block_size.get(),
             member_index: raw.member_index.get(),
             log_member: raw.log_member.get(),
+            log_sector_bytes: if plain {
+                SECTOR as u16
+            } else {
+                raw.log_sector_bytes.get()
+            },
+            physical_tracks: !plain && raw.flags.get() & FLAG_PHYSICAL_TRACKS != 0,
+            head: head.ok_or(bad("the way to follow the head is unknown"))?,
             track_bytes: raw.track_bytes.get(),
             log_offset: raw.log_offset.get(),
             log_tracks: raw.log_tracks.get(),
@@ -242,9 +295,27 @@ impl Superblock {
         Ok(superblock)
     }
 
-    /// Bytes of the log.
+    /// Bytes of the log: those that its tracks would have if all were as long as the longest.
     pub fn log_bytes(&self) -> u64 {
         self.log_tracks * u64::from(self.track_bytes)
+    }
+
+    /// Indexes of the members with the log, in the order in which they take its tracks.
+    pub fn log_members(&self) -> impl Iterator<Item = usize> {
+        let members = self.members.iter().enumerate();
+        members
+            .filter(|(_, member)| member.roles.log)
+            .map(|(index, _)| index)
+    }
+
+    /// Bytes of member `index` that the log takes.
+    pub fn log_range(&self, index: usize) -> Range<u64> {
+        let member = &self.members[index];
+        match (member.roles.log, self.head) {
+            (false, _) => 0..0,
+            (true, HeadKind::Sequential) => self.log_offset..self.log_offset + self.log_bytes(),
+            (true, _) => self.log_offset..member.data_offset,
+        }
     }
 
     fn check(&self) -> Result<(), FormatError> {
@@ -258,22 +329,35 @@ impl Superblock {
         if usize::from(self.member_index) >= count || usize::from(self.log_member) >= count {
             return Err(bad("a member index is out of range"));
         }
-        if !self.members[usize::from(self.log_member)].roles.log
-            || self
-                .members
-                .iter()
-                .filter(|member| member.roles.log)
-                .count()
-                != 1
-        {
+        let plain = self.head == HeadKind::Sequential;
+        let logs = self.log_members().count();
+        if self.log_members().next() != Some(usize::from(self.log_member)) {
+            return Err(bad("the log is not on the member that is named"));
+        }
+        if plain && logs != 1 {
             return Err(bad("there must be exactly one log member"));
         }
-        let sector = SECTOR as u32;
-        if !self.track_bytes.is_multiple_of(sector)
-            || self.track_bytes < 16 * sector
-            || self.track_bytes < 4 * block
-        {
+        let sector = u32::from(self.log_sector_bytes);
+        if !is_log_sector(sector as usize) {
+            return Err(bad("the log's sector size is not possible"));
+        }
+        let least = if plain {
+            (16 * sector).max(4 * block)
+        } else {
+            block + TRACK_OVERHEAD_SECTORS * sector
+        };
+        if !self.track_bytes.is_multiple_of(sector) || self.track_bytes < least {
             return Err(bad("the track size is not possible"));
+        }
+        let in_range = |member: &MemberEntry| {
+            !member.roles.data && (self.log_offset..1 << 62).contains(&member.data_offset)
+        };
+        if !plain
+            && !self
+                .log_members()
+                .all(|index| in_range(&self.members[index]))
+        {
+            return Err(bad("a log member's place is not possible"));
         }
         let log_end = self.log_tracks.checked_mul(u64::from(self.track_bytes));
         let log_end = log_end.and_then(|bytes| bytes.checked_add(self.log_offset));
@@ -283,7 +367,7 @@ impl Superblock {
         {
             return Err(bad("the log's place is not possible"));
         }
-        let sectors = self.log_bytes() / SECTOR as u64;
+        let sectors = self.log_bytes() / u64::from(sector);
         let log = &self.log;
         if log.head_sector >= sectors
             || log.tail_sector >= sectors

@@ -28,7 +28,7 @@ mod search;
 pub use decide::{Case, Finding, decide};
 pub use durability::Durability;
 pub use error::TrailError;
-pub use geometry::LogGeometry;
+pub use geometry::{GeometryError, LogGeometry, LogTracks, sheet_run, track_lengths};
 pub use log::{Admission, Trail, TrailOptions, TrailStart, TrailStats, WriteCache};
 pub use pack::{Change, RecordPlace};
 pub use release::Releases;

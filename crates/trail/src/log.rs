@@ -2,8 +2,11 @@
 //! it durable when somebody needs that.
 
 mod admission;
+mod heads;
 
 pub use admission::Admission;
+
+use self::heads::Arm;
 
 use crate::durability::{Durability, Point};
 use crate::error::TrailError;
@@ -13,8 +16,9 @@ use crate::release::Releases;
 use crate::ring::Ring;
 use crate::unflushed_tracks_max;
 use base::{BufPool, Lsn, RecordSeq};
-use device::Device;
-use format::{LogState, SECTOR};
+use device::{Device, DeviceIo};
+use format::LogState;
+use head::Head;
 use rt::{Data, Notify, Op, Rt, Watermark};
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -39,6 +43,8 @@ pub struct TrailOptions {
     pub writes_in_flight_max: usize,
     /// Queued bytes from which a further device write starts beside those under way.
     pub pipeline_bytes: u64,
+    /// Share of a track, in percent, after whose use the head goes to the next one (Trail 3.1).
+    pub threshold_percent: u64,
 }
 
 impl Default for TrailOptions {
@@ -47,12 +53,13 @@ impl Default for TrailOptions {
             write_cache: WriteCache::Volatile,
             writes_in_flight_max: 4,
             pipeline_bytes: 256 << 10,
+            threshold_percent: 30,
         }
     }
 }
 
 /// Where the log goes on.
-#[derive(Clone, Debug, Default)]
+#[derive(Default)]
 pub struct TrailStart {
     /// This opening.
     pub epoch: u64,
@@ -60,6 +67,8 @@ pub struct TrailStart {
     pub state: LogState,
     /// Records that are still live, oldest first (recovery without write-back).
     pub live: Vec<RecordPlace>,
+    /// What predicts the heads of the log's drives, one for each; none when the next sector is as good as any.
+    pub heads: Vec<Box<dyn Head>>,
 }
 
 /// Counters since the start.
@@ -79,6 +88,10 @@ pub struct TrailStats {
     pub flushes: u64,
     /// Records written only to tell the log head.
     pub markers: u64,
+    /// Reads that moved a head to the next track.
+    pub repositions: u64,
+    /// Reads that looked where an idle drive's head is.
+    pub refreshes: u64,
     /// Times the writer waited for a free track.
     pub full_waits: u64,
     /// Tracks in use.
@@ -90,6 +103,8 @@ pub struct TrailStats {
 struct State {
     epoch: u64,
     ring: Ring,
+    /// Heads of the log's drives, none or one for each.
+    arms: Vec<Arm>,
     queue: Queue,
     durability: Durability,
     releases: Releases,
@@ -125,7 +140,8 @@ pub struct Trail(Rc<Inner>);
 struct Inner {
     rt: Rt,
     pool: BufPool,
-    device: Rc<dyn Device>,
+    /// The log's members, in the order of the geometry.
+    devices: Vec<Rc<dyn Device>>,
     geometry: LogGeometry,
     options: TrailOptions,
     state: RefCell<State>,
@@ -145,15 +161,28 @@ struct Inner {
 }
 
 impl Trail {
-    /// The log of `geometry` on `device`; starts its tasks.
+    /// The log of `geometry` on `devices`, its members; starts its tasks.
+    ///
+    /// # Panics
+    /// When there is not a device for each member, or neither none nor one head for each.
     pub fn start(
         rt: &Rt,
         pool: &BufPool,
-        device: Rc<dyn Device>,
+        devices: Vec<Rc<dyn Device>>,
         geometry: LogGeometry,
         start: TrailStart,
         options: TrailOptions,
     ) -> Self {
+        assert_eq!(
+            devices.len(),
+            geometry.members.len(),
+            "a device for each member"
+        );
+        let heads = start.heads.len();
+        assert!(
+            heads == 0 || heads == devices.len(),
+            "a head for each drive"
+        );
         let log = &start.state;
         let head_sector = start
             .live
@@ -162,12 +191,7 @@ impl Trail {
                 first.sector
             });
         let head_track = geometry.track_of(head_sector);
-        let ring = Ring::new(
-            geometry.tracks,
-            geometry.track_sectors,
-            log.start_track,
-            head_track,
-        );
+        let ring = Ring::new(geometry.tracks, log.start_track, head_track);
         let live = start
             .live
             .iter()
@@ -196,15 +220,23 @@ impl Trail {
             releases.add_commit(Lsn(lsn));
         }
         let ordered = options.write_cache == WriteCache::Ordered;
+        let now = rt.now();
+        let arms: Vec<Arm> = start
+            .heads
+            .into_iter()
+            .map(|head| Arm::new(head, now))
+            .collect();
+        let stale = arms.iter().filter_map(|arm| arm.head.stale_after()).min();
         let trail = Self(Rc::new(Inner {
             rt: rt.clone(),
             pool: pool.clone(),
-            device,
+            devices,
             geometry,
             options,
             state: RefCell::new(State {
                 epoch: start.epoch,
                 ring,
+                arms,
                 queue: Queue::default(),
                 durability: Durability::new(at, ordered),
                 releases,
@@ -232,6 +264,9 @@ impl Trail {
         rt.spawn(trail.clone().write_loop());
         if !ordered {
             rt.spawn(trail.clone().flush_loop());
+        }
+        if let Some(interval) = stale {
+            rt.spawn(trail.clone().refresh_loop(interval));
         }
         trail
     }
@@ -387,7 +422,7 @@ impl Trail {
         );
         let end = state.durability.durable();
         assert_eq!(end, state.durability.flushed(), "an orderly end is durable");
-        let start_track = (state.ring.current() + 1) % state.ring.tracks();
+        let start_track = state.ring.next_index();
         LogState {
             head_sector: state.prev_sector,
             head_seq: state.next_seq.0,
@@ -454,16 +489,17 @@ impl Trail {
         let mut marker = false;
         if state.queue.is_empty() {
             if state.space_queue.is_empty() {
-                return false;
+                return self.reposition(state);
             }
             marker = true;
-        } else if under_way >= inner.options.writes_in_flight_max
-            || (under_way > 0 && state.queue.bytes() < inner.options.pipeline_bytes)
+        } else if state.arms.is_empty()
+            && (under_way >= inner.options.writes_in_flight_max
+                || (under_way > 0 && state.queue.bytes() < inner.options.pipeline_bytes))
         {
             return false;
         }
         let min = state.queue.min_sectors(&inner.geometry);
-        if !marker && state.ring.is_full_for(min) {
+        if !marker && state.ring.first_fit(min, false).is_none() {
             let unflushed = state.ring.current() + 1 - state.durability.durable().track;
             if unflushed > unflushed_tracks_max(inner.geometry.tracks) {
                 state.force_flush();
@@ -486,9 +522,18 @@ impl Trail {
                 return false;
             }
         }
-        let Some((sector, room)) = state.ring.place(if marker { 1 } else { min }, marker) else {
+        let wanted = if marker { 1 } else { state.queue.promised() };
+        let sent = inner.rt.now();
+        let Some(room) = state.find_room(
+            &inner.geometry,
+            sent,
+            inner.options.threshold_percent,
+            (if marker { 1 } else { min }, wanted),
+            marker,
+        ) else {
             return false;
         };
+        let sector = room.sector;
         state.advance_head();
         let frame = Frame {
             epoch: state.epoch,
@@ -501,12 +546,8 @@ impl Trail {
                 .map(|live| (live.place.sector, live.place.seq)),
             durable_seq: state.durability.durable().seq,
         };
-        let wanted = if marker {
-            1
-        } else {
-            room.min(state.queue.promised())
-        };
-        let mut out = inner.pool.alloc(wanted as usize * SECTOR);
+        let wanted = room.sectors.min(wanted);
+        let mut out = inner.pool.alloc(wanted as usize * inner.geometry.sector);
         let (packed, sectors, whole) = if marker {
             let lsn = state.durability.appended() + 1;
             (
@@ -517,8 +558,9 @@ impl Trail {
         } else {
             state.queue.pack(&inner.geometry, frame, sector, &mut out)
         };
-        out.set_len(sectors * SECTOR);
-        state.ring.take(sectors as u64);
+        out.set_len(sectors * inner.geometry.sector);
+        let within = sector % inner.geometry.track_sectors;
+        state.ring.take(within..within + sectors as u64);
         self.note(state, &packed, whole, marker);
         let lsn = state.last_whole;
         let end = Point {
@@ -532,16 +574,22 @@ impl Trail {
         state.stats.writes += 1;
         state.stats.durable_writes += u64::from(through);
         state.stats.bytes += out.len() as u64;
+        let member = inner.geometry.member_of(inner.geometry.track_of(sector));
+        if let Some(arm) = state.arms.get_mut(member) {
+            arm.busy = true;
+        }
         drop(guard);
         let offset = inner.geometry.byte_of(sector);
         let op = if through { Op::WriteDurable } else { Op::Write };
-        let io = inner.device.io(op, offset, 0, Data::whole(out));
+        let io = inner.devices[member].io(op, offset, 0, Data::whole(out));
+        let span = inner.geometry.drive_span(sector, sectors as u64);
         let trail = self.clone();
         inner.rt.spawn(async move {
             let (result, _) = io.await;
+            trail.arm_done(member, span, sent, result.is_ok(), Head::written);
             match result {
                 Ok(_) => trail.written(id, through),
-                Err(error) => trail.fail("write", offset, error),
+                Err(error) => trail.fail(member, "write", offset, error),
             }
         });
         true
@@ -565,11 +613,17 @@ impl Trail {
         }
     }
 
-    /// Written through when somebody waits for just this write and nothing else waits in the cache.
+    /// Written through when somebody waits for just this write and nothing else waits in the cache; always
+    /// where a head is followed, which a write into a cache would not move.
     fn should_write_through(&self, state: &State, lsn: Lsn) -> bool {
         let durability = &state.durability;
-        self.0.options.write_cache == WriteCache::Volatile
-            && durability.writes_in_flight() == 0
+        if self.0.options.write_cache == WriteCache::Ordered {
+            return false;
+        }
+        if !state.arms.is_empty() {
+            return true;
+        }
+        durability.writes_in_flight() == 0
             && durability.durable() == durability.flushed()
             && self.first_waited().is_some_and(|waited| waited <= lsn)
     }
@@ -622,9 +676,8 @@ impl Trail {
                 continue;
             };
             self.0.state.borrow_mut().stats.flushes += 1;
-            let (result, _) = self.0.device.io(Op::Flush, 0, 0, Data::None).await;
-            match result {
-                Ok(_) => {
+            match self.flush_members().await {
+                Ok(()) => {
                     let mut guard = self.0.state.borrow_mut();
                     guard.durability.finish_flush(covered);
                     self.publish(&mut guard);
@@ -632,15 +685,31 @@ impl Trail {
                     self.0.work.notify();
                     self.0.progress.notify();
                 }
-                Err(error) => self.fail("flush", self.0.geometry.offset, error),
+                Err((member, error)) => {
+                    let offset = self.0.geometry.track_start(member as u64);
+                    self.fail(member, "flush", offset, error);
+                }
             }
         }
     }
 
+    /// Flushes all members at once; which one failed, and how.
+    async fn flush_members(&self) -> Result<(), (usize, rt::IoError)> {
+        let flush = |device: &Rc<dyn Device>| device.io(Op::Flush, 0, 0, Data::None);
+        let flushes: Vec<DeviceIo> = self.0.devices.iter().map(flush).collect();
+        let mut ended = Ok(());
+        for (member, flush) in flushes.into_iter().enumerate() {
+            if let Err(error) = flush.await.0 {
+                ended = ended.and(Err((member, error)));
+            }
+        }
+        ended
+    }
+
     /// The log is unusable from now on: nothing is said durable any more.
-    fn fail(&self, what: &'static str, offset: u64, error: rt::IoError) {
+    fn fail(&self, member: usize, what: &'static str, offset: u64, error: rt::IoError) {
         let failure = TrailError::Device {
-            device: self.0.device.name().to_string(),
+            device: self.0.devices[member].name().to_string(),
             what,
             offset,
             error,

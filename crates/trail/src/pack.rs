@@ -3,7 +3,7 @@
 
 use crate::geometry::LogGeometry;
 use base::{Lsn, RecordSeq, Slice};
-use format::{Entry, EntryKind, RecordHeader, SECTOR, escape_payload, record_fits};
+use format::{Entry, EntryKind, RecordHeader, escape_payload, record_fits};
 use std::collections::VecDeque;
 
 /// One change of a commit. Blocks are home blocks.
@@ -144,20 +144,21 @@ impl Queue {
         out: &mut [u8],
     ) -> (Vec<RecordPlace>, usize, Option<Lsn>) {
         let mut packed = Vec::new();
+        let bytes = geometry.sector;
         let (mut used, mut whole) = (0, None);
-        while !self.is_empty() && used + self.min_sectors(geometry) as usize * SECTOR <= out.len() {
-            let at = sector + (used / SECTOR) as u64;
+        while !self.is_empty() && used + self.min_sectors(geometry) as usize * bytes <= out.len() {
+            let at = sector + (used / bytes) as u64;
             let (header, sectors, ended) = self.pack_one(geometry, &frame, at, &mut out[used..]);
             packed.push(RecordPlace::of(&header, at));
             whole = ended.or(whole);
-            used += sectors * SECTOR;
+            used += sectors * bytes;
             frame.prev_sector = at;
             frame.prev_epoch = frame.epoch;
             frame.next_seq += 1;
             // The first record became the head when nothing was live.
             frame.head = frame.head.or(Some((at, header.seq)));
         }
-        (packed, used / SECTOR, whole)
+        (packed, used / bytes, whole)
     }
 
     fn pack_one(
@@ -167,7 +168,7 @@ impl Queue {
         at: u64,
         out: &mut [u8],
     ) -> (RecordHeader, usize, Option<Lsn>) {
-        let (head_out, payload_out) = out.split_at_mut(SECTOR);
+        let (head_out, payload_out) = out.split_at_mut(geometry.sector);
         let block_sectors = geometry.block_sectors() as usize;
         let front = self.commits.front().expect("the queue is not empty");
         let (first_lsn, continues) = (front.lsn, front.change > 0 || front.block > 0);
@@ -180,8 +181,8 @@ impl Queue {
             } else {
                 0
             };
-            if !record_fits(entries.len() + 1, displaced.len() + wanted)
-                || payload + wanted * SECTOR > payload_out.len()
+            if !record_fits(entries.len() + 1, displaced.len() + wanted, geometry.sector)
+                || payload + wanted * geometry.sector > payload_out.len()
             {
                 break;
             }

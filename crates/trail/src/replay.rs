@@ -85,7 +85,7 @@ struct Open {
 /// A recovery under way: pull commits with [`Replay::next`] until it gives none.
 pub struct Replay {
     pool: BufPool,
-    device: Rc<dyn Device>,
+    devices: Vec<Rc<dyn Device>>,
     geometry: LogGeometry,
     epoch: u64,
     before: LogState,
@@ -118,14 +118,14 @@ impl Replay {
     /// When the log cannot be flushed, or a track that the search needs cannot be read.
     pub async fn start(
         pool: &BufPool,
-        device: Rc<dyn Device>,
+        devices: Vec<Rc<dyn Device>>,
         geometry: LogGeometry,
         epoch: u64,
         before: LogState,
         lenient: bool,
     ) -> Result<Self, TrailError> {
         let mut stats = ReplayStats::default();
-        let youngest = find_youngest(pool, &device, &geometry, epoch, &before, &mut stats).await?;
+        let youngest = find_youngest(pool, &devices, &geometry, epoch, &before, &mut stats).await?;
         let (mut start, mut expected) = (None, RecordSeq(before.head_seq.max(1)));
         if before.head_seq <= before.tail_seq {
             start = Some(before.head_sector);
@@ -143,9 +143,10 @@ impl Replay {
         } else {
             None
         };
+        let tracks = geometry.tracks;
         let mut replay = Self {
             pool: pool.clone(),
-            device,
+            devices,
             geometry,
             epoch,
             before,
@@ -168,7 +169,7 @@ impl Replay {
             records: Vec::new(),
             end: None,
             stats,
-            tracks_expected: (last_track + geometry.tracks - first_track) % geometry.tracks + 1,
+            tracks_expected: (last_track + tracks - first_track) % tracks + 1,
         };
         replay.fill_ahead(first_track);
         replay.current = replay.read_next().await;
@@ -426,13 +427,15 @@ impl Replay {
             _ => "it does not fit the record before it".to_string(),
         };
         TrailError::Damaged {
-            device: self.device.name().to_string(),
+            device: self.device_of(self.current.index).name().to_string(),
             seq: self.expected.0,
-            offset: self
-                .geometry
-                .byte_of(self.current.index * self.geometry.track_sectors),
+            offset: self.geometry.track_start(self.current.index),
             proof,
         }
+    }
+
+    fn device_of(&self, track: u64) -> &Rc<dyn Device> {
+        &self.devices[self.geometry.member_of(track)]
     }
 
     fn fill_ahead(&mut self, from: u64) {
@@ -443,7 +446,7 @@ impl Replay {
         while self.ahead.len() < READ_AHEAD {
             self.ahead.push_back((
                 index,
-                start_read(&self.pool, &self.device, &self.geometry, index),
+                start_read(&self.pool, &self.devices, &self.geometry, index),
             ));
             index = (index + 1) % self.geometry.tracks;
         }
@@ -468,22 +471,17 @@ impl Replay {
 
 fn start_read(
     pool: &BufPool,
-    device: &Rc<dyn Device>,
+    devices: &[Rc<dyn Device>],
     geometry: &LogGeometry,
     track: u64,
 ) -> DeviceIo {
-    let offset = geometry.byte_of(track * geometry.track_sectors);
-    device.io(
-        Op::Read,
-        offset,
-        0,
-        Data::whole(pool.alloc(geometry.track_bytes())),
-    )
+    let data = Data::whole(pool.alloc(geometry.track_bytes(track)));
+    devices[geometry.member_of(track)].io(Op::Read, geometry.track_start(track), 0, data)
 }
 
 async fn find_youngest(
     pool: &BufPool,
-    device: &Rc<dyn Device>,
+    devices: &[Rc<dyn Device>],
     geometry: &LogGeometry,
     epoch: u64,
     before: &LogState,
@@ -493,12 +491,12 @@ async fn find_youngest(
     let mut last: Option<(u64, FoundRecord)> = None;
     while let Some(track) = search.probe() {
         stats.search_tracks += 1;
-        let (result, data) = start_read(pool, device, geometry, track).await;
+        let (result, data) = start_read(pool, devices, geometry, track).await;
         let bytes = match result {
             Ok(_) => data.into_buf(),
             Err(error) => {
-                let offset = geometry.byte_of(track * geometry.track_sectors);
-                let device = device.name().to_string();
+                let offset = geometry.track_start(track);
+                let device = devices[geometry.member_of(track)].name().to_string();
                 return Err(TrailError::Device {
                     device,
                     what: "read",

@@ -1,16 +1,20 @@
-//! Tracks as a ring (Trail 4.1): which sector the next record takes.
+//! Tracks as a ring (Trail 4.1): which sectors of which track the next record may take.
 //!
-//! Tracks are counted without end (`lap * tracks + index`), so that order is a plain comparison.
+//! Tracks are counted without end (`lap * tracks + index`), so that order is a plain comparison. Only the
+//! current track takes records; where on it is the caller's choice, since a head may be anywhere over it.
 
-/// The ring's state.
+use std::ops::Range;
+
+/// The ring's state. Sectors are counted from the start of their track.
 #[derive(Clone, Debug)]
 pub struct Ring {
     tracks: u64,
-    track_sectors: u64,
     /// Count of the track being written.
     current: u64,
-    /// Next free sector within it.
-    next: u64,
+    /// Sectors of it.
+    length: u64,
+    /// Free ranges of it, ascending, none empty.
+    free: Vec<Range<u64>>,
     /// No track has been opened in this epoch.
     fresh: bool,
     /// Count of the first track that must not be overwritten: that of the durable log head.
@@ -18,55 +22,82 @@ pub struct Ring {
 }
 
 impl Ring {
-    /// A ring whose next record goes to the start of track `start`; `head` is the track of the log head.
-    pub fn new(tracks: u64, track_sectors: u64, start: u64, head: u64) -> Self {
+    /// A ring whose next record goes to track `start`; `head` is the track of the log head.
+    pub fn new(tracks: u64, start: u64, head: u64) -> Self {
         let current = tracks + start - 1 + tracks;
         // The newest count with the head's index that is not beyond the start.
         let behind = (start + tracks - head) % tracks;
         Self {
             tracks,
-            track_sectors,
             current,
-            next: track_sectors,
+            length: 0,
+            free: Vec::new(),
             fresh: true,
             head: current + 1 - behind,
         }
     }
 
-    /// First sector (of the log) and number of sectors for a record that needs at least `min`; moves to
-    /// the next track when the rest of this one is too small. The track's last sector is given only to
-    /// a `marker`. `None` when the next track is not free.
-    pub fn place(&mut self, min: u64, marker: bool) -> Option<(u64, u64)> {
-        let usable = self.track_sectors - u64::from(!marker);
-        if self.next + min > usable {
-            // Two tracks stay free. The first record of an epoch has no track of its own to leave a marker
-            // on, and a marker may find its track full: those may take one of the two.
-            let spare = u64::from(marker || self.fresh);
-            if self.used() + 1 > self.tracks - 2 + spare {
-                return None;
+    /// Free ranges of the current track. Its last sector is given only to a `marker`.
+    pub fn free(&self, marker: bool) -> impl Iterator<Item = Range<u64>> {
+        let usable = self.length.saturating_sub(u64::from(!marker));
+        let free = self.free.iter();
+        free.map(move |range| range.start..range.end.min(usable))
+            .filter(|range| !range.is_empty())
+    }
+
+    /// The first free range of the current track that has at least `min` sectors.
+    pub fn first_fit(&self, min: u64, marker: bool) -> Option<Range<u64>> {
+        self.free(marker)
+            .find(|range| range.end - range.start >= min)
+    }
+
+    /// Makes the next track the current one, which has `length` sectors.
+    ///
+    /// # Panics
+    /// When it is not free ([`Ring::is_next_free`]).
+    pub fn open(&mut self, length: u64) {
+        assert!(self.is_next_free(true), "a track that is in use");
+        self.fresh = false;
+        self.current += 1;
+        self.length = length;
+        self.free = Vec::from([0..length]);
+    }
+
+    /// True when the next track may be opened. Two tracks stay free: the first record of an epoch has no track
+    /// of its own to leave a marker on, and a `marker` may find its track full: those may take one of the
+    /// two.
+    pub fn is_next_free(&self, marker: bool) -> bool {
+        let spare = u64::from(marker || self.fresh);
+        self.used() < self.tracks - 2 + spare
+    }
+
+    /// Uses up `range` of the current track.
+    ///
+    /// # Panics
+    /// When it is not free.
+    pub fn take(&mut self, range: Range<u64>) {
+        let at = self
+            .free
+            .iter()
+            .position(|free| free.start <= range.start && range.end <= free.end)
+            .expect("a record over sectors that are not free");
+        let free = self.free.remove(at);
+        for rest in [range.end..free.end, free.start..range.start] {
+            if !rest.is_empty() {
+                self.free.insert(at, rest);
             }
-            self.fresh = false;
-            self.current += 1;
-            self.next = 0;
         }
-        Some((
-            self.current % self.tracks * self.track_sectors + self.next,
-            usable - self.next,
-        ))
     }
 
-    /// Uses up `sectors` from the place given last.
-    pub fn take(&mut self, sectors: u64) {
-        self.next += sectors;
-        assert!(
-            self.next <= self.track_sectors,
-            "a record over the end of its track"
-        );
+    /// Sectors of the current track.
+    pub fn length(&self) -> u64 {
+        self.length
     }
 
-    /// True when a record of `min` sectors needs the next track.
-    pub fn is_full_for(&self, min: u64) -> bool {
-        self.next + min > self.track_sectors - 1
+    /// Sectors of the current track that have been used.
+    pub fn used_sectors(&self) -> u64 {
+        let free = self.free.iter();
+        self.length - free.map(|range| range.end - range.start).sum::<u64>()
     }
 
     /// True when the next track could be opened if the log head were on track `head`.
@@ -82,6 +113,16 @@ impl Ring {
     /// Count of the current track.
     pub fn current(&self) -> u64 {
         self.current
+    }
+
+    /// Index of the current track.
+    pub fn current_index(&self) -> u64 {
+        self.current % self.tracks
+    }
+
+    /// Index of the track behind the current one.
+    pub fn next_index(&self) -> u64 {
+        (self.current + 1) % self.tracks
     }
 
     /// Count of the durable log head's track.

@@ -3,7 +3,7 @@
 use crate::geometry::LogGeometry;
 use crate::pack::RecordPlace;
 use base::{Buf, BufPool, crc32c};
-use format::{EntryKind, RecordHeader, SECTOR, unescape_payload};
+use format::{EntryKind, RecordHeader, unescape_payload};
 
 /// A record whose header is valid.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,14 +20,14 @@ pub struct FoundRecord {
 /// laps and epochs are among them; what they are worth is for the caller to say.
 pub fn scan_track(geometry: &LogGeometry, track: u64, bytes: &[u8]) -> Vec<FoundRecord> {
     let mut found = Vec::new();
-    for (index, sector) in bytes.chunks_exact(SECTOR).enumerate() {
+    for (index, sector) in bytes.chunks_exact(geometry.sector).enumerate() {
         if !RecordHeader::looks_like_one(sector) {
             continue;
         }
         let Ok((header, displaced)) = RecordHeader::decode(sector) else {
             continue;
         };
-        let fits = index as u64 + header.sectors() <= geometry.track_sectors;
+        let fits = (index as u64 + header.sectors()) * geometry.sector as u64 <= bytes.len() as u64;
         let payload = header.data_entries() as u64 * geometry.block_sectors();
         if header.store == geometry.store && fits && payload == u64::from(header.payload_sectors) {
             let at = track * geometry.track_sectors + index as u64;
@@ -46,7 +46,7 @@ impl FoundRecord {
     /// checksum: the record is torn.
     pub fn blocks(&self, geometry: &LogGeometry, pool: &BufPool, track: &[u8]) -> Option<Vec<Buf>> {
         let first = (self.place.sector % geometry.track_sectors) as usize + 1;
-        let mut payload = track[first * SECTOR..].chunks_exact(geometry.block_size);
+        let mut payload = track[first * geometry.sector..].chunks_exact(geometry.block_size);
         let mut displaced = self
             .displaced
             .chunks_exact(geometry.block_sectors() as usize);

@@ -1,7 +1,7 @@
 //! Scripts as text: one line for each thing, words `key=value`; `#` begins a comment.
 
 use super::{End, Generation, Model, Op, Script, volume_name, volume_number};
-use crate::store::Shape;
+use crate::store::{Heads, Shape};
 use base::Nanos;
 use std::fmt;
 use std::str::FromStr;
@@ -224,6 +224,7 @@ impl FromStr for Script {
                         tracks: w.number("tracks")?,
                         blocks: w.number("blocks")?,
                         split: w.flag("split")?,
+                        heads: Heads::None,
                     },
                     ordered: w.flag("ordered")?,
                     model: match rest.contains("drive=") {

@@ -145,6 +145,7 @@ fn params(arguments: &Create) -> anyhow::Result<CreateParams> {
         size_bytes: arguments.size,
         log_bytes: arguments.log_size,
         track_bytes: None,
+        head: None,
         block_size,
         store: *uuid::Uuid::new_v4().as_bytes(),
         created_unix_s: now.as_secs(),

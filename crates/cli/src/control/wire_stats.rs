@@ -95,6 +95,7 @@ struct StoreNumbers {
     log_flushes: u64,
     log_markers: u64,
     log_full_waits: u64,
+    log_repositions: u64,
     log_used_bytes: u64,
     log_size_bytes: u64,
     memory_used_bytes: u64,

@@ -45,6 +45,7 @@ impl Store {
             size_bytes: 2 * SIZE,
             log_bytes: Some(8 << 20),
             track_bytes: None,
+            head: None,
             block_size: 4096,
             store: [1; 16],
             created_unix_s: 0,

@@ -11,18 +11,14 @@ use std::task::{Context, Waker};
 
 const BLOCK: usize = 4096;
 
+const OFFSET: u64 = 1 << 20;
+
 fn geometry(tracks: u64, track_sectors: u64) -> LogGeometry {
-    LogGeometry {
-        store: [5; 16],
-        offset: 1 << 20,
-        tracks,
-        track_sectors,
-        block_size: BLOCK,
-    }
+    LogGeometry::even([5; 16], OFFSET, tracks, track_sectors, BLOCK)
 }
 
 fn world(geometry: &LogGeometry) -> SimWorld {
-    let size = geometry.offset + geometry.tracks * geometry.track_bytes() as u64;
+    let size = OFFSET + geometry.bytes();
     SimWorld::new(SimOptions::default(), vec![DiskImage::new(size)])
 }
 
@@ -63,17 +59,17 @@ async fn append(trail: &Trail, changes: Vec<Change>) -> Lsn {
     trail.append(admission, changes, crcs, |_, _, _| {})
 }
 
-fn start(rt: &Rt, pool: &BufPool, geometry: LogGeometry, epoch: u64, state: LogState) -> Trail {
+fn start(rt: &Rt, pool: &BufPool, geometry: &LogGeometry, epoch: u64, state: LogState) -> Trail {
     let options = TrailOptions::default();
     Trail::start(
         rt,
         pool,
-        device(rt),
-        geometry,
+        vec![device(rt)],
+        geometry.clone(),
         TrailStart {
             epoch,
             state,
-            live: Vec::new(),
+            ..TrailStart::default()
         },
         options,
     )
@@ -81,7 +77,7 @@ fn start(rt: &Rt, pool: &BufPool, geometry: LogGeometry, epoch: u64, state: LogS
 
 fn recovered(
     image: DiskImage,
-    geometry: LogGeometry,
+    geometry: &LogGeometry,
     epoch: u64,
     state: LogState,
 ) -> (Vec<(u64, usize)>, Case, LogState) {
@@ -90,7 +86,7 @@ fn recovered(
     let rt2 = rt.clone();
     rt.block_on(async move {
         let pool = BufPool::new(1 << 20);
-        let mut replay = Replay::start(&pool, device(&rt2), geometry, epoch, state, false)
+        let mut replay = Replay::start(&pool, vec![device(&rt2)], geometry, epoch, state, false)
             .await
             .unwrap();
         let mut commits = Vec::new();
@@ -257,7 +253,7 @@ fn an_ordered_cache_needs_no_flush() {
             epoch: 1,
             ..TrailStart::default()
         };
-        let trail = Trail::start(&rt2, &pool, device(&rt2), geometry, start, options);
+        let trail = Trail::start(&rt2, &pool, vec![device(&rt2)], geometry, start, options);
         let lsn = append(&trail, vec![write(&pool, 1, 1, 1)]).await;
         trail.wait_durable(lsn).await.unwrap();
         assert_eq!(
@@ -280,7 +276,7 @@ fn the_payload_may_be_a_copy_of_a_log() {
         trail.wait_durable(last).await.unwrap();
     });
     let mut log = vec![0; 8 * 4096];
-    first.images()[0].read(geometry.offset, &mut log);
+    first.images()[0].read(OFFSET, &mut log);
     let second = world(&geometry);
     let rt = Rt::new(second.driver());
     let rt2 = rt.clone();
@@ -296,10 +292,16 @@ fn the_payload_may_be_a_copy_of_a_log() {
     let rt2 = rt.clone();
     rt.block_on(async move {
         let pool = BufPool::new(1 << 20);
-        let mut replay =
-            Replay::start(&pool, device(&rt2), geometry, 1, LogState::default(), false)
-                .await
-                .unwrap();
+        let mut replay = Replay::start(
+            &pool,
+            vec![device(&rt2)],
+            geometry,
+            1,
+            LogState::default(),
+            false,
+        )
+        .await
+        .unwrap();
         let commit = replay.next().await.unwrap().unwrap();
         assert_eq!(commit.changes.len(), 8);
         assert!(format::RecordHeader::looks_like_one(

@@ -1,35 +1,71 @@
 use crate::Ring;
 
+/// Takes `sectors` sectors in a row, on the next track if need be; where they begin.
+fn take_next(ring: &mut Ring, sectors: u64, marker: bool) -> Option<(u64, u64)> {
+    if ring.first_fit(sectors, marker).is_none() {
+        if !ring.is_next_free(marker) {
+            return None;
+        }
+        ring.open(4);
+    }
+    let range = ring.first_fit(sectors, marker)?;
+    ring.take(range.start..range.start + sectors);
+    Some((ring.current_index(), range.start))
+}
+
 #[test]
 fn tracks_are_used_in_turn_and_never_over_the_head() {
-    let mut ring = Ring::new(8, 4, 3, 3);
-    let mut sectors = Vec::new();
-    while let Some((sector, room)) = ring.place(2, false) {
-        assert!((2..=3).contains(&room));
-        sectors.push(sector);
-        ring.take(3);
+    let mut ring = Ring::new(8, 3, 3);
+    let mut places = Vec::new();
+    while let Some(place) = take_next(&mut ring, 3, false) {
+        places.push(place);
     }
     // Six of eight tracks: two stay free, whatever is still needed of the head's track.
-    assert_eq!(sectors, [12, 16, 20, 24, 28, 0]);
+    assert_eq!(places, [(3, 0), (4, 0), (5, 0), (6, 0), (7, 0), (0, 0)]);
     assert_eq!(ring.used(), 6);
-    let marker = ring.place(1, true);
-    assert_eq!(marker, Some((3, 1)), "the last sector is kept for a marker");
-    ring.take(1);
     assert_eq!(
-        ring.place(1, true),
-        Some((4, 4)),
+        take_next(&mut ring, 1, true),
+        Some((0, 3)),
+        "the last sector is kept for a marker"
+    );
+    assert_eq!(
+        take_next(&mut ring, 1, true),
+        Some((1, 0)),
         "a marker may take one of the two free tracks"
     );
     assert_eq!((ring.used(), ring.openable()), (7, 0));
-    ring.take(1);
     ring.set_head(ring.head() + 2);
     assert_eq!(ring.openable(), 1);
-    assert_eq!(ring.place(2, false), Some((5, 2)));
+    assert_eq!(take_next(&mut ring, 2, false), Some((1, 1)));
 }
 
 #[test]
 fn a_head_behind_the_start_keeps_its_tracks() {
-    let ring = Ring::new(8, 4, 1, 6);
+    let ring = Ring::new(8, 1, 6);
     assert_eq!(ring.used(), 3, "tracks 6, 7 and 0");
     assert_eq!(ring.count_of(6), ring.head());
+}
+
+#[test]
+fn records_lie_anywhere_on_their_track() {
+    let mut ring = Ring::new(8, 0, 0);
+    assert_eq!(ring.free(true).count(), 0, "no track is open yet");
+    ring.open(20);
+    ring.take(8..12);
+    ring.take(2..4);
+    ring.take(12..19);
+    assert_eq!(ring.free(true).collect::<Vec<_>>(), [0..2, 4..8, 19..20]);
+    assert_eq!(ring.free(false).collect::<Vec<_>>(), [0..2, 4..8]);
+    assert_eq!((ring.used_sectors(), ring.length()), (13, 20));
+    assert_eq!(ring.first_fit(3, false), Some(4..8));
+    assert_eq!(ring.first_fit(5, true), None);
+}
+
+#[test]
+#[should_panic(expected = "not free")]
+fn no_sector_is_taken_twice() {
+    let mut ring = Ring::new(8, 0, 0);
+    ring.open(20);
+    ring.take(8..12);
+    ring.take(11..13);
 }

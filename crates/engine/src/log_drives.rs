@@ -1,0 +1,163 @@
+//! The drives of the log: their sheets on disk, and the predictors of their heads.
+
+use crate::error::EngineError;
+use base::{BufPool, Nanos};
+use device::Device;
+use format::{FormatError, HeadKind, SECTOR, SHEET_OFFSETS, Superblock, TrackSheet};
+use head::{Delta, Deltas, Formula, Head, Sequential, TrackMap};
+use rt::Data;
+use std::rc::Rc;
+use trail::{LogGeometry, LogTracks};
+
+/// The log as it lies on its members.
+pub(crate) struct LogDrives {
+    /// The members with the log, in the order in which they take its tracks.
+    pub devices: Vec<Rc<dyn Device>>,
+    /// Where the tracks are.
+    pub geometry: LogGeometry,
+    kind: HeadKind,
+    sheets: Vec<TrackSheet>,
+}
+
+impl LogDrives {
+    /// Reads what is needed to use the log of `superblock` on `members`.
+    ///
+    /// # Errors
+    /// When a log member has no sheet where it must have one, or the sheet contradicts the superblock.
+    pub async fn load(
+        pool: &BufPool,
+        superblock: &Superblock,
+        members: &[Rc<dyn Device>],
+    ) -> Result<Self, EngineError> {
+        let kind = superblock.head;
+        let indexes: Vec<usize> = superblock.log_members().collect();
+        let mut sheets = Vec::new();
+        if kind != HeadKind::Sequential {
+            for index in &indexes {
+                sheets.push(load_sheet(pool, superblock, *index, &members[*index]).await?);
+            }
+        }
+        let geometry = LogGeometry::of(superblock, &sheets).map_err(|why| EngineError::Tracks {
+            member: members[indexes[0]].name().to_string(),
+            why,
+        })?;
+        Ok(Self {
+            devices: indexes
+                .iter()
+                .map(|index| members[*index].clone())
+                .collect(),
+            geometry,
+            kind,
+            sheets,
+        })
+    }
+
+    /// A predictor for each drive; none when the next sector is as good as any.
+    pub fn heads(&self) -> Vec<Box<dyn Head>> {
+        let drives = self.geometry.members.iter().zip(&self.sheets);
+        drives
+            .map(|(tracks, sheet)| self.head(tracks, sheet))
+            .collect()
+    }
+
+    fn head(&self, tracks: &LogTracks, sheet: &TrackSheet) -> Box<dyn Head> {
+        let map = match tracks {
+            LogTracks::Physical(map) => Some(TrackMap::clone(map)),
+            LogTracks::Even { .. } => None,
+        };
+        match (self.kind, map) {
+            (HeadKind::Formula | HeadKind::Online, Some(map)) => Box::new(formula(map, sheet)),
+            _ => Box::new(Sequential),
+        }
+    }
+}
+
+fn formula(map: TrackMap, sheet: &TrackSheet) -> Formula {
+    let delta = |sectors| Delta {
+        sectors,
+        turn_sectors: sheet.lead_turn_sectors.max(1),
+    };
+    let [write_after_write, write_after_read, read_after_write] = sheet.leads.map(delta);
+    let deltas = Deltas {
+        write_after_write,
+        write_after_read,
+        read_after_write,
+    };
+    let switch = (sheet.switch_ns > 0).then_some(Nanos(sheet.switch_ns));
+    Formula::new(map, Nanos(sheet.period_ps.div_ceil(1000)), deltas, switch)
+}
+
+/// Writes the sheet of each log member, if the store has sheets, and makes them durable.
+///
+/// # Errors
+/// When a member cannot be written.
+pub(crate) async fn store_sheets(
+    pool: &BufPool,
+    sheets: &[(usize, TrackSheet)],
+    members: &[Rc<dyn Device>],
+) -> Result<(), EngineError> {
+    for (index, sheet) in sheets {
+        let device = &members[*index];
+        let failed = |error| EngineError::Sheet {
+            member: device.name().to_string(),
+            what: "writing",
+            error,
+        };
+        let bytes = sheet.encode();
+        for offset in SHEET_OFFSETS {
+            let data = Data::whole(pool.copy_of(&bytes));
+            device.write(offset, data).await.map_err(failed)?;
+        }
+        device.flush().await.map_err(failed)?;
+    }
+    Ok(())
+}
+
+async fn load_sheet(
+    pool: &BufPool,
+    superblock: &Superblock,
+    index: usize,
+    device: &Rc<dyn Device>,
+) -> Result<TrackSheet, EngineError> {
+    let mut cause = FormatError::Signature("track sheet");
+    for offset in SHEET_OFFSETS {
+        match read_sheet(pool, device, offset).await? {
+            Ok(sheet)
+                if sheet.store == superblock.store && usize::from(sheet.member_index) == index =>
+            {
+                return Ok(sheet);
+            }
+            Ok(_) => cause = FormatError::Signature("track sheet of this member"),
+            Err(error) => cause = error,
+        }
+    }
+    Err(EngineError::SheetLost {
+        member: device.name().to_string(),
+        cause,
+    })
+}
+
+async fn read_sheet(
+    pool: &BufPool,
+    device: &Rc<dyn Device>,
+    offset: u64,
+) -> Result<Result<TrackSheet, FormatError>, EngineError> {
+    let failed = |error| EngineError::Sheet {
+        member: device.name().to_string(),
+        what: "reading",
+        error,
+    };
+    let first = device
+        .read(offset, pool.alloc(SECTOR))
+        .await
+        .map_err(failed)?;
+    let length = match TrackSheet::bytes_of(&first) {
+        Ok(length) => length,
+        Err(error) => return Ok(Err(error)),
+    };
+    let bytes = device
+        .read(offset, pool.alloc(length))
+        .await
+        .map_err(failed)?;
+    Ok(TrackSheet::decode(&bytes))
+}

@@ -1,0 +1,237 @@
+//! The sheet of a log drive: its physical tracks and what predicts its head, beside the superblock as in
+//! Trail 3.2. Byte table: `docs/format/track-sheet.md`.
+//!
+//! It is written when the store is made and never changes. Valid if and only if: signature and version
+//! match, and the checksum over the whole sheet holds.
+
+use crate::geometry::{HEADER_AREA_BYTES, SECTOR, SUPERBLOCK_SLOTS, superblock_offset};
+use crate::{FORMAT_VERSION, FormatError, Uuid};
+use base::crc32c;
+use zerocopy::byteorder::little_endian::{U16, U32, U64};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
+
+const MAGIC: [u8; 8] = *b"TNTRACKS";
+const WHAT: &str = "track sheet";
+const CRC: std::ops::Range<usize> = 12..16;
+/// Most bytes of a sheet: what lies between two superblock slots.
+pub const SHEET_BYTES_MAX: usize = (HEADER_AREA_BYTES / SUPERBLOCK_SLOTS) as usize - SECTOR;
+/// Byte offsets of its two copies on the member.
+pub const SHEET_OFFSETS: [u64; 2] = [
+    superblock_offset(0) + SECTOR as u64,
+    superblock_offset(2) + SECTOR as u64,
+];
+
+#[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+struct Raw {
+    magic: [u8; 8],
+    version: U32,
+    crc: U32,
+    store: Uuid,
+    member_index: U16,
+    reserved_a: U16,
+    runs: U32,
+    profile_bytes: U32,
+    lead_turn_sectors: U32,
+    period_ps: U64,
+    switch_ns: U64,
+    leads: [U32; 3],
+    reserved_b: [u8; 52],
+}
+
+#[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+struct RawRun {
+    first: U64,
+    tracks: U32,
+    sectors: U32,
+    turn_sectors: U32,
+    angle: U32,
+    group: U32,
+    at: U32,
+    short: U32,
+    track_skew: U32,
+    cylinder_skew: U32,
+    reserved: U32,
+}
+
+const _: () = assert!(size_of::<Raw>() == 128);
+const _: () = assert!(size_of::<RawRun>() == 48);
+
+/// Adjacent tracks of the same shape. Sectors have 512 bytes and are counted from the start of the member;
+/// angles are in units of 2^-32 of a revolution.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct SheetRun {
+    /// First sector of the first track.
+    pub first: u64,
+    /// Number of tracks.
+    pub tracks: u32,
+    /// Sectors of a track.
+    pub sectors: u32,
+    /// Sectors of a revolution.
+    pub turn_sectors: u32,
+    /// Angle of the first sector.
+    pub angle: u32,
+    /// Tracks of a cylinder.
+    pub group: u32,
+    /// Place of the first track within its cylinder.
+    pub at: u32,
+    /// Sectors by which the last track of a cylinder is shorter.
+    pub short: u32,
+    /// Angle from track to track.
+    pub track_skew: u32,
+    /// Angle from the last track of a cylinder to the next one.
+    pub cylinder_skew: u32,
+}
+
+/// The sheet of one log member.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct TrackSheet {
+    /// Identity of the store.
+    pub store: Uuid,
+    /// Which of the members this is.
+    pub member_index: u16,
+    /// Time of a revolution in picoseconds; 0 when it is not known.
+    pub period_ps: u64,
+    /// Sectors that pass under the head between the end of a request and the first at which the next one can
+    /// begin (Trail's delta): for a write after a write, a write after a read, and a read after a write.
+    pub leads: [u32; 3],
+    /// Sectors of a revolution where the leads were found; 0 when they are not known.
+    pub lead_turn_sectors: u32,
+    /// Time to get to the next track, in nanoseconds.
+    pub switch_ns: u64,
+    /// The tracks; none when the log's tracks are not those of the drive.
+    pub runs: Vec<SheetRun>,
+    /// Skip distances of a profile, as the predictor encodes them; empty without one.
+    pub profile: Vec<u8>,
+}
+
+/// Bytes of a sheet with `runs` runs and `profile` bytes of profile, in whole sectors.
+pub const fn sheet_bytes_of(runs: usize, profile: usize) -> usize {
+    (size_of::<Raw>() + runs * size_of::<RawRun>() + profile).next_multiple_of(SECTOR)
+}
+
+impl TrackSheet {
+    /// The sheet in whole sectors.
+    ///
+    /// # Panics
+    /// When it is longer than [`SHEET_BYTES_MAX`]: `create` checks that.
+    pub fn encode(&self) -> Vec<u8> {
+        let bytes = sheet_bytes_of(self.runs.len(), self.profile.len());
+        assert!(
+            bytes <= SHEET_BYTES_MAX,
+            "a sheet fits beside the superblock"
+        );
+        let raw = Raw {
+            magic: MAGIC,
+            version: FORMAT_VERSION.into(),
+            crc: 0.into(),
+            store: self.store,
+            member_index: self.member_index.into(),
+            reserved_a: 0.into(),
+            runs: (self.runs.len() as u32).into(),
+            profile_bytes: (self.profile.len() as u32).into(),
+            lead_turn_sectors: self.lead_turn_sectors.into(),
+            period_ps: self.period_ps.into(),
+            switch_ns: self.switch_ns.into(),
+            leads: self.leads.map(U32::from),
+            reserved_b: [0; 52],
+        };
+        let mut out = Vec::with_capacity(bytes);
+        out.extend(raw.as_bytes());
+        for run in &self.runs {
+            let raw = RawRun {
+                first: run.first.into(),
+                tracks: run.tracks.into(),
+                sectors: run.sectors.into(),
+                turn_sectors: run.turn_sectors.into(),
+                angle: run.angle.into(),
+                group: run.group.into(),
+                at: run.at.into(),
+                short: run.short.into(),
+                track_skew: run.track_skew.into(),
+                cylinder_skew: run.cylinder_skew.into(),
+                reserved: 0.into(),
+            };
+            out.extend(raw.as_bytes());
+        }
+        out.extend(&self.profile);
+        out.resize(bytes, 0);
+        let crc = crc32c(&out);
+        out[CRC].copy_from_slice(&crc.to_le_bytes());
+        out
+    }
+
+    /// Bytes of the sheet whose first sector is `sector`, as that tells.
+    ///
+    /// # Errors
+    /// When there is no sheet, or one that is longer than possible.
+    pub fn bytes_of(sector: &[u8]) -> Result<usize, FormatError> {
+        let (raw, _) = Raw::ref_from_prefix(sector).map_err(|_| FormatError::Signature(WHAT))?;
+        if raw.magic != MAGIC {
+            return Err(FormatError::Signature(WHAT));
+        }
+        if raw.version.get() != FORMAT_VERSION {
+            return Err(FormatError::Version {
+                what: WHAT,
+                found: raw.version.get(),
+                supported: FORMAT_VERSION,
+            });
+        }
+        let (runs, profile) = (raw.runs.get() as usize, raw.profile_bytes.get() as usize);
+        let bytes = sheet_bytes_of(runs.min(SHEET_BYTES_MAX), profile.min(SHEET_BYTES_MAX));
+        if bytes > SHEET_BYTES_MAX {
+            return Err(bad("it is longer than its place"));
+        }
+        Ok(bytes)
+    }
+
+    /// Reads a sheet; `bytes` are as many as [`TrackSheet::bytes_of`] says, or more.
+    ///
+    /// # Errors
+    /// When the bytes are none, of another version, damaged, or cut off.
+    pub fn decode(bytes: &[u8]) -> Result<Self, FormatError> {
+        let length = Self::bytes_of(bytes)?;
+        let whole = bytes.get(..length).ok_or(bad("it is cut off"))?;
+        let mut copy = whole.to_vec();
+        let crc = u32::from_le_bytes([copy[12], copy[13], copy[14], copy[15]]);
+        copy[CRC].fill(0);
+        if crc32c(&copy) != crc {
+            return Err(FormatError::Checksum(WHAT));
+        }
+        let (raw, rest) = Raw::ref_from_prefix(whole).map_err(|_| bad("it is cut off"))?;
+        let count = raw.runs.get() as usize;
+        let (runs, rest) = <[RawRun]>::ref_from_prefix_with_elems(rest, count)
+            .map_err(|_| bad("it is cut off"))?;
+        let profile = rest.get(..raw.profile_bytes.get() as usize);
+        Ok(Self {
+            store: raw.store,
+            member_index: raw.member_index.get(),
+            period_ps: raw.period_ps.get(),
+            leads: raw.leads.map(U32::get),
+            lead_turn_sectors: raw.lead_turn_sectors.get(),
+            switch_ns: raw.switch_ns.get(),
+            runs: runs.iter().map(run_of).collect(),
+            profile: profile.ok_or(bad("it is cut off"))?.to_vec(),
+        })
+    }
+}
+
+fn run_of(raw: &RawRun) -> SheetRun {
+    SheetRun {
+        first: raw.first.get(),
+        tracks: raw.tracks.get(),
+        sectors: raw.sectors.get(),
+        turn_sectors: raw.turn_sectors.get(),
+        angle: raw.angle.get(),
+        group: raw.group.get(),
+        at: raw.at.get(),
+        short: raw.short.get(),
+        track_skew: raw.track_skew.get(),
+        cylinder_skew: raw.cylinder_skew.get(),
+    }
+}
+
+const fn bad(why: &'static str) -> FormatError {
+    FormatError::Inconsistent { what: WHAT, why }
+}

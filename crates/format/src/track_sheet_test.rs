@@ -1,0 +1,77 @@
+use crate::{FormatError, SHEET_BYTES_MAX, SheetRun, TrackSheet};
+use proptest::prelude::*;
+
+fn sheet(runs: usize, profile: usize) -> TrackSheet {
+    let run = |index: u64| SheetRun {
+        first: 2048 + index * 1000,
+        tracks: 17,
+        sectors: 85,
+        turn_sectors: 85,
+        angle: 1 << 31,
+        group: 17,
+        at: index as u32 % 17,
+        short: 6,
+        track_skew: 0x0605_0403,
+        cylinder_skew: 0x3020_1000,
+    };
+    TrackSheet {
+        store: [7; 16],
+        member_index: 3,
+        period_ps: 11_117_287_382,
+        leads: [14, 18, 11],
+        lead_turn_sectors: 85,
+        switch_ns: 1_700_000,
+        runs: (0..runs as u64).map(run).collect(),
+        profile: (0..profile).map(|byte| byte as u8).collect(),
+    }
+}
+
+#[test]
+fn a_sheet_comes_back() {
+    for (runs, profile) in [(0, 0), (1, 0), (0, 9100), (60, 9100), (5000, 1000)] {
+        let before = sheet(runs, profile);
+        let bytes = before.encode();
+        assert_eq!(TrackSheet::bytes_of(&bytes), Ok(bytes.len()));
+        assert_eq!(TrackSheet::decode(&bytes), Ok(before));
+    }
+}
+
+#[test]
+fn every_flipped_bit_is_noticed() {
+    let bytes = sheet(3, 5).encode();
+    for at in 0..128 + 3 * 48 + 5 {
+        let mut bytes = bytes.clone();
+        bytes[at] ^= 0x10;
+        assert!(TrackSheet::decode(&bytes).is_err(), "byte {at}");
+    }
+}
+
+#[test]
+fn a_sheet_that_is_cut_off_or_too_long_is_refused() {
+    let bytes = sheet(200, 0).encode();
+    let cut = TrackSheet::decode(&bytes[..4096]);
+    assert!(
+        matches!(cut, Err(FormatError::Inconsistent { .. })),
+        "{cut:?}"
+    );
+    let mut long = sheet(0, 0).encode();
+    long[36..40].copy_from_slice(&u32::MAX.to_le_bytes());
+    assert!(matches!(
+        TrackSheet::bytes_of(&long),
+        Err(FormatError::Inconsistent { .. })
+    ));
+    assert!(sheet(5000, 0).encode().len() <= SHEET_BYTES_MAX);
+}
+
+proptest! {
+    #[test]
+    fn no_bytes_make_the_decoder_panic(mut bytes in prop::collection::vec(any::<u8>(), 0..9000), real: bool) {
+        if real && bytes.len() > 16 {
+            bytes[..12].copy_from_slice(b"TNTRACKS\x01\0\0\0");
+        }
+        let _ = TrackSheet::decode(&bytes);
+        if let Ok(length) = TrackSheet::bytes_of(&bytes) {
+            prop_assert!(length <= SHEET_BYTES_MAX);
+        }
+    }
+}
