@@ -1,0 +1,377 @@
+//! The whole layout: a belief that is tried at ever farther sectors, and made better where it fails.
+
+use crate::error::Error;
+use crate::layout::{Belief, Layout, Zone};
+use crate::probe::Probe;
+use crate::spindle::centred;
+use crate::survey::Shape;
+use drive::Sparing;
+
+/// Sectors by which a measured angle may differ from the one believed.
+const TOLERANCE: f64 = 0.1;
+/// Most sectors in a row that are taken for slipped.
+const SLIPS_MAX: u64 = 12;
+/// Sectors right behind a slip that make it certain, unless something else explains all.
+const CERTAIN: usize = 4;
+/// Most tracks in a row that are taken for slipped.
+const TRACKS_SKIPPED_MAX: u64 = 3;
+
+impl Probe {
+    /// The layout of the region.
+    pub async fn map(&mut self) -> Result<Layout, Error> {
+        let mut start = self.region.start;
+        if start > 0 {
+            start = self.next_track(start).await?;
+        }
+        let Some(shape) = self.shape(start, None).await? else {
+            return Err(Error::Layout {
+                lba: start,
+                why: "there is no whole track",
+            });
+        };
+        let mut layout = Layout {
+            heads: shape.heads,
+            sparing: shape.sparing(),
+            zones: Vec::new(),
+            sectors: self.sectors(),
+            remapped: Vec::new(),
+        };
+        layout.zones.push(zone_from(start, &shape, &layout));
+        let mut good = start;
+        loop {
+            let belief = layout.belief()?;
+            let (verified, failed) = self.try_belief(&layout, &belief, good).await?;
+            good = verified;
+            let Some(failed) = failed else {
+                break;
+            };
+            good = self.amend(&mut layout, &belief, good, failed).await?;
+        }
+        self.settle_start(&mut layout, start)?;
+        Ok(layout)
+    }
+
+    /// What lies before the first track that was seen is thought to be like it.
+    fn settle_start(&self, layout: &mut Layout, start: u64) -> Result<(), Error> {
+        let heads = layout.heads;
+        let zone = &mut layout.zones[0];
+        if start == 0 {
+            return Ok(());
+        }
+        let cylinder = u64::from(zone.track_sectors - track_spares(zone, layout.sparing))
+            * u64::from(heads)
+            - match layout.sparing {
+                Sparing::Cylinder => u64::from(zone.spares),
+                _ => 0,
+            };
+        let unit = match layout.sparing {
+            Sparing::Cylinders(_) => zone
+                .region_numbers(heads, layout.sparing)
+                .unwrap_or(cylinder),
+            _ => cylinder,
+        };
+        // Whole units lie between the new first cylinder and the old one.
+        let units = start.div_ceil(unit);
+        let reserved = units * unit + zone.reserved - start;
+        let cylinders = match layout.sparing {
+            Sparing::Cylinders(range) => units * u64::from(range),
+            _ => units,
+        };
+        let turned = cylinders as f64
+            * (f64::from(heads - 1) * zone.track_skew + zone.cylinder_skew);
+        let track = f64::from(zone.track_sectors);
+        zone.offset = (zone.offset - turned).rem_euclid(track);
+        let places = cylinders * u64::from(heads) * u64::from(zone.track_sectors);
+        for slip in &mut zone.slips {
+            *slip += places;
+        }
+        zone.reserved = reserved;
+        zone.first = 0;
+        Ok(())
+    }
+
+    /// True when sector `lba` is where it is believed to be, as seen from `anchor`.
+    async fn agrees(&mut self, belief: &Belief, anchor: u64, lba: u64) -> Result<bool, Error> {
+        let expected = belief.turn(anchor, lba);
+        let track = belief.track_sectors(lba);
+        let tolerance = TOLERANCE.max(5.0 * self.blur() * track).min(0.45) / track;
+        let found = self.turn(anchor, lba).await?;
+        if centred(found - expected).abs() <= tolerance {
+            return Ok(true);
+        }
+        let found = self.turn_again(anchor, lba).await?;
+        Ok(centred(found - expected).abs() <= tolerance)
+    }
+
+    /// The same for a sector far away, where one angle may agree by chance: another one before it has to
+    /// agree, too.
+    async fn agrees_far(&mut self, belief: &Belief, anchor: u64, lba: u64) -> Result<bool, Error> {
+        if !self.agrees(belief, anchor, lba).await? {
+            return Ok(false);
+        }
+        let track = belief.track_sectors(lba) as u64;
+        for back in [track * 5 / 8, track * 11 / 8] {
+            if lba < anchor + 2 * track + back {
+                continue;
+            }
+            if !self.agrees(belief, anchor, lba - back).await? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Tries the belief from `good` on, which agrees, in ever longer steps. Returns the last sector that is
+    /// known to agree and the first that does not.
+    async fn try_belief(
+        &mut self,
+        layout: &Layout,
+        belief: &Belief,
+        good: u64,
+    ) -> Result<(u64, Option<u64>), Error> {
+        let last = self.region.end - 1;
+        let mut good = good;
+        let zone = &layout.zones[layout.zones.len() - 1];
+        // Slips do not show beyond the end of a range that has spares of its own.
+        let range = match layout.sparing {
+            Sparing::Cylinders(_) => zone.region_numbers(layout.heads, layout.sparing),
+            _ => None,
+        };
+        let mut step = u64::from(zone.track_sectors);
+        let bad = loop {
+            if good >= last {
+                return Ok((good, None));
+            }
+            self.phase("layout", good as f64 / self.region.end as f64);
+            let mut target = last.min(good + step);
+            if let Some(range) = range {
+                let number = good + 1 - zone.first + zone.reserved;
+                let end = (number / range + 1) * range - zone.reserved + zone.first;
+                target = target.min((end - 1).max(good + 1));
+            }
+            if !self.agrees_far(belief, good, target).await? {
+                break target;
+            }
+            good = target;
+            step = (2 * step).min(last);
+        };
+        let mut bad = bad;
+        while bad - good > 1 {
+            let middle = good.midpoint(bad);
+            if self.agrees_far(belief, good, middle).await? {
+                good = middle;
+            } else {
+                bad = middle;
+            }
+        }
+        Ok((good, Some(bad)))
+    }
+
+    /// How many of some sectors from `from` on, over a cylinder, agree before one does not, and whether all
+    /// do.
+    async fn score(&mut self, layout: &Layout, from: u64) -> Result<(usize, bool), Error> {
+        let Ok(belief) = layout.belief() else {
+            return Ok((0, false));
+        };
+        let zone = &layout.zones[layout.zone_of(from)];
+        let (track, heads) = (f64::from(zone.track_sectors), f64::from(layout.heads));
+        let tracks = [
+            0.12,
+            0.31,
+            0.52,
+            0.73,
+            0.93,
+            1.2,
+            1.6,
+            2.3,
+            heads / 2.0 + 0.4,
+            heads + 0.3,
+            heads + 1.7,
+        ];
+        let ahead = tracks.iter().map(|tracks| (tracks * track) as u64);
+        let mut ahead: Vec<u64> = [0, 1, 2, 5].into_iter().chain(ahead).collect();
+        ahead.sort_unstable();
+        let mut agreed = 0;
+        for lba in ahead.into_iter().map(|ahead| from + ahead) {
+            if lba >= self.region.end {
+                break;
+            }
+            if !self.agrees(&belief, from - 1, lba).await? {
+                return Ok((agreed, false));
+            }
+            agreed += 1;
+        }
+        Ok((agreed, true))
+    }
+
+    /// Makes the layout right at `failed`, the first sector that is not where it should be. Returns a sector
+    /// that agrees from then on.
+    async fn amend(
+        &mut self,
+        layout: &mut Layout,
+        belief: &Belief,
+        good: u64,
+        failed: u64,
+    ) -> Result<u64, Error> {
+        let index = layout.zones.len() - 1;
+        let track = belief.track_sectors(failed);
+        let turn = self.turn(failed - 1, failed).await?;
+        let shift = centred(turn - belief.turn(failed - 1, failed)) * track;
+        // A small shift is no defect but the first one that shows of sectors of another width.
+        let border = shift.abs() < 0.6;
+        if !border && self.is_remapped(belief, good, failed).await? {
+            layout.remapped.push(failed);
+            return Ok(failed + 1);
+        }
+        let place = belief.place(failed, index, layout.heads);
+        let mut best: Option<(usize, Layout)> = None;
+        let zone = &layout.zones[index];
+        let spt = u64::from(zone.track_sectors);
+        let mut candidates = Vec::new();
+        let slipped = shift.rem_euclid(track).round() as u64;
+        if (1..=SLIPS_MAX).contains(&slipped) && !border {
+            candidates.push(slipped);
+        }
+        if layout.sparing == Sparing::Zone && !border {
+            let rest = spt - place % spt;
+            candidates.extend((0..TRACKS_SKIPPED_MAX).map(|tracks| rest + tracks * spt));
+        }
+        for slips in candidates {
+            let mut candidate = layout.clone();
+            let zone = &mut candidate.zones[index];
+            zone.slips.extend(place..place + slips);
+            if !candidate.slips_fit(index) {
+                continue;
+            }
+            if self.consider(candidate, failed, &mut best).await? {
+                break;
+            }
+            // Defects come in clusters: the next one is no reason to doubt this one.
+            if slips == slipped
+                && let Some((score, _)) = &mut best
+                && *score >= CERTAIN
+            {
+                *score = usize::MAX - 1;
+            }
+        }
+        let done = best.as_ref().is_some_and(|(score, _)| *score == usize::MAX);
+        if !done {
+            // A border whose first sectors happen to agree shows itself later on its first track.
+            let begun = belief.track_start(failed, layout.zones[index].first + 1);
+            let starts = if border {
+                [begun, failed]
+            } else {
+                [failed, begun]
+            };
+            for start in starts {
+                if let Some(candidate) = self.with_zone(layout, belief, start).await?
+                    && self.consider(candidate, start, &mut best).await?
+                {
+                    break;
+                }
+            }
+        }
+        match best {
+            Some((score, better)) if score > 0 => {
+                *layout = better;
+                layout.find_ranges();
+                Ok(failed)
+            }
+            _ => Err(Error::Layout {
+                lba: failed,
+                why: "neither a defect nor a new zone begins there",
+            }),
+        }
+    }
+
+    /// True when the sectors right behind `failed` are where they should be: its content lies elsewhere.
+    async fn is_remapped(
+        &mut self,
+        belief: &Belief,
+        good: u64,
+        failed: u64,
+    ) -> Result<bool, Error> {
+        for lba in failed + 1..failed + 4 {
+            if lba >= self.region.end || !self.agrees(belief, good, lba).await? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Keeps the better of two layouts; true when nothing speaks against the new one.
+    async fn consider(
+        &mut self,
+        candidate: Layout,
+        from: u64,
+        best: &mut Option<(usize, Layout)>,
+    ) -> Result<bool, Error> {
+        let (score, all) = self.score(&candidate, from).await?;
+        let score = if all { usize::MAX } else { score };
+        if best.as_ref().is_none_or(|(most, _)| score > *most) {
+            *best = Some((score, candidate));
+        }
+        Ok(all)
+    }
+
+    /// The layout with a new zone from `start` on.
+    async fn with_zone(
+        &mut self,
+        layout: &Layout,
+        belief: &Belief,
+        start: u64,
+    ) -> Result<Option<Layout>, Error> {
+        let last = layout.zones.len() - 1;
+        if start <= layout.zones[last].first {
+            return Ok(None);
+        }
+        let shape = match self.shape(start, Some(layout.heads)).await {
+            Ok(Some(shape)) => shape,
+            Ok(None) | Err(Error::Layout { .. }) => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        let mut candidate = layout.clone();
+        let mut zone = zone_from(start, &shape, layout);
+        if let Sparing::Cylinders(_) = layout.sparing {
+            zone.spares = layout.zones[last].spares;
+        }
+        candidate.zones.push(zone);
+        // The angle of the new zone, against the old one's.
+        let measured = self.turn(start - 1, start).await? + belief.angle(start - 1);
+        let Ok(believed) = candidate.belief() else {
+            return Ok(None);
+        };
+        let behind = (measured - believed.angle(start)).rem_euclid(1.0);
+        let track = f64::from(shape.track_sectors);
+        let offset = (behind * track * 1000.0).round() / 1000.0;
+        let zone = candidate.zones.last_mut().expect("it was just added");
+        zone.offset = (zone.offset + offset).rem_euclid(track);
+        Ok(Some(candidate))
+    }
+}
+
+fn track_spares(zone: &Zone, sparing: Sparing) -> u32 {
+    match sparing {
+        Sparing::Track => zone.spares,
+        _ => 0,
+    }
+}
+
+/// A zone of that shape, without offset.
+fn zone_from(first: u64, shape: &Shape, layout: &Layout) -> Zone {
+    let used = u64::from(shape.track_sectors - shape.track_spares);
+    Zone {
+        first,
+        track_sectors: shape.track_sectors,
+        spares: match layout.sparing {
+            Sparing::Track => shape.track_spares,
+            Sparing::Cylinder => shape.cylinder_spares,
+            _ => 0,
+        },
+        track_skew: shape.track_skew,
+        cylinder_skew: shape.cylinder_skew,
+        offset: 0.0,
+        reserved: u64::from(shape.head) * used,
+        slips: Vec::new(),
+    }
+}

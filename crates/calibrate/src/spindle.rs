@@ -1,0 +1,252 @@
+//! How the platter turns, from the times at which the same sector passes.
+
+use crate::error::Error;
+use crate::probe::{Method, Probe};
+use base::Nanos;
+use std::f64::consts::TAU;
+
+/// Slowest and fastest revolutions that are looked for, in nanoseconds (1200 and 40,000 turns a minute).
+const PERIODS: (f64, f64) = (1.5e6, 50e6);
+/// Share of a revolution by which an anchor may be old before it is timed anew, in nanoseconds.
+const ANCHOR_AGE: u64 = 100_000_000;
+/// Relative change of the speed that an anchor's next passing is believed to show without noise.
+const WANDER: f64 = 2e-7;
+
+/// Speed of the platter.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Spindle {
+    /// Nanoseconds of a revolution.
+    pub period: f64,
+    /// Standard deviation of a request's end from even turning, in nanoseconds.
+    pub noise: f64,
+}
+
+impl Spindle {
+    /// The part of a revolution, in [0, 1), in `span` nanoseconds.
+    pub fn turns(&self, span: f64) -> f64 {
+        (span / self.period).rem_euclid(1.0)
+    }
+}
+
+/// The same, in [-0.5, 0.5).
+pub(crate) fn centred(turns: f64) -> f64 {
+    (turns + 0.5).rem_euclid(1.0) - 0.5
+}
+
+/// How well the times agree with a period: 1 perfectly, 0 not at all.
+fn coherence(times: &[f64], period: f64) -> f64 {
+    let (mut sin, mut cos) = (0.0, 0.0);
+    for time in times {
+        let (s, c) = (time / period * TAU).sin_cos();
+        sin += s;
+        cos += c;
+    }
+    sin.hypot(cos) / times.len() as f64
+}
+
+/// The longest period with which the times agree; all its fractions do, too.
+fn longest_period(times: &[f64]) -> Option<f64> {
+    let span = times.last()? - times.first()?;
+    let step = 0.05 / span;
+    let (fastest, slowest) = (1.0 / PERIODS.0, 1.0 / PERIODS.1);
+    let steps = ((fastest - slowest) / step) as u64;
+    let mut best: Option<(f64, f64)> = None;
+    for index in 0..steps {
+        let rate = slowest + index as f64 * step;
+        let found = coherence(times, 1.0 / rate);
+        match best {
+            Some((most, _)) if found <= most => break,
+            Some(_) => best = Some((found, rate)),
+            None if found > 0.95 => best = Some((found, rate)),
+            None => {}
+        }
+    }
+    best.map(|(_, rate)| 1.0 / rate)
+}
+
+/// Least squares of `times` over whole numbers of revolutions near `period`: a better period, and the root
+/// mean square of what is left.
+fn fit(times: &[f64], period: f64) -> (f64, f64) {
+    let first = times[0];
+    let count = times.len() as f64;
+    let turns: Vec<f64> = times
+        .iter()
+        .map(|time| ((time - first) / period).round())
+        .collect();
+    let mean_turn = turns.iter().sum::<f64>() / count;
+    let mean_time = times.iter().map(|time| time - first).sum::<f64>() / count;
+    let (mut above, mut below) = (0.0, 0.0);
+    for (turn, time) in turns.iter().zip(times) {
+        above += (turn - mean_turn) * (time - first - mean_time);
+        below += (turn - mean_turn).powi(2);
+    }
+    if below == 0.0 {
+        return (period, 0.0);
+    }
+    let period = above / below;
+    let left = |(turn, time): (&f64, &f64)| {
+        (time - first - mean_time - (turn - mean_turn) * period).powi(2)
+    };
+    let squares: f64 = turns.iter().zip(times).map(left).sum();
+    (period, (squares / count).sqrt())
+}
+
+impl Probe {
+    /// Times of `count` passings of sector `lba`, with irregular waits in between, and the shortest response.
+    async fn passings(&mut self, lba: u64, count: u32) -> Result<(Vec<f64>, f64), Error> {
+        let (mut times, mut shortest) = (Vec::new(), f64::MAX);
+        for _ in 0..count {
+            if let Method::Read(reads) = self.method {
+                self.forget(reads).await?;
+            }
+            let wait = self.random(20_000_000);
+            self.sleep(Nanos(wait)).await;
+            let timed = self.sample(lba).await?;
+            shortest = shortest.min(timed.took());
+            times.push(timed.done.0 as f64);
+        }
+        Ok((times, shortest))
+    }
+
+    /// Whether requests by the present method show a platter that turns, and how fast it does; `None` when
+    /// they do not.
+    pub async fn find_spindle(&mut self, lba: u64) -> Result<Option<Spindle>, Error> {
+        let method = self.method;
+        let question = format!("period {method:?} {lba}");
+        let answer = self
+            .ask(question, async |probe: &mut Self| {
+                let (times, _) = probe.passings(lba, 24).await?;
+                // Of times over a second, a period is found to some millionths, and from there on ever
+                // longer waits make it better.
+                let Some(rough) = longest_period(&times[..12]) else {
+                    return Ok(vec![0.0, 0.0]);
+                };
+                let (mut period, _) = fit(&times[..12], rough);
+                let (better, noise) = fit(&times, period);
+                // Noise of less than a tenth of a revolution cannot hide a wrong count.
+                if noise > better / 10.0 {
+                    return Ok(vec![0.0, 0.0]);
+                }
+                period = better;
+                let mut all = times;
+                for seconds in [1, 3, 8] {
+                    probe.sleep(Nanos::from_secs(seconds)).await;
+                    let (more, _) = probe.passings(lba, 6).await?;
+                    all.extend(more);
+                    period = fit(&all, period).0;
+                }
+                Ok(vec![period, noise])
+            })
+            .await?;
+        let (period, noise) = (answer[0], answer[1]);
+        Ok((period > 0.0).then_some(Spindle { period, noise }))
+    }
+
+    /// The turn of the platter from the end of sector `from` to the end of sector `to`, in [0, 1).
+    pub async fn turn(&mut self, from: u64, to: u64) -> Result<f64, Error> {
+        let question = format!("turn {from} {to}");
+        let answer = self
+            .ask(question, async |probe: &mut Self| {
+                let mut found = Vec::new();
+                for _ in 0..probe.repeats {
+                    found.push(probe.turn_once(from, to).await?);
+                }
+                Ok(vec![middle(&mut found)])
+            })
+            .await?;
+        Ok(answer[0])
+    }
+
+    /// The same, once more, after a wait: for one that was not as expected.
+    pub async fn turn_again(&mut self, from: u64, to: u64) -> Result<f64, Error> {
+        let question = format!("again {from} {to}");
+        let answer = self
+            .ask(question, async |probe: &mut Self| {
+                let mut found = Vec::new();
+                for _ in 0..probe.repeats.max(2) {
+                    let wait = probe.random(probe.spindle.period as u64);
+                    probe.anchor = None;
+                    probe.sleep(Nanos(wait)).await;
+                    found.push(probe.turn_once(from, to).await?);
+                }
+                Ok(vec![middle(&mut found)])
+            })
+            .await?;
+        Ok(answer[0])
+    }
+
+    async fn turn_once(&mut self, from: u64, to: u64) -> Result<f64, Error> {
+        if let Method::Read(reads) = self.method {
+            return self.turn_of_reads(from, to, reads).await;
+        }
+        let at = self.anchored(from).await?;
+        let timed = self.sample(to).await?;
+        Ok(self
+            .spindle
+            .turns(timed.done.0 as f64 - at.0 as f64))
+    }
+
+    /// When sector `from` last passed; it is timed anew if that is too long ago.
+    async fn anchored(&mut self, from: u64) -> Result<Nanos, Error> {
+        let now = self.rt.now();
+        if let Some((lba, at)) = self.anchor
+            && lba == from
+        {
+            if now.0 - at.0 <= ANCHOR_AGE {
+                return Ok(at);
+            }
+            let timed = self.sample(from).await?;
+            self.follow((timed.done.0 - at.0) as f64);
+            self.anchor = Some((from, timed.done));
+            return Ok(timed.done);
+        }
+        let timed = self.sample(from).await?;
+        self.anchor = Some((from, timed.done));
+        Ok(timed.done)
+    }
+
+    /// Follows a slow change of the speed: the same sector came round after `span` nanoseconds.
+    fn follow(&mut self, span: f64) {
+        let turns = (span / self.spindle.period).round();
+        if turns < 4.0 || turns > 100.0 {
+            return;
+        }
+        let believed = (WANDER * self.spindle.period).powi(2);
+        let noise = 2.0 * (self.spindle.noise.max(1.0) / turns).powi(2);
+        let error = span / turns - self.spindle.period;
+        if error.abs() < 1e-4 * self.spindle.period {
+            self.spindle.period += error * believed / (believed + noise);
+        }
+    }
+
+    /// Two sectors may be too near each other to be read one after the other: the buffer would have the
+    /// second. Each is timed against a third one, far away.
+    async fn turn_of_reads(&mut self, from: u64, to: u64, reads: u32) -> Result<f64, Error> {
+        let (start, end) = (self.region.start, self.region.end);
+        let far = if from < start.midpoint(end) {
+            end - 1
+        } else {
+            start
+        };
+        let mut turns = [0.0; 2];
+        for (turn, lba) in turns.iter_mut().zip([from, to]) {
+            self.forget(reads).await?;
+            let reference = self.sample(far).await?;
+            let timed = self.sample(lba).await?;
+            *turn = (timed.done.0 - reference.done.0) as f64;
+        }
+        Ok(self.spindle.turns(turns[1] - turns[0]))
+    }
+}
+
+/// The mean of the middle half of angles that lie close together, in [0, 1).
+fn middle(turns: &mut [f64]) -> f64 {
+    let first = turns[0];
+    for turn in turns.iter_mut() {
+        *turn = centred(*turn - first);
+    }
+    turns.sort_by(f64::total_cmp);
+    let quarter = turns.len() / 4;
+    let kept = &turns[quarter..turns.len() - quarter];
+    (first + kept.iter().sum::<f64>() / kept.len() as f64).rem_euclid(1.0)
+}
