@@ -43,6 +43,8 @@ impl Disk {
         let done = if cached {
             self.write_cached(now, lba, sectors)
         } else {
+            // An older version must not reach the medium later.
+            self.cache.forget(lba, end);
             self.write_through(now, lba, sectors)
         };
         if self.spec.keeps_writes && !self.buffer.is_none() {
@@ -98,8 +100,6 @@ impl Disk {
     }
 
     fn write_through(&mut self, now: Nanos, lba: u64, sectors: u32) -> Nanos {
-        // An older version must not reach the medium later.
-        self.cache.forget(lba, lba + u64::from(sectors));
         let timing = self
             .overheads
             .write_miss(self.previous, now, self.at_once(now));
@@ -111,6 +111,20 @@ impl Disk {
         let released = crossed + self.overheads.write_disconnect(timing.detour).0;
         let back = self.overheads.write_reconnect(timing.detour).0;
         Nanos(medium.0.max(released) + back + self.overheads.write_done.0)
+    }
+
+    /// Time that a write to the medium would take if it came at `now`, as the next request of an idle drive:
+    /// what the best of all predictors could have known. The drive goes on up to `now` and no further.
+    pub fn write_time(&mut self, now: Nanos, lba: u64, sectors: u32) -> Nanos {
+        debug_assert!(self.active.is_none(), "a request is under way");
+        self.background(now);
+        self.stop_stream(now);
+        let (arm, passed, free) = (self.mechanism.arm, self.mechanism.passed, self.free);
+        let done = self.write_through(now, lba, sectors);
+        self.mechanism.arm = arm;
+        self.mechanism.passed = passed;
+        self.free = free;
+        Nanos(done.0 - now.0)
     }
 
     /// Writes sectors that cross the bus from `data` on. The arm may move from `start` on.

@@ -2,7 +2,7 @@
 
 use crate::made::{flush, read, run, write};
 use base::Nanos;
-use tonearm_drive::{Drive, DriveOptions, DriveSpec, library};
+use tonearm_drive::{ClosedLoop, Drive, DriveOptions, DriveSpec, Kind, library};
 
 /// The capacity that a title names, in bytes.
 fn named_capacity(title: &str) -> Option<f64> {
@@ -116,5 +116,39 @@ fn reads_in_a_row_run_at_the_rate_of_the_slower_of_medium_and_bus() {
         }
         let share = now.0 as f64 / 1e6 / (each * reads as f64);
         assert!((0.97..1.1).contains(&share), "{}: {share}", spec.title);
+    }
+}
+
+#[test]
+fn the_time_of_a_write_can_be_asked_for_without_writing() {
+    let mut seed = 7_u64;
+    let mut random = |bound: u64| {
+        seed = seed
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        (seed >> 33) % bound
+    };
+    for drive in library() {
+        let spec = DriveSpec::parse(drive.name, drive.text).unwrap();
+        if spec.disk.is_none() {
+            continue;
+        }
+        let mut user = ClosedLoop::new(Drive::new(&spec, &DriveOptions::default()));
+        for _ in 0..200 {
+            user.think(Nanos(random(20_000_000)));
+            let lba = random(1_000_000);
+            let sectors = 1 + random(400) as u32;
+            if random(3) == 0 {
+                user.serve(Kind::Read, lba, sectors);
+                continue;
+            }
+            let now = user.now();
+            let disk = user.drive().disk().unwrap();
+            let elsewhere = disk.write_time(now, lba / 2, 8);
+            let told = disk.write_time(now, lba, sectors);
+            assert!(elsewhere.0 > 0);
+            let took = user.serve(Kind::Write, lba, sectors);
+            assert_eq!(told, took, "{} at {now:?}", drive.name);
+        }
     }
 }
