@@ -38,6 +38,8 @@ pub struct DeltaSearch {
     delta: u32,
     /// Tries of it that hit.
     hits: u32,
+    /// By how much these were shorter than their way, in all.
+    shorter_ns: i64,
     /// Reference requests so far.
     round: usize,
     /// The end of the reference request; `None` when one is due.
@@ -54,8 +56,8 @@ enum State {
 
 impl DeltaSearch {
     /// A search for the delta of a request of kind `of` after one of kind `before`, on `tracks`, which are used
-    /// in turn, all of one zone; with reads they should be many, and apart, so that none comes from the
-    /// drive's buffer. A distance is found when `tries` trials with it hit.
+    /// in turn, all of one zone. With reads they should be many and in descending order, so that none comes
+    /// from the drive's buffer, into which it reads ahead. A distance is found when `tries` trials with it hit.
     ///
     /// # Panics
     /// Without a track, or with tracks that have different numbers of sectors in a revolution.
@@ -80,6 +82,7 @@ impl DeltaSearch {
             tries: tries.max(1),
             delta: 0,
             hits: 0,
+            shorter_ns: 0,
             round: 0,
             reference: None,
             state: State::Searching,
@@ -121,14 +124,16 @@ impl DeltaSearch {
         // when it was missed; half of one tells the two apart whatever the ends of the two kinds cost.
         let turn_sectors = u64::from(self.track().turn_sectors);
         let way = self.turn.0 * u64::from(self.delta + 1) / turn_sectors;
-        if access.done.since(access.sent).0 < way + self.turn.0 / 2 {
+        let response = access.done.since(access.sent).0;
+        if response < way + self.turn.0 / 2 {
             self.hits += 1;
+            self.shorter_ns += way as i64 - response as i64;
             if self.hits == self.tries {
                 self.state = State::Found;
             }
             return;
         }
-        self.hits = 0;
+        (self.hits, self.shorter_ns) = (0, 0);
         self.delta += 1;
         if self
             .tracks
@@ -146,6 +151,12 @@ impl DeltaSearch {
             sectors: self.delta,
             turn_sectors: self.track().turn_sectors,
         })
+    }
+
+    /// By how much longer a request of kind `before` takes from its last sector to its end than one of kind
+    /// `of` does, in nanoseconds.
+    pub fn lag_ns(&self) -> Option<i64> {
+        (self.state == State::Found).then(|| self.shorter_ns / i64::from(self.hits))
     }
 
     fn track(&self) -> &Track {

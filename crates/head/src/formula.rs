@@ -21,7 +21,8 @@ pub struct Delta {
     pub turn_sectors: u32,
 }
 
-/// Delta by the kinds of the two requests, as drives take different times after a read and before one.
+/// What a drive adds: delta by the kinds of the two requests, as drives take different times after a read and
+/// before one, and what it does by itself after a read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Deltas {
     /// A write after a write.
@@ -30,6 +31,11 @@ pub struct Deltas {
     pub write_after_read: Delta,
     /// A read after a write.
     pub read_after_write: Delta,
+    /// By how much longer a read takes from its last sector to its end than a write does, in nanoseconds.
+    pub read_lag_ns: i64,
+    /// Sectors that the drive reads on by itself after a read, which takes the head to later tracks; 0 when it
+    /// does not.
+    pub read_ahead: u32,
 }
 
 /// Trail's predictor.
@@ -49,15 +55,24 @@ struct Reference {
     at: Nanos,
     /// The track of LBA0.
     track: Track,
-    /// Angle behind LBA0.
+    /// Angle behind LBA0; after a read farther by its lag, so that it is as after a write.
     angle: u32,
-    /// The request was a read.
-    read: bool,
+    /// The sector behind the last request, when that was a read.
+    read_to: Option<u64>,
 }
 
-/// Without a request for this long the reference point is too old: the speed of a spindle is known, and
-/// constant, to some 0.01 %, which is a sector or two in this time.
+/// The speed of a spindle is known, and constant, to one part in so many.
+const DRIFT: u64 = 10_000;
+
+/// Without a request for this long the reference point is too old: the drift is a sector or two.
 const STALE: Nanos = Nanos::from_secs(2);
+
+/// Tracks up to this far from each other are a short move apart, which the greatest skew between them covers.
+const NEAR: u64 = 64;
+
+/// By how many sectors the end of a read may differ from what the reference point tells: deltas are whole
+/// sectors, and so is a sector whose transfer goes on while the platter turns.
+const SLACK_SECTORS: u32 = 3;
 
 impl Delta {
     /// The same as an angle, in units of 2^-32 of a revolution.
@@ -73,6 +88,8 @@ impl Deltas {
             write_after_write: delta,
             write_after_read: delta,
             read_after_write: delta,
+            read_lag_ns: 0,
+            read_ahead: 0,
         }
     }
 }
@@ -96,15 +113,55 @@ impl Formula {
         &self.map
     }
 
-    fn refer(&mut self, access: &Access, read: bool) {
+    fn refer(&mut self, access: &Access, after_read: bool) {
         let last = access.end().checked_sub(1);
         let track = last.and_then(|last| self.map.find(last));
         self.reference = track.map(|track| Reference {
             at: access.done,
             track,
-            angle: track.angle_of(access.end()),
-            read,
+            angle: self.angle_behind(&track, access, after_read),
+            read_to: after_read.then_some(access.end()),
         });
+    }
+
+    /// Angle under the head at the end of a request, as far as it matters after a write.
+    fn angle_behind(&self, track: &Track, access: &Access, read: bool) -> u32 {
+        let behind = track.angle_of(access.end());
+        if read {
+            behind.wrapping_add(self.lag())
+        } else {
+            behind
+        }
+    }
+
+    /// A read's lag as an angle, which may be negative.
+    fn lag(&self) -> u32 {
+        let part = (i128::from(self.deltas.read_lag_ns) << 32) / i128::from(self.turn.0);
+        part as u32
+    }
+
+    /// Angle from the reference point's to the first at which a write that is sent at once may transfer.
+    fn write_delta(&self, after_read: bool) -> u32 {
+        if after_read {
+            self.deltas
+                .write_after_read
+                .angle()
+                .wrapping_sub(self.lag())
+        } else {
+            self.deltas.write_after_write.angle()
+        }
+    }
+
+    /// True when the end of `read` agrees with the reference point.
+    fn from_medium(&self, reference: &Reference, read: &Access) -> bool {
+        let Some(track) = self.map.find(read.first) else {
+            return true;
+        };
+        let told = self.angle(reference, read.done, 0);
+        let off = told.wrapping_sub(self.angle_behind(&track, read, true));
+        let idle = read.done.since(reference.at).0;
+        let slack = u64::from(SLACK_SECTORS) * self.turn.0 / u64::from(track.turn_sectors);
+        self.time(u64::from(off.min(off.wrapping_neg()))).0 <= slack + idle / DRIFT
     }
 
     /// Angle at which a transfer that is asked for at `now` may begin on the track of the reference point.
@@ -114,18 +171,38 @@ impl Formula {
         reference.angle.wrapping_add(turned).wrapping_add(delta)
     }
 
-    /// Angle by which the platter turns while the head moves from one track to the other.
-    fn allowance(&self, from: &Track, to: &Track) -> u32 {
-        if from.index == to.index {
+    /// Angle by which the platter turns while the head moves to track `to`.
+    fn allowance(&self, reference: &Reference, now: Nanos, to: &Track) -> u32 {
+        let from = self.track_at(reference, now);
+        let (low, high) = (from.min(to.index), from.max(to.index));
+        if low == high {
             return 0;
         }
         if let Some(switch) = self.switch {
             return ((u128::from(switch.0 % self.turn.0) << 32) / u128::from(self.turn.0)) as u32;
         }
-        if from.index + 1 == to.index {
-            return to.angle.wrapping_sub(from.angle);
+        if high - low > NEAR {
+            return self.map.cylinder_skew(to.index);
         }
-        self.map.cylinder_skew(to.index)
+        let angles = (low..=high).map(|index| self.map.track(index).angle);
+        let skews = angles
+            .clone()
+            .zip(angles.skip(1))
+            .map(|(one, next)| next.wrapping_sub(one));
+        skews.max().unwrap_or(0)
+    }
+
+    /// Number of the track on which the head is: after a read, as far as the drive may have read on.
+    fn track_at(&self, reference: &Reference, now: Nanos) -> u64 {
+        let track = &reference.track;
+        let Some(read_to) = reference.read_to else {
+            return track.index;
+        };
+        let passed = u128::from(now.since(reference.at).0) * u128::from(track.turn_sectors);
+        let passed = passed / u128::from(self.turn.0);
+        let ahead = passed.min(u128::from(self.deltas.read_ahead)) as u64;
+        let last = read_to.saturating_sub(1) + ahead;
+        self.map.find(last).map_or(track.index, |track| track.index)
     }
 
     /// Time of an angle.
@@ -170,10 +247,18 @@ impl Head for Formula {
         self.refer(write, false);
     }
 
-    /// The read must have come from the medium: one that the drive's buffer serves tells nothing. Reading on a
-    /// track that has not been touched lately sees to that.
+    /// A read that the drive's buffer served (drives read ahead, into the next track too) has not moved the
+    /// head. Such a one ends at a moment at which its sector cannot have been under the head, and is ignored.
     fn read(&mut self, read: &Access) {
-        self.refer(read, true);
+        match &self.reference {
+            Some(reference) if !self.from_medium(reference, read) => {
+                self.reference = Some(Reference {
+                    read_to: Some(read.end()),
+                    ..*reference
+                });
+            }
+            _ => self.refer(read, true),
+        }
     }
 
     fn place(&mut self, now: Nanos, sectors: u32, free: &[Span]) -> Option<Place> {
@@ -187,15 +272,11 @@ impl Head for Formula {
         let Some(reference) = self.reference else {
             return unknown();
         };
-        let delta = if reference.read {
-            self.deltas.write_after_read
-        } else {
-            self.deltas.write_after_write
-        };
-        let angle = self.angle(&reference, now, delta.angle());
+        let delta = self.write_delta(reference.read_to.is_some());
+        let angle = self.angle(&reference, now, delta);
         // The current track, else the first one on which there is room.
         let on = |track: Track| {
-            let angle = angle.wrapping_add(self.allowance(&reference.track, &track));
+            let angle = angle.wrapping_add(self.allowance(&reference, now, &track));
             let places = free
                 .iter()
                 .filter_map(|span| nearest(&track, on_track(&track, span), sectors, angle));
@@ -211,9 +292,7 @@ impl Head for Formula {
             return unknown();
         };
         let transfer = (u64::from(sectors) << 32) / u64::from(track.turn_sectors);
-        let overhead = delta
-            .angle()
-            .wrapping_add(self.allowance(&reference.track, &track));
+        let overhead = delta.wrapping_add(self.allowance(&reference, now, &track));
         Some(Place {
             sector,
             response: Some(self.time(u64::from(overhead) + u64::from(wait) + transfer)),
@@ -225,18 +304,13 @@ impl Head for Formula {
             // Any read there gives a reference point.
             return (!track.is_empty()).then_some(track.start);
         };
-        // After a read, what a read takes longer after a write than a write does.
-        let deltas = &self.deltas;
-        let mut delta = deltas.read_after_write.angle();
-        if reference.read {
-            let more = deltas
-                .write_after_read
-                .angle()
-                .wrapping_sub(deltas.write_after_write.angle());
-            delta = delta.wrapping_add(more);
-        }
+        // After a read it takes as much more as it does before a write.
+        let more = self
+            .write_delta(reference.read_to.is_some())
+            .wrapping_sub(self.write_delta(false));
+        let delta = self.deltas.read_after_write.angle().wrapping_add(more);
         let angle = self.angle(&reference, now, delta);
-        let angle = angle.wrapping_add(self.allowance(&reference.track, &to));
+        let angle = angle.wrapping_add(self.allowance(&reference, now, &to));
         nearest(&to, on_track(&to, &track), 1, angle).map(|(sector, _)| sector)
     }
 
