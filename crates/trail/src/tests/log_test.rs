@@ -83,10 +83,10 @@ fn recovered(
 ) -> (Vec<(u64, usize)>, Case, LogState) {
     let world = SimWorld::new(SimOptions::default(), vec![image]);
     let rt = Rt::new(world.driver());
-    let rt2 = rt.clone();
+    let (rt2, shape) = (rt.clone(), geometry.clone());
     rt.block_on(async move {
         let pool = BufPool::new(1 << 20);
-        let mut replay = Replay::start(&pool, vec![device(&rt2)], geometry, epoch, state, false)
+        let mut replay = Replay::start(&pool, vec![device(&rt2)], shape, epoch, state, false)
             .await
             .unwrap();
         let mut commits = Vec::new();
@@ -109,10 +109,10 @@ fn what_was_appended_is_recovered_in_order() {
     let geometry = geometry(16, 16);
     let world = world(&geometry);
     let rt = Rt::new(world.driver());
-    let rt2 = rt.clone();
+    let (rt2, shape) = (rt.clone(), geometry.clone());
     rt.block_on(async move {
         let pool = BufPool::new(1 << 20);
-        let trail = start(&rt2, &pool, geometry, 1, LogState::default());
+        let trail = start(&rt2, &pool, &shape, 1, LogState::default());
         for version in 0..10 {
             append(&trail, vec![write(&pool, version, 1, version)]).await;
         }
@@ -136,7 +136,7 @@ fn what_was_appended_is_recovered_in_order() {
         );
     });
     let (commits, case, state) =
-        recovered(world.images().remove(0), geometry, 1, LogState::default());
+        recovered(world.images().remove(0), &geometry, 1, LogState::default());
     let expected: Vec<(u64, usize)> = (1..=10).map(|lsn| (lsn, 1)).chain([(11, 41)]).collect();
     assert_eq!((commits, case), (expected, Case::End));
     assert_eq!((state.tail_lsn, state.head_seq), (11, 1));
@@ -147,10 +147,10 @@ fn a_full_log_waits_for_release_and_goes_round_many_times() {
     let geometry = geometry(8, 16);
     let world = world(&geometry);
     let rt = Rt::new(world.driver());
-    let rt2 = rt.clone();
+    let (rt2, shape) = (rt.clone(), geometry.clone());
     let (last, released) = rt.block_on(async move {
         let pool = BufPool::new(1 << 20);
-        let trail = start(&rt2, &pool, geometry, 1, LogState::default());
+        let trail = start(&rt2, &pool, &shape, 1, LogState::default());
         let released = std::rc::Rc::new(std::cell::Cell::new(Lsn(0)));
         let (freer, count, timer) = (trail.clone(), released.clone(), rt2.clone());
         rt2.spawn(async move {
@@ -177,7 +177,7 @@ fn a_full_log_waits_for_release_and_goes_round_many_times() {
         assert!(trail.stats().bytes > 10 * 8 * 16 * 4096);
         (last, released.get())
     });
-    let (commits, ..) = recovered(world.images().remove(0), geometry, 1, LogState::default());
+    let (commits, ..) = recovered(world.images().remove(0), &geometry, 1, LogState::default());
     assert_eq!(commits.last().map(|commit| commit.0), Some(last.0));
     assert!(
         commits[0].0 <= released.0 + 1,
@@ -190,10 +190,10 @@ fn a_full_log_waits_for_release_and_goes_round_many_times() {
 fn who_waits_for_log_space_gets_it_in_turn_and_one_who_leaves_blocks_nobody() {
     let geometry = geometry(8, 16);
     let rt = Rt::new(world(&geometry).driver());
-    let rt2 = rt.clone();
+    let (rt2, shape) = (rt.clone(), geometry.clone());
     rt.block_on(async move {
         let pool = BufPool::new(1 << 20);
-        let trail = start(&rt2, &pool, geometry, 1, LogState::default());
+        let trail = start(&rt2, &pool, &shape, 1, LogState::default());
         let served = Rc::new(RefCell::new(Vec::new()));
         let waiters: Vec<_> = (0..50u64)
             .map(|index| {
@@ -242,7 +242,7 @@ fn an_ordered_cache_needs_no_flush() {
     let geometry = geometry(16, 16);
     let world = world(&geometry);
     let rt = Rt::new(world.driver());
-    let rt2 = rt.clone();
+    let (rt2, shape) = (rt.clone(), geometry.clone());
     rt.block_on(async move {
         let pool = BufPool::new(1 << 20);
         let options = TrailOptions {
@@ -253,7 +253,7 @@ fn an_ordered_cache_needs_no_flush() {
             epoch: 1,
             ..TrailStart::default()
         };
-        let trail = Trail::start(&rt2, &pool, vec![device(&rt2)], geometry, start, options);
+        let trail = Trail::start(&rt2, &pool, vec![device(&rt2)], shape, start, options);
         let lsn = append(&trail, vec![write(&pool, 1, 1, 1)]).await;
         trail.wait_durable(lsn).await.unwrap();
         assert_eq!(
@@ -268,10 +268,10 @@ fn the_payload_may_be_a_copy_of_a_log() {
     let geometry = geometry(16, 16);
     let first = world(&geometry);
     let rt = Rt::new(first.driver());
-    let rt2 = rt.clone();
+    let (rt2, shape) = (rt.clone(), geometry.clone());
     rt.block_on(async move {
         let pool = BufPool::new(1 << 20);
-        let trail = start(&rt2, &pool, geometry, 1, LogState::default());
+        let trail = start(&rt2, &pool, &shape, 1, LogState::default());
         let last = append(&trail, vec![write(&pool, 0, 5, 1)]).await;
         trail.wait_durable(last).await.unwrap();
     });
@@ -279,23 +279,23 @@ fn the_payload_may_be_a_copy_of_a_log() {
     first.images()[0].read(OFFSET, &mut log);
     let second = world(&geometry);
     let rt = Rt::new(second.driver());
-    let rt2 = rt.clone();
+    let (rt2, shape) = (rt.clone(), geometry.clone());
     rt.block_on(async move {
         let pool = BufPool::new(1 << 20);
-        let trail = start(&rt2, &pool, geometry, 1, LogState::default());
+        let trail = start(&rt2, &pool, &shape, 1, LogState::default());
         let data = pool.copy_of(&log).share();
         let last = append(&trail, vec![Change::Write { first: 40, data }]).await;
         trail.wait_durable(last).await.unwrap();
     });
     let world = SimWorld::new(SimOptions::default(), second.images());
     let rt = Rt::new(world.driver());
-    let rt2 = rt.clone();
+    let (rt2, shape) = (rt.clone(), geometry.clone());
     rt.block_on(async move {
         let pool = BufPool::new(1 << 20);
         let mut replay = Replay::start(
             &pool,
             vec![device(&rt2)],
-            geometry,
+            shape,
             1,
             LogState::default(),
             false,
