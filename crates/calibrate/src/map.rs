@@ -10,7 +10,7 @@ use drive::Sparing;
 /// Sectors by which a measured angle may differ from the one believed.
 const TOLERANCE: f64 = 0.1;
 /// Most sectors in a row that are taken for slipped.
-const SLIPS_MAX: u64 = 12;
+const SLIPS_MAX: u64 = 16;
 /// Sectors right behind a slip that make it certain, unless something else explains all.
 const CERTAIN: usize = 4;
 /// Most tracks in a row that are taken for slipped.
@@ -77,8 +77,8 @@ impl Probe {
             Sparing::Cylinders(range) => units * u64::from(range),
             _ => units,
         };
-        let turned = cylinders as f64
-            * (f64::from(heads - 1) * zone.track_skew + zone.cylinder_skew);
+        let turned =
+            cylinders as f64 * (f64::from(heads - 1) * zone.track_skew + zone.cylinder_skew);
         let track = f64::from(zone.track_sectors);
         zone.offset = (zone.offset - turned).rem_euclid(track);
         let places = cylinders * u64::from(heads) * u64::from(zone.track_sectors);
@@ -155,16 +155,41 @@ impl Probe {
             good = target;
             step = (2 * step).min(last);
         };
+        let known = good;
         let mut bad = bad;
-        while bad - good > 1 {
-            let middle = good.midpoint(bad);
-            if self.agrees_far(belief, good, middle).await? {
-                good = middle;
-            } else {
-                bad = middle;
+        loop {
+            while bad - good > 1 {
+                let middle = good.midpoint(bad);
+                if self.agrees_far(belief, good, middle).await? {
+                    good = middle;
+                } else {
+                    bad = middle;
+                }
+            }
+            // One may have agreed by chance: those before it have to agree, too.
+            match self.earlier_failure(belief, known, bad).await? {
+                Some(earlier) => (good, bad) = (known, earlier),
+                None => return Ok((good, Some(bad))),
             }
         }
-        Ok((good, Some(bad)))
+    }
+
+    /// A sector between `known` and `failed`, not far before `failed`, that is not where it should be.
+    async fn earlier_failure(
+        &mut self,
+        belief: &Belief,
+        known: u64,
+        failed: u64,
+    ) -> Result<Option<u64>, Error> {
+        let reach = 2 * belief.track_sectors(failed) as u64;
+        let mut back = 2;
+        while back < reach && failed > known + back {
+            if !self.agrees(belief, known, failed - back).await? {
+                return Ok(Some(failed - back));
+            }
+            back += back.div_ceil(2);
+        }
+        Ok(None)
     }
 
     /// How many of some sectors from `from` on, over a cylinder, agree before one does not, and whether all
@@ -227,6 +252,7 @@ impl Probe {
         let mut best: Option<(usize, Layout)> = None;
         let zone = &layout.zones[index];
         let spt = u64::from(zone.track_sectors);
+        let like_skew = (shift.rem_euclid(track) - zone.track_skew).abs() < 0.5;
         let mut candidates = Vec::new();
         let slipped = shift.rem_euclid(track).round() as u64;
         if (1..=SLIPS_MAX).contains(&slipped) && !border {
@@ -248,6 +274,7 @@ impl Probe {
             }
             // Defects come in clusters: the next one is no reason to doubt this one.
             if slips == slipped
+                && !like_skew
                 && let Some((score, _)) = &mut best
                 && *score >= CERTAIN
             {

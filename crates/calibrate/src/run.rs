@@ -63,7 +63,11 @@ async fn run(probe: &mut Probe) -> Result<Option<Findings>, Error> {
         });
     }
     probe.phase("rotation", 0.0);
-    probe.method = if probe.may_write { Method::Durable } else { Method::Read(80) };
+    probe.method = if probe.may_write {
+        Method::Durable
+    } else {
+        Method::Read(80)
+    };
     let Some(spindle) = probe.find_spindle(probe.region.start + 8).await? else {
         return Ok(None);
     };

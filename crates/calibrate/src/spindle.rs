@@ -181,9 +181,7 @@ impl Probe {
         }
         let at = self.anchored(from).await?;
         let timed = self.sample(to).await?;
-        Ok(self
-            .spindle
-            .turns(timed.done.0 as f64 - at.0 as f64))
+        Ok(self.spindle.turns(timed.done.0 as f64 - at.0 as f64))
     }
 
     /// When sector `from` last passed; it is timed anew if that is too long ago.

@@ -69,9 +69,15 @@ impl Probe {
     async fn first_track(&mut self, start: u64) -> Result<(f64, u64), Error> {
         let room = self.region.end - start - 1;
         let mut width = self.turn(start, start + 1).await?;
+        if centred(width) < -4.0 * self.blur() {
+            return Err(Error::Layout {
+                lba: start,
+                why: "no sectors in a row begin there",
+            });
+        }
         if width > 0.5 {
             // Less than nothing: noise.
-            width = (self.spindle.noise / self.spindle.period).max(1e-5);
+            width = self.blur();
         }
         self.sharpen(width.max(1e-4));
         let (mut good, mut bad) = (1, 2);
@@ -210,7 +216,8 @@ impl Probe {
         let tracks = match heads {
             Some(heads) => {
                 let wanted = heads as usize + 2;
-                self.walk(start, |tracks| tracks.jumps.len() >= wanted).await?
+                self.walk(start, |tracks| tracks.jumps.len() >= wanted)
+                    .await?
             }
             None => {
                 self.walk(start, |tracks| {
