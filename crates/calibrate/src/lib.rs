@@ -1,17 +1,24 @@
 //! What a drive is like, seen only through timed reads and writes.
 
+mod arm;
+mod cache;
 mod error;
 mod journal;
 mod layout;
+mod least;
 mod map;
 mod probe;
 mod run;
 mod spindle;
 mod survey;
+mod tracks;
 
+pub use arm::{Arm, Commands};
+pub use cache::Memory;
 pub use error::Error;
 pub use journal::{Journal, replace};
 pub use layout::{Layout, Zone};
 pub use probe::{Hooks, Method, Progress};
 pub use run::{Findings, Options, calibrate};
 pub use spindle::Spindle;
+pub use tracks::{deltas, track_map, turn};
