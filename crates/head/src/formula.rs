@@ -152,8 +152,8 @@ impl Formula {
         }
     }
 
-    /// True when the end of `read` agrees with the reference point.
-    fn from_medium(&self, reference: &Reference, read: &Access) -> bool {
+    /// True when `read` ended at a moment at which its sector can have been under the head.
+    fn agrees(&self, reference: &Reference, read: &Access) -> bool {
         let Some(track) = self.map.find(read.first) else {
             return true;
         };
@@ -251,7 +251,7 @@ impl Head for Formula {
     /// head. Such a one ends at a moment at which its sector cannot have been under the head, and is ignored.
     fn read(&mut self, read: &Access) {
         match &self.reference {
-            Some(reference) if !self.from_medium(reference, read) => {
+            Some(reference) if !self.agrees(reference, read) => {
                 self.reference = Some(Reference {
                     read_to: Some(read.end()),
                     ..*reference
@@ -332,3 +332,7 @@ impl Formula {
         all.take_while(move |track| track.first < span.end)
     }
 }
+
+#[cfg(test)]
+#[path = "formula_test.rs"]
+mod formula_test;

@@ -18,6 +18,8 @@ mod sequential;
 mod skip_set;
 mod span;
 mod table;
+#[cfg(test)]
+mod testing;
 mod track;
 
 pub use coarse::Coarse;

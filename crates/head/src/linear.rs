@@ -88,3 +88,7 @@ impl Head for Linear {
         size_of::<Self>()
     }
 }
+
+#[cfg(test)]
+#[path = "linear_test.rs"]
+mod linear_test;

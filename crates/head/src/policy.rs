@@ -148,3 +148,7 @@ impl Policy {
         }
     }
 }
+
+#[cfg(test)]
+#[path = "policy_test.rs"]
+mod policy_test;

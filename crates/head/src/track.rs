@@ -218,3 +218,7 @@ impl Track {
         self.angle.wrapping_add(within as u32)
     }
 }
+
+#[cfg(test)]
+#[path = "track/track_test.rs"]
+mod track_test;

@@ -112,3 +112,6 @@ impl Profile {
         self.counts.len() as u64 * u64::from(self.grid.samples)
     }
 }
+
+#[cfg(test)]
+mod profile_test;
