@@ -1,5 +1,7 @@
 //! The whole calibration, step by step.
 
+use crate::arm::{Arm, Commands};
+use crate::cache::Memory;
 use crate::error::Error;
 use crate::journal::Journal;
 use crate::layout::Layout;
@@ -29,6 +31,16 @@ pub struct Findings {
     pub spindle: Spindle,
     /// Where sectors lie.
     pub layout: Layout,
+    /// Seek times.
+    pub arm: Arm,
+    /// What commands cost.
+    pub commands: Commands,
+    /// Buffer, write cache and bus.
+    pub memory: Memory,
+    /// Tracks of a cylinder were found; else one is assumed.
+    pub heads_found: bool,
+    /// How places were seen.
+    pub method: Method,
     /// Requests that were sent in this run.
     pub requests: u64,
 }
@@ -63,19 +75,26 @@ async fn run(probe: &mut Probe) -> Result<Option<Findings>, Error> {
         });
     }
     probe.phase("rotation", 0.0);
-    probe.method = if probe.may_write {
-        Method::Durable
-    } else {
-        Method::Read(80)
-    };
-    let Some(spindle) = probe.find_spindle(probe.region.start + 8).await? else {
+    let Some(memory) = probe.find_method().await? else {
         return Ok(None);
     };
-    probe.spindle = spindle;
-    let layout = probe.map().await?;
+    let mut layout = probe.map().await?;
+    probe.repeats = 1;
+    let heads_found = probe.find_heads(&mut layout).await?;
+    let memory = probe.memory(memory).await?;
+    let bus = (
+        memory.read_sector.unwrap_or(0.0),
+        memory.write_sector.or(memory.read_sector).unwrap_or(0.0),
+    );
+    let (arm, commands) = probe.arm(&layout, bus).await?;
     Ok(Some(Findings {
-        spindle,
+        spindle: probe.spindle,
         layout,
+        arm,
+        commands,
+        memory,
+        heads_found,
+        method: probe.method,
         requests: probe.requests.get(),
     }))
 }

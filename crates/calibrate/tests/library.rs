@@ -124,6 +124,19 @@ fn all() {
                 );
             }
         }
+        {
+            let seek = |d: u32| drive::curve_ms(&disk.seek.curve, d);
+            let settle = found.arm.write_settle.unwrap_or(0.0);
+            let errors: Vec<f64> = found.arm.seeks.iter().map(|(d, t)| (t + settle) - (seek(*d) + disk.seek.write_settle_ms).max(0.0)).collect();
+            let rms = (errors.iter().map(|e| e * e).sum::<f64>() / errors.len() as f64).sqrt();
+            let max = errors.iter().fold(0.0f64, |a, e| a.max(e.abs()));
+            println!("  seeks {} rms {rms:.4} max {max:.4}; hs {:?}/{} settle {:?}/{} same track {}", errors.len(), found.arm.head_switch, disk.seek.head_switch_ms, found.arm.write_settle, disk.seek.write_settle_ms, disk.seek.same_track_ms);
+            println!("  {:?}", found.commands);
+            println!("  truth rm {:?} wm {:?} rd {} wd {}", disk.overhead.read_miss_ms, disk.overhead.write_miss_ms, disk.overhead.read_done_ms, disk.overhead.write_done_ms);
+            println!("  {:?}", found.memory);
+            println!("  truth rh {:?} wh {:?} flush {} bus {} {} segments {} ahead {} cache {} {} {:?}", disk.overhead.read_hit_ms, disk.overhead.write_hit_ms, disk.overhead.flush_ms, disk.bus.read_sector_ms, disk.bus.write_sector_ms, disk.buffer.segments, disk.buffer.read_ahead_sectors, spec.write_cache.enabled, spec.write_cache.sectors, spec.write_cache.takes);
+            println!("  heads found {} method {:?}", found.heads_found, found.method);
+        }
         println!(
             "{}: period {:.3} ppm, heads {}/{}, cyl {}/{}, sparing {:?}/{:?}, zones {}/{}, slips {}/{}, remapped {}, spt wrong {spt_wrong}/{n}, angle wrong {wrong}, worst {worst:.3}; {} ios, {:.0} s virtual, journal {}, {:?}",
             drive.name,

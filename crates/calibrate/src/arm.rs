@@ -1,0 +1,363 @@
+//! The arm: head switch and seek times, and what a command costs besides.
+
+use crate::error::Error;
+use crate::layout::{Belief, Layout};
+use crate::least::{Act, Pair};
+use crate::probe::{Method, Probe};
+
+/// Up to this distance all are measured.
+const NEAR: u32 = 10;
+/// By how much a distance is longer than the one before, beyond these.
+const GROWTH: f64 = 1.12;
+/// Neighbouring tracks that are tried when skews do not tell where cylinders end.
+const NEIGHBOURS: u64 = 36;
+
+/// Times of the arm, in ms.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Arm {
+    /// Distances in cylinders, and the time of a seek.
+    pub seeks: Vec<(u32, f64)>,
+    /// From one track to another of the same cylinder; `None` where it could not be measured.
+    pub head_switch: Option<f64>,
+    /// What a write waits longer than a read after a move.
+    pub write_settle: Option<f64>,
+}
+
+/// What commands cost, in ms; `None` where it could not be measured.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Commands {
+    /// Write after a write, until the arm may move.
+    pub write_after_write: Option<f64>,
+    /// Write after a read.
+    pub write_after_read: Option<f64>,
+    /// Read after a write.
+    pub read_after_write: Option<f64>,
+    /// Read after a read.
+    pub read_after_read: Option<f64>,
+    /// End of a read.
+    pub read_done: f64,
+    /// End of a write.
+    pub write_done: f64,
+    /// Least time of a write of one sector on the same track, from sending to end: what a log has to look
+    /// ahead (delta; Trail, section 3.1).
+    pub write_least: Option<f64>,
+    /// The same as sectors that pass meanwhile, where the region begins.
+    pub delta_sectors: Option<u32>,
+}
+
+/// Sectors of a drive by their cylinder.
+pub(crate) struct Cylinders<'a> {
+    belief: &'a Belief,
+    region: std::ops::Range<u64>,
+}
+
+impl<'a> Cylinders<'a> {
+    pub fn new(belief: &'a Belief, region: std::ops::Range<u64>) -> Self {
+        Self { belief, region }
+    }
+
+    fn cylinder(&self, lba: u64) -> u32 {
+        self.belief.geometry.extent(lba).cylinder
+    }
+
+    /// First whole cylinder of the region, and the last one.
+    pub fn range(&self) -> (u32, u32) {
+        let first = self.cylinder(self.region.start) + 1;
+        let last = self.cylinder(self.region.end - 1).saturating_sub(1);
+        (first, last.max(first))
+    }
+
+    /// First sector of a cylinder.
+    pub fn first(&self, cylinder: u32) -> u64 {
+        let (mut low, mut high) = (self.region.start, self.region.end - 1);
+        while high - low > 1 {
+            let middle = low.midpoint(high);
+            if self.cylinder(middle) < cylinder {
+                low = middle;
+            } else {
+                high = middle;
+            }
+        }
+        high
+    }
+
+    /// The first sector of each of the `count` tracks from that of `lba` on.
+    pub fn tracks(&self, lba: u64, count: u64) -> Vec<u64> {
+        let mut starts = vec![lba];
+        let track = |lba: u64| {
+            let extent = self.belief.geometry.extent(lba);
+            (extent.cylinder, extent.head)
+        };
+        let mut at = lba;
+        while (starts.len() as u64) < count {
+            let old = track(at);
+            while at < self.region.end && track(at) == old {
+                at += u64::from(self.belief.geometry.extent(at).sectors);
+            }
+            if at >= self.region.end {
+                break;
+            }
+            starts.push(at);
+        }
+        starts
+    }
+}
+
+/// Distances at which seeks are measured, up to `most`.
+fn distances(most: u32) -> Vec<u32> {
+    let mut distances = Vec::new();
+    let mut next = 1.0;
+    while next <= f64::from(most) {
+        distances.push(next as u32);
+        next = if next < f64::from(NEAR) {
+            next + 1.0
+        } else {
+            (next * GROWTH).ceil()
+        };
+    }
+    if distances.last().is_some_and(|last| *last < most) {
+        distances.push(most);
+    }
+    distances
+}
+
+impl Probe {
+    fn kind(&self) -> Act {
+        match self.method {
+            Method::Read(_) => Act::Read,
+            _ => Act::Write,
+        }
+    }
+
+    /// Where cylinders end, when all skews are alike: moves to tracks at the same number of cylinders take
+    /// the same time, but for the head switch. Makes `layout` one with cylinders, if that shows.
+    pub async fn find_heads(&mut self, layout: &mut Layout) -> Result<bool, Error> {
+        if layout.heads > 1 {
+            return Ok(true);
+        }
+        self.phase("heads", 0.0);
+        let belief = layout.belief()?;
+        let cylinders = Cylinders::new(&belief, self.region.clone());
+        let (first, _) = cylinders.range();
+        let act = self.kind();
+        let starts = cylinders.tracks(cylinders.first(first), NEIGHBOURS + 1);
+        let mut times = Vec::new();
+        for start in &starts[1..] {
+            let places = |trial| (starts[0] + 4 + trial, start + 4 + trial);
+            match self.least(&belief, Pair::of(act, act), places).await? {
+                Some(least) => times.push(least.time),
+                None => return Ok(false),
+            }
+        }
+        let blur = 3_000.0 + self.spindle.noise;
+        let Some((heads, _)) = heads_by_times(&times, blur) else {
+            return Ok(false);
+        };
+        // The first zone's first track is thought to be a cylinder's first. The other zones' have to agree.
+        let whole = |zone: usize| {
+            let tracks = (layout.zone_end(zone) - layout.zones[zone].first)
+                / u64::from(layout.zones[zone].track_sectors);
+            zone + 1 == layout.zones.len() || tracks.is_multiple_of(u64::from(heads))
+        };
+        if heads == 1 || !(0..layout.zones.len()).all(whole) {
+            return Ok(heads == 1);
+        }
+        layout.heads = heads;
+        Ok(true)
+    }
+
+    /// Seek curve and head switch, and the settling of writes, with the cost of commands.
+    pub async fn arm(
+        &mut self,
+        layout: &Layout,
+        bus_ms: (f64, f64),
+    ) -> Result<(Arm, Commands), Error> {
+        self.phase("seeks", 0.0);
+        let belief = layout.belief()?;
+        let cylinders = Cylinders::new(&belief, self.region.clone());
+        let (first, last) = cylinders.range();
+        let act = self.kind();
+        let mut commands = Commands::default();
+        let home = cylinders.first(first);
+        let track = belief.track_sectors(home);
+        let sector_ms = self.spindle.period / track / 1e6;
+        // Of a write, a sector has to cross the bus before it is written; of a read, after.
+        let (read_bus, write_bus) = bus_ms;
+        // Reads of places that the buffer may have read on to are of no use: each trial has its own track,
+        // and the second sector lies before the first.
+        let spot = home;
+        let tracks = cylinders.tracks(spot, 24);
+        let on_track = |trial: u64| {
+            let start = tracks[trial as usize % tracks.len()];
+            (start + track as u64 * 3 / 4, start + track as u64 / 4)
+        };
+        let ms = |time: f64| time / 1e6;
+        if act == Act::Write {
+            let pair = Pair::of(Act::Write, Act::Write);
+            if let Some(least) = self.least(&belief, pair, on_track).await? {
+                commands.write_least = Some(ms(least.time));
+                commands.delta_sectors = Some((ms(least.time) / sector_ms).ceil() as u32);
+                commands.write_after_write = Some(ms(least.time) - sector_ms - write_bus);
+            }
+            let pair = Pair::of(Act::Write, Act::Read);
+            if let Some(least) = self.least(&belief, pair, on_track).await? {
+                // Read and write tell their ends at different times after the sector has passed.
+                let later = ms(least.later) - read_bus;
+                commands.read_done = later.max(0.0);
+                commands.write_done = (-later).max(0.0);
+                let done = read_bus + commands.read_done;
+                commands.read_after_write = Some(ms(least.time) - sector_ms - done);
+            }
+            let pair = Pair::of(Act::Read, Act::Write);
+            if let Some(least) = self.least(&belief, pair, on_track).await? {
+                let done = commands.write_done;
+                commands.write_after_read = Some(ms(least.time) - sector_ms - write_bus - done);
+            }
+            if let Some(time) = &mut commands.write_after_write {
+                *time -= commands.write_done;
+            }
+        }
+        let pair = Pair::of(Act::Read, Act::Read);
+        if let Some(least) = self.least(&belief, pair, on_track).await? {
+            let done = read_bus + commands.read_done;
+            commands.read_after_read = Some(ms(least.time) - sector_ms - done);
+        }
+        // What a request of the kind that measures costs besides the move.
+        let fixed = match act {
+            Act::Write => commands.write_after_write.map(|time| time + commands.write_done),
+            Act::Read => commands
+                .read_after_read
+                .map(|time| time + read_bus + commands.read_done),
+        };
+        let Some(fixed) = fixed else {
+            return Ok((Arm::default(), commands));
+        };
+        let mut arm = Arm::default();
+        if layout.heads > 1 {
+            let tracks = cylinders.tracks(home, 2 * u64::from(layout.heads));
+            let count = tracks.len() as u64 - 1;
+            let places = |trial: u64| {
+                // Within one cylinder.
+                let head = trial % (u64::from(layout.heads) - 1);
+                let at = head.min(count - 1) as usize;
+                (tracks[at] + 4, tracks[at + 1] + 4 + trial)
+            };
+            if let Some(least) = self.least(&belief, Pair::of(act, act), places).await? {
+                let width = self.spindle.period / belief.track_sectors(tracks[1]) / 1e6;
+                arm.head_switch = Some((ms(least.time) - width - fixed).max(0.0));
+            }
+        }
+        let distances = distances(last - first);
+        for (index, distance) in distances.iter().enumerate() {
+            self.phase("seeks", index as f64 / distances.len() as f64);
+            // Short seeks where the region begins; long ones from there, too.
+            let from = cylinders.first(first) + 4;
+            let to = cylinders.first(first + distance) + 4;
+            let places = |trial: u64| (from + trial, to + trial);
+            if let Some(least) = self.least(&belief, Pair::of(act, act), places).await? {
+                let width = self.spindle.period / belief.track_sectors(to) / 1e6;
+                let time = ms(least.time) - width - fixed;
+                arm.seeks.push((*distance, time.max(0.0)));
+            }
+        }
+        if act == Act::Write {
+            arm.write_settle = self
+                .settle(&belief, &cylinders, &commands, read_bus, &arm)
+                .await?;
+        }
+        if let Some(settle) = arm.write_settle {
+            for (_, time) in &mut arm.seeks {
+                *time = (*time - settle).max(0.0);
+            }
+            if let Some(time) = &mut arm.head_switch {
+                *time = (*time - settle).max(0.0);
+            }
+        }
+        Ok((arm, commands))
+    }
+
+    /// What a write waits longer than a read after a seek of the same distance.
+    async fn settle(
+        &mut self,
+        belief: &Belief,
+        cylinders: &Cylinders<'_>,
+        commands: &Commands,
+        read_bus: f64,
+        arm: &Arm,
+    ) -> Result<Option<f64>, Error> {
+        let (first, last) = cylinders.range();
+        let Some(read) = commands.read_after_write else {
+            return Ok(None);
+        };
+        let wanted = (last - first) / 3;
+        let Some((distance, written)) = arm
+            .seeks
+            .iter()
+            .rev()
+            .find(|(distance, _)| *distance <= wanted)
+        else {
+            return Ok(None);
+        };
+        let starts: Vec<(u64, u64)> = (0..20)
+            .map(|trial| first + trial)
+            .filter(|cylinder| cylinder + distance <= last)
+            .map(|cylinder| {
+                let to = cylinders.first(cylinder + distance);
+                (cylinders.first(cylinder) + 4, to + 4)
+            })
+            .collect();
+        let places = |trial: u64| starts[trial as usize % starts.len()];
+        let pair = Pair::of(Act::Write, Act::Read);
+        let Some(least) = self.least(belief, pair, places).await? else {
+            return Ok(None);
+        };
+        let width = self.spindle.period / belief.track_sectors(starts[0].1) / 1e6;
+        let time = least.time / 1e6 - width - read - read_bus - commands.read_done;
+        Ok(Some(written - time))
+    }
+}
+
+/// The tracks of a cylinder, and the place of the first track in its own, from the least times of moves to
+/// the tracks behind it: the largest cylinders with which moves of the same distance, with or without a
+/// change of the head, take the same time.
+fn heads_by_times(times: &[f64], blur: f64) -> Option<(u32, u32)> {
+    let most = times.len() as u32 / 4;
+    let mut best = None;
+    for heads in 1..=most {
+        for head in 0..heads {
+            let mut groups: std::collections::BTreeMap<(u32, bool), (f64, f64)> =
+                std::collections::BTreeMap::new();
+            for (index, time) in times.iter().enumerate() {
+                let to = head + index as u32 + 1;
+                let key = (to / heads, to % heads != head);
+                let group = groups.entry(key).or_insert((*time, *time));
+                *group = (group.0.min(*time), group.1.max(*time));
+            }
+            let agree = groups.values().all(|(least, most)| most - least <= blur);
+            let differ = {
+                let all = times.iter().copied();
+                all.clone().fold(f64::MIN, f64::max) - all.fold(f64::MAX, f64::min) > 2.0 * blur
+            };
+            // Without a difference between same head and other head, singles agree with anything.
+            let told = heads == 1 || {
+                let same: f64 = mean(times, |to| (to + head) % heads == head);
+                let other: f64 = mean(times, |to| (to + head) % heads != head);
+                heads > 2 || other - same > blur
+            };
+            if agree && differ && told {
+                best = Some((heads, head));
+            }
+        }
+    }
+    best
+}
+
+fn mean(times: &[f64], which: impl Fn(u32) -> bool) -> f64 {
+    let chosen: Vec<f64> = times
+        .iter()
+        .enumerate()
+        .filter(|(index, _)| which(*index as u32 + 1))
+        .map(|(_, time)| *time)
+        .collect();
+    chosen.iter().sum::<f64>() / chosen.len().max(1) as f64
+}
