@@ -80,11 +80,12 @@ impl Grid {
     /// Most samples of a profile, all points together.
     pub const SAMPLES_MAX: u64 = 1 << 28;
 
-    /// The grid of Disk Mimic 4.1: requests of 4 to 200 KB by 4 KB, think times of 0 to 9 ms by 0.1 ms, 25
-    /// samples. The paper does not tell its skips: here by `skip_step` sectors up to a little more than the
-    /// `turn_sectors` of a revolution.
+    /// The grid of Disk Mimic 4.1: requests of 4 to 200 KB by 4 KB, think times of 0 to 9 ms by 0.1 ms (here
+    /// further on a slower drive, so that a revolution of `turn` is covered), 25 samples. The paper does not
+    /// tell its skips: here by `skip_step` sectors up to a little more than the `turn_sectors` of a revolution.
     pub fn paper(turn: Nanos, turn_sectors: u32, skip_step: u32) -> Self {
         let skips = turn_sectors + turn_sectors / 16;
+        let thinks = turn.0.div_ceil(100_000) + 1;
         Self {
             sizes: Steps {
                 first: 8,
@@ -94,7 +95,7 @@ impl Grid {
             thinks: Steps {
                 first: 0,
                 step: 100_000,
-                count: 91,
+                count: thinks.clamp(91, 65_535) as u32,
             },
             skips: Steps {
                 first: 0,

@@ -96,7 +96,17 @@ fn grids_that_cannot_be_are_refused() {
             "{wrong:?}"
         );
     }
-    assert_eq!(Grid::paper(TURN, 1_000, 8).check(), Ok(()));
+}
+
+#[test]
+fn the_paper_s_grid_covers_a_revolution() {
+    for (turn, thinks) in [(8_333_333, 91), (10_000_000, 101), (11_117_287, 113)] {
+        let grid = Grid::paper(Nanos(turn), 1_000, 8);
+        assert_eq!((grid.check(), grid.thinks.count), (Ok(()), thinks));
+        assert_eq!((grid.sizes.last(), grid.skips.last()), (400, 1_056));
+        let early = grid.places(8, Nanos(500_000));
+        assert_eq!(grid.places(8, Nanos(500_000 + 7 * turn)), early);
+    }
 }
 
 #[test]
