@@ -60,7 +60,7 @@ impl DeltaSearch {
     /// from the drive's buffer, into which it reads ahead. A distance is found when `tries` trials with it hit.
     ///
     /// # Panics
-    /// Without a track, or with tracks that have different numbers of sectors in a revolution.
+    /// Without a track, or with tracks of fewer than two sectors or of different numbers in a revolution.
     pub fn new(
         tracks: Vec<Track>,
         turn: Nanos,
@@ -70,6 +70,10 @@ impl DeltaSearch {
     ) -> Self {
         let shape = tracks.first().map(|track| track.turn_sectors);
         assert!(shape.is_some(), "a search needs a track");
+        assert!(
+            tracks.iter().all(|track| track.sectors >= 2),
+            "a track of a search has room for two requests"
+        );
         assert!(
             tracks.iter().all(|track| Some(track.turn_sectors) == shape),
             "the tracks of a search are of one zone"

@@ -95,9 +95,9 @@ impl Deltas {
 }
 
 impl Formula {
-    /// A predictor for a log on the tracks of `map`, which turn in `turn`. `switch` is the time that a move to
-    /// the next track takes; without it, the skew of the tracks is taken, which the maker has chosen to cover
-    /// it.
+    /// A predictor for a log on the tracks of `map`, which turn in `turn`. `switch` is the time that a write on
+    /// another track of the same cylinder takes to get there; without it, and from one cylinder to another, the
+    /// skew of the tracks is taken, which the maker has chosen to cover it.
     pub fn new(map: TrackMap, turn: Nanos, deltas: Deltas, switch: Option<Nanos>) -> Self {
         Self {
             map,
@@ -178,8 +178,11 @@ impl Formula {
         if low == high {
             return 0;
         }
-        if let Some(switch) = self.switch {
-            return ((u128::from(switch.0 % self.turn.0) << 32) / u128::from(self.turn.0)) as u32;
+        if let Some(switch) = self.switch
+            && self.map.same_cylinder(low, high)
+        {
+            let angle = (u128::from(switch.0) << 32).div_ceil(u128::from(self.turn.0));
+            return angle as u32;
         }
         if high - low > NEAR {
             return self.map.cylinder_skew(to.index);

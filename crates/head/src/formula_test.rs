@@ -202,6 +202,23 @@ fn when_its_track_is_full_the_next_free_one_is_taken_with_time_to_get_there() {
 }
 
 #[test]
+fn a_known_time_of_a_switch_is_used_within_a_cylinder() {
+    let told = Nanos(MOVE);
+    for (index, within) in [(4, true), (5, true), (6, true), (7, false)] {
+        let mut platter = Platter::new();
+        let map = platter.map.clone();
+        let mut head = Formula::new(map, TURN, deltas(), Some(told));
+        let here = platter.track(index);
+        head.written(&platter.write(here.first, 1));
+        let free = [whole(platter.track(index + 1))];
+        let place = head.place(platter.now, 1, &free).unwrap();
+        let waits = residual(&platter.write(place.sector, 1)) - MOVE;
+        let most = if within { 151_000 } else { 951_000 };
+        assert!(waits <= most && waits + 200_000 > most, "{index}: {waits}");
+    }
+}
+
+#[test]
 fn a_read_from_the_drive_s_buffer_is_no_reference() {
     let mut platter = Platter::new();
     let mut head = formula(&platter);

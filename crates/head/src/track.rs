@@ -126,8 +126,7 @@ impl TrackMap {
     /// # Panics
     /// When there is none.
     pub fn track(&self, index: u64) -> Track {
-        assert!(index < self.tracks, "a track beyond the map");
-        let at = self.before.partition_point(|before| *before <= index) - 1;
+        let at = self.run_of(index);
         self.runs[at].track(index - self.before[at], index)
     }
 
@@ -146,9 +145,23 @@ impl TrackMap {
     /// # Panics
     /// When there is no such track.
     pub fn cylinder_skew(&self, index: u64) -> u32 {
+        self.runs[self.run_of(index)].cylinder_skew
+    }
+
+    /// True when the tracks with these numbers are known to be of one cylinder.
+    ///
+    /// # Panics
+    /// When there are no such tracks.
+    pub fn same_cylinder(&self, one: u64, other: u64) -> bool {
+        let at = self.run_of(one);
+        let cylinder = |index: u64| self.runs[at].cylinders_before(index - self.before[at]);
+        at == self.run_of(other) && cylinder(one) == cylinder(other)
+    }
+
+    /// Number of the run of the track with number `index`.
+    fn run_of(&self, index: u64) -> usize {
         assert!(index < self.tracks, "a track beyond the map");
-        let at = self.before.partition_point(|before| *before <= index) - 1;
-        self.runs[at].cylinder_skew
+        self.before.partition_point(|before| *before <= index) - 1
     }
 
     /// Bytes of memory that it takes.

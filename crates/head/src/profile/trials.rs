@@ -92,7 +92,8 @@ impl Trials {
     }
 
     /// The write of [`Self::trial`] is done. Its sample counts unless it was sent at a think time that differs
-    /// by more than half a step of the grid from the planned one; then it is planned again.
+    /// by more than half a step of the grid from the planned one; then it is planned again. A caller whose timer
+    /// cannot keep to that sees [`Self::late`] grow and nothing else, and should give up or take a coarser grid.
     pub fn done(&mut self, access: &Access) {
         let Some(trial) = self.trial() else { return };
         let mut chained = true;

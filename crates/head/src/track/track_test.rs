@@ -74,6 +74,16 @@ fn by_hand(run: &TrackRun) -> Vec<(u64, u32, u32)> {
     tracks
 }
 
+#[test]
+fn cylinders_are_told_apart() {
+    let map = TrackMap::new(vec![TrackRun { at: 3, ..run() }]).unwrap();
+    // 2 tracks, then 5, then 3.
+    let same = |one, other| map.same_cylinder(one, other);
+    assert!(same(0, 1) && same(2, 6) && same(7, 9) && same(4, 4));
+    assert!(!same(1, 2) && !same(6, 7) && !same(0, 9));
+    assert_eq!(map.cylinder_skew(4), 1 << 29);
+}
+
 proptest! {
     #[test]
     fn tracks_are_those_that_one_counts_by_hand(map in any_map()) {
