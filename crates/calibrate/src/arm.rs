@@ -2,13 +2,17 @@
 
 use crate::error::Error;
 use crate::layout::{Belief, Layout};
-use crate::least::{Act, Pair};
+use crate::least::{Act, Pair, TRIALS_MAX};
 use crate::probe::{Method, Probe};
 
 /// Up to this distance all are measured.
 const NEAR: u32 = 10;
 /// By how much a distance is longer than the one before, beyond these.
 const GROWTH: f64 = 1.12;
+/// Sectors that a write has more, to find the speed of the bus.
+const MORE: u32 = 8;
+/// Places where two requests on one track are measured, so that none meets what another left in the buffer.
+const PLACES: u64 = 5;
 /// Neighbouring tracks that are tried when skews do not tell where cylinders end.
 const NEIGHBOURS: u64 = 36;
 
@@ -43,6 +47,8 @@ pub struct Commands {
     pub write_least: Option<f64>,
     /// The same as sectors that pass meanwhile, where the region begins.
     pub delta_sectors: Option<u32>,
+    /// A sector on the bus, host to drive, where that is slower than the medium.
+    pub write_sector: Option<f64>,
 }
 
 /// Sectors of a drive by their cylinder.
@@ -170,7 +176,7 @@ impl Probe {
     pub async fn arm(
         &mut self,
         layout: &Layout,
-        bus_ms: (f64, f64),
+        bus_ms: (Option<f64>, Option<f64>),
     ) -> Result<(Arm, Commands), Error> {
         self.phase("seeks", 0.0);
         let belief = layout.belief()?;
@@ -182,25 +188,41 @@ impl Probe {
         let track = belief.track_sectors(home);
         let sector_ms = self.spindle.period / track / 1e6;
         // Of a write, a sector has to cross the bus before it is written; of a read, after.
-        let (read_bus, write_bus) = bus_ms;
+        let read_bus = bus_ms.0.unwrap_or(0.0);
+        let mut write_bus = bus_ms.1.unwrap_or(read_bus);
         // Reads of places that the buffer may have read on to are of no use: each trial has its own track,
-        // and the second sector lies before the first.
+        // and the second sector lies before the first, which is near the front, so that the drive is still
+        // on this track when the second one comes round.
         let spot = home;
-        let tracks = cylinders.tracks(spot, 24);
-        let on_track = |trial: u64| {
-            let start = tracks[trial as usize % tracks.len()];
-            (start + track as u64 * 3 / 4, start + track as u64 / 4)
+        let tracks = cylinders.tracks(spot, PLACES * u64::from(TRIALS_MAX) * 2);
+        let place = |which: u64, trial: u64| {
+            let index = 2 * (which * u64::from(TRIALS_MAX) + trial);
+            let start = tracks[index as usize % tracks.len()];
+            (start + track as u64 / 5, start + 4)
         };
         let ms = |time: f64| time / 1e6;
         if act == Act::Write {
+            let slower = match bus_ms.1 {
+                Some(_) => None,
+                None => {
+                    self.slow_bus(&belief, |trial| place(0, trial), sector_ms)
+                        .await?
+                }
+            };
+            if let Some(slower) = slower {
+                write_bus = slower;
+                commands.write_sector = Some(slower);
+            }
             let pair = Pair::of(Act::Write, Act::Write);
-            if let Some(least) = self.least(&belief, pair, on_track).await? {
+            let places = |trial| place(1, trial);
+            if let Some(least) = self.least(&belief, pair, places).await? {
                 commands.write_least = Some(ms(least.time));
                 commands.delta_sectors = Some((ms(least.time) / sector_ms).ceil() as u32);
                 commands.write_after_write = Some(ms(least.time) - sector_ms - write_bus);
             }
             let pair = Pair::of(Act::Write, Act::Read);
-            if let Some(least) = self.least(&belief, pair, on_track).await? {
+            let places = |trial| place(2, trial);
+            if let Some(least) = self.least(&belief, pair, places).await? {
                 // Read and write tell their ends at different times after the sector has passed.
                 let later = ms(least.later) - read_bus;
                 commands.read_done = later.max(0.0);
@@ -209,7 +231,8 @@ impl Probe {
                 commands.read_after_write = Some(ms(least.time) - sector_ms - done);
             }
             let pair = Pair::of(Act::Read, Act::Write);
-            if let Some(least) = self.least(&belief, pair, on_track).await? {
+            let places = |trial| place(3, trial);
+            if let Some(least) = self.least(&belief, pair, places).await? {
                 let done = commands.write_done;
                 commands.write_after_read = Some(ms(least.time) - sector_ms - write_bus - done);
             }
@@ -218,13 +241,16 @@ impl Probe {
             }
         }
         let pair = Pair::of(Act::Read, Act::Read);
-        if let Some(least) = self.least(&belief, pair, on_track).await? {
+        let places = |trial| place(4, trial);
+        if let Some(least) = self.least(&belief, pair, places).await? {
             let done = read_bus + commands.read_done;
             commands.read_after_read = Some(ms(least.time) - sector_ms - done);
         }
         // What a request of the kind that measures costs besides the move.
         let fixed = match act {
-            Act::Write => commands.write_after_write.map(|time| time + commands.write_done),
+            Act::Write => commands
+                .write_after_write
+                .map(|time| time + commands.write_done),
             Act::Read => commands
                 .read_after_read
                 .map(|time| time + read_bus + commands.read_done),
@@ -276,6 +302,32 @@ impl Probe {
         Ok((arm, commands))
     }
 
+    /// Time of a sector on the bus, in ms, if it is longer than that on the medium: then every sector of a
+    /// write comes later by it.
+    async fn slow_bus(
+        &mut self,
+        belief: &Belief,
+        on_track: impl Fn(u64) -> (u64, u64),
+        sector_ms: f64,
+    ) -> Result<Option<f64>, Error> {
+        if !matches!(self.method, Method::Durable) {
+            return Ok(None);
+        }
+        let mut times = [0.0; 2];
+        for (time, sectors) in times.iter_mut().zip([1 + MORE, 1 + 2 * MORE]) {
+            let pair = Pair {
+                sectors,
+                ..Pair::of(Act::Write, Act::Write)
+            };
+            match self.least(belief, pair, &on_track).await? {
+                Some(least) => *time = least.time,
+                None => return Ok(None),
+            }
+        }
+        let each = (times[1] - times[0]) / f64::from(MORE) / 1e6;
+        Ok((each > 1.03 * sector_ms).then_some(each))
+    }
+
     /// What a write waits longer than a read after a seek of the same distance.
     async fn settle(
         &mut self,
@@ -298,8 +350,8 @@ impl Probe {
         else {
             return Ok(None);
         };
-        let starts: Vec<(u64, u64)> = (0..20)
-            .map(|trial| first + trial)
+        let starts: Vec<(u64, u64)> = (0..TRIALS_MAX)
+            .map(|trial| first + 2 + 2 * trial)
             .filter(|cylinder| cylinder + distance <= last)
             .map(|cylinder| {
                 let to = cylinders.first(cylinder + distance);

@@ -1,9 +1,11 @@
 //! The drive's memory: whether FUA and flush do what they say, the write cache, the read buffer, the bus.
 
 use crate::error::Error;
+use crate::layout::Layout;
 use crate::probe::{Method, Probe, Timed};
 use base::Nanos;
 use rt::Op;
+use std::rc::Rc;
 
 /// Reads elsewhere after which the buffer of any drive has forgotten.
 const FORGETS_MAX: u32 = 128;
@@ -49,9 +51,14 @@ fn spread(values: &mut [f64]) -> (f64, f64) {
 }
 
 impl Probe {
+    /// A place as any other; near the start of a track, once tracks are known.
     fn cold(&mut self) -> u64 {
-        let span = self.region.end - self.region.start - 8192;
-        self.region.start + self.random(span)
+        let span = self.region.end - self.region.start - 16_384;
+        let lba = self.region.start + 1 + self.random(span);
+        match &self.belief {
+            Some(belief) => belief.track_start(lba, self.region.start) + 1,
+            None => lba,
+        }
     }
 
     /// Responses that do not wait for the platter lie close together.
@@ -88,11 +95,14 @@ impl Probe {
         Ok(Some(memory))
     }
 
-    /// Responses to the read that `last` does, after `before` was read and `between` elsewhere.
+    /// Responses to a read `ahead` sectors behind one that was read before, with `between` reads elsewhere in
+    /// between: the middle one, and how far they differ.
     async fn rereads(&mut self, ahead: u64, between: u32) -> Result<(f64, f64), Error> {
         let mut responses = Vec::new();
         for _ in 0..6 {
             let lba = self.cold();
+            // Some drives read on only when reads follow each other.
+            self.io(Op::Read, lba - 1, 1).await?;
             self.io(Op::Read, lba, 1).await?;
             self.sleep(Nanos(PAUSE.0 / 2)).await;
             self.forget(between).await?;
@@ -222,12 +232,14 @@ impl Probe {
             taken += CHUNK;
         }
         self.io(Op::Flush, 0, 0).await?;
-        Ok((taken, taken == CHUNK))
+        // While the first is being written the cache is empty again: the second is taken, too.
+        Ok((taken, taken <= 3 * CHUNK))
     }
 
     /// Buffer, write cache and bus.
-    pub async fn memory(&mut self, mut memory: Memory) -> Result<Memory, Error> {
+    pub async fn memory(&mut self, mut memory: Memory, layout: &Layout) -> Result<Memory, Error> {
         self.phase("buffer and cache", 0.0);
+        self.belief = Some(Rc::new(layout.belief()?));
         self.anchor = None;
         memory.segments = self.segments().await?;
         memory.read_ahead = self.read_ahead().await?;

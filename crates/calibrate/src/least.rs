@@ -13,7 +13,7 @@ use rt::Op;
 /// Nanoseconds to which a least time is found.
 const RESOLUTION: f64 = 1_500.0;
 /// Trials of one least time.
-const TRIALS_MAX: u32 = 20;
+pub(crate) const TRIALS_MAX: u32 = 20;
 
 /// One of two requests.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

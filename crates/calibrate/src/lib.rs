@@ -2,7 +2,9 @@
 
 mod arm;
 mod cache;
+mod drive_file;
 mod error;
+mod flash;
 mod journal;
 mod layout;
 mod least;
@@ -15,10 +17,12 @@ mod tracks;
 
 pub use arm::{Arm, Commands};
 pub use cache::Memory;
+pub use drive_file::drive_file;
 pub use error::Error;
+pub use flash::{Flash, FlashWrites};
 pub use journal::{Journal, replace};
 pub use layout::{Layout, Zone};
 pub use probe::{Hooks, Method, Progress};
-pub use run::{Findings, Options, calibrate};
+pub use run::{Disk, Findings, Kind, LEAST_SECTORS, Options, calibrate};
 pub use spindle::Spindle;
 pub use tracks::{deltas, track_map, turn};

@@ -2,12 +2,13 @@
 //!
 //! Invariants:
 //! 1. Nothing outside of the region is written, and nothing at all without leave to write.
-//! 2. One request is under way at a time.
+//! 2. One request is under way at a time, but for reads of drives without a platter.
 //! 3. What is asked of the drive is asked once: answers go to the journal, and come from it after an
 //!    interruption.
 
 use crate::error::Error;
 use crate::journal::Journal;
+use crate::layout::Belief;
 use crate::spindle::Spindle;
 use base::{Buf, BufPool, Nanos};
 use device::Device;
@@ -92,6 +93,8 @@ pub(crate) struct Probe {
     pub anchor: Option<(u64, Nanos)>,
     /// Measurements of an angle that are taken together.
     pub repeats: u32,
+    /// The layout, once it is known.
+    pub belief: Option<Rc<Belief>>,
     random: u64,
     progress: Progress,
 }
@@ -119,6 +122,7 @@ impl Probe {
             spindle: Spindle::default(),
             anchor: None,
             repeats: 1,
+            belief: None,
             random: 0x5eed,
             progress: Progress {
                 phase: "",
@@ -131,10 +135,6 @@ impl Probe {
     /// Sectors of the whole device.
     pub fn sectors(&self) -> u64 {
         self.device.size_bytes() / SECTOR
-    }
-
-    pub fn block_sectors(&self) -> u64 {
-        u64::from(self.device.block_size()).div_ceil(SECTOR)
     }
 
     pub fn phase(&mut self, phase: &'static str, done: f64) {
@@ -213,6 +213,33 @@ impl Probe {
         };
         result.map_err(|source| Error::Io { what, lba, source })?;
         Ok(Timed { sent, done })
+    }
+
+    /// Sends `count` reads of `sectors` at once, to random places, and waits for all: nanoseconds.
+    pub async fn read_at_once(&mut self, count: usize, sectors: u32) -> Result<f64, Error> {
+        if (self.hooks.stop)() {
+            return Err(Error::Interrupted);
+        }
+        let pool = BufPool::new(0);
+        let places = (self.region.end - self.region.start) / u64::from(sectors);
+        let sent = self.rt.now();
+        let mut under_way = Vec::with_capacity(count);
+        for _ in 0..count {
+            let lba = self.region.start + self.random(places) * u64::from(sectors);
+            let buf = pool.alloc(sectors as usize * SECTOR as usize);
+            let data = Data::whole(buf);
+            under_way.push((lba, self.device.io(Op::Read, lba * SECTOR, 0, data)));
+        }
+        self.requests.set(self.requests.get() + count as u64);
+        for (lba, io) in under_way {
+            let (result, _) = io.await;
+            result.map_err(|source| Error::Io {
+                what: "read",
+                lba,
+                source,
+            })?;
+        }
+        Ok((self.rt.now().0 - sent.0) as f64)
     }
 
     /// Times one sector, in the way that shows its place.

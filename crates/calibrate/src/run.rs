@@ -3,6 +3,7 @@
 use crate::arm::{Arm, Commands};
 use crate::cache::Memory;
 use crate::error::Error;
+use crate::flash::Flash;
 use crate::journal::Journal;
 use crate::layout::Layout;
 use crate::probe::{Hooks, Method, Probe};
@@ -13,10 +14,10 @@ use std::ops::Range;
 use std::rc::Rc;
 
 /// Fewest sectors that can be calibrated: some cylinders of any drive.
-const LEAST: u64 = 65_536;
+pub const LEAST_SECTORS: u64 = 65_536;
 
 /// What may be done to the device.
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Options {
     /// Sectors to look at; nothing else is read or written.
     pub region: Range<u64>,
@@ -24,9 +25,29 @@ pub struct Options {
     pub may_write: bool,
 }
 
-/// What was found of a drive with a platter.
-#[derive(Clone, Debug)]
+/// What was found.
+#[derive(Clone, PartialEq, Debug)]
 pub struct Findings {
+    /// The options of the calibration.
+    pub options: Options,
+    /// Sectors of the device.
+    pub sectors: u64,
+    /// What kind of drive it is.
+    pub kind: Kind,
+}
+
+/// What kind of drive it is.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Kind {
+    /// One with a platter.
+    Disk(Box<Disk>),
+    /// One whose responses have nothing to do with a platter.
+    Flash(Flash),
+}
+
+/// What was found of a drive with a platter.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Disk {
     /// How the platter turns.
     pub spindle: Spindle,
     /// Where sectors lie.
@@ -41,8 +62,6 @@ pub struct Findings {
     pub heads_found: bool,
     /// How places were seen.
     pub method: Method,
-    /// Requests that were sent in this run.
-    pub requests: u64,
 }
 
 /// Calibrates `device`. The journal comes back also after an error: with it, a later call goes on where
@@ -53,48 +72,51 @@ pub async fn calibrate(
     options: Options,
     journal: Journal,
     hooks: Hooks,
-) -> (Result<Option<Findings>, Error>, Journal) {
+) -> (Result<Findings, Error>, Journal) {
     let mut probe = Probe::new(
         rt,
         device,
-        options.region,
+        options.region.clone(),
         options.may_write,
         journal,
         hooks,
     );
-    let found = run(&mut probe).await;
+    let sectors = probe.sectors();
+    let found = run(&mut probe).await.map(|kind| Findings {
+        options,
+        sectors,
+        kind,
+    });
     (found, probe.journal)
 }
 
-async fn run(probe: &mut Probe) -> Result<Option<Findings>, Error> {
+async fn run(probe: &mut Probe) -> Result<Kind, Error> {
     let sectors = probe.region.end - probe.region.start;
-    if sectors < LEAST {
+    if sectors < LEAST_SECTORS {
         return Err(Error::RegionTooSmall {
             sectors,
-            least: LEAST,
+            least: LEAST_SECTORS,
         });
     }
     probe.phase("rotation", 0.0);
     let Some(memory) = probe.find_method().await? else {
-        return Ok(None);
+        return Ok(Kind::Flash(probe.flash().await?));
     };
+    let spindle = probe.spindle;
     let mut layout = probe.map().await?;
     probe.repeats = 1;
     let heads_found = probe.find_heads(&mut layout).await?;
-    let memory = probe.memory(memory).await?;
-    let bus = (
-        memory.read_sector.unwrap_or(0.0),
-        memory.write_sector.or(memory.read_sector).unwrap_or(0.0),
-    );
+    let memory = probe.memory(memory, &layout).await?;
+    let bus = (memory.read_sector, memory.write_sector);
     let (arm, commands) = probe.arm(&layout, bus).await?;
-    Ok(Some(Findings {
-        spindle: probe.spindle,
+    probe.phase("done", 1.0);
+    Ok(Kind::Disk(Box::new(Disk {
+        spindle,
         layout,
         arm,
         commands,
         memory,
         heads_found,
         method: probe.method,
-        requests: probe.requests.get(),
-    }))
+    })))
 }

@@ -13,7 +13,7 @@ const ANCHOR_AGE: u64 = 100_000_000;
 const WANDER: f64 = 2e-7;
 
 /// Speed of the platter.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct Spindle {
     /// Nanoseconds of a revolution.
     pub period: f64,

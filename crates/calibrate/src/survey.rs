@@ -61,7 +61,7 @@ impl Probe {
     /// Measures as often as it takes to tell sectors of `width` apart.
     fn sharpen(&mut self, width: f64) {
         let one = 1.4 * self.spindle.noise / self.spindle.period;
-        let wanted = (one / (0.08 * width)).powi(2).ceil();
+        let wanted = (one / (0.12 * width)).powi(2).ceil();
         self.repeats = wanted.clamp(1.0, 100.0) as u32;
     }
 
