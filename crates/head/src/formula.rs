@@ -98,7 +98,20 @@ impl Formula {
     /// A predictor for a log on the tracks of `map`, which turn in `turn`. `switch` is the time that a write on
     /// another track of the same cylinder takes to get there; without it, and from one cylinder to another, the
     /// skew of the tracks is taken, which the maker has chosen to cover it.
+    ///
+    /// # Panics
+    /// When `turn` is 0, or a delta is of a track without sectors.
     pub fn new(map: TrackMap, turn: Nanos, deltas: Deltas, switch: Option<Nanos>) -> Self {
+        assert!(turn.0 > 0, "a platter that turns");
+        let all = [
+            deltas.write_after_write,
+            deltas.write_after_read,
+            deltas.read_after_write,
+        ];
+        assert!(
+            all.iter().all(|delta| delta.turn_sectors > 0),
+            "deltas of tracks with sectors"
+        );
         Self {
             map,
             turn,

@@ -36,7 +36,9 @@ impl Linear {
 
     /// Sectors to leave out before a write that is sent `think` after the last one's end.
     pub fn skip(&self, think: Nanos) -> u64 {
-        ((self.least_response.0 + think.0) as f64 * self.speed) as u64
+        let time = self.least_response.0 as f64 + think.0 as f64;
+        // Beyond any drive.
+        ((time * self.speed) as u64).min(1 << 48)
     }
 
     /// The block speed L, in sectors a second.

@@ -2,7 +2,7 @@
 
 use crate::mimic::SkipModel;
 use crate::policy::Choices;
-use crate::profile::Grid;
+use crate::profile::{Grid, ProfileError};
 
 /// One skip for each point, two bytes each.
 #[derive(Clone, Debug)]
@@ -21,6 +21,29 @@ impl Table {
             grid,
             skips: rows.map(|choice| choice.best as u16).collect(),
         }
+    }
+
+    /// The table on `grid` with these places on the axis of skips, by size and then by think time.
+    ///
+    /// # Errors
+    /// When the grid makes no sense, or they are not one for each point, or not on the axis.
+    pub fn of_skips(grid: Grid, skips: Vec<u16>) -> Result<Self, ProfileError> {
+        grid.check()?;
+        let beyond = |skip: &u16| usize::from(*skip) >= grid.skips.len();
+        if skips.len() != grid.rows() || skips.iter().any(beyond) {
+            return Err(ProfileError::File("its table does not fit its grid"));
+        }
+        Ok(Self { grid, skips })
+    }
+
+    /// The grid.
+    pub fn grid(&self) -> &Grid {
+        &self.grid
+    }
+
+    /// Places on the axis of skips, by size and then by think time.
+    pub fn skips(&self) -> &[u16] {
+        &self.skips
     }
 }
 

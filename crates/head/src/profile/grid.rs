@@ -83,6 +83,7 @@ impl Grid {
     /// The grid of Disk Mimic 4.1: requests of 4 to 200 KB by 4 KB, think times of 0 to 9 ms by 0.1 ms (here
     /// further on a slower drive, so that a revolution of `turn` is covered), 25 samples. The paper does not
     /// tell its skips: here by `skip_step` sectors up to a little more than the `turn_sectors` of a revolution.
+    /// With skips by 4 KB that takes two days on the drive itself, an hour for each size.
     pub fn paper(turn: Nanos, turn_sectors: u32, skip_step: u32) -> Self {
         let skips = turn_sectors + turn_sectors / 16;
         let thinks = turn.0.div_ceil(100_000) + 1;
