@@ -9,6 +9,10 @@ use std::f64::consts::TAU;
 const PERIODS: (f64, f64) = (1.5e6, 50e6);
 /// Share of a revolution by which an anchor may be old before it is timed anew, in nanoseconds.
 const ANCHOR_AGE: u64 = 100_000_000;
+/// Measurements of an angle that was not as expected, when answers are irregular.
+const AGAIN: u32 = 5;
+/// Noise, in nanoseconds, from which on one measurement is not to be believed.
+const NOISY: f64 = 100.0;
 /// Relative change of the speed that an anchor's next passing is believed to show without noise.
 const WANDER: f64 = 2e-7;
 
@@ -64,8 +68,8 @@ fn longest_period(times: &[f64]) -> Option<f64> {
     best.map(|(_, rate)| 1.0 / rate)
 }
 
-/// Least squares of `times` over whole numbers of revolutions near `period`: a better period, and the root
-/// mean square of what is left.
+/// Least squares of `times` over whole numbers of revolutions near `period`: a better period, and the
+/// standard deviation of what is left.
 fn fit(times: &[f64], period: f64) -> (f64, f64) {
     let first = times[0];
     let count = times.len() as f64;
@@ -84,11 +88,14 @@ fn fit(times: &[f64], period: f64) -> (f64, f64) {
         return (period, 0.0);
     }
     let period = above / below;
-    let left = |(turn, time): (&f64, &f64)| {
-        (time - first - mean_time - (turn - mean_turn) * period).powi(2)
-    };
-    let squares: f64 = turns.iter().zip(times).map(left).sum();
-    (period, (squares / count).sqrt())
+    let mut left: Vec<f64> = turns
+        .iter()
+        .zip(times)
+        .map(|(turn, time)| (time - first - mean_time - (turn - mean_turn) * period).abs())
+        .collect();
+    left.sort_by(f64::total_cmp);
+    // The median, so that a few late ones do not count; times what makes it a standard deviation.
+    (period, 1.5 * left[left.len() / 2])
 }
 
 impl Probe {
@@ -163,7 +170,12 @@ impl Probe {
         let answer = self
             .ask(question, async |probe: &mut Self| {
                 let mut found = Vec::new();
-                for _ in 0..probe.repeats.max(2) {
+                let least = if probe.spindle.noise > NOISY {
+                    AGAIN
+                } else {
+                    2
+                };
+                for _ in 0..probe.repeats.max(least) {
                     let wait = probe.random(probe.spindle.period as u64);
                     probe.anchor = None;
                     probe.sleep(Nanos(wait)).await;
@@ -173,6 +185,15 @@ impl Probe {
             })
             .await?;
         Ok(answer[0])
+    }
+
+    /// The same, with care: what is measured once, and much depends on it.
+    pub async fn turn_surely(&mut self, from: u64, to: u64) -> Result<f64, Error> {
+        if self.spindle.noise > NOISY {
+            self.turn_again(from, to).await
+        } else {
+            self.turn(from, to).await
+        }
     }
 
     async fn turn_once(&mut self, from: u64, to: u64) -> Result<f64, Error> {

@@ -111,7 +111,7 @@ impl Probe {
 
     /// How far beyond the place next to `lba - 1` sector `lba` lies, in sectors, at least -0.5.
     async fn jump(&mut self, lba: u64, width: f64) -> Result<f64, Error> {
-        let turn = self.turn(lba - 1, lba).await?;
+        let turn = self.turn_surely(lba - 1, lba).await?;
         let jump = (turn / width - 1.0).rem_euclid(1.0 / width);
         Ok(if jump > 1.0 / width - 0.5 {
             jump - 1.0 / width
