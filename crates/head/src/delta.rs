@@ -14,7 +14,7 @@ pub enum AccessKind {
     Write,
 }
 
-/// A request to be sent, at once after the one before.
+/// A request to be sent, at once after the one before, or a few microseconds later.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct DeltaTrial {
     /// What it does.
@@ -26,7 +26,7 @@ pub struct DeltaTrial {
 }
 
 /// A search for one delta. Reference requests and trials take turns; the caller sends each as soon as the one
-/// before is done.
+/// before is done. What the caller takes for that becomes part of delta, so it should be far less than a sector.
 #[derive(Clone, Debug)]
 pub struct DeltaSearch {
     tracks: Vec<Track>,
@@ -42,8 +42,8 @@ pub struct DeltaSearch {
     shorter_ns: i64,
     /// Reference requests so far.
     round: usize,
-    /// The end of the reference request; `None` when one is due.
-    reference: Option<u64>,
+    /// Where and when the reference request ended; `None` when one is due.
+    reference: Option<(u64, Nanos)>,
     state: State,
 }
 
@@ -99,7 +99,7 @@ impl DeltaSearch {
             return None;
         }
         let (kind, first) = match self.reference {
-            Some(end) => (self.of, end + u64::from(self.delta)),
+            Some((end, _)) => (self.of, end + u64::from(self.delta)),
             None => {
                 let track = self.track();
                 // Another place each time, with room for the trial behind it.
@@ -119,19 +119,19 @@ impl DeltaSearch {
         if self.state != State::Searching {
             return;
         }
-        if self.reference.take().is_none() {
-            self.reference = Some(access.end());
+        let Some((_, before)) = self.reference.take() else {
+            self.reference = Some((access.end(), access.done));
             return;
-        }
+        };
         self.round += 1;
         // From end to end the platter turns by the distance and the sector itself, and by a revolution more
         // when it was missed; half of one tells the two apart whatever the ends of the two kinds cost.
         let turn_sectors = u64::from(self.track().turn_sectors);
         let way = self.turn.0 * u64::from(self.delta + 1) / turn_sectors;
-        let response = access.done.since(access.sent).0;
-        if response < way + self.turn.0 / 2 {
+        let turned = access.done.since(before).0;
+        if turned < way + self.turn.0 / 2 {
             self.hits += 1;
-            self.shorter_ns += way as i64 - response as i64;
+            self.shorter_ns += way as i64 - turned as i64;
             if self.hits == self.tries {
                 self.state = State::Found;
             }

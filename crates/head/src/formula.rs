@@ -186,8 +186,10 @@ impl Formula {
 
     /// Angle by which the platter turns while the head moves to track `to`.
     fn allowance(&self, reference: &Reference, now: Nanos, to: &Track) -> u32 {
-        let from = self.track_at(reference, now);
-        let (low, high) = (from.min(to.index), from.max(to.index));
+        // A read that came from the buffer may have left the head where it was.
+        let (here, ahead) = (reference.track.index, self.track_at(reference, now));
+        let low = here.min(ahead).min(to.index);
+        let high = here.max(ahead).max(to.index);
         if low == high {
             return 0;
         }

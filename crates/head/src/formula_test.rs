@@ -50,6 +50,7 @@ fn search(before: AccessKind, of: AccessKind) -> DeltaSearch {
             AccessKind::Write => platter.write(trial.first, trial.sectors),
         };
         search.done(&access);
+        platter.think(3_000);
     }
     search
 }
@@ -85,8 +86,8 @@ fn a_drive_that_always_takes_a_revolution_has_no_delta() {
         let access = Access {
             first: trial.first,
             sectors: trial.sectors,
-            sent: Nanos(0),
-            done: Nanos(2 * TURN.0),
+            sent: Nanos(2 * TURN.0 * requests),
+            done: Nanos(2 * TURN.0 * (requests + 1)),
         };
         search.done(&access);
         requests += 1;
@@ -237,6 +238,31 @@ fn a_read_from_the_drive_s_buffer_is_no_reference() {
     let place = head.place(platter.now, 1, &[whole(track)]).unwrap();
     let write = platter.write(place.sector, 1);
     assert!(residual(&write) < 151_000, "{}", residual(&write));
+}
+
+#[test]
+fn after_such_a_read_the_head_has_still_to_move() {
+    let mut platter = Platter::new();
+    let mut head = formula(&platter);
+    head.written(&platter.write(platter.track(4).first, 1));
+    let next = platter.track(5);
+    let sent = platter.now;
+    // Half a revolution from what is under the head.
+    platter.think(50_000);
+    head.read(&Access {
+        first: next.first + 45,
+        sectors: 1,
+        sent,
+        done: platter.now,
+    });
+    for think in [0, 1_000_000, 9_900_000, 25_000_000] {
+        let now = Nanos(platter.now.0 + think);
+        let response = head.place(now, 1, &[whole(next)]).unwrap().response;
+        assert!(response.unwrap().0 > BEFORE + MOVE, "{think}: {response:?}");
+    }
+    let place = head.place(platter.now, 1, &[whole(next)]).unwrap();
+    let write = platter.write(place.sector, 1);
+    assert!(residual(&write) < MOVE + 600_000, "{}", residual(&write));
 }
 
 #[test]
