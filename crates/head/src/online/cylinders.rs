@@ -1,0 +1,183 @@
+//! Which ends of tracks are ends of cylinders, too: there the skew is another.
+
+use super::learned::FIT;
+use super::spindle::nearest;
+
+/// Most tracks of a cylinder.
+const MOST: u64 = 40;
+/// Crossings that are remembered.
+const KEPT: usize = 32;
+
+/// A run of tracks, and how many cylinders ended in it.
+#[derive(Clone, Copy, Debug, Default)]
+struct Crossing {
+    from: u64,
+    tracks: u32,
+    changes: u32,
+}
+
+/// What is known of cylinders.
+#[derive(Clone, Debug)]
+pub struct Cylinders {
+    /// Revolutions that the skew at a cylinder's end is more.
+    extra: Option<f64>,
+    /// One that was seen once.
+    rumour: f64,
+    /// Tracks of a cylinder, and one number of a first track, when known.
+    shape: Option<(u64, u64)>,
+    crossings: [Crossing; KEPT],
+    count: usize,
+    seen: usize,
+    wrong: f64,
+}
+
+impl Cylinders {
+    /// Nothing is known.
+    pub fn new() -> Self {
+        Self {
+            extra: None,
+            rumour: 0.0,
+            shape: None,
+            crossings: [Crossing::default(); KEPT],
+            count: 0,
+            seen: 0,
+            wrong: 0.0,
+        }
+    }
+
+    pub fn debug(&self) -> String {
+        format!("{:?} {:?}", self.extra, self.shape)
+    }
+
+    /// Tracks are counted anew.
+    pub fn lost(&mut self) {
+        self.count = 0;
+        self.seen = 0;
+        self.shape = None;
+    }
+
+    /// A skew of some ends of tracks has been found.
+    pub fn set_extra(&mut self, extra: Option<f64>) {
+        if extra.is_some() {
+            self.extra = extra;
+        }
+    }
+
+    /// Tracks of a cylinder; many when not known.
+    pub fn tracks(&self) -> u64 {
+        self.shape.map_or(1 << 20, |(tracks, _)| tracks)
+    }
+
+    /// Number of the first track of the cylinder of `track`.
+    pub fn first_track(&self, track: u64) -> u64 {
+        self.shape
+            .map_or(0, |(tracks, first)| track - (track - first) % tracks)
+    }
+
+    fn changes(&self, from: u64, tracks: u64) -> Option<u64> {
+        let (size, first) = self.shape?;
+        Some((from + tracks - first) / size - (from - first) / size)
+    }
+
+    /// Revolutions that the ends of cylinders add on the way from track `from` over `tracks` ends of tracks.
+    pub fn extra(&self, from: u64, tracks: u64) -> f64 {
+        let changes = self.changes(from, tracks).unwrap_or(0);
+        self.extra.unwrap_or(0.0) * changes as f64
+    }
+
+    /// What remains of `excess`, which is what skews within cylinders left, when cylinders may have ended.
+    pub fn off(&self, from: u64, tracks: u64, excess: f64) -> f64 {
+        let expected = nearest(excess - self.extra(from, tracks));
+        if expected.abs() < FIT {
+            return expected;
+        }
+        self.count_changes(tracks, excess).1
+    }
+
+    /// The number of changes that explains `excess` best, and what remains.
+    fn count_changes(&self, tracks: u64, excess: f64) -> (u64, f64) {
+        let extra = self.extra.unwrap_or(0.0);
+        let most = if self.extra.is_some() {
+            tracks.min(3)
+        } else {
+            0
+        };
+        let mut best = (0, nearest(excess));
+        for changes in 1..=most {
+            let off = nearest(excess - changes as f64 * extra);
+            if off.abs() < best.1.abs() {
+                best = (changes, off);
+            }
+        }
+        best
+    }
+
+    /// No number of known skews explained it.
+    pub fn surprise(&mut self, _from: u64, tracks: u64, excess: f64) {
+        if tracks == 0 || tracks > 3 {
+            return;
+        }
+        let excess = nearest(excess);
+        if nearest(excess - self.rumour).abs() < FIT {
+            if self.extra.is_none() {
+                self.extra = Some(excess);
+            }
+            self.wrong += 1.0;
+            if self.wrong > 4.0 {
+                self.extra = Some(excess);
+                self.wrong = 0.0;
+            }
+        }
+        self.rumour = excess;
+    }
+
+    /// A crossing was explained.
+    pub fn learn(&mut self, from: u64, tracks: u64, excess: f64) {
+        if tracks == 0 || self.extra.is_none() {
+            return;
+        }
+        let (changes, off) = self.count_changes(tracks, excess);
+        if off.abs() >= FIT {
+            return;
+        }
+        self.wrong *= 0.9;
+        if changes == 1
+            && let Some(extra) = &mut self.extra
+        {
+            *extra += 0.1 * off;
+        }
+        self.crossings[self.seen % KEPT] = Crossing {
+            from,
+            tracks: tracks as u32,
+            changes: changes as u32,
+        };
+        self.seen += 1;
+        self.count = (self.count + 1).min(KEPT);
+        let agrees = self.changes(from, tracks) == Some(changes);
+        if !agrees && self.count >= 12 && self.seen.is_multiple_of(4) {
+            self.search();
+        }
+    }
+
+    /// The size and phase of cylinders that explain the crossings.
+    fn search(&mut self) {
+        let known = &self.crossings[..self.count];
+        let mut best = (self.count * 4 / 5, None);
+        let base = known.iter().map(|c| c.from).min().unwrap_or(0);
+        let base = base.saturating_sub(2 * MOST);
+        for size in 1..=MOST {
+            for phase in 0..size {
+                let first = base + phase;
+                let explains = |c: &&Crossing| {
+                    let end = c.from + u64::from(c.tracks);
+                    (end - first) / size - (c.from - first) / size == u64::from(c.changes)
+                };
+                let explained = known.iter().filter(explains).count();
+                if explained > best.0 {
+                    best = (explained, Some((size, first)));
+                }
+            }
+        }
+        self.shape = best.1;
+    }
+}

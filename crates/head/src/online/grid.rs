@@ -1,0 +1,301 @@
+//! Tracks of one zone: their length, where the one at hand begins, and the skew from each to the next.
+
+use super::bootstrap::TURNS;
+use super::cylinders::Cylinders;
+use super::learned::{FIT, KEPT, Pair};
+use super::spindle::{fraction, nearest};
+
+/// Regular tracks.
+#[derive(Clone, Copy, Debug)]
+pub struct Grid {
+    /// Sectors of a track that have numbers.
+    pub length: u32,
+    /// First sector of the track on which the last write ended: least and greatest that it may be.
+    pub start: (u64, u64),
+    /// Number of that track.
+    pub track: u64,
+    /// Revolutions from where a track's last sector ends to where the next one's first begins.
+    pub jump: f64,
+    /// Writes of late that ended where the bounds did not allow it.
+    pub slips: f64,
+    /// Those, one after the other, that would have fitted longer (or, below 0, shorter) tracks.
+    lean: i32,
+}
+
+/// How a pair is explained.
+#[derive(Clone, Copy, Debug)]
+pub struct Fit {
+    /// Ends of tracks in between.
+    pub tracks: u64,
+    /// What remains of the angle.
+    pub off: f64,
+}
+
+/// The sectors of a revolution that explain `pairs` best, from 0.6 to 1.6 times `now`. Two pairs of nearly the
+/// same length often cross the same skews; their angles then differ as their sectors do.
+pub fn vote(pairs: &[Pair], now: f64) -> Option<f64> {
+    let none = Pair::default();
+    let score = |turn: f64| {
+        let mut sum = 0.0;
+        for (index, a) in pairs.iter().enumerate() {
+            for b in pairs[..index].iter().chain([&none]) {
+                let sectors = a.sectors() as f64 - b.sectors() as f64;
+                if sectors.abs() < 3.0 || sectors.abs() > 0.7 * now {
+                    continue;
+                }
+                let off = nearest(a.delta - b.delta - sectors / turn) / FIT;
+                sum += 1.0 / (1.0 + off * off * 4.0);
+            }
+        }
+        sum
+    };
+    let (low, high) = ((now * 0.6).max(TURNS.0), (now * 1.6).min(TURNS.1));
+    let step = (now / 500.0).ceil();
+    let (mut best, mut total, mut count) = ((0.0, now), 0.0, 0.0);
+    let mut turn = low.round();
+    while turn < high {
+        let value = score(turn);
+        total += value;
+        count += 1.0;
+        if value > best.0 {
+            best = (value, turn);
+        }
+        turn += step;
+    }
+    (best.0 >= 4.0 && best.0 > 2.0 * total / count && best.0 > score(now) * 1.2).then_some(best.1)
+}
+
+impl Grid {
+    /// The tracks that explain `pairs`, the last of which ended at `end`, if most of them can be explained; with
+    /// what the skew at the end of a cylinder is more, where some pairs show one.
+    pub fn fit(pairs: &[Pair], turn: f64, end: u64) -> Option<(usize, Self, Option<f64>)> {
+        if pairs.len() < 10 {
+            return None;
+        }
+        let excess: [f64; KEPT] =
+            std::array::from_fn(|k| pairs.get(k).map_or(0.0, |p| p.excess(turn)));
+        let excess = &excess[..pairs.len().min(KEPT)];
+        let mut best: Option<(usize, u64, u64, f64, f64)> = None;
+        let mut longest = 0;
+        for length in (0..3).map(|spares| turn.round() as u64 - spares) {
+            let stride = (length / 96).max(1);
+            let (mut run, mut run_score) = (0, 0);
+            for place in 0..length / stride {
+                let offset = place * stride;
+                let track = |sector: u64| (sector + length - 1 - offset) / length;
+                let mut tracks = [0_u64; KEPT];
+                for (slot, pair) in tracks.iter_mut().zip(pairs) {
+                    *slot = track(pair.to) - track(pair.from);
+                }
+                let (explained, jump, extra) = skews(excess, &tracks[..excess.len()]);
+                run = if explained == run_score { run + 1 } else { 0 };
+                run_score = explained;
+                let better = best.is_none_or(|b| {
+                    explained > b.0 || explained == b.0 && run > longest && b.1 == length
+                });
+                if better {
+                    longest = run;
+                    best = Some((explained, length, offset - (run / 2) * stride, jump, extra));
+                }
+            }
+        }
+        let (explained, length, offset, jump, extra) = best?;
+        if explained * 10 < excess.len() * 7 {
+            return None;
+        }
+        let start = (end - 1).saturating_sub((end - 1 + length - offset) % length);
+        let doubt = (longest / 2 + 2) * (length / 96).max(1);
+        let grid = Self {
+            length: length as u32,
+            start: (start.saturating_sub(doubt), (start + doubt).min(end - 1)),
+            track: 1 << 32,
+            jump,
+            slips: 0.0,
+            lean: 0,
+        };
+        Some((explained, grid, (extra != 0.0).then_some(extra)))
+    }
+
+    /// The track may begin anywhere within a track before `end`.
+    pub fn anywhere(&mut self, end: u64) {
+        self.start = (end.saturating_sub(u64::from(self.length)), end - 1);
+    }
+
+    /// A track began farther on than was thought (or not as far), by `sectors`: by a few each time when
+    /// tracks are longer.
+    fn lean(&mut self, farther: bool, sectors: u64) {
+        if sectors > u64::from(self.length) / 16 + 1 {
+            return;
+        }
+        let way = if farther { 1 } else { -1 };
+        self.lean = if self.lean * way >= 0 {
+            self.lean + way
+        } else {
+            way
+        };
+        if self.lean.abs() >= 3 {
+            self.length = self.length.saturating_add_signed(way).max(2);
+            self.lean = 0;
+        }
+    }
+
+    /// A revolution has `turn` sectors: a track has as many, or some fewer.
+    pub fn limit(&mut self, turn: f64, end: u64) {
+        let turn = turn as u32;
+        if self.length > turn || self.length + 3 < turn {
+            self.length = turn;
+            self.anywhere(end);
+        }
+    }
+
+    /// Explains a pair, whose angle has `excess` over what its sectors tell, and follows it.
+    pub fn explain(&mut self, pair: &Pair, excess: f64, cylinders: &mut Cylinders) -> Option<Fit> {
+        let length = u64::from(self.length);
+        let last = pair.to - 1;
+        // Ends of tracks that may lie in between.
+        let least = (last.saturating_sub(self.start.1)) / length;
+        let most = (last - self.start.0) / length;
+        let mut found: Option<(f64, u64)> = None;
+        let (low, high) = (least.saturating_sub(1), most + 1);
+        for tracks in low..=high {
+            let rest = excess - tracks as f64 * self.jump;
+            // What the bounds do not allow is the last resort.
+            let beyond = tracks < least || tracks > most;
+            let off = match beyond {
+                true => nearest(rest - cylinders.extra(self.track, tracks)),
+                false => cylinders.off(self.track, tracks, rest),
+            };
+            let cost = off.abs() + if beyond { FIT } else { 0.0 };
+            if off.abs() < FIT && found.is_none_or(|f| cost < f.0) {
+                found = Some((cost, tracks));
+            }
+        }
+        let Some((_, tracks)) = found else {
+            // Keep count as well as may be.
+            let tracks = least.midpoint(most);
+            cylinders.surprise(self.track, tracks, excess - tracks as f64 * self.jump);
+            self.advance(tracks, last);
+            return None;
+        };
+        let off = cylinders.off(self.track, tracks, excess - tracks as f64 * self.jump);
+        cylinders.learn(self.track, tracks, excess - tracks as f64 * self.jump);
+        if tracks > 0 && tracks < 4 {
+            self.jump = nearest(self.jump + 0.1 * off / tracks as f64);
+        }
+        self.advance(tracks, last);
+        Some(Fit { tracks, off })
+    }
+
+    /// The last write's last sector is `last`, `tracks` tracks on.
+    fn advance(&mut self, tracks: u64, last: u64) {
+        let length = u64::from(self.length);
+        let moved = (
+            self.start.0 + tracks * length,
+            self.start.1 + tracks * length,
+        );
+        let bound = ((last + 1).saturating_sub(length), last);
+        let start = (moved.0.max(bound.0), moved.1.min(bound.1));
+        self.track += tracks;
+        self.slips *= 0.93;
+        self.start = if start.0 <= start.1 {
+            start
+        } else {
+            self.slips += 1.0;
+            self.lean(
+                moved.1 < bound.0,
+                bound.0.abs_diff(moved.1).min(moved.0.abs_diff(bound.1)),
+            );
+            // A slip, or spare sectors: near where it was thought, or anywhere.
+            let slack = length / 8;
+            let near = (
+                moved.0.saturating_sub(slack).max(bound.0),
+                (moved.1 + slack).min(bound.1),
+            );
+            if near.0 <= near.1 { near } else { bound }
+        };
+    }
+}
+
+/// The skew that explains most pairs, of which each crosses `tracks` ends of tracks and has an `excess`; with
+/// how many it explains and what another skew, in some, is more (0 for none).
+fn skews(excess: &[f64], tracks: &[u64]) -> (usize, f64, f64) {
+    let mut bins = [0_u16; BINS];
+    let mut vote = |skew: f64| bins[bin(skew)] += 1;
+    for (index, (e, t)) in excess.iter().zip(tracks).enumerate() {
+        if *t == 1 {
+            vote(*e);
+            vote(*e);
+        }
+        for (other, u) in excess[..index].iter().zip(tracks) {
+            match t.wrapping_sub(*u) {
+                1 => vote(e - other),
+                u64::MAX => vote(other - e),
+                _ => {}
+            }
+        }
+    }
+    let jump = top(&bins);
+    // Closer: the mean of what falls there for single ends.
+    let near = |t: f64, e: f64, skew: f64| nearest(e - t * skew);
+    let refine = |guess: f64| {
+        let (mut sum, mut count) = (0.0, 0.0);
+        for (e, t) in excess.iter().zip(tracks) {
+            let off = near(*t as f64, *e, guess);
+            if *t > 0 && off.abs() < 0.01 * *t as f64 && off.abs() < 0.1 {
+                sum += off * *t as f64;
+                count += (*t * *t) as f64;
+            }
+        }
+        if count > 0.0 {
+            guess + sum / count
+        } else {
+            guess
+        }
+    };
+    let jump = refine(refine(jump));
+    let mut bins = [0_u16; BINS];
+    let mut explained = 0;
+    for (e, t) in excess.iter().zip(tracks) {
+        let off = near(*t as f64, *e, jump);
+        if off.abs() < FIT {
+            explained += 1;
+        } else if *t > 0 {
+            bins[bin(off)] += 1;
+        }
+    }
+    let guess = top(&bins);
+    let (mut sum, mut count) = (0.0, 0);
+    for (e, t) in excess.iter().zip(tracks) {
+        let off = nearest(near(*t as f64, *e, jump) - guess);
+        if *t > 0 && off.abs() < 2.0 * FIT && near(*t as f64, *e, jump).abs() > FIT {
+            sum += off;
+            count += 1;
+        }
+    }
+    if count < 3 {
+        return (explained, jump, 0.0);
+    }
+    let extra = guess + sum / f64::from(count);
+    let second = excess.iter().zip(tracks).filter(|(e, t)| {
+        let off = near(**t as f64, **e, jump);
+        **t > 0 && off.abs() >= FIT && nearest(off - extra).abs() < FIT
+    });
+    (explained + second.count(), jump, extra)
+}
+
+const BINS: usize = 128;
+
+fn bin(turns: f64) -> usize {
+    (fraction(turns) * BINS as f64) as usize % BINS
+}
+
+/// The middle of the two fullest neighbouring bins.
+fn top(bins: &[u16; BINS]) -> f64 {
+    let both = |at: usize| bins[at] + bins[(at + 1) % BINS];
+    let best = (0..BINS)
+        .max_by_key(|at| (both(*at), std::cmp::Reverse(*at)))
+        .unwrap_or(0);
+    let (low, high) = (f64::from(bins[best]), f64::from(bins[(best + 1) % BINS]));
+    let share = high / (low + high).max(1.0);
+    nearest((best as f64 + 0.5 + share) / BINS as f64)
+}

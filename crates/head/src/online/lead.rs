@@ -1,0 +1,288 @@
+//! The lead: how long before its first sector passes a write has to be sent, by the step that the head
+//! makes; and the limit that a bus slower than the medium sets to the end of a write.
+//!
+//! Both are brackets: a write that made it bounds the lead from above, one that missed its turn from below.
+//! The learner aims at the middle of a bracket while it is wide, and at its upper end when it is narrow.
+
+use super::lines::Lines;
+
+/// What the head does between the end of one request and the beginning of the next.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Step {
+    /// It stays on its track.
+    Same,
+    /// Another track of the cylinder.
+    Switch,
+    /// The next cylinder.
+    Cylinder,
+    /// A seek over so many sectors.
+    Far(u64),
+}
+
+/// Classes of far seeks: half octaves of the distance in sectors, from 2^13 on.
+const FAR: usize = 38;
+/// A bracket that is narrower than this part of a revolution is narrow.
+const NARROW: f64 = 1.0 / 1024.0;
+
+/// Sectors of a write that is rather held up by the bus than by its lead.
+const LARGE: f64 = 48.0;
+
+/// What is known of one lead, in nanoseconds.
+#[derive(Clone, Copy, Debug)]
+pub struct Bracket {
+    /// Too short, as far as it is known.
+    pub low: f64,
+    /// Long enough.
+    pub high: f64,
+    /// Scatter: how far apart a hit and a miss may lie that contradict each other.
+    spread: f64,
+    /// It has been met at least once.
+    met: bool,
+}
+
+impl Bracket {
+    fn new() -> Self {
+        Self {
+            low: 0.0,
+            high: f64::INFINITY,
+            spread: 0.0,
+            met: false,
+        }
+    }
+
+    fn narrow(&self, period: f64) -> f64 {
+        (period * NARROW).max(self.spread)
+    }
+
+    /// The lead to aim for.
+    fn target(&self, period: f64) -> f64 {
+        let high = self.high.min(self.low + period);
+        if high - self.low <= self.narrow(period) * 1.5 {
+            return high;
+        }
+        self.low.midpoint(high)
+    }
+
+    fn made(&mut self, lead: f64, period: f64) {
+        let narrow = self.narrow(period);
+        self.met = true;
+        if lead < self.low {
+            // What was held to be too short was something else.
+            self.low = lead / 2.0;
+            self.high = lead;
+        }
+        // Where hits and misses have contradicted each other, one hit proves little.
+        if self.spread > period * NARROW {
+            self.high = self.high.min(lead.max(self.high - self.spread / 64.0));
+        } else {
+            self.high = self.high.min(lead);
+        }
+        self.spread *= 0.998;
+        // What was too short long ago is tried again, seldom.
+        self.low = (self.low - narrow / 2_000.0).max(0.0);
+    }
+
+    fn missed(&mut self, lead: f64, period: f64) {
+        if lead >= self.high {
+            self.spread = (self.spread * 2.0).clamp(period * NARROW, period / 16.0);
+            self.high = lead + self.spread;
+        }
+        self.low = self.low.max(lead);
+    }
+}
+
+/// What one write shows.
+#[derive(Clone, Copy, Debug)]
+pub struct Outcome {
+    /// What the head did before it.
+    pub step: Step,
+    /// The request before was a read.
+    pub after_read: bool,
+    /// Sectors, and nanoseconds from the passing of the first to that of the end of the last.
+    pub end: (f64, f64),
+    /// The same for the sectors up to the one that the bus holds up most, as far as it is known.
+    pub held: (f64, f64),
+    /// Nanoseconds of the last skew on the way.
+    pub skew: f64,
+    /// From its sending to the passing of its first sector that was believed possible.
+    pub lead: f64,
+    /// Turns that it took more.
+    pub turns: f64,
+}
+
+/// All leads of a drive.
+#[derive(Clone, Debug)]
+pub struct Leads {
+    near: [[Bracket; 3]; 2],
+    far: [Bracket; FAR],
+    bus: Option<Lines>,
+    /// Misses of late that no lead explains.
+    evidence: f64,
+    /// Bounds of late that contradict what is known of the bus.
+    strikes: f64,
+}
+
+fn far_class(distance: u64) -> usize {
+    let octave = distance.max(1 << 13).ilog2();
+    let half = (distance.max(1 << 13) >> (octave - 1)) & 1;
+    (2 * (octave as usize - 13) + half as usize).min(FAR - 1)
+}
+
+impl Leads {
+    /// Nothing is known.
+    pub fn new() -> Self {
+        Self {
+            near: [[Bracket::new(); 3]; 2],
+            far: [Bracket::new(); FAR],
+            bus: None,
+            evidence: 0.0,
+            strikes: 0.0,
+        }
+    }
+
+    fn bracket_mut(&mut self, step: Step, after_read: bool) -> &mut Bracket {
+        let near = &mut self.near[usize::from(after_read)];
+        match step {
+            Step::Same => &mut near[0],
+            Step::Switch => &mut near[1],
+            Step::Cylinder => &mut near[2],
+            Step::Far(distance) => &mut self.far[far_class(distance)],
+        }
+    }
+
+    /// What is known of the lead of `step`. One that was never met is no shorter than that of an easier step.
+    pub fn bracket(&self, step: Step, after_read: bool) -> Bracket {
+        let near = &self.near[usize::from(after_read)];
+        let (index, own) = match step {
+            Step::Same => (0, near[0]),
+            Step::Switch => (1, near[1]),
+            Step::Cylinder => (2, near[2]),
+            Step::Far(distance) => (3, self.far[far_class(distance)]),
+        };
+        let easier = near[..index].iter().filter(|b| b.met);
+        let low = match own.met {
+            true => own.low,
+            false => easier.fold(own.low, |low, b| low.max(b.low)),
+        };
+        // What is enough for a harder step is enough.
+        let harder = near.iter().skip(index + 1).filter(|b| b.met);
+        let high = harder.fold(own.high, |high, b| high.min(b.high)).max(low);
+        Bracket { low, high, ..own }
+    }
+
+    /// The lead to aim for, and what it may be shorter: a wide bracket is worth a try.
+    pub fn lead(&self, step: Step, after_read: bool, period: f64) -> (f64, f64) {
+        let bracket = self.bracket(step, after_read);
+        let target = bracket.target(period);
+        (target, (target - bracket.low) / 2.0)
+    }
+
+    /// Time from sending until the bus has brought `sectors` sectors and they may be behind the head; `None`
+    /// for a bus that is not known to be slower than the medium.
+    pub fn bus(&self, sectors: f64, period: f64) -> Option<f64> {
+        let (low, high) = self.bus.as_ref()?.range(sectors);
+        if high - low <= period * NARROW * 2.0 {
+            return Some(high);
+        }
+        Some(low.midpoint(high))
+    }
+
+    pub fn debug(&self) -> String { format!("ev {:.2} {:?} {:?}", self.evidence, self.bus.as_ref().map(|b| (b.range(8.0), b.range(400.0))), self.bus.as_ref().map(|b|b.middle())) }
+    /// The bus is slower than the medium.
+    pub fn is_slow(&self) -> bool {
+        self.bus.is_some()
+    }
+
+    /// Learns from a write.
+    pub fn learn(&mut self, seen: &Outcome, period: f64) {
+        let taken = seen.lead + seen.turns * period;
+        let before = self.bracket(seen.step, seen.after_read);
+        let own = self.bracket_mut(seen.step, seen.after_read);
+        if !own.met {
+            own.low = before.low;
+        }
+        own.made(taken, period);
+        if self.bus.is_none() && self.suspect(seen, taken, &before, period) {
+            self.bus = Some(all_lines(period));
+            // What was held to be too short may have been the bus.
+            self.near = [[Bracket::new(); 3]; 2];
+            return;
+        }
+        let bound = |point: (f64, f64)| (point.0, taken + point.1);
+        self.bound_bus(|bus| {
+            let (end, held) = (bound(seen.end), bound(seen.held));
+            bus.at_most(end.0, end.1) && bus.at_most(held.0, held.1)
+        }, period);
+        if seen.turns < 0.5 {
+            return;
+        }
+        // Too short was the lead, or the bus too slow.
+        let short = taken - period;
+        let by_lead = part_above(short, (before.low, before.high.min(before.low + period)));
+        let by_bus = self.bus.as_ref().map_or(0.0, |bus| {
+            part_above(short + seen.end.1, bus.range(seen.end.0))
+        });
+        let ambiguous = by_bus <= 2.0 * by_lead && by_lead <= 2.0 * by_bus;
+        let bus = match ambiguous {
+            true => seen.end.0 > LARGE,
+            false => by_bus > by_lead,
+        };
+        if bus && self.bus.is_some() {
+            self.bound_bus(|bus| {
+                let (low, high) = bus.range(seen.end.0);
+                if high - low > period / 8.0 {
+                    // It was the last sector, or one before the last skew.
+                    bus.at_least(seen.end.0, short + seen.end.1 - seen.skew)
+                } else {
+                    bus.at_least(seen.held.0, short + seen.held.1)
+                }
+            }, period);
+        } else {
+            self.bracket_mut(seen.step, seen.after_read)
+                .missed(short, period);
+        }
+    }
+
+    /// True when writes of late took longer than any command does: the bus must be slow.
+    fn suspect(&mut self, seen: &Outcome, taken: f64, before: &Bracket, period: f64) -> bool {
+        let near = !matches!(seen.step, Step::Far(_));
+        let odd = seen.turns > 0.5
+            && seen.step == Step::Same
+            && taken - period > before.high + period / 8.0;
+        if near && (taken > 2.0 * period || odd) {
+            self.evidence += 1.0;
+        } else {
+            self.evidence = (self.evidence - 0.02).max(0.0);
+        }
+        self.evidence > 2.5
+    }
+
+    /// Takes a bound of the bus; begins anew when several of late contradicted what was known.
+    fn bound_bus(&mut self, bound: impl Fn(&mut Lines) -> bool, period: f64) {
+        let Some(bus) = &mut self.bus else {
+            return;
+        };
+        if bound(bus) {
+            self.strikes = (self.strikes - 0.05).max(0.0);
+            return;
+        }
+        self.strikes += 1.0;
+        if self.strikes > 2.5 {
+            self.strikes = 0.0;
+            *bus = all_lines(period);
+        }
+    }
+}
+
+/// All that a bus may be: up to two revolutions until it begins, and half a millisecond for a sector.
+fn all_lines(period: f64) -> Lines {
+    Lines::new((0.0, 2.0 * period), (0.0, 500_000.0))
+}
+
+/// The part of `range` that lies above `value`, from 0 to 1.
+fn part_above(value: f64, range: (f64, f64)) -> f64 {
+    if range.1 <= value || range.1 <= range.0 {
+        return 0.0;
+    }
+    ((range.1 - value) / (range.1 - range.0)).min(1.0)
+}

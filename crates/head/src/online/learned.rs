@@ -1,0 +1,289 @@
+//! The angle function as the writes show it: no map, only what the last writes tell of the tracks around.
+//!
+//! Within a track angles grow evenly with the sector; where a track ends they jump by its skew. A write that
+//! ends `d` sectors behind the one before, at an angle that is ahead by `delta`, has crossed `k` ends of tracks
+//! when `delta - d / turn` is `k` skews. So each write bounds where the track begins on which it ended.
+//! Tracks of a zone have the same length, so these bounds are carried along and narrow.
+
+use super::angles::Stretch;
+use super::cylinders::Cylinders;
+use super::even::Even;
+use super::grid::{self, Grid};
+use super::spindle::{fraction, nearest};
+
+/// Writes that are remembered.
+pub const KEPT: usize = 32;
+/// Revolutions by which an angle may be off and still fit.
+pub const FIT: f64 = 0.006;
+
+/// From the end of one write to the end of the next.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Pair {
+    /// End of the first.
+    pub from: u64,
+    /// End of the second.
+    pub to: u64,
+    /// Revolutions from the one to the other, without whole ones.
+    pub delta: f64,
+    /// Nanoseconds from the one to the other.
+    pub time: f64,
+    /// The same in revolutions.
+    pub turns: f64,
+}
+
+/// What a write tells the spindle.
+#[derive(Clone, Copy, Debug)]
+pub struct Reading {
+    /// Angle that was expected at its end, when it fits.
+    pub angle: Option<f64>,
+    /// No skew lies between it and the write before.
+    pub sure: bool,
+    /// Period, from the last writes that ended on one track.
+    pub period: Option<f64>,
+}
+
+impl Pair {
+    /// Sectors from the one to the other.
+    pub fn sectors(&self) -> u64 {
+        self.to - self.from
+    }
+
+    /// What `turn` sectors of a revolution do not explain of the angle, -0.5 to 0.5.
+    pub fn excess(&self, turn: f64) -> f64 {
+        nearest(self.delta - self.sectors() as f64 / turn)
+    }
+}
+
+/// What is known of the tracks around the last write.
+#[derive(Clone, Debug)]
+pub struct Learned {
+    turn: f64,
+    /// End of the last write, and its angle.
+    at: (u64, f64),
+    grid: Option<Grid>,
+    cylinders: Cylinders,
+    pairs: [Pair; KEPT],
+    count: usize,
+    next: usize,
+    /// Writes of late that did not fit.
+    surprises: f64,
+    /// Writes until the tracks are searched for again.
+    pause: u32,
+    even: Even,
+}
+
+impl Learned {
+    /// Nothing is known.
+    pub fn new() -> Self {
+        Self {
+            turn: 0.0,
+            at: (0, 0.0),
+            grid: None,
+            cylinders: Cylinders::new(),
+            pairs: [Pair::default(); KEPT],
+            count: 0,
+            next: 0,
+            surprises: 0.0,
+            pause: 0,
+            even: Even::default(),
+        }
+    }
+
+    pub fn debug(&self) -> String {
+        format!(
+            "grid {:?} cyl {:?} surprises {:.1} turn {}",
+            self.grid,
+            self.cylinders.debug(),
+            self.surprises,
+            self.turn
+        )
+    }
+
+    /// The first writes have told the sectors of a revolution; `end` is at `angle`.
+    pub fn begin(&mut self, turn: f64, end: u64, angle: f64) {
+        self.turn = turn.round();
+        self.at = (end, angle);
+    }
+
+    /// The track of `sector`, which is not far before the last write's end.
+    pub fn find(&self, sector: u64) -> Option<Stretch> {
+        let (end, angle) = self.at;
+        if self.turn == 0.0 || sector + 1 < end {
+            return None;
+        }
+        let Some(grid) = &self.grid else {
+            return Some(Stretch {
+                first: end - 1,
+                end: u64::MAX >> 16,
+                angle: fraction(angle - 1.0 / self.turn),
+                turn: self.turn,
+                track: 0,
+                cylinder: 0,
+                group: 1,
+            });
+        };
+        // Tracks from that of the last write on; where the boundary is in doubt it is taken as late.
+        let length = u64::from(grid.length);
+        let start = grid.start.1;
+        let ahead = sector.saturating_sub(start) / length;
+        let jumps = ahead as f64 * grid.jump + self.cylinders.extra(grid.track, ahead);
+        let first = (start + ahead * length).max(end - 1);
+        let angle = angle + (first as f64 - end as f64) / self.turn + jumps;
+        let track = grid.track + ahead;
+        Some(Stretch {
+            first,
+            end: start + (ahead + 1) * length,
+            angle: fraction(angle),
+            turn: self.turn,
+            track,
+            cylinder: self.cylinders.first_track(track),
+            group: self.cylinders.tracks(),
+        })
+    }
+
+    /// A write ended behind `end - 1`, at `angle` as the spindle has it, `time` nanoseconds and `turns`
+    /// revolutions after the one before. `None` when that was elsewhere on the drive.
+    pub fn learn(&mut self, end: u64, angle: f64, time: f64, turns: f64) -> Option<Reading> {
+        let (before, from) = self.at;
+        if end <= before || end - before > 64 * self.turn as u64 {
+            // Elsewhere on the drive.
+            self.lost(end, angle);
+            return None;
+        }
+        let pair = Pair {
+            from: before,
+            to: end,
+            delta: fraction(angle - from),
+            time,
+            turns,
+        };
+        self.pairs[self.next] = pair;
+        self.next = (self.next + 1) % KEPT;
+        self.count = (self.count + 1).min(KEPT);
+        let off = self.explain(&pair);
+        match off {
+            Some(_) => self.surprises *= 0.8,
+            None => self.surprises += 1.0,
+        }
+        // The skews are less sure than what was measured.
+        self.at = match off {
+            Some((0, off)) => (end, fraction(angle - off)),
+            _ => (end, angle),
+        };
+        self.pause = self.pause.saturating_sub(1);
+        if self.pause == 0 && self.count >= 12 && self.is_odd() {
+            self.pause = 6;
+            self.search();
+        }
+        let period = self.even.period(self.turn);
+        Some(Reading {
+            angle: off.map(|(_, off)| fraction(angle - off)),
+            sure: off.is_some_and(|(tracks, _)| tracks == 0),
+            period,
+        })
+    }
+
+    /// The ends of tracks in between, and what remains of the pair's angle, when the tracks explain it.
+    fn explain(&mut self, pair: &Pair) -> Option<(u64, f64)> {
+        let excess = pair.excess(self.turn);
+        let Some(grid) = &mut self.grid else {
+            if excess.abs() < FIT && (pair.sectors() as f64) < self.turn {
+                self.fit_even(pair);
+                return Some((0, excess));
+            }
+            return None;
+        };
+        let fit = grid.explain(pair, excess, &mut self.cylinders)?;
+        if fit.tracks == 0 {
+            self.fit_even(pair);
+        }
+        Some((fit.tracks, fit.off))
+    }
+
+    /// Takes a pair on one track.
+    fn fit_even(&mut self, pair: &Pair) {
+        let sectors = pair.sectors() as f64;
+        let turns = (pair.turns - sectors / self.turn).round();
+        self.even.learn(pair.time, sectors, turns);
+        if let Some(turn) = self.even.turn()
+            && (turn - self.turn).abs() > 0.6
+            && (turn / self.turn - 1.0).abs() < 0.05
+        {
+            self.turn = turn.round();
+        }
+        if let Some(grid) = &mut self.grid {
+            grid.limit(self.turn, pair.to);
+        }
+    }
+
+    /// The tracks do not explain the writes of late, or are not known.
+    fn is_odd(&self) -> bool {
+        let broken = |grid: &Grid| grid.slips > 3.5;
+        self.surprises > 3.5 || self.grid.as_ref().is_none_or(broken)
+    }
+
+    fn search(&mut self) {
+        let pairs = &self.pairs[..self.count];
+        // Old ones may be of another zone.
+        let recent = self.count.min(16);
+        let newest: [Pair; 16] = std::array::from_fn(|k| {
+            let back = (k % recent) + 1;
+            self.pairs[(self.next + KEPT - back) % KEPT]
+        });
+        if self.surprises > 3.5
+            && let Some(turn) = grid::vote(&newest[..recent], self.turn)
+            && (turn / self.turn - 1.0).abs() > 0.002
+        {
+            self.turn = turn;
+            self.even.forget();
+            self.grid = None;
+            self.surprises = 0.0;
+            // The zone's other writes are not of it.
+            self.count = 0;
+            self.next = 0;
+            return;
+        }
+        // Skews that are small next to a track may have been taken for a shorter one.
+        let near = if self.turn < 150.0 { 4 } else { 0 };
+        let mut best: Option<(usize, f64, Grid, Option<f64>)> = None;
+        for off in -near..=near {
+            let turn = self.turn + f64::from(off);
+            for pairs in [pairs, &newest[..recent]] {
+                let Some((explained, grid, extra)) = Grid::fit(pairs, turn, self.at.0) else {
+                    continue;
+                };
+                let explained = explained * KEPT / pairs.len();
+                let even = off == 0;
+                if best
+                    .as_ref()
+                    .is_none_or(|b| explained > b.0 + usize::from(!even))
+                {
+                    best = Some((explained, turn, grid, extra));
+                }
+            }
+        }
+        if let Some((_, turn, grid, extra)) = best {
+            if turn != self.turn {
+                self.turn = turn;
+                self.even.forget();
+            }
+            self.grid = Some(grid);
+            self.surprises = 0.0;
+            self.cylinders.lost();
+            self.cylinders.set_extra(extra);
+        } else if self.surprises > 8.0 {
+            self.grid = None;
+            self.surprises = 0.0;
+        }
+    }
+
+    fn lost(&mut self, end: u64, angle: f64) {
+        self.at = (end, angle);
+        self.count = 0;
+        self.next = 0;
+        if let Some(grid) = &mut self.grid {
+            grid.anywhere(end);
+        }
+        self.cylinders.lost();
+    }
+}
