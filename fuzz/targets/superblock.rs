@@ -5,7 +5,7 @@
 #![no_main]
 
 use base::crc32c;
-use format::{FORMAT_VERSION, SECTOR, Superblock, TableSlot, VolumeEntry};
+use format::{FORMAT_VERSION, SECTOR, Superblock, TableSlot, TrackSheet, VolumeEntry};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(init: tonearm_fuzz::write_seeds("superblock"), |data: &[u8]| {
@@ -22,12 +22,27 @@ fuzz_target!(init: tonearm_fuzz::write_seeds("superblock"), |data: &[u8]| {
     sector[..length].copy_from_slice(&rest[..length]);
     let mends = choice & 4 == 0;
     match choice & 3 {
-        0 | 3 => {
+        3 => {
+            if mends {
+                mend(&mut sector, b"TNTRACKS");
+            }
+            // The sheet may be longer than a sector.
+            let mut bytes = sector.clone();
+            bytes.extend(&rest[length..]);
+            if let Ok(sheet) = TrackSheet::decode(&bytes) {
+                let again = TrackSheet::decode(&sheet.encode());
+                assert_eq!(again, Ok(sheet), "nothing is lost on the way");
+            }
+        }
+        0 => {
             if mends {
                 mend(&mut sector, b"TONEARM\0");
+                if choice & 8 != 0 {
+                    reversion(&mut sector, 2);
+                }
             }
             if let Ok(superblock) = Superblock::decode(&sector) {
-                assert!(superblock.log_bytes() > 0, "a store has a log");
+                assert!(superblock.log_tracks > 0, "a store has a log");
                 let again = Superblock::decode(&superblock.encode());
                 assert_eq!(again, Ok(superblock), "nothing is lost on the way");
             }
@@ -61,7 +76,12 @@ fuzz_target!(init: tonearm_fuzz::write_seeds("superblock"), |data: &[u8]| {
 /// Puts signature, version and checksum right.
 fn mend(sector: &mut [u8], magic: &[u8; 8]) {
     sector[0..8].copy_from_slice(magic);
-    sector[8..12].copy_from_slice(&FORMAT_VERSION.to_le_bytes());
+    reversion(sector, FORMAT_VERSION);
+}
+
+/// Puts the version and the checksum right.
+fn reversion(sector: &mut [u8], version: u32) {
+    sector[8..12].copy_from_slice(&version.to_le_bytes());
     sector[12..16].fill(0);
     let crc = crc32c(sector);
     sector[12..16].copy_from_slice(&crc.to_le_bytes());

@@ -237,6 +237,10 @@ fn follow_heads(shape: &mut Shape, rng: &mut ChaCha8Rng) {
             kind: HeadKind::Formula,
             drives,
         },
+        2 => Heads::Tracks {
+            kind: HeadKind::Mimic,
+            drives,
+        },
         _ => Heads::Tracks {
             kind: HeadKind::Online,
             drives,

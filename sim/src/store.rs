@@ -7,8 +7,8 @@ use disk::{
 };
 use drive::{DiskImage, SimOptions, SimWorld};
 use engine::{Engine, EngineError};
-use format::{HeadKind, Roles, SECTOR, SYSTEM_BLOCKS};
-use head::{Track, TrackMap};
+use format::{HeadKind, Roles, SECTOR, SYSTEM_BLOCKS, SkipAxis, SkipTable};
+use head::{Delta, Deltas, Track, TrackMap};
 use rt::{DeviceId, Rt};
 use std::rc::Rc;
 
@@ -101,10 +101,17 @@ fn drive_with_tracks() -> LogDrive {
     LogDrive {
         tracks: TrackMap::from_tracks(tracks.into_iter()).ok(),
         period_ps: 11_117_000_000,
-        leads: [12, 16, 14],
-        lead_turn_sectors: 91,
+        deltas: Some(Deltas::one(Delta {
+            sectors: 12,
+            turn_sectors: 91,
+        })),
         switch_ns: 1_500_000,
-        profile: Vec::new(),
+        table: Some(SkipTable {
+            axes: [(8, 8, 10), (0, 1_000_000, 12), (0, 1, 90)]
+                .map(|(first, step, count)| SkipAxis { first, step, count }),
+            turn_ns: 11_117_000,
+            skips: (0..120).map(|point| point * 37 % 90).collect(),
+        }),
     }
 }
 

@@ -1,8 +1,10 @@
 //! The command line: what can be asked, and the texts that teach it.
 
+mod calibrate;
 mod drive;
 mod lab;
 
+pub use self::calibrate::{Calibrate, ProfileGrid};
 pub use self::drive::{
     BenchDrive, Drive, DriveAction, List, Replay, Show, Switch, Switched, Validate,
 };
@@ -65,6 +67,8 @@ pub enum Command {
     Bench(Bench),
     /// Simulate drives: list, show, replay traces, compare with the real ones
     Drive(Drive),
+    /// Find out what a drive is like, by timed reads and writes: makes its drive file
+    Calibrate(Calibrate),
     /// Run experiments on simulated drives: the papers' figures, and which log suits a drive
     Lab(Lab),
     /// Print a completion script for a shell
@@ -85,6 +89,8 @@ Examples:
         the log on another drive: flushes run at the speed of that drive
   tonearm create disk.tonearm --size 32TiB --data /b/disk.2 --data /c/disk.3
         blocks spread over three files
+  tonearm create /dev/md0 --size 2TB --log /dev/sdx --log-drive sdx.toml --force
+        log on a hard disk of its own, written where its head is (first: tonearm calibrate /dev/sdx)
   tonearm create /dev/sdx --size 500GB --force
         a raw block device; what is on it is lost")]
 pub struct Create {
@@ -93,12 +99,23 @@ pub struct Create {
     /// Space for volumes, such as 10GiB
     #[arg(long, value_parser = size::parse)]
     pub size: u64,
-    /// Put the log on this file or device instead of PATH
+    /// Put the log on this file or device instead of PATH (may be repeated with --head: the drives take turns)
     #[arg(long, value_name = "PATH")]
-    pub log: Option<PathBuf>,
+    pub log: Vec<PathBuf>,
     /// Size of the log [default: half of the size, 64 MiB to 1 GiB]
     #[arg(long, value_name = "SIZE", value_parser = size::parse)]
     pub log_size: Option<u64>,
+    /// What the log drive is like: the file that `tonearm calibrate` made, or the name of a drive that `tonearm
+    /// drive list` knows (may be repeated, one for each --log)
+    #[arg(long, value_name = "FILE", requires = "log")]
+    pub log_drive: Vec<String>,
+    /// Profile of the log drive, as `tonearm calibrate --profile` takes it, for --head mimic (may be repeated, one
+    /// for each --log)
+    #[arg(long, value_name = "FILE", requires = "log")]
+    pub log_profile: Vec<PathBuf>,
+    /// How the log finds the place of its next write
+    #[arg(long, value_enum, default_value_t = HeadMode::Auto)]
+    pub head: HeadMode,
     /// Put blocks on this file or device, too (may be repeated)
     #[arg(long, value_name = "PATH")]
     pub data: Vec<PathBuf>,
@@ -114,6 +131,21 @@ pub struct Create {
     /// Print JSON
     #[arg(long)]
     pub json: bool,
+}
+
+/// How the log finds the place of its next write.
+#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
+pub enum HeadMode {
+    /// On line with --log-drive, else sequential
+    Auto,
+    /// Trail's geometric formula; needs --log-drive
+    Formula,
+    /// Skip distances of a profile (Disk Mimic); needs --log-profile
+    Mimic,
+    /// Learned from the writes of the log; better with --log-drive
+    Online,
+    /// The next sector: flash, files, RAID, cloud volumes
+    Sequential,
 }
 
 /// Where the members of a store are, for every command that opens one.

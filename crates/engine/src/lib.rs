@@ -35,6 +35,7 @@ pub use engine::{Ack, Engine, OpenOptions};
 pub use error::EngineError;
 pub use grow::grown;
 pub use inspect::{Inspection, LogReport};
+pub use log_drives::sheet_table;
 pub use open::{Progress, RecoveryReport};
 pub use plan_log::{HeadParams, LogDrive};
 pub use read::MergeGuard;

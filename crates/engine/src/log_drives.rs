@@ -3,8 +3,10 @@
 use crate::error::EngineError;
 use base::{BufPool, Nanos};
 use device::Device;
-use format::{FormatError, HeadKind, SECTOR, SHEET_OFFSETS, Superblock, TrackSheet};
-use head::{Delta, Deltas, Formula, Head, Sequential, TrackMap};
+use format::{
+    FormatError, HeadKind, SECTOR, SHEET_OFFSETS, SkipAxis, SkipTable, Superblock, TrackSheet,
+};
+use head::{Delta, Deltas, Formula, Grid, Head, Mimic, Online, Sequential, Steps, Table, TrackMap};
 use rt::Data;
 use std::rc::Rc;
 use trail::{LogGeometry, LogTracks};
@@ -66,25 +68,91 @@ impl LogDrives {
             LogTracks::Even { .. } => None,
         };
         match (self.kind, map) {
-            (HeadKind::Formula | HeadKind::Online, Some(map)) => Box::new(formula(map, sheet)),
-            _ => Box::new(Sequential),
+            (HeadKind::Formula, Some(map)) => Box::new(formula(map, sheet)),
+            (HeadKind::Online, Some(map)) => Box::new(Online::with_map(map)),
+            (HeadKind::Online, None) => Box::new(Online::new()),
+            (HeadKind::Mimic, _) => mimic(sheet),
+            (HeadKind::Formula, None) | (HeadKind::Sequential, _) => Box::new(Sequential),
         }
     }
 }
 
 fn formula(map: TrackMap, sheet: &TrackSheet) -> Formula {
+    let switch = (sheet.switch_ns > 0).then_some(Nanos(sheet.switch_ns));
+    let turn = Nanos(sheet.period_ps.div_ceil(1000));
+    Formula::new(map, turn, deltas_of(sheet), switch)
+}
+
+fn mimic(sheet: &TrackSheet) -> Box<dyn Head> {
+    let Some(table) = &sheet.table else {
+        return Box::new(Sequential);
+    };
+    let axis = |axis: SkipAxis| Steps {
+        first: axis.first,
+        step: axis.step,
+        count: axis.count,
+    };
+    let [sizes, thinks, skips] = table.axes.map(axis);
+    let grid = Grid {
+        sizes,
+        thinks,
+        skips,
+        samples: 1,
+        turn: (table.turn_ns > 0).then_some(Nanos(table.turn_ns)),
+    };
+    match Table::of_skips(grid, table.skips.clone()) {
+        Ok(table) => Box::new(Mimic::new(grid, table)),
+        // Whatever the sheet says, a place that is only slower is no reason not to open the store.
+        Err(_) => Box::new(Sequential),
+    }
+}
+
+/// The table of a predictor as a sheet keeps it.
+pub fn sheet_table(table: &Table) -> SkipTable {
+    let grid = table.grid();
+    let axis = |axis: Steps| SkipAxis {
+        first: axis.first,
+        step: axis.step,
+        count: axis.count,
+    };
+    SkipTable {
+        axes: [grid.sizes, grid.thinks, grid.skips].map(axis),
+        turn_ns: grid.turn.map_or(0, |turn| turn.0),
+        skips: table.skips().to_vec(),
+    }
+}
+
+/// Writes what passes between two requests into the sheet, in sectors of the track of the first delta.
+pub(crate) fn note_deltas(sheet: &mut TrackSheet, deltas: &Deltas) {
+    let turn_sectors = deltas.write_after_write.turn_sectors;
+    let sectors = |delta: Delta| {
+        let sectors = u64::from(delta.sectors) * u64::from(turn_sectors);
+        sectors.div_ceil(u64::from(delta.turn_sectors.max(1))) as u32
+    };
+    sheet.leads = [
+        deltas.write_after_write,
+        deltas.write_after_read,
+        deltas.read_after_write,
+    ]
+    .map(sectors);
+    sheet.lead_turn_sectors = turn_sectors;
+    sheet.read_lag_ns = deltas.read_lag_ns;
+    sheet.read_ahead_sectors = deltas.read_ahead;
+}
+
+fn deltas_of(sheet: &TrackSheet) -> Deltas {
     let delta = |sectors| Delta {
         sectors,
         turn_sectors: sheet.lead_turn_sectors.max(1),
     };
     let [write_after_write, write_after_read, read_after_write] = sheet.leads.map(delta);
-    let deltas = Deltas {
+    Deltas {
         write_after_write,
         write_after_read,
         read_after_write,
-    };
-    let switch = (sheet.switch_ns > 0).then_some(Nanos(sheet.switch_ns));
-    Formula::new(map, Nanos(sheet.period_ps.div_ceil(1000)), deltas, switch)
+        read_lag_ns: sheet.read_lag_ns,
+        read_ahead: sheet.read_ahead_sectors,
+    }
 }
 
 /// Writes the sheet of each log member, if the store has sheets, and makes them durable.

@@ -2,11 +2,12 @@
 
 use crate::create::{CreateParams, MemberSpace};
 use crate::error::EngineError;
+use crate::log_drives;
 use format::{
-    HEADER_AREA_BYTES, HeadKind, LOG_TRACKS_MIN, SECTOR, SHEET_BYTES_MAX, TRACK_OVERHEAD_SECTORS,
-    TrackSheet, sheet_bytes_of,
+    HEADER_AREA_BYTES, HeadKind, LOG_TRACKS_MIN, SECTOR, SHEET_BYTES_MAX, SkipTable,
+    TRACK_OVERHEAD_SECTORS, TrackSheet,
 };
-use head::TrackMap;
+use head::{Deltas, TrackMap};
 
 /// Smallest and largest log that is chosen by itself.
 const LOG_DEFAULT: (u64, u64) = (64 << 20, 1 << 30);
@@ -33,14 +34,12 @@ pub struct LogDrive {
     pub tracks: Option<TrackMap>,
     /// Time of a revolution in picoseconds; 0 when it is not known.
     pub period_ps: u64,
-    /// Sectors that pass between two requests (Trail's delta); see [`TrackSheet::leads`].
-    pub leads: [u32; 3],
-    /// Sectors of a revolution where they were found; 0 when they are not known.
-    pub lead_turn_sectors: u32,
+    /// What passes between two requests; the formula needs it.
+    pub deltas: Option<Deltas>,
     /// Time to get to the next track, in nanoseconds.
     pub switch_ns: u64,
-    /// Skip distances of a profile as the predictor encodes them; empty without one.
-    pub profile: Vec<u8>,
+    /// The table of a profile; the mimic needs it.
+    pub table: Option<SkipTable>,
 }
 
 /// The log of a new store.
@@ -94,10 +93,10 @@ pub(crate) fn plan_log(
     }
     for drive in &head.drives {
         match head.kind {
-            HeadKind::Formula if drive.tracks.is_none() || drive.lead_turn_sectors == 0 => {
+            HeadKind::Formula if drive.tracks.is_none() || drive.deltas.is_none() => {
                 return fail("the formula needs the drive's tracks: calibrate it first (tonearm calibrate), and name the file with --log-drive".into());
             }
-            HeadKind::Mimic if drive.profile.is_empty() => {
+            HeadKind::Mimic if drive.table.is_none() => {
                 return fail("the mimic needs the drive's profile: take it first (tonearm calibrate --profile)".into());
             }
             _ => {}
@@ -114,14 +113,15 @@ pub(crate) fn plan_log(
         sheet.store = params.store;
         sheet.member_index = *index as u16;
         sheet.period_ps = drive.period_ps;
-        sheet.leads = drive.leads;
-        sheet.lead_turn_sectors = drive.lead_turn_sectors;
+        if let Some(deltas) = &drive.deltas {
+            log_drives::note_deltas(sheet, deltas);
+        }
         sheet.switch_ns = drive.switch_ns;
-        sheet.profile.clone_from(&drive.profile);
-        let bytes = sheet_bytes_of(sheet.runs.len(), sheet.profile.len());
+        sheet.table.clone_from(&drive.table);
+        let bytes = sheet.bytes();
         if bytes > SHEET_BYTES_MAX {
             return fail(format!(
-                "the description of a log drive takes {bytes} bytes, {SHEET_BYTES_MAX} are the most: choose a smaller --log-size or a compact profile"
+                "the description of a log drive takes {bytes} bytes, {SHEET_BYTES_MAX} are the most: choose a smaller --log-size or a coarser profile"
             ));
         }
     }

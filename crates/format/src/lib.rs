@@ -28,7 +28,7 @@ pub use superblock::{
     Superblock, TRACK_OVERHEAD_SECTORS,
 };
 pub use table::{HOLE, TableSlot, entry_of_crc, slot_entries};
-pub use track_sheet::{SHEET_BYTES_MAX, SHEET_OFFSETS, SheetRun, TrackSheet, sheet_bytes_of};
+pub use track_sheet::{SHEET_BYTES_MAX, SHEET_OFFSETS, SheetRun, SkipAxis, SkipTable, TrackSheet};
 pub use volume::{EXTENTS_MAX, Extent, NAME_MAX, VolumeEntry};
 
 /// Version of the on-disk format that this program writes. It opens no other, but for superblocks, which

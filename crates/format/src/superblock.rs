@@ -198,7 +198,7 @@ impl Superblock {
         let mut raw = Raw::new_zeroed();
         raw.magic = MAGIC;
         let plain = self.head == HeadKind::Sequential;
-        raw.version = if plain { FORMAT_VERSION } else { VERSION_HEAD }.into();
+        raw.version = self.version().into();
         raw.store = self.store;
         raw.generation = self.generation.into();
         raw.epoch = self.epoch.into();
@@ -295,8 +295,22 @@ impl Superblock {
         Ok(superblock)
     }
 
-    /// Bytes of the log: those that its tracks would have if all were as long as the longest.
-    pub fn log_bytes(&self) -> u64 {
+    /// Version of the format that it is written in.
+    pub fn version(&self) -> u32 {
+        match self.head {
+            HeadKind::Sequential => FORMAT_VERSION,
+            _ => VERSION_HEAD,
+        }
+    }
+
+    /// Bytes that the log takes on its members.
+    pub fn log_size_bytes(&self) -> u64 {
+        let ranges = self.log_members().map(|index| self.log_range(index));
+        ranges.map(|range| range.end - range.start).sum()
+    }
+
+    /// Bytes that the log's tracks would have if all were as long as the longest.
+    fn log_bytes(&self) -> u64 {
         self.log_tracks * u64::from(self.track_bytes)
     }
 

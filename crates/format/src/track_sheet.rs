@@ -31,12 +31,14 @@ struct Raw {
     member_index: U16,
     reserved_a: U16,
     runs: U32,
-    profile_bytes: U32,
+    skips: U32,
     lead_turn_sectors: U32,
     period_ps: U64,
     switch_ns: U64,
     leads: [U32; 3],
-    reserved_b: [u8; 52],
+    read_ahead_sectors: U32,
+    read_lag_ns: U64,
+    reserved_b: [u8; 40],
 }
 
 #[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
@@ -55,6 +57,23 @@ struct RawRun {
     reserved: U32,
 }
 
+#[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+struct RawAxis {
+    first: U64,
+    step: U64,
+    count: U32,
+}
+
+#[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
+#[repr(C)]
+struct RawTable {
+    axes: [RawAxis; 3],
+    reserved: U32,
+    turn_ns: U64,
+}
+
+const _: () = assert!(size_of::<RawTable>() == 72);
 const _: () = assert!(size_of::<Raw>() == 128);
 const _: () = assert!(size_of::<RawRun>() == 48);
 
@@ -84,6 +103,28 @@ pub struct SheetRun {
     pub cylinder_skew: u32,
 }
 
+/// Evenly spaced numbers.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct SkipAxis {
+    /// The first one.
+    pub first: u64,
+    /// From each to the next.
+    pub step: u64,
+    /// How many.
+    pub count: u32,
+}
+
+/// The skip for each request size and think time (Disk Mimic 2.2).
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct SkipTable {
+    /// Request sizes in sectors, think times in nanoseconds, skips in sectors.
+    pub axes: [SkipAxis; 3],
+    /// Time of a revolution in nanoseconds, after which think times repeat; 0 when they do not.
+    pub turn_ns: u64,
+    /// Places of the skips on their axis, by size and then by think time.
+    pub skips: Vec<u16>,
+}
+
 /// The sheet of one log member.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct TrackSheet {
@@ -98,26 +139,38 @@ pub struct TrackSheet {
     pub leads: [u32; 3],
     /// Sectors of a revolution where the leads were found; 0 when they are not known.
     pub lead_turn_sectors: u32,
+    /// Sectors that the drive reads ahead after a read.
+    pub read_ahead_sectors: u32,
+    /// By how much longer a read takes from its last sector to its end than a write does, in nanoseconds.
+    pub read_lag_ns: i64,
     /// Time to get to the next track, in nanoseconds.
     pub switch_ns: u64,
     /// The tracks; none when the log's tracks are not those of the drive.
     pub runs: Vec<SheetRun>,
-    /// Skip distances of a profile, as the predictor encodes them; empty without one.
-    pub profile: Vec<u8>,
+    /// Skip distances of a profile.
+    pub table: Option<SkipTable>,
 }
 
-/// Bytes of a sheet with `runs` runs and `profile` bytes of profile, in whole sectors.
-pub const fn sheet_bytes_of(runs: usize, profile: usize) -> usize {
-    (size_of::<Raw>() + runs * size_of::<RawRun>() + profile).next_multiple_of(SECTOR)
+/// Bytes of a sheet with `runs` runs and a table of `skips` skips (none: no table), in whole sectors.
+const fn bytes_of(runs: usize, skips: usize) -> usize {
+    let table = if skips > 0 { size_of::<RawTable>() } else { 0 };
+    let bytes = size_of::<Raw>() + runs * size_of::<RawRun>() + table + 2 * skips;
+    bytes.next_multiple_of(SECTOR)
 }
 
 impl TrackSheet {
+    /// Bytes that it takes, in whole sectors.
+    pub fn bytes(&self) -> usize {
+        let skips = self.table.as_ref().map_or(0, |table| table.skips.len());
+        bytes_of(self.runs.len(), skips)
+    }
+
     /// The sheet in whole sectors.
     ///
     /// # Panics
     /// When it is longer than [`SHEET_BYTES_MAX`]: `create` checks that.
     pub fn encode(&self) -> Vec<u8> {
-        let bytes = sheet_bytes_of(self.runs.len(), self.profile.len());
+        let bytes = self.bytes();
         assert!(
             bytes <= SHEET_BYTES_MAX,
             "a sheet fits beside the superblock"
@@ -130,12 +183,14 @@ impl TrackSheet {
             member_index: self.member_index.into(),
             reserved_a: 0.into(),
             runs: (self.runs.len() as u32).into(),
-            profile_bytes: (self.profile.len() as u32).into(),
+            skips: (self.table.as_ref().map_or(0, |table| table.skips.len()) as u32).into(),
             lead_turn_sectors: self.lead_turn_sectors.into(),
             period_ps: self.period_ps.into(),
             switch_ns: self.switch_ns.into(),
             leads: self.leads.map(U32::from),
-            reserved_b: [0; 52],
+            read_ahead_sectors: self.read_ahead_sectors.into(),
+            read_lag_ns: self.read_lag_ns.cast_unsigned().into(),
+            reserved_b: [0; 40],
         };
         let mut out = Vec::with_capacity(bytes);
         out.extend(raw.as_bytes());
@@ -155,7 +210,20 @@ impl TrackSheet {
             };
             out.extend(raw.as_bytes());
         }
-        out.extend(&self.profile);
+        if let Some(table) = self.table.as_ref().filter(|table| !table.skips.is_empty()) {
+            let axis = |axis: SkipAxis| RawAxis {
+                first: axis.first.into(),
+                step: axis.step.into(),
+                count: axis.count.into(),
+            };
+            let raw = RawTable {
+                axes: table.axes.map(axis),
+                reserved: 0.into(),
+                turn_ns: table.turn_ns.into(),
+            };
+            out.extend(raw.as_bytes());
+            out.extend(table.skips.iter().flat_map(|skip| skip.to_le_bytes()));
+        }
         out.resize(bytes, 0);
         let crc = crc32c(&out);
         out[CRC].copy_from_slice(&crc.to_le_bytes());
@@ -178,8 +246,8 @@ impl TrackSheet {
                 supported: FORMAT_VERSION,
             });
         }
-        let (runs, profile) = (raw.runs.get() as usize, raw.profile_bytes.get() as usize);
-        let bytes = sheet_bytes_of(runs.min(SHEET_BYTES_MAX), profile.min(SHEET_BYTES_MAX));
+        let (runs, skips) = (raw.runs.get() as usize, raw.skips.get() as usize);
+        let bytes = bytes_of(runs.min(SHEET_BYTES_MAX), skips.min(SHEET_BYTES_MAX));
         if bytes > SHEET_BYTES_MAX {
             return Err(bad("it is longer than its place"));
         }
@@ -203,16 +271,23 @@ impl TrackSheet {
         let count = raw.runs.get() as usize;
         let (runs, rest) = <[RawRun]>::ref_from_prefix_with_elems(rest, count)
             .map_err(|_| bad("it is cut off"))?;
-        let profile = rest.get(..raw.profile_bytes.get() as usize);
+        let skips = raw.skips.get() as usize;
+        let table = if skips > 0 {
+            Some(table_of(rest, skips)?)
+        } else {
+            None
+        };
         Ok(Self {
             store: raw.store,
             member_index: raw.member_index.get(),
             period_ps: raw.period_ps.get(),
             leads: raw.leads.map(U32::get),
+            read_ahead_sectors: raw.read_ahead_sectors.get(),
+            read_lag_ns: raw.read_lag_ns.get().cast_signed(),
             lead_turn_sectors: raw.lead_turn_sectors.get(),
             switch_ns: raw.switch_ns.get(),
             runs: runs.iter().map(run_of).collect(),
-            profile: profile.ok_or(bad("it is cut off"))?.to_vec(),
+            table,
         })
     }
 }
@@ -230,6 +305,30 @@ fn run_of(raw: &RawRun) -> SheetRun {
         track_skew: raw.track_skew.get(),
         cylinder_skew: raw.cylinder_skew.get(),
     }
+}
+
+fn table_of(bytes: &[u8], skips: usize) -> Result<SkipTable, FormatError> {
+    let cut = bad("it is cut off");
+    let (raw, rest) = RawTable::ref_from_prefix(bytes).map_err(|_| cut)?;
+    let axes = raw.axes.each_ref().map(|axis| SkipAxis {
+        first: axis.first.get(),
+        step: axis.step.get(),
+        count: axis.count.get(),
+    });
+    let points = u64::from(axes[0].count) * u64::from(axes[1].count);
+    if points != skips as u64 {
+        return Err(bad("its table has not one skip for each point"));
+    }
+    let (skips, _) = <[U16]>::ref_from_prefix_with_elems(rest, skips).map_err(|_| cut)?;
+    let skips: Vec<u16> = skips.iter().map(|skip| skip.get()).collect();
+    if skips.iter().any(|skip| u32::from(*skip) >= axes[2].count) {
+        return Err(bad("its table names a skip that there is not"));
+    }
+    Ok(SkipTable {
+        axes,
+        turn_ns: raw.turn_ns.get(),
+        skips,
+    })
 }
 
 const fn bad(why: &'static str) -> FormatError {

@@ -1,7 +1,7 @@
-use crate::{FormatError, SHEET_BYTES_MAX, SheetRun, TrackSheet};
+use crate::{FormatError, SHEET_BYTES_MAX, SheetRun, SkipAxis, SkipTable, TrackSheet};
 use proptest::prelude::*;
 
-fn sheet(runs: usize, profile: usize) -> TrackSheet {
+fn sheet(runs: usize, skips: u32) -> TrackSheet {
     let run = |index: u64| SheetRun {
         first: 2048 + index * 1000,
         tracks: 17,
@@ -20,16 +20,45 @@ fn sheet(runs: usize, profile: usize) -> TrackSheet {
         period_ps: 11_117_287_382,
         leads: [14, 18, 11],
         lead_turn_sectors: 85,
+        read_ahead_sectors: 384,
+        read_lag_ns: -120_000,
         switch_ns: 1_700_000,
         runs: (0..runs as u64).map(run).collect(),
-        profile: (0..profile).map(|byte| byte as u8).collect(),
+        table: (skips > 0).then(|| table(skips)),
+    }
+}
+
+fn table(skips: u32) -> SkipTable {
+    let axis = |first, step, count| SkipAxis { first, step, count };
+    SkipTable {
+        axes: [axis(8, 8, skips), axis(0, 100_000, 1), axis(0, 2, 300)],
+        turn_ns: 8_333_333,
+        skips: (0..skips).map(|skip| (skip % 300) as u16).collect(),
     }
 }
 
 #[test]
+fn a_table_that_does_not_fit_its_axes_is_refused() {
+    let mut wrong = sheet(2, 50);
+    wrong.table.as_mut().unwrap().axes[1].count = 2;
+    let found = TrackSheet::decode(&wrong.encode());
+    assert!(
+        matches!(found, Err(FormatError::Inconsistent { .. })),
+        "{found:?}"
+    );
+    let mut wrong = sheet(2, 50);
+    wrong.table.as_mut().unwrap().skips[49] = 300;
+    let found = TrackSheet::decode(&wrong.encode());
+    assert!(
+        matches!(found, Err(FormatError::Inconsistent { .. })),
+        "{found:?}"
+    );
+}
+
+#[test]
 fn a_sheet_comes_back() {
-    for (runs, profile) in [(0, 0), (1, 0), (0, 9100), (60, 9100), (5000, 1000)] {
-        let before = sheet(runs, profile);
+    for (runs, skips) in [(0, 0), (1, 0), (0, 4550), (60, 4550), (5000, 1000)] {
+        let before = sheet(runs, skips);
         let bytes = before.encode();
         assert_eq!(TrackSheet::bytes_of(&bytes), Ok(bytes.len()));
         assert_eq!(TrackSheet::decode(&bytes), Ok(before));
@@ -39,7 +68,7 @@ fn a_sheet_comes_back() {
 #[test]
 fn every_flipped_bit_is_noticed() {
     let bytes = sheet(3, 5).encode();
-    for at in 0..128 + 3 * 48 + 5 {
+    for at in 0..128 + 3 * 48 + 72 + 10 {
         let mut bytes = bytes.clone();
         bytes[at] ^= 0x10;
         assert!(TrackSheet::decode(&bytes).is_err(), "byte {at}");

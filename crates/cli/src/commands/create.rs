@@ -1,5 +1,7 @@
 //! `tonearm create`: plans a store, makes its members, writes it; leaves nothing half-made behind.
 
+mod log_head;
+
 use crate::cli::Create;
 use crate::executor::Executor;
 use crate::progress::{Progress, Unit};
@@ -24,7 +26,8 @@ use uring::{MemberError, MemberKind, MemberOptions, open_member};
 pub fn run(arguments: Create) -> anyhow::Result<ExitCode> {
     let wanted = wanted(&arguments)?;
     let spaces: Vec<MemberSpace> = wanted.iter().map(|member| member.space.clone()).collect();
-    let params = params(&arguments)?;
+    let mut params = params(&arguments)?;
+    params.head = log_head::params(&arguments)?;
     let plan = plan_create(&params, &spaces)?;
     let made = Made::default();
     made.remove_when_interrupted()?;
@@ -53,7 +56,7 @@ struct Wanted {
 
 /// Who carries what: PATH has blocks, and the log too unless --log names another place.
 fn wanted(arguments: &Create) -> anyhow::Result<Vec<Wanted>> {
-    let log_inside = arguments.log.is_none();
+    let log_inside = arguments.log.is_empty();
     let data = Roles {
         log: false,
         data: true,
@@ -324,6 +327,7 @@ struct Report {
     size_bytes: u64,
     block_size: u32,
     log_bytes: u64,
+    head: String,
     members: Vec<Member>,
     volumes: Vec<Volume>,
 }
@@ -356,7 +360,8 @@ fn tell(arguments: &Create, plan: &CreatePlan, wanted: &[Wanted]) -> anyhow::Res
         path: arguments.path.display().to_string(),
         size_bytes: arguments.size,
         block_size: superblock.block_size,
-        log_bytes: superblock.log_bytes(),
+        log_bytes: superblock.log_size_bytes(),
+        head: crate::serve::desk::head_of(superblock),
         members: members.collect(),
         volumes: vec![Volume {
             name: "main",
@@ -371,6 +376,7 @@ fn tell(arguments: &Create, plan: &CreatePlan, wanted: &[Wanted]) -> anyhow::Res
         ("size", size::text(report.size_bytes)),
         ("block size", size::text(report.block_size.into())),
         ("log", size::text(report.log_bytes)),
+        ("head", report.head.clone()),
         ("volume", "main, with all the space".to_string()),
     ];
     for (member, wanted) in report.members.iter().zip(wanted) {
@@ -404,7 +410,7 @@ pub fn carries(roles: Roles) -> &'static str {
 }
 
 /// `path` as a word of the shell.
-fn shell_word(path: &Path) -> String {
+pub(super) fn shell_word(path: &Path) -> String {
     let plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"/._-+,=:@%".contains(byte);
     let text = path.display().to_string();
     if path.as_os_str().as_bytes().iter().all(plain) {

@@ -4,7 +4,7 @@ use crate::cli::{Info as Arguments, Members};
 use crate::control::{Answer, Client, Info, LogInfo, Request, VolumeInfo};
 use crate::executor::Executor;
 use crate::progress::{Progress, Unit};
-use crate::serve::desk::members_of;
+use crate::serve::desk::{head_of, members_of};
 use crate::store::{self, Access};
 use crate::{report, size};
 use anyhow::bail;
@@ -67,7 +67,7 @@ pub fn look(path: &Path, places: &Members) -> anyhow::Result<Info> {
             .sum();
         Ok(Info {
             store: report::uuid(superblock.store),
-            format_version: format::FORMAT_VERSION,
+            format_version: superblock.version(),
             state: if log.clean { "clean" } else { "crashed" }.to_string(),
             pid,
             size_bytes,
@@ -90,8 +90,9 @@ fn log_info(superblock: &format::Superblock, log: &LogReport) -> LogInfo {
         (None, false) => format!("to be recovered by the next opening; {}", log.end),
     };
     LogInfo {
-        size_bytes: superblock.log_bytes(),
+        size_bytes: superblock.log_size_bytes(),
         track_bytes: superblock.track_bytes,
+        head: head_of(superblock),
         used_bytes: None,
         commits: Some(log.commits),
         blocks: Some(log.blocks),
@@ -134,6 +135,7 @@ fn show(info: &Info) -> anyhow::Result<()> {
         ),
         ("block size", size::text(info.block_size.into())),
         ("log", log),
+        ("head", info.log.head.clone()),
     ];
     for member in &info.members {
         let mut text = format!("{}: {}", member.path, member.carries);

@@ -143,6 +143,7 @@ fn store(stats: &ServerStats, before: Option<(Duration, &ServerStats)>) -> Table
                 size::text(now.log_bytes)
             ),
         ),
+        ("head moves", report::count(now.log_repositions)),
         ("log in use", gauge(now.log_used_bytes, now.log_size_bytes)),
         (
             "memory in use",

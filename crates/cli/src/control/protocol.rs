@@ -156,6 +156,8 @@ pub struct LogInfo {
     pub size_bytes: u64,
     /// Bytes of a track.
     pub track_bytes: u32,
+    /// How the place of the next write is found.
+    pub head: String,
     /// Bytes in use, where they are known.
     pub used_bytes: Option<u64>,
     /// Commits that are not at home, where they are known.

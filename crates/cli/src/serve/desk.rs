@@ -8,6 +8,7 @@ use crate::control::{
 use crate::report;
 use base::Nanos;
 use disk::{Disk, DiskError};
+use format::HeadKind;
 use nbd::transmission::Connections;
 use nbd::{Catalog, Export, Exports};
 use rt::Rt;
@@ -167,7 +168,7 @@ impl Desk {
         };
         Info {
             store: report::uuid(superblock.store),
-            format_version: format::FORMAT_VERSION,
+            format_version: superblock.version(),
             state: "served".to_string(),
             pid: Some(std::process::id()),
             size_bytes: disk.size_bytes(),
@@ -177,8 +178,9 @@ impl Desk {
             epoch: superblock.epoch,
             members: members_of(&superblock, &disk.engine().member_names()),
             log: LogInfo {
-                size_bytes: superblock.log_bytes(),
+                size_bytes: superblock.log_size_bytes(),
                 track_bytes: superblock.track_bytes,
+                head: head_of(&superblock),
                 used_bytes: Some(stats.log_used_bytes),
                 commits: None,
                 blocks: Some(stats.pinned_blocks),
@@ -188,6 +190,26 @@ impl Desk {
             problems: Vec::new(),
         }
     }
+}
+
+/// How the log finds the place of its next write, in words.
+pub fn head_of(superblock: &format::Superblock) -> String {
+    let how = match superblock.head {
+        HeadKind::Sequential => return "sequential".to_string(),
+        HeadKind::Formula => "formula",
+        HeadKind::Mimic => "mimic",
+        HeadKind::Online => "online",
+    };
+    let tracks = match superblock.physical_tracks {
+        true => "physical tracks",
+        false => "stripes",
+    };
+    let drives = match superblock.log_members().count() {
+        1 => String::new(),
+        count => format!(" of {count} drives in turn"),
+    };
+    let sector = superblock.log_sector_bytes;
+    format!("{how}, on {tracks}{drives}, log sectors of {sector} bytes")
 }
 
 /// Makes a volume with a new identity, now.

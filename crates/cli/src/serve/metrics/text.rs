@@ -127,6 +127,12 @@ impl Page {
                 store.log_full_waits,
             ),
             (
+                "log_repositions",
+                "Reads of the log drives for the sake of their heads",
+                None,
+                store.log_repositions,
+            ),
+            (
                 "write_back_rounds",
                 "Rounds of write-back",
                 None,
