@@ -201,7 +201,7 @@ impl Context<'_> {
 
     /// The seed of a part of the experiment.
     pub fn seed(&self, part: u64) -> u64 {
-        Random::new(self.seed, part).next()
+        Random::new(self.seed, part).number()
     }
 
     /// The random numbers of a part of the experiment.
@@ -238,19 +238,19 @@ impl Random {
     }
 
     /// Any number.
-    pub fn next(&mut self) -> u64 {
+    pub fn number(&mut self) -> u64 {
         self.0.next_u64()
     }
 
     /// A number below `bound`, which is not 0.
     pub fn below(&mut self, bound: u64) -> u64 {
         // The high half of the product: even to one part in 2^64 / bound.
-        ((u128::from(self.next()) * u128::from(bound)) >> 64) as u64
+        ((u128::from(self.number()) * u128::from(bound)) >> 64) as u64
     }
 
     /// A number from 0 to 1.
     pub fn unit(&mut self) -> f64 {
-        (self.next() >> 11) as f64 / (1u64 << 53) as f64
+        (self.number() >> 11) as f64 / (1u64 << 53) as f64
     }
 
     /// A time from a distribution without memory, with this mean.

@@ -25,7 +25,7 @@ const TRACKS: u64 = 20_000;
 /// Sectors of the logs without tracks: 500 MB, as in Disk Mimic 4.1.
 const RING: u64 = 1_000_000;
 /// A client's pause between writes, when it is alone.
-const PAUSE: Nanos = Nanos(3_700_000);
+const PAUSE: Nanos = Nanos(4_000_000);
 
 /// Name, and whether what waits goes into one write.
 const KINDS: [&str; 5] = [
@@ -43,7 +43,7 @@ fn measure(drive: &NamedDrive, kind: usize, load: &Load, seed: u64) -> Times {
         0 => {
             let map = outer_tracks(drive, TRACKS);
             let rig = Rig::new(drive, seed);
-            TrailLog::new(rig, &map, online(drive, &map), Moves::Used(THRESHOLD)).serve(load)
+            TrailLog::new(rig, &map, online(&map), Moves::Used(THRESHOLD)).serve(load, seed)
         }
         1 => group_commit(drive, load, RING, seed),
         2 => sequential(drive, load, RING, seed),
@@ -53,7 +53,7 @@ fn measure(drive: &NamedDrive, kind: usize, load: &Load, seed: u64) -> Times {
 }
 
 fn run(context: &Context<'_>, drives: &[NamedDrive]) -> Outcome {
-    let writes = context.count(2_000, 200);
+    let writes = context.count(10_000, 500);
     let mut cases = Vec::new();
     for drive in drives {
         for processes in [1, CLIENTS] {
@@ -131,7 +131,11 @@ fn run(context: &Context<'_>, drives: &[NamedDrive]) -> Outcome {
         .with(table),
     );
     outcome.notes = vec![
-        format!("One client pauses for {} ms after each write; eight do not.", PAUSE.0 as f64 / 1e6),
+        format!(
+            "One client pauses for {} to {} ms after each write, by chance; eight do not.",
+            PAUSE.0 as f64 / 1e6,
+            PAUSE.0 as f64 / 5e5
+        ),
         "The drives' write caches are passed over (force unit access) by all of them.".into(),
         "Journal: a block of 4 KiB as descriptor, the data, a block as commit record, one behind the other on the \
          disk, each sent when the one before is on the medium; transactions of one client do not wait for others."

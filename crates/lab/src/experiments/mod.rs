@@ -1,9 +1,15 @@
 //! The experiments.
 
+mod heads;
 mod log_latency;
+mod mimic_policies;
+mod mimic_predictors;
+mod mimic_skip;
+mod mimic_tolerance;
 mod trail_batch;
 mod trail_latency;
 mod trail_recovery;
+mod trail_residual;
 mod trail_utilisation;
 
 use crate::experiment::{Experiment, LabError};
@@ -12,8 +18,14 @@ use crate::experiment::{Experiment, LabError};
 pub static EXPERIMENTS: &[Experiment] = &[
     trail_latency::EXPERIMENT,
     trail_batch::EXPERIMENT,
+    trail_residual::EXPERIMENT,
     trail_utilisation::EXPERIMENT,
     trail_recovery::EXPERIMENT,
+    mimic_skip::EXPERIMENT,
+    mimic_predictors::EXPERIMENT,
+    mimic_tolerance::EXPERIMENT,
+    mimic_policies::EXPERIMENT,
+    heads::EXPERIMENT,
     log_latency::EXPERIMENT,
 ];
 

@@ -52,7 +52,7 @@ fn run(context: &Context<'_>, drives: &[NamedDrive]) -> Outcome {
             }
         }
     }
-    let writes = context.count(2_000, 200);
+    let writes = context.count(10_000, 500);
     let means = context.map(&cases, |case| {
         let load = Load {
             processes: case.processes,
@@ -69,8 +69,9 @@ fn run(context: &Context<'_>, drives: &[NamedDrive]) -> Outcome {
         let times: Times = if case.in_place {
             in_place(drive, &load, seed)
         } else {
-            let head = online(drive, &map);
-            TrailLog::new(Rig::new(drive, seed), &map, head, Moves::Used(THRESHOLD)).serve(&load)
+            let head = online(&map);
+            TrailLog::new(Rig::new(drive, seed), &map, head, Moves::Used(THRESHOLD))
+                .serve(&load, seed)
         };
         times.mean_ms()
     });
@@ -118,7 +119,11 @@ fn run(context: &Context<'_>, drives: &[NamedDrive]) -> Outcome {
         "The data drives of the paper (5400-rpm IDE) are not among the models: the same drive is written in place, \
          over the whole of its surface."
             .into(),
-        format!("Sparse: a process writes again {} ms after its last write.", PAUSE.0 / 1_000_000),
+        format!(
+            "Sparse: a process writes again {0} to {1} ms after its last write, by chance.",
+            PAUSE.0 / 1_000_000,
+            PAUSE.0 / 500_000
+        ),
         "A record is one header sector and the data; what waits when the log is free goes into one record. A write \
          that needs more than a track is cut into records of a track each."
             .into(),
@@ -196,13 +201,13 @@ fn small_writes(context: &Context<'_>, drive: &NamedDrive) -> (Vec<Finding>, Fig
     let drives: Vec<&NamedDrive> = std::iter::once(drive)
         .chain(everything.iter().filter(|other| other.name != drive.name))
         .collect();
-    let writes = context.count(2_000, 200);
+    let writes = context.count(10_000, 500);
     let measured = context.map(&drives, |drive| {
         let map = outer_tracks(drive, TRACKS);
         let floor = Floor::new(drive);
         [1, 9].map(|sectors| {
             let rig = Rig::new(drive, context.seed(9));
-            let mut log = TrailLog::new(rig, &map, online(drive, &map), Moves::Used(THRESHOLD));
+            let mut log = TrailLog::new(rig, &map, online(&map), Moves::Used(THRESHOLD));
             let (mut times, mut least) = (Times::default(), 0.0);
             let mut before: Option<Access> = None;
             for count in 0..writes + writes / 4 {

@@ -65,8 +65,7 @@ fn run(context: &Context<'_>, drives: &[NamedDrive]) -> Outcome {
     let without = last.locate_ms + last.read_ms;
     let ratio = (without + last.home_ms) / without;
     let most = searches.iter().map(|(_, most)| *most).max().unwrap_or(0);
-    let mut outcome = Outcome::default();
-    outcome.findings = vec![
+    let findings = vec![
         Finding::shown(
             "256 pending: times longer with writing home than without",
             ratio,
@@ -89,8 +88,7 @@ fn run(context: &Context<'_>, drives: &[NamedDrive]) -> Outcome {
         .paper("about 20 of 35,717"),
         Finding::shown("time to find the end of the log", last.locate_ms, "ms").paper("450"),
     ];
-    outcome.figures = vec![times(&costs), tracks(&searches)];
-    outcome.notes = vec![
+    let notes = vec![
         format!(
             "Pending writes of {} KiB lie where the log put them, tracks being used to {:.0} %; a track is read with \
              one request. A log of this drive that has come around at least once; the crash is anywhere.",
@@ -102,7 +100,11 @@ fn run(context: &Context<'_>, drives: &[NamedDrive]) -> Outcome {
          of the same model."
             .into(),
     ];
-    outcome
+    Outcome {
+        findings,
+        figures: vec![times(&costs), tracks(&searches)],
+        notes,
+    }
 }
 
 /// Searches a log of `tracks` tracks that has come around, whose epoch began on track `start` and whose youngest
@@ -136,7 +138,13 @@ fn recover(
     let start = random.below(map.tracks());
     // The log runs up to a crash: `pending` records are not at home yet.
     let rig = Rig::new(drive, context.seed(crash));
-    let mut log = TrailLog::new(rig, map, formula(drive, map), Moves::Used(THRESHOLD)).from(start);
+    let mut log = TrailLog::new(
+        rig,
+        map,
+        formula(drive, map, context.seed(0)),
+        Moves::Used(THRESHOLD),
+    )
+    .from(start);
     let mut oldest = None;
     for _ in 0..pending {
         let write = log.write(1 + SECTORS);

@@ -52,7 +52,7 @@ pub fn in_place(drive: &NamedDrive, load: &Load, seed: u64) -> Times {
                 times.push(Nanos(end.at.0 - arrived[process].0));
             }
             written += 1;
-            arrived[process] = load.arrivals.after(end.at);
+            arrived[process] = load.arrivals.after(end.at, &mut random);
             coming.push(process);
         }
     }

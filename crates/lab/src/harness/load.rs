@@ -1,5 +1,6 @@
 //! Processes that write synchronously.
 
+use crate::experiment::Random;
 use base::Nanos;
 
 /// When a process writes again (Trail 5.1).
@@ -7,7 +8,7 @@ use base::Nanos;
 pub enum Arrivals {
     /// As soon as its last write is done.
     Clustered,
-    /// So long after its last write is done.
+    /// By chance between this time and twice it after its last write is done.
     Sparse(Nanos),
 }
 
@@ -28,10 +29,10 @@ pub struct Load {
 
 impl Arrivals {
     /// When the next write of a process comes whose last one was done at `done`.
-    pub fn after(self, done: Nanos) -> Nanos {
+    pub fn after(self, done: Nanos, random: &mut Random) -> Nanos {
         match self {
             Self::Clustered => done,
-            Self::Sparse(pause) => Nanos(done.0 + pause.0),
+            Self::Sparse(pause) => Nanos(done.0 + pause.0 + random.below(pause.0 + 1)),
         }
     }
 }

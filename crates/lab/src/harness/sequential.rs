@@ -3,7 +3,7 @@
 use super::load::{Load, Processes};
 use super::rig::Rig;
 use super::times::Times;
-use crate::experiment::NamedDrive;
+use crate::experiment::{NamedDrive, Random};
 use base::Nanos;
 
 /// Sectors of a block of a file system.
@@ -14,13 +14,19 @@ struct Ring {
     rig: Rig,
     next: u64,
     end: u64,
+    random: Random,
 }
 
 impl Ring {
     fn new(drive: &NamedDrive, seed: u64, size: u64) -> Self {
         let mut rig = Rig::new(drive, seed);
         let end = size.min(rig.sectors());
-        Self { rig, next: 0, end }
+        Self {
+            rig,
+            next: 0,
+            end,
+            random: Random::new(seed, 5),
+        }
     }
 
     fn write(&mut self, sectors: u32) -> Nanos {
@@ -83,7 +89,7 @@ fn run(
                 times.push(Nanos(done.0 - arrival.0));
             }
             written += 1;
-            processes.again(process, load.arrivals.after(done));
+            processes.again(process, load.arrivals.after(done, &mut ring.random));
         }
     }
     times

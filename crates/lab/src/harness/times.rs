@@ -38,4 +38,10 @@ impl Times {
         let rank = (share * sorted.len() as f64).ceil() as usize;
         ms(sorted[rank.clamp(1, sorted.len()) - 1])
     }
+
+    /// Share of the times that are above `limit_ms` milliseconds.
+    pub fn share_above(&self, limit_ms: f64) -> f64 {
+        let above = self.0.iter().filter(|time| ms(**time) > limit_ms).count();
+        above as f64 / self.len().max(1) as f64
+    }
 }

@@ -6,6 +6,7 @@
 use super::load::{Load, Processes};
 use super::rig::Rig;
 use super::times::Times;
+use crate::experiment::Random;
 use base::Nanos;
 use head::{Access, Head, Span, Track, TrackMap};
 
@@ -31,6 +32,7 @@ pub struct TrailLog<'a> {
     /// The head has been moved, or need not be.
     settled: bool,
     last: Option<Access>,
+    read: Option<Access>,
     /// Physical writes, and sectors that they took; tracks that were left, and sectors that were used on them.
     pub totals: Totals,
 }
@@ -66,6 +68,7 @@ impl<'a> TrailLog<'a> {
             used: 0,
             settled: true,
             last: None,
+            read: None,
             totals: Totals::default(),
         }
     }
@@ -83,6 +86,11 @@ impl<'a> TrailLog<'a> {
     /// When there is none.
     pub fn last(&self) -> Access {
         self.last.expect("something has been written")
+    }
+
+    /// The read behind the last write, if there was one.
+    pub fn last_read(&self) -> Option<Access> {
+        self.read
     }
 
     /// The drive, without the log.
@@ -152,6 +160,7 @@ impl<'a> TrailLog<'a> {
         let access = self.rig.write(place, sectors);
         self.head.written(&access);
         self.last = Some(access);
+        self.read = None;
         access
     }
 
@@ -189,7 +198,8 @@ impl<'a> TrailLog<'a> {
     }
 
     /// Serves `load`.
-    pub fn serve(&mut self, load: &Load) -> Times {
+    pub fn serve(&mut self, load: &Load, seed: u64) -> Times {
+        let mut random = Random::new(seed, 5);
         let mut processes = Processes::new(load.processes, self.rig.now());
         let mut times = Times::default();
         let mut written = 0;
@@ -205,7 +215,7 @@ impl<'a> TrailLog<'a> {
                     times.push(Nanos(done.0 - arrival.0));
                 }
                 written += 1;
-                processes.again(process, load.arrivals.after(done));
+                processes.again(process, load.arrivals.after(done, &mut random));
             }
             self.after_write();
         }
@@ -226,6 +236,7 @@ impl<'a> TrailLog<'a> {
         self.totals.moves += 1;
         self.totals.move_time.0 += access.done.0 - access.sent.0;
         self.head.read(&access);
+        self.read = Some(access);
     }
 }
 
