@@ -14,6 +14,12 @@ pub enum Error {
         #[source]
         source: IoError,
     },
+    #[error(transparent)]
+    Profile(#[from] head::ProfileError),
+    #[error(
+        "this host does not keep to the times of the profile's plan: most writes were sent too late; take it on a host with less to do"
+    )]
+    LateHost,
     #[error("interrupted")]
     Interrupted,
     #[error("a read or write of sector {lba}, outside of the region {start}..{end}, was refused")]

@@ -46,6 +46,21 @@ pub struct Progress {
     pub requests: u64,
 }
 
+impl Progress {
+    /// Share of the whole calibration that is done, about: most of the time goes into the layout.
+    pub fn whole(&self) -> f64 {
+        let (from, to) = match self.phase {
+            "rotation" => (0.0, 0.02),
+            "layout" => (0.02, 0.8),
+            "heads" => (0.8, 0.81),
+            "buffer and cache" => (0.81, 0.86),
+            "seeks" => (0.86, 1.0),
+            _ => (0.0, 1.0),
+        };
+        from + (to - from) * self.done.clamp(0.0, 1.0)
+    }
+}
+
 /// What the caller and the algorithms share.
 pub struct Hooks {
     /// Asked before each request: true ends the calibration with [`Error::Interrupted`].

@@ -17,12 +17,15 @@ pub enum Unit {
     Bytes,
     /// Things.
     Count,
+    /// Parts of the whole.
+    Share,
 }
 
 /// A bar that appears after a second.
 pub struct Progress {
     what: &'static str,
     unit: Unit,
+    step: &'static str,
     since: Instant,
     bar: Option<ProgressBar>,
 }
@@ -33,6 +36,7 @@ impl Progress {
         Self {
             what,
             unit,
+            step: "",
             since: Instant::now(),
             bar: None,
         }
@@ -52,6 +56,16 @@ impl Progress {
         }
     }
 
+    /// What of the whole is being done now.
+    pub fn step(&mut self, step: &'static str) {
+        if let Some(bar) = &self.bar
+            && self.step != step
+        {
+            self.step = step;
+            bar.set_message(format!("{}: {step}", self.what));
+        }
+    }
+
     fn show(&self) -> ProgressBar {
         if !std::io::stderr().is_terminal() {
             report::note(format_args!("{} takes a while ...", self.what));
@@ -60,6 +74,7 @@ impl Progress {
         let counts = match self.unit {
             Unit::Bytes => "{binary_bytes}/{binary_total_bytes} {binary_bytes_per_sec}",
             Unit::Count => "{human_pos}/{human_len}",
+            Unit::Share => "{percent}%",
         };
         let style = format!("{{msg}} [{{wide_bar}}] {counts} {{eta}}");
         let style = ProgressStyle::with_template(&style).expect("a fixed template");

@@ -1,6 +1,7 @@
 //! One file for each command.
 
 mod bench;
+mod calibrate;
 mod check;
 mod completions;
 mod create;
@@ -36,6 +37,7 @@ pub fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Stats(arguments) => stats::run(arguments),
         Command::Bench(arguments) => bench::run(arguments),
         Command::Drive(arguments) => drive::run(arguments),
+        Command::Calibrate(arguments) => calibrate::run(arguments),
         Command::Lab(arguments) => lab::run(&arguments),
         Command::Completions(arguments) => completions::run(&arguments),
         Command::Man(arguments) => man::run(&arguments),
