@@ -68,6 +68,9 @@ fn aggressive_takes_what_is_mostly_fast() {
         choose(Policy::Aggressive { majority: 0.1 }),
         (0, vec![0, 1, 2])
     );
+    // Of ten samples eight have to be.
+    let three_quarters = choose(Policy::Aggressive { majority: 0.75 });
+    assert_eq!(three_quarters, (2, vec![2]));
     // None is fast always: the least of the worst.
     assert_eq!(choose(Policy::Aggressive { majority: 1.0 }), (3, vec![3]));
 }

@@ -120,15 +120,18 @@ fn a_run_is_as_long_as_one_skip_serves() {
 }
 
 #[test]
-fn a_straight_band_is_one_line_and_a_flat_one_over_sizes_one_plane() {
-    let choices = choices_by(grid(7, 40, 130), |size, think, skip| {
-        (3 * think + size..3 * think + size + 2).contains(&skip)
-    });
-    let line = LineCompact::new(&choices);
-    assert_eq!(line.stored_bytes(), 7 * (6 + 2), "a line for each size");
-    let plane = PlaneCompact::new(&choices);
-    assert_eq!(plane.stored_bytes(), 14, "one plane");
-    keeps_promise(&choices, &plane);
+fn a_straight_band_is_one_line_for_each_size_and_one_plane_for_all() {
+    for sizes in [1, 2, 7] {
+        let choices = choices_by(grid(sizes, 40, 130), |size, think, skip| {
+            skip == 3 * think + size
+        });
+        let line = LineCompact::new(&choices);
+        let lines = line.stored_bytes();
+        assert_eq!(lines, sizes as usize * (6 + 2), "a line for each size");
+        let plane = PlaneCompact::new(&choices);
+        assert_eq!(plane.stored_bytes(), 14, "one plane");
+        all_keep_promise(&choices);
+    }
 }
 
 #[test]
