@@ -76,7 +76,7 @@ impl Default for Online {
 impl Online {
     /// A predictor that knows nothing of the drive.
     pub fn new() -> Self {
-        Self::with(Angles::Learned(Learned::new()))
+        Self::with(Angles::Learned(Box::new(Learned::new())))
     }
 
     /// A predictor that knows where the tracks are.
@@ -93,15 +93,6 @@ impl Online {
             trusted: false,
             behind: None,
             last: None,
-        }
-    }
-
-    pub fn debug(&self) -> String {
-        let p = 8e6; let l = &self.leads; let b = |s| { let b = l.bracket(s, false); (b.low as i64/1000, b.high as i64/1000) };
-        format!("trust {} near {:?} {:?} {:?} bus {:?} {}", self.trusted, b(Step::Same), b(Step::Switch), b(Step::Cylinder), l.debug(), 0*p as i32) + &
-        match &self.angles {
-            Angles::Learned(l) => l.debug(),
-            _ => String::new(),
         }
     }
 
@@ -204,8 +195,7 @@ impl Online {
         }
         let mapped = matches!(self.angles, Angles::Map(_));
         if let Some((outcome, clear)) = outcome
-            && (clear && fits || !clear && self.trusted)
-            && (mapped || self.trusted || fits)
+            && (fits && clear || self.trusted && (mapped || clear && outcome.off < 0.03))
         {
             self.leads.learn(&outcome, spindle.period());
         }
@@ -260,8 +250,12 @@ fn compare(
         skew: walk.skew * period,
         lead,
         turns,
+        off: nearest(late).abs(),
     };
-    ((clear || late > 0.3).then_some((outcome, clear)), Some(angle))
+    (
+        (clear || late > 0.3).then_some((outcome, clear)),
+        Some(angle),
+    )
 }
 
 impl Head for Online {
@@ -326,6 +320,10 @@ impl Head for Online {
     }
 
     fn memory_bytes(&self) -> usize {
-        size_of::<Self>() + self.angles.memory_bytes()
+        let first = match self.phase {
+            Phase::Unknown(_) => size_of::<Bootstrap>(),
+            Phase::Known(_) => 0,
+        };
+        size_of::<Self>() + first + self.angles.memory_bytes()
     }
 }

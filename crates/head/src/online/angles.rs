@@ -62,7 +62,7 @@ pub enum Angles {
     /// Of a calibrated drive.
     Map(TrackMap),
     /// Learned from the writes.
-    Learned(Learned),
+    Learned(Box<Learned>),
 }
 
 impl Angles {
@@ -120,11 +120,11 @@ impl Angles {
         })
     }
 
-    /// Bytes of what grows with the map.
+    /// Bytes of what lies elsewhere in memory.
     pub fn memory_bytes(&self) -> usize {
         match self {
             Self::Map(map) => map.memory_bytes() - size_of::<TrackMap>(),
-            Self::Learned(_) => 0,
+            Self::Learned(_) => size_of::<Learned>(),
         }
     }
 }

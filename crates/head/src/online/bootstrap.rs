@@ -11,6 +11,10 @@ const ENOUGH: usize = 14;
 pub const PERIODS: (f64, f64) = (2e6, 18.2e6);
 /// Sectors of a track, least and most.
 pub const TURNS: (f64, f64) = (40.0, 7_000.0);
+/// Rounds after which it is likely that nothing turns, or that completions do not tell.
+const PATIENCE: u32 = 3;
+/// From then on only one round of so many is tried.
+const REST: u32 = 16;
 /// Sectors left out before the writes, in turn.
 const SKIPS: [u64; 16] = [0, 16, 3, 48, 8, 96, 24, 160, 1, 32, 5, 64, 12, 128, 200, 40];
 
@@ -35,6 +39,8 @@ pub struct Bootstrap {
     new: usize,
     comb: Comb,
     combing: bool,
+    /// Rounds without result.
+    rounds: u32,
 }
 
 /// A platter that explains the intervals.
@@ -56,11 +62,15 @@ impl Bootstrap {
             new: 0,
             comb: Comb::new(),
             combing: false,
+            rounds: 0,
         }
     }
 
     /// Sectors to leave out before a write of `sectors`.
     pub fn skip(&mut self, sectors: u32) -> u64 {
+        if self.rounds >= PATIENCE && !self.rounds.is_multiple_of(REST) {
+            return 0;
+        }
         if self.combing {
             return self.comb.skip(sectors);
         }
@@ -73,6 +83,7 @@ impl Bootstrap {
             self.writes += 1;
             self.combing = self.writes < 5 * KEPT;
             if !self.combing {
+                self.rounds += 1;
                 self.writes = 0;
                 self.count = 0;
                 self.new = 0;
@@ -195,5 +206,10 @@ fn refine(
         period: at.0,
         turn: 1.0 / at.1,
     };
+    // What takes less than a turn says nothing of turns.
+    let turned = intervals.iter().filter(|i| i.time > 0.7 * at.0).count();
+    if turned * 3 < intervals.len() {
+        return (0.0, found);
+    }
     (score, found)
 }

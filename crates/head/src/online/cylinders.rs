@@ -45,10 +45,6 @@ impl Cylinders {
         }
     }
 
-    pub fn debug(&self) -> String {
-        format!("{:?} {:?}", self.extra, self.shape)
-    }
-
     /// Tracks are counted anew.
     pub fn lost(&mut self) {
         self.count = 0;
@@ -113,7 +109,7 @@ impl Cylinders {
     }
 
     /// No number of known skews explained it.
-    pub fn surprise(&mut self, _from: u64, tracks: u64, excess: f64) {
+    pub fn surprise(&mut self, tracks: u64, excess: f64) {
         if tracks == 0 || tracks > 3 {
             return;
         }

@@ -173,7 +173,7 @@ impl Grid {
         let Some((_, tracks)) = found else {
             // Keep count as well as may be.
             let tracks = least.midpoint(most);
-            cylinders.surprise(self.track, tracks, excess - tracks as f64 * self.jump);
+            cylinders.surprise(tracks, excess - tracks as f64 * self.jump);
             self.advance(tracks, last);
             return None;
         };

@@ -108,6 +108,8 @@ pub struct Outcome {
     pub lead: f64,
     /// Turns that it took more.
     pub turns: f64,
+    /// Revolutions by which these were not whole.
+    pub off: f64,
 }
 
 /// All leads of a drive.
@@ -187,7 +189,6 @@ impl Leads {
         Some(low.midpoint(high))
     }
 
-    pub fn debug(&self) -> String { format!("ev {:.2} {:?} {:?}", self.evidence, self.bus.as_ref().map(|b| (b.range(8.0), b.range(400.0))), self.bus.as_ref().map(|b|b.middle())) }
     /// The bus is slower than the medium.
     pub fn is_slow(&self) -> bool {
         self.bus.is_some()
@@ -209,10 +210,13 @@ impl Leads {
             return;
         }
         let bound = |point: (f64, f64)| (point.0, taken + point.1);
-        self.bound_bus(|bus| {
-            let (end, held) = (bound(seen.end), bound(seen.held));
-            bus.at_most(end.0, end.1) && bus.at_most(held.0, held.1)
-        }, period);
+        self.bound_bus(
+            |bus| {
+                let (end, held) = (bound(seen.end), bound(seen.held));
+                bus.at_most(end.0, end.1) && bus.at_most(held.0, held.1)
+            },
+            period,
+        );
         if seen.turns < 0.5 {
             return;
         }
@@ -228,15 +232,18 @@ impl Leads {
             false => by_bus > by_lead,
         };
         if bus && self.bus.is_some() {
-            self.bound_bus(|bus| {
-                let (low, high) = bus.range(seen.end.0);
-                if high - low > period / 8.0 {
-                    // It was the last sector, or one before the last skew.
-                    bus.at_least(seen.end.0, short + seen.end.1 - seen.skew)
-                } else {
-                    bus.at_least(seen.held.0, short + seen.held.1)
-                }
-            }, period);
+            self.bound_bus(
+                |bus| {
+                    let (low, high) = bus.range(seen.end.0);
+                    if high - low > period / 8.0 {
+                        // It was the last sector, or one before the last skew.
+                        bus.at_least(seen.end.0, short + seen.end.1 - seen.skew)
+                    } else {
+                        bus.at_least(seen.held.0, short + seen.held.1)
+                    }
+                },
+                period,
+            );
         } else {
             self.bracket_mut(seen.step, seen.after_read)
                 .missed(short, period);

@@ -89,16 +89,6 @@ impl Learned {
         }
     }
 
-    pub fn debug(&self) -> String {
-        format!(
-            "grid {:?} cyl {:?} surprises {:.1} turn {}",
-            self.grid,
-            self.cylinders.debug(),
-            self.surprises,
-            self.turn
-        )
-    }
-
     /// The first writes have told the sectors of a revolution; `end` is at `angle`.
     pub fn begin(&mut self, turn: f64, end: u64, angle: f64) {
         self.turn = turn.round();

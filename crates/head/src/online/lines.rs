@@ -29,14 +29,6 @@ impl Lines {
         })
     }
 
-    /// A line in the middle: the mean of the corners.
-    pub fn middle(&self) -> (f64, f64) {
-        let sum = self.corners[..self.count]
-            .iter()
-            .fold((0.0, 0.0), |sum, c| (sum.0 + c.0, sum.1 + c.1));
-        (sum.0 / self.count as f64, sum.1 / self.count as f64)
-    }
-
     /// Keeps the lines that are at most `bound` at `x`. False, and nothing is changed, when there is none.
     pub fn at_most(&mut self, x: f64, bound: f64) -> bool {
         self.clip(|c| bound - (c.0 + c.1 * x))

@@ -81,11 +81,6 @@ impl Spindle {
         since(from.0, to.0) / self.period
     }
 
-    /// Standard deviation of a reading, in nanoseconds.
-    pub fn noise(&self) -> f64 {
-        self.noise.sqrt()
-    }
-
     /// Angle at `at`.
     pub fn angle(&self, at: Nanos) -> f64 {
         fraction(self.angle + since(self.at, at.0) / self.period)
