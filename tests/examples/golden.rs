@@ -6,9 +6,16 @@ use tonearm_tests::{Bench, golden_block};
 
 fn main() {
     let folder = std::env::args().nth(1).expect("usage: golden FOLDER");
-    for crashed in [false, true] {
+    for (version, crashed) in [(1, false), (1, true), (2, false), (2, true)] {
         let bench = Bench::new();
-        bench.ok(&["create", "s.tn", "--size", "4MiB", "--log-size", "512KiB"]);
+        let mut create = vec!["create", "s.tn", "--size", "4MiB", "--log-size", "512KiB"];
+        let mut files = vec!["s.tn"];
+        if version == 2 {
+            create.extend(["--log", "a.log", "--log", "b.log", "--head", "formula"]);
+            create.extend(["--log-drive", "st41601n", "--log-drive", "st41601n"]);
+            files.extend(["a.log", "b.log"]);
+        }
+        bench.ok(&create);
         bench.ok(&["volume", "resize", "s.tn", "main", "--size", "1MiB"]);
         bench.ok(&["volume", "create", "s.tn", "other", "--size", "1MiB"]);
         let server = bench.serve_store();
@@ -33,9 +40,11 @@ fn main() {
             server.end_ok();
         }
         let name = if crashed { "crashed" } else { "clean" };
-        let packed = bench.tool_run("gzip", &["-9", "-n", "s.tn"]);
-        assert_eq!(packed.code, Some(0), "{packed:?}");
-        let place = format!("{folder}/format-1-{name}.tn.gz");
-        std::fs::copy(bench.path("s.tn.gz"), place).expect("copied");
+        for file in files {
+            let packed = bench.tool_run("gzip", &["-9", "-n", file]);
+            assert_eq!(packed.code, Some(0), "{packed:?}");
+            let place = format!("{folder}/format-{version}-{name}.{file}.gz");
+            std::fs::copy(bench.path(&format!("{file}.gz")), place).expect("copied");
+        }
     }
 }

@@ -82,6 +82,19 @@ pub enum EngineError {
         /// Why the last one was refused.
         cause: FormatError,
     },
+    /// A log drive cannot write single sectors of the log.
+    #[error(
+        "{member} writes whole sectors of {drive} bytes, and the log has sectors of {log} bytes: the store was made on \
+         a drive with smaller ones; move this member back to such a drive"
+    )]
+    Sector {
+        /// Path of the member.
+        member: String,
+        /// Bytes of its sectors.
+        drive: u32,
+        /// Bytes of a log sector.
+        log: usize,
+    },
     /// The tracks of the log make no sense.
     #[error("{member}: {why}; restore the first MiB of the member from a backup")]
     Tracks {

@@ -43,6 +43,16 @@ impl LogDrives {
             member: members[indexes[0]].name().to_string(),
             why,
         })?;
+        for index in &indexes {
+            let (device, log) = (&members[*index], geometry.sector);
+            if device.block_size() as usize > log {
+                return Err(EngineError::Sector {
+                    member: device.name().to_string(),
+                    drive: device.block_size(),
+                    log,
+                });
+            }
+        }
         Ok(Self {
             devices: indexes
                 .iter()

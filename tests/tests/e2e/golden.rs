@@ -3,16 +3,18 @@
 
 use tonearm_tests::{Bench, contains, golden_block, tool};
 
-/// Unpacks a golden image as `s.tn`.
-fn unpacked(name: &str) -> Bench {
+/// Unpacks a golden image as `s.tn`, and its other members under their names.
+fn unpacked(name: &str, files: &[&str]) -> Bench {
     let bench = Bench::new();
-    let packed = format!("{}/golden/{name}.tn.gz", env!("CARGO_MANIFEST_DIR"));
-    let output = tool(bench.folder(), "gzip")
-        .args(["-d", "-c", &packed])
-        .output()
-        .expect("timeout runs");
-    assert!(output.status.success(), "{output:?}");
-    bench.write("s.tn", &output.stdout);
+    for file in files {
+        let packed = format!("{}/golden/{name}.{file}.gz", env!("CARGO_MANIFEST_DIR"));
+        let output = tool(bench.folder(), "gzip")
+            .args(["-d", "-c", &packed])
+            .output()
+            .expect("timeout runs");
+        assert!(output.status.success(), "{output:?}");
+        bench.write(file, &output.stdout);
+    }
     bench
 }
 
@@ -40,7 +42,7 @@ fn flushed_content_is_there(bench: &Bench) {
 
 #[test]
 fn format_1_closed_in_order() {
-    let bench = unpacked("format-1-clean");
+    let bench = unpacked("format-1-clean", &["s.tn"]);
     assert_eq!(bench.json(&["info", "s.tn", "--json"])["state"], "clean");
     assert_eq!(bench.json(&["info", "s.tn", "--json"])["format_version"], 1);
     contains(&bench.ok(&["check", "s.tn"]), "no damage found");
@@ -49,7 +51,7 @@ fn format_1_closed_in_order() {
 
 #[test]
 fn format_1_killed_with_commits_in_the_log() {
-    let bench = unpacked("format-1-crashed");
+    let bench = unpacked("format-1-crashed", &["s.tn"]);
     let info = bench.json(&["info", "s.tn", "--json"]);
     assert_eq!(
         (&info["state"], &info["format_version"]),
@@ -57,5 +59,33 @@ fn format_1_killed_with_commits_in_the_log() {
     );
     assert!(info["log"]["commits"].as_u64() > Some(0), "{info}");
     contains(&bench.ok(&["check", "s.tn"]), "for recovery");
+    flushed_content_is_there(&bench);
+}
+
+#[test]
+fn format_2_closed_in_order() {
+    let bench = unpacked("format-2-clean", &["s.tn", "a.log", "b.log"]);
+    let info = bench.json(&["info", "s.tn", "--json"]);
+    assert_eq!(
+        (&info["state"], &info["format_version"]),
+        (&"clean".into(), &2.into())
+    );
+    contains(
+        &bench.ok(&["info", "s.tn"]),
+        "formula, on physical tracks of 2 drives in turn",
+    );
+    contains(&bench.ok(&["check", "s.tn"]), "no damage found");
+    flushed_content_is_there(&bench);
+}
+
+#[test]
+fn format_2_killed_with_commits_in_the_log() {
+    let bench = unpacked("format-2-crashed", &["s.tn", "a.log", "b.log"]);
+    let info = bench.json(&["info", "s.tn", "--json"]);
+    assert_eq!(
+        (&info["state"], &info["format_version"]),
+        (&"crashed".into(), &2.into())
+    );
+    assert!(info["log"]["commits"].as_u64() > Some(0), "{info}");
     flushed_content_is_there(&bench);
 }

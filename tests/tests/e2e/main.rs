@@ -8,6 +8,7 @@ mod filesystems;
 mod front_ends;
 mod full_host;
 mod golden;
+mod heads;
 mod hostile;
 mod nbdsh;
 mod reconnect;
