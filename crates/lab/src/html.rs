@@ -163,9 +163,12 @@ fn show(figure: &Figure) -> Markup {
     }
 }
 
-/// The plots of `figure`, with a box of their own size so that the page can shrink them.
+/// The plots of `figure`, with a box of their own size so that the page can shrink them, and with names of their
+/// parts that no other figure has.
 fn inline(figure: &Figure) -> String {
-    let text = svg::figure(&figure.title, &figure.panels);
+    let text = svg::figure(&figure.title, &figure.panels)
+        .replace(" id=\"", &format!(" id=\"{}-", figure.name))
+        .replace("url(#", &format!("url(#{}-", figure.name));
     let size = |name: &str| {
         let rest = text.split_once(&format!("{name}=\""))?.1;
         rest.split_once('"').map(|(value, _)| value.to_owned())

@@ -6,5 +6,6 @@ mod common;
 mod create;
 mod drive;
 mod help;
+mod lab;
 mod serve;
 mod volume;
