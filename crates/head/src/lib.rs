@@ -3,6 +3,17 @@
 //! A [`Head`] is told of each completed write and asked for the place of the next one. Everything here is
 //! pure: no I/O, no clock; times come in as arguments. All sectors are of 512 bytes and counted from the
 //! start of the drive.
+//!
+//! | predictor | needs |
+//! | --- | --- |
+//! | [`Sequential`] | nothing: the next sector, for flash |
+//! | [`Linear`] | a response time, the speed of a track (WebLogic) |
+//! | [`Formula`] | the map of the tracks, the time of a revolution, [`Deltas`] (Trail 3.1) |
+//! | [`Mimic`] of a [`SkipModel`] | a [`Profile`], taken by [`Trials`] that overwrite the drive, and a [`Policy`] |
+//! | [`Online`] | nothing: it learns from each completed request |
+//!
+//! The models of Mimic, made from the same [`Choices`]: [`Table`], [`LineFit`], [`Coarse`], [`BasicCompact`],
+//! [`LineCompact`], [`PlaneCompact`]. [`Loss`] compares them on the profile itself.
 
 mod coarse;
 mod compact;

