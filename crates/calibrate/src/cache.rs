@@ -2,7 +2,7 @@
 
 use crate::error::Error;
 use crate::layout::Layout;
-use crate::probe::{Method, Probe, Timed};
+use crate::probe::{Method, Probe};
 use base::Nanos;
 use rt::Op;
 use std::rc::Rc;
@@ -85,6 +85,9 @@ impl Probe {
                 }
             }
         }
+        if !self.seeks().await? {
+            return Ok(None);
+        }
         let reads = self.segments().await?.max(1);
         // Some more than seem to be needed: the buffer may not forget the oldest first.
         self.method = Method::Read(reads + reads / 4 + 1);
@@ -95,90 +98,91 @@ impl Probe {
         Ok(Some(memory))
     }
 
-    /// Responses to a read `ahead` sectors behind one that was read before, with `between` reads elsewhere in
-    /// between: the middle one, and how far they differ.
-    async fn rereads(&mut self, ahead: u64, between: u32) -> Result<(f64, f64), Error> {
-        let mut responses = Vec::new();
-        for _ in 0..6 {
-            let lba = self.cold();
-            // Some drives read on only when reads follow each other.
-            self.io(Op::Read, lba - 1, 1).await?;
-            self.io(Op::Read, lba, 1).await?;
-            self.sleep(Nanos(PAUSE.0 / 2)).await;
-            self.forget(between).await?;
-            let wait = self.random(20_000_000);
-            self.sleep(Nanos(wait)).await;
-            responses.push(self.io(Op::Read, lba + ahead, 1).await?.took());
-        }
-        Ok(spread(&mut responses))
+    /// Whether reads here and there take as different times as those of an arm and a platter.
+    async fn seeks(&mut self) -> Result<bool, Error> {
+        let answer = self
+            .ask("cold reads".into(), async |probe: &mut Self| {
+                let mut responses = Vec::new();
+                for _ in 0..40 {
+                    let lba = probe.cold();
+                    responses.push(probe.io(Op::Read, lba, 1).await?.took());
+                }
+                responses.sort_by(f64::total_cmp);
+                Ok(vec![responses[30] - responses[10]])
+            })
+            .await?;
+        Ok(!self.is_quick(answer[0]))
+    }
+
+    /// Whether reads `ahead` sectors behind one that was read before, with `between` reads elsewhere in between,
+    /// are served by the buffer.
+    async fn rereads(&mut self, ahead: u64, between: u32) -> Result<bool, Error> {
+        let answer = self
+            .ask(
+                format!("reread {ahead} {between}"),
+                async |probe: &mut Self| {
+                    let mut responses = Vec::new();
+                    for _ in 0..6 {
+                        let lba = probe.cold();
+                        // Some drives read on only when reads follow each other.
+                        probe.io(Op::Read, lba - 1, 1).await?;
+                        probe.io(Op::Read, lba, 1).await?;
+                        probe.sleep(Nanos(PAUSE.0 / 2)).await;
+                        probe.forget(between).await?;
+                        let wait = probe.random(20_000_000);
+                        probe.sleep(Nanos(wait)).await;
+                        let timed = probe.io(Op::Read, lba + ahead, 1).await?;
+                        responses.push(timed.took());
+                    }
+                    Ok(vec![spread(&mut responses).1])
+                },
+            )
+            .await?;
+        Ok(self.is_quick(answer[0]))
     }
 
     /// Places that the buffer remembers.
     async fn segments(&mut self) -> Result<u32, Error> {
-        let answer = self
-            .ask("segments".into(), async |probe: &mut Self| {
-                let mut ahead = None;
-                // What was sent may have left the buffer; what was read on from there has not.
-                for candidate in [0, 1] {
-                    let (_, spread) = probe.rereads(candidate, 0).await?;
-                    if probe.is_quick(spread) {
-                        ahead = Some(candidate);
-                        break;
-                    }
-                }
-                let Some(ahead) = ahead else {
-                    return Ok(vec![0.0]);
-                };
-                let (mut held, mut lost) = (0, 1);
-                while lost < FORGETS_MAX {
-                    let (_, spread) = probe.rereads(ahead, lost).await?;
-                    if !probe.is_quick(spread) {
-                        break;
-                    }
-                    held = lost;
-                    lost *= 2;
-                }
-                while lost - held > 1 {
-                    let middle = lost.midpoint(held);
-                    let (_, spread) = probe.rereads(ahead, middle).await?;
-                    if probe.is_quick(spread) {
-                        held = middle;
-                    } else {
-                        lost = middle;
-                    }
-                }
-                Ok(vec![f64::from(lost)])
-            })
-            .await?;
-        Ok(answer[0] as u32)
+        // What was sent may have left the buffer; what was read on from there has not.
+        let ahead = if self.rereads(0, 0).await? {
+            0
+        } else if self.rereads(1, 0).await? {
+            1
+        } else {
+            return Ok(0);
+        };
+        let (mut held, mut lost) = (0, 1);
+        while lost < FORGETS_MAX && self.rereads(ahead, lost).await? {
+            held = lost;
+            lost *= 2;
+        }
+        while lost - held > 1 {
+            let middle = lost.midpoint(held);
+            if self.rereads(ahead, middle).await? {
+                held = middle;
+            } else {
+                lost = middle;
+            }
+        }
+        Ok(lost)
     }
 
     /// How far the drive reads on by itself after a read.
     async fn read_ahead(&mut self) -> Result<u32, Error> {
-        let answer = self
-            .ask("read ahead".into(), async |probe: &mut Self| {
-                let (mut held, mut lost) = (0u64, 1u64);
-                while lost <= 4096 {
-                    let (_, spread) = probe.rereads(lost, 0).await?;
-                    if !probe.is_quick(spread) {
-                        break;
-                    }
-                    held = lost;
-                    lost *= 2;
-                }
-                while lost - held > 1 + held / 16 {
-                    let middle = lost.midpoint(held);
-                    let (_, spread) = probe.rereads(middle, 0).await?;
-                    if probe.is_quick(spread) {
-                        held = middle;
-                    } else {
-                        lost = middle;
-                    }
-                }
-                Ok(vec![held as f64])
-            })
-            .await?;
-        Ok(answer[0] as u32)
+        let (mut held, mut lost) = (0u64, 1u64);
+        while lost <= 4096 && self.rereads(lost, 0).await? {
+            held = lost;
+            lost *= 2;
+        }
+        while lost - held > 1 + held / 16 {
+            let middle = lost.midpoint(held);
+            if self.rereads(middle, 0).await? {
+                held = middle;
+            } else {
+                lost = middle;
+            }
+        }
+        Ok(held as u32)
     }
 
     /// A read of `sectors` that the drive has read on to: its response, if it comes from the buffer.
@@ -217,10 +221,9 @@ impl Probe {
     /// the second one had to.
     async fn fill_cache(&mut self) -> Result<(u32, bool), Error> {
         const CHUNK: u32 = 64;
-        let first: Timed;
         let lba = self.cold();
         self.io(Op::Flush, lba, 0).await?;
-        first = self.io(Op::Write, lba, CHUNK).await?;
+        let first = self.io(Op::Write, lba, CHUNK).await?;
         let limit = first.took() + self.spindle.period / 4.0;
         let mut taken = CHUNK;
         while taken < 1 << 20 {

@@ -1,4 +1,13 @@
 //! What a drive is like, seen only through timed reads and writes.
+//!
+//! [`calibrate`] measures a device, simulated or real, as straight-line code over the executor. Its
+//! [`Findings`] become a drive file by [`drive_file`]; [`take_profile`] takes a profile for the Disk Mimic.
+//! [`track_map`] and [`deltas`] give a log what it needs to know of a drive file.
+//!
+//! The parts: `probe` (one timed request after the other), `journal` (questions and answers; what is resumed),
+//! `spindle` (the period, angles of sectors), `survey` (tracks at a place), `layout` (a belief about all of the
+//! drive), `map` (tries and mends the belief), `least` (shortest times between requests), `arm`, `cache`,
+//! `flash`. How it works and how accurate it is: docs/calibration.md.
 
 mod arm;
 mod cache;

@@ -36,7 +36,7 @@ impl Probe {
             sectors: self.sectors(),
             remapped: Vec::new(),
         };
-        layout.zones.push(zone_from(start, &shape, &layout));
+        layout.zones.push(first_zone(start, &shape, &layout));
         let mut good = start;
         loop {
             let belief = layout.belief()?;
@@ -47,47 +47,7 @@ impl Probe {
             };
             good = self.amend(&mut layout, &belief, good, failed).await?;
         }
-        self.settle_start(&mut layout, start)?;
         Ok(layout)
-    }
-
-    /// What lies before the first track that was seen is thought to be like it.
-    fn settle_start(&self, layout: &mut Layout, start: u64) -> Result<(), Error> {
-        let heads = layout.heads;
-        let zone = &mut layout.zones[0];
-        if start == 0 {
-            return Ok(());
-        }
-        let cylinder = u64::from(zone.track_sectors - track_spares(zone, layout.sparing))
-            * u64::from(heads)
-            - match layout.sparing {
-                Sparing::Cylinder => u64::from(zone.spares),
-                _ => 0,
-            };
-        let unit = match layout.sparing {
-            Sparing::Cylinders(_) => zone
-                .region_numbers(heads, layout.sparing)
-                .unwrap_or(cylinder),
-            _ => cylinder,
-        };
-        // Whole units lie between the new first cylinder and the old one.
-        let units = start.div_ceil(unit);
-        let reserved = units * unit + zone.reserved - start;
-        let cylinders = match layout.sparing {
-            Sparing::Cylinders(range) => units * u64::from(range),
-            _ => units,
-        };
-        let turned =
-            cylinders as f64 * (f64::from(heads - 1) * zone.track_skew + zone.cylinder_skew);
-        let track = f64::from(zone.track_sectors);
-        zone.offset = (zone.offset - turned).rem_euclid(track);
-        let places = cylinders * u64::from(heads) * u64::from(zone.track_sectors);
-        for slip in &mut zone.slips {
-            *slip += places;
-        }
-        zone.reserved = reserved;
-        zone.first = 0;
-        Ok(())
     }
 
     /// True when sector `lba` is where it is believed to be, as seen from `anchor`.
@@ -242,7 +202,7 @@ impl Probe {
         let track = belief.track_sectors(failed);
         // With irregular answers, one in thousands is wrong twice.
         let back = failed.saturating_sub(2 * track as u64);
-        let anchor = back.max(layout.zones[index].first);
+        let anchor = back.max(layout.zones[index].first).max(self.region.start);
         if anchor + 1 < failed && self.agrees(belief, anchor, failed).await? {
             return Ok(failed);
         }
@@ -383,11 +343,15 @@ impl Probe {
     }
 }
 
-fn track_spares(zone: &Zone, sparing: Sparing) -> u32 {
-    match sparing {
-        Sparing::Track => zone.spares,
-        _ => 0,
-    }
+/// The first zone. What lies before `start`, the first track that was seen, is thought to be like it.
+fn first_zone(start: u64, shape: &Shape, layout: &Layout) -> Zone {
+    let mut zone = zone_from(start, shape, layout);
+    let used = u64::from(shape.track_sectors - shape.track_spares);
+    let cylinder = used * u64::from(shape.heads) - u64::from(shape.cylinder_spares);
+    // Whole cylinders lie between the zone's first one and the one that was seen.
+    zone.reserved += start.div_ceil(cylinder) * cylinder - start;
+    zone.first = 0;
+    zone
 }
 
 /// A zone of that shape, without offset.

@@ -227,7 +227,7 @@ impl Probe {
     /// Follows a slow change of the speed: the same sector came round after `span` nanoseconds.
     fn follow(&mut self, span: f64) {
         let turns = (span / self.spindle.period).round();
-        if turns < 4.0 || turns > 100.0 {
+        if !(4.0..=100.0).contains(&turns) {
             return;
         }
         let believed = (WANDER * self.spindle.period).powi(2);

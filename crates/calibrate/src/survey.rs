@@ -343,8 +343,10 @@ fn heads_of(jumps: &[f64]) -> Option<(u32, Vec<usize>)> {
         .collect();
     let (first, second) = (*odd.first()?, *odd.get(1)?);
     let heads = second - first;
-    (heads >= 2 && first < heads && rounded[first] == rounded[second])
-        .then_some((heads as u32, odd))
+    // Spares at the end of a range of cylinders make one of the jumps another; a third one tells.
+    let again = rounded[first] == rounded[second]
+        || odd.get(2).is_some_and(|third| third - second == heads);
+    (heads >= 2 && first < heads && again).then_some((heads as u32, odd))
 }
 
 /// After which tracks a cylinder ends, when cylinders have `heads` tracks.

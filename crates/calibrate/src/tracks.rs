@@ -7,6 +7,8 @@ use std::ops::Range;
 
 /// Tracks on which deltas are looked for: more than a drive reads ahead.
 const TRACKS: usize = 300;
+/// What a host takes between two requests.
+const HOST: Nanos = Nanos::from_micros(10);
 /// Times that a delta has to hit.
 const TRIES: u32 = 4;
 
@@ -91,6 +93,8 @@ fn delta(
             AccessKind::Read => Kind::Read,
             AccessKind::Write => Kind::Write,
         };
+        // A host needs a moment between two requests.
+        user.think(HOST);
         let sent = user.now();
         user.serve(kind, trial.first, trial.sectors);
         search.done(&Access {

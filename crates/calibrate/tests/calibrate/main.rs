@@ -1,6 +1,8 @@
 //! Calibrations of drives that have never been seen before, in virtual time.
 #![allow(clippy::unwrap_used)]
 
+mod honesty;
 mod library;
+mod resume;
 mod truth;
 mod world;

@@ -84,10 +84,8 @@ pub fn run(arguments: Calibrate) -> anyhow::Result<ExitCode> {
         taken?;
     }
     tell::tell(&arguments, &subject, &found, &spec, &text)?;
-    // All that it was for is there now.
-    if let Some(state) = &state
-        && arguments.out.is_some()
-    {
+    if let Some(state) = &state {
+        // All that it was for is there now; what is left of it does no harm.
         let _ = std::fs::remove_file(state);
     }
     Ok(ExitCode::SUCCESS)

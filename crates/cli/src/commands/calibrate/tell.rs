@@ -19,7 +19,7 @@ pub fn tell(
     text: &str,
 ) -> anyhow::Result<()> {
     if arguments.json {
-        return report::json(&as_json(arguments, subject, found, spec));
+        return report::json(&as_json(arguments, subject, found, spec, text));
     }
     if arguments.out.is_none() {
         report::line(text.trim_end())?;
@@ -117,7 +117,13 @@ fn flash_rows(flash: &Flash) -> Vec<(&'static str, String)> {
     rows
 }
 
-fn as_json(arguments: &Calibrate, subject: &Subject, found: &Findings, spec: &DriveSpec) -> Value {
+fn as_json(
+    arguments: &Calibrate,
+    subject: &Subject,
+    found: &Findings,
+    spec: &DriveSpec,
+    text: &str,
+) -> Value {
     let kind = match &found.kind {
         Kind::Disk(disk) => json!({
             "rpm": 60e9 / disk.spindle.period,
@@ -159,6 +165,7 @@ fn as_json(arguments: &Calibrate, subject: &Subject, found: &Findings, spec: &Dr
         "found": kind,
         "seconds": subject.took().0 as f64 / 1e9,
         "drive_file": arguments.out,
+        "drive_file_text": text,
         "profile": arguments.profile,
     })
 }
