@@ -19,7 +19,7 @@ mod place;
 mod spindle;
 
 use crate::{Access, Head, Place, Span, TrackMap, first_fit};
-use angles::{Angles, step};
+use angles::{Angles, Stretch, step};
 use base::Nanos;
 use bootstrap::{Bootstrap, Interval};
 use lead::{Leads, Outcome, Step};
@@ -285,9 +285,14 @@ impl Head for Online {
             return;
         }
         let end = read.end();
-        self.behind = self.angles.find(end - 1).map(|on| Behind {
+        // What was learned holds around the log only.
+        let known = match &self.angles {
+            Angles::Map(_) => self.angles.find(end - 1),
+            Angles::Learned(_) => None,
+        };
+        self.behind = Some(Behind {
             end,
-            on,
+            on: known.unwrap_or(Stretch::ELSEWHERE),
             read: true,
         });
     }

@@ -5,6 +5,9 @@ use super::learned::Learned;
 use super::spindle::fraction;
 use crate::{TrackMap, TrackRun};
 
+/// A write over more revolutions is not looked at.
+const MOST_TURNS: f64 = 256.0;
+
 /// Sectors in a row on one track, as far as it is known.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Stretch {
@@ -25,6 +28,17 @@ pub struct Stretch {
 }
 
 impl Stretch {
+    /// A place of which nothing is known but that it is far from all tracks.
+    pub const ELSEWHERE: Self = Self {
+        first: 0,
+        end: 0,
+        angle: 0.0,
+        turn: 1.0,
+        track: u64::MAX,
+        cylinder: u64::MAX,
+        group: 0,
+    };
+
     /// Angle at which `sector`, on this track or right behind it, begins.
     pub fn angle_of(&self, sector: u64) -> f64 {
         let within = sector as f64 - self.first as f64;
@@ -101,6 +115,9 @@ impl Angles {
         let mut at = *on;
         let mut turns = 0.0;
         let mut from = first;
+        if (end - first) as f64 > MOST_TURNS * on.turn {
+            return None;
+        }
         while at.end < end {
             turns += (at.end - from) as f64 / at.turn;
             mark((at.end - first) as f64, turns);

@@ -11,6 +11,9 @@ const ENOUGH: usize = 14;
 pub const PERIODS: (f64, f64) = (2e6, 18.2e6);
 /// Sectors of a track, least and most.
 pub const TURNS: (f64, f64) = (40.0, 7_000.0);
+/// Intervals of more nanoseconds, or of more sectors, tell little.
+const LONGEST: f64 = 3e8;
+const WIDEST: f64 = 8192.0;
 /// Rounds after which it is likely that nothing turns, or that completions do not tell.
 const PATIENCE: u32 = 3;
 /// From then on only one round of so many is tried.
@@ -79,6 +82,9 @@ impl Bootstrap {
 
     /// Takes an interval; tells the platter when there are enough that agree.
     pub fn learn(&mut self, seen: Interval) -> Option<Found> {
+        if !(0.0..LONGEST).contains(&seen.time) || !(0.0..WIDEST).contains(&seen.sectors) {
+            return None;
+        }
         if seen.turns.is_none() && self.writes >= 2 * KEPT {
             self.writes += 1;
             self.combing = self.writes < 5 * KEPT;

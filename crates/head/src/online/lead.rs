@@ -24,6 +24,10 @@ const FAR: usize = 38;
 /// A bracket that is narrower than this part of a revolution is narrow.
 const NARROW: f64 = 1.0 / 1024.0;
 
+/// A seek that is missed raises the lead of its class by a revolution divided by this.
+const SCATTER: f64 = 16.0;
+/// One that is not lowers it by so many times less.
+const DESCENT: f64 = 24.0;
 /// Sectors of a write that is rather held up by the bus than by its lead.
 const LARGE: f64 = 48.0;
 
@@ -38,6 +42,8 @@ pub struct Bracket {
     spread: f64,
     /// It has been met at least once.
     met: bool,
+    /// It follows what seeks took, in place of being narrowed.
+    follows: bool,
 }
 
 impl Bracket {
@@ -47,6 +53,7 @@ impl Bracket {
             high: f64::INFINITY,
             spread: 0.0,
             met: false,
+            follows: false,
         }
     }
 
@@ -57,7 +64,7 @@ impl Bracket {
     /// The lead to aim for.
     fn target(&self, period: f64) -> f64 {
         let high = self.high.min(self.low + period);
-        if high - self.low <= self.narrow(period) * 1.5 {
+        if self.follows || high - self.low <= self.narrow(period) * 1.5 {
             return high;
         }
         self.low.midpoint(high)
@@ -80,6 +87,24 @@ impl Bracket {
         self.spread *= 0.998;
         // What was too short long ago is tried again, seldom.
         self.low = (self.low - narrow / 2_000.0).max(0.0);
+    }
+
+    /// A seek over about this distance took `lead`, after a turn more than planned if `missed`. Such seeks
+    /// scatter, so the lead is not bracketed but follows: up at once, and down slowly.
+    fn followed(&mut self, lead: f64, missed: bool, period: f64) {
+        let step = period / SCATTER;
+        if !self.met {
+            self.met = true;
+            self.follows = true;
+            self.high = lead;
+        } else if missed {
+            self.high = self.high.max(lead - period) + step;
+        } else {
+            self.high -= step / DESCENT;
+        }
+        self.high = self.high.max(0.0);
+        // What passes earlier than this has been missed.
+        self.low = (self.high - period / 2.0).max(0.0);
     }
 
     fn missed(&mut self, lead: f64, period: f64) {
@@ -202,7 +227,11 @@ impl Leads {
         if !own.met {
             own.low = before.low;
         }
-        own.made(taken, period);
+        if matches!(seen.step, Step::Far(_)) {
+            own.followed(taken, seen.turns > 0.5, period);
+        } else {
+            own.made(taken, period);
+        }
         if self.bus.is_none() && self.suspect(seen, taken, &before, period) {
             self.bus = Some(all_lines(period));
             // What was held to be too short may have been the bus.
@@ -244,7 +273,7 @@ impl Leads {
                 },
                 period,
             );
-        } else {
+        } else if !matches!(seen.step, Step::Far(_)) {
             self.bracket_mut(seen.step, seen.after_read)
                 .missed(short, period);
         }

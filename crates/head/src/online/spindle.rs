@@ -124,6 +124,13 @@ impl Spindle {
         }
         self.strikes = 0;
         let time = since(self.at, at.0).max(0.0);
+        if self.doubt(at) > self.period / 8.0 {
+            // After such a pause the whole turns cannot be counted: the reading tells the phase alone.
+            self.relock(angle, at);
+            self.period_variance =
+                (self.period_variance + WANDER * time).min(PERIOD_ERROR * PERIOD_ERROR);
+            return true;
+        }
         self.phase_variance = self.doubt(at) * self.doubt(at);
         self.covariance += self.period_variance * time + WANDER * time * time / 2.0;
         self.period_variance =
