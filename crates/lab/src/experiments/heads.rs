@@ -131,10 +131,10 @@ fn run(context: &Context<'_>, drives: &[NamedDrive]) -> Outcome {
     }
     outcome.notes = vec![
         "Loss: response time less the least that the drive could have given for that write at that moment, over all \
-         places within a revolution and a half behind the last write, by the model of the drive itself."
+         places within a revolution and a quarter behind the last write, by the model of the drive itself."
             .into(),
         "Log: the first 500 MB of the drive, or all of it; requests of 4 to 200 KB by 4 KB and think times of 0 to 9 \
-         ms, by chance (Disk Mimic 4.1). Tables are made from a profile of that grid with 25 samples at each point \
+         ms, by chance (Disk Mimic 4.1). Tables are made from a profile of that grid with 10 samples at each point \
          and the policy average-limit with 0.5 ms; the profile is taken before, on the same region."
             .into(),
         "formula and online + tracks know the tracks of the log; online and the tables know nothing of them. Memory is \
@@ -148,7 +148,7 @@ fn run(context: &Context<'_>, drives: &[NamedDrive]) -> Outcome {
 }
 
 fn learn(context: &Context<'_>, drive: &NamedDrive, part: u64) -> Known {
-    let samples = context.count(25, 3) as u8;
+    let samples = context.count(10, 3) as u8;
     let mut grid = paper_grid(drive, samples);
     if !context.is_full() {
         // Fewer sizes and think times: the places between count as the next greater ones.
@@ -231,7 +231,7 @@ fn measure(
         } else {
             0
         }),
-        count: context.count(3_000, 300),
+        count: context.count(2_000, 300),
     };
     let drift = (scenario == Scenario::Drift).then_some(Drift {
         relative: 0.001,

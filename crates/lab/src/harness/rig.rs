@@ -13,7 +13,7 @@ pub struct Rig {
 }
 
 /// Places of a revolution at which the best write is looked for at first.
-const PLACES: u64 = 96;
+const PLACES: u64 = 64;
 
 impl Rig {
     /// `drive`, switched on at time 0; `seed` decides where its platter stands.
@@ -74,7 +74,7 @@ impl Rig {
     }
 
     /// The least time that a write of `sectors` sectors within `free` could take now, within a revolution and a
-    /// half of its start: what a predictor could do that knew all of the drive.
+    /// quarter of its start: what a predictor could do that knew all of the drive.
     ///
     /// # Panics
     /// When the drive does not turn, or `free` is shorter than the write.
@@ -83,15 +83,27 @@ impl Rig {
         let disk = self.user.drive().disk().expect("a drive that turns");
         let track = u64::from(disk.mechanism().geometry.extent(free.start).track_sectors);
         let last = free.end - u64::from(sectors);
-        let last = last.min(free.start + track + track / 2);
+        let last = last.min(free.start + track + track / 4);
         let step = (track / PLACES).max(1);
         let mut best = (Nanos(u64::MAX), free.start);
         for first in (free.start..=last).step_by(step as usize) {
             best = best.min((disk.write_time(now, first, sectors), first));
         }
-        let around = best.1.saturating_sub(step).max(free.start)..=(best.1 + step).min(last);
-        let times = around.map(|first| disk.write_time(now, first, sectors));
-        times.fold(best.0, Nanos::min)
+        // Before the best of these comes the last place that is in time, and before that one a revolution.
+        let (mut late, mut good) = (best.1.saturating_sub(step), best.1);
+        while good - late > 1 {
+            let middle = late.midpoint(good);
+            if middle < free.start {
+                break;
+            }
+            let time = disk.write_time(now, middle, sectors);
+            if time <= best.0 {
+                (best.0, good) = (time, middle);
+            } else {
+                late = middle;
+            }
+        }
+        best.0
     }
 
     /// Sends a request and waits for it.
