@@ -5,7 +5,7 @@ set -eu
 cd "$(dirname "$0")"
 seconds=${1:-60}
 [ $# -eq 0 ] || shift
-[ $# -gt 0 ] || set -- record superblock nbd_handshake nbd_requests nbd_transmission traces
+[ $# -gt 0 ] || set -- record superblock nbd_handshake nbd_requests nbd_transmission traces profile
 ./build.sh
 bin=$(cat target/dir)
 jobs=$(nproc)

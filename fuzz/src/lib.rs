@@ -2,7 +2,8 @@
 //! reads its corpus.
 
 use format::{Entry, EntryKind, HeadKind, LogState, MemberEntry, RecordHeader, Roles, SECTOR, State};
-use format::{Extent, Superblock, TableSlot, VolumeEntry};
+use format::{Extent, SheetRun, Superblock, TableSlot, TrackSheet, VolumeEntry};
+use head::{Grid, Profile, Steps};
 use std::fs;
 use std::path::Path;
 
@@ -18,6 +19,7 @@ pub fn write_seeds(target: &str) {
         "nbd_requests" => requests(),
         "nbd_transmission" => sessions(),
         "traces" => traces(),
+        "profile" => profiles(),
         _ => panic!("no seeds for {target}"),
     };
     let folder = Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -110,6 +112,32 @@ fn superblocks() -> Vec<Vec<u8>> {
         created_unix_s: 0,
         members: vec![member],
     };
+    let mut with_head = superblock.clone();
+    with_head.head = HeadKind::Online;
+    with_head.physical_tracks = true;
+    with_head.log_sector_bytes = 512;
+    with_head.members.push(MemberEntry {
+        roles: Roles {
+            log: false,
+            data: true,
+        },
+        ..with_head.members[0].clone()
+    });
+    with_head.members[0].roles.data = false;
+    let sheet = TrackSheet {
+        store: [2; 16],
+        period_ps: 11_117_287_382,
+        runs: vec![SheetRun {
+            first: 2048,
+            tracks: 17,
+            sectors: 85,
+            turn_sectors: 85,
+            group: 17,
+            short: 6,
+            ..SheetRun::default()
+        }],
+        ..TrackSheet::default()
+    };
     let volume = VolumeEntry {
         uuid: [3; 16],
         name: "main".to_owned(),
@@ -130,6 +158,8 @@ fn superblocks() -> Vec<Vec<u8>> {
         tagged(1, &volume.encode(), 1024),
         tagged(2, &table, 256),
         tagged(4, &superblock.encode(), SECTOR),
+        tagged(8, &with_head.encode(), 1024),
+        tagged(3, &sheet.encode(), 256),
     ]
 }
 
@@ -238,4 +268,25 @@ fn traces() -> Vec<Vec<u8>> {
         "arrival_ms,lba,sectors,rw,response_ms\n0.5,8,16,R,5.25\n1,0,0,F,0.1\n",
     )));
     seeds
+}
+
+/// A small profile, and a drive file.
+fn profiles() -> Vec<Vec<u8>> {
+    let axis = |first, step, count| Steps { first, step, count };
+    let grid = Grid {
+        sizes: axis(8, 8, 2),
+        thinks: axis(0, 100_000, 3),
+        skips: axis(0, 2, 4),
+        samples: 2,
+        turn: Some(base::Nanos(300_000)),
+    };
+    let mut profile = Profile::new(grid).expect("a grid that makes sense");
+    for index in 0..grid.cells() {
+        profile.add_sample(grid.cell(index), base::Nanos::from_micros(700 + index as u64));
+    }
+    let drive = drive::library()[0].text.as_bytes();
+    vec![
+        [&[0], &profile.encode()[..]].concat(),
+        [&[1], drive].concat(),
+    ]
 }

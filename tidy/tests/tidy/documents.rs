@@ -11,6 +11,7 @@ const FORMATS: &[(&str, &[&str])] = &[
     ("volume", &["TNVOLUME", "512", "4096"]),
     ("members", &["1 MiB"]),
     ("parity", &["TNPARITY", "512", "256"]),
+    ("track-sheet", &["TNTRACKS", "128", "48", "72"]),
 ];
 
 #[test]
