@@ -90,8 +90,17 @@ impl Probe {
         }
         let reads = self.segments().await?.max(1);
         // Some more than seem to be needed: the buffer may not forget the oldest first.
-        self.method = Method::Read(reads + reads / 4 + 1);
-        let Some(spindle) = self.find_spindle(lba).await? else {
+        let mut reads = reads + reads / 4 + 2;
+        let mut found = None;
+        for attempt in 1..=3 {
+            self.method = Method::Read(reads);
+            found = self.find_spindle(lba + 4096 * attempt).await?;
+            if found.is_some() {
+                break;
+            }
+            reads *= 2;
+        }
+        let Some(spindle) = found else {
             return Ok(None);
         };
         self.spindle = spindle;

@@ -13,6 +13,10 @@ const ANCHOR_AGE: u64 = 100_000_000;
 const AGAIN: u32 = 5;
 /// Noise, in nanoseconds, from which on one measurement is not to be believed.
 const NOISY: f64 = 100.0;
+/// Coherence from which on a dozen times agree with a period; by chance, one in 50,000 dozens does.
+const COHERENT: f64 = 0.95;
+/// Coherence of many times, of which some may be of something else; two dozen have it once in 5000 by chance, four dozen never.
+const MOSTLY_COHERENT: f64 = 0.6;
 /// Relative change of the speed that an anchor's next passing is believed to show without noise.
 const WANDER: f64 = 2e-7;
 
@@ -54,14 +58,19 @@ fn longest_period(times: &[f64]) -> Option<f64> {
     let step = 0.05 / span;
     let (fastest, slowest) = (1.0 / PERIODS.0, 1.0 / PERIODS.1);
     let steps = ((fastest - slowest) / step) as u64;
-    let mut best: Option<(f64, f64)> = None;
+    let (mut best, mut first) = (None, 0.0);
     for index in 0..steps {
         let rate = slowest + index as f64 * step;
         let found = coherence(times, 1.0 / rate);
         match best {
-            Some((most, _)) if found <= most => break,
+            // Waits that are alike make neighbours of the period look well, too: the best one counts.
+            Some(_) if rate > 1.4 * first => break,
+            Some((most, _)) if found <= most => {}
             Some(_) => best = Some((found, rate)),
-            None if found > 0.95 => best = Some((found, rate)),
+            None if found > COHERENT => {
+                first = rate;
+                best = Some((found, rate));
+            }
             None => {}
         }
     }
@@ -131,7 +140,7 @@ impl Probe {
                 let (mut period, _) = fit(&times[..12], rough);
                 let (better, noise) = fit(&times, period);
                 // Noise of less than a tenth of a revolution cannot hide a wrong count.
-                if noise > better / 10.0 {
+                if noise > better / 10.0 || coherence(&times, better) < MOSTLY_COHERENT {
                     return Ok(vec![0.0, 0.0]);
                 }
                 period = better;
@@ -141,6 +150,9 @@ impl Probe {
                     let (more, _) = probe.passings(lba, 6).await?;
                     all.extend(more);
                     period = fit(&all, period).0;
+                    if coherence(&all, period) < MOSTLY_COHERENT {
+                        return Ok(vec![0.0, 0.0]);
+                    }
                 }
                 Ok(vec![period, noise])
             })

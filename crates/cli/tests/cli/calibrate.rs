@@ -144,7 +144,7 @@ fn an_interrupted_calibration_tells_how_to_go_on_and_does() {
         .spawn()
         .expect("tonearm runs");
     // It waits at random for a quarter of a second and more before it can know anything.
-    std::thread::sleep(Duration::from_millis(120));
+    std::thread::sleep(Duration::from_millis(300));
     let pid = rustix::process::Pid::from_child(&child);
     rustix::process::kill_process(pid, rustix::process::Signal::INT).expect("it is there");
     let mut told = String::new();

@@ -40,6 +40,7 @@ pub fn run(arguments: Calibrate) -> anyhow::Result<ExitCode> {
             "--profile writes to the device: give --allow-destroy, too, if all on it may be lost"
         );
     }
+    let stop = interruptible()?;
     let subject = Subject::open(&arguments)?;
     let region = region_of(&arguments, subject.size_bytes)?;
     let options = Options { region, may_write };
@@ -53,7 +54,6 @@ pub fn run(arguments: Calibrate) -> anyhow::Result<ExitCode> {
         if options.may_write { "writes" } else { "reads" }
     );
     let journal = journal(&arguments, &about, state.as_deref())?;
-    let stop = interruptible()?;
     let (rt, device) = (subject.rt.clone(), subject.device.clone());
     let hooks = hooks(&stop, "calibrating");
     let wanted = options.clone();
