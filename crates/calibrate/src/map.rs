@@ -3,7 +3,7 @@
 use crate::error::Error;
 use crate::layout::{Belief, Layout, Zone};
 use crate::probe::Probe;
-use crate::spindle::centred;
+use crate::spindle::{NOISY, centred};
 use crate::survey::Shape;
 use drive::Sparing;
 
@@ -13,6 +13,8 @@ const TOLERANCE: f64 = 0.1;
 const SLIPS_MAX: u64 = 16;
 /// Sectors right behind a slip that make it certain, unless something else explains all.
 const CERTAIN: usize = 4;
+/// Failures to explain a place that irregular answers may be the reason of.
+const RETRIES: u32 = 10;
 /// Most tracks in a row that are taken for slipped.
 const TRACKS_SKIPPED_MAX: u64 = 3;
 
@@ -37,7 +39,7 @@ impl Probe {
             remapped: Vec::new(),
         };
         layout.zones.push(first_zone(start, &shape, &layout));
-        let mut good = start;
+        let (mut good, mut retries) = (start, RETRIES);
         loop {
             let belief = layout.belief()?;
             let (verified, failed) = self.try_belief(&layout, &belief, good).await?;
@@ -45,7 +47,15 @@ impl Probe {
             let Some(failed) = failed else {
                 break;
             };
-            good = self.amend(&mut layout, &belief, good, failed).await?;
+            match self.amend(&mut layout, &belief, good, failed).await {
+                // A late answer may have misled: the same is tried again from some tracks before.
+                Err(Error::Layout { .. }) if retries > 0 && self.spindle.noise > NOISY => {
+                    retries -= 1;
+                    let back = 3 * belief.track_sectors(failed) as u64;
+                    good = good.saturating_sub(back).max(start);
+                }
+                amended => good = amended?,
+            }
         }
         Ok(layout)
     }

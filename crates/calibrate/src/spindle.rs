@@ -12,11 +12,13 @@ const ANCHOR_AGE: u64 = 100_000_000;
 /// Measurements of an angle that was not as expected, when answers are irregular.
 const AGAIN: u32 = 5;
 /// Noise, in nanoseconds, from which on one measurement is not to be believed.
-const NOISY: f64 = 100.0;
+pub(crate) const NOISY: f64 = 100.0;
 /// Coherence from which on a dozen times agree with a period; by chance, one in 50,000 dozens does.
 const COHERENT: f64 = 0.95;
 /// Coherence of many times, of which some may be of something else; two dozen have it once in 5000 by chance, four dozen never.
 const MOSTLY_COHERENT: f64 = 0.6;
+/// Coherence of 16 sectors by chance that no platter has: the angles of one would once in 25,000.
+const TICKING: f64 = 0.8;
 /// Relative change of the speed that an anchor's next passing is believed to show without noise.
 const WANDER: f64 = 2e-7;
 
@@ -153,6 +155,17 @@ impl Probe {
                     if coherence(&all, period) < MOSTLY_COHERENT {
                         return Ok(vec![0.0, 0.0]);
                     }
+                }
+                // A host or a virtual disk may end all requests at the ticks of a clock. On a platter,
+                // other sectors are at other angles.
+                let mut elsewhere = Vec::new();
+                let span = probe.region.end - probe.region.start;
+                for _ in 0..16 {
+                    let place = probe.region.start + probe.random(span);
+                    elsewhere.extend(probe.passings(place, 1).await?.0);
+                }
+                if coherence(&elsewhere, period) > TICKING {
+                    return Ok(vec![0.0, 0.0]);
                 }
                 Ok(vec![period, noise])
             })

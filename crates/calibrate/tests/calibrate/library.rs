@@ -56,7 +56,6 @@ fn a_drive_never_seen_before_is_found_as_it_is() {
 fn ends_of_requests_that_are_told_late_hide_nothing() {
     // Of the order of what a host adds, where that is less than a third of a sector.
     for (name, late_ns) in [
-        ("st41601n", 20_000),
         ("hp_c3323a", 20_000),
         ("barracuda", 15_000),
         ("hylog2003", 3_000),
