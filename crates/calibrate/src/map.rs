@@ -52,7 +52,8 @@ impl Probe {
                 Err(Error::Layout { .. }) if retries > 0 && self.spindle.noise > NOISY => {
                     retries -= 1;
                     let back = 3 * belief.track_sectors(failed) as u64;
-                    good = good.saturating_sub(back).max(start);
+                    let zone = layout.zones[layout.zones.len() - 1].first;
+                    good = good.saturating_sub(back).max(start).max(zone);
                 }
                 amended => good = amended?,
             }
