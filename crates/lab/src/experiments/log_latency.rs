@@ -2,8 +2,8 @@
 
 use crate::experiment::{Context, Drives, Experiment, NamedDrive, Outcome};
 use crate::harness::{
-    Arrivals, Load, Moves, Rig, Times, TrailLog, group_commit, in_place, journal, online,
-    outer_tracks, sequential,
+    Arrivals, Load, Moves, Rig, Times, TrailLog, all_tracks, group_commit, in_place, journal,
+    online, sequential,
 };
 use crate::report::{Axis, Figure, Finding, Legend, Line, Panel, Style, Table, number};
 use base::Nanos;
@@ -21,7 +21,6 @@ pub const EXPERIMENT: Experiment = Experiment {
 const SECTORS: u32 = 8;
 const CLIENTS: u32 = 8;
 const THRESHOLD: f64 = 0.3;
-const TRACKS: u64 = 20_000;
 /// Sectors of the logs without tracks: 500 MB, as in Disk Mimic 4.1.
 const RING: u64 = 1_000_000;
 /// A client's pause between writes, when it is alone.
@@ -41,7 +40,7 @@ fn measure(drive: &NamedDrive, kind: usize, load: &Load, seed: u64) -> Times {
         // Where nothing turns there is nothing to predict: the next free sector is the best.
         0 if drive.spec.disk.is_none() => group_commit(drive, load, RING, seed),
         0 => {
-            let map = outer_tracks(drive, TRACKS);
+            let map = all_tracks(drive);
             let rig = Rig::new(drive, seed);
             TrailLog::new(rig, &map, online(&map), Moves::Used(THRESHOLD)).serve(load, seed)
         }

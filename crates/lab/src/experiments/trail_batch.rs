@@ -1,7 +1,7 @@
 //! 32 one-sector writes in batches (Trail 5.1, Table 1).
 
 use crate::experiment::{Context, Drives, Experiment, NamedDrive, Outcome};
-use crate::harness::{Moves, Rig, TrailLog, formula, ms, online, outer_tracks};
+use crate::harness::{Moves, Rig, TrailLog, all_tracks, formula, ms, online};
 use crate::report::{Axis, Bound, Figure, Finding, Legend, Line, Panel, Style, Table, number};
 use base::Nanos;
 
@@ -25,7 +25,6 @@ const TABLE_1: [(u32, f64); 6] = [
     (32, 8.4),
 ];
 const WRITES: u32 = 32;
-const TRACKS: u64 = 20_000;
 /// Physical writes before those that are measured.
 const WARM_UP: u32 = 300;
 
@@ -37,13 +36,13 @@ struct Elapsed {
 
 fn run(context: &Context<'_>, drives: &[NamedDrive]) -> Outcome {
     let drive = &drives[0];
-    let map = outer_tracks(drive, TRACKS);
+    let map = all_tracks(drive);
     let sequences = context.count(1_000, 40);
     let cases = [true, false].map(|paper| TABLE_1.map(|(batch, _)| (batch, paper)));
     let measured = context.map(cases.as_flattened(), |(batch, paper)| {
         let rig = Rig::new(drive, context.seed(1));
         let head = if *paper {
-            formula(drive, &map, context.seed(0))
+            formula(drive, &map)
         } else {
             online(&map)
         };

@@ -2,7 +2,7 @@
 
 use crate::experiment::{Context, Drives, Experiment, NamedDrive, Outcome};
 use crate::harness::{
-    Arrivals, Before, Floor, Load, Moves, Rig, Times, TrailLog, in_place, online, outer_tracks,
+    Arrivals, Before, Floor, Load, Moves, Rig, Times, TrailLog, all_tracks, in_place, online,
 };
 use crate::report::{Axis, Bound, Figure, Finding, Legend, Line, Panel, Style, Table, number};
 use base::Nanos;
@@ -25,8 +25,6 @@ const SIZES: [u32; 7] = [1, 2, 4, 8, 16, 32, 64];
 const PAUSE: Nanos = Nanos(5_000_000);
 /// Share of a track that is used before the next one (Trail 4.2).
 const THRESHOLD: f64 = 0.3;
-/// Tracks of the log: more than any run uses.
-const TRACKS: u64 = 20_000;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Case {
@@ -38,7 +36,7 @@ struct Case {
 
 fn run(context: &Context<'_>, drives: &[NamedDrive]) -> Outcome {
     let drive = &drives[0];
-    let map = outer_tracks(drive, TRACKS);
+    let map = all_tracks(drive);
     let mut cases = Vec::new();
     for processes in [1, 5] {
         for kib in SIZES {
@@ -203,7 +201,7 @@ fn small_writes(context: &Context<'_>, drive: &NamedDrive) -> (Vec<Finding>, Fig
         .collect();
     let writes = context.count(10_000, 500);
     let measured = context.map(&drives, |drive| {
-        let map = outer_tracks(drive, TRACKS);
+        let map = all_tracks(drive);
         let floor = Floor::new(drive);
         [1, 9].map(|sectors| {
             let rig = Rig::new(drive, context.seed(9));

@@ -1,7 +1,7 @@
 //! What recovery costs (Trail 5.3, Figure 4).
 
 use crate::experiment::{Context, Drives, Experiment, NamedDrive, Outcome};
-use crate::harness::{Moves, Rig, TrailLog, formula, ms, outer_tracks};
+use crate::harness::{Moves, Rig, TrailLog, all_tracks, formula, ms};
 use crate::report::{Axis, Bound, Figure, Finding, Legend, Line, Panel, Style, Table, number};
 use base::{Nanos, RecordSeq};
 use head::TrackMap;
@@ -34,7 +34,7 @@ struct Cost {
 
 fn run(context: &Context<'_>, drives: &[NamedDrive]) -> Outcome {
     let drive = &drives[0];
-    let map = outer_tracks(drive, u64::MAX);
+    let map = all_tracks(drive);
     let crashes = context.count(40, 8);
     let costs = context.map(&PENDING, |pending| {
         let each = (0..crashes).map(|crash| recover(context, drive, &map, *pending, crash));
@@ -138,13 +138,7 @@ fn recover(
     let start = random.below(map.tracks());
     // The log runs up to a crash: `pending` records are not at home yet.
     let rig = Rig::new(drive, context.seed(crash));
-    let mut log = TrailLog::new(
-        rig,
-        map,
-        formula(drive, map, context.seed(0)),
-        Moves::Used(THRESHOLD),
-    )
-    .from(start);
+    let mut log = TrailLog::new(rig, map, formula(drive, map), Moves::Used(THRESHOLD)).from(start);
     let mut oldest = None;
     for _ in 0..pending {
         let write = log.write(1 + SECTORS);

@@ -2,7 +2,7 @@
 
 use crate::experiment::{Context, Drives, Experiment, NamedDrive, Outcome};
 use crate::harness::{
-    Before, Floor, Moves, Rig, Times, TrailLog, formula, ms, online, outer_tracks, turn,
+    Before, Floor, Moves, Rig, Times, TrailLog, all_tracks, formula, ms, online, turn,
 };
 use crate::report::{Axis, Bound, Figure, Finding, Legend, Line, Panel, Style, Table, number};
 use base::Nanos;
@@ -20,7 +20,6 @@ pub const EXPERIMENT: Experiment = Experiment {
 };
 
 const THRESHOLD: f64 = 0.3;
-const TRACKS: u64 = 20_000;
 /// Sectors of a record: a header, and one sector or 4 KiB.
 const SIZES: [u32; 2] = [2, 9];
 /// Pauses between writes: longer than a move.
@@ -43,7 +42,7 @@ struct Measured {
 
 fn run(context: &Context<'_>, drives: &[NamedDrive]) -> Outcome {
     let drive = &drives[0];
-    let map = outer_tracks(drive, TRACKS);
+    let map = all_tracks(drive);
     let writes = context.count(20_000, 2_000);
     let mut cases = Vec::new();
     for sectors in SIZES {
@@ -57,7 +56,7 @@ fn run(context: &Context<'_>, drives: &[NamedDrive]) -> Outcome {
     }
     let measured = context.map(&cases, |case| measure(context, drive, &map, *case, writes));
     let each = context.map(&[true, false], |paper| {
-        let head = predictor(context, drive, &map, *paper);
+        let head = predictor(drive, &map, *paper);
         moved_each_time(drive, &map, head, context.seed(13), writes)
     });
     let of = |paper, sparse| {
@@ -155,7 +154,7 @@ fn measure(
     let floor = Floor::new(drive);
     let mut random = context.random(11);
     let rig = Rig::new(drive, context.seed(12));
-    let head = predictor(context, drive, map, case.paper);
+    let head = predictor(drive, map, case.paper);
     let mut log = TrailLog::new(rig, map, head, Moves::Used(THRESHOLD));
     let mut waits = Times::default();
     let mut before = Before {
@@ -225,14 +224,9 @@ fn pauses(sparse: bool) -> &'static str {
     if sparse { "sparse" } else { "clustered" }
 }
 
-fn predictor(
-    context: &Context<'_>,
-    drive: &NamedDrive,
-    map: &TrackMap,
-    paper: bool,
-) -> Box<dyn Head> {
+fn predictor(drive: &NamedDrive, map: &TrackMap, paper: bool) -> Box<dyn Head> {
     if paper {
-        formula(drive, map, context.seed(0))
+        formula(drive, map)
     } else {
         online(map)
     }

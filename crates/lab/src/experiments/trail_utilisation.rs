@@ -1,7 +1,7 @@
 //! How full the tracks of a log get under concurrency (Trail 5.2).
 
 use crate::experiment::{Context, Drives, Experiment, NamedDrive, Outcome, Random};
-use crate::harness::{Moves, Processes, Rig, TrailLog, formula, outer_tracks};
+use crate::harness::{Moves, Processes, Rig, TrailLog, all_tracks, formula};
 use crate::report::{Axis, Bound, Figure, Finding, Legend, Line, Panel, Style, Table, number};
 use base::Nanos;
 
@@ -21,21 +21,15 @@ const PAPER: [(u32, f64); 3] = [(4, 12.0), (8, 21.0), (12, 30.0)];
 const RECORD: u32 = 9;
 /// Mean time from one commit of a client to its next, without the commit's own, in ms.
 const THINK_MS: f64 = 25.0;
-const TRACKS: u64 = 20_000;
 const CONCURRENCIES: [u32; 6] = [1, 2, 4, 8, 12, 16];
 
 fn run(context: &Context<'_>, drives: &[NamedDrive]) -> Outcome {
     let drive = &drives[0];
-    let map = outer_tracks(drive, TRACKS);
-    let transactions = context.count(50_000, 5_000);
+    let map = all_tracks(drive);
+    let transactions = context.count(10_000, 2_000);
     let used = context.map(&CONCURRENCIES, |clients| {
         let rig = Rig::new(drive, context.seed(1));
-        let mut log = TrailLog::new(
-            rig,
-            &map,
-            formula(drive, &map, context.seed(0)),
-            Moves::EachWrite,
-        );
+        let mut log = TrailLog::new(rig, &map, formula(drive, &map), Moves::EachWrite);
         let mut random = Random::new(context.seed(2), u64::from(*clients));
         let mut processes = Processes::new(*clients, Nanos(0));
         let mut think = || Nanos((random.exponential(THINK_MS) * 1e6) as u64);

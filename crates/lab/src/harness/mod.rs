@@ -21,5 +21,5 @@ pub use profiling::{LATE_MS, one_size, paper_grid, profile, region, skip_respons
 pub use rig::Rig;
 pub use sequential::{group_commit, journal, sequential};
 pub use times::{Times, ms};
-pub use tracks::{outer_tracks, tracks_within, turn};
+pub use tracks::{all_tracks, tracks_within, turn};
 pub use trail_log::{Moves, TrailLog};
