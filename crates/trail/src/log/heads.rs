@@ -25,6 +25,8 @@ pub(super) struct Arm {
     pub busy: bool,
     /// When the last one was done.
     pub idle_since: Nanos,
+    /// Count of the track to which it has been moved, or need not be.
+    pub moved_to: Option<u64>,
 }
 
 impl Arm {
@@ -33,6 +35,7 @@ impl Arm {
             head,
             busy: false,
             idle_since: now,
+            moved_to: None,
         }
     }
 }
@@ -56,8 +59,8 @@ impl State {
     ) -> Option<Room> {
         if !marker && !self.arms.is_empty() {
             let leave = self.may_leave(geometry);
-            let past = self.is_past(threshold_percent) && leave;
-            let stays = !past && self.ring.first_fit(min, false).is_some();
+            let moves = leave && (self.is_past(threshold_percent) || self.should_pass(geometry));
+            let stays = !moves && self.ring.first_fit(min, false).is_some();
             if stays || leave {
                 return self.room_by_head(geometry, now, (min, wanted), stays);
             }
@@ -156,12 +159,17 @@ impl State {
         arm.is_some_and(|arm| arm.busy)
     }
 
-    /// True when enough of the current track is used for the next one to be taken. Of several drives in turn
-    /// each takes one write.
+    /// True when enough of the current track is used for the next one to be taken.
     fn is_past(&self, threshold_percent: u64) -> bool {
-        let used = self.ring.used_sectors();
-        let several = self.arms.len() > 1 && used > 0;
-        several || used * 100 >= threshold_percent * self.ring.length()
+        self.ring.used_sectors() * 100 >= threshold_percent * self.ring.length()
+    }
+
+    /// True when the drive of the current track is busy and that of the next one is not. A track without any
+    /// record is not passed over: recovery looks for the next record on this track and the next.
+    fn should_pass(&self, geometry: &LogGeometry) -> bool {
+        self.ring.used_sectors() > 0
+            && self.is_busy(geometry, self.ring.current_index())
+            && !self.is_busy(geometry, self.ring.next_index())
     }
 
     /// True when the next track may be taken before this one is full.
@@ -174,30 +182,29 @@ impl State {
             && self.ring.openable().saturating_sub(1) * geometry.track_sectors_usable() >= promised
     }
 
-    /// The log sector of the next track to read now, so that the head is there when the next write comes.
+    /// The log sector of the next track to read now, so that the head is there when the next write comes. A
+    /// drive that does not have the current track goes there at once.
     fn reposition(
         &mut self,
         geometry: &LogGeometry,
         now: Nanos,
         threshold_percent: u64,
     ) -> Option<u64> {
-        let next = self.ring.next_index();
-        let wanted = !self.arms.is_empty()
-            && self.is_past(threshold_percent)
-            && self.may_leave(geometry)
-            && !self.is_busy(geometry, next);
-        if !wanted {
+        let (next, count) = (self.ring.next_index(), self.ring.current() + 1);
+        let member = geometry.member_of(next);
+        let elsewhere = geometry.member_of(self.ring.current_index()) != member;
+        let wanted = (elsewhere || self.is_past(threshold_percent)) && self.may_leave(geometry);
+        let arm = self.arms.get_mut(member)?;
+        if !wanted || arm.busy || arm.moved_to == Some(count) {
             return None;
         }
+        arm.moved_to = Some(count);
         let first = next * geometry.track_sectors;
         let span = geometry.drive_span(first, geometry.track_length(next) - 1);
-        let arm = &mut self.arms[geometry.member_of(next)];
         let sector = arm.head.reposition(now, span)?;
-        if !span.holds(sector, 1) {
-            return None;
-        }
-        self.open_next(geometry);
-        Some(first + (sector - span.start) / (geometry.sector as u64 / DRIVE_SECTOR))
+        let ratio = geometry.sector as u64 / DRIVE_SECTOR;
+        span.holds(sector, 1)
+            .then(|| first + (sector - span.start) / ratio)
     }
 }
 
@@ -260,11 +267,12 @@ impl Trail {
         }
     }
 
-    /// Looks where the heads are when nobody has written for long (Trail 3.1, periodic repositioning).
-    pub(super) async fn refresh_loop(self, interval: Nanos) {
+    /// Looks where the heads are when nobody has written for long (Trail 3.1, periodic repositioning), which is
+    /// `stale` at the least and a quarter more at most.
+    pub(super) async fn refresh_loop(self, stale: Nanos) {
         let mut reads = 0;
         while !self.0.stopped.get() && self.check().is_ok() {
-            self.0.rt.sleep(interval).await;
+            self.0.rt.sleep(Nanos(stale.0 / 4)).await;
             if self.0.stopped.get() || self.check().is_err() {
                 return;
             }

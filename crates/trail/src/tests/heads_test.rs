@@ -74,6 +74,10 @@ impl Head for Scatter {
         self.repositions.then(|| track.start + 3)
     }
 
+    fn stale_after(&self) -> Option<Nanos> {
+        Some(Nanos::from_secs(2))
+    }
+
     fn memory_bytes(&self) -> usize {
         0
     }
@@ -253,6 +257,40 @@ fn the_head_moves_on_when_a_third_of_the_track_is_used() {
         read.windows(2).all(|pair| pair[1] == pair[0] + 1),
         "{read:?}"
     );
+}
+
+#[test]
+fn an_idle_drive_is_looked_at_and_a_busy_one_is_not() {
+    let images = (0..2).map(|_| DiskImage::new(4 << 20)).collect();
+    let world = SimWorld::new(SimOptions::default(), images);
+    let rt = Rt::new(world.driver());
+    let rt2 = rt.clone();
+    let (heads, seen) = heads(2, false, false);
+    rt.block_on(async move {
+        let pool = BufPool::new(1 << 20);
+        let start = TrailStart {
+            epoch: 1,
+            heads,
+            ..TrailStart::default()
+        };
+        let (geometry, options) = (geometry(2, 64), TrailOptions::default());
+        let trail = Trail::start(&rt2, &pool, devices(&rt2, 2), geometry, start, options);
+        let reads = || trail.stats().refreshes;
+        rt2.sleep(Nanos::from_secs(11)).await;
+        assert!((8..=10).contains(&reads()), "{} reads in 11 s", reads());
+        let firsts = seen[1].borrow().reads.clone();
+        assert!(firsts.windows(2).all(|pair| pair[0].first != pair[1].first));
+        let before = reads();
+        for block in 1..=100 {
+            let lsn = write(&trail, &pool, block).await;
+            trail.hold(lsn);
+            trail.wait_durable(lsn).await.unwrap();
+            rt2.sleep(Nanos::from_millis(100)).await;
+        }
+        // The drive that does not have the current track may be idle for a while.
+        let after = reads() - before;
+        assert!(after <= 6, "{after} reads of drives in use");
+    });
 }
 
 #[test]
