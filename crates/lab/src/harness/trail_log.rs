@@ -154,6 +154,7 @@ impl<'a> TrailLog<'a> {
         ];
         self.free
             .extend(pieces.iter().filter(|piece| !piece.is_empty()));
+        self.free.sort_unstable_by_key(|free| free.start);
         self.used += sectors;
         self.totals.writes += 1;
         self.settled = false;
