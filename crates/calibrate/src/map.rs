@@ -3,7 +3,7 @@
 use crate::error::Error;
 use crate::layout::{Belief, Layout, Zone};
 use crate::probe::Probe;
-use crate::spindle::{NOISY, centred};
+use crate::spindle::centred;
 use crate::survey::Shape;
 use drive::Sparing;
 
@@ -13,8 +13,6 @@ const TOLERANCE: f64 = 0.1;
 const SLIPS_MAX: u64 = 16;
 /// Sectors right behind a slip that make it certain, unless something else explains all.
 const CERTAIN: usize = 4;
-/// Failures to explain a place that irregular answers may be the reason of.
-const RETRIES: u32 = 10;
 /// Most tracks in a row that are taken for slipped.
 const TRACKS_SKIPPED_MAX: u64 = 3;
 
@@ -39,7 +37,7 @@ impl Probe {
             remapped: Vec::new(),
         };
         layout.zones.push(first_zone(start, &shape, &layout));
-        let (mut good, mut retries) = (start, RETRIES);
+        let mut good = start;
         loop {
             let belief = layout.belief()?;
             let (verified, failed) = self.try_belief(&layout, &belief, good).await?;
@@ -47,16 +45,7 @@ impl Probe {
             let Some(failed) = failed else {
                 break;
             };
-            match self.amend(&mut layout, &belief, good, failed).await {
-                // A late answer may have misled: the same is tried again from some tracks before.
-                Err(Error::Layout { .. }) if retries > 0 && self.spindle.noise > NOISY => {
-                    retries -= 1;
-                    let back = 3 * belief.track_sectors(failed) as u64;
-                    let zone = layout.zones[layout.zones.len() - 1].first;
-                    good = good.saturating_sub(back).max(start).max(zone);
-                }
-                amended => good = amended?,
-            }
+            good = self.amend(&mut layout, &belief, good, failed).await?;
         }
         Ok(layout)
     }
@@ -66,23 +55,25 @@ impl Probe {
         let expected = belief.turn(anchor, lba);
         let track = belief.track_sectors(lba);
         let tolerance = TOLERANCE.max(5.0 * self.blur() * track).min(0.45) / track;
-        let found = self.turn(anchor, lba).await?;
-        if centred(found - expected).abs() <= tolerance {
-            return Ok(true);
-        }
-        let found = self.turn_again(anchor, lba).await?;
+        let found = self.turn(anchor, lba, expected, tolerance).await?;
         Ok(centred(found - expected).abs() <= tolerance)
     }
 
-    /// The same for a sector far away, where one angle may agree by chance: another one before it has to
-    /// agree, too.
-    async fn agrees_far(&mut self, belief: &Belief, anchor: u64, lba: u64) -> Result<bool, Error> {
+    /// The same for a sector far behind `good`, which agrees; one angle may agree by chance: others before it
+    /// have to agree, too.
+    async fn agrees_far(
+        &mut self,
+        belief: &Belief,
+        anchor: u64,
+        good: u64,
+        lba: u64,
+    ) -> Result<bool, Error> {
         if !self.agrees(belief, anchor, lba).await? {
             return Ok(false);
         }
         let track = belief.track_sectors(lba) as u64;
         for back in [track * 5 / 8, track * 11 / 8] {
-            if lba < anchor + 2 * track + back {
+            if lba < good + 2 * track + back {
                 continue;
             }
             if !self.agrees(belief, anchor, lba - back).await? {
@@ -101,7 +92,8 @@ impl Probe {
         good: u64,
     ) -> Result<(u64, Option<u64>), Error> {
         let last = self.region.end - 1;
-        let mut good = good;
+        // All are seen from the same one, which is timed the more exactly the longer it is in use.
+        let (anchor, mut good) = (good, good);
         let zone = &layout.zones[layout.zones.len() - 1];
         // Slips do not show beyond the end of a range that has spares of its own.
         let range = match layout.sparing {
@@ -120,7 +112,7 @@ impl Probe {
                 let end = (number / range + 1) * range - zone.reserved + zone.first;
                 target = target.min((end - 1).max(good + 1));
             }
-            if !self.agrees_far(belief, good, target).await? {
+            if !self.agrees_far(belief, anchor, good, target).await? {
                 break target;
             }
             good = target;
@@ -131,14 +123,14 @@ impl Probe {
         loop {
             while bad - good > 1 {
                 let middle = good.midpoint(bad);
-                if self.agrees_far(belief, good, middle).await? {
+                if self.agrees_far(belief, anchor, good, middle).await? {
                     good = middle;
                 } else {
                     bad = middle;
                 }
             }
             // One may have agreed by chance: those before it have to agree, too.
-            match self.earlier_failure(belief, known, bad).await? {
+            match self.earlier_failure(belief, anchor, known, bad).await? {
                 Some(earlier) => (good, bad) = (known, earlier),
                 None => return Ok((good, Some(bad))),
             }
@@ -149,13 +141,14 @@ impl Probe {
     async fn earlier_failure(
         &mut self,
         belief: &Belief,
+        anchor: u64,
         known: u64,
         failed: u64,
     ) -> Result<Option<u64>, Error> {
         let reach = 2 * belief.track_sectors(failed) as u64;
         let mut back = 2;
         while back < reach && failed > known + back {
-            if !self.agrees(belief, known, failed - back).await? {
+            if !self.agrees(belief, anchor, failed - back).await? {
                 return Ok(Some(failed - back));
             }
             back += back.div_ceil(2);

@@ -104,9 +104,9 @@ pub(crate) struct Probe {
     pub requests: Rc<Cell<u64>>,
     pub method: Method,
     pub spindle: Spindle,
-    /// The last sector that was timed as a reference, and when.
-    pub anchor: Option<(u64, Nanos)>,
-    /// Measurements of an angle that are taken together.
+    /// The last sector that was timed as a reference, and when: the latest timings.
+    pub anchor: Option<(u64, Vec<Nanos>)>,
+    /// Least timings of a sector for an angle.
     pub repeats: u32,
     /// The layout, once it is known.
     pub belief: Option<Rc<Belief>>,

@@ -9,10 +9,14 @@ use std::f64::consts::TAU;
 const PERIODS: (f64, f64) = (1.5e6, 50e6);
 /// Share of a revolution by which an anchor may be old before it is timed anew, in nanoseconds.
 const ANCHOR_AGE: u64 = 100_000_000;
-/// Measurements of an angle that was not as expected, when answers are irregular.
+/// Age from which on an anchor's timing is of no use any more: the period is not known well enough.
+const ANCHOR_MEMORY: u64 = 1_000_000_000;
+/// Timings of an anchor, when answers are irregular: each counts for many angles, so none may be late.
+const ANCHORS: u32 = 3;
+/// Timings of both sectors of an angle that was not as expected, when answers are irregular.
 const AGAIN: u32 = 5;
-/// Noise, in nanoseconds, from which on one measurement is not to be believed.
-pub(crate) const NOISY: f64 = 100.0;
+/// Noise, in nanoseconds, from which on one timing is not to be believed.
+const NOISY: f64 = 100.0;
 /// Coherence from which on a dozen times agree with a period; by chance, one in 50,000 dozens does.
 const COHERENT: f64 = 0.95;
 /// Coherence of many times, of which some may be of something else; two dozen have it once in 5000 by chance, four dozen never.
@@ -174,79 +178,101 @@ impl Probe {
         Ok((period > 0.0).then_some(Spindle { period, noise }))
     }
 
-    /// The turn of the platter from the end of sector `from` to the end of sector `to`, in [0, 1).
-    pub async fn turn(&mut self, from: u64, to: u64) -> Result<f64, Error> {
+    /// The turn of the platter from the end of sector `from` to the end of sector `to`, in [0, 1), where
+    /// `expected` is believed. What is farther from it than `tolerance` has been seen twice: the second time
+    /// with new timings of both sectors alone.
+    pub async fn turn(
+        &mut self,
+        from: u64,
+        to: u64,
+        expected: f64,
+        tolerance: f64,
+    ) -> Result<f64, Error> {
         let question = format!("turn {from} {to}");
         let answer = self
             .ask(question, async |probe: &mut Self| {
-                let mut found = Vec::new();
-                for _ in 0..probe.repeats {
-                    found.push(probe.turn_once(from, to).await?);
+                let turn = probe.measure(from, to, 1).await?;
+                if centred(turn - expected).abs() <= tolerance {
+                    return Ok(vec![turn]);
                 }
-                Ok(vec![middle(&mut found)])
+                Ok(vec![probe.measure_anew(from, to).await?])
             })
             .await?;
         Ok(answer[0])
     }
 
-    /// The same, once more, after a wait: for one that was not as expected.
-    pub async fn turn_again(&mut self, from: u64, to: u64) -> Result<f64, Error> {
-        let question = format!("again {from} {to}");
+    /// The same where nothing is believed, with care: much depends on it.
+    pub async fn turn_surely(&mut self, from: u64, to: u64) -> Result<f64, Error> {
+        let question = format!("turn {from} {to}");
         let answer = self
             .ask(question, async |probe: &mut Self| {
-                let mut found = Vec::new();
-                let least = if probe.spindle.noise > NOISY {
-                    AGAIN
-                } else {
-                    2
+                let turn = match probe.is_noisy() {
+                    true => probe.measure_anew(from, to).await?,
+                    false => probe.measure(from, to, 1).await?,
                 };
-                for _ in 0..probe.repeats.max(least) {
-                    let wait = probe.random(probe.spindle.period as u64);
-                    probe.anchor = None;
-                    probe.sleep(Nanos(wait)).await;
-                    found.push(probe.turn_once(from, to).await?);
-                }
-                Ok(vec![middle(&mut found)])
+                Ok(vec![turn])
             })
             .await?;
         Ok(answer[0])
     }
 
-    /// The same, with care: what is measured once, and much depends on it.
-    pub async fn turn_surely(&mut self, from: u64, to: u64) -> Result<f64, Error> {
-        if self.spindle.noise > NOISY {
-            self.turn_again(from, to).await
-        } else {
-            self.turn(from, to).await
-        }
+    /// Whether one timing is not to be believed.
+    fn is_noisy(&self) -> bool {
+        self.spindle.noise > NOISY
     }
 
-    async fn turn_once(&mut self, from: u64, to: u64) -> Result<f64, Error> {
+    /// The turn from `from` to `to`, from timings of both that are all new.
+    async fn measure_anew(&mut self, from: u64, to: u64) -> Result<f64, Error> {
+        let wait = self.random(self.spindle.period as u64);
+        self.anchor = None;
+        self.sleep(Nanos(wait)).await;
+        let least = if self.is_noisy() { AGAIN } else { 2 };
+        self.measure(from, to, least).await
+    }
+
+    /// The turn from `from` to `to`, from at least `least` timings of `to`.
+    async fn measure(&mut self, from: u64, to: u64, least: u32) -> Result<f64, Error> {
+        let count = least.max(self.repeats);
         if let Method::Read(reads) = self.method {
-            return self.turn_of_reads(from, to, reads).await;
+            let mut found = Vec::new();
+            for _ in 0..count {
+                found.push(self.turn_of_reads(from, to, reads).await?);
+            }
+            return Ok(middle(&mut found));
         }
-        let at = self.anchored(from).await?;
-        let timed = self.sample(to).await?;
-        Ok(self.spindle.turns(timed.done.0 as f64 - at.0 as f64))
+        let anchors = if self.is_noisy() { ANCHORS } else { 1 };
+        let at = self.anchored(from, anchors.max(count) as usize).await?;
+        let mut times = Vec::new();
+        for _ in 0..count {
+            times.push(self.sample(to).await?.done);
+        }
+        let turns = earliest(&times, self.spindle.period) - at;
+        Ok(self.spindle.turns(turns))
     }
 
-    /// When sector `from` last passed; it is timed anew if that is too long ago.
-    async fn anchored(&mut self, from: u64) -> Result<Nanos, Error> {
+    /// When sector `from` last passed, in nanoseconds, from its last `count` timings; it is timed anew if
+    /// these are too few or too old.
+    async fn anchored(&mut self, from: u64, count: usize) -> Result<f64, Error> {
+        let mut times = match self.anchor.take() {
+            Some((lba, times)) if lba == from => times,
+            _ => Vec::new(),
+        };
         let now = self.rt.now();
-        if let Some((lba, at)) = self.anchor
-            && lba == from
-        {
-            if now.0 - at.0 <= ANCHOR_AGE {
-                return Ok(at);
-            }
+        let age = |at: Option<&Nanos>| at.map_or(u64::MAX, |at| now.0 - at.0);
+        let mut stale = age(times.last()) > ANCHOR_AGE;
+        while stale || times.len() < count {
+            stale = false;
             let timed = self.sample(from).await?;
-            self.follow((timed.done.0 - at.0) as f64);
-            self.anchor = Some((from, timed.done));
-            return Ok(timed.done);
+            if let Some(last) = times.last() {
+                self.follow((timed.done.0 - last.0) as f64);
+            }
+            times.push(timed.done);
         }
-        let timed = self.sample(from).await?;
-        self.anchor = Some((from, timed.done));
-        Ok(timed.done)
+        times.drain(..times.len() - count);
+        times.retain(|at| now.0.saturating_sub(at.0) <= ANCHOR_MEMORY);
+        let at = earliest(&times, self.spindle.period);
+        self.anchor = Some((from, times));
+        Ok(at)
     }
 
     /// Follows a slow change of the speed: the same sector came round after `span` nanoseconds.
@@ -281,6 +307,16 @@ impl Probe {
         }
         Ok(self.spindle.turns(turns[1] - turns[0]))
     }
+}
+
+/// The last of a sector's passings, in nanoseconds, from the ends of requests that saw it. Ends are told late
+/// and never early: the earliest one, as seen modulo the period, is the nearest to the truth.
+fn earliest(times: &[Nanos], period: f64) -> f64 {
+    let last = times[times.len() - 1].0 as f64;
+    let turns = times
+        .iter()
+        .map(|at| centred((at.0 as f64 - last) / period));
+    last + turns.fold(0.0, f64::min) * period
 }
 
 /// The mean of the middle half of angles that lie close together, in [0, 1).

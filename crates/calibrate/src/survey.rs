@@ -44,12 +44,8 @@ impl Probe {
     async fn follows(&mut self, base: u64, ahead: u64, width: f64) -> Result<bool, Error> {
         let tolerance = (0.35 * width).max(4.0 * self.blur());
         let expected = ahead as f64 * width;
-        let found = self.turn(base, base + ahead).await?;
-        if centred(found - expected).abs() <= tolerance {
-            return Ok(true);
-        }
-        let found = self.turn_again(base, base + ahead).await?;
-        Ok(centred(found - expected).abs() <= tolerance)
+        let found = self.turn(base, base + ahead, expected, tolerance);
+        Ok(centred(found.await? - expected).abs() <= tolerance)
     }
 
     /// Standard deviation of a measured angle, in revolutions.
@@ -68,7 +64,7 @@ impl Probe {
     /// Width of the sectors from `start` on, and the first one, `start + n`, that does not follow.
     async fn first_track(&mut self, start: u64) -> Result<(f64, u64), Error> {
         let room = self.region.end - start - 1;
-        let mut width = self.turn(start, start + 1).await?;
+        let mut width = self.turn_surely(start, start + 1).await?;
         if centred(width) < -4.0 * self.blur() {
             return Err(Error::Layout {
                 lba: start,
@@ -83,9 +79,10 @@ impl Probe {
         let (mut good, mut bad) = (1, 2);
         while bad <= room {
             let expected = bad as f64 * width;
-            let error = centred(self.turn(start, start + bad).await? - expected);
             // An angle is known by as much as that of half the distance was, twice.
             let tolerance = (0.35 * width).max(8.0 * self.blur());
+            let found = self.turn(start, start + bad, expected, tolerance);
+            let error = centred(found.await? - expected);
             if error.abs() > tolerance {
                 break;
             }
@@ -99,13 +96,13 @@ impl Probe {
             let middle = good.midpoint(bad);
             if self.follows(start, middle, width).await? {
                 good = middle;
-                let expected = middle as f64 * width;
-                let error = centred(self.turn(start, start + middle).await? - expected);
-                width = (expected + error) / middle as f64;
             } else {
                 bad = middle;
             }
         }
+        let expected = good as f64 * width;
+        let error = centred(self.turn_surely(start, start + good).await? - expected);
+        width = (expected + error) / good as f64;
         Ok((width, bad))
     }
 

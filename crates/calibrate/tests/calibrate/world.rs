@@ -20,6 +20,8 @@ pub fn spec(name: &str) -> DriveSpec {
 pub struct Troubles {
     /// Every end is told late by up to so much; one in a hundred by ten times that.
     pub late: Nanos,
+    /// Of how late.
+    pub seed: u64,
     /// FUA is ignored.
     pub no_fua: bool,
     /// A flush ends at once and does nothing.
@@ -78,7 +80,7 @@ pub fn run(
         troubles: troubles.clone(),
         region: options.region.start * 512..options.region.end * 512,
         may_write: options.may_write,
-        random: Cell::new(1),
+        random: Cell::new(troubles.seed),
         wrong: RefCell::default(),
     });
     let (watched, device) = (fence.clone(), fence as Rc<dyn Device>);
