@@ -8,6 +8,8 @@ use base::Nanos;
 
 /// Tracks that are looked at.
 const TRACKS: usize = 4;
+/// Free ranges that are looked at, on all of them.
+const PIECES: usize = 64;
 
 /// Where the head is, as far as requests tell.
 #[derive(Clone, Copy, Debug)]
@@ -47,10 +49,10 @@ impl View<'_> {
     /// The best place for `sectors` sectors that are sent at `now`.
     pub fn choose(&self, now: Nanos, sectors: u32, free: &[Span]) -> Option<Choice> {
         let mut best: Option<Choice> = None;
-        let mut looked = 0;
+        let (mut tracks, mut pieces, mut last) = (0, 0, None);
         for span in free {
             let mut at = span.start;
-            while looked < TRACKS && span.holds(at, sectors) {
+            while tracks <= TRACKS && pieces < PIECES && span.holds(at, sectors) {
                 let Some(on) = self.angles.find(at) else {
                     let Some(next) = self.angles.next_known(at) else {
                         break;
@@ -58,7 +60,11 @@ impl View<'_> {
                     at = next;
                     continue;
                 };
-                looked += 1;
+                tracks += usize::from(last != Some(on.track));
+                if tracks > TRACKS {
+                    break;
+                }
+                (pieces, last) = (pieces + 1, Some(on.track));
                 let piece = Span {
                     start: at,
                     end: span.end,

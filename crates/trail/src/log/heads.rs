@@ -57,14 +57,12 @@ impl State {
         (min, wanted): (u64, u64),
         marker: bool,
     ) -> Option<Room> {
-        if !marker && !self.arms.is_empty() {
-            let leave = self.may_leave(geometry);
-            let moves = leave && (self.is_past(threshold_percent) || self.should_pass(geometry));
+        if !marker && !self.arms.is_empty() && self.may_leave(geometry) {
+            let moves = self.is_past(threshold_percent) || self.should_pass(geometry);
             let stays = !moves && self.ring.first_fit(min, false).is_some();
-            if stays || leave {
-                return self.room_by_head(geometry, now, (min, wanted), stays);
-            }
+            return self.room_by_head(geometry, now, (min, wanted), stays);
         }
+        // No room to spare: holes on this track might be what has been promised.
         if self.ring.first_fit(min, marker).is_none() {
             if !self.ring.is_next_free(marker) || self.is_busy(geometry, self.ring.next_index()) {
                 return None;
@@ -95,7 +93,7 @@ impl State {
             return None;
         }
         // A log without physical tracks is one long row of sectors: the head may go on behind the track.
-        let beyond = stays && !geometry.is_physical() && self.may_leave(geometry);
+        let beyond = stays && !geometry.is_physical();
         let mut free: Vec<(u64, Range<u64>)> = Vec::new();
         if stays {
             free.extend(self.ring.free(false).map(|range| (index, range)));

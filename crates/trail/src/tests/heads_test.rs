@@ -9,6 +9,7 @@ use head::{Access, Head, Place, Span, Track, TrackMap};
 use rt::{DeviceId, Rt};
 use std::cell::RefCell;
 use std::rc::Rc;
+use std::task::{Context, Poll, Waker};
 
 const BLOCK: usize = 4096;
 
@@ -312,4 +313,73 @@ fn a_log_of_three_thousand_tracks_is_searched_in_a_dozen_reads() {
     }
     assert_eq!(search.result(), Some(1234));
     assert!(reads <= 14, "{reads}");
+}
+
+/// What has been promised comes before what is fast: with nothing released, a promise must be kept after as many
+/// small commits as are let in beside it, one by one, wherever the head puts them.
+#[test]
+fn a_promise_is_kept_whatever_the_head_does() {
+    let even = LogTracks::Even { offset: 1 << 20 };
+    let lengths = [(1, 41), (2, 41), (1, 33), (2, 33), (1, 25), (1, 28)];
+    let shapes = lengths
+        .into_iter()
+        .flat_map(|shape| (1..80).map(move |blocks| (shape, blocks)));
+    for ((drives, length), blocks) in shapes {
+        let geometry = LogGeometry {
+            sector: 512,
+            members: vec![even.clone(); drives],
+            ..LogGeometry::even([5; 16], 1 << 20, 24, length, BLOCK)
+        };
+        if blocks > geometry.commit_blocks_max() {
+            continue;
+        }
+        let images = (0..drives).map(|_| DiskImage::new(4 << 20)).collect();
+        let world = SimWorld::new(SimOptions::default(), images);
+        let rt = Rt::new(world.driver());
+        let rt2 = rt.clone();
+        let (heads, _) = heads(drives, false, true);
+        rt.block_on(async move {
+            let pool = BufPool::new(1 << 20);
+            let start = TrailStart {
+                epoch: 1,
+                heads,
+                ..TrailStart::default()
+            };
+            let (devices, options) = (devices(&rt2, drives), TrailOptions::default());
+            let trail = Trail::start(&rt2, &pool, devices, geometry, start, options);
+            let promise = trail.admit(blocks, 1).await.unwrap();
+            let mut context = Context::from_waker(Waker::noop());
+            let mut small = 0;
+            loop {
+                let mut admitting = Box::pin(trail.admit(1, 1));
+                let Poll::Ready(admission) = admitting.as_mut().poll(&mut context) else {
+                    break;
+                };
+                small += 1;
+                let data = pool.copy_of(&[small as u8; BLOCK]).share();
+                let crcs = vec![crc32c(&data)];
+                let changes = vec![Change::Write { first: small, data }];
+                let lsn = trail.append(admission.unwrap(), changes, crcs, |_, _, _| {});
+                trail.hold(lsn);
+                while trail.durable() < lsn {
+                    rt2.sleep(Nanos::from_micros(100)).await;
+                }
+            }
+            let data = pool.copy_of(&vec![7; BLOCK * blocks as usize]).share();
+            let crcs = data.chunks(BLOCK).map(crc32c).collect();
+            let changes = vec![Change::Write { first: 100, data }];
+            let lsn = trail.append(promise, changes, crcs, |_, _, _| {});
+            trail.hold(lsn);
+            rt2.spawn({
+                let trail = trail.clone();
+                async move { trail.wait_durable(lsn).await.unwrap() }
+            });
+            rt2.sleep(Nanos::from_secs(5)).await;
+            let stats = trail.stats();
+            assert!(
+                trail.durable() >= lsn,
+                "{drives} drives, {blocks} blocks behind {small} small commits: {stats:?}"
+            );
+        });
+    }
 }
