@@ -9,6 +9,8 @@ use drive::Sparing;
 
 /// Sectors by which a measured angle may differ from the one believed.
 const TOLERANCE: f64 = 0.1;
+/// Part of a sector to which angles are measured: coarser than where nothing is believed yet.
+const SHARP: f64 = 0.2;
 /// Most sectors in a row that are taken for slipped.
 const SLIPS_MAX: u64 = 16;
 /// Sectors right behind a slip that make it certain, unless something else explains all.
@@ -54,6 +56,7 @@ impl Probe {
     async fn agrees(&mut self, belief: &Belief, anchor: u64, lba: u64) -> Result<bool, Error> {
         let expected = belief.turn(anchor, lba);
         let track = belief.track_sectors(lba);
+        self.sharpen(1.0 / track, SHARP);
         let tolerance = TOLERANCE.max(5.0 * self.blur() * track).min(0.45) / track;
         let found = self.turn(anchor, lba, expected, tolerance).await?;
         Ok(centred(found - expected).abs() <= tolerance)

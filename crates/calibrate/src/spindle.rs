@@ -14,7 +14,9 @@ const ANCHOR_MEMORY: u64 = 1_000_000_000;
 /// Timings of an anchor, when answers are irregular: each counts for many angles, so none may be late.
 const ANCHORS: u32 = 3;
 /// Timings of both sectors of an angle that was not as expected, when answers are irregular.
-const AGAIN: u32 = 5;
+const AGAIN: u32 = 3;
+/// The same of an angle that much depends on.
+const SURE: u32 = 5;
 /// Noise, in nanoseconds, from which on one timing is not to be believed.
 const NOISY: f64 = 100.0;
 /// Coherence from which on a dozen times agree with a period; by chance, one in 50,000 dozens does.
@@ -195,7 +197,8 @@ impl Probe {
                 if centred(turn - expected).abs() <= tolerance {
                     return Ok(vec![turn]);
                 }
-                Ok(vec![probe.measure_anew(from, to).await?])
+                let again = if probe.is_noisy() { AGAIN } else { 2 };
+                Ok(vec![probe.measure_anew(from, to, again).await?])
             })
             .await?;
         Ok(answer[0])
@@ -206,11 +209,10 @@ impl Probe {
         let question = format!("turn {from} {to}");
         let answer = self
             .ask(question, async |probe: &mut Self| {
-                let turn = match probe.is_noisy() {
-                    true => probe.measure_anew(from, to).await?,
-                    false => probe.measure(from, to, 1).await?,
-                };
-                Ok(vec![turn])
+                if !probe.is_noisy() {
+                    return Ok(vec![probe.measure(from, to, 1).await?]);
+                }
+                Ok(vec![probe.measure_anew(from, to, SURE).await?])
             })
             .await?;
         Ok(answer[0])
@@ -222,11 +224,10 @@ impl Probe {
     }
 
     /// The turn from `from` to `to`, from timings of both that are all new.
-    async fn measure_anew(&mut self, from: u64, to: u64) -> Result<f64, Error> {
+    async fn measure_anew(&mut self, from: u64, to: u64, least: u32) -> Result<f64, Error> {
         let wait = self.random(self.spindle.period as u64);
         self.anchor = None;
         self.sleep(Nanos(wait)).await;
-        let least = if self.is_noisy() { AGAIN } else { 2 };
         self.measure(from, to, least).await
     }
 
@@ -258,8 +259,8 @@ impl Probe {
             _ => Vec::new(),
         };
         let now = self.rt.now();
-        let age = |at: Option<&Nanos>| at.map_or(u64::MAX, |at| now.0 - at.0);
-        let mut stale = age(times.last()) > ANCHOR_AGE;
+        times.retain(|at| now.0 - at.0 <= ANCHOR_MEMORY);
+        let mut stale = times.last().is_some_and(|at| now.0 - at.0 > ANCHOR_AGE);
         while stale || times.len() < count {
             stale = false;
             let timed = self.sample(from).await?;
@@ -269,7 +270,6 @@ impl Probe {
             times.push(timed.done);
         }
         times.drain(..times.len() - count);
-        times.retain(|at| now.0.saturating_sub(at.0) <= ANCHOR_MEMORY);
         let at = earliest(&times, self.spindle.period);
         self.anchor = Some((from, times));
         Ok(at)

@@ -12,6 +12,9 @@ use drive::Sparing;
 /// Tracks that are looked at until the first cylinder has shown itself.
 const TRACKS_MAX: usize = 72;
 
+/// Part of a sector to which angles are measured.
+const SHARP: f64 = 0.12;
+
 /// Tracks in a row.
 #[derive(Debug, Default)]
 pub(crate) struct Tracks {
@@ -39,13 +42,19 @@ pub(crate) struct Shape {
 }
 
 impl Probe {
-    /// Sectors from `base` on whose angles follow from `base`'s, at a width of `width`: false when sector
-    /// `base + ahead` is not among them.
+    /// Whether sector `base + ahead` is where it is if it follows on the track of `base`, of sectors of
+    /// `width`.
     async fn follows(&mut self, base: u64, ahead: u64, width: f64) -> Result<bool, Error> {
+        Ok(self.off(base, ahead, width).await?.is_some())
+    }
+
+    /// The same, and by how much it is off, in revolutions; `None` when it does not follow.
+    async fn off(&mut self, base: u64, ahead: u64, width: f64) -> Result<Option<f64>, Error> {
         let tolerance = (0.35 * width).max(4.0 * self.blur());
         let expected = ahead as f64 * width;
-        let found = self.turn(base, base + ahead, expected, tolerance);
-        Ok(centred(found.await? - expected).abs() <= tolerance)
+        let found = self.turn(base, base + ahead, expected, tolerance).await?;
+        let off = centred(found - expected);
+        Ok((off.abs() <= tolerance).then_some(off))
     }
 
     /// Standard deviation of a measured angle, in revolutions.
@@ -54,10 +63,10 @@ impl Probe {
         one * (2.0 / f64::from(self.repeats)).sqrt()
     }
 
-    /// Measures as often as it takes to tell sectors of `width` apart.
-    fn sharpen(&mut self, width: f64) {
+    /// From now on measures as often as it takes to know an angle to `share` of a sector of `width`.
+    pub fn sharpen(&mut self, width: f64, share: f64) {
         let one = 1.4 * self.spindle.noise / self.spindle.period;
-        let wanted = (one / (0.12 * width)).powi(2).ceil();
+        let wanted = (one / (share * width)).powi(2).ceil();
         self.repeats = wanted.clamp(1.0, 100.0) as u32;
     }
 
@@ -75,27 +84,27 @@ impl Probe {
             // Less than nothing: noise.
             width = self.blur();
         }
-        self.sharpen(width.max(1e-4));
+        self.sharpen(width.max(1e-4), SHARP);
         let (mut good, mut bad) = (1, 2);
         while bad <= room {
             let expected = bad as f64 * width;
             // An angle is known by as much as that of half the distance was, twice.
             let tolerance = (0.35 * width).max(8.0 * self.blur());
-            let found = self.turn(start, start + bad, expected, tolerance);
-            let error = centred(found.await? - expected);
+            let error = centred(self.turn_surely(start, start + bad).await? - expected);
             if error.abs() > tolerance {
                 break;
             }
             width = (expected + error) / bad as f64;
-            self.sharpen(width);
+            self.sharpen(width, SHARP);
             good = bad;
             bad *= 2;
         }
         bad = bad.min(room + 1);
         while bad - good > 1 {
             let middle = good.midpoint(bad);
-            if self.follows(start, middle, width).await? {
+            if let Some(off) = self.off(start, middle, width).await? {
                 good = middle;
+                width += off / middle as f64;
             } else {
                 bad = middle;
             }

@@ -54,7 +54,7 @@ fn a_drive_never_seen_before_is_found_as_it_is() {
 
 #[test]
 fn ends_of_requests_that_are_told_late_hide_nothing() {
-    // Of the order of what a host adds, where that is less than a third of a sector. More seeds: SEEDS=20.
+    // Of the order of what a host adds, where that is less than a third of a sector. More: SEEDS=50.
     let seeds = std::env::var("SEEDS").map_or(5, |seeds| seeds.parse().unwrap());
     for (name, late_ns) in [
         ("hp_c3323a", 20_000),
