@@ -85,7 +85,7 @@ impl Probe {
                 }
             }
         }
-        if !self.seeks().await? {
+        if !self.reads_show_turns().await? {
             return Ok(None);
         }
         let reads = self.segments().await?.max(1);
@@ -105,22 +105,6 @@ impl Probe {
         };
         self.spindle = spindle;
         Ok(Some(memory))
-    }
-
-    /// Whether reads here and there take as different times as those of an arm and a platter.
-    async fn seeks(&mut self) -> Result<bool, Error> {
-        let answer = self
-            .ask("cold reads".into(), async |probe: &mut Self| {
-                let mut responses = Vec::new();
-                for _ in 0..40 {
-                    let lba = probe.cold();
-                    responses.push(probe.io(Op::Read, lba, 1).await?.took());
-                }
-                responses.sort_by(f64::total_cmp);
-                Ok(vec![responses[30] - responses[10]])
-            })
-            .await?;
-        Ok(!self.is_quick(answer[0]))
     }
 
     /// Whether reads `ahead` sectors behind one that was read before, with `between` reads elsewhere in between,

@@ -6,6 +6,10 @@ use rt::Op;
 
 /// Requests whose middle response counts.
 const SAMPLES: usize = 41;
+/// The same of a drive that takes longer for them than [`PATIENCE`].
+const SAMPLES_LEAST: usize = 5;
+/// Time, in nanoseconds, in which responses are collected.
+const PATIENCE: f64 = 1e9;
 /// Sectors of a small request: 4 KiB.
 const SMALL: u32 = 8;
 /// Small reads that are sent at once.
@@ -54,13 +58,15 @@ impl Probe {
     async fn response(&mut self, op: Op, sectors: u32) -> Result<f64, Error> {
         let mut responses = Vec::with_capacity(SAMPLES);
         let places = (self.region.end - self.region.start) / u64::from(SECTORS_MAX);
-        for _ in 0..SAMPLES {
+        let mut spent = 0.0;
+        while responses.len() < SAMPLES_LEAST || (responses.len() < SAMPLES && spent < PATIENCE) {
             let place = self.random(places) * u64::from(SECTORS_MAX);
             let timed = self.io(op, self.region.start + place, sectors).await?;
+            spent += timed.took();
             responses.push(timed.took());
         }
         responses.sort_by(f64::total_cmp);
-        Ok(responses[SAMPLES / 2])
+        Ok(responses[responses.len() / 2])
     }
 
     /// Response of a small request without its transfer in ns, and nanoseconds of a sector.

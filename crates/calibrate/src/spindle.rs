@@ -3,6 +3,7 @@
 use crate::error::Error;
 use crate::probe::{Method, Probe};
 use base::Nanos;
+use rt::Op;
 use std::f64::consts::TAU;
 
 /// Slowest and fastest revolutions that are looked for, in nanoseconds (1200 and 40,000 turns a minute).
@@ -21,8 +22,16 @@ const SURE: u32 = 5;
 const NOISY: f64 = 100.0;
 /// Coherence from which on a dozen times agree with a period; by chance, one in 50,000 dozens does.
 const COHERENT: f64 = 0.95;
-/// Coherence of many times, of which some may be of something else; two dozen have it once in 5000 by chance, four dozen never.
+/// Coherence of some hundred times, of which some may be of something else; by chance, they never have it.
 const MOSTLY_COHERENT: f64 = 0.6;
+/// Longest of the irregular pauses between timings, in nanoseconds.
+const PAUSE: u64 = 20_000_000;
+/// Timings in which a period is looked for.
+const DOZEN: u32 = 12;
+/// Places that are read again in turn: more than the buffer of a drive remembers.
+const PLACES: usize = 128;
+/// Places in a row of which the last one is read again first.
+const TURNED: usize = 16;
 /// Coherence of 16 sectors by chance that no platter has: the angles of one would once in 25,000.
 const TICKING: f64 = 0.8;
 /// Relative change of the speed that an anchor's next passing is believed to show without noise.
@@ -60,9 +69,9 @@ fn coherence(times: &[f64], period: f64) -> f64 {
     sin.hypot(cos) / times.len() as f64
 }
 
-/// The longest period with which the times agree; all its fractions do, too.
-fn longest_period(times: &[f64]) -> Option<f64> {
-    let span = times.last()? - times.first()?;
+/// The longest period with which times, of which the outermost lie `span` apart, agree by more than `least`;
+/// all its fractions do, too.
+fn longest_period(times: &[f64], span: f64, least: f64) -> Option<f64> {
     let step = 0.05 / span;
     let (fastest, slowest) = (1.0 / PERIODS.0, 1.0 / PERIODS.1);
     let steps = ((fastest - slowest) / step) as u64;
@@ -75,7 +84,7 @@ fn longest_period(times: &[f64]) -> Option<f64> {
             Some(_) if rate > 1.4 * first => break,
             Some((most, _)) if found <= most => {}
             Some(_) => best = Some((found, rate)),
-            None if found > COHERENT => {
+            None if found > least => {
                 first = rate;
                 best = Some((found, rate));
             }
@@ -115,21 +124,34 @@ fn fit(times: &[f64], period: f64) -> (f64, f64) {
     (period, 1.5 * left[left.len() / 2])
 }
 
+/// Whether most of `more` times are within a twentieth of a revolution of where `times` say. By chance two
+/// thirds of a dozen are once in a million.
+fn foretold(times: &[f64], more: &[f64], period: f64) -> bool {
+    let first = times[0];
+    let mut phases: Vec<f64> = times
+        .iter()
+        .map(|time| centred((time - first) / period))
+        .collect();
+    phases.sort_by(f64::total_cmp);
+    let phase = phases[phases.len() / 2];
+    let near = |time: &&f64| centred((**time - first) / period - phase).abs() < 0.05;
+    3 * more.iter().filter(near).count() >= 2 * more.len()
+}
+
 impl Probe {
-    /// Times of `count` passings of sector `lba`, with irregular waits in between, and the shortest response.
-    async fn passings(&mut self, lba: u64, count: u32) -> Result<(Vec<f64>, f64), Error> {
-        let (mut times, mut shortest) = (Vec::new(), f64::MAX);
+    /// Times of `count` passings of sector `lba`, with irregular pauses in between.
+    async fn passings(&mut self, lba: u64, count: u32) -> Result<Vec<f64>, Error> {
+        let mut times = Vec::new();
         for _ in 0..count {
             if let Method::Read(reads) = self.method {
                 self.forget(reads).await?;
             }
-            let wait = self.random(20_000_000);
+            let wait = self.random(PAUSE);
             self.sleep(Nanos(wait)).await;
             let timed = self.sample(lba).await?;
-            shortest = shortest.min(timed.took());
             times.push(timed.done.0 as f64);
         }
-        Ok((times, shortest))
+        Ok(times)
     }
 
     /// Whether requests by the present method show a platter that turns, and how fast it does; `None` when
@@ -139,45 +161,80 @@ impl Probe {
         let question = format!("period {method:?} {lba}");
         let answer = self
             .ask(question, async |probe: &mut Self| {
-                let (times, _) = probe.passings(lba, 24).await?;
-                // Of times over a second, a period is found to some millionths, and from there on ever
-                // longer waits make it better.
-                let Some(rough) = longest_period(&times[..12]) else {
+                let mut all = probe.passings(lba, DOZEN).await?;
+                let span = all[all.len() - 1] - all[0];
+                let Some(rough) = longest_period(&all, span, COHERENT) else {
                     return Ok(vec![0.0, 0.0]);
                 };
-                let (mut period, _) = fit(&times[..12], rough);
-                let (better, noise) = fit(&times, period);
-                // Noise of less than a tenth of a revolution cannot hide a wrong count.
-                if noise > better / 10.0 || coherence(&times, better) < MOSTLY_COHERENT {
-                    return Ok(vec![0.0, 0.0]);
-                }
-                period = better;
-                let mut all = times;
-                for seconds in [1, 3, 8] {
+                let (mut period, mut noise) = fit(&all, rough);
+                // Of times over a second, a period is found to some millionths, and from there on ever
+                // longer waits make it better. Times that had no part in finding it have to agree with it.
+                for (seconds, count) in [(0, DOZEN), (1, 6), (3, 6), (8, 6)] {
                     probe.sleep(Nanos::from_secs(seconds)).await;
-                    let (more, _) = probe.passings(lba, 6).await?;
-                    all.extend(more);
-                    period = fit(&all, period).0;
-                    if coherence(&all, period) < MOSTLY_COHERENT {
+                    let more = probe.passings(lba, count).await?;
+                    if !foretold(&all, &more, period) {
                         return Ok(vec![0.0, 0.0]);
                     }
-                }
-                // A host or a virtual disk may end all requests at the ticks of a clock. On a platter,
-                // other sectors are at other angles.
-                let mut elsewhere = Vec::new();
-                let span = probe.region.end - probe.region.start;
-                for _ in 0..16 {
-                    let place = probe.region.start + probe.random(span);
-                    elsewhere.extend(probe.passings(place, 1).await?.0);
-                }
-                if coherence(&elsewhere, period) > TICKING {
-                    return Ok(vec![0.0, 0.0]);
+                    all.extend(more);
+                    let (better, left) = fit(&all, period);
+                    period = better;
+                    if seconds > 0 {
+                        continue;
+                    }
+                    noise = left;
+                    // A host or a virtual disk may end all requests at the ticks of a clock. On a platter,
+                    // other sectors are at other angles.
+                    let mut elsewhere = Vec::new();
+                    let span = probe.region.end - probe.region.start;
+                    for _ in 0..16 {
+                        let place = probe.region.start + probe.random(span);
+                        elsewhere.extend(probe.passings(place, 1).await?);
+                    }
+                    if coherence(&elsewhere, period) > TICKING {
+                        return Ok(vec![0.0, 0.0]);
+                    }
                 }
                 Ok(vec![period, noise])
             })
             .await?;
         let (period, noise) = (answer[0], answer[1]);
         Ok((period > 0.0).then_some(Spindle { period, noise }))
+    }
+
+    /// Whether reads show a platter that turns: the same sectors, read again when the buffer has forgotten
+    /// them, come after whole revolutions.
+    pub async fn reads_show_turns(&mut self) -> Result<bool, Error> {
+        let answer = self
+            .ask("reads again".into(), async |probe: &mut Self| {
+                let span = probe.region.end - probe.region.start;
+                let mut places = Vec::new();
+                for _ in 0..PLACES {
+                    places.push((probe.region.start + probe.random(span), 0.0));
+                }
+                let (mut firsts, mut between) = (Vec::new(), Vec::new());
+                for round in 0..2 {
+                    for (lba, last) in &mut places {
+                        let wait = probe.random(PAUSE);
+                        probe.sleep(Nanos(wait)).await;
+                        let done = probe.io(Op::Read, *lba, 1).await?.done.0 as f64;
+                        match round {
+                            0 => firsts.push(done),
+                            _ => between.push(done - *last),
+                        }
+                        *last = done;
+                    }
+                    // Times between reads of the same sector are to differ by many revolutions.
+                    places.chunks_mut(TURNED).for_each(<[_]>::reverse);
+                }
+                let most = between.iter().copied().fold(0.0, f64::max);
+                let least = between.iter().copied().fold(f64::MAX, f64::min);
+                let period = longest_period(&between, most - least, MOSTLY_COHERENT);
+                // Were the firsts coherent, it would be a clock that ticks.
+                let turns = period.is_some_and(|period| coherence(&firsts, period) < TICKING);
+                Ok(vec![f64::from(u8::from(turns))])
+            })
+            .await?;
+        Ok(answer[0] > 0.0)
     }
 
     /// The turn of the platter from the end of sector `from` to the end of sector `to`, in [0, 1), where

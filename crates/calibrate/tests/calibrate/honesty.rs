@@ -2,7 +2,8 @@
 
 use crate::truth::{accuracy, disk_of, parsed};
 use crate::world::{Troubles, all, run, spec};
-use tonearm_calibrate::{Journal, Kind, Method};
+use base::Nanos;
+use tonearm_calibrate::{Journal, Kind, Method, Options};
 
 #[test]
 fn a_drive_that_ignores_fua_is_seen_through_flushes_and_told() {
@@ -72,4 +73,53 @@ fn flash_is_no_platter() {
     assert!(near(made.read_mib_per_s, truth.read_mib_per_s));
     assert!(near(made.write_mib_per_s, truth.write_mib_per_s));
     assert_eq!(made.channels, truth.channels);
+}
+
+/// Nothing turns, whatever the troubles; it takes less than `seconds`, and few requests.
+fn no_platter(troubles: &Troubles, options: fn(u64) -> Options, seconds: u64) {
+    let ran = run(&spec("ssd"), troubles, options, Journal::default());
+    let found = ran.found.unwrap();
+    assert!(matches!(found.kind, Kind::Flash(_)), "{troubles:?}");
+    // Some 300 to 400 look for a platter; the others are for latencies.
+    assert!(ran.requests < 800, "{troubles:?}: {}", ran.requests);
+    assert!(
+        ran.took.0 < seconds * 1_000_000_000,
+        "{troubles:?}: {}",
+        ran.took.0
+    );
+}
+
+fn reads(sectors: u64) -> Options {
+    Options {
+        region: 0..sectors,
+        may_write: false,
+    }
+}
+
+#[test]
+fn irregular_answers_are_no_platter() {
+    // As of a file on a host with much else to do: 0 to 1 ms, and up to 60.
+    for late in [Nanos(1_000_000), Nanos(60_000_000)] {
+        for seed in 0..10 {
+            let troubles = Troubles {
+                late,
+                seed,
+                ..Troubles::default()
+            };
+            no_platter(&troubles, all, 40);
+            no_platter(&troubles, reads, 40);
+        }
+    }
+}
+
+#[test]
+fn a_clock_that_ticks_is_no_platter() {
+    for tick in [4_000_000, 8_333_333, 10_000_000] {
+        let troubles = Troubles {
+            tick: Nanos(tick),
+            ..Troubles::default()
+        };
+        no_platter(&troubles, all, 40);
+        no_platter(&troubles, reads, 40);
+    }
 }

@@ -22,6 +22,8 @@ pub struct Troubles {
     pub late: Nanos,
     /// Of how late.
     pub seed: u64,
+    /// Every end is told at a multiple of that, when it is not zero.
+    pub tick: Nanos,
     /// FUA is ignored.
     pub no_fua: bool,
     /// A flush ends at once and does nothing.
@@ -160,8 +162,28 @@ impl Device for Fence {
             }
             op => self.below.io(op, offset, len, data),
         };
-        if self.troubles.late.0 == 0 {
+        let (late, tick) = (self.lateness(), self.troubles.tick.0);
+        if late == 0 && tick == 0 {
             return io;
+        }
+        let rt = self.rt.clone();
+        Box::pin(async move {
+            let ended = io.await;
+            rt.sleep(Nanos(late)).await;
+            if tick > 0 {
+                let told = rt.now().0.next_multiple_of(tick);
+                rt.sleep_until(Nanos(told)).await;
+            }
+            ended
+        })
+    }
+}
+
+impl Fence {
+    /// Nanoseconds by which the next end is told late.
+    fn lateness(&self) -> u64 {
+        if self.troubles.late.0 == 0 {
+            return 0;
         }
         let next = || {
             let random = self.random.get().wrapping_mul(6_364_136_223_846_793_005);
@@ -169,15 +191,10 @@ impl Device for Fence {
                 .set(random.wrapping_add(1_442_695_040_888_963_407));
             self.random.get() >> 33
         };
-        let mut late = next() % self.troubles.late.0;
-        if next().is_multiple_of(100) {
-            late *= 10;
+        let late = next() % self.troubles.late.0;
+        match next().is_multiple_of(100) {
+            true => 10 * late,
+            false => late,
         }
-        let rt = self.rt.clone();
-        Box::pin(async move {
-            let ended = io.await;
-            rt.sleep(Nanos(late)).await;
-            ended
-        })
     }
 }
