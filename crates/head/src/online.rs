@@ -16,7 +16,10 @@ mod lead;
 mod learned;
 mod lines;
 mod place;
+mod ranges;
+mod shorts;
 mod spindle;
+mod starts;
 
 use crate::{Access, Head, Place, Span, TrackMap, first_fit};
 use angles::{Angles, Stretch, step};

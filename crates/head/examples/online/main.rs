@@ -1,6 +1,6 @@
 //! How near to the least possible response the on-line predictor comes on the mechanical drives of the project.
 //!
-//!     cargo run --release -p tonearm-head --example online -- [DRIVE] [SETTING]
+//!     cargo run --release -p tonearm-head --example online -- [DRIVE] [SETTING] [SEED]
 //!
 //! Settings: `mimic` (default, with the table of Disk Mimic beside it), `quick` (the same without the table),
 //! `drift`, `step`, `idle`, `noise`, `reads`, `trail`, `mute` (completions that tell nothing).
@@ -27,23 +27,27 @@ fn main() {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let setting = args.iter().find(|a| SETTINGS.contains(&a.as_str()));
     let setting = setting.map_or("mimic", String::as_str);
-    let only = args.iter().find(|a| !SETTINGS.contains(&a.as_str()));
+    let seed = args.iter().find_map(|a| a.parse().ok());
+    let only = args
+        .iter()
+        .find(|a| !SETTINGS.contains(&a.as_str()) && a.parse::<u64>().is_err());
     let wanted = |name: &str| only.is_none_or(|only| only == name);
     for entry in library().iter().filter(|d| wanted(d.name)) {
         let spec = DriveSpec::parse(entry.name, entry.text).expect("a drive of the project");
         if setting == "mute" {
             mute(entry.name, &spec);
         } else if spec.disk.is_some() {
-            measure(entry.name, &spec, setting);
+            measure(entry.name, &spec, setting, seed);
         }
     }
 }
 
-fn measure(name: &str, spec: &DriveSpec, setting: &str) {
+fn measure(name: &str, spec: &DriveSpec, setting: &str, seed: Option<u64>) {
     let end = region(Drive::new(spec, &DriveOptions::default()).sectors());
     let map = true_map(spec, 0, end);
     for small in [false, true] {
         let mut load = Load::new(small);
+        load.seed = seed.unwrap_or(load.seed);
         let drift = |time_constant_s: u64, start_s: u64| {
             Some(Drift {
                 relative: 0.001,

@@ -163,6 +163,10 @@ pub fn run(spec: &DriveSpec, who: &mut Who, load: &Load, tracks: &[(u64, u64)]) 
             learning += start.elapsed();
         }
         last_end = sector + u64::from(sectors);
+        score.bytes = score.bytes.max(match who {
+            Who::Table(table) => table.memory_bytes(),
+            Who::Online(online) => online.memory_bytes(),
+        });
         if k < load.warm {
             score.warm += lost / 1e6 / load.warm as f64;
             continue;
@@ -177,9 +181,5 @@ pub fn run(spec: &DriveSpec, who: &mut Who, load: &Load, tracks: &[(u64, u64)]) 
     let count = (load.writes + load.warm) as f64;
     score.place_micros = placing.as_secs_f64() * 1e6 / count;
     score.micros = (placing + learning).as_secs_f64() * 1e6 / count;
-    score.bytes = match who {
-        Who::Table(table) => table.memory_bytes(),
-        Who::Online(online) => online.memory_bytes(),
-    };
     score
 }

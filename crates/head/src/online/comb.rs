@@ -22,7 +22,7 @@ const TURNS: (u32, u32) = (40, 400);
 pub struct Comb {
     distance: u64,
     /// Nanoseconds, and sectors above the distance.
-    times: [(f64, u64); KEPT],
+    times: [(u32, u32); KEPT],
     count: usize,
     writes: usize,
 }
@@ -32,7 +32,7 @@ impl Comb {
     pub fn new() -> Self {
         Self {
             distance: 64,
-            times: [(0.0, 0); KEPT],
+            times: [(0, 0); KEPT],
             count: 0,
             writes: 0,
         }
@@ -55,7 +55,7 @@ impl Comb {
             .checked_sub(self.distance)
             .filter(|more| *more < 32)?;
         if self.count < KEPT {
-            self.times[self.count] = (time, more);
+            self.times[self.count] = (time as u32, more as u32);
             self.count += 1;
         }
         if self.count < KEPT * 2 / 3 || !self.count.is_multiple_of(4) {
@@ -66,7 +66,7 @@ impl Comb {
 
     fn search(&self) -> Option<Found> {
         let times = &self.times[..self.count];
-        let equal = || times.iter().filter(|t| t.1 == 0).map(|t| t.0);
+        let equal = || times.iter().filter(|t| t.1 == 0).map(|t| f64::from(t.0));
         let count = equal().count();
         let longest = equal().fold(0.0, f64::max);
         let agree = |period: f64, from: f64| {
@@ -129,10 +129,10 @@ fn fit(times: impl Iterator<Item = f64>, period: f64, from: f64) -> Option<(f64,
 }
 
 /// The sectors of a revolution by which most of the other times are later.
-fn turn(times: &[(f64, u64)], period: f64, from: f64) -> Option<f64> {
+fn turn(times: &[(u32, u32)], period: f64, from: f64) -> Option<f64> {
     let score = |turn: f64| {
         let fits = times.iter().filter(|t| t.1 > 0).map(|(time, more)| {
-            let off = nearest((time - from) / period - *more as f64 / turn) / 0.006;
+            let off = nearest((f64::from(*time) - from) / period - f64::from(*more) / turn) / 0.006;
             1.0 / (1.0 + off * off)
         });
         fits.sum::<f64>()

@@ -1,6 +1,7 @@
 //! Which ends of tracks are ends of cylinders, too: there the skew is another.
 
 use super::learned::FIT;
+use super::shorts::Shorts;
 use super::spindle::nearest;
 
 /// Most tracks of a cylinder.
@@ -8,12 +9,15 @@ const MOST: u64 = 40;
 /// Crossings that are remembered.
 const KEPT: usize = 32;
 
+/// Surprises of one size, when few ends of cylinders are as known, until what is known is given up.
+const REFUTED: f64 = 1.8;
+
 /// A run of tracks, and how many cylinders ended in it.
 #[derive(Clone, Copy, Debug, Default)]
 struct Crossing {
-    from: u64,
-    tracks: u32,
-    changes: u32,
+    from: u32,
+    tracks: u16,
+    changes: u16,
 }
 
 /// What is known of cylinders.
@@ -29,6 +33,7 @@ pub struct Cylinders {
     count: usize,
     seen: usize,
     wrong: f64,
+    shorts: Shorts,
 }
 
 impl Cylinders {
@@ -42,6 +47,7 @@ impl Cylinders {
             count: 0,
             seen: 0,
             wrong: 0.0,
+            shorts: Shorts::new(),
         }
     }
 
@@ -67,11 +73,12 @@ impl Cylinders {
     /// Number of the first track of the cylinder of `track`.
     pub fn first_track(&self, track: u64) -> u64 {
         self.shape
+            .filter(|(_, first)| *first <= track)
             .map_or(0, |(tracks, first)| track - (track - first) % tracks)
     }
 
     fn changes(&self, from: u64, tracks: u64) -> Option<u64> {
-        let (size, first) = self.shape?;
+        let (size, first) = self.shape.filter(|(_, first)| *first <= from)?;
         Some((from + tracks - first) / size - (from - first) / size)
     }
 
@@ -81,13 +88,34 @@ impl Cylinders {
         self.extra.unwrap_or(0.0) * changes as f64
     }
 
-    /// What remains of `excess`, which is what skews within cylinders left, when cylinders may have ended.
-    pub fn off(&self, from: u64, tracks: u64, excess: f64) -> f64 {
+    /// Revolutions that one end of a cylinder adds.
+    pub fn one_extra(&self) -> f64 {
+        self.extra.unwrap_or(0.0)
+    }
+
+    /// Sectors by which the last track of a cylinder is shorter.
+    pub fn short(&self) -> u64 {
+        self.shorts.sectors()
+    }
+
+    /// The place within a track of `length` sectors has been lost.
+    pub fn misplaced(&mut self, length: u32) {
+        self.shorts.lost(length);
+    }
+
+    /// A cylinder is known to end with `track`.
+    pub fn ends_behind(&self, track: u64) -> bool {
+        self.changes(track, 1).is_some_and(|changes| changes > 0)
+    }
+
+    /// Ends of cylinders among `tracks` ends of tracks from track `from` on, and what remains of `excess`, which
+    /// is what skews within cylinders left.
+    pub fn changes_in(&self, from: u64, tracks: u64, excess: f64) -> (u64, f64) {
         let expected = nearest(excess - self.extra(from, tracks));
         if expected.abs() < FIT {
-            return expected;
+            return (self.changes(from, tracks).unwrap_or(0), expected);
         }
-        self.count_changes(tracks, excess).1
+        self.count_changes(tracks, excess)
     }
 
     /// The number of changes that explains `excess` best, and what remains.
@@ -119,7 +147,7 @@ impl Cylinders {
                 self.extra = Some(excess);
             }
             self.wrong += 1.0;
-            if self.wrong > 4.0 {
+            if self.wrong >= REFUTED {
                 self.extra = Some(excess);
                 self.wrong = 0.0;
             }
@@ -127,8 +155,11 @@ impl Cylinders {
         self.rumour = excess;
     }
 
-    /// A crossing was explained.
-    pub fn learn(&mut self, from: u64, tracks: u64, excess: f64) {
+    /// A write of `sectors` more was explained: `tracks` ends of tracks, of `length` sectors, from track `from` on.
+    pub fn learn(&mut self, from: u64, tracks: u64, excess: f64, sectors: u32, length: u32) {
+        let (changes, _) = self.changes_in(from, tracks, excess);
+        self.shorts
+            .learn(sectors, tracks as u32, changes as u32, length);
         if tracks == 0 || self.extra.is_none() {
             return;
         }
@@ -136,16 +167,18 @@ impl Cylinders {
         if off.abs() >= FIT {
             return;
         }
-        self.wrong *= 0.9;
-        if changes == 1
+        if changes > 0 {
+            self.wrong *= 0.5;
+        }
+        if changes > 0
             && let Some(extra) = &mut self.extra
         {
-            *extra += 0.1 * off;
+            *extra += 0.1 * off / changes as f64;
         }
         self.crossings[self.seen % KEPT] = Crossing {
-            from,
-            tracks: tracks as u32,
-            changes: changes as u32,
+            from: from as u32,
+            tracks: tracks as u16,
+            changes: changes as u16,
         };
         self.seen += 1;
         self.count = (self.count + 1).min(KEPT);
@@ -159,14 +192,15 @@ impl Cylinders {
     fn search(&mut self) {
         let known = &self.crossings[..self.count];
         let mut best = (self.count * 4 / 5, None);
-        let base = known.iter().map(|c| c.from).min().unwrap_or(0);
+        let base = known.iter().map(|c| u64::from(c.from)).min().unwrap_or(0);
         let base = base.saturating_sub(2 * MOST);
         for size in 1..=MOST {
             for phase in 0..size {
                 let first = base + phase;
                 let explains = |c: &&Crossing| {
-                    let end = c.from + u64::from(c.tracks);
-                    (end - first) / size - (c.from - first) / size == u64::from(c.changes)
+                    let from = u64::from(c.from);
+                    let end = from + u64::from(c.tracks);
+                    (end - first) / size - (from - first) / size == u64::from(c.changes)
                 };
                 let explained = known.iter().filter(explains).count();
                 if explained > best.0 {

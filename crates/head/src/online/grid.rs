@@ -3,32 +3,26 @@
 use super::bootstrap::TURNS;
 use super::cylinders::Cylinders;
 use super::learned::{FIT, KEPT, Pair};
+use super::ranges::Ranges;
 use super::spindle::{fraction, nearest};
+use super::starts::{Fit, Rule, Starts};
+
+/// Number that the first track gets: those before it have some, too.
+const FIRST_TRACK: u64 = 1 << 30;
 
 /// Regular tracks.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Grid {
     /// Sectors of a track that have numbers.
     pub length: u32,
-    /// First sector of the track on which the last write ended: least and greatest that it may be.
-    pub start: (u64, u64),
-    /// Number of that track.
-    pub track: u64,
+    /// Where the track on which the last write ended begins.
+    starts: Starts,
     /// Revolutions from where a track's last sector ends to where the next one's first begins.
     pub jump: f64,
     /// Writes of late that ended where the bounds did not allow it.
     pub slips: f64,
     /// Those, one after the other, that would have fitted longer (or, below 0, shorter) tracks.
     lean: i32,
-}
-
-/// How a pair is explained.
-#[derive(Clone, Copy, Debug)]
-pub struct Fit {
-    /// Ends of tracks in between.
-    pub tracks: u64,
-    /// What remains of the angle.
-    pub off: f64,
 }
 
 /// The sectors of a revolution that explain `pairs` best, from 0.6 to 1.6 times `now`. Two pairs of nearly the
@@ -39,11 +33,11 @@ pub fn vote(pairs: &[Pair], now: f64) -> Option<f64> {
         let mut sum = 0.0;
         for (index, a) in pairs.iter().enumerate() {
             for b in pairs[..index].iter().chain([&none]) {
-                let sectors = a.sectors() as f64 - b.sectors() as f64;
+                let sectors = f64::from(a.sectors) - f64::from(b.sectors);
                 if sectors.abs() < 3.0 || sectors.abs() > 0.7 * now {
                     continue;
                 }
-                let off = nearest(a.delta - b.delta - sectors / turn) / FIT;
+                let off = nearest(f64::from(a.delta - b.delta) - sectors / turn) / FIT;
                 sum += 1.0 / (1.0 + off * off * 4.0);
             }
         }
@@ -85,7 +79,7 @@ impl Grid {
                 let track = |sector: u64| (sector + length - 1 - offset) / length;
                 let mut tracks = [0_u64; KEPT];
                 for (slot, pair) in tracks.iter_mut().zip(pairs) {
-                    *slot = track(pair.to) - track(pair.from);
+                    *slot = track(pair.to()) - track(pair.from);
                 }
                 let (explained, jump, extra) = skews(excess, &tracks[..excess.len()]);
                 run = if explained == run_score { run + 1 } else { 0 };
@@ -107,8 +101,12 @@ impl Grid {
         let doubt = (longest / 2 + 2) * (length / 96).max(1);
         let grid = Self {
             length: length as u32,
-            start: (start.saturating_sub(doubt), (start + doubt).min(end - 1)),
-            track: 1 << 32,
+            starts: Starts::new(
+                (start.saturating_sub(doubt), (start + doubt).min(end - 1)),
+                FIRST_TRACK,
+                end,
+                length,
+            ),
             jump,
             slips: 0.0,
             lean: 0,
@@ -118,7 +116,9 @@ impl Grid {
 
     /// The track may begin anywhere within a track before `end`.
     pub fn anywhere(&mut self, end: u64) {
-        self.start = (end.saturating_sub(u64::from(self.length)), end - 1);
+        let length = u64::from(self.length);
+        let start = (end.saturating_sub(length), end - 1);
+        self.starts = Starts::new(start, self.starts.best().track, end, length);
     }
 
     /// A track began farther on than was thought (or not as far), by `sectors`: by a few each time when
@@ -139,6 +139,11 @@ impl Grid {
         }
     }
 
+    /// A revolution has so many sectors more than was thought: so has a track.
+    pub fn lengthen(&mut self, sectors: f64) {
+        self.length = self.length.saturating_add_signed(sectors as i32).max(2);
+    }
+
     /// A revolution has `turn` sectors: a track has as many, or some fewer.
     pub fn limit(&mut self, turn: f64, end: u64) {
         let turn = turn as u32;
@@ -148,71 +153,62 @@ impl Grid {
         }
     }
 
-    /// Explains a pair, whose angle has `excess` over what its sectors tell, and follows it.
-    pub fn explain(&mut self, pair: &Pair, excess: f64, cylinders: &mut Cylinders) -> Option<Fit> {
-        let length = u64::from(self.length);
-        let last = pair.to - 1;
-        // Ends of tracks that may lie in between.
-        let least = (last.saturating_sub(self.start.1)) / length;
-        let most = (last - self.start.0) / length;
-        let mut found: Option<(f64, u64)> = None;
-        let (low, high) = (least.saturating_sub(1), most + 1);
-        for tracks in low..=high {
-            let rest = excess - tracks as f64 * self.jump;
-            // What the bounds do not allow is the last resort.
-            let beyond = tracks < least || tracks > most;
-            let off = match beyond {
-                true => nearest(rest - cylinders.extra(self.track, tracks)),
-                false => cylinders.off(self.track, tracks, rest),
-            };
-            let cost = off.abs() + if beyond { FIT } else { 0.0 };
-            if off.abs() < FIT && found.is_none_or(|f| cost < f.0) {
-                found = Some((cost, tracks));
-            }
-        }
-        let Some((_, tracks)) = found else {
-            // Keep count as well as may be.
-            let tracks = least.midpoint(most);
-            cylinders.surprise(tracks, excess - tracks as f64 * self.jump);
-            self.advance(tracks, last);
-            return None;
-        };
-        let off = cylinders.off(self.track, tracks, excess - tracks as f64 * self.jump);
-        cylinders.learn(self.track, tracks, excess - tracks as f64 * self.jump);
-        if tracks > 0 && tracks < 4 {
-            self.jump = nearest(self.jump + 0.1 * off / tracks as f64);
-        }
-        self.advance(tracks, last);
-        Some(Fit { tracks, off })
+    /// First sector of the track on which the last write ended, where in doubt as late as it may be; and the
+    /// number of that track.
+    pub fn at(&self) -> (u64, u64) {
+        let best = self.starts.best();
+        (best.start.1, best.track)
     }
 
-    /// The last write's last sector is `last`, `tracks` tracks on.
-    fn advance(&mut self, tracks: u64, last: u64) {
-        let length = u64::from(self.length);
-        let moved = (
-            self.start.0 + tracks * length,
-            self.start.1 + tracks * length,
-        );
-        let bound = ((last + 1).saturating_sub(length), last);
-        let start = (moved.0.max(bound.0), moved.1.min(bound.1));
-        self.track += tracks;
-        self.slips *= 0.93;
-        self.start = if start.0 <= start.1 {
-            start
-        } else {
-            self.slips += 1.0;
-            self.lean(
-                moved.1 < bound.0,
-                bound.0.abs_diff(moved.1).min(moved.0.abs_diff(bound.1)),
-            );
-            // A slip, or spare sectors: near where it was thought, or anywhere.
-            let slack = length / 8;
-            let near = (
-                moved.0.saturating_sub(slack).max(bound.0),
-                (moved.1 + slack).min(bound.1),
-            );
-            if near.0 <= near.1 { near } else { bound }
+    /// Explains a pair, whose angle has `excess` over what its sectors tell, and follows it. A revolution has `turn`
+    /// sectors.
+    pub fn explain(
+        &mut self,
+        pair: &Pair,
+        excess: f64,
+        turn: f64,
+        cylinders: &mut Cylinders,
+        ranges: &mut Ranges,
+    ) -> Option<Fit> {
+        let rule = Rule {
+            turn,
+            length: u64::from(self.length),
+            jump: self.jump,
+            cylinders,
+            ranges,
         };
+        let track = self.starts.best().track;
+        self.slips *= 0.93;
+        let Some(fit) = self.starts.follow(pair, excess, &rule) else {
+            self.slips += 1.0;
+            let tracks = u64::from(pair.sectors) / u64::from(self.length);
+            cylinders.surprise(tracks, excess - tracks as f64 * self.jump);
+            self.anywhere(pair.to());
+            cylinders.misplaced(self.length);
+            return None;
+        };
+        if fit.missed {
+            ranges.lost();
+        }
+        if let Some(gap) = self.starts.confirmed() {
+            ranges.learn(gap, u64::from(self.length));
+        }
+        if fit.slipped {
+            cylinders.surprise(fit.tracks, fit.rest);
+        }
+        if fit.slipped || fit.gap {
+            cylinders.misplaced(self.length);
+            return Some(fit);
+        }
+        if fit.beyond != 0 {
+            self.slips += 1.0;
+            self.lean(fit.beyond > 0, fit.beyond.unsigned_abs());
+        }
+        cylinders.learn(track, fit.tracks, fit.rest, pair.sectors, self.length);
+        if fit.tracks > 0 && fit.tracks < 4 {
+            self.jump = nearest(self.jump + 0.1 * fit.off / fit.tracks as f64);
+        }
+        Some(fit)
     }
 }
 

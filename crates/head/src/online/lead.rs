@@ -137,11 +137,44 @@ pub struct Outcome {
     pub off: f64,
 }
 
+/// The lead of a seek, which follows what such seeks took; half as long as a bracket, as there are many.
+#[derive(Clone, Copy, Debug)]
+struct Far {
+    low: f32,
+    /// Not finite before one was seen.
+    high: f32,
+}
+
+impl Far {
+    const UNKNOWN: Self = Self {
+        low: 0.0,
+        high: f32::INFINITY,
+    };
+
+    fn bracket(self) -> Bracket {
+        let met = self.high.is_finite();
+        Bracket {
+            low: f64::from(self.low),
+            high: f64::from(self.high),
+            met,
+            follows: met,
+            ..Bracket::new()
+        }
+    }
+
+    fn followed(&mut self, lead: f64, missed: bool, period: f64) {
+        let mut bracket = self.bracket();
+        bracket.followed(lead, missed, period);
+        self.low = bracket.low as f32;
+        self.high = bracket.high as f32;
+    }
+}
+
 /// All leads of a drive.
 #[derive(Clone, Debug)]
 pub struct Leads {
     near: [[Bracket; 3]; 2],
-    far: [Bracket; FAR],
+    far: [Far; FAR],
     bus: Option<Lines>,
     /// Misses of late that no lead explains.
     evidence: f64,
@@ -160,20 +193,21 @@ impl Leads {
     pub fn new() -> Self {
         Self {
             near: [[Bracket::new(); 3]; 2],
-            far: [Bracket::new(); FAR],
+            far: [Far::UNKNOWN; FAR],
             bus: None,
             evidence: 0.0,
             strikes: 0.0,
         }
     }
 
-    fn bracket_mut(&mut self, step: Step, after_read: bool) -> &mut Bracket {
+    /// The bracket of a step that is no seek.
+    fn bracket_mut(&mut self, step: Step, after_read: bool) -> Option<&mut Bracket> {
         let near = &mut self.near[usize::from(after_read)];
         match step {
-            Step::Same => &mut near[0],
-            Step::Switch => &mut near[1],
-            Step::Cylinder => &mut near[2],
-            Step::Far(distance) => &mut self.far[far_class(distance)],
+            Step::Same => Some(&mut near[0]),
+            Step::Switch => Some(&mut near[1]),
+            Step::Cylinder => Some(&mut near[2]),
+            Step::Far(_) => None,
         }
     }
 
@@ -184,16 +218,17 @@ impl Leads {
             Step::Same => (0, near[0]),
             Step::Switch => (1, near[1]),
             Step::Cylinder => (2, near[2]),
-            Step::Far(distance) => (3, self.far[far_class(distance)]),
+            Step::Far(distance) => (3, self.far[far_class(distance)].bracket()),
         };
         let easier = near[..index].iter().filter(|b| b.met);
         let low = match own.met {
             true => own.low,
             false => easier.fold(own.low, |low, b| low.max(b.low)),
         };
-        // What is enough for a harder step is enough.
+        // What is enough for a harder step is enough, unless this one has shown the contrary.
         let harder = near.iter().skip(index + 1).filter(|b| b.met);
-        let high = harder.fold(own.high, |high, b| high.min(b.high)).max(low);
+        let high = harder.fold(own.high, |high, b| high.min(b.high));
+        let high = if high < low { own.high.max(low) } else { high };
         Bracket { low, high, ..own }
     }
 
@@ -223,13 +258,14 @@ impl Leads {
     pub fn learn(&mut self, seen: &Outcome, period: f64) {
         let taken = seen.lead + seen.turns * period;
         let before = self.bracket(seen.step, seen.after_read);
-        let own = self.bracket_mut(seen.step, seen.after_read);
-        if !own.met {
-            own.low = before.low;
+        if let Step::Far(distance) = seen.step {
+            let far = &mut self.far[far_class(distance)];
+            far.followed(taken, seen.turns > 0.5, period);
         }
-        if matches!(seen.step, Step::Far(_)) {
-            own.followed(taken, seen.turns > 0.5, period);
-        } else {
+        if let Some(own) = self.bracket_mut(seen.step, seen.after_read) {
+            if !own.met {
+                own.low = before.low;
+            }
             own.made(taken, period);
         }
         if self.bus.is_none() && self.suspect(seen, taken, &before, period) {
@@ -273,9 +309,8 @@ impl Leads {
                 },
                 period,
             );
-        } else if !matches!(seen.step, Step::Far(_)) {
-            self.bracket_mut(seen.step, seen.after_read)
-                .missed(short, period);
+        } else if let Some(own) = self.bracket_mut(seen.step, seen.after_read) {
+            own.missed(short, period);
         }
     }
 

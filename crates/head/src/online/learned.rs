@@ -9,6 +9,7 @@ use super::angles::Stretch;
 use super::cylinders::Cylinders;
 use super::even::Even;
 use super::grid::{self, Grid};
+use super::ranges::Ranges;
 use super::spindle::{fraction, nearest};
 
 /// Writes that are remembered.
@@ -16,19 +17,18 @@ pub const KEPT: usize = 32;
 /// Revolutions by which an angle may be off and still fit.
 pub const FIT: f64 = 0.006;
 
+/// Most tracks that are looked ahead.
+const FARTHEST: u32 = 128;
+
 /// From the end of one write to the end of the next.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Pair {
     /// End of the first.
     pub from: u64,
-    /// End of the second.
-    pub to: u64,
+    /// Sectors from there to the end of the second.
+    pub sectors: u32,
     /// Revolutions from the one to the other, without whole ones.
-    pub delta: f64,
-    /// Nanoseconds from the one to the other.
-    pub time: f64,
-    /// The same in revolutions.
-    pub turns: f64,
+    pub delta: f32,
 }
 
 /// What a write tells the spindle.
@@ -43,14 +43,14 @@ pub struct Reading {
 }
 
 impl Pair {
-    /// Sectors from the one to the other.
-    pub fn sectors(&self) -> u64 {
-        self.to - self.from
+    /// End of the second.
+    pub fn to(&self) -> u64 {
+        self.from + u64::from(self.sectors)
     }
 
     /// What `turn` sectors of a revolution do not explain of the angle, -0.5 to 0.5.
     pub fn excess(&self, turn: f64) -> f64 {
-        nearest(self.delta - self.sectors() as f64 / turn)
+        nearest(f64::from(self.delta) - f64::from(self.sectors) / turn)
     }
 }
 
@@ -62,6 +62,7 @@ pub struct Learned {
     at: (u64, f64),
     grid: Option<Grid>,
     cylinders: Cylinders,
+    ranges: Ranges,
     pairs: [Pair; KEPT],
     count: usize,
     next: usize,
@@ -80,6 +81,7 @@ impl Learned {
             at: (0, 0.0),
             grid: None,
             cylinders: Cylinders::new(),
+            ranges: Ranges::new(),
             pairs: [Pair::default(); KEPT],
             count: 0,
             next: 0,
@@ -114,21 +116,37 @@ impl Learned {
         };
         // Tracks from that of the last write on; where the boundary is in doubt it is taken as late.
         let length = u64::from(grid.length);
-        let start = grid.start.1;
-        let ahead = sector.saturating_sub(start) / length;
-        let jumps = ahead as f64 * grid.jump + self.cylinders.extra(grid.track, ahead);
-        let first = (start + ahead * length).max(end - 1);
-        let angle = angle + (first as f64 - end as f64) / self.turn + jumps;
-        let track = grid.track + ahead;
-        Some(Stretch {
-            first,
-            end: start + (ahead + 1) * length,
-            angle: fraction(angle),
-            turn: self.turn,
-            track,
-            cylinder: self.cylinders.first_track(track),
-            group: self.cylinders.tracks(),
-        })
+        let (mut first, mut track) = grid.at();
+        let mut gap = self.ranges.next(first);
+        let mut jumps = 0.0;
+        for _ in 0..FARTHEST {
+            let mut next = first + length;
+            let mut skew = grid.jump + self.cylinders.extra(track, 1);
+            if let Some(near) = gap.filter(|gap| gap.end.1 <= next) {
+                next = near.end.1;
+                skew = grid.jump + f64::from(near.turns);
+                gap = self.ranges.next(next);
+            } else if self.cylinders.ends_behind(track) {
+                next -= self.cylinders.short().min(length - 1);
+            }
+            if sector < next {
+                let first = first.max(end - 1);
+                let angle = angle + (first as f64 - end as f64) / self.turn + jumps;
+                return Some(Stretch {
+                    first,
+                    end: next,
+                    angle: fraction(angle),
+                    turn: self.turn,
+                    track,
+                    cylinder: self.cylinders.first_track(track),
+                    group: self.cylinders.tracks(),
+                });
+            }
+            jumps += skew;
+            first = next;
+            track += 1;
+        }
+        None
     }
 
     /// A write ended behind `end - 1`, at `angle` as the spindle has it, `time` nanoseconds and `turns`
@@ -142,21 +160,19 @@ impl Learned {
         }
         let pair = Pair {
             from: before,
-            to: end,
-            delta: fraction(angle - from),
-            time,
-            turns,
+            sectors: (end - before) as u32,
+            delta: fraction(angle - from) as f32,
         };
         self.pairs[self.next] = pair;
         self.next = (self.next + 1) % KEPT;
         self.count = (self.count + 1).min(KEPT);
-        let off = self.explain(&pair);
-        match off {
+        let fit = self.explain(&pair, time, turns);
+        match fit {
             Some(_) => self.surprises *= 0.8,
             None => self.surprises += 1.0,
         }
         // The skews are less sure than what was measured.
-        self.at = match off {
+        self.at = match fit {
             Some((0, off)) => (end, fraction(angle - off)),
             _ => (end, angle),
         };
@@ -167,42 +183,54 @@ impl Learned {
         }
         let period = self.even.period(self.turn);
         Some(Reading {
-            angle: off.map(|(_, off)| fraction(angle - off)),
-            sure: off.is_some_and(|(tracks, _)| tracks == 0),
+            angle: fit.map(|(_, off)| fraction(angle - off)),
+            sure: fit.is_some_and(|(tracks, _)| tracks == 0),
             period,
         })
     }
 
     /// The ends of tracks in between, and what remains of the pair's angle, when the tracks explain it.
-    fn explain(&mut self, pair: &Pair) -> Option<(u64, f64)> {
+    fn explain(&mut self, pair: &Pair, time: f64, turns: f64) -> Option<(u64, f64)> {
         let excess = pair.excess(self.turn);
         let Some(grid) = &mut self.grid else {
-            if excess.abs() < FIT && (pair.sectors() as f64) < self.turn {
-                self.fit_even(pair);
+            if excess.abs() < FIT && f64::from(pair.sectors) < self.turn {
+                self.fit_even(pair, time, turns);
                 return Some((0, excess));
             }
             return None;
         };
-        let fit = grid.explain(pair, excess, &mut self.cylinders)?;
+        let fit = grid.explain(
+            pair,
+            excess,
+            self.turn,
+            &mut self.cylinders,
+            &mut self.ranges,
+        )?;
+        if fit.slipped {
+            return None;
+        }
         if fit.tracks == 0 {
-            self.fit_even(pair);
+            self.fit_even(pair, time, turns);
         }
         Some((fit.tracks, fit.off))
     }
 
     /// Takes a pair on one track.
-    fn fit_even(&mut self, pair: &Pair) {
-        let sectors = pair.sectors() as f64;
-        let turns = (pair.turns - sectors / self.turn).round();
-        self.even.learn(pair.time, sectors, turns);
+    fn fit_even(&mut self, pair: &Pair, time: f64, turns: f64) {
+        let sectors = f64::from(pair.sectors);
+        let turns = (turns - sectors / self.turn).round();
+        self.even.learn(time, sectors, turns);
         if let Some(turn) = self.even.turn()
             && (turn - self.turn).abs() > 0.6
             && (turn / self.turn - 1.0).abs() < 0.05
         {
+            if let Some(grid) = &mut self.grid {
+                grid.lengthen(turn.round() - self.turn);
+            }
             self.turn = turn.round();
         }
         if let Some(grid) = &mut self.grid {
-            grid.limit(self.turn, pair.to);
+            grid.limit(self.turn, pair.to());
         }
     }
 
@@ -227,6 +255,7 @@ impl Learned {
             self.turn = turn;
             self.even.forget();
             self.grid = None;
+            self.ranges.lost();
             self.surprises = 0.0;
             // The zone's other writes are not of it.
             self.count = 0;
@@ -275,5 +304,6 @@ impl Learned {
             grid.anywhere(end);
         }
         self.cylinders.lost();
+        self.ranges.lost();
     }
 }
