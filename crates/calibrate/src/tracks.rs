@@ -88,9 +88,6 @@ fn delta(
     // From the last one up: what the drive reads ahead is of no use then.
     let tracks = tracks.iter().rev().copied().collect();
     let mut search = DeltaSearch::new(tracks, turn, before, of, TRIES);
-    if of == AccessKind::Read {
-        search = search.to_next_track();
-    }
     while let Some(trial) = search.trial() {
         let kind = match trial.kind {
             AccessKind::Read => Kind::Read,
