@@ -33,7 +33,9 @@ fn in_pieces(name: &str, every: u64) -> (tonearm_calibrate::Findings, u32) {
 #[test]
 fn a_calibration_in_pieces_finds_what_one_in_a_row_finds() {
     // The longest questions take some hundred requests: what is shorter than one cannot get on.
-    for (name, every) in [("hp_c3323a", 401), ("mimic80", 997), ("dec_rz26", 443)] {
+    let on_one = [307, 353, 401, 463, 557, 691].map(|every| ("hylog2003", every));
+    let others = [("hp_c3323a", 401), ("mimic80", 997), ("dec_rz26", 443)];
+    for (name, every) in on_one.into_iter().chain(others) {
         let whole = run(&spec(name), &Troubles::default(), all, Journal::default());
         let whole = whole.found.unwrap();
         let (found, pieces) = in_pieces(name, every);
