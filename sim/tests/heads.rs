@@ -147,8 +147,7 @@ fn latencies(
         for client in running {
             client.await;
         }
-        let took = took.borrow().clone();
-        took
+        took.take()
     })
 }
 

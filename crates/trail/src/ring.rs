@@ -60,7 +60,8 @@ impl Ring {
         self.fresh = false;
         self.current += 1;
         self.length = length;
-        self.free = Vec::from([0..length]);
+        self.free.clear();
+        self.free.push(0..length);
     }
 
     /// True when the next track may be opened. Two tracks stay free: the first record of an epoch has no track

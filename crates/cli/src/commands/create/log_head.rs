@@ -118,7 +118,7 @@ fn physical_sector(path: &Path) -> anyhow::Result<u16> {
 fn hint(arguments: &Create) {
     for path in &arguments.log {
         if rotates(path) == Some(true) {
-            report::note(&format!(
+            report::note(format_args!(
                 "{} says that it rotates: calibrate it first (tonearm calibrate) and name the result with --log-drive, \
                  and a durable write waits neither for a seek nor for the platter",
                 path.display()
