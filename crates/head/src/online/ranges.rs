@@ -102,12 +102,19 @@ impl Ranges {
         let Some(nearest) = before.last() else {
             return;
         };
+        if length == 0 {
+            return;
+        }
         let low = (last.end.0.saturating_sub(nearest.end.1) + missing) / length;
-        let high = (last.end.1 - nearest.end.0 + missing).div_ceil(length);
+        let high = (last.end.1.saturating_sub(nearest.end.0) + missing).div_ceil(length);
         let mut best: Option<(u64, u64, (u64, u64))> = None;
         for parts in 1..=3 {
             for tracks in (low / parts).max(2)..=high.div_ceil(parts) {
-                let distance = tracks * length - missing;
+                // Tracks that are mostly missing are none.
+                let distance = (tracks * length).saturating_sub(missing);
+                if distance < length {
+                    continue;
+                }
                 let slack = length / 8;
                 let mut end = last.end;
                 let mut agree = 1;
