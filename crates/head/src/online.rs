@@ -36,6 +36,14 @@ const LOST: f64 = 0.06;
 /// The share below which leads that were learned are in doubt, and above which they are learned anew.
 const TRUST: (f64, f64) = (0.5, 0.85);
 
+/// With a map: share of the last writes that came a revolution late, above which all is learned anew, since what
+/// was learned may hold together and be wrong. Without one the tracks would have to be found again each time, and
+/// more would be lost than won.
+const MISSED: f64 = 0.12;
+
+/// Writes before that, the first time and at most; each time takes twice as many as the one before.
+const PATIENCE: (u32, u32) = (250, 16_000);
+
 /// The predictor.
 pub struct Online {
     angles: Angles,
@@ -48,6 +56,12 @@ pub struct Online {
     trusted: bool,
     /// End of the last write and when it was done.
     last: Option<(u64, Nanos)>,
+    /// Time that the place given last was expected to take.
+    hoped: Option<Nanos>,
+    /// Share of the last writes that came a revolution late.
+    missed: f64,
+    /// Writes since all was learned anew, and how many there have to be before it is again.
+    patience: (u32, u32),
 }
 
 enum Phase {
@@ -96,7 +110,32 @@ impl Online {
             trusted: false,
             behind: None,
             last: None,
+            hoped: None,
+            missed: 0.0,
+            patience: (0, PATIENCE.0),
         }
+    }
+
+    /// Notes whether a write came when it was hoped for; begins anew when too many do not.
+    fn judge(&mut self, write: &Access) {
+        let (Some(hoped), Phase::Known(spindle), Angles::Map(_)) =
+            (self.hoped.take(), &self.phase, &self.angles)
+        else {
+            return;
+        };
+        let response = write.done.0 as f64 - write.sent.0 as f64;
+        let missed = response - hoped.0 as f64 > spindle.period() / 2.0;
+        self.missed += (f64::from(u8::from(missed)) - self.missed) / 64.0;
+        self.patience.0 = self.patience.0.saturating_add(1);
+        if self.missed < MISSED || self.patience.0 < self.patience.1 {
+            return;
+        }
+        self.patience = (0, (2 * self.patience.1).min(PATIENCE.1));
+        self.missed = 0.0;
+        self.trusted = false;
+        self.confidence = 0.0;
+        self.phase = Phase::Unknown(Box::new(Bootstrap::new()));
+        self.leads = Leads::new();
     }
 
     /// What has been learned so far.
@@ -270,6 +309,7 @@ impl Head for Online {
         if write.sectors == 0 || write.done < write.sent {
             return;
         }
+        self.judge(write);
         match &self.phase {
             Phase::Unknown(_) => self.start(write),
             Phase::Known(_) => self.follow(write),
@@ -309,12 +349,15 @@ impl Head for Online {
                 behind,
             };
             if let Some(choice) = view.choose(now, sectors, free) {
+                let response = Some(Nanos(choice.response as u64));
+                self.hoped = response;
                 return Some(Place {
                     sector: choice.sector,
-                    response: Some(Nanos(choice.response as u64)),
+                    response,
                 });
             }
         }
+        self.hoped = None;
         let skip = match &mut self.phase {
             Phase::Unknown(bootstrap) => bootstrap.skip(sectors),
             Phase::Known(_) => 0,

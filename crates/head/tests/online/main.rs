@@ -89,6 +89,18 @@ fn without_a_map_it_comes_near_the_least_response() {
     }
 }
 
+/// With seed 3 it once settled on leads that held together, and missed every fifth write for good.
+#[test]
+fn with_a_map_it_does_not_stay_where_it_misses() {
+    for seed in 1..=8 {
+        let mut log = Log::new("hylog2003", true, None);
+        log.random = Random(seed);
+        log.loss(700);
+        let loss = log.loss(500);
+        assert!(loss < 0.05, "seed {seed}: {loss} ms");
+    }
+}
+
 #[test]
 fn spare_sectors_between_cylinders_are_learned() {
     // Of 6 cylinders. The table of Disk Mimic loses 0.601 ms.

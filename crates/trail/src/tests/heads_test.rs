@@ -21,6 +21,9 @@ struct Seen {
     offers: Vec<Vec<Span>>,
 }
 
+/// The same, for the test to look at.
+type Shared = Rc<RefCell<Seen>>;
+
 /// A head that takes the place that chance gives, or answers nonsense.
 struct Scatter {
     state: u64,
@@ -120,13 +123,9 @@ fn devices(rt: &Rt, drives: usize) -> Vec<Rc<dyn Device>> {
     (0..drives).map(device).collect()
 }
 
-fn heads(
-    drives: usize,
-    nonsense: bool,
-    repositions: bool,
-) -> (Vec<Box<dyn Head>>, Vec<Rc<RefCell<Seen>>>) {
-    let seen: Vec<Rc<RefCell<Seen>>> = (0..drives).map(|_| Rc::default()).collect();
-    let head = |(index, seen): (usize, &Rc<RefCell<Seen>>)| {
+fn heads(drives: usize, nonsense: bool, repositions: bool) -> (Vec<Box<dyn Head>>, Vec<Shared>) {
+    let seen: Vec<Shared> = (0..drives).map(|_| Rc::default()).collect();
+    let head = |(index, seen): (usize, &Shared)| {
         Box::new(Scatter {
             state: 7 + index as u64,
             nonsense,
@@ -151,7 +150,7 @@ fn written(
     tracks: u64,
     blocks: u64,
     (nonsense, repositions): (bool, bool),
-) -> (Vec<DiskImage>, Vec<Rc<RefCell<Seen>>>, crate::TrailStats) {
+) -> (Vec<DiskImage>, Vec<Shared>, crate::TrailStats) {
     let images = (0..drives).map(|_| DiskImage::new(4 << 20)).collect();
     let world = SimWorld::new(SimOptions::default(), images);
     let rt = Rt::new(world.driver());
