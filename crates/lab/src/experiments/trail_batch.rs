@@ -190,9 +190,16 @@ fn least(drive: &NamedDrive, map: &TrackMap, batch: u32) -> (f64, String) {
     let share = 1.0 / f64::from(map.runs()[0].group);
     let times = f64::from(WRITES / batch);
     let least = times * (write + moved * (1.0 - share) + far * share);
+    let disk = drive.spec.disk.as_ref().expect("a drive that turns");
+    let overhead = &disk.overhead;
     let why = format!(
-        "{times} times a write of {sectors} sectors after a read, {write:.2} ms, and the read that moves the head, \
-         {moved:.2} ms ({far:.2} to another cylinder; the paper: 1.5)"
+        "{times} times a write of {sectors} sectors after a read, {write:.2} ms (write_miss_ms.read {:.2}, same_track_ms \
+         {:.2}), and the read that moves the head, {moved:.2} ms (read_miss_ms.write {:.2}, read_done_ms {:.2}; \
+         {far:.2} to another cylinder; the paper: 1.5)",
+        overhead.write_miss_ms.read,
+        disk.seek.same_track_ms,
+        overhead.read_miss_ms.write,
+        overhead.read_done_ms,
     );
     (least, why)
 }
