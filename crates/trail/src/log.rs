@@ -15,7 +15,7 @@ use crate::pack::{Change, Frame, Queue, RecordPlace, pack_marker};
 use crate::release::Releases;
 use crate::ring::Ring;
 use crate::unflushed_tracks_max;
-use base::{BufPool, Lsn, RecordSeq};
+use base::{BufPool, Lsn, Nanos, RecordSeq};
 use device::{Device, DeviceIo};
 use format::LogState;
 use head::Head;
@@ -523,7 +523,11 @@ impl Trail {
             }
         }
         let wanted = if marker { 1 } else { state.queue.promised() };
-        let sent = inner.rt.now();
+        // Only a head asks for the time.
+        let sent = match state.arms.is_empty() {
+            true => Nanos(0),
+            false => inner.rt.now(),
+        };
         let Some(room) = state.find_room(
             &inner.geometry,
             sent,

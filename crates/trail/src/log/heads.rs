@@ -162,11 +162,10 @@ impl State {
         self.ring.used_sectors() * 100 >= threshold_percent * self.ring.length()
     }
 
-    /// True when the drive of the current track is busy and that of the next one is not. A track without any
-    /// record is not passed over: recovery looks for the next record on this track and the next.
+    /// True when the drive of the current track is busy and that of the next one is not. A track is opened for a
+    /// record, so none is passed over without one: recovery looks for the next on this track and the next.
     fn should_pass(&self, geometry: &LogGeometry) -> bool {
-        self.ring.used_sectors() > 0
-            && self.is_busy(geometry, self.ring.current_index())
+        self.is_busy(geometry, self.ring.current_index())
             && !self.is_busy(geometry, self.ring.next_index())
     }
 
@@ -248,11 +247,11 @@ impl Trail {
         worked: bool,
         tell: fn(&mut (dyn Head + 'static), &Access),
     ) {
-        let done = self.0.rt.now();
         let mut state = self.0.state.borrow_mut();
         let Some(arm) = state.arms.get_mut(member) else {
             return;
         };
+        let done = self.0.rt.now();
         (arm.busy, arm.idle_since) = (false, done);
         if worked {
             let access = Access {
