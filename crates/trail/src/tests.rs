@@ -1,4 +1,5 @@
 mod decide_test;
+mod geometry_test;
 mod heads_test;
 mod log_test;
 mod ring_test;
