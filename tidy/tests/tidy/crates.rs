@@ -24,6 +24,13 @@ const MAY_NAME: &[(&str, &[&str])] = &[
     ),
     ("disk", &["base", "format", "rt", "layout", "engine"]),
     ("nbd", &["base", "rt", "disk"]),
+    // A store inside a program: this is where the real world is chosen for it.
+    (
+        "store",
+        &[
+            "base", "format", "rt", "uring", "device", "trail", "layout", "engine", "disk",
+        ],
+    ),
     ("calibrate", &["base", "rt", "drive", "device", "head"]),
 ];
 

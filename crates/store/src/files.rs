@@ -1,0 +1,183 @@
+//! Files in a store, as one session of a client sees them: byte ranges by name, atomic recovery units, locks.
+//!
+//! Invariants that every implementation keeps:
+//! 1. What is written within a unit is seen by that unit alone until it ends, and by all at once then; a unit
+//!    that is aborted, or whose session ends first, leaves nothing behind.
+//! 2. Units take effect in the order in which they end, and are durable in that order.
+//! 3. Locks are SQLite's: any number of `Shared`, beside them one `Reserved`; `Pending` lets no new `Shared` in;
+//!    `Exclusive` is alone. Locks belong to handles and keep nobody from reading or writing: who uses them
+//!    agrees to.
+//! 4. The end of a session aborts its units first and then releases its locks, so whoever gets a lock sees
+//!    nothing of what was under way.
+
+mod error;
+
+pub use error::{FilesError, FilesErrorKind};
+
+/// An open file of a session.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct FileId(pub u64);
+
+/// An open atomic recovery unit of a session.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct AruId(pub u64);
+
+/// SQLite's five lock levels, the weakest first.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub enum Level {
+    /// No lock.
+    #[default]
+    None,
+    /// May read; others may too.
+    Shared,
+    /// Will write; others may still come to read.
+    Reserved,
+    /// Waits for the last readers to go; no new ones may come. Not asked for by name: `Files::lock` to
+    /// `Exclusive` takes it on the way, and keeps it when readers are still there.
+    Pending,
+    /// Writes, alone.
+    Exclusive,
+}
+
+/// How a file is opened.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Open {
+    /// Make it, empty, when there is none.
+    pub create: bool,
+    /// With `create`: fail when there is one.
+    pub exclusive: bool,
+}
+
+/// What is told of a file.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct FileInfo {
+    /// Its name.
+    pub name: String,
+    /// Its size in bytes.
+    pub size_bytes: u64,
+    /// When it was made, in seconds since 1970.
+    pub created_unix_s: u64,
+}
+
+/// A session with the files of a store. Its methods may be called by any thread; those that name the same
+/// unit are called one at a time. Dropping it ends the session.
+///
+/// Offsets, lengths and sizes are in bytes. An operation with a unit sees and makes the unit's state; without
+/// one it sees what is committed, and what it changes is a unit of its own, visible on return and durable
+/// after [`Files::flush`]. Unless it says otherwise an operation that fails has changed nothing.
+pub trait Files: Send + Sync {
+    /// Opens the file `name`. A file that is made here is a unit of its own.
+    ///
+    /// # Errors
+    /// `NotFound`; `Exists` where `how` is exclusive; `NoSpace`, `ReadOnly` where it is to be made; `Failed` for
+    /// a name that cannot be one.
+    fn open(&self, name: &str, how: Open) -> Result<FileId, FilesError>;
+
+    /// Closes a handle and releases its locks. Unknown handles are ignored.
+    fn close(&self, file: FileId);
+
+    /// All files, by name.
+    ///
+    /// # Errors
+    /// When the store or the server cannot be reached any more.
+    fn list(&self) -> Result<Vec<FileInfo>, FilesError>;
+
+    /// Whether there is a file `name`.
+    ///
+    /// # Errors
+    /// As for [`Files::list`].
+    fn exists(&self, name: &str) -> Result<bool, FilesError>;
+
+    /// Deletes the file `name`, as a unit of its own. Handles on it fail from now on with `NotFound`.
+    ///
+    /// # Errors
+    /// `NotFound`, `ReadOnly`.
+    fn delete(&self, name: &str) -> Result<(), FilesError>;
+
+    /// Gives the file `from` the name `to`, as a unit of its own. Handles stay on the file.
+    ///
+    /// # Errors
+    /// `NotFound`; `Exists` when there is a file or volume `to`.
+    fn rename(&self, from: &str, to: &str) -> Result<(), FilesError>;
+
+    /// Size of the file.
+    ///
+    /// # Errors
+    /// `NotFound` when it was deleted.
+    fn size(&self, file: FileId, aru: Option<AruId>) -> Result<u64, FilesError>;
+
+    /// Reads at `offset` into `buf`; the bytes read, fewer only at the end of the file.
+    ///
+    /// # Errors
+    /// `Damaged` when a block fails its checksum; `NotFound` when the file was deleted.
+    fn read(
+        &self,
+        file: FileId,
+        aru: Option<AruId>,
+        offset: u64,
+        buf: &mut [u8],
+    ) -> Result<usize, FilesError>;
+
+    /// Opens a unit.
+    ///
+    /// # Errors
+    /// `ReadOnly`; `Failed` when the session has too many.
+    fn begin(&self) -> Result<AruId, FilesError>;
+
+    /// Writes `data` at `offset`; the file grows as needed, and what it grows by reads as zeroes elsewhere.
+    /// Within a unit an implementation may report the error later, at [`Files::end`] at the latest.
+    ///
+    /// # Errors
+    /// `NoSpace`, `ReadOnly`, `NotFound`.
+    fn write(
+        &self,
+        file: FileId,
+        aru: Option<AruId>,
+        offset: u64,
+        data: &[u8],
+    ) -> Result<(), FilesError>;
+
+    /// Sets the size: what is cut off is gone, what is added reads as zeroes.
+    /// Within a unit an implementation may report the error later, at [`Files::end`] at the latest.
+    ///
+    /// # Errors
+    /// As for [`Files::write`].
+    fn truncate(&self, file: FileId, aru: Option<AruId>, size: u64) -> Result<(), FilesError>;
+
+    /// Ends a unit: all of it takes effect, or, on an error, nothing. With `durable` it returns when the unit
+    /// is durable. The unit is over in any case.
+    ///
+    /// # Errors
+    /// `Conflict` when others deleted or cut a file of it meanwhile; the first error of a write that was not
+    /// told before; with `durable` also a failure of the log after the unit has taken effect.
+    fn end(&self, aru: AruId, durable: bool) -> Result<(), FilesError>;
+
+    /// Ends a unit without any effect. Unknown units are ignored.
+    fn abort(&self, aru: AruId);
+
+    /// Makes everything that has taken effect durable.
+    ///
+    /// # Errors
+    /// When the log fails.
+    fn flush(&self) -> Result<(), FilesError>;
+
+    /// Raises the lock of `file` to `level` as SQLite's xLock does: from `None` to `Shared`, from `Shared` to
+    /// `Reserved`, or from any of these to `Exclusive`. False when others are in the way; on the way to
+    /// `Exclusive` `Pending` may have been taken then, and is kept. Never waits.
+    ///
+    /// # Errors
+    /// `Failed` for a step that SQLite's rules do not have; `NotFound` when the file was deleted.
+    fn lock(&self, file: FileId, level: Level) -> Result<bool, FilesError>;
+
+    /// Lowers the lock to `Shared` or `None`; a lock that is no higher stays.
+    ///
+    /// # Errors
+    /// `Failed` for another level.
+    fn unlock(&self, file: FileId, level: Level) -> Result<(), FilesError>;
+
+    /// Whether any handle on the file has `Reserved` or more.
+    ///
+    /// # Errors
+    /// As for [`Files::lock`].
+    fn reserved(&self, file: FileId) -> Result<bool, FilesError>;
+}

@@ -1,0 +1,42 @@
+//! Why an operation on files failed.
+
+/// What kind of error it is: what a front end makes its own code from.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum FilesErrorKind {
+    /// No such file, or it was deleted.
+    NotFound,
+    /// There is a file or volume of that name.
+    Exists,
+    /// The store, or the file system below it, is full.
+    NoSpace,
+    /// The store was opened for reading, or refuses writes since a failure.
+    ReadOnly,
+    /// Data failed its checksum.
+    Damaged,
+    /// Others changed meanwhile what a unit stands on.
+    Conflict,
+    /// Another process has the store open.
+    Busy,
+    /// Anything else: a device failed, the server is gone, a request makes no sense.
+    Failed,
+}
+
+/// An error with its text, which says what, where and what to do.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("{text}")]
+pub struct FilesError {
+    /// The kind.
+    pub kind: FilesErrorKind,
+    /// The text.
+    pub text: String,
+}
+
+impl FilesError {
+    /// An error of `kind`.
+    pub fn new(kind: FilesErrorKind, text: impl Into<String>) -> Self {
+        Self {
+            kind,
+            text: text.into(),
+        }
+    }
+}
