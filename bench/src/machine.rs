@@ -16,27 +16,24 @@ pub struct Machine {
     kernel: String,
     file_system: String,
     peers: String,
-    log_size: String,
 }
 
 impl Machine {
     /// In one line.
     pub fn line(&self) -> String {
-        format!(
-            "{} cores ({}), {} GiB, Linux {}, {}; {}; tonearm with a log of {}",
-            self.cores,
-            self.cpu,
-            self.memory_gib,
-            self.kernel,
-            self.file_system,
-            self.peers,
-            self.log_size
-        )
+        let (cores, cpu, memory) = (self.cores, &self.cpu, self.memory_gib);
+        let (kernel, file_system) = (&self.kernel, &self.file_system);
+        let mut line =
+            format!("{cores} cores ({cpu}), {memory} GiB, Linux {kernel}, {file_system}");
+        if !self.peers.is_empty() {
+            line = format!("{line}; {}", self.peers);
+        }
+        line
     }
 }
 
-/// Looks at this machine; `dir` is on the file system in question, `log_size` is Tonearm's.
-pub fn describe(dir: &Path, log_size: &str) -> Machine {
+/// Looks at this machine; `dir` is on the file system in question, `peers` are the programs that take part.
+pub fn describe(dir: &Path, peers: &[&str]) -> Machine {
     let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
     let field = |text: &str, name: &str| {
         let line = text.lines().find(|line| line.starts_with(name));
@@ -65,10 +62,11 @@ pub fn describe(dir: &Path, log_size: &str) -> Machine {
         cpu: field(&read("/proc/cpuinfo"), "model name"),
         kernel: read("/proc/sys/kernel/osrelease").trim().to_owned(),
         file_system: first_line("stat", &["-f", "-c", "%T", &dir.display().to_string()]),
-        peers: ["nbdkit", "qemu-nbd", "fio"]
+        peers: peers
+            .iter()
             .map(|tool| first_line(tool, &["--version"]))
+            .collect::<Vec<_>>()
             .join(", "),
-        log_size: log_size.to_owned(),
     }
 }
 

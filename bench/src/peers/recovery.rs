@@ -1,6 +1,5 @@
 //! How long a store with a full log takes to serve again after a crash.
 
-use crate::machine;
 use crate::sample::Bench;
 use crate::server::{Kind, Server};
 use anyhow::{Context, bail};
@@ -9,6 +8,7 @@ use serde_json::Value;
 use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
+use tonearm_bench::machine;
 
 /// Its name on the command line.
 pub const NAME: &str = "recovery";

@@ -9,7 +9,6 @@
 
 mod client;
 mod fio;
-mod machine;
 mod recovery;
 mod report;
 mod sample;
@@ -20,6 +19,7 @@ use anyhow::{Context, bail};
 use clap::Parser;
 use sample::{Bench, Sample};
 use std::path::PathBuf;
+use tonearm_bench::machine;
 use workload::WORKLOADS;
 
 /// Measures Tonearm and its peers on this machine's disk.
@@ -122,11 +122,11 @@ fn main() -> anyhow::Result<()> {
         }
     }
     bench.clean_up();
-    let machine = machine::describe(&args.dir, &args.log_size);
+    let machine = machine::describe(&args.dir, &["nbdkit", "qemu-nbd", "fio"]);
     if args.json {
-        report::json(&machine, &samples, &recoveries)
+        report::json(&machine, &args.log_size, &samples, &recoveries)
     } else {
-        report::tables(&machine, &samples, &recoveries);
+        report::tables(&machine, &args.log_size, &samples, &recoveries);
         Ok(())
     }
 }

@@ -1,42 +1,13 @@
 //! Tables and JSON of a run.
 
-use crate::machine::Machine;
 use crate::recovery::{self, Recovery};
 use crate::sample::Sample;
 use crate::server::Kind;
 use crate::workload::WORKLOADS;
 use comfy_table::{Table, presets::ASCII_MARKDOWN};
 use serde_json::json;
-
-/// Median and range.
-struct Spread {
-    median: f64,
-    min: f64,
-    max: f64,
-}
-
-impl Spread {
-    fn of(values: impl Iterator<Item = f64>) -> Option<Self> {
-        let mut values: Vec<f64> = values.collect();
-        values.sort_by(f64::total_cmp);
-        let (min, max) = (*values.first()?, *values.last()?);
-        let middle = values.len() / 2;
-        let median = if values.len() % 2 == 1 {
-            values[middle]
-        } else {
-            (values[middle - 1] + values[middle]) / 2.0
-        };
-        Some(Self { median, min, max })
-    }
-
-    fn text(&self, decimals: usize) -> String {
-        let (median, min, max) = (self.median, self.min, self.max);
-        if min == max {
-            return format!("{median:.decimals$}");
-        }
-        format!("{median:.decimals$} ({min:.decimals$}-{max:.decimals$})")
-    }
-}
+use tonearm_bench::Spread;
+use tonearm_bench::machine::Machine;
 
 fn spread(
     samples: &[Sample],
@@ -72,13 +43,13 @@ fn ratio(samples: &[Sample], workload: &str) -> Option<Spread> {
 }
 
 /// Prints the run as Markdown.
-pub fn tables(machine: &Machine, samples: &[Sample], recoveries: &[Recovery]) {
+pub fn tables(machine: &Machine, log_size: &str, samples: &[Sample], recoveries: &[Recovery]) {
     let rounds = samples
         .iter()
         .map(|sample| sample.round + 1)
         .max()
         .unwrap_or(recoveries.len());
-    println!("{}\n", machine.line());
+    println!("{}; tonearm with a log of {log_size}\n", machine.line());
     println!(
         "Requests in a second (MiB/s where a request is 1 MiB), median (min-max) of {rounds} rounds.\n"
     );
@@ -181,7 +152,12 @@ fn times(samples: &[Sample]) {
 ///
 /// # Errors
 /// When standard output is closed.
-pub fn json(machine: &Machine, samples: &[Sample], recoveries: &[Recovery]) -> anyhow::Result<()> {
+pub fn json(
+    machine: &Machine,
+    log_size: &str,
+    samples: &[Sample],
+    recoveries: &[Recovery],
+) -> anyhow::Result<()> {
     let workloads: Vec<_> = WORKLOADS
         .iter()
         .filter_map(|workload| {
@@ -198,6 +174,7 @@ pub fn json(machine: &Machine, samples: &[Sample], recoveries: &[Recovery]) -> a
         .collect();
     let report = json!({
         "machine": machine,
+        "log_size": log_size,
         "workloads": workloads,
         "samples": samples,
         "recoveries": recoveries,

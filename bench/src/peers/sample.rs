@@ -1,6 +1,5 @@
 //! One sample: a server, a workload, and what the machine did meanwhile.
 
-use crate::machine::{self, Others, QUIET_CORES_MAX};
 use crate::server::{Kind, Server};
 use crate::workload::{Load, Span, Workload};
 use crate::{client::Client, fio};
@@ -11,6 +10,7 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
+use tonearm_bench::machine::{self, Others, QUIET_CORES_MAX};
 
 /// Bytes of each target: four times the memory that Tonearm is given.
 pub const TARGET_BYTES: u64 = 1 << 30;

@@ -1,0 +1,250 @@
+//! Tables and JSON of a run.
+
+use crate::contender::{CONTENDERS, Contender, DELETE_FULL, Promise, WAL_FULL, WAL_NORMAL};
+use crate::sample::Sample;
+use crate::workload::{DELETE_FULL_MIN, WAL_FULL_P999_MAX, WAL_NORMAL_MIN, WORKLOADS, Workload};
+use comfy_table::{Table, presets::ASCII_MARKDOWN};
+use serde::Serialize;
+use serde_json::json;
+use tonearm_bench::Spread;
+use tonearm_bench::machine::Machine;
+
+/// A figure of Tonearm's by that of a peer, in the same rounds.
+#[derive(Serialize)]
+struct Ratio {
+    workload: &'static str,
+    contender: &'static str,
+    peer: &'static str,
+    figure: &'static str,
+    /// Median over the rounds.
+    median: f64,
+    min: f64,
+    max: f64,
+    /// What is asked for, in words.
+    target: Option<String>,
+    met: Option<bool>,
+}
+
+/// What is asked for of a ratio.
+#[derive(Clone, Copy)]
+enum Asked {
+    AtLeast(f64),
+    AtMost(f64),
+    Nothing,
+}
+
+impl Asked {
+    fn words(self) -> Option<String> {
+        match self {
+            Self::AtLeast(least) => Some(format!("at least {least}")),
+            Self::AtMost(most) => Some(format!("at most {most:.2}")),
+            Self::Nothing => None,
+        }
+    }
+
+    fn met(self, value: f64) -> Option<bool> {
+        match self {
+            Self::AtLeast(least) => Some(value >= least),
+            Self::AtMost(most) => Some(value <= most),
+            Self::Nothing => None,
+        }
+    }
+}
+
+type Figure = fn(&Sample) -> f64;
+
+struct Samples<'a>(&'a [Sample]);
+
+impl Samples<'_> {
+    fn of(&self, workload: &str, contender: &str) -> impl Iterator<Item = &Sample> {
+        self.0
+            .iter()
+            .filter(move |sample| sample.workload == workload && sample.contender == contender)
+    }
+
+    fn spread(&self, workload: &str, contender: &str, figure: Figure) -> Option<Spread> {
+        Spread::of(self.of(workload, contender).map(figure))
+    }
+
+    fn ratio(
+        &self,
+        workload: &Workload,
+        contender: &Contender,
+        peer: &'static str,
+        (name, figure): (&'static str, Figure),
+        asked: Asked,
+    ) -> Option<Ratio> {
+        let rounds = self.of(workload.name, contender.name).filter_map(|ours| {
+            let mut theirs = self.of(workload.name, peer);
+            let theirs = theirs.find(|theirs| theirs.round == ours.round)?;
+            Some(figure(ours) / figure(theirs))
+        });
+        let spread = Spread::of(rounds)?;
+        Some(Ratio {
+            workload: workload.name,
+            contender: contender.name,
+            peer,
+            figure: name,
+            median: spread.median,
+            min: spread.min,
+            max: spread.max,
+            target: asked.words(),
+            met: asked.met(spread.median),
+        })
+    }
+
+    fn ratios(&self) -> Vec<Ratio> {
+        let rate: (&str, Figure) = ("commits/s", |sample| sample.rate);
+        let p999: (&str, Figure) = ("p99.9", |sample| sample.p999_us);
+        let mut ratios = Vec::new();
+        for workload in WORKLOADS {
+            for ours in CONTENDERS.iter().filter(|contender| contender.is_ours()) {
+                match ours.promise() {
+                    Promise::Durable => {
+                        let wal = workload.wal_full_min.map_or(Asked::Nothing, Asked::AtLeast);
+                        ratios.extend(self.ratio(workload, ours, WAL_FULL, rate, wal));
+                        let most = Asked::AtMost(WAL_FULL_P999_MAX);
+                        ratios.extend(self.ratio(workload, ours, WAL_FULL, p999, most));
+                        let least = Asked::AtLeast(DELETE_FULL_MIN);
+                        ratios.extend(self.ratio(workload, ours, DELETE_FULL, rate, least));
+                    }
+                    Promise::Ordered => {
+                        let least = Asked::AtLeast(WAL_NORMAL_MIN);
+                        ratios.extend(self.ratio(workload, ours, WAL_NORMAL, rate, least));
+                    }
+                }
+            }
+        }
+        ratios
+    }
+}
+
+/// Prints the run as Markdown.
+pub fn tables(machine: &Machine, log_size: &str, samples: &[Sample]) {
+    let all = Samples(samples);
+    let rounds = samples.iter().map(|sample| sample.round + 1).max();
+    println!(
+        "SQLite {}; {}; tonearm with a log of {log_size}. Medians (least-most) of {} rounds.",
+        rusqlite::version(),
+        machine.line(),
+        rounds.unwrap_or(0)
+    );
+    print("Commits in a second", &all, |sample| sample.rate, 0);
+    print_ratios(&all.ratios());
+    let figures: [(&str, Figure, usize); 9] = [
+        ("Time of a transaction, p50, in us", |s| s.p50_us, 0),
+        ("Time of a transaction, p99, in us", |s| s.p99_us, 0),
+        ("Time of a transaction, p99.9, in us", |s| s.p999_us, 0),
+        ("Longest transaction, in us", |s| s.max_us, 0),
+        (
+            "Processor time of the whole process for each transaction, in us",
+            |s| s.cpu_us,
+            1,
+        ),
+        (
+            "Bytes that the block device has written for each transaction",
+            |s| s.device_bytes.unwrap_or(f64::NAN),
+            0,
+        ),
+        (
+            "Flushes of the block device for each transaction",
+            |s| s.device_flushes.unwrap_or(f64::NAN),
+            2,
+        ),
+        (
+            "Bytes that Tonearm's log has written for each transaction, by its own account",
+            |s| s.log_bytes.unwrap_or(f64::NAN),
+            0,
+        ),
+        (
+            "Flushes of Tonearm's log for each transaction, by its own account",
+            |s| s.log_flushes.unwrap_or(f64::NAN),
+            2,
+        ),
+    ];
+    for (title, figure, decimals) in figures {
+        print(title, &all, figure, decimals);
+    }
+    let noisy = samples.iter().filter(|sample| !sample.quiet()).count();
+    if noisy > 0 {
+        println!(
+            "\n{noisy} of {} samples were not quiet: other programs used over a tenth of a core.",
+            samples.len()
+        );
+    }
+}
+
+/// A row for each workload, a column for each contender.
+fn print(title: &str, samples: &Samples<'_>, figure: Figure, decimals: usize) {
+    let mut table = Table::new();
+    table.load_style(ASCII_MARKDOWN);
+    let took_part = |contender: &&Contender| {
+        let mut all = samples.0.iter();
+        all.any(|sample| sample.contender == contender.name && !figure(sample).is_nan())
+    };
+    let contenders: Vec<_> = CONTENDERS.iter().filter(took_part).collect();
+    if contenders.is_empty() {
+        return;
+    }
+    println!("\n{title}.\n");
+    let names = contenders.iter().map(|contender| contender.name);
+    table.set_header(["workload"].into_iter().chain(names));
+    for workload in WORKLOADS {
+        let cells: Vec<_> = contenders
+            .iter()
+            .map(|contender| samples.spread(workload.name, contender.name, figure))
+            .collect();
+        if cells.iter().all(Option::is_none) {
+            continue;
+        }
+        let text = |cell: Option<Spread>| cell.map_or(String::new(), |cell| cell.text(decimals));
+        let cells = cells.into_iter().map(text);
+        table.add_row([workload.title.to_owned()].into_iter().chain(cells));
+    }
+    println!("{table}");
+}
+
+fn print_ratios(ratios: &[Ratio]) {
+    if ratios.is_empty() {
+        return;
+    }
+    println!("\nTonearm's figures by those of a peer, round by round.\n");
+    let mut table = Table::new();
+    table.load_style(ASCII_MARKDOWN);
+    table.set_header([
+        "workload", "tonearm", "peer", "figure", "ratio", "target", "",
+    ]);
+    for ratio in ratios {
+        let word = match ratio.met {
+            Some(true) => "met",
+            Some(false) => "MISSED",
+            None => "",
+        };
+        table.add_row([
+            ratio.workload.to_owned(),
+            ratio.contender.to_owned(),
+            ratio.peer.to_owned(),
+            ratio.figure.to_owned(),
+            format!("{:.2} ({:.2}-{:.2})", ratio.median, ratio.min, ratio.max),
+            ratio.target.clone().unwrap_or_default(),
+            word.to_owned(),
+        ]);
+    }
+    println!("{table}");
+}
+
+/// Prints everything that was measured.
+///
+/// # Errors
+/// When standard output is closed.
+pub fn json(machine: &Machine, log_size: &str, samples: &[Sample]) -> anyhow::Result<()> {
+    let report = json!({
+        "sqlite": rusqlite::version(),
+        "machine": machine,
+        "log_size": log_size,
+        "ratios": Samples(samples).ratios(),
+        "samples": samples,
+    });
+    println!("{}", serde_json::to_string_pretty(&report)?);
+    Ok(())
+}

@@ -1,0 +1,185 @@
+//! One sample: a contender, a workload, and what the disk and the machine did meanwhile.
+
+use crate::Args;
+use crate::contender::{Contender, Promise};
+use crate::disk_io::BlockDevice;
+use crate::load;
+use crate::target::Target;
+use crate::workload::Workload;
+use anyhow::Context;
+use serde::Serialize;
+use std::fs::File;
+use std::path::PathBuf;
+use std::time::Duration;
+use tonearm_bench::machine::{self, Others, QUIET_CORES_MAX};
+
+/// How a run is made.
+pub struct Bench {
+    dir: PathBuf,
+    device: Option<BlockDevice>,
+    rows: u64,
+    seconds: u64,
+    quiet_seconds_max: u64,
+    target: Target,
+}
+
+/// What was measured.
+#[derive(Serialize)]
+pub struct Sample {
+    /// Name of the workload.
+    pub workload: &'static str,
+    /// Name of the contender.
+    pub contender: &'static str,
+    /// What its commits promise.
+    pub promise: Promise,
+    /// Number of the round.
+    pub round: usize,
+    /// Transactions in a second, of all connections.
+    pub rate: f64,
+    /// Their times in us.
+    pub p50_us: f64,
+    /// The time that one of 100 exceeds.
+    pub p99_us: f64,
+    /// The time that one of 1,000 exceeds.
+    pub p999_us: f64,
+    /// The longest.
+    pub max_us: f64,
+    /// Processor time of the whole process for each transaction.
+    pub cpu_us: f64,
+    /// What the block device has written for each transaction, whoever asked for it.
+    pub device_bytes: Option<f64>,
+    /// How often its cache was flushed for each transaction.
+    pub device_flushes: Option<f64>,
+    /// What Tonearm's log has written for each transaction, by its own account.
+    pub log_bytes: Option<f64>,
+    /// How often it was flushed.
+    pub log_flushes: Option<f64>,
+    /// Load average before.
+    pub load_average: f64,
+    /// Cores that other programs used meanwhile.
+    pub others_cores: f64,
+}
+
+impl Sample {
+    /// True when other programs took next to nothing.
+    pub fn quiet(&self) -> bool {
+        self.others_cores < QUIET_CORES_MAX
+    }
+
+    /// For the log of a run.
+    pub fn line(&self, round: usize, rounds: usize) -> String {
+        let Self {
+            workload,
+            contender,
+            rate,
+            p50_us,
+            p99_us,
+            p999_us,
+            ..
+        } = self;
+        let others = self.others_cores;
+        let word = if self.quiet() { "" } else { " (not quiet)" };
+        format!(
+            "round {round}/{rounds} {workload:14} {contender:20} {rate:>8.0}/s  p50 {p50_us:6.0} p99 {p99_us:6.0} \
+             p99.9 {p999_us:6.0} us  others {others:.2} cores{word}"
+        )
+    }
+}
+
+impl Bench {
+    /// Makes the folder, and the store in it.
+    ///
+    /// # Errors
+    /// When there is no space.
+    pub fn prepare(args: &Args) -> anyhow::Result<Self> {
+        std::fs::create_dir_all(&args.dir)?;
+        let dir = args.dir.canonicalize()?;
+        let target = Target::create(&dir, &args.tonearm, &args.log_size)?;
+        Ok(Self {
+            device: BlockDevice::below(&dir)?,
+            rows: args.rows,
+            seconds: args.seconds.unwrap_or(if args.quick { 1 } else { 4 }),
+            quiet_seconds_max: if args.quick {
+                0
+            } else {
+                args.quiet_seconds_max
+            },
+            target,
+            dir,
+        })
+    }
+
+    /// Takes one sample; once more when the machine was not quiet meanwhile.
+    ///
+    /// # Errors
+    /// What SQLite says.
+    pub fn sample(
+        &self,
+        workload: &Workload,
+        contender: &Contender,
+        round: usize,
+    ) -> anyhow::Result<Sample> {
+        let first = self.sample_once(workload, contender, round)?;
+        if first.quiet() || self.quiet_seconds_max == 0 {
+            return Ok(first);
+        }
+        let second = self.sample_once(workload, contender, round)?;
+        let better = second.others_cores < first.others_cores;
+        Ok(if better { second } else { first })
+    }
+
+    fn sample_once(
+        &self,
+        workload: &Workload,
+        contender: &Contender,
+        round: usize,
+    ) -> anyhow::Result<Sample> {
+        let names: Vec<String> = (0..workload.databases).map(load::database).collect();
+        self.target.remove(contender, &names)?;
+        let held = self.target.hold(contender)?;
+        for name in &names {
+            load::fill(contender, &self.dir, name, self.rows).context("filling")?;
+        }
+        rustix::fs::syncfs(File::open(&self.dir)?).context("cannot sync the file system")?;
+        machine::wait_for_quiet(Duration::from_secs(self.quiet_seconds_max));
+        let load_average = machine::load_average();
+        let others = Others::now();
+        let counters = || self.device.as_ref().map(BlockDevice::counters).transpose();
+        let (device_before, log_before) = (counters()?, held.log()?);
+        let cpu_before = machine::cpu_seconds(std::process::id());
+        let span = Duration::from_secs(self.seconds);
+        let seed = round as u64;
+        let done = load::run(workload, contender, &self.dir, self.rows, span, seed)?;
+        let cpu = machine::cpu_seconds(std::process::id()) - cpu_before;
+        let (device_after, log_after) = (counters()?, held.log()?);
+        let others_cores = others.cores_since();
+        let each = |count: u64| count as f64 / done.transactions.max(1) as f64;
+        let device = device_before.zip(device_after);
+        let log = log_before.zip(log_after);
+        let quantile = |share| done.latencies.value_at_quantile(share) as f64 / 1e3;
+        Ok(Sample {
+            workload: workload.name,
+            contender: contender.name,
+            promise: contender.promise(),
+            round,
+            rate: done.transactions as f64 / done.span.as_secs_f64(),
+            p50_us: quantile(0.5),
+            p99_us: quantile(0.99),
+            p999_us: quantile(0.999),
+            max_us: done.latencies.max() as f64 / 1e3,
+            cpu_us: cpu * 1e6 / done.transactions.max(1) as f64,
+            device_bytes: device.map(|(a, b)| each(b.written_bytes - a.written_bytes)),
+            device_flushes: device.map(|(a, b)| each(b.flushes - a.flushes)),
+            log_bytes: log.map(|(a, b)| each(b.written_bytes - a.written_bytes)),
+            log_flushes: log.map(|(a, b)| each(b.flushes - a.flushes)),
+            load_average,
+            others_cores,
+        })
+    }
+
+    /// Removes what was made.
+    pub fn clean_up(&self) {
+        // What is left over is in the way of nobody.
+        let _ = std::fs::remove_dir_all(&self.dir);
+    }
+}
