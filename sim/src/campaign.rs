@@ -256,7 +256,7 @@ fn follow_heads(shape: &mut Shape, rng: &mut ChaCha8Rng) {
 fn options_of(rng: &mut ChaCha8Rng, ordered: bool) -> OpenOptions {
     OpenOptions {
         memory_bytes: [256 << 10, 1 << 20, 8 << 20][rng.next_u32() as usize % 3],
-        table_cache_bytes: 32 << 10,
+        map_cache_bytes: 32 << 10,
         write_cache: if ordered {
             WriteCache::Ordered
         } else {

@@ -144,7 +144,7 @@ async fn live(
 ) -> Result<(), String> {
     let options = OpenOptions {
         memory_bytes: generation.memory_bytes,
-        table_cache_bytes: 32 << 10,
+        map_cache_bytes: 32 << 10,
         ack: match generation.ack_write {
             true => Ack::Write,
             false => Ack::Flush,

@@ -138,7 +138,7 @@ pub fn round(shape: &Shape, seed: u64) -> anyhow::Result<Figures> {
     let figures = running.rt.block_on(async move {
         let options = OpenOptions {
             memory_bytes,
-            table_cache_bytes: 4 << 20,
+            map_cache_bytes: 4 << 20,
             ..OpenOptions::default()
         };
         let engine = own.open(options).await?;

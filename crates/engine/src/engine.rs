@@ -29,8 +29,8 @@ pub enum Ack {
 pub struct OpenOptions {
     /// Bound on payload in memory: queued, in the log and not yet at home.
     pub memory_bytes: u64,
-    /// Bound on cached checksum tables.
-    pub table_cache_bytes: usize,
+    /// Bound on cached checksum tables (overwrite layout) or map pages (segments layout).
+    pub map_cache_bytes: usize,
     /// When writes are acknowledged.
     pub ack: Ack,
     /// What is known of the storage's cache.
@@ -52,7 +52,7 @@ impl Default for OpenOptions {
     fn default() -> Self {
         Self {
             memory_bytes: 256 << 20,
-            table_cache_bytes: 32 << 20,
+            map_cache_bytes: 32 << 20,
             ack: Ack::Flush,
             write_cache: WriteCache::Volatile,
             read_only: false,

@@ -92,7 +92,7 @@ impl Inspection {
         let (superblock, devices) = assemble(pool, members).await?;
         let home_members = home_members(&superblock, &devices);
         let mut look = Self {
-            home: Home::new(
+            home: Home::overwrite(
                 rt,
                 pool,
                 home_members,
@@ -210,7 +210,7 @@ impl Inspection {
         report
             .bad
             .retain(|bad| !self.covered.meets(bad.block, bad.block + 1));
-        let blocks = format::slot_entries(self.superblock.block_size) as u64;
+        let blocks = self.home.group_blocks();
         if self.covered.meets(group * blocks, (group + 1) * blocks) && !report.table_lost {
             // The crash cut a table write short; the other slot is whole and recovery writes both.
             for slot in &mut report.slots {

@@ -99,12 +99,12 @@ impl Engine {
             superblock = larger;
         }
         let home_members = home_members(&superblock, &devices);
-        let home = Home::new(
+        let home = Home::overwrite(
             rt,
             pool,
             home_members,
             superblock.size_blocks,
-            options.table_cache_bytes,
+            options.map_cache_bytes,
         );
         let memory = Semaphore::new(rt, options.memory_bytes);
         let log_drives = LogDrives::load(pool, &superblock, &devices).await?;

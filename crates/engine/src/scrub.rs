@@ -78,6 +78,6 @@ impl Engine {
     }
 
     fn group_blocks(&self) -> u64 {
-        format::slot_entries(self.block_size() as u32) as u64
+        self.0.home.group_blocks()
     }
 }

@@ -78,7 +78,7 @@ pub struct StoreStats {
     /// Checksum tables written.
     pub table_writes: u64,
     /// Memory of the table cache.
-    pub table_cache_bytes: u64,
+    pub map_cache_bytes: u64,
     /// Checksum errors met.
     pub checksum_errors: u64,
     /// The medium below is full; write-back waits.
@@ -137,7 +137,7 @@ impl StoreStats {
             table_loads: home.table_loads,
             table_hits: home.table_hits,
             table_writes: home.table_writes,
-            table_cache_bytes: home.table_cache_bytes as u64,
+            map_cache_bytes: home.map_cache_bytes as u64,
             checksum_errors: home.checksum_errors,
             waiting_for_space: state.no_space,
             recovery_ns: inner.recovery.duration.0,

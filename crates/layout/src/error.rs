@@ -1,6 +1,6 @@
 //! What can go wrong at home, each with its address.
 
-use crate::load::LOST;
+use crate::overwrite::LOST;
 use rt::{IoError, Op};
 
 const EDQUOT: i32 = 122;

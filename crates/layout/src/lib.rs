@@ -1,18 +1,11 @@
-//! Where blocks live at home: the overwrite layout, in which every block has one fixed place.
+//! Where blocks live at home. [`Home`] is one of two layouts: in the overwrite layout every block has one
+//! fixed place (`overwrite/`), in the segments layout blocks are appended to segments and found through a
+//! block map (`segments/`).
 //!
-//! A member's data area is a sequence of groups; a group is two table slots and the blocks whose
-//! CRC-32C the table holds (`format::Geometry`, `format::TableSlot`). The members are concatenated:
-//! group numbers and block numbers run over all of them.
-//!
-//! Invariants:
+//! What holds for both:
 //! 1. No byte of a block is returned that fails its checksum. A hole reads as zeroes without I/O.
-//! 2. Between two flushes of a member a group's table is written at most once, into the slot of its
-//!    generation; the other slot is the newest durable one. After a failure the slot that may be
-//!    half written is the one that is written again (`write_back.rs`).
-//! 3. The space of a hole reads as zeroes on the medium, so that a table which fell back to its older
-//!    slot can be told from a true one (`load.rs`).
-//! 4. Tables are cached within a bound; one that is being written is never evicted. Nothing here
-//!    grows with the size of the store.
+//! 2. What is in memory is bounded by the map cache; nothing grows with the size of the store but a few
+//!    bytes for each segment.
 //!
 //! What is asked of the caller:
 //! - All that is given to [`Home::write_back`] stays in the durable log until that returned `Ok`;
@@ -23,27 +16,12 @@
 //!   old tables and old blocks must not shine through).
 //! - Futures of this crate that write are driven to their end.
 
-mod batch;
-mod check;
 mod error;
 mod home;
-mod interrupted;
-mod load;
-mod place;
-mod plan;
-mod repair;
-mod table_cache;
-mod write_back;
+mod overwrite;
+mod report;
 
-pub use check::{BadBlock, GroupReport, SlotReport};
 pub use error::HomeError;
 pub use home::{Home, HomeBlock, HomeMember, HomeStats, Piece, ZeroRange};
-pub use load::LOST;
-pub use repair::{RepairOptions, RepairReport};
-
-#[cfg(test)]
-mod load_test;
-#[cfg(test)]
-mod plan_test;
-#[cfg(test)]
-mod table_cache_test;
+pub use overwrite::LOST;
+pub use report::{BadBlock, GroupReport, RepairOptions, RepairReport, SlotReport};

@@ -115,7 +115,7 @@ struct StoreNumbers {
     table_loads: u64,
     table_hits: u64,
     table_writes: u64,
-    table_cache_bytes: u64,
+    map_cache_bytes: u64,
     checksum_errors: u64,
     waiting_for_space: bool,
     recovery_ns: u64,

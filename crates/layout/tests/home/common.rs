@@ -116,7 +116,7 @@ impl Store {
             HomeMember { device, geometry }
         });
         let size = shape.size_blocks();
-        let home = Home::new(&rt, &pool, members.collect(), size, shape.cache_bytes);
+        let home = Home::overwrite(&rt, &pool, members.collect(), size, shape.cache_bytes);
         Self {
             shape,
             world,

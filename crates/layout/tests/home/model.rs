@@ -75,8 +75,8 @@ fn a_cache_of_one_table_serves_a_store_of_many_groups() {
         batch.change(&mut model);
         let stats = store.home.stats();
         assert_eq!(stats.table_writes, u64::from(version) * 300);
-        assert!(stats.table_cache_bytes <= 33 * 4096, "{stats:?}");
+        assert!(stats.map_cache_bytes <= 33 * 4096, "{stats:?}");
         store.verify(&model, |_| true).unwrap();
-        assert!(store.home.stats().table_cache_bytes <= 18 * 4096);
+        assert!(store.home.stats().map_cache_bytes <= 18 * 4096);
     }
 }

@@ -280,10 +280,10 @@ impl Page {
                 store.memory_waiting,
             ),
             (
-                "table_cache",
+                "map_cache",
                 "Checksum tables in memory",
                 bytes(),
-                store.table_cache_bytes,
+                store.map_cache_bytes,
             ),
             (
                 "pinned_blocks",

@@ -1,5 +1,5 @@
 use crate::ZeroRange;
-use crate::plan::ZeroPlan;
+use crate::overwrite::plan::ZeroPlan;
 use proptest::prelude::*;
 
 fn range(first: u64, count: u64, keep_space: bool) -> ZeroRange {

@@ -29,11 +29,12 @@
 //! durable by its own call stays pending in memory and is written again to the same slot. If its table
 //! was evicted meanwhile it is read again, and step 1 has made durable what was read.
 
-use crate::batch::Operation;
 use crate::error::HomeError;
-use crate::home::{Home, HomeBlock, IO_BYTES_MAX, ZeroRange};
-use crate::plan::{GroupPart, ZeroPlan};
-use crate::table_cache::Table;
+use crate::home::{HomeBlock, ZeroRange};
+use crate::overwrite::batch::Operation;
+use crate::overwrite::home::{IO_BYTES_MAX, Overwrite};
+use crate::overwrite::plan::{GroupPart, ZeroPlan};
+use crate::overwrite::table_cache::Table;
 use base::Slice;
 use format::{HOLE, TableSlot, entry_of_crc};
 use rt::{Data, Op, SLICES_MAX};
@@ -50,7 +51,7 @@ struct GroupWork {
     blocks: Vec<HomeBlock>,
 }
 
-impl Home {
+impl Overwrite {
     /// Makes `zeroes`, then `blocks` (ascending, each once) durable at home; they are when it returns
     /// `Ok`. Calls wait for each other.
     ///
@@ -87,7 +88,7 @@ impl Home {
         Ok(())
     }
 
-    /// Ends what [`Home::begin`] began.
+    /// Ends what [`Overwrite::begin`] began.
     pub(crate) async fn settle(&self, members: &[usize]) -> Result<(), HomeError> {
         self.flush(members.iter().copied()).await?;
         self.cache.borrow_mut().settle_batch();
@@ -272,7 +273,7 @@ impl Home {
                 Err(HomeError::Table { .. }) => {
                     self.count(|stats| stats.tables_lost += 1);
                     let mut slot = empty();
-                    slot.entries.fill(crate::LOST);
+                    slot.entries.fill(crate::overwrite::load::LOST);
                     slot
                 }
                 other => return other,

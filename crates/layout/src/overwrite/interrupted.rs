@@ -6,13 +6,14 @@
 //! again before the log forgets them. The slots are not all: where an interrupted table arrived whole, the
 //! next generation goes to the other slot. Hence both are named here.
 
-use crate::home::{Home, ZeroRange};
-use crate::plan::ZeroPlan;
+use crate::home::ZeroRange;
+use crate::overwrite::home::Overwrite;
+use crate::overwrite::plan::ZeroPlan;
 use device::Interrupted;
 use std::collections::BTreeSet;
 use std::ops::Range;
 
-impl Home {
+impl Overwrite {
     /// Bytes of each member, in their order, that an interrupted write-back of `zeroes` and `blocks` may
     /// have changed.
     ///

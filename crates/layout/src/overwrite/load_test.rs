@@ -1,4 +1,4 @@
-use crate::load::{Choice, choose, decode_slots};
+use crate::overwrite::load::{Choice, choose, decode_slots};
 use format::{FormatError, TableSlot};
 
 const BLOCK: u32 = 4096;

@@ -1,57 +1,11 @@
 //! Checking of one group: both table slots, and every allocated block against its entry.
 
 use crate::error::HomeError;
-use crate::home::Home;
-use crate::load::{Choice, Slots, choose, is_zero};
+use crate::overwrite::home::Overwrite;
+use crate::overwrite::load::{Choice, Slots, choose, is_zero};
+use crate::report::{BadBlock, GroupReport, SlotReport};
 use base::crc32c;
 use format::{FormatError, HOLE, TableSlot, entry_of_crc};
-
-/// What was found in a table slot.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum SlotReport {
-    /// Never written, or trimmed.
-    Empty,
-    /// A table of this generation.
-    Valid(u64),
-    /// Not a table of this place.
-    Damaged(FormatError),
-}
-
-/// A block that is not what the table says.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct BadBlock {
-    /// The store's block number.
-    pub block: u64,
-    /// What a read of it answers.
-    pub error: HomeError,
-}
-
-/// The state of a group.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct GroupReport {
-    /// The store's group number.
-    pub group: u64,
-    /// Name of the member.
-    pub member: String,
-    /// Byte offset of the first slot on the member.
-    pub offset: u64,
-    /// The two slots.
-    pub slots: [SlotReport; 2],
-    /// Neither slot is valid: none of the blocks can be verified.
-    pub table_lost: bool,
-    /// Blocks with a checksum.
-    pub allocated: u64,
-    /// Those that fail it or cannot be read.
-    pub bad: Vec<BadBlock>,
-}
-
-impl GroupReport {
-    /// True when nothing is wrong.
-    pub fn is_sound(&self) -> bool {
-        let damaged = |slot: &SlotReport| matches!(slot, SlotReport::Damaged(_));
-        !self.table_lost && self.bad.is_empty() && !self.slots.iter().any(damaged)
-    }
-}
 
 /// What lies in a block's place.
 pub(crate) struct Found {
@@ -63,7 +17,7 @@ pub(crate) struct Found {
 /// That, or why it cannot be read.
 pub(crate) type Content = Result<Found, HomeError>;
 
-impl Home {
+impl Overwrite {
     /// Checks `group` on the medium, past the cache. Write-back waits meanwhile.
     ///
     /// # Errors
@@ -129,7 +83,7 @@ impl Home {
 }
 
 impl GroupReport {
-    fn check(&mut self, home: &Home, block: u64, expected: u32, content: Content) {
+    fn check(&mut self, home: &Overwrite, block: u64, expected: u32, content: Content) {
         if expected == HOLE {
             return;
         }

@@ -4,8 +4,8 @@
 //! write-back has one for nearly each block, that task is small: what the operation is, and whom to tell.
 
 use crate::error::HomeError;
-use crate::home::Home;
-use crate::table_cache::Table;
+use crate::overwrite::home::Overwrite;
+use crate::overwrite::table_cache::Table;
 use device::DeviceIo;
 use rt::{Data, IoError, Notify, Op, Permit};
 use std::cell::{Cell, RefCell};
@@ -54,7 +54,7 @@ impl Operation {
 
 /// Operations under way, each of which gives back its own permit.
 pub(crate) struct Batch {
-    home: Home,
+    home: Overwrite,
     progress: Rc<Progress>,
 }
 
@@ -65,7 +65,7 @@ struct Progress {
     idle: Notify,
 }
 
-impl Home {
+impl Overwrite {
     /// No operations yet.
     pub(crate) fn batch(&self) -> Batch {
         Batch {
@@ -124,7 +124,7 @@ impl Batch {
 /// The task of one operation.
 struct UnderWay {
     io: DeviceIo,
-    home: Home,
+    home: Overwrite,
     progress: Rc<Progress>,
     member: usize,
     op: Op,

@@ -24,8 +24,8 @@
 //! the replay may bring the group's blocks in several portions.
 
 use crate::error::HomeError;
-use crate::home::{Home, Inner};
-use crate::table_cache::Table;
+use crate::overwrite::home::{Inner, Overwrite};
+use crate::overwrite::table_cache::Table;
 use format::{FormatError, HOLE, TableSlot};
 use rt::Notify;
 use std::cell::RefCell;
@@ -110,7 +110,7 @@ impl Inner {
     }
 }
 
-impl Home {
+impl Overwrite {
     /// The table of `group`, from the cache or the device.
     pub(crate) async fn table(&self, group: u64) -> Result<Rc<Table>, HomeError> {
         if let Some(table) = self.cache.borrow_mut().get(group) {

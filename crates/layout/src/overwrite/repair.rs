@@ -10,37 +10,14 @@
 //! The log must have been replayed before: what is damaged by a torn write is still in it.
 
 use crate::error::HomeError;
-use crate::home::Home;
-use crate::load::LOST;
-use crate::table_cache::Table;
-use crate::{BadBlock, GroupReport, SlotReport};
+use crate::overwrite::home::Overwrite;
+use crate::overwrite::load::LOST;
+use crate::overwrite::table_cache::Table;
+use crate::report::{BadBlock, RepairOptions, RepairReport, SlotReport};
 use format::{HOLE, TableSlot};
 use std::rc::Rc;
 
-/// What a repair may do.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct RepairOptions {
-    /// Take the content of blocks that fail their checksum as true. It may be torn, old or of
-    /// another block.
-    pub accept_data: bool,
-}
-
-/// What a repair found and did.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RepairReport {
-    /// The group before.
-    pub found: GroupReport,
-    /// Table slots written anew.
-    pub slots_rewritten: u64,
-    /// The table was rebuilt: so many blocks have a checksum of what lay there, true or not.
-    pub unverified: u64,
-    /// Blocks whose content was accepted.
-    pub accepted: Vec<u64>,
-    /// Blocks that are still bad.
-    pub remaining: Vec<BadBlock>,
-}
-
-impl Home {
+impl Overwrite {
     /// Repairs `group` and makes that durable. Write-back waits meanwhile.
     ///
     /// # Errors

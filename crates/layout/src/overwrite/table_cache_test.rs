@@ -1,4 +1,4 @@
-use crate::table_cache::{Table, TableCache};
+use crate::overwrite::table_cache::{Table, TableCache};
 use format::TableSlot;
 use std::rc::Rc;
 
