@@ -31,7 +31,7 @@ pub fn write_seeds(target: &str) {
     }
 }
 
-/// A record of data, one of ranges, and both on one track.
+/// A record of data, one of ranges, one with patches and a move, and the first two on one track.
 fn records() -> Vec<Vec<u8>> {
     let header = |seq: u64, entries: Vec<Entry>, payload_sectors: u32| RecordHeader {
         store: [0; 16],
@@ -64,6 +64,13 @@ fn records() -> Vec<Vec<u8>> {
         range(3, EntryKind::Zero { count: 2 }),
     ];
     let ranges = header(2, ranges, 0);
+    let patched = vec![
+        range(7, EntryKind::Patch { at: 16, value: 5 }),
+        range(7, EntryKind::Patch { at: 4088, value: 0 }),
+        range(8, EntryKind::Move { from: 99, crc }),
+        data(9, true),
+    ];
+    let patched = header(3, patched, 1);
     let piece = |sector: u8, header: &RecordHeader| {
         let mut bytes = vec![0; SECTOR];
         header.encode(&vec![0; header.payload_sectors as usize], &mut bytes);
@@ -72,11 +79,13 @@ fn records() -> Vec<Vec<u8>> {
         piece
     };
     let (first, second) = (piece(0, &written), piece(3, &ranges));
+    let third = piece(5 + 32, &patched);
     let with_choice = |pieces: &[&[u8]]| [&[0][..], &pieces.concat()].concat();
     vec![
         with_choice(&[&first]),
         with_choice(&[&second]),
         with_choice(&[&first, &second]),
+        with_choice(&[&third]),
     ]
 }
 

@@ -25,7 +25,8 @@ fuzz_target!(init: tonearm_fuzz::write_seeds("record"), |data: &[u8]| {
         track[start..start + length].copy_from_slice(&more[..length]);
         rest = &more[length..];
         if at & 16 == 0 {
-            mend(&mut track[start..start + SECTOR]);
+            let version = 1 + u32::from(at & 32 != 0);
+            mend(&mut track[start..start + SECTOR], version);
         }
     }
     for sector in track.chunks_exact(SECTOR) {
@@ -55,10 +56,10 @@ fuzz_target!(init: tonearm_fuzz::write_seeds("record"), |data: &[u8]| {
 });
 
 /// Puts first byte, signature, version and checksum right.
-fn mend(sector: &mut [u8]) {
+fn mend(sector: &mut [u8], version: u32) {
     sector[0] = 0xff;
     sector[1..8].copy_from_slice(b"TNREC\r\n");
-    sector[8..12].copy_from_slice(&format::FORMAT_VERSION.to_le_bytes());
+    sector[8..12].copy_from_slice(&version.to_le_bytes());
     sector[12..16].fill(0);
     let crc = crc32c(sector);
     sector[12..16].copy_from_slice(&crc.to_le_bytes());

@@ -4,13 +4,14 @@ use crate::content;
 use crate::oracle::{Oracle, Stamp};
 use crate::store::Shape;
 use base::{BufPool, Nanos, Slice};
-use engine::{CommitChange, Engine, EngineError};
+use engine::{CommitChange, Engine, EngineError, Word};
 use format::{LOG_SECTOR_MIN, SECTOR};
 use layout::Piece;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 use rt::Rt;
 use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
 use std::rc::Rc;
 
 /// Operations of one client.
@@ -66,7 +67,8 @@ impl Client {
         for _ in 0..operations {
             let failed = |error: EngineError| error.to_string();
             match self.below(100) {
-                0..50 => self.write(8).await.map_err(failed)?,
+                0..34 => self.write(8).await.map_err(failed)?,
+                34..50 => self.patch().await.map_err(failed)?,
                 50..56 => self.write(80).await.map_err(failed)?,
                 56..58 => self
                     .write(self.engine.commit_blocks_max() / 3)
@@ -148,6 +150,66 @@ impl Client {
         self.commit(changes, &model).await
     }
 
+    /// Some words of a few blocks, now and then of one of them twice, or of one that the same commit writes.
+    async fn patch(&mut self) -> Result<(), EngineError> {
+        let block_size = self.shape.block_size as usize;
+        let (first, count) = self.range(4);
+        let mut blocks: Vec<u64> = (first..first + count).collect();
+        if self.below(3) == 0 {
+            blocks.push(first);
+        }
+        let steps = blocks.len() as u64;
+        let bytes = 2 * steps * block_size as u64;
+        let permit = Rc::new(self.engine.reserve(bytes).await?);
+        let words = PATCH_WORDS_MAX as u64;
+        let admission = self.engine.admit(2 * steps, steps * words).await?;
+        let mut read = BTreeMap::new();
+        for block in first..first + count {
+            read.insert(block, self.engine.read_for_merge(block).await?);
+        }
+        // From here to the commit there is no await: what is read is the newest, or memory knows it.
+        let mut newest: BTreeMap<u64, Piece> = BTreeMap::new();
+        for (block, (pieces, _)) in &read {
+            let piece = self.engine.cached(*block).or(pieces.first().cloned());
+            newest.extend(piece.map(|piece| (*block, piece)));
+        }
+        let (mut changes, mut model) = (Vec::new(), Vec::new());
+        for block in blocks {
+            let whole = self.below(8) == 0;
+            let old = match newest.get(&block) {
+                // Zeroes that were written are no version to go on from.
+                Some(Piece::Data(data)) if !whole && stamp_of(data) != 0 => {
+                    (stamp_of(data) % 256 < 255).then(|| data.clone())
+                }
+                _ => None,
+            };
+            let Some(old) = old else {
+                let (data, stamps) = self.content(block, 1, permit.clone());
+                newest.insert(block, Piece::Data(data.clone()));
+                changes.push(CommitChange::Write { first: block, data });
+                model.push((block, stamps[0]));
+                continue;
+            };
+            let mut buf = self.pool.copy_of(&old);
+            let stamp = stamp_of(&buf) + 1;
+            let words = patch_of(stamp, block_size);
+            apply(&mut buf, &words);
+            buf.attach(Box::new(permit.clone()));
+            let data = buf.share();
+            newest.insert(block, Piece::Data(data.clone()));
+            changes.push(CommitChange::Patch { block, words, data });
+            model.push((block, stamp));
+        }
+        let lsn = self.engine.commit(admission, changes)?;
+        let index = self.oracle.borrow_mut().commit(&model);
+        drop(read);
+        if self.below(4) == 0 {
+            self.engine.wait_durable(lsn).await?;
+            self.oracle.borrow_mut().acknowledge(index);
+        }
+        Ok(())
+    }
+
     async fn commit(
         &mut self,
         changes: Vec<CommitChange>,
@@ -207,14 +269,50 @@ impl Client {
         let mut buf = self.pool.alloc(count as usize * block_size);
         let mut stamps = Vec::new();
         for (index, block) in buf.chunks_exact_mut(block_size).enumerate() {
-            let stamp = self.stamps.get() + 1;
-            self.stamps.set(stamp);
+            self.stamps.set(self.stamps.get() + 1);
+            let stamp = self.stamps.get() << 8;
             let evil = self.rng.next_u64().is_multiple_of(8);
             fill(block, stamp, first + index as u64, evil);
             stamps.push(stamp);
         }
         buf.attach(Box::new(permit));
         (buf.share(), stamps)
+    }
+}
+
+/// Words of a patch at most.
+const PATCH_WORDS_MAX: usize = 6;
+
+/// The stamp of a block that is not all zeroes.
+fn stamp_of(block: &[u8]) -> Stamp {
+    let end = block.len();
+    u64::from_le_bytes(block[end - 8..].try_into().expect("eight bytes"))
+}
+
+/// What makes a block of the version before `stamp` one of version `stamp`: its low byte counts the patches
+/// since the block was written whole, and is what tells them.
+fn patch_of(stamp: Stamp, block_size: usize) -> Vec<Word> {
+    let mix = |index: u64| {
+        let mixed = (stamp ^ (index << 56)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        (mixed ^ (mixed >> 29)).wrapping_mul(0xbf58_476d_1ce4_e5b9)
+    };
+    // All but the last three words, which tell of the block.
+    let places = (block_size / 8 - 3) as u64;
+    let count = mix(0) % PATCH_WORDS_MAX as u64;
+    let words = (1..=count).map(|index| Word {
+        at: 8 * ((mix(index) >> 32) % places) as u32,
+        value: mix(index),
+    });
+    let stamp = Word {
+        at: block_size as u32 - 8,
+        value: stamp,
+    };
+    words.chain([stamp]).collect()
+}
+
+fn apply(block: &mut [u8], words: &[Word]) {
+    for word in words {
+        block[word.at as usize..][..8].copy_from_slice(&word.value.to_le_bytes());
     }
 }
 
@@ -229,7 +327,7 @@ fn fill(block: &mut [u8], stamp: Stamp, number: u64, evil: bool) {
         word.copy_from_slice(&value.to_le_bytes());
     }
     // A log sector has as many bytes as a block, or 512.
-    let sector = if stamp.is_multiple_of(2) {
+    let sector = if (stamp >> 8).is_multiple_of(2) {
         SECTOR
     } else {
         LOG_SECTOR_MIN
@@ -274,7 +372,11 @@ pub async fn read_stamps(engine: &Engine, first: u64, count: u64) -> Result<Vec<
                     };
                     let stamp = word(8);
                     if stamp != 0 {
-                        fill(&mut expected, stamp, number, word(24) != 0);
+                        let whole = stamp & !255;
+                        fill(&mut expected, whole, number, word(24) != 0);
+                        for patched in whole + 1..=stamp {
+                            apply(&mut expected, &patch_of(patched, block_size));
+                        }
                     } else {
                         expected.fill(0);
                     }

@@ -5,7 +5,7 @@ use crate::open::RecoveryReport;
 use crate::pinned::Pinned;
 use crate::stats::StoreStats;
 use crate::superblocks;
-use base::{BufPool, Lsn, Nanos, crc32c};
+use base::{BufPool, Lsn, Nanos};
 use device::Device;
 use format::{State as StoreState, Superblock};
 use layout::Home;
@@ -149,7 +149,8 @@ impl Engine {
     }
 
     /// Waits for room in the log and in the account of pending ranges, for a commit of `blocks` blocks of
-    /// data and `ranges` ranges. Take the payload's memory ([`Engine::reserve`]) before.
+    /// data and `ranges` ranges and words; a patch may need one block and as many ranges as it has words
+    /// ([`Change::needs`]). Take the payload's memory ([`Engine::reserve`]) before.
     ///
     /// # Errors
     /// When the store has failed or is read-only, or the log could never hold such a commit.
@@ -184,15 +185,18 @@ impl Engine {
     /// [`Engine::wait_durable`]. After a crash all of it is there or nothing. `admission` must have been
     /// given for as much.
     ///
+    /// Of a patch the log gets the words where it has the whole block already, and else the block.
+    ///
     /// # Errors
     /// When the store is read-only, or the commit does not fit it.
     ///
     /// # Panics
-    /// When there is no change, or data is not a whole number of blocks.
+    /// When there is no change, data is not a whole number of blocks, or a patch has no words or is not within
+    /// its block.
     pub fn commit(&self, admission: Admission, changes: Vec<Change>) -> Result<Lsn, EngineError> {
         self.check_writable()?;
         let block_size = self.block_size();
-        let mut crcs = Vec::new();
+        let mut bytes = 0;
         for change in &changes {
             let (first, count) = match change {
                 Change::Write { first, data } => {
@@ -200,22 +204,28 @@ impl Engine {
                         !data.is_empty() && data.len().is_multiple_of(block_size),
                         "whole blocks"
                     );
+                    bytes += data.len() as u64;
                     (*first, (data.len() / block_size) as u64)
                 }
                 Change::Trim { first, count } | Change::Zero { first, count } => (*first, *count),
+                Change::Patch { block, words, data } => {
+                    let fits = |at: u32| at.is_multiple_of(8) && (at as usize) < block_size;
+                    assert!(
+                        !words.is_empty()
+                            && words.iter().all(|word| fits(word.at))
+                            && data.len() == block_size,
+                        "words of the block, and the whole block"
+                    );
+                    bytes += 8 * words.len() as u64;
+                    (*block, 1)
+                }
             };
             self.check_range(first, count)?;
         }
-        for change in &changes {
-            if let Change::Write { data, .. } = change {
-                crcs.extend(data.chunks_exact(block_size).map(crc32c));
-            }
-        }
-        let blocks = crcs.len() as u64;
         let mut state = self.0.state.borrow_mut();
         let trail = &self.0.trail;
-        let lsn = trail.append(admission, changes, crcs, |lsn, changes, crcs| {
-            state.pinned.apply(lsn, changes, crcs, block_size, trail);
+        let lsn = trail.append(admission, changes, |lsn, changes| {
+            state.pinned.apply(lsn, changes, block_size, trail)
         });
         state.pinned_since.get_or_insert_with(|| self.0.rt.now());
         drop(state);
@@ -226,7 +236,7 @@ impl Engine {
         self.0
             .counters
             .commit_bytes
-            .set(self.0.counters.commit_bytes.get() + blocks * block_size as u64);
+            .set(self.0.counters.commit_bytes.get() + bytes);
         self.press();
         Ok(lsn)
     }

@@ -132,15 +132,20 @@ impl Inspection {
             self.log.commits += 1;
             for change in commit.changes {
                 let (block, data) = (change.block, change.data);
-                let count = match change.kind {
-                    EntryKind::Data { .. } => 1,
-                    EntryKind::Trim { count } | EntryKind::Zero { count } => count,
-                };
+                let count = change.kind.blocks();
                 let size_blocks = self.superblock.size_blocks;
                 let Some(end) = block.checked_add(count).filter(|end| *end <= size_blocks) else {
                     self.log.damage = Some(EngineError::ForeignCommit { block, size_blocks });
                     return;
                 };
+                if let EntryKind::Patch { at, value } = change.kind {
+                    // It changes what an earlier entry has covered, or nothing.
+                    if let Some(Some(data)) = self.system.get_mut(&block) {
+                        let at = at as usize;
+                        data[at..at + 8].copy_from_slice(&value.to_le_bytes());
+                    }
+                    continue;
+                }
                 self.covered.add(block, end);
                 if let Some(data) = data {
                     if block < SYSTEM_BLOCKS {

@@ -24,6 +24,7 @@ mod ordered;
 mod pinned;
 mod plan_log;
 mod read;
+mod recovery;
 mod redundancy;
 mod scrub;
 mod stats;
@@ -43,7 +44,7 @@ pub use scrub::ScrubReport;
 pub use stats::StoreStats;
 pub use superblocks::{MemberSuperblock, load as load_superblock};
 
-pub use trail::{Admission, Change as CommitChange, WriteCache};
+pub use trail::{Admission, Change as CommitChange, Word, WriteCache};
 
 use device::Device;
 use std::rc::Rc;

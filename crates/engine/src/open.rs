@@ -7,24 +7,19 @@ use crate::error::EngineError;
 use crate::grow::grown;
 use crate::log_drives::LogDrives;
 use crate::ordered::Ordered;
-use crate::pinned::{NoHolds, Pinned};
+use crate::pinned::{Images, Pinned};
+use crate::recovery::Recovery;
 use crate::redundancy::Footprint;
 use crate::superblocks;
-use crate::write_back::write_back_batch;
-use base::{Buf, BufPool, Lsn, Nanos};
+use base::{BufPool, Nanos};
 use device::{Device, FlushFence};
-use format::{EntryKind, Geometry, LogState, State as StoreState, Superblock};
+use format::{Geometry, State as StoreState, Superblock};
 use layout::{Home, HomeMember};
 use rt::{Notify, Rt, Semaphore};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
-use trail::{
-    Case, RecordPlace, RecoveredChange, Replay, Trail, TrailOptions, TrailStart, WriteCache,
-};
-
-/// Blocks of one write-back round of recovery.
-const RECOVERY_ROUND_BLOCKS: usize = 8192;
+use trail::{Case, Trail, TrailOptions, TrailStart, WriteCache};
 
 /// What recovery is doing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -127,6 +122,7 @@ impl Engine {
                 superblock: &superblock,
                 options: &options,
                 pinned: &pinned,
+                images: Images::default(),
                 footprint: &footprint,
             };
             (log, live) = recovery.run(&mut report, &mut progress).await?;
@@ -317,153 +313,6 @@ fn check_size(
         });
     }
     Ok(())
-}
-
-struct Recovery<'a> {
-    pool: &'a BufPool,
-    home: &'a Home,
-    memory: &'a Semaphore,
-    log: &'a LogDrives,
-    superblock: &'a Superblock,
-    options: &'a OpenOptions,
-    pinned: &'a RefCell<Pinned>,
-    footprint: &'a RefCell<Footprint>,
-}
-
-impl Recovery<'_> {
-    async fn run(
-        &self,
-        report: &mut RecoveryReport,
-        progress: &mut impl FnMut(Progress),
-    ) -> Result<(LogState, Vec<RecordPlace>), EngineError> {
-        if self.options.write_cache == WriteCache::Volatile {
-            // What is read may still be in the storage's cache alone: nothing is known to be durable
-            // before the first explicit flush (Durable WAL 5.3), and recovery writes home.
-            for device in &self.log.devices {
-                let flushed = device.flush().await;
-                flushed.map_err(|error| trail::TrailError::Device {
-                    device: device.name().to_string(),
-                    what: "flush",
-                    offset: self.superblock.log_offset,
-                    error,
-                })?;
-            }
-        }
-        let lenient = self.options.give_up_damaged_log;
-        let (epoch, before) = (self.superblock.epoch, self.superblock.log);
-        let (log, geometry) = (self.log.devices.clone(), self.log.geometry.clone());
-        let mut replay = Replay::start(self.pool, log, geometry, epoch, before, lenient).await?;
-        while let Some(commit) = replay.next().await? {
-            for change in commit.changes {
-                self.apply(commit.lsn, change, progress).await?;
-            }
-            let (done, total) = replay.progress();
-            progress(Progress::Replay { done, total });
-        }
-        let tail = replay.into_tail();
-        report.search_tracks = tail.stats.search_tracks;
-        report.replay_tracks = tail.stats.replay_tracks;
-        report.records = tail.stats.records;
-        report.commits = tail.stats.commits;
-        report.discarded_records = tail.stats.discarded;
-        report.end = describe(tail.case).to_string();
-        if !matches!(tail.case, Case::End | Case::RaggedTail) {
-            self.footprint.borrow_mut().lose();
-        }
-        let (mut state, mut live) = (tail.state, tail.records);
-        let used = self.tracks_between(state.head_sector, state.start_track);
-        if self.options.write_back_on_recovery || lenient || used + 4 > self.log.geometry.tracks {
-            while self.write_back(progress).await? {}
-        }
-        if self.pinned.borrow().is_empty() {
-            (state.head_sector, state.head_seq) = (state.tail_sector, state.tail_seq + 1);
-            live.clear();
-        }
-        Ok((state, live))
-    }
-
-    fn tracks_between(&self, head_sector: u64, start_track: u64) -> u64 {
-        let head = self.log.geometry.track_of(head_sector);
-        (start_track + self.log.geometry.tracks - head) % self.log.geometry.tracks
-    }
-
-    async fn apply(
-        &self,
-        lsn: Lsn,
-        change: RecoveredChange,
-        progress: &mut impl FnMut(Progress),
-    ) -> Result<(), EngineError> {
-        let size_blocks = self.home.size_blocks();
-        let count = match change.kind {
-            EntryKind::Data { .. } => 1,
-            EntryKind::Trim { count } | EntryKind::Zero { count } => count,
-        };
-        if change
-            .block
-            .checked_add(count)
-            .is_none_or(|end| end > size_blocks)
-        {
-            return Err(EngineError::ForeignCommit {
-                block: change.block,
-                size_blocks,
-            });
-        }
-        self.footprint.borrow_mut().add(&change);
-        let first = change.block;
-        match (change.kind, change.data) {
-            (EntryKind::Data { crc }, Some(data)) => {
-                let data = self.charge(data, progress).await?.share();
-                let mut pinned = self.pinned.borrow_mut();
-                pinned.write(lsn, first, data, crc, &NoHolds);
-            }
-            (EntryKind::Data { .. }, None) => panic!("a recovered block has content"),
-            (EntryKind::Trim { count }, _) => {
-                let mut pinned = self.pinned.borrow_mut();
-                pinned.zero(lsn, first, count, false, &NoHolds);
-            }
-            (EntryKind::Zero { count }, _) => {
-                let mut pinned = self.pinned.borrow_mut();
-                pinned.zero(lsn, first, count, true, &NoHolds);
-            }
-        }
-        Ok(())
-    }
-
-    /// Pays for a recovered block; writes home what there is when the memory is used up.
-    async fn charge(
-        &self,
-        mut data: Buf,
-        progress: &mut impl FnMut(Progress),
-    ) -> Result<Buf, EngineError> {
-        while self.memory.used() + data.len() as u64 > self.memory.limit() {
-            if !self.write_back(progress).await? {
-                break;
-            }
-        }
-        if self.memory.used() + data.len() as u64 <= self.memory.limit() {
-            data.attach(Box::new(self.memory.acquire(data.len() as u64).await));
-        }
-        Ok(data)
-    }
-
-    /// One round; false when everything is at home. All that was replayed is durable in the log.
-    async fn write_back(&self, progress: &mut impl FnMut(Progress)) -> Result<bool, EngineError> {
-        let everything = Lsn(u64::MAX);
-        let done = write_back_batch(
-            self.home,
-            everything,
-            0,
-            RECOVERY_ROUND_BLOCKS,
-            |_| false,
-            &NoHolds,
-            || self.pinned,
-        )
-        .await?;
-        progress(Progress::WriteBack {
-            left: self.pinned.borrow().block_count() as u64,
-        });
-        Ok(done.is_some())
-    }
 }
 
 pub(crate) fn describe(case: Case) -> &'static str {

@@ -7,9 +7,15 @@
 //!    between are freed with it (Trail 4.1, superseding).
 //! 3. A home write frees its block only if no newer version came meanwhile; else the block stays with the
 //!    newer version and the hold moves to the first commit after the written one.
+//! 4. The commit that a block holds has the whole block in the log (its image), and the patches since are
+//!    behind it: a change of some words is logged as such only where that is so, else as the whole block
+//!    ([`Pinned::apply`]).
 
-use base::{Lsn, Slice};
+use base::{Lsn, Slice, crc32c};
+use format::ENTRY_BYTES;
 use layout::{HomeBlock, ZeroRange};
+use std::cell::RefCell;
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, VecDeque};
 use trail::{Change, Trail};
 
@@ -19,6 +25,8 @@ pub trait Holds {
     fn hold(&self, lsn: Lsn);
     /// One thing less needs `lsn`.
     fn release(&self, lsn: Lsn);
+    /// `block`, which had `hold`, is durable at home and leaves the set.
+    fn at_home(&self, _block: u64, _hold: Lsn) {}
 }
 
 impl Holds for Trail {
@@ -30,17 +38,30 @@ impl Holds for Trail {
     }
 }
 
-/// No account is kept: during recovery, before the log runs.
-pub struct NoHolds;
+/// Blocks that recovery has written home, with the commits of their images: patches that it finds later
+/// go on from there. No account is kept, the log does not run yet.
+#[derive(Default)]
+pub struct Images(RefCell<BTreeMap<u64, Lsn>>);
 
-impl Holds for NoHolds {
+impl Images {
+    /// The commit of the image of `block`, which is at home as replayed so far.
+    pub fn at_home(&self, block: u64) -> Option<Lsn> {
+        self.0.borrow().get(&block).copied()
+    }
+}
+
+impl Holds for Images {
     fn hold(&self, _: Lsn) {}
     fn release(&self, _: Lsn) {}
+    fn at_home(&self, block: u64, hold: Lsn) {
+        self.0.borrow_mut().insert(block, hold);
+    }
 }
 
 struct Block {
     data: Slice,
-    crc: u32,
+    /// Made when it is first needed: a patched block is often patched again before it goes home.
+    crc: Option<u32>,
     lsn: Lsn,
     hold: Lsn,
     /// Version that is being written home.
@@ -86,53 +107,92 @@ pub struct Pinned {
 }
 
 impl Pinned {
-    /// Takes the changes of commit `lsn`; `crcs` are those of all its blocks of data.
+    /// Takes the changes of commit `lsn`, and makes each patch of a block whose image is not in the log
+    /// (invariant 4), or which would take as much room, a write of the whole block. Gives the CRC-32C of all
+    /// blocks of data.
     pub fn apply(
         &mut self,
         lsn: Lsn,
-        changes: &[Change],
-        crcs: &[u32],
+        changes: &mut [Change],
         block_size: usize,
         holds: &dyn Holds,
-    ) {
-        let mut crcs = crcs.iter();
+    ) -> Vec<u32> {
+        let mut crcs = Vec::new();
         for change in changes {
+            if let Change::Patch { block, words, data } = change {
+                if words.len() * ENTRY_BYTES < block_size && self.has_image(*block) {
+                    self.write(lsn, *block, data.clone(), None, holds);
+                    continue;
+                }
+                let (first, data) = (*block, data.clone());
+                *change = Change::Write { first, data };
+            }
             match change {
                 Change::Write { first, data } => {
-                    let parts = (0..data.len()).step_by(block_size);
-                    // The checksums come last: the end of the data must not use one up.
-                    for ((block, at), crc) in (*first..).zip(parts).zip(&mut crcs) {
+                    crcs.reserve_exact(data.len() / block_size);
+                    for (block, at) in (*first..).zip((0..data.len()).step_by(block_size)) {
                         let part = data.slice(at..at + block_size);
-                        self.write(lsn, block, part, *crc, holds);
+                        let crc = crc32c(&part);
+                        crcs.push(crc);
+                        self.write(lsn, block, part, Some(crc), holds);
                     }
                 }
                 Change::Trim { first, count } => self.zero(lsn, *first, *count, false, holds),
                 Change::Zero { first, count } => self.zero(lsn, *first, *count, true, holds),
+                Change::Patch { .. } => unreachable!("patches are done above"),
             }
         }
+        crcs
     }
 
-    /// Takes a new version of `block`.
-    pub fn write(&mut self, lsn: Lsn, block: u64, data: Slice, crc: u32, holds: &dyn Holds) {
-        match self.blocks.get_mut(&block) {
-            Some(known) => {
+    /// True when the log will hold the image of `block` as long as it holds what comes now. The image of a
+    /// version that is being written home leaves the log with it.
+    fn has_image(&self, block: u64) -> bool {
+        let known = self.blocks.get(&block);
+        known.is_some_and(|known| known.writing.is_none() || known.next_hold.is_some())
+    }
+
+    /// Takes a new version of `block`; `crc` is its CRC-32C, if known.
+    pub fn write(
+        &mut self,
+        lsn: Lsn,
+        block: u64,
+        data: Slice,
+        crc: Option<u32>,
+        holds: &dyn Holds,
+    ) {
+        self.write_since(lsn, lsn, block, data, crc, holds);
+    }
+
+    /// Takes a new version of `block` of which the image is in commit `image`.
+    pub fn write_since(
+        &mut self,
+        image: Lsn,
+        lsn: Lsn,
+        block: u64,
+        data: Slice,
+        crc: Option<u32>,
+        holds: &dyn Holds,
+    ) {
+        match self.blocks.entry(block) {
+            Entry::Occupied(entry) => {
+                let known = entry.into_mut();
                 (known.data, known.crc, known.lsn) = (data, crc, lsn);
                 if known.writing.is_some() && known.next_hold.is_none() {
                     holds.hold(lsn);
                     known.next_hold = Some(lsn);
                 }
             }
-            None => {
-                holds.hold(lsn);
-                let pinned = Block {
+            Entry::Vacant(entry) => {
+                holds.hold(image);
+                entry.insert(Block {
                     data,
                     crc,
                     lsn,
-                    hold: lsn,
+                    hold: image,
                     writing: None,
                     next_hold: None,
-                };
-                self.blocks.insert(block, pinned);
+                });
             }
         }
     }
@@ -176,6 +236,11 @@ impl Pinned {
             return Some(Known::Data(&known.data));
         }
         self.is_zeroed(block).then_some(Known::Zero)
+    }
+
+    /// True when the set has content of `block`.
+    pub fn has_data(&self, block: u64) -> bool {
+        self.blocks.contains_key(&block)
     }
 
     /// Blocks from `first` on, `count` at most, that must be read from home.
@@ -231,10 +296,11 @@ impl Pinned {
                 if block.lsn <= durable && block.writing.is_none() && !busy(*number) {
                     block.writing = Some(block.lsn);
                     batch.versions.push(block.lsn);
+                    let crc = *block.crc.get_or_insert_with(|| crc32c(&block.data));
                     batch.blocks.push(HomeBlock {
                         block: *number,
                         data: block.data.clone(),
-                        crc: block.crc,
+                        crc,
                     });
                 }
             }
@@ -273,11 +339,16 @@ impl Pinned {
                 return false;
             }
             holds.release(block.hold);
-            let newer = block.next_hold.take();
-            if let Some(next) = newer {
-                (block.hold, block.writing) = (next, None);
+            match block.next_hold.take() {
+                Some(next) => {
+                    (block.hold, block.writing) = (next, None);
+                    false
+                }
+                None => {
+                    holds.at_home(*number, block.hold);
+                    true
+                }
             }
-            newer.is_none()
         };
         self.blocks.extract_if(first..=last, at_home).for_each(drop);
     }

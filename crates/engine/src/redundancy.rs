@@ -52,7 +52,7 @@ impl Footprint {
             });
         };
         match change.kind {
-            EntryKind::Data { .. } => {
+            EntryKind::Data { .. } | EntryKind::Patch { .. } | EntryKind::Move { .. } => {
                 self.blocks.insert(change.block);
             }
             EntryKind::Trim { count } => zero(count, false),

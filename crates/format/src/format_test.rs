@@ -208,6 +208,56 @@ fn a_header_of_a_smaller_sector_comes_back() {
 }
 
 #[test]
+fn patches_and_moves_need_version_2_and_nothing_else_asks_for_it() {
+    let kinds = [
+        (EntryKind::Data { crc: 1 }, 1),
+        (EntryKind::Trim { count: 3 }, 1),
+        (EntryKind::Zero { count: 3 }, 1),
+        (EntryKind::Patch { at: 8, value: 0 }, 2),
+        (EntryKind::Move { from: 0, crc: 7 }, 2),
+    ];
+    for (kind, version) in kinds {
+        let last = true;
+        let header = header(vec![Entry {
+            block: 5,
+            kind,
+            last,
+        }]);
+        let displaced = vec![7; header.payload_sectors as usize];
+        let mut sector = vec![0; SECTOR];
+        header.encode(&displaced, &mut sector);
+        assert_eq!(sector[8..12], u32::to_le_bytes(version), "{kind:?}");
+        assert_eq!(RecordHeader::decode(&sector), Ok((header, displaced)));
+        let refused = |version: u32, sector: &mut [u8]| {
+            sector[8..12].copy_from_slice(&version.to_le_bytes());
+            sector[12..16].fill(0);
+            let crc = base::crc32c(sector);
+            sector[12..16].copy_from_slice(&crc.to_le_bytes());
+            RecordHeader::decode(sector).is_err()
+        };
+        assert_eq!(refused(1, &mut sector), version == 2, "{kind:?}");
+        assert!(refused(3, &mut sector) && refused(0, &mut sector));
+    }
+}
+
+#[test]
+fn a_patch_begins_at_a_word() {
+    let kind = EntryKind::Patch { at: 4, value: 1 };
+    let header = header(vec![Entry {
+        block: 5,
+        kind,
+        last: true,
+    }]);
+    let mut sector = vec![0; SECTOR];
+    header.encode(&[], &mut sector);
+    let found = RecordHeader::decode(&sector);
+    assert!(
+        matches!(found, Err(FormatError::Inconsistent { .. })),
+        "{found:?}"
+    );
+}
+
+#[test]
 fn a_table_slot_belongs_to_one_group() {
     let mut slot = TableSlot::empty(4096);
     slot.generation = 8;
@@ -238,7 +288,7 @@ fn an_escaped_header_is_not_taken_for_a_header() {
 proptest! {
     #[test]
     fn a_record_header_comes_back_as_it_was(
-        raw in prop::collection::vec((0u64..1 << 40, 0u32..3, any::<u32>(), any::<bool>()), 0..150),
+        raw in prop::collection::vec((0u64..1 << 40, 0u32..5, any::<u32>(), any::<bool>()), 0..150),
     ) {
         let entries: Vec<Entry> = raw
             .into_iter()
@@ -247,7 +297,9 @@ proptest! {
                 let kind = match kind {
                     0 => EntryKind::Data { crc },
                     1 => EntryKind::Trim { count },
-                    _ => EntryKind::Zero { count },
+                    2 => EntryKind::Zero { count },
+                    3 => EntryKind::Patch { at: crc & 0xfff8, value: count },
+                    _ => EntryKind::Move { from: count, crc },
                 };
                 Entry { block, kind, last }
             })
@@ -262,13 +314,14 @@ proptest! {
     }
 
     #[test]
-    fn no_bytes_make_a_decoder_panic(mut bytes in prop::collection::vec(any::<u8>(), SECTOR..SECTOR + 1), kind in 0..5) {
+    fn no_bytes_make_a_decoder_panic(mut bytes in prop::collection::vec(any::<u8>(), SECTOR..SECTOR + 1), kind in 0..6) {
         // With the signatures and checksums in place the fields behind them are reached.
         match kind {
             0 => bytes[..12].copy_from_slice(b"TONEARM\0\x01\0\0\0"),
             1 => bytes[..12].copy_from_slice(b"\xffTNREC\r\n\x01\0\0\0"),
             2 => bytes[..12].copy_from_slice(b"TNVOLUME\x01\0\0\0"),
             3 => bytes[..12].copy_from_slice(b"TONEARM\0\x02\0\0\0"),
+            4 => bytes[..12].copy_from_slice(b"\xffTNREC\r\n\x02\0\0\0"),
             _ => {}
         }
         bytes[12..16].fill(0);

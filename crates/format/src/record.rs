@@ -8,8 +8,8 @@
 //! sector holds. The payload is valid if and only if each block has the CRC-32C of its entry.
 
 use crate::geometry::{LOG_SECTOR_MIN, SECTOR};
-use crate::seal::{check, seal};
-use crate::{FORMAT_VERSION, FormatError, Uuid};
+use crate::seal::{check_versions, seal};
+use crate::{FormatError, Uuid};
 use base::{Lsn, RecordSeq};
 use zerocopy::byteorder::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
@@ -28,6 +28,12 @@ const NUMBER_MAX: u64 = 1 << 62;
 const KIND_DATA: u8 = 1;
 const KIND_TRIM: u8 = 2;
 const KIND_ZERO: u8 = 3;
+const KIND_PATCH: u8 = 4;
+const KIND_MOVE: u8 = 5;
+/// Records of data, trims and zeroes alone: what the first programs can read.
+const VERSION_PLAIN: u32 = 1;
+/// Records with patches or moves among their entries.
+const VERSION_PATCHES: u32 = 2;
 
 #[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
@@ -83,6 +89,38 @@ pub enum EntryKind {
         /// Blocks.
         count: u64,
     },
+    /// Eight bytes of the block become those of `value`, little-endian. What the rest of it is, earlier
+    /// entries have told.
+    Patch {
+        /// Byte offset in the block, a multiple of 8.
+        at: u32,
+        /// The new bytes.
+        value: u64,
+    },
+    /// The block gets the content of home block `from`, which was durable there before the commit.
+    Move {
+        /// Home block with the content.
+        from: u64,
+        /// CRC-32C of the content.
+        crc: u32,
+    },
+}
+
+impl EntryKind {
+    /// Blocks from the entry's first one on that it changes.
+    pub const fn blocks(&self) -> u64 {
+        match self {
+            Self::Trim { count } | Self::Zero { count } => *count,
+            Self::Data { .. } | Self::Patch { .. } | Self::Move { .. } => 1,
+        }
+    }
+
+    const fn version(&self) -> u32 {
+        match self {
+            Self::Data { .. } | Self::Trim { .. } | Self::Zero { .. } => VERSION_PLAIN,
+            Self::Patch { .. } | Self::Move { .. } => VERSION_PATCHES,
+        }
+    }
 }
 
 /// One change within a commit.
@@ -175,7 +213,7 @@ impl RecordHeader {
         let raw = RawHeader {
             first_byte: FIRST_BYTE,
             magic: MAGIC,
-            version: FORMAT_VERSION.into(),
+            version: self.version().into(),
             crc: 0.into(),
             store: self.store,
             epoch: self.epoch.into(),
@@ -198,6 +236,8 @@ impl RecordHeader {
                 EntryKind::Data { crc } => (KIND_DATA, 1, crc),
                 EntryKind::Trim { count } => (KIND_TRIM, count, 0),
                 EntryKind::Zero { count } => (KIND_ZERO, count, 0),
+                EntryKind::Patch { at, value } => (KIND_PATCH, value, at),
+                EntryKind::Move { from, crc } => (KIND_MOVE, from, crc),
             };
             let raw = RawEntry {
                 block: entry.block.into(),
@@ -229,7 +269,8 @@ impl RecordHeader {
         }
         let (raw, rest) =
             RawHeader::ref_from_prefix(sector).map_err(|_| FormatError::Signature(WHAT))?;
-        check(WHAT, sector, raw.version.get(), raw.crc.get())?;
+        let version = raw.version.get();
+        check_versions(WHAT, VERSION_PATCHES, sector, version, raw.crc.get())?;
         let count = raw.entries.get() as usize;
         let payload = raw.payload_sectors.get() as usize;
         if count > SECTOR || payload > SECTOR || !record_fits(count, payload, sector.len()) {
@@ -239,7 +280,7 @@ impl RecordHeader {
             .map_err(|_| bad("its entries are cut off"))?;
         let entries = raw_entries
             .iter()
-            .map(entry_of)
+            .map(|raw| entry_of(raw, version))
             .collect::<Result<Vec<_>, _>>()?;
         let header = Self {
             store: raw.store,
@@ -265,6 +306,12 @@ impl RecordHeader {
         Ok((header, rest[..payload].to_vec()))
     }
 
+    /// The oldest version of the format that has all of its entries.
+    fn version(&self) -> u32 {
+        let versions = self.entries.iter().map(|entry| entry.kind.version());
+        versions.max().unwrap_or(VERSION_PLAIN)
+    }
+
     /// Entries that carry a block of payload.
     pub fn data_entries(&self) -> usize {
         self.entries
@@ -279,17 +326,30 @@ pub(crate) const fn is_log_sector(bytes: usize) -> bool {
     bytes.is_power_of_two() && bytes >= LOG_SECTOR_MIN && bytes <= SECTOR
 }
 
-fn entry_of(raw: &RawEntry) -> Result<Entry, FormatError> {
-    let (block, count) = (raw.block.get(), raw.count.get());
-    if block.checked_add(count).is_none() || count == 0 {
-        return Err(bad("an entry's range is not possible"));
-    }
+fn entry_of(raw: &RawEntry, version: u32) -> Result<Entry, FormatError> {
+    let (block, count, crc) = (raw.block.get(), raw.count.get(), raw.crc.get());
     let kind = match raw.kind {
-        KIND_DATA => EntryKind::Data { crc: raw.crc.get() },
+        KIND_DATA => EntryKind::Data { crc },
         KIND_TRIM => EntryKind::Trim { count },
         KIND_ZERO => EntryKind::Zero { count },
+        KIND_PATCH => EntryKind::Patch {
+            at: crc,
+            value: count,
+        },
+        KIND_MOVE => EntryKind::Move { from: count, crc },
         _ => return Err(bad("an entry is of unknown kind")),
     };
+    if kind.version() > version {
+        return Err(bad("an entry is of a kind that its version has not"));
+    }
+    let possible = match kind {
+        EntryKind::Patch { at, .. } => at.is_multiple_of(8),
+        EntryKind::Move { from, .. } => from != u64::MAX,
+        _ => count > 0 && block.checked_add(count).is_some(),
+    };
+    if !possible || block == u64::MAX {
+        return Err(bad("an entry's range is not possible"));
+    }
     Ok(Entry {
         block,
         kind,

@@ -271,15 +271,14 @@ impl Trail {
         trail
     }
 
-    /// Queues a commit; its number. It is written as soon as the log device is free. `crcs` are the
-    /// CRC-32C of each block of data, over all changes. `pin` is told of the commit when it has its number
-    /// and may be held ([`Trail::hold`]).
+    /// Queues a commit; its number. It is written as soon as the log device is free. `pin` is told of the
+    /// commit when it has its number and may be held ([`Trail::hold`]); it may put a [`Change::Write`] in the
+    /// place of a patch, and gives the CRC-32C of each block of data, over all changes.
     pub fn append(
         &self,
         admission: Admission,
-        changes: Vec<Change>,
-        crcs: Vec<u32>,
-        pin: impl FnOnce(Lsn, &[Change], &[u32]),
+        mut changes: Vec<Change>,
+        pin: impl FnOnce(Lsn, &mut [Change]) -> Vec<u32>,
     ) -> Lsn {
         let lsn = {
             let mut state = self.0.state.borrow_mut();
@@ -288,9 +287,12 @@ impl Trail {
             state.releases.add_commit(lsn);
             lsn
         };
-        pin(lsn, &changes, &crcs);
+        let crcs = pin(lsn, &mut changes);
         let mut state = self.0.state.borrow_mut();
-        state.queue.push(lsn, admission.sectors, changes, crcs);
+        let geometry = &self.0.geometry;
+        state
+            .queue
+            .push(geometry, lsn, admission.sectors, changes, crcs);
         drop(state);
         // The promise is kept by the queue's own account from here on.
         drop(admission);

@@ -30,6 +30,45 @@ pub enum Change {
         /// Blocks.
         count: u64,
     },
+    /// Some words of a block change. Whoever appends it sees to it that the log holds all that the block was
+    /// before, from a [`Change::Write`] on.
+    Patch {
+        /// The block.
+        block: u64,
+        /// The words, at least one.
+        words: Vec<Word>,
+        /// Content of the whole block after the change.
+        data: Slice,
+    },
+}
+
+/// Eight bytes of a block.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Word {
+    /// Byte offset in the block, a multiple of 8.
+    pub at: u32,
+    /// The bytes, little-endian.
+    pub value: u64,
+}
+
+impl Change {
+    /// What the log may need for it at most, for blocks of `block_size` bytes: blocks of data, and entries
+    /// without data.
+    pub fn needs(&self, block_size: usize) -> (u64, u64) {
+        match self {
+            Self::Write { data, .. } => ((data.len() / block_size) as u64, 0),
+            Self::Trim { .. } | Self::Zero { .. } => (0, 1),
+            Self::Patch { words, .. } => (1, words.len() as u64),
+        }
+    }
+
+    /// Entries of the log that it takes as it is.
+    fn entries(&self, block_size: usize) -> (u64, u64) {
+        match self {
+            Self::Patch { words, .. } => (0, words.len() as u64),
+            _ => self.needs(block_size),
+        }
+    }
 }
 
 struct Queued {
@@ -39,9 +78,9 @@ struct Queued {
     changes: Vec<Change>,
     /// CRC-32C of each block of data, over all changes.
     crcs: Vec<u32>,
-    /// The change, the block within it, and the block over all changes that come next.
+    /// The change, its entry, and the block of data over all changes that come next.
     change: usize,
-    block: usize,
+    part: usize,
     crc: usize,
 }
 
@@ -93,8 +132,22 @@ impl RecordPlace {
 }
 
 impl Queue {
-    pub fn push(&mut self, lsn: Lsn, promised: u64, changes: Vec<Change>, crcs: Vec<u32>) {
+    /// Takes a commit for which `promised` sectors have been promised; it gives back what it does not need.
+    pub fn push(
+        &mut self,
+        geometry: &LogGeometry,
+        lsn: Lsn,
+        promised: u64,
+        changes: Vec<Change>,
+        crcs: Vec<u32>,
+    ) {
         assert!(!changes.is_empty(), "a commit changes something");
+        let (mut blocks, mut others) = (0, 0);
+        for change in &changes {
+            let (data, rest) = change.entries(geometry.block_size);
+            (blocks, others) = (blocks + data, others + rest);
+        }
+        let promised = promised.min(geometry.commit_sectors(blocks, others));
         self.bytes += changes.iter().map(bytes_of).sum::<u64>();
         self.promised += promised;
         self.commits.push_back(Queued {
@@ -103,7 +156,7 @@ impl Queue {
             changes,
             crcs,
             change: 0,
-            block: 0,
+            part: 0,
             crc: 0,
         });
     }
@@ -171,7 +224,7 @@ impl Queue {
         let (head_out, payload_out) = out.split_at_mut(geometry.sector);
         let block_sectors = geometry.block_sectors() as usize;
         let front = self.commits.front().expect("the queue is not empty");
-        let (first_lsn, continues) = (front.lsn, front.change > 0 || front.block > 0);
+        let (first_lsn, continues) = (front.lsn, front.change > 0 || front.part > 0);
         let (mut entries, mut displaced, mut ended) = (Vec::new(), Vec::new(), None);
         let mut payload = 0;
         while let Some(commit) = self.commits.front_mut() {
@@ -188,7 +241,7 @@ impl Queue {
             }
             let (block, kind, change_ended) = match change {
                 Change::Write { first, data } => {
-                    let from = commit.block * geometry.block_size;
+                    let from = commit.part * geometry.block_size;
                     let start = displaced.len();
                     displaced.resize(start + wanted, 0);
                     escape_payload(
@@ -201,15 +254,20 @@ impl Queue {
                     commit.crc += 1;
                     let ended = from + geometry.block_size == data.len();
                     let kind = EntryKind::Data { crc };
-                    (first + commit.block as u64, kind, ended)
+                    (first + commit.part as u64, kind, ended)
                 }
                 Change::Trim { first, count } => (*first, EntryKind::Trim { count: *count }, true),
                 Change::Zero { first, count } => (*first, EntryKind::Zero { count: *count }, true),
+                Change::Patch { block, words, .. } => {
+                    let Word { at, value } = words[commit.part];
+                    let ended = commit.part + 1 == words.len();
+                    (*block, EntryKind::Patch { at, value }, ended)
+                }
             };
-            commit.block += 1;
+            commit.part += 1;
             if change_ended {
                 self.bytes -= bytes_of(&commit.changes[commit.change]);
-                (commit.change, commit.block) = (commit.change + 1, 0);
+                (commit.change, commit.part) = (commit.change + 1, 0);
             }
             let last = commit.change == commit.changes.len();
             entries.push(Entry { block, kind, last });
@@ -276,5 +334,6 @@ fn bytes_of(change: &Change) -> u64 {
     match change {
         Change::Write { data, .. } => data.len() as u64,
         Change::Trim { .. } | Change::Zero { .. } => 32,
+        Change::Patch { words, .. } => 32 * words.len() as u64,
     }
 }

@@ -29,7 +29,15 @@ pub fn scan_track(geometry: &LogGeometry, track: u64, bytes: &[u8]) -> Vec<Found
         };
         let fits = (index as u64 + header.sectors()) * geometry.sector as u64 <= bytes.len() as u64;
         let payload = header.data_entries() as u64 * geometry.block_sectors();
-        if header.store == geometry.store && fits && payload == u64::from(header.payload_sectors) {
+        let patches_fit = header.entries.iter().all(|entry| match entry.kind {
+            EntryKind::Patch { at, .. } => (at as usize) < geometry.block_size,
+            _ => true,
+        });
+        if header.store == geometry.store
+            && fits
+            && payload == u64::from(header.payload_sectors)
+            && patches_fit
+        {
             let at = track * geometry.track_sectors + index as u64;
             found.push(FoundRecord {
                 place: RecordPlace::of(&header, at),

@@ -141,7 +141,7 @@ async fn write(trail: &Trail, pool: &BufPool, block: u64) -> Lsn {
     let crcs = vec![crc32c(&data)];
     let admission = trail.admit(1, 1).await.unwrap();
     let changes = vec![Change::Write { first: block, data }];
-    trail.append(admission, changes, crcs, |_, _, _| {})
+    trail.append(admission, changes, |_, _| crcs)
 }
 
 /// Writes `blocks` one by one, each held, and gives the images and what the heads have seen.
@@ -358,7 +358,7 @@ fn a_promise_is_kept_whatever_the_head_does() {
                 let data = pool.copy_of(&[small as u8; BLOCK]).share();
                 let crcs = vec![crc32c(&data)];
                 let changes = vec![Change::Write { first: small, data }];
-                let lsn = trail.append(admission.unwrap(), changes, crcs, |_, _, _| {});
+                let lsn = trail.append(admission.unwrap(), changes, |_, _| crcs);
                 trail.hold(lsn);
                 while trail.durable() < lsn {
                     rt2.sleep(Nanos::from_micros(100)).await;
@@ -367,7 +367,7 @@ fn a_promise_is_kept_whatever_the_head_does() {
             let data = pool.copy_of(&vec![7; BLOCK * blocks as usize]).share();
             let crcs = data.chunks(BLOCK).map(crc32c).collect();
             let changes = vec![Change::Write { first: 100, data }];
-            let lsn = trail.append(promise, changes, crcs, |_, _, _| {});
+            let lsn = trail.append(promise, changes, |_, _| crcs);
             trail.hold(lsn);
             rt2.spawn({
                 let trail = trail.clone();

@@ -56,7 +56,7 @@ async fn append(trail: &Trail, changes: Vec<Change>) -> Lsn {
         .admit(crcs.len() as u64, changes.len() as u64)
         .await
         .unwrap();
-    trail.append(admission, changes, crcs, |_, _, _| {})
+    trail.append(admission, changes, |_, _| crcs)
 }
 
 fn start(rt: &Rt, pool: &BufPool, geometry: &LogGeometry, epoch: u64, state: LogState) -> Trail {

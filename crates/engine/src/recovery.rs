@@ -1,0 +1,243 @@
+//! Recovery: what the log holds becomes the pinned set again.
+//!
+//! Blocks come back in the order of the commits, within the memory that there is; what does not fit is
+//! written home. A patch goes on from what has been recovered of its block. That is the whole of what the
+//! block was, because the log keeps the image of a block as long as it keeps anything that is needed after
+//! it (invariant 4 of `pinned`); why a patch without an image is void is told in ARCHITECTURE.md, "Patches".
+
+use crate::engine::OpenOptions;
+use crate::error::EngineError;
+use crate::log_drives::LogDrives;
+use crate::open::{Progress, RecoveryReport, describe};
+use crate::pinned::{Images, Known, Pinned};
+use crate::redundancy::Footprint;
+use crate::write_back::write_back_batch;
+use base::{Buf, BufPool, Lsn};
+use format::{EntryKind, LogState, Superblock};
+use layout::{Home, Piece};
+use rt::Semaphore;
+use std::cell::RefCell;
+use std::iter::Peekable;
+use trail::{Case, RecordPlace, RecoveredChange, Replay, Word, WriteCache};
+
+/// Blocks of one write-back round.
+const ROUND_BLOCKS: usize = 8192;
+
+pub(crate) struct Recovery<'a> {
+    pub pool: &'a BufPool,
+    pub home: &'a Home,
+    pub memory: &'a Semaphore,
+    pub log: &'a LogDrives,
+    pub superblock: &'a Superblock,
+    pub options: &'a OpenOptions,
+    pub pinned: &'a RefCell<Pinned>,
+    pub images: Images,
+    pub footprint: &'a RefCell<Footprint>,
+}
+
+impl Recovery<'_> {
+    pub async fn run(
+        &self,
+        report: &mut RecoveryReport,
+        progress: &mut impl FnMut(Progress),
+    ) -> Result<(LogState, Vec<RecordPlace>), EngineError> {
+        if self.options.write_cache == WriteCache::Volatile {
+            // What is read may still be in the storage's cache alone: nothing is known to be durable
+            // before the first explicit flush (Durable WAL 5.3), and recovery writes home.
+            for device in &self.log.devices {
+                let flushed = device.flush().await;
+                flushed.map_err(|error| trail::TrailError::Device {
+                    device: device.name().to_string(),
+                    what: "flush",
+                    offset: self.superblock.log_offset,
+                    error,
+                })?;
+            }
+        }
+        let lenient = self.options.give_up_damaged_log;
+        let (epoch, before) = (self.superblock.epoch, self.superblock.log);
+        let (log, geometry) = (self.log.devices.clone(), self.log.geometry.clone());
+        let mut replay = Replay::start(self.pool, log, geometry, epoch, before, lenient).await?;
+        while let Some(commit) = replay.next().await? {
+            let mut changes = commit.changes.into_iter().peekable();
+            while let Some(change) = changes.next() {
+                self.check(&change)?;
+                self.footprint.borrow_mut().add(&change);
+                let words = words_of(&change, &mut changes);
+                match words.is_empty() {
+                    true => self.apply(commit.lsn, change, progress).await?,
+                    false => {
+                        self.patch(commit.lsn, change.block, &words, progress)
+                            .await?
+                    }
+                }
+            }
+            let (done, total) = replay.progress();
+            progress(Progress::Replay { done, total });
+        }
+        let tail = replay.into_tail();
+        report.search_tracks = tail.stats.search_tracks;
+        report.replay_tracks = tail.stats.replay_tracks;
+        report.records = tail.stats.records;
+        report.commits = tail.stats.commits;
+        report.discarded_records = tail.stats.discarded;
+        report.end = describe(tail.case).to_string();
+        if !matches!(tail.case, Case::End | Case::RaggedTail) {
+            self.footprint.borrow_mut().lose();
+        }
+        let (mut state, mut live) = (tail.state, tail.records);
+        let used = self.tracks_between(state.head_sector, state.start_track);
+        if self.options.write_back_on_recovery || lenient || used + 4 > self.log.geometry.tracks {
+            while self.write_back(progress).await? {}
+        }
+        if self.pinned.borrow().is_empty() {
+            (state.head_sector, state.head_seq) = (state.tail_sector, state.tail_seq + 1);
+            live.clear();
+        }
+        Ok((state, live))
+    }
+
+    fn tracks_between(&self, head_sector: u64, start_track: u64) -> u64 {
+        let head = self.log.geometry.track_of(head_sector);
+        (start_track + self.log.geometry.tracks - head) % self.log.geometry.tracks
+    }
+
+    /// Blocks that the store does not have are of another one.
+    fn check(&self, change: &RecoveredChange) -> Result<(), EngineError> {
+        let size_blocks = self.home.size_blocks();
+        let end = change.block.checked_add(change.kind.blocks());
+        match end.is_some_and(|end| end <= size_blocks) {
+            true => Ok(()),
+            false => Err(EngineError::ForeignCommit {
+                block: change.block,
+                size_blocks,
+            }),
+        }
+    }
+
+    async fn apply(
+        &self,
+        lsn: Lsn,
+        change: RecoveredChange,
+        progress: &mut impl FnMut(Progress),
+    ) -> Result<(), EngineError> {
+        let first = change.block;
+        match (change.kind, change.data) {
+            (EntryKind::Data { crc }, Some(data)) => {
+                let data = self.charge(data, progress).await?.share();
+                let mut pinned = self.pinned.borrow_mut();
+                pinned.write(lsn, first, data, Some(crc), &self.images);
+            }
+            (EntryKind::Data { .. }, None) => panic!("a recovered block has content"),
+            (EntryKind::Patch { .. }, _) => panic!("patches are taken together"),
+            (EntryKind::Move { .. }, _) => {
+                return Err(EngineError::ForeignCommit {
+                    block: first,
+                    size_blocks: self.home.size_blocks(),
+                });
+            }
+            (EntryKind::Trim { count }, _) => {
+                let mut pinned = self.pinned.borrow_mut();
+                pinned.zero(lsn, first, count, false, &self.images);
+            }
+            (EntryKind::Zero { count }, _) => {
+                let mut pinned = self.pinned.borrow_mut();
+                pinned.zero(lsn, first, count, true, &self.images);
+            }
+        }
+        Ok(())
+    }
+
+    /// Applies patches to what has been recovered of `block`, in memory or written home since. Without that
+    /// they are void: their image is before the log head, so that all up to them is durable at home or
+    /// superseded (invariant 4 of the pinned set).
+    async fn patch(
+        &self,
+        lsn: Lsn,
+        block: u64,
+        words: &[Word],
+        progress: &mut impl FnMut(Progress),
+    ) -> Result<(), EngineError> {
+        let image = self.images.at_home(block);
+        if image.is_none() && !self.pinned.borrow().has_data(block) {
+            return Ok(());
+        }
+        let buf = self.pool.alloc_zeroed(self.home.block_size());
+        // This may write the block home.
+        let mut buf = self.charge(buf, progress).await?;
+        let in_memory = match self.pinned.borrow().get(block) {
+            Some(Known::Data(data)) => {
+                buf.copy_from_slice(data);
+                true
+            }
+            Some(Known::Zero) => return Ok(()),
+            None => false,
+        };
+        if !in_memory && let [Piece::Data(data)] = self.home.read(block, 1).await?.as_slice() {
+            buf.copy_from_slice(data);
+        }
+        for word in words {
+            let at = word.at as usize;
+            buf[at..at + 8].copy_from_slice(&word.value.to_le_bytes());
+        }
+        let image = self.images.at_home(block).unwrap_or(lsn);
+        let mut pinned = self.pinned.borrow_mut();
+        pinned.write_since(image, lsn, block, buf.share(), None, &self.images);
+        Ok(())
+    }
+
+    /// Pays for a recovered block; writes home what there is when the memory is used up.
+    async fn charge(
+        &self,
+        mut data: Buf,
+        progress: &mut impl FnMut(Progress),
+    ) -> Result<Buf, EngineError> {
+        while self.memory.used() + data.len() as u64 > self.memory.limit() {
+            if !self.write_back(progress).await? {
+                break;
+            }
+        }
+        if self.memory.used() + data.len() as u64 <= self.memory.limit() {
+            data.attach(Box::new(self.memory.acquire(data.len() as u64).await));
+        }
+        Ok(data)
+    }
+
+    /// One round; false when everything is at home. All that was replayed is durable in the log.
+    async fn write_back(&self, progress: &mut impl FnMut(Progress)) -> Result<bool, EngineError> {
+        let everything = Lsn(u64::MAX);
+        let done = write_back_batch(
+            self.home,
+            everything,
+            0,
+            ROUND_BLOCKS,
+            |_| false,
+            &self.images,
+            || self.pinned,
+        )
+        .await?;
+        progress(Progress::WriteBack {
+            left: self.pinned.borrow().block_count() as u64,
+        });
+        Ok(done.is_some())
+    }
+}
+
+/// The words of `first` and of the patches of the same block that follow at once, which are taken out of
+/// `rest`; none when it is no patch.
+fn words_of(
+    first: &RecoveredChange,
+    rest: &mut Peekable<impl Iterator<Item = RecoveredChange>>,
+) -> Vec<Word> {
+    let word = |change: &RecoveredChange| match change.kind {
+        EntryKind::Patch { at, value } => Some(Word { at, value }),
+        _ => None,
+    };
+    let mut words = Vec::from_iter(word(first));
+    while !words.is_empty()
+        && let Some(next) = rest.next_if(|next| next.block == first.block && word(next).is_some())
+    {
+        words.extend(word(&next));
+    }
+    words
+}
