@@ -81,7 +81,10 @@ pub(crate) struct State {
     pub no_space: bool,
     /// Since when something has been pinned.
     pub pinned_since: Option<Nanos>,
-    pub draining: bool,
+    /// Who waits for everything to be at home.
+    pub draining: u32,
+    /// Blocks that are being written home without the log: first, and the one behind the last.
+    pub spilling: Vec<(u64, u64)>,
     pub round_under_way: bool,
     pub superblock: Superblock,
     pub closed: bool,
@@ -219,6 +222,13 @@ impl Engine {
                     bytes += 8 * words.len() as u64;
                     (*block, 1)
                 }
+                Change::Move { to, from, crcs } => {
+                    let count = crcs.len() as u64;
+                    assert!(count > 0, "some blocks");
+                    bytes += count * block_size as u64;
+                    self.check_range(*from, count)?;
+                    (*to, count)
+                }
             };
             self.check_range(first, count)?;
         }
@@ -300,7 +310,7 @@ impl Engine {
     /// # Errors
     /// When the store fails meanwhile.
     pub async fn drain(&self) -> Result<(), EngineError> {
-        self.0.state.borrow_mut().draining = true;
+        self.0.state.borrow_mut().draining += 1;
         let result = loop {
             if self.0.state.borrow().pinned.is_empty() {
                 break Ok(());
@@ -312,7 +322,7 @@ impl Engine {
             self.0.work.notify();
             idle.await;
         };
-        self.0.state.borrow_mut().draining = false;
+        self.0.state.borrow_mut().draining -= 1;
         result
     }
 

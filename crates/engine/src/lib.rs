@@ -19,6 +19,7 @@ mod error;
 mod grow;
 mod inspect;
 mod log_drives;
+mod moves;
 mod open;
 mod ordered;
 mod pinned;
@@ -57,3 +58,6 @@ pub struct MemberDevice {
     /// Its path, for messages.
     pub path: String,
 }
+
+#[cfg(test)]
+mod pinned_test;

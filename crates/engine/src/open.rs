@@ -16,7 +16,7 @@ use device::{Device, FlushFence};
 use format::{Geometry, State as StoreState, Superblock};
 use layout::{Home, HomeMember};
 use rt::{Notify, Rt, Semaphore};
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use trail::{Case, Trail, TrailOptions, TrailStart, WriteCache};
@@ -123,6 +123,7 @@ impl Engine {
                 options: &options,
                 pinned: &pinned,
                 images: Images::default(),
+                moves: Cell::new(false),
                 footprint: &footprint,
             };
             (log, live) = recovery.run(&mut report, &mut progress).await?;
@@ -175,7 +176,8 @@ impl Engine {
                 failed: None,
                 no_space: false,
                 pinned_since,
-                draining: false,
+                draining: 0,
+                spilling: Vec::new(),
                 round_under_way: false,
                 superblock,
                 closed: false,

@@ -1,4 +1,5 @@
-//! What is in the log and not yet at home: newest versions of blocks, and ranges to be zeroed.
+//! What is in the log and not yet at home: newest versions of blocks, and ranges to be zeroed. The content of
+//! a block that has been moved is not in memory: it lies at home, in the place from which it comes.
 //!
 //! Invariants:
 //! 1. A block here is newer than any pending range over it: a new range takes the blocks that it covers
@@ -43,11 +44,15 @@ impl Holds for Trail {
 #[derive(Default)]
 pub struct Images(RefCell<BTreeMap<u64, Lsn>>);
 
-impl Images {
-    /// The commit of the image of `block`, which is at home as replayed so far.
-    pub fn at_home(&self, block: u64) -> Option<Lsn> {
-        self.0.borrow().get(&block).copied()
-    }
+/// What a patch goes on from.
+pub enum Base {
+    /// This content.
+    Memory(Slice),
+    /// What the block has at home.
+    Home,
+    /// Nothing: the patch is void. Its image is before the log head, so all up to the patch is at home or
+    /// superseded (invariant 4).
+    None,
 }
 
 impl Holds for Images {
@@ -58,10 +63,20 @@ impl Holds for Images {
     }
 }
 
+enum Content {
+    Data {
+        data: Slice,
+        /// Made when it is first needed: a patched block is often patched again before it goes home.
+        crc: Option<u32>,
+    },
+    Moved {
+        from: u64,
+        crc: u32,
+    },
+}
+
 struct Block {
-    data: Slice,
-    /// Made when it is first needed: a patched block is often patched again before it goes home.
-    crc: Option<u32>,
+    content: Content,
     lsn: Lsn,
     hold: Lsn,
     /// Version that is being written home.
@@ -82,6 +97,8 @@ struct Range {
 pub enum Known<'a> {
     /// This content.
     Data(&'a Slice),
+    /// What this block has at home.
+    Moved(u64),
     /// Zeroes.
     Zero,
 }
@@ -91,9 +108,23 @@ pub enum Known<'a> {
 pub struct Batch {
     /// Ranges, to be zeroed before the blocks are written.
     pub ranges: Vec<ZeroRange>,
-    /// Blocks in ascending order.
+    /// Blocks whose content is in memory.
     pub blocks: Vec<HomeBlock>,
-    versions: Vec<Lsn>,
+    /// Blocks whose content is to be read from where it is.
+    pub moved: Vec<Moved>,
+    /// All blocks with the versions that are being written.
+    pub written: Vec<(u64, Lsn)>,
+}
+
+/// A block that gets the content of another.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Moved {
+    /// The block.
+    pub block: u64,
+    /// Where the content is.
+    pub from: u64,
+    /// CRC-32C of the content.
+    pub crc: u32,
 }
 
 /// The set.
@@ -140,6 +171,12 @@ impl Pinned {
                 Change::Trim { first, count } => self.zero(lsn, *first, *count, false, holds),
                 Change::Zero { first, count } => self.zero(lsn, *first, *count, true, holds),
                 Change::Patch { .. } => unreachable!("patches are done above"),
+                Change::Move { to, from, crcs } => {
+                    for ((block, from), crc) in (*to..).zip(*from..).zip(crcs) {
+                        let crc = *crc;
+                        self.moved(lsn, Moved { block, from, crc }, holds);
+                    }
+                }
             }
         }
         crcs
@@ -148,8 +185,10 @@ impl Pinned {
     /// True when the log will hold the image of `block` as long as it holds what comes now. The image of a
     /// version that is being written home leaves the log with it.
     fn has_image(&self, block: u64) -> bool {
-        let known = self.blocks.get(&block);
-        known.is_some_and(|known| known.writing.is_none() || known.next_hold.is_some())
+        self.blocks.get(&block).is_some_and(|known| {
+            let kept = known.writing.is_none() || known.next_hold.is_some();
+            kept && matches!(known.content, Content::Data { .. })
+        })
     }
 
     /// Takes a new version of `block`; `crc` is its CRC-32C, if known.
@@ -161,23 +200,39 @@ impl Pinned {
         crc: Option<u32>,
         holds: &dyn Holds,
     ) {
-        self.write_since(lsn, lsn, block, data, crc, holds);
+        self.take(lsn, lsn, block, Content::Data { data, crc }, holds);
     }
 
-    /// Takes a new version of `block` of which the image is in commit `image`.
-    pub fn write_since(
-        &mut self,
-        image: Lsn,
-        lsn: Lsn,
-        block: u64,
-        data: Slice,
-        crc: Option<u32>,
-        holds: &dyn Holds,
-    ) {
+    /// Takes a block that gets the content of another.
+    pub fn moved(&mut self, lsn: Lsn, moved: Moved, holds: &dyn Holds) {
+        let Moved { block, from, crc } = moved;
+        self.take(lsn, lsn, block, Content::Moved { from, crc }, holds);
+    }
+
+    /// What patches of `block` that recovery has found go on from.
+    pub fn base(&self, block: u64, images: &Images) -> Base {
+        match self.get(block) {
+            Some(Known::Data(data)) => Base::Memory(data.clone()),
+            // Behind a zeroing or a move the log has the whole block before it has patches.
+            Some(Known::Zero | Known::Moved(_)) => Base::None,
+            None if images.0.borrow().contains_key(&block) => Base::Home,
+            None => Base::None,
+        }
+    }
+
+    /// Takes what patches have made of `block` in recovery.
+    pub fn patched(&mut self, lsn: Lsn, block: u64, data: Slice, images: &Images) {
+        let image = images.0.borrow().get(&block).copied().unwrap_or(lsn);
+        let content = Content::Data { data, crc: None };
+        self.take(image, lsn, block, content, images);
+    }
+
+    /// Takes a version of `block` of which the image is in commit `image`.
+    fn take(&mut self, image: Lsn, lsn: Lsn, block: u64, content: Content, holds: &dyn Holds) {
         match self.blocks.entry(block) {
             Entry::Occupied(entry) => {
                 let known = entry.into_mut();
-                (known.data, known.crc, known.lsn) = (data, crc, lsn);
+                (known.content, known.lsn) = (content, lsn);
                 if known.writing.is_some() && known.next_hold.is_none() {
                     holds.hold(lsn);
                     known.next_hold = Some(lsn);
@@ -186,8 +241,7 @@ impl Pinned {
             Entry::Vacant(entry) => {
                 holds.hold(image);
                 entry.insert(Block {
-                    data,
-                    crc,
+                    content,
                     lsn,
                     hold: image,
                     writing: None,
@@ -233,14 +287,23 @@ impl Pinned {
     /// What `block` reads as; `None` when it must be read from home.
     pub fn get(&self, block: u64) -> Option<Known<'_>> {
         if let Some(known) = self.blocks.get(&block) {
-            return Some(Known::Data(&known.data));
+            return Some(match &known.content {
+                Content::Data { data, .. } => Known::Data(data),
+                Content::Moved { from, .. } => Known::Moved(*from),
+            });
         }
         self.is_zeroed(block).then_some(Known::Zero)
     }
 
-    /// True when the set has content of `block`.
-    pub fn has_data(&self, block: u64) -> bool {
-        self.blocks.contains_key(&block)
+    /// Blocks from `first` on, `count` at most, whose content lies in a row at home from where `first` has its.
+    pub fn moved_run(&self, first: u64, count: u64) -> u64 {
+        let from = |block: u64| match self.get(block) {
+            Some(Known::Moved(from)) => Some(from),
+            _ => None,
+        };
+        let Some(start) = from(first) else { return 0 };
+        let next = |run: &u64| from(first + run) == Some(start + run);
+        (0..count).take_while(next).count() as u64
     }
 
     /// Blocks from `first` on, `count` at most, that must be read from home.
@@ -288,20 +351,28 @@ impl Pinned {
                 keep_space,
             });
         }
+        // What is read for it is not paid for by anybody.
+        let moved_max = (blocks_max / 8).max(1);
         for span in [cursor..u64::MAX, 0..cursor] {
             for (number, block) in self.blocks.range_mut(span) {
-                if batch.blocks.len() == blocks_max {
+                if batch.written.len() == blocks_max || batch.moved.len() == moved_max {
                     break;
                 }
                 if block.lsn <= durable && block.writing.is_none() && !busy(*number) {
                     block.writing = Some(block.lsn);
-                    batch.versions.push(block.lsn);
-                    let crc = *block.crc.get_or_insert_with(|| crc32c(&block.data));
-                    batch.blocks.push(HomeBlock {
-                        block: *number,
-                        data: block.data.clone(),
-                        crc,
-                    });
+                    batch.written.push((*number, block.lsn));
+                    match &mut block.content {
+                        Content::Data { data, crc } => batch.blocks.push(HomeBlock {
+                            block: *number,
+                            data: data.clone(),
+                            crc: *crc.get_or_insert_with(|| crc32c(data)),
+                        }),
+                        Content::Moved { from, crc } => batch.moved.push(Moved {
+                            block: *number,
+                            from: *from,
+                            crc: *crc,
+                        }),
+                    }
                 }
             }
         }
@@ -406,16 +477,7 @@ impl Pinned {
 impl Batch {
     /// True when there is nothing to write.
     pub fn is_empty(&self) -> bool {
-        self.ranges.is_empty() && self.blocks.is_empty()
-    }
-
-    /// The blocks with the versions that are being written.
-    pub fn written(&self) -> Vec<(u64, Lsn)> {
-        self.blocks
-            .iter()
-            .map(|block| block.block)
-            .zip(self.versions.iter().copied())
-            .collect()
+        self.ranges.is_empty() && self.written.is_empty()
     }
 
     /// Sorts the blocks into ascending order, as the home wants them.

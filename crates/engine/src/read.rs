@@ -11,7 +11,8 @@ const STATUS_BLOCKS_MAX: u64 = 1 << 16;
 enum Part {
     Ready(Piece),
     Home {
-        first: u64,
+        /// Where the content is: the blocks themselves, or those from which they are moved.
+        at: u64,
         count: u64,
         guard: ReadGuard,
     },
@@ -53,8 +54,8 @@ impl Engine {
                 .read_hits
                 .set(self.0.counters.read_hits.get() + 1);
         }
-        if let [Part::Home { first, count, .. }] = parts.as_slice() {
-            let pieces = self.0.home.read(*first, *count).await?;
+        if let [Part::Home { at, count, .. }] = parts.as_slice() {
+            let pieces = self.0.home.read(*at, *count).await?;
             drop(parts);
             return Ok(pieces);
         }
@@ -63,14 +64,10 @@ impl Engine {
         for part in parts.drain(..) {
             match part {
                 Part::Ready(piece) => under_way.push(Err(piece)),
-                Part::Home {
-                    first,
-                    count,
-                    guard,
-                } => {
+                Part::Home { at, count, guard } => {
                     let home = self.0.home.clone();
                     under_way.push(Ok(self.0.rt.spawn(async move {
-                        let pieces = home.read(first, count).await;
+                        let pieces = home.read(at, count).await;
                         drop(guard);
                         pieces
                     })));
@@ -94,7 +91,16 @@ impl Engine {
     pub fn cached(&self, block: u64) -> Option<Piece> {
         match self.0.state.borrow().pinned.get(block)? {
             Known::Data(data) => Some(Piece::Data(data.clone())),
+            Known::Moved(_) => None,
             Known::Zero => Some(Piece::Zero(self.block_size())),
+        }
+    }
+
+    /// Where at home the newest content of `block` is, when memory has not got it.
+    fn place_of(&self, block: u64) -> u64 {
+        match self.0.state.borrow().pinned.get(block) {
+            Some(Known::Moved(from)) => from,
+            _ => block,
         }
     }
 
@@ -123,7 +129,7 @@ impl Engine {
         let guard = self.guard(block, 1);
         let pieces = match self.cached(block) {
             Some(piece) => vec![piece],
-            None => self.0.home.read(block, 1).await?,
+            None => self.0.home.read(self.place_of(block), 1).await?,
         };
         Ok((pieces, MergeGuard { _guard: guard }))
     }
@@ -144,8 +150,8 @@ impl Engine {
             match part {
                 Part::Ready(Piece::Data(data)) => add((data.len() / block_size) as u64, true),
                 Part::Ready(Piece::Zero(bytes)) => add((bytes / block_size) as u64, false),
-                Part::Home { first, count, .. } => {
-                    for (blocks, allocated) in self.0.home.status(first, count).await? {
+                Part::Home { at, count, .. } => {
+                    for (blocks, allocated) in self.0.home.status(at, count).await? {
                         add(blocks, allocated);
                     }
                 }
@@ -180,10 +186,14 @@ impl Engine {
                     at += (bytes / block_size) as u64;
                 }
                 None => {
-                    let run = self.0.state.borrow().pinned.unknown_run(at, end - at);
-                    assert!(run > 0, "a block that memory does not know");
+                    let moved = self.0.state.borrow().pinned.moved_run(at, end - at);
+                    let run = match moved {
+                        0 => self.0.state.borrow().pinned.unknown_run(at, end - at),
+                        run => run,
+                    };
+                    assert!(run > 0, "a block that memory has not got");
                     parts.push(Part::Home {
-                        first: at,
+                        at: self.place_of(at),
                         count: run,
                         guard: self.guard(at, run),
                     });

@@ -9,14 +9,14 @@ use crate::engine::OpenOptions;
 use crate::error::EngineError;
 use crate::log_drives::LogDrives;
 use crate::open::{Progress, RecoveryReport, describe};
-use crate::pinned::{Images, Known, Pinned};
+use crate::pinned::{Base, Images, Moved, Pinned};
 use crate::redundancy::Footprint;
 use crate::write_back::write_back_batch;
 use base::{Buf, BufPool, Lsn};
 use format::{EntryKind, LogState, Superblock};
 use layout::{Home, Piece};
 use rt::Semaphore;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::iter::Peekable;
 use trail::{Case, RecordPlace, RecoveredChange, Replay, Word, WriteCache};
 
@@ -32,6 +32,8 @@ pub(crate) struct Recovery<'a> {
     pub options: &'a OpenOptions,
     pub pinned: &'a RefCell<Pinned>,
     pub images: Images,
+    /// The log has moves.
+    pub moves: Cell<bool>,
     pub footprint: &'a RefCell<Footprint>,
 }
 
@@ -87,7 +89,11 @@ impl Recovery<'_> {
         }
         let (mut state, mut live) = (tail.state, tail.records);
         let used = self.tracks_between(state.head_sector, state.start_track);
-        if self.options.write_back_on_recovery || lenient || used + 4 > self.log.geometry.tracks {
+        let nearly_full = used + 4 > self.log.geometry.tracks;
+        // Behind the new epoch's superblock no recovery sees the moves: all places that they came from are
+        // free then.
+        let all = self.options.write_back_on_recovery || lenient || nearly_full;
+        if all || self.moves.get() {
             while self.write_back(progress).await? {}
         }
         if self.pinned.borrow().is_empty() {
@@ -106,7 +112,11 @@ impl Recovery<'_> {
     fn check(&self, change: &RecoveredChange) -> Result<(), EngineError> {
         let size_blocks = self.home.size_blocks();
         let end = change.block.checked_add(change.kind.blocks());
-        match end.is_some_and(|end| end <= size_blocks) {
+        let from = match change.kind {
+            EntryKind::Move { from, .. } => from,
+            _ => 0,
+        };
+        match end.is_some_and(|end| end <= size_blocks) && from < size_blocks {
             true => Ok(()),
             false => Err(EngineError::ForeignCommit {
                 block: change.block,
@@ -130,11 +140,14 @@ impl Recovery<'_> {
             }
             (EntryKind::Data { .. }, None) => panic!("a recovered block has content"),
             (EntryKind::Patch { .. }, _) => panic!("patches are taken together"),
-            (EntryKind::Move { .. }, _) => {
-                return Err(EngineError::ForeignCommit {
+            (EntryKind::Move { from, crc }, _) => {
+                self.moves.set(true);
+                let moved = Moved {
                     block: first,
-                    size_blocks: self.home.size_blocks(),
-                });
+                    from,
+                    crc,
+                };
+                self.pinned.borrow_mut().moved(lsn, moved, &self.images);
             }
             (EntryKind::Trim { count }, _) => {
                 let mut pinned = self.pinned.borrow_mut();
@@ -148,9 +161,7 @@ impl Recovery<'_> {
         Ok(())
     }
 
-    /// Applies patches to what has been recovered of `block`, in memory or written home since. Without that
-    /// they are void: their image is before the log head, so that all up to them is durable at home or
-    /// superseded (invariant 4 of the pinned set).
+    /// Applies patches to what has been recovered of `block`, in memory or written home since.
     async fn patch(
         &self,
         lsn: Lsn,
@@ -158,31 +169,28 @@ impl Recovery<'_> {
         words: &[Word],
         progress: &mut impl FnMut(Progress),
     ) -> Result<(), EngineError> {
-        let image = self.images.at_home(block);
-        if image.is_none() && !self.pinned.borrow().has_data(block) {
+        if matches!(self.pinned.borrow().base(block, &self.images), Base::None) {
             return Ok(());
         }
         let buf = self.pool.alloc_zeroed(self.home.block_size());
         // This may write the block home.
         let mut buf = self.charge(buf, progress).await?;
-        let in_memory = match self.pinned.borrow().get(block) {
-            Some(Known::Data(data)) => {
-                buf.copy_from_slice(data);
-                true
+        let base = self.pinned.borrow().base(block, &self.images);
+        match base {
+            Base::Memory(data) => buf.copy_from_slice(&data),
+            Base::Home => {
+                if let [Piece::Data(data)] = self.home.read(block, 1).await?.as_slice() {
+                    buf.copy_from_slice(data);
+                }
             }
-            Some(Known::Zero) => return Ok(()),
-            None => false,
-        };
-        if !in_memory && let [Piece::Data(data)] = self.home.read(block, 1).await?.as_slice() {
-            buf.copy_from_slice(data);
+            Base::None => return Ok(()),
         }
         for word in words {
             let at = word.at as usize;
             buf[at..at + 8].copy_from_slice(&word.value.to_le_bytes());
         }
-        let image = self.images.at_home(block).unwrap_or(lsn);
         let mut pinned = self.pinned.borrow_mut();
-        pinned.write_since(image, lsn, block, buf.share(), None, &self.images);
+        pinned.patched(lsn, block, buf.share(), &self.images);
         Ok(())
     }
 

@@ -24,7 +24,7 @@ impl Engine {
         let blocks = self.group_blocks();
         let first = group * blocks;
         // A round that is under way may be writing this group: after it, the guard keeps others away.
-        while self.0.state.borrow().round_under_way {
+        while self.home_is_being_written() {
             self.check_alive()?;
             self.0.idle.wait().await;
         }
@@ -33,7 +33,7 @@ impl Engine {
         let mut report = self.0.home.check_group(group).await?;
         // After a crash the home holds what its last writes left half done, and recovery has the newer
         // content in memory: it is written home sooner or later, and nobody reads the old one.
-        let pinned = |block| self.cached(block).is_some();
+        let pinned = |block| self.0.state.borrow().pinned.get(block).is_some();
         report.bad.retain(|bad| !pinned(bad.block));
         if !report.table_lost && (first..first + count).any(pinned) {
             for slot in &mut report.slots {
@@ -65,6 +65,11 @@ impl Engine {
             progress(group + 1, groups);
         }
         Ok(report)
+    }
+
+    fn home_is_being_written(&self) -> bool {
+        let state = self.0.state.borrow();
+        state.round_under_way || !state.spilling.is_empty()
     }
 
     /// Groups of the home.

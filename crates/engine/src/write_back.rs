@@ -3,6 +3,7 @@
 
 use crate::engine::Engine;
 use crate::error::EngineError;
+use crate::moves;
 use crate::pinned::{Holds, Pinned};
 use base::{Lsn, Nanos};
 use layout::{Home, HomeError};
@@ -86,7 +87,7 @@ impl Engine {
         if state.pinned.is_empty() {
             return None;
         }
-        if state.draining {
+        if state.draining > 0 {
             return Some(Reason::Press);
         }
         let aged = state
@@ -249,11 +250,17 @@ pub(crate) async fn write_back_batch<'a, S: HasPinned + 'a>(
     if batch.is_empty() {
         return Ok(None);
     }
-    let written = batch.written();
+    let written = std::mem::take(&mut batch.written);
     let next_cursor = written.last().map_or(cursor, |(block, _)| block + 1);
     let ranges = batch.ranges.len();
-    batch.sort();
-    let result = home.write_back(batch.ranges, batch.blocks).await;
+    let result = match moves::read(home, &batch.moved).await {
+        Ok(moved) => {
+            batch.blocks.extend(moved);
+            batch.sort();
+            home.write_back(batch.ranges, batch.blocks).await
+        }
+        Err(error) => Err(error),
+    };
     let mut guard = state().borrow_mut();
     match result {
         Ok(()) => {

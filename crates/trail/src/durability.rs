@@ -18,6 +18,8 @@ pub struct Point {
     pub track: u64,
     /// Count of the track of the log head that the record names.
     pub head_track: u64,
+    /// First commit of the log head that the record names: recovery sees none before it.
+    pub head_lsn: Lsn,
 }
 
 struct InFlight {

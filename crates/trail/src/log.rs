@@ -205,16 +205,17 @@ impl Trail {
                 track: ring.count_of(geometry.track_of(place.sector)),
             })
             .collect();
+        let oldest = start
+            .live
+            .first()
+            .map_or(log.tail_lsn + 1, |first| first.first_lsn.0);
         let at = Point {
             lsn: Lsn(log.tail_lsn),
             seq: RecordSeq(log.tail_seq),
             track: ring.current(),
             head_track: ring.head(),
+            head_lsn: Lsn(oldest),
         };
-        let oldest = start
-            .live
-            .first()
-            .map_or(log.tail_lsn + 1, |first| first.first_lsn.0);
         let mut releases = Releases::new(Lsn(oldest));
         for lsn in oldest..=log.tail_lsn {
             releases.add_commit(Lsn(lsn));
@@ -380,6 +381,18 @@ impl Trail {
     /// Last durable commit.
     pub fn durable(&self) -> Lsn {
         self.0.state.borrow().durability.durable().lsn
+    }
+
+    /// The oldest commit that is held or not durable: all before it are durable at home.
+    pub fn kept_from(&self) -> Lsn {
+        let mut state = self.0.state.borrow_mut();
+        let durable = state.durability.durable().lsn;
+        state.releases.advance(durable)
+    }
+
+    /// A recovery from now on sees no commit before this one.
+    pub fn replayed_from(&self) -> Lsn {
+        self.0.state.borrow().durability.durable().head_lsn
     }
 
     /// Commits between the oldest that is held and the last.
@@ -574,6 +587,10 @@ impl Trail {
             seq: packed.last().expect("a batch has records").seq,
             track: state.ring.current(),
             head_track: state.head_track(),
+            head_lsn: state
+                .live
+                .front()
+                .map_or(lsn + 1, |live| live.place.first_lsn),
         };
         let through = self.should_write_through(state, lsn);
         let id = state.durability.start_write(end);

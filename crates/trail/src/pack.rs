@@ -40,6 +40,16 @@ pub enum Change {
         /// Content of the whole block after the change.
         data: Slice,
     },
+    /// Adjacent blocks get the content of others, which are durable at home and stay as they are until no
+    /// recovery sees this change any more.
+    Move {
+        /// First block that gets content.
+        to: u64,
+        /// First block that has it.
+        from: u64,
+        /// CRC-32C of each block.
+        crcs: Vec<u32>,
+    },
 }
 
 /// Eight bytes of a block.
@@ -59,6 +69,7 @@ impl Change {
             Self::Write { data, .. } => ((data.len() / block_size) as u64, 0),
             Self::Trim { .. } | Self::Zero { .. } => (0, 1),
             Self::Patch { words, .. } => (1, words.len() as u64),
+            Self::Move { crcs, .. } => (0, crcs.len() as u64),
         }
     }
 
@@ -263,6 +274,12 @@ impl Queue {
                     let ended = commit.part + 1 == words.len();
                     (*block, EntryKind::Patch { at, value }, ended)
                 }
+                Change::Move { to, from, crcs } => {
+                    let (part, crc) = (commit.part as u64, crcs[commit.part]);
+                    let from = from + part;
+                    let ended = commit.part + 1 == crcs.len();
+                    (to + part, EntryKind::Move { from, crc }, ended)
+                }
             };
             commit.part += 1;
             if change_ended {
@@ -335,5 +352,6 @@ fn bytes_of(change: &Change) -> u64 {
         Change::Write { data, .. } => data.len() as u64,
         Change::Trim { .. } | Change::Zero { .. } => 32,
         Change::Patch { words, .. } => 32 * words.len() as u64,
+        Change::Move { crcs, .. } => 32 * crcs.len() as u64,
     }
 }
