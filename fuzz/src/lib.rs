@@ -2,7 +2,7 @@
 //! reads its corpus.
 
 use format::{Entry, EntryKind, HeadKind, LogState, MemberEntry, RecordHeader, Roles, SECTOR, State};
-use format::{Extent, SheetRun, Superblock, TableSlot, TrackSheet, VolumeEntry};
+use format::{Extent, SheetRun, Superblock, TableSlot, TrackSheet, VolumeEntry, VolumeKind};
 use head::{Grid, Profile, Steps};
 use std::fs;
 use std::path::Path;
@@ -151,6 +151,7 @@ fn superblocks() -> Vec<Vec<u8>> {
         uuid: [3; 16],
         name: "main".to_owned(),
         size_bytes: 1 << 20,
+        kind: VolumeKind::Plain,
         read_only: false,
         created_unix_s: 0,
         extents: vec![Extent {

@@ -1,17 +1,20 @@
 //! A store with its volumes.
 
+use crate::aru::Aru;
+use crate::eras::Eras;
 use crate::error::DiskError;
 use crate::map;
-use crate::table::{self, SharedVolume, Table, VolumeState};
+use crate::shadow::{Shadows, Visibility};
+use crate::table::{self, Life, SharedVolume, Table};
 use crate::volume::Volume;
-use base::BufPool;
+use base::{BufPool, Lsn};
 use engine::{
-    CommitChange, CreatePlan, Engine, MemberDevice, NewMember, OpenOptions, Progress,
-    RecoveryReport, ScrubReport, StoreStats,
+    CreatePlan, Engine, MemberDevice, NewMember, OpenOptions, Progress, RecoveryReport,
+    ScrubReport, StoreStats,
 };
-use format::{EXTENTS_MAX, Extent, Uuid, VOLUMES_MAX, VolumeEntry};
+use format::{EXTENTS_MAX, Uuid, VolumeEntry, VolumeKind};
 use rt::Rt;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell, RefMut};
 use std::rc::Rc;
 
 /// What is told of a volume.
@@ -31,11 +34,20 @@ pub struct VolumeInfo {
 
 /// An open store; cheap to clone, of one thread.
 #[derive(Clone)]
-pub struct Disk {
+pub struct Disk(Rc<Inner>);
+
+struct Inner {
     engine: Engine,
     pool: BufPool,
-    table: Rc<RefCell<Table>>,
+    table: RefCell<Table>,
+    shadows: Shadows,
+    /// Number of the next recovery unit.
+    next_unit: Cell<u64>,
+    eras: RefCell<Eras<u64>>,
 }
+
+/// Of the store's memory, what shadows may hold besides is one in so many parts.
+const SHADOW_SHARE: u64 = 4;
 
 /// Name of the volume that every store has from the start.
 const MAIN: &str = "main";
@@ -81,40 +93,62 @@ impl Disk {
     ) -> Result<Disk, DiskError> {
         let engine = Engine::open(rt, pool, members, options, progress).await?;
         let table = Table::load(&engine).await?;
-        Ok(Self {
+        let shadow_bytes = engine.options().memory_bytes / SHADOW_SHARE;
+        Ok(Self(Rc::new(Inner {
             engine,
             pool: pool.clone(),
-            table: Rc::new(RefCell::new(table)),
-        })
+            table: RefCell::new(table),
+            shadows: Shadows::new(shadow_bytes),
+            next_unit: Cell::new(0),
+            eras: RefCell::new(Eras::new()),
+        })))
     }
 
     /// The engine below.
     pub fn engine(&self) -> &Engine {
-        &self.engine
+        &self.0.engine
     }
 
-    /// All volumes, by name.
+    /// Begins a recovery unit (BeginARU).
+    pub fn begin(&self) -> Aru {
+        Aru::begin(self)
+    }
+
+    /// Sets which version of a block reads return from now on, those of open units too.
+    pub fn set_visibility(&self, visibility: Visibility) {
+        self.0.shadows.set_visibility(visibility);
+    }
+
+    /// Waits until commit `lsn` is durable.
+    ///
+    /// # Errors
+    /// When the log has failed.
+    pub async fn wait_durable(&self, lsn: Lsn) -> Result<(), DiskError> {
+        Ok(self.0.engine.wait_durable(lsn).await?)
+    }
+
+    /// Bytes that open recovery units hold in memory.
+    pub fn shadow_bytes(&self) -> u64 {
+        self.0.shadows.used()
+    }
+
+    /// All plain volumes, by name.
     pub fn volumes(&self) -> Vec<VolumeInfo> {
-        let table = self.table.borrow();
-        let info = |volume: &SharedVolume| {
-            let entry = &volume.borrow().entry;
-            VolumeInfo {
-                name: entry.name.clone(),
-                uuid: entry.uuid,
-                size_bytes: entry.size_bytes,
-                read_only: entry.read_only,
-                created_unix_s: entry.created_unix_s,
-            }
-        };
-        table.volumes.values().map(info).collect()
+        self.infos(VolumeKind::Plain)
     }
 
-    /// The volume `name`.
+    /// All files, by name.
+    pub fn files(&self) -> Vec<VolumeInfo> {
+        self.infos(VolumeKind::File)
+    }
+
+    /// The volume or file `name`.
     ///
     /// # Errors
     /// When there is none.
     pub fn volume(&self, name: &str) -> Result<Volume, DiskError> {
-        Ok(Volume::new(&self.engine, &self.pool, self.shared(name)?))
+        let shared = self.shared(name)?;
+        Ok(Volume::new(self.engine(), self.pool(), shared))
     }
 
     /// Makes a volume, durably. It reads as zeroes.
@@ -129,66 +163,28 @@ impl Disk {
         created_unix_s: u64,
     ) -> Result<(), DiskError> {
         table::check_name(name)?;
-        if size_bytes == 0 {
-            return Err(DiskError::BadSize);
+        let mut aru = self.begin();
+        let volume = aru.create(name, VolumeKind::Plain, uuid, created_unix_s)?;
+        aru.resize(&volume, size_bytes).await?;
+        match aru.end().await {
+            Ok(lsn) => self.wait_durable(lsn).await,
+            Err(DiskError::Conflict(_)) => Err(DiskError::VolumeExists(name.to_string())),
+            Err(error) => Err(error),
         }
-        let admission = self.engine.admit(1, 0).await?;
-        let lsn = {
-            let mut table = self.table.borrow_mut();
-            if table.volumes.contains_key(name) {
-                return Err(DiskError::VolumeExists(name.to_string()));
-            }
-            let slot = table
-                .free_slot()
-                .ok_or(DiskError::TooManyVolumes(VOLUMES_MAX))?;
-            let extents = self.allocate(&table, &[], self.blocks_of(size_bytes))?;
-            let entry = VolumeEntry {
-                uuid,
-                name: name.to_string(),
-                size_bytes,
-                read_only: false,
-                created_unix_s,
-                extents,
-            };
-            let lsn = self.engine.commit(
-                admission,
-                vec![table::put(&self.engine, &self.pool, slot, &entry)],
-            )?;
-            let state = VolumeState {
-                slot,
-                entry,
-                deleted: false,
-                moves: 0,
-            };
-            table
-                .volumes
-                .insert(name.to_string(), Rc::new(RefCell::new(state)));
-            lsn
-        };
-        Ok(self.engine.wait_durable(lsn).await?)
     }
 
-    /// Deletes a volume and gives its space back, durably. Handles on it fail from now on.
+    /// Deletes a volume or file and gives its space back, durably. Handles on it fail from now on.
     ///
     /// # Errors
     /// When there is none, or the store is read-only.
     pub async fn delete_volume(&self, name: &str) -> Result<(), DiskError> {
-        let admission = self.engine.admit(1, EXTENTS_MAX as u64).await?;
-        let shared = self.shared(name)?;
-        let lsn = {
-            let mut state = shared.borrow_mut();
-            let zeroes = self.pool.alloc_zeroed(self.engine.block_size()).share();
-            let mut changes = vec![CommitChange::Write {
-                first: state.slot,
-                data: zeroes,
-            }];
-            changes.extend(state.entry.extents.iter().map(trim_of));
-            let lsn = self.engine.commit(admission, changes)?;
-            state.deleted = true;
-            self.table.borrow_mut().volumes.remove(name);
-            lsn
-        };
-        Ok(self.engine.wait_durable(lsn).await?)
+        let mut aru = self.begin();
+        aru.delete_volume(name).await?;
+        match aru.end().await {
+            Ok(lsn) => self.wait_durable(lsn).await,
+            Err(DiskError::Conflict(_)) => Err(DiskError::NoVolume(name.to_string())),
+            Err(error) => Err(error),
+        }
     }
 
     /// Changes a volume's size, durably. What is cut off is gone; what is added reads as zeroes.
@@ -199,78 +195,86 @@ impl Disk {
         if size_bytes == 0 {
             return Err(DiskError::BadSize);
         }
-        let admission = self.engine.admit(2, EXTENTS_MAX as u64).await?;
+        let admission = self.engine().admit(2, EXTENTS_MAX as u64).await?;
         let shared = self.shared(name)?;
-        let volume = Volume::new(&self.engine, &self.pool, shared.clone());
-        // The tail of the last block that stays must read as zeroes when the volume grows again.
+        let volume = Volume::new(self.engine(), self.pool(), shared.clone());
+        // The tail of the last block that stays must read as zeroes when the volume grows again. Unlike in a
+        // recovery unit, what is committed to the block meanwhile is kept.
         let tail = volume.cut_off(size_bytes).await?;
         let lsn = {
-            let table = self.table.borrow();
-            let mut state = shared.borrow_mut();
-            if state.deleted {
+            let mut table = self.table();
+            let state = shared.borrow();
+            if state.life != Life::Live {
                 return Err(DiskError::Deleted);
             }
-            let blocks = self.blocks_of(size_bytes);
+            let (size_blocks, block_size) =
+                (self.engine().size_blocks(), u64::from(self.block_size()));
+            let blocks = size_bytes.div_ceil(block_size);
             let (mut extents, cut) = map::split(&state.entry.extents, blocks);
-            let have: u64 = extents.iter().map(|extent| extent.count).sum();
+            drop(state);
+            let have = map::blocks(&extents);
+            let mut held = Vec::new();
             if have < blocks {
-                drop(state);
-                extents = self.allocate(&table, &extents, blocks - have)?;
-                state = shared.borrow_mut();
+                let more = blocks - have;
+                held = table.hold_blocks(&extents, more, more, size_blocks, block_size)?;
+                extents = map::append(extents, &held);
             }
+            let mut state = shared.borrow_mut();
             let entry = VolumeEntry {
                 size_bytes,
                 extents,
                 ..state.entry.clone()
             };
-            let mut changes = vec![table::put(&self.engine, &self.pool, state.slot, &entry)];
-            changes.extend(cut.iter().map(trim_of));
+            let mut changes = vec![table::put(self.engine(), self.pool(), state.slot, &entry)];
+            changes.extend(cut.iter().map(map::trim_of));
             changes.extend(tail);
-            let lsn = self.engine.commit(admission, changes)?;
+            let committed = self.engine().commit(admission, changes);
+            table.release_blocks(&held);
+            let lsn = committed?;
             state.entry = entry;
             state.moves += 1;
             lsn
         };
-        Ok(self.engine.wait_durable(lsn).await?)
+        self.wait_durable(lsn).await
     }
 
     /// Bytes that no volume has.
     pub fn free_bytes(&self) -> u64 {
-        let free = self.table.borrow().free(self.engine.size_blocks());
-        free.iter().map(|extent| extent.count).sum::<u64>() * self.engine.block_size() as u64
+        let free = self.table().free(self.0.engine.size_blocks());
+        free.iter().map(|extent| extent.count).sum::<u64>() * self.0.engine.block_size() as u64
     }
 
     /// Bytes for volumes, used or free.
     pub fn size_bytes(&self) -> u64 {
-        (self.engine.size_blocks() - format::SYSTEM_BLOCKS) * self.engine.block_size() as u64
+        (self.0.engine.size_blocks() - format::SYSTEM_BLOCKS) * self.0.engine.block_size() as u64
     }
 
     /// Bytes of a block.
     pub fn block_size(&self) -> u32 {
-        self.engine.block_size() as u32
+        self.0.engine.block_size() as u32
     }
 
     /// Bytes of the largest write of any alignment that the log can take, a multiple of the block size.
     pub fn write_bytes_max(&self) -> u32 {
         // An unaligned write touches one block more.
-        let blocks = self.engine.commit_blocks_max().saturating_sub(1);
+        let blocks = self.0.engine.commit_blocks_max().saturating_sub(1);
         let bytes = blocks * u64::from(self.block_size());
         u32::try_from(bytes).unwrap_or(u32::MAX - u32::MAX % self.block_size())
     }
 
     /// Identity of the store.
     pub fn uuid(&self) -> Uuid {
-        self.engine.superblock().store
+        self.0.engine.superblock().store
     }
 
     /// What happened at the opening.
     pub fn recovery(&self) -> RecoveryReport {
-        self.engine.recovery().clone()
+        self.0.engine.recovery().clone()
     }
 
     /// Counters and gauges.
     pub fn stats(&self) -> StoreStats {
-        self.engine.stats()
+        self.0.engine.stats()
     }
 
     /// Makes every commit so far durable.
@@ -278,7 +282,7 @@ impl Disk {
     /// # Errors
     /// When the log fails.
     pub async fn flush(&self) -> Result<(), DiskError> {
-        Ok(self.engine.flush().await?)
+        Ok(self.0.engine.flush().await?)
     }
 
     /// Verifies every block.
@@ -286,7 +290,7 @@ impl Disk {
     /// # Errors
     /// When a device fails; damage is in the report.
     pub async fn scrub(&self, progress: impl FnMut(u64, u64)) -> Result<ScrubReport, DiskError> {
-        Ok(self.engine.scrub(progress).await?)
+        Ok(self.0.engine.scrub(progress).await?)
     }
 
     /// Writes everything home and marks the store clean.
@@ -294,46 +298,61 @@ impl Disk {
     /// # Errors
     /// When something cannot be written; recovery will do it then.
     pub async fn close(&self) -> Result<(), DiskError> {
-        Ok(self.engine.close().await?)
+        Ok(self.0.engine.close().await?)
     }
 
+    pub(crate) fn pool(&self) -> &BufPool {
+        &self.0.pool
+    }
+
+    pub(crate) fn shadows(&self) -> &Shadows {
+        &self.0.shadows
+    }
+
+    /// The volume table; not over an await.
+    pub(crate) fn table(&self) -> RefMut<'_, Table> {
+        self.0.table.borrow_mut()
+    }
+
+    /// A recovery unit begins: its number and its era.
+    pub(crate) fn open_unit(&self) -> (u64, u64) {
+        let unit = self.0.next_unit.get();
+        self.0.next_unit.set(unit + 1);
+        (unit, self.0.eras.borrow_mut().begin())
+    }
+
+    /// A recovery unit of `era` has ended.
+    pub(crate) fn close_unit(&self, era: u64) {
+        self.0.eras.borrow_mut().end(era);
+    }
+
+    fn infos(&self, kind: VolumeKind) -> Vec<VolumeInfo> {
+        let table = self.table();
+        let mut found = Vec::new();
+        for volume in table.volumes.values() {
+            let entry = &volume.borrow().entry;
+            if entry.kind == kind {
+                found.push(VolumeInfo {
+                    name: entry.name.clone(),
+                    uuid: entry.uuid,
+                    size_bytes: entry.size_bytes,
+                    read_only: entry.read_only,
+                    created_unix_s: entry.created_unix_s,
+                });
+            }
+        }
+        found
+    }
+
+    /// A volume or file; the disk's own volumes have no name here.
     fn shared(&self, name: &str) -> Result<SharedVolume, DiskError> {
-        let table = self.table.borrow();
-        table
-            .volumes
-            .get(name)
+        let table = self.table();
+        let found = table.volumes.get(name).filter(|volume| {
+            let kind = volume.borrow().entry.kind;
+            matches!(kind, VolumeKind::Plain | VolumeKind::File)
+        });
+        found
             .cloned()
             .ok_or_else(|| DiskError::NoVolume(name.to_string()))
-    }
-
-    fn blocks_of(&self, size_bytes: u64) -> u64 {
-        size_bytes.div_ceil(self.engine.block_size() as u64)
-    }
-
-    fn allocate(
-        &self,
-        table: &Table,
-        extents: &[Extent],
-        blocks: u64,
-    ) -> Result<Vec<Extent>, DiskError> {
-        let free = table.free(self.engine.size_blocks());
-        let block_size = self.engine.block_size() as u64;
-        let free_blocks: u64 = free.iter().map(|extent| extent.count).sum();
-        if free_blocks < blocks {
-            let (free_bytes, needed_bytes) =
-                (free_blocks * block_size, blocks.saturating_mul(block_size));
-            return Err(DiskError::StoreFull {
-                free_bytes,
-                needed_bytes,
-            });
-        }
-        map::allocate(extents, blocks, &free).ok_or(DiskError::Fragmented)
-    }
-}
-
-fn trim_of(extent: &Extent) -> CommitChange {
-    CommitChange::Trim {
-        first: extent.start,
-        count: extent.count,
     }
 }

@@ -62,6 +62,17 @@ pub enum DiskError {
     /// The volume was deleted while it was in use.
     #[error("the volume has been deleted")]
     Deleted,
+    /// A recovery unit cannot end as it was meant; nothing of it was applied.
+    #[error("the recovery unit conflicts with one that ended before it: {0}; begin it again")]
+    Conflict(String),
+    /// Open recovery units hold as much as memory has for them.
+    #[error(
+        "open recovery units hold {limit_bytes} bytes, as much as they may; end some, write less in one, or give the store more memory (--memory)"
+    )]
+    ShadowsFull {
+        /// What they may hold together.
+        limit_bytes: u64,
+    },
     /// An entry of the volume table cannot be read.
     #[error("entry {slot} of the volume table is damaged: {cause}")]
     Table {
@@ -93,6 +104,8 @@ pub enum ErrorKind {
     Invalid,
     /// The volume is gone.
     Deleted,
+    /// A recovery unit cannot end.
+    Conflict,
 }
 
 impl DiskError {
@@ -116,7 +129,10 @@ impl DiskError {
             DiskError::BadName { .. } | DiskError::BadSize | DiskError::TooManyVolumes(_) => {
                 ErrorKind::Invalid
             }
-            DiskError::StoreFull { .. } | DiskError::Fragmented => ErrorKind::NoSpace,
+            DiskError::StoreFull { .. } | DiskError::Fragmented | DiskError::ShadowsFull { .. } => {
+                ErrorKind::NoSpace
+            }
+            DiskError::Conflict(_) => ErrorKind::Conflict,
             DiskError::Deleted => ErrorKind::Deleted,
             DiskError::Table { .. } => ErrorKind::Damaged,
         }

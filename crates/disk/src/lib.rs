@@ -6,12 +6,16 @@
 //!    newest version with no await between the look and the commit.
 //! 3. The volume table lives in blocks of the same disk and changes by commits; free space reads as zeroes.
 
+mod aru;
 mod disk;
+mod eras;
 mod error;
 mod map;
+mod shadow;
 mod table;
 mod volume;
 
+pub use aru::Aru;
 pub use disk::{Disk, VolumeInfo, create};
 pub use engine::{
     Ack, CreateParams, CreatePlan, HeadParams, LogDrive, MemberDevice, MemberSpace, NewMember,
@@ -19,5 +23,7 @@ pub use engine::{
     plan_create,
 };
 pub use error::{DiskError, ErrorKind};
+pub use format::VolumeKind;
 pub use layout::Piece;
+pub use shadow::Visibility;
 pub use volume::Volume;

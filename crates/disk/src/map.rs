@@ -1,5 +1,6 @@
 //! From a volume's blocks to home blocks, and allocation of extents.
 
+use engine::CommitChange;
 use format::{EXTENTS_MAX, Extent};
 
 /// Adjacent home blocks of a volume.
@@ -29,6 +30,41 @@ pub(crate) fn runs(extents: &[Extent], mut first: u64, mut count: u64) -> Vec<Ru
     }
     assert_eq!(count, 0, "extents cover the volume");
     found
+}
+
+/// The home of the volume block `index`, which the extents must cover.
+pub(crate) fn home(extents: &[Extent], mut index: u64) -> u64 {
+    for extent in extents {
+        if index < extent.count {
+            return extent.start + index;
+        }
+        index -= extent.count;
+    }
+    unreachable!("extents cover the volume");
+}
+
+/// The change that makes an extent holes.
+pub(crate) fn trim_of(extent: &Extent) -> CommitChange {
+    CommitChange::Trim {
+        first: extent.start,
+        count: extent.count,
+    }
+}
+
+/// Blocks of all extents.
+pub(crate) fn blocks(extents: &[Extent]) -> u64 {
+    extents.iter().map(|extent| extent.count).sum()
+}
+
+/// `extents` with `more` behind them; what is adjacent is joined.
+pub(crate) fn append(mut extents: Vec<Extent>, more: &[Extent]) -> Vec<Extent> {
+    for next in more {
+        match extents.last_mut() {
+            Some(last) if last.start + last.count == next.start => last.count += next.count,
+            _ => extents.push(*next),
+        }
+    }
+    extents
 }
 
 /// The first `count` blocks of `extents`, and what lies behind them.

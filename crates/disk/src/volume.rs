@@ -2,10 +2,10 @@
 
 use crate::error::DiskError;
 use crate::map::{self, Run};
-use crate::table::SharedVolume;
+use crate::table::{Life, SharedVolume};
 use base::{ALIGN, Buf, BufPool, Lsn, Slice};
 use engine::{Ack, CommitChange, Engine};
-use format::EXTENTS_MAX;
+use format::{EXTENTS_MAX, VolumeKind};
 use layout::Piece;
 use rt::Permit;
 
@@ -26,12 +26,21 @@ impl Volume {
         }
     }
 
+    pub(crate) fn shared(&self) -> &SharedVolume {
+        &self.shared
+    }
+
+    /// What it is.
+    pub fn kind(&self) -> VolumeKind {
+        self.shared.borrow().entry.kind
+    }
+
     /// Its name.
     pub fn name(&self) -> String {
         self.shared.borrow().entry.name.clone()
     }
 
-    /// Its size in bytes.
+    /// Its size in bytes, as committed.
     pub fn size_bytes(&self) -> u64 {
         self.shared.borrow().entry.size_bytes
     }
@@ -81,7 +90,7 @@ impl Volume {
             }
             // A single run was looked up at once. Of several, the later ones may have got another owner
             // while the earlier ones were read.
-            if runs.len() == 1 || self.moves() == moves && !self.shared.borrow().deleted {
+            if runs.len() == 1 || self.moves() == moves && !self.is_gone() {
                 break;
             }
             pieces.clear();
@@ -290,7 +299,7 @@ impl Volume {
 
     fn check(&self, offset: u64, len: u64) -> Result<(), DiskError> {
         let state = self.shared.borrow();
-        if state.deleted {
+        if state.life != Life::Live {
             return Err(DiskError::Deleted);
         }
         match offset.checked_add(len) {
@@ -326,7 +335,7 @@ impl Volume {
             }
             let (moves, mut buf) = (self.moves(), self.pool.alloc_zeroed(block as usize));
             let edges = self.edges(first, stays, block as usize, &mut buf).await?;
-            if self.shared.borrow().deleted {
+            if self.is_gone() {
                 return Err(DiskError::Deleted);
             }
             if self.moves() == moves {
@@ -335,6 +344,10 @@ impl Volume {
                 return Ok(changes);
             }
         }
+    }
+
+    fn is_gone(&self) -> bool {
+        self.shared.borrow().life != Life::Live
     }
 
     /// Counts the volume's resizings: what was looked up before one may lie elsewhere after it.
@@ -437,7 +450,12 @@ struct Edge {
 }
 
 /// Copies the content of a block to `buf` at `from`, except for the bytes `taken`.
-fn fill_around(buf: &mut Buf, from: usize, taken: &std::ops::Range<usize>, pieces: &[Piece]) {
+pub(crate) fn fill_around(
+    buf: &mut Buf,
+    from: usize,
+    taken: &std::ops::Range<usize>,
+    pieces: &[Piece],
+) {
     let mut at = from;
     for piece in pieces {
         let len = piece_len(piece);
@@ -459,7 +477,7 @@ fn fill_around(buf: &mut Buf, from: usize, taken: &std::ops::Range<usize>, piece
     }
 }
 
-fn piece_len(piece: &Piece) -> usize {
+pub(crate) fn piece_len(piece: &Piece) -> usize {
     match piece {
         Piece::Data(data) => data.len(),
         Piece::Zero(bytes) => *bytes,
@@ -467,7 +485,7 @@ fn piece_len(piece: &Piece) -> usize {
 }
 
 /// The bytes `skip .. skip + len` of `pieces`.
-fn cut(pieces: Vec<Piece>, mut skip: usize, mut len: usize) -> Vec<Piece> {
+pub(crate) fn cut(pieces: Vec<Piece>, mut skip: usize, mut len: usize) -> Vec<Piece> {
     let mut result = Vec::with_capacity(pieces.len());
     for piece in pieces {
         let bytes = piece_len(&piece);

@@ -124,6 +124,7 @@ fn a_volume_entry_comes_back_and_zeroes_are_a_free_one() {
         uuid: [3; 16],
         name: "größe".into(),
         size_bytes: 12345,
+        kind: VolumeKind::File,
         read_only: true,
         created_unix_s: 5,
         extents: vec![

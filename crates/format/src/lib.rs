@@ -29,7 +29,7 @@ pub use superblock::{
 };
 pub use table::{HOLE, TableSlot, entry_of_crc, slot_entries};
 pub use track_sheet::{SHEET_BYTES_MAX, SHEET_OFFSETS, SheetRun, SkipAxis, SkipTable, TrackSheet};
-pub use volume::{EXTENTS_MAX, Extent, NAME_MAX, VolumeEntry};
+pub use volume::{EXTENTS_MAX, Extent, NAME_MAX, VolumeEntry, VolumeKind};
 
 /// Version of the on-disk format that this program writes. It opens no other, but for superblocks, which
 /// have a second one.

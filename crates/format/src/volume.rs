@@ -15,6 +15,9 @@ pub const NAME_MAX: usize = 255;
 /// Most extents of a volume.
 pub const EXTENTS_MAX: usize = 224;
 const FLAG_READ_ONLY: u32 = 1;
+const FLAG_FILE: u32 = 1 << 1;
+const FLAG_LISTS: u32 = 1 << 2;
+const FLAG_SPILL: u32 = 1 << 3;
 
 #[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
@@ -52,6 +55,20 @@ pub struct Extent {
     pub count: u64,
 }
 
+/// What an entry stands for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum VolumeKind {
+    /// A disk of its own, served over NBD.
+    #[default]
+    Plain,
+    /// A file: its size changes with what is written, and its extents may cover more than its size.
+    File,
+    /// The area of lists and blocks; the disk's own.
+    Lists,
+    /// Space for what open recovery units have written and memory does not hold; the disk's own.
+    Spill,
+}
+
 /// What the store knows of one volume.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct VolumeEntry {
@@ -61,6 +78,8 @@ pub struct VolumeEntry {
     pub name: String,
     /// Its size in bytes.
     pub size_bytes: u64,
+    /// What it is.
+    pub kind: VolumeKind,
     /// Refuses writes.
     pub read_only: bool,
     /// When it was made, in seconds since 1970.
@@ -80,7 +99,14 @@ impl VolumeEntry {
         raw.version = FORMAT_VERSION.into();
         raw.uuid = self.uuid;
         raw.size_bytes = self.size_bytes.into();
-        raw.flags = if self.read_only { FLAG_READ_ONLY } else { 0 }.into();
+        let kind = match self.kind {
+            VolumeKind::Plain => 0,
+            VolumeKind::File => FLAG_FILE,
+            VolumeKind::Lists => FLAG_LISTS,
+            VolumeKind::Spill => FLAG_SPILL,
+        };
+        let read_only = if self.read_only { FLAG_READ_ONLY } else { 0 };
+        raw.flags = (kind | read_only).into();
         raw.extent_count = (self.extents.len() as u32).into();
         raw.created_unix_s = self.created_unix_s.into();
         raw.name_len = (self.name.len() as u16).into();
@@ -135,7 +161,15 @@ impl VolumeEntry {
         {
             return Err(bad("an extent is not possible"));
         }
+        let kind = match raw.flags.get() & (FLAG_FILE | FLAG_LISTS | FLAG_SPILL) {
+            0 => VolumeKind::Plain,
+            FLAG_FILE => VolumeKind::File,
+            FLAG_LISTS => VolumeKind::Lists,
+            FLAG_SPILL => VolumeKind::Spill,
+            _ => return Err(bad("it says to be of several kinds")),
+        };
         Ok(Some(Self {
+            kind,
             uuid: raw.uuid,
             name: name
                 .ok_or(bad("its name is not text of 1 to 255 bytes"))?

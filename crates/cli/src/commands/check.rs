@@ -13,7 +13,7 @@ use crate::report;
 use crate::store::{self, Access};
 use anyhow::Context;
 use engine::{Engine, Inspection, OpenOptions};
-use format::VolumeEntry;
+use format::{VolumeEntry, VolumeKind};
 use layout::RepairOptions;
 use serde::Serialize;
 use std::process::ExitCode;
@@ -175,7 +175,11 @@ fn owner(entries: &[VolumeEntry], block: u64, block_size: u32) -> String {
         for extent in &entry.extents {
             if (extent.start..extent.start + extent.count).contains(&block) {
                 let byte = (before + block - extent.start) * u64::from(block_size);
-                return format!(" (volume {}, byte {byte})", entry.name);
+                let what = match entry.kind {
+                    VolumeKind::File => "file",
+                    _ => "volume",
+                };
+                return format!(" ({what} {}, byte {byte})", entry.name);
             }
             before += extent.count;
         }

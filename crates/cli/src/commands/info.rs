@@ -8,6 +8,7 @@ use crate::serve::desk::{head_of, members_of};
 use crate::store::{self, Access};
 use crate::{report, size};
 use anyhow::bail;
+use disk::VolumeKind;
 use engine::{Inspection, LogReport};
 use std::path::Path;
 use std::process::ExitCode;
@@ -77,7 +78,11 @@ pub fn look(path: &Path, places: &Members) -> anyhow::Result<Info> {
             epoch: superblock.epoch,
             members: members_of(superblock, &paths),
             log: log_info(superblock, log),
-            volumes: entries.iter().map(VolumeInfo::of_entry).collect(),
+            volumes: entries
+                .iter()
+                .filter(|entry| entry.kind == VolumeKind::Plain)
+                .map(VolumeInfo::of_entry)
+                .collect(),
             problems,
         })
     })

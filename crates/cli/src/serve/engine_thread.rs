@@ -156,7 +156,12 @@ impl Serving {
     fn serve(&self, accepted: nbd::Accepted) {
         let (handle, disk) = (&self.executor.handle, &self.disk);
         let add_stream = |fd| handle.add_stream(fd);
-        let find = |name: &str| disk.volume(name);
+        let find = |name: &str| match disk.volume(name) {
+            Ok(volume) if volume.kind() != disk::VolumeKind::Plain => {
+                Err(disk::DiskError::NoVolume(name.to_string()))
+            }
+            found => found,
+        };
         // A volume that was deleted since the handshake: the client sees the end of its connection.
         let _ = serve_accepted(&self.connections, accepted, add_stream, find);
     }

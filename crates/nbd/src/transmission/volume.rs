@@ -12,7 +12,7 @@ impl From<DiskError> for TargetError {
             ErrorKind::NoSpace => NbdErrno::NoSpc,
             ErrorKind::ReadOnly => NbdErrno::Perm,
             // The range was checked when the request came: the volume has shrunk since.
-            ErrorKind::OutOfRange | ErrorKind::Invalid => NbdErrno::Inval,
+            ErrorKind::OutOfRange | ErrorKind::Invalid | ErrorKind::Conflict => NbdErrno::Inval,
             ErrorKind::Damaged | ErrorKind::Failed => NbdErrno::Io,
             // The export has ended, as on a server that is shut down: to try again is no use.
             ErrorKind::Deleted | ErrorKind::NotFound | ErrorKind::Exists => NbdErrno::Shutdown,

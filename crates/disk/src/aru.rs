@@ -1,0 +1,474 @@
+//! Atomic recovery units: several operations that are there as a whole or not at all after a crash
+//! (Grimm, Hsieh, Kaashoek, de Jonge, "Atomic Recovery Units").
+//!
+//! Invariants:
+//! 1. A unit changes nothing but its own shadow until it ends; its end is one commit of the engine.
+//! 2. What a unit takes (slots of the volume table, blocks) is nobody else's from then on, and is kept in
+//!    memory alone: a crash gives it back.
+//! 3. Between the last look at the committed state and the commit there is no await.
+
+mod end;
+mod names;
+mod volume;
+
+use self::names::Names;
+use self::volume::ShadowVolume;
+use crate::disk::Disk;
+use crate::error::DiskError;
+use crate::map;
+use crate::shadow::{Shadow, Visibility};
+use crate::table::{self, Life, SharedVolume};
+use crate::volume::{Volume, cut, fill_around};
+use base::Slice;
+use format::{Uuid, VolumeEntry, VolumeKind};
+use layout::Piece;
+
+/// Most bytes of one shadow buffer: a block that stays in memory keeps the buffer that it came in.
+const BUFFER_BYTES: usize = 256 << 10;
+
+/// An open recovery unit. Dropped, it is aborted.
+///
+/// Its operations are called one at a time. They see the unit's own changes, then what is committed. Units are
+/// serialised by their ends. They are atomic with respect to failures and not isolated from each other: of two
+/// that write one block the one that ends last counts, with the whole block. Who needs more locks.
+///
+/// A write of a part of a block takes the rest of the block as it is at the unit's first look at it.
+pub struct Aru {
+    disk: Disk,
+    era: u64,
+    shadow: Shadow,
+    /// The volumes that it changes.
+    volumes: Vec<ShadowVolume>,
+    names: Names,
+}
+
+impl Aru {
+    pub(crate) fn begin(disk: &Disk) -> Self {
+        let (unit, era) = disk.open_unit();
+        Self {
+            disk: disk.clone(),
+            era,
+            shadow: Shadow::new(unit),
+            volumes: Vec::new(),
+            names: Names::default(),
+        }
+    }
+
+    /// Gives everything up.
+    pub fn abort(self) {}
+
+    /// Reads `len` bytes at `offset`; the pieces are in order and as long together.
+    ///
+    /// # Errors
+    /// Beyond the volume's end as the unit sees it, damaged, or failed.
+    pub async fn read(
+        &self,
+        volume: &Volume,
+        offset: u64,
+        len: u64,
+    ) -> Result<Vec<Piece>, DiskError> {
+        let visibility = self.disk.shadows().visibility();
+        let touched = self.volumes.iter().any(|known| known.is(volume.shared()));
+        if visibility == Visibility::Committed || visibility == Visibility::Own && !touched {
+            return volume.read(offset, len).await;
+        }
+        self.check(volume, offset, len)?;
+        if len == 0 {
+            return Ok(Vec::new());
+        }
+        let block = self.block();
+        let (first, end) = (offset / block, (offset + len).div_ceil(block));
+        let pieces = self.blocks(volume, first, end, visibility).await?;
+        Ok(cut(pieces, (offset - first * block) as usize, len as usize))
+    }
+
+    /// Writes `data` at `offset`. A file grows as needed, over a hole if need be; a volume does not.
+    ///
+    /// # Errors
+    /// Beyond a volume's end, read-only, no room in the store or in memory, or failed. The unit goes on
+    /// without the write.
+    pub async fn write(
+        &mut self,
+        volume: &Volume,
+        offset: u64,
+        data: &[u8],
+    ) -> Result<(), DiskError> {
+        self.check_writable(volume)?;
+        let len = data.len() as u64;
+        if volume.kind() == VolumeKind::Plain {
+            self.check(volume, offset, len)?;
+        }
+        if len == 0 {
+            return Ok(());
+        }
+        let block = self.block();
+        let too_far = DiskError::OutOfRange {
+            volume: volume.name(),
+            offset,
+            end: u64::MAX,
+            size_bytes: self.size_bytes(volume),
+        };
+        let stop = offset.checked_add(len).ok_or(too_far)?;
+        let (first, end) = (offset / block, stop.div_ceil(block));
+        // Content beside what is written, before anything changes.
+        let (starts, ends) = (offset.is_multiple_of(block), stop.is_multiple_of(block));
+        let head = self.edge(volume, first, !starts).await?;
+        let tail = !ends && (end - first > 1 || starts);
+        let tail = self.edge(volume, end - 1, tail).await?;
+        let shadows = self.disk.shadows();
+        self.shadow.check_room(shadows, (end - first) * block)?;
+        let at = self.touch(volume)?;
+        self.grow(at, stop)?;
+
+        let serial = self.volumes[at].serial;
+        let buffer_blocks = (BUFFER_BYTES as u64 / block).max(1);
+        let mut from = first;
+        while from < end {
+            let to = end.min(from + buffer_blocks);
+            let bytes = ((to - from) * block) as usize;
+            let mut buf = self.shadow.alloc(self.disk.pool(), bytes);
+            // The bytes of this buffer that are the writer's.
+            let base = from * block;
+            let taken = (offset.max(base) - base) as usize..(stop.min(to * block) - base) as usize;
+            let skipped = (base + taken.start as u64 - offset) as usize;
+            buf[taken.clone()].copy_from_slice(&data[skipped..skipped + taken.len()]);
+            for (index, pieces) in [(first, &head), (end - 1, &tail)] {
+                if !pieces.is_empty() && (from..to).contains(&index) {
+                    fill_around(&mut buf, ((index - from) * block) as usize, &taken, pieces);
+                }
+            }
+            let data = buf.share();
+            for index in from..to {
+                let start = ((index - from) * block) as usize;
+                let part = match bytes as u64 == block {
+                    true => data.clone(),
+                    false => data.slice(start..start + block as usize),
+                };
+                self.shadow.put(self.disk.shadows(), (serial, index), part);
+            }
+            from = to;
+        }
+        Ok(())
+    }
+
+    /// Sets a volume's size. What is cut off is gone; what is added reads as zeroes.
+    ///
+    /// # Errors
+    /// Read-only, no room, a volume of no bytes, or failed.
+    pub async fn resize(&mut self, volume: &Volume, size_bytes: u64) -> Result<(), DiskError> {
+        self.check_writable(volume)?;
+        if size_bytes == 0 && volume.kind() == VolumeKind::Plain {
+            return Err(DiskError::BadSize);
+        }
+        let (block, size) = (self.block(), self.size_bytes(volume));
+        let stays = (size_bytes % block) as usize;
+        if size_bytes < size && stays > 0 {
+            // The tail of the last block that stays must read as zeroes when the volume grows again.
+            let index = size_bytes / block;
+            let pieces = self.edge(volume, index, true).await?;
+            self.shadow.check_room(self.disk.shadows(), block)?;
+            let at = self.touch(volume)?;
+            let mut buf = self.shadow.alloc(self.disk.pool(), block as usize);
+            fill_around(&mut buf, 0, &(stays..block as usize), &pieces);
+            buf[stays..].fill(0);
+            let key = (self.volumes[at].serial, index);
+            self.shadow.put(self.disk.shadows(), key, buf.share());
+        }
+        let at = self.touch(volume)?;
+        let kept = size_bytes.div_ceil(block);
+        if size_bytes < size {
+            let serial = self.volumes[at].serial;
+            self.shadow.cut(self.disk.shadows(), serial, kept);
+            self.volumes[at].cut = self.volumes[at].cut.min(kept);
+        }
+        self.hold(at, size_bytes, 0)?;
+        self.volumes[at].size = size_bytes;
+        self.volumes[at].resized = true;
+        Ok(())
+    }
+
+    /// The volume's size in bytes as the unit sees it.
+    pub fn size_bytes(&self, volume: &Volume) -> u64 {
+        let committed = volume.size_bytes();
+        let known = self.volumes.iter().find(|known| known.is(volume.shared()));
+        known.map_or(committed, |known| known.size_over(committed))
+    }
+
+    /// Makes an empty file; there for others when the unit ends.
+    ///
+    /// # Errors
+    /// When the name is taken or impossible, or the volume table full.
+    pub async fn create_file(
+        &mut self,
+        name: &str,
+        uuid: Uuid,
+        now_unix_s: u64,
+    ) -> Result<Volume, DiskError> {
+        table::check_file_name(name)?;
+        self.create(name, VolumeKind::File, uuid, now_unix_s)
+    }
+
+    /// Deletes a volume or a file.
+    ///
+    /// # Errors
+    /// When there is none.
+    pub async fn delete_volume(&mut self, name: &str) -> Result<(), DiskError> {
+        let volume = self.volume(name)?;
+        let at = self.touch(&volume)?;
+        let serial = self.volumes[at].serial;
+        self.shadow.cut(self.disk.shadows(), serial, 0);
+        self.volumes[at].deleted = true;
+        self.names.delete(name, volume.shared());
+        Ok(())
+    }
+
+    /// Renames a volume or a file. It replaces nothing.
+    ///
+    /// # Errors
+    /// When there is none, or the new name is taken or impossible.
+    pub async fn rename_volume(&mut self, from: &str, to: &str) -> Result<(), DiskError> {
+        let volume = self.volume(from)?;
+        match volume.kind() {
+            VolumeKind::File => table::check_file_name(to)?,
+            _ => table::check_name(to)?,
+        }
+        if from == to {
+            return Ok(());
+        }
+        self.check_free(to)?;
+        self.touch(&volume)?;
+        self.names.rename(from, to, volume.shared());
+        Ok(())
+    }
+
+    /// The volume or file `name` as the unit sees it.
+    ///
+    /// # Errors
+    /// When there is none.
+    pub fn volume(&self, name: &str) -> Result<Volume, DiskError> {
+        match self.names.look_up(name) {
+            None => self.disk.volume(name),
+            Some(Some(shared)) => Ok(self.handle(shared.clone())),
+            Some(None) => Err(DiskError::NoVolume(name.to_string())),
+        }
+    }
+
+    pub(crate) fn create(
+        &mut self,
+        name: &str,
+        kind: VolumeKind,
+        uuid: Uuid,
+        created_unix_s: u64,
+    ) -> Result<Volume, DiskError> {
+        self.check_free(name)?;
+        let entry = VolumeEntry {
+            uuid,
+            name: name.to_string(),
+            size_bytes: 0,
+            kind,
+            read_only: false,
+            created_unix_s,
+            extents: Vec::new(),
+        };
+        let shared = {
+            let mut table = self.disk.table();
+            let slot = table.hold_slot()?;
+            table.state(slot, entry, Life::Pending)
+        };
+        self.volumes.push(ShadowVolume::new(&shared));
+        self.names.create(name, &shared);
+        Ok(self.handle(shared))
+    }
+
+    fn handle(&self, shared: SharedVolume) -> Volume {
+        Volume::new(self.disk.engine(), self.disk.pool(), shared)
+    }
+
+    fn block(&self) -> u64 {
+        u64::from(self.disk.block_size())
+    }
+
+    fn check_free(&self, name: &str) -> Result<(), DiskError> {
+        let taken = match self.names.look_up(name) {
+            Some(known) => known.is_some(),
+            None => self.disk.table().volumes.contains_key(name),
+        };
+        match taken {
+            true => Err(DiskError::VolumeExists(name.to_string())),
+            false => Ok(()),
+        }
+    }
+
+    /// The volume is there for this unit, and the bytes are within it.
+    fn check(&self, volume: &Volume, offset: u64, len: u64) -> Result<(), DiskError> {
+        self.check_there(volume)?;
+        let size_bytes = self.size_bytes(volume);
+        match offset.checked_add(len) {
+            Some(end) if end <= size_bytes => Ok(()),
+            end => Err(DiskError::OutOfRange {
+                volume: volume.name(),
+                offset,
+                end: end.unwrap_or(u64::MAX),
+                size_bytes,
+            }),
+        }
+    }
+
+    fn check_there(&self, volume: &Volume) -> Result<(), DiskError> {
+        let known = self.volumes.iter().find(|known| known.is(volume.shared()));
+        let there = match known {
+            Some(known) if known.deleted => false,
+            Some(known) if known.created => true,
+            _ => volume.shared().borrow().life == Life::Live,
+        };
+        match there {
+            true => Ok(()),
+            false => Err(DiskError::Deleted),
+        }
+    }
+
+    fn check_writable(&self, volume: &Volume) -> Result<(), DiskError> {
+        if volume.shared().borrow().entry.read_only {
+            return Err(DiskError::ReadOnlyVolume(volume.name()));
+        }
+        self.check_there(volume)
+    }
+
+    /// Place of the volume among those that the unit changes.
+    fn touch(&mut self, volume: &Volume) -> Result<usize, DiskError> {
+        self.check_there(volume)?;
+        let mut known = self.volumes.iter();
+        Ok(match known.position(|known| known.is(volume.shared())) {
+            Some(at) => at,
+            None => {
+                self.volumes.push(ShadowVolume::new(volume.shared()));
+                self.volumes.len() - 1
+            }
+        })
+    }
+
+    /// A file becomes at least `size_bytes` long.
+    fn grow(&mut self, at: usize, size_bytes: u64) -> Result<(), DiskError> {
+        let volume = &self.volumes[at];
+        let (size, extents) = {
+            let state = volume.shared.borrow();
+            let size = volume.size_over(state.entry.size_bytes);
+            (size, state.entry.extents.len() + volume.held.len())
+        };
+        if size_bytes <= size {
+            return Ok(());
+        }
+        let ahead = table::growth_blocks(size, extents, self.block());
+        self.hold(at, size_bytes, ahead)?;
+        self.volumes[at].size = size_bytes;
+        Ok(())
+    }
+
+    /// Takes the blocks that the volume needs for `size_bytes`, and up to `ahead` at once if it needs any.
+    fn hold(&mut self, at: usize, size_bytes: u64, ahead: u64) -> Result<(), DiskError> {
+        let (block, volume) = (self.block(), &self.volumes[at]);
+        let needed = size_bytes.div_ceil(block);
+        let extents = {
+            let state = volume.shared.borrow();
+            let have = map::blocks(&state.entry.extents) + map::blocks(&volume.held);
+            if needed <= have {
+                return Ok(());
+            }
+            map::append(state.entry.extents.clone(), &volume.held)
+        };
+        let more = needed - map::blocks(&extents);
+        let size_blocks = self.disk.engine().size_blocks();
+        let held =
+            self.disk
+                .table()
+                .hold_blocks(&extents, more, ahead.max(more), size_blocks, block)?;
+        self.volumes[at].held.extend(held);
+        Ok(())
+    }
+
+    /// Content of a block that is written in part; nothing for one that is not.
+    async fn edge(
+        &self,
+        volume: &Volume,
+        index: u64,
+        in_part: bool,
+    ) -> Result<Vec<Piece>, DiskError> {
+        match in_part {
+            true => self.blocks(volume, index, index + 1, Visibility::Own).await,
+            false => Ok(Vec::new()),
+        }
+    }
+
+    /// The blocks `first .. end` as the unit sees them, as long as asked for wherever the volume ends.
+    async fn blocks(
+        &self,
+        volume: &Volume,
+        first: u64,
+        end: u64,
+        visibility: Visibility,
+    ) -> Result<Vec<Piece>, DiskError> {
+        let serial = volume.shared().borrow().serial;
+        let any = visibility == Visibility::AnyShadow;
+        let shadows = self.disk.shadows();
+        let (mut pieces, mut at) = (Vec::new(), first);
+        while at < end {
+            let newest = any.then(|| shadows.newest((serial, at))).flatten();
+            if let Some(data) = newest.or_else(|| self.shadow.get((serial, at)).cloned()) {
+                push_data(&mut pieces, data);
+                at += 1;
+                continue;
+            }
+            let mut stop = self.shadow.next(serial, at..end).unwrap_or(end);
+            if any {
+                stop = shadows.next(serial, at..stop).unwrap_or(stop);
+            }
+            self.committed(volume, at, stop, &mut pieces).await?;
+            at = stop;
+        }
+        Ok(pieces)
+    }
+
+    /// The committed blocks `first .. end`: zeroes where the unit has cut them off, and behind the end.
+    async fn committed(
+        &self,
+        volume: &Volume,
+        first: u64,
+        end: u64,
+        pieces: &mut Vec<Piece>,
+    ) -> Result<(), DiskError> {
+        let block = self.block();
+        let known = self.volumes.iter().find(|known| known.is(volume.shared()));
+        let cut = known.map_or(u64::MAX, |known| known.cut);
+        let stop = volume.size_bytes().min(end.min(cut).saturating_mul(block));
+        let from = first * block;
+        let read = stop.saturating_sub(from);
+        if read > 0 {
+            pieces.extend(volume.read(from, read).await?);
+        }
+        let zeroes = (end - first) * block - read;
+        if zeroes > 0 {
+            pieces.push(Piece::Zero(zeroes as usize));
+        }
+        Ok(())
+    }
+}
+
+fn push_data(pieces: &mut Vec<Piece>, data: Slice) {
+    match pieces.last_mut() {
+        Some(Piece::Data(last)) if last.is_followed_by(&data) => *last = last.joined(&data),
+        _ => pieces.push(Piece::Data(data)),
+    }
+}
+
+impl Drop for Aru {
+    fn drop(&mut self) {
+        self.shadow.clear(self.disk.shadows());
+        if !self.volumes.is_empty() {
+            let mut table = self.disk.table();
+            for volume in &self.volumes {
+                volume.give_back(&mut table);
+            }
+        }
+        self.disk.close_unit(self.era);
+    }
+}

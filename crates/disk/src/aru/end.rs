@@ -1,0 +1,166 @@
+//! The end of a recovery unit: everything in it again, over the committed state, as one commit.
+
+use super::names::Overlay;
+use super::volume::Outcome;
+use super::{Aru, DiskError};
+use crate::map;
+use crate::table::{self, Life};
+use base::Lsn;
+use engine::CommitChange;
+use std::rc::Rc;
+
+/// What the end of a unit changes.
+struct Plan {
+    changes: Vec<CommitChange>,
+    /// For each volume of the unit.
+    outcomes: Vec<Outcome>,
+    names: Overlay,
+}
+
+impl Aru {
+    /// Ends the unit: all of it is visible to everybody from then on, and durable with
+    /// `Disk::wait_durable` of what it returns, or with a flush. One that has changed nothing costs nothing.
+    ///
+    /// # Errors
+    /// `Conflict` when others have ended what makes it impossible; read-only, full or failed. Nothing of the
+    /// unit is applied then.
+    pub async fn end(mut self) -> Result<Lsn, DiskError> {
+        if self.shadow.len() == 0 && self.volumes.is_empty() {
+            return Ok(Lsn(0));
+        }
+        let engine = self.disk.engine().clone();
+        let (blocks, _) = self.cost();
+        if blocks > 0 {
+            let bytes = blocks * self.block();
+            let permit = engine.reserve(bytes).await?;
+            self.shadow.pay(permit);
+        }
+        let (admission, plan) = loop {
+            let (blocks, ranges) = self.cost();
+            let admission = engine.admit(blocks, ranges).await?;
+            // Else others have given the unit's volumes more extents meanwhile.
+            if self.cost() <= (blocks, ranges) {
+                break (admission, self.plan()?);
+            }
+        };
+        if plan.changes.is_empty() {
+            return Ok(Lsn(0));
+        }
+        let lsn = engine.commit(admission, plan.changes)?;
+        self.apply(plan.outcomes, plan.names);
+        Ok(lsn)
+    }
+
+    /// Most blocks of data and ranges that the unit's commit can have, as things are now. The blocks are
+    /// always the same.
+    fn cost(&self) -> (u64, u64) {
+        let (mut blocks, mut ranges) = (self.shadow.len(), 0);
+        for volume in &self.volumes {
+            if volume.changes_entry() || !self.names.is_empty() {
+                blocks += 1;
+            }
+            if volume.deleted || volume.resized {
+                ranges += volume.shared.borrow().entry.extents.len() as u64;
+            }
+        }
+        (blocks, ranges)
+    }
+
+    fn plan(&mut self) -> Result<Plan, DiskError> {
+        let disk = self.disk.clone();
+        let (engine, pool, block_size) = (disk.engine(), disk.pool(), self.block());
+        let mut table = disk.table();
+        let names = self.names.replay(&table.volumes)?;
+        let mut changes = Vec::with_capacity(self.volumes.len() + 1);
+        let mut outcomes = Vec::with_capacity(self.volumes.len());
+        for volume in &mut self.volumes {
+            let new_name = names
+                .iter()
+                .find(|(_, of)| of.as_ref().is_some_and(|of| Rc::ptr_eq(of, &volume.shared)))
+                .map(|(name, _)| name.as_str());
+            let outcome = volume.outcome(new_name, &mut table, engine.size_blocks(), block_size)?;
+            let state = volume.shared.borrow();
+            match &outcome {
+                Outcome::Same => {}
+                Outcome::Put { entry, cut } => {
+                    // Cut off first: what is written behind the cut comes later in the commit.
+                    let lost = map::split(&state.entry.extents, *cut).1;
+                    changes.extend(lost.iter().map(map::trim_of));
+                    changes.push(table::put(engine, pool, state.slot, entry));
+                }
+                Outcome::Gone if volume.created => {}
+                Outcome::Gone => {
+                    changes.extend(state.entry.extents.iter().map(map::trim_of));
+                    changes.push(table::clear(engine, pool, state.slot));
+                }
+            }
+            drop(state);
+            outcomes.push(outcome);
+        }
+        self.push_blocks(&outcomes, &mut changes);
+        Ok(Plan {
+            changes,
+            outcomes,
+            names,
+        })
+    }
+
+    /// Adds the shadow blocks at their homes.
+    fn push_blocks(&self, outcomes: &[Outcome], changes: &mut Vec<CommitChange>) {
+        let block_size = self.block() as usize;
+        let mut blocks = self.shadow.blocks().peekable();
+        while let Some(((serial, _), _)) = blocks.peek() {
+            let serial = *serial;
+            let mut volumes = self.volumes.iter().zip(outcomes);
+            let (volume, outcome) = volumes
+                .find(|(volume, _)| volume.serial == serial)
+                .expect("a shadow block is of a volume of the unit");
+            let state = volume.shared.borrow();
+            let extents = match outcome {
+                Outcome::Put { entry, .. } => &entry.extents,
+                Outcome::Same | Outcome::Gone => &state.entry.extents,
+            };
+            while let Some(((_, index), data)) = blocks.next_if(|((of, _), _)| *of == serial) {
+                let home = map::home(extents, index);
+                match changes.last_mut() {
+                    Some(CommitChange::Write { first, data: last })
+                        if *first + (last.len() / block_size) as u64 == home
+                            && last.is_followed_by(data) =>
+                    {
+                        *last = last.joined(data);
+                    }
+                    _ => changes.push(CommitChange::Write {
+                        first: home,
+                        data: data.clone(),
+                    }),
+                }
+            }
+        }
+    }
+
+    /// The commit is made: everybody sees it.
+    fn apply(&mut self, outcomes: Vec<Outcome>, names: Overlay) {
+        for (volume, outcome) in self.volumes.iter().zip(outcomes) {
+            let mut state = volume.shared.borrow_mut();
+            match outcome {
+                Outcome::Same => {}
+                Outcome::Put { entry, .. } => {
+                    state.entry = entry;
+                    state.life = Life::Live;
+                    state.moves += 1;
+                }
+                Outcome::Gone => state.life = Life::Deleted,
+            }
+        }
+        if names.is_empty() {
+            return;
+        }
+        let mut table = self.disk.table();
+        for (name, volume) in names {
+            match volume {
+                Some(volume) => table.volumes.insert(name, volume),
+                None => table.volumes.remove(&name),
+            };
+        }
+    }
+}

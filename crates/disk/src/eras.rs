@@ -1,0 +1,77 @@
+//! Quarantine: an identifier that is freed is not given out again while a recovery unit is open that may
+//! have learned it before.
+//!
+//! Units that begin without anything freed in between are of one era. What is freed waits for its era and
+//! all earlier ones to end. A unit costs a count, however many are open.
+
+use std::collections::BTreeMap;
+
+struct Era<T> {
+    /// Units that are open; of the only era it may be 0.
+    open: u64,
+    /// Freed before the next era began; empty where none is open.
+    freed: Vec<T>,
+}
+
+/// The eras of open units, with the `T`s that were freed in each.
+pub(crate) struct Eras<T> {
+    eras: BTreeMap<u64, Era<T>>,
+    next: u64,
+}
+
+impl<T> Eras<T> {
+    pub fn new() -> Self {
+        Self {
+            eras: BTreeMap::new(),
+            next: 0,
+        }
+    }
+
+    /// A unit begins; gives its era.
+    pub fn begin(&mut self) -> u64 {
+        if let Some(mut last) = self.eras.last_entry()
+            && last.get().freed.is_empty()
+        {
+            last.get_mut().open += 1;
+            return *last.key();
+        }
+        let (open, freed) = (1, Vec::new());
+        self.eras.insert(self.next, Era { open, freed });
+        self.next += 1;
+        self.next - 1
+    }
+
+    #[allow(dead_code)] // The lists come next.
+    /// Keeps what is freed now; gives it back when no unit is open.
+    pub fn free(&mut self, freed: Vec<T>) -> Vec<T> {
+        match self.eras.last_entry() {
+            Some(mut last) if last.get().open > 0 => {
+                last.get_mut().freed.extend(freed);
+                Vec::new()
+            }
+            _ => freed,
+        }
+    }
+
+    /// A unit of `era` ends; gives what may be used again.
+    pub fn end(&mut self, era: u64) -> Vec<T> {
+        let alone = self.eras.len() == 1;
+        let ended = self.eras.get_mut(&era).expect("an open unit has an era");
+        ended.open -= 1;
+        if ended.open > 0 {
+            return Vec::new();
+        }
+        let freed = std::mem::take(&mut ended.freed);
+        if alone {
+            return freed;
+        }
+        self.eras.remove(&era);
+        match self.eras.range_mut(..era).next_back() {
+            Some((_, earlier)) => {
+                earlier.freed.extend(freed);
+                Vec::new()
+            }
+            None => freed,
+        }
+    }
+}

@@ -1,0 +1,156 @@
+//! Small stores in simulated worlds.
+
+#![allow(clippy::unwrap_used)]
+
+use base::BufPool;
+use device::RawDevice;
+use drive::{DiskImage, SimOptions, SimWorld};
+use format::{Roles, SECTOR};
+use rt::{DeviceId, Rt};
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use tonearm_disk::{
+    CreateParams, Disk, DiskError, MemberDevice, MemberSpace, NewMember, OpenOptions, Piece,
+    plan_create,
+};
+
+pub const BLOCK: usize = 4096;
+
+fn raw(rt: &Rt, bytes: u64) -> Rc<RawDevice> {
+    Rc::new(RawDevice::new(
+        rt,
+        DeviceId(0),
+        bytes,
+        SECTOR as u32,
+        "member",
+    ))
+}
+
+/// An empty store with `bytes` for volumes, of which `main` has one block.
+pub fn store(bytes: u64) -> DiskImage {
+    let params = CreateParams {
+        size_bytes: bytes,
+        log_bytes: Some(2 << 20),
+        track_bytes: Some(64 << 10),
+        block_size: BLOCK as u32,
+        head: None,
+        store: *b"simulated store!",
+        created_unix_s: 0,
+    };
+    let roles = Roles {
+        log: true,
+        data: true,
+    };
+    let space = MemberSpace {
+        roles,
+        available_bytes: None,
+        uuid: [1; 16],
+        path: String::new(),
+    };
+    let plan = plan_create(&params, &[space]).unwrap();
+    let size = plan.member_bytes[0];
+    let (_, image) = run(DiskImage::new(size), 0, async move |rt, pool| {
+        let member = NewMember {
+            device: raw(&rt, size),
+            blank: true,
+        };
+        let main = BLOCK as u64;
+        tonearm_disk::create(&rt, &pool, &plan, vec![member], main, [2; 16], |_, _| {})
+            .await
+            .unwrap();
+    });
+    image
+}
+
+/// Runs `work` in a world of `image`; its result, and what the drive holds then.
+fn run<T: 'static>(
+    image: DiskImage,
+    seed: u64,
+    work: impl AsyncFnOnce(Rt, BufPool) -> T + 'static,
+) -> (T, DiskImage) {
+    let options = SimOptions {
+        seed,
+        ..SimOptions::default()
+    };
+    let world = SimWorld::new(options, vec![image]);
+    let rt = Rt::new(world.driver());
+    let own = rt.clone();
+    let result = rt.block_on(async move { work(own, BufPool::new(1 << 20)).await });
+    let image = world.images().remove(0);
+    rt.shut_down();
+    (result, image)
+}
+
+/// Opens the store of `image`, does `work`, and closes it in order; the result, and the closed store.
+pub fn with<T: 'static>(
+    image: &DiskImage,
+    options: OpenOptions,
+    work: impl AsyncFnOnce(Disk) -> T + 'static,
+) -> (T, DiskImage) {
+    let size = image.size;
+    run(image.clone(), 1, async move |rt, pool| {
+        let disk = open(&rt, &pool, size, options).await.unwrap();
+        let result = work(disk.clone()).await;
+        disk.close().await.unwrap();
+        result
+    })
+}
+
+/// Does `work` on the open store, and cuts the power at each step of its I/O: what the drive holds then, and the
+/// number that `work` had told.
+pub fn cuts(
+    image: &DiskImage,
+    seed: u64,
+    work: impl AsyncFnOnce(Disk, Rc<Cell<u64>>) + 'static,
+) -> Vec<(DiskImage, u64)> {
+    let size = image.size;
+    let options = SimOptions {
+        seed,
+        ..SimOptions::default()
+    };
+    let world = SimWorld::new(options, vec![image.clone()]);
+    let rt = Rt::new(world.driver());
+    let own = rt.clone();
+    let left = Rc::new(RefCell::new(Vec::new()));
+    let found = left.clone();
+    rt.block_on(async move {
+        let pool = BufPool::new(1 << 20);
+        let options = OpenOptions::default();
+        let disk = open(&own, &pool, size, options).await.unwrap();
+        let told = Rc::new(Cell::new(0));
+        let now = told.clone();
+        world.on_io(move |number, crash| {
+            let image = crash.images(seed << 32 | number).remove(0);
+            found.borrow_mut().push((image, now.get()));
+        });
+        work(disk, told).await;
+        world.clear_hook();
+    });
+    rt.shut_down();
+    left.take()
+}
+
+async fn open(rt: &Rt, pool: &BufPool, size: u64, options: OpenOptions) -> Result<Disk, DiskError> {
+    let member = MemberDevice {
+        device: raw(rt, size),
+        path: "member".into(),
+    };
+    Disk::open(rt, pool, vec![member], options, |_| {}).await
+}
+
+/// [`with`] on a store of 8 MiB with the usual options.
+pub fn on_disk(work: impl AsyncFnOnce(Disk) + 'static) -> DiskImage {
+    with(&store(8 << 20), OpenOptions::default(), work).1
+}
+
+/// The bytes of `pieces`.
+pub fn bytes(pieces: Vec<Piece>) -> Vec<u8> {
+    let mut all = Vec::new();
+    for piece in pieces {
+        match piece {
+            Piece::Data(data) => all.extend_from_slice(&data),
+            Piece::Zero(len) => all.resize(all.len() + len, 0),
+        }
+    }
+    all
+}

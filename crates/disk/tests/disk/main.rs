@@ -1,0 +1,5 @@
+//! The logical disk on simulated drives: recovery units, files, lists.
+
+mod common;
+mod files;
+mod units;
