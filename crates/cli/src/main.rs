@@ -11,12 +11,11 @@
 mod cli;
 mod commands;
 mod control;
-mod executor;
+mod opening;
 mod progress;
 mod report;
 mod serve;
 mod size;
-mod store;
 
 use clap::Parser;
 use mimalloc::MiMalloc;

@@ -47,6 +47,8 @@ struct Core {
     timers: RefCell<BTreeMap<(Nanos, u64), TaskId>>,
     timer_seq: Cell<u64>,
     in_flight: Cell<usize>,
+    /// Empty between calls: kept for its memory.
+    completions: RefCell<Vec<Completion>>,
 }
 
 /// Handle on the executor; cheap to clone, of one thread.
@@ -67,6 +69,7 @@ impl Rt {
             timers: RefCell::default(),
             timer_seq: Cell::new(0),
             in_flight: Cell::new(0),
+            completions: RefCell::default(),
         }))
     }
 
@@ -191,23 +194,41 @@ impl Rt {
     /// When nothing is ready, under way or timed: the program waits for what can never come.
     pub fn block_on<T: 'static>(&self, future: impl Future<Output = T> + 'static) -> T {
         let handle = self.spawn(future);
-        let mut completions = Vec::new();
         loop {
             self.run_ready();
-            if let Some(result) = handle.shared.result.borrow_mut().take() {
+            if let Some(result) = handle.take() {
                 return result;
             }
-            let deadline = self.0.timers.borrow().keys().next().map(|(at, _)| *at);
-            self.0.driver.borrow_mut().wait(deadline, &mut completions);
-            let fired = self.fire_timers();
+            let moved = self.wait(None);
             assert!(
-                fired || !completions.is_empty() || deadline.is_some() || self.in_flight() > 0,
+                moved || self.in_flight() > 0,
                 "deadlock: no task is ready, no operation is under way, no timer is set"
             );
-            for completion in completions.drain(..) {
-                self.complete(completion);
-            }
         }
+    }
+
+    /// Waits for an operation to complete, for a timer, or until `limit`, whichever comes first, and makes
+    /// ready who waited for it. For those who drive the executor themselves, in turn with
+    /// [`Rt::run_ready`]. False when no operation has completed and no timer is set: unless one is under
+    /// way, nothing can come.
+    pub fn wait(&self, limit: Option<Nanos>) -> bool {
+        let timer = self.next_timer();
+        let deadline = timer.into_iter().chain(limit).min();
+        // Taken out: a completion's memory may call back when it is dropped.
+        let mut completions = self.0.completions.take();
+        self.0.driver.borrow_mut().wait(deadline, &mut completions);
+        let fired = self.fire_timers();
+        let moved = fired || !completions.is_empty() || timer.is_some();
+        for completion in completions.drain(..) {
+            self.complete(completion);
+        }
+        self.0.completions.replace(completions);
+        moved
+    }
+
+    /// When the next timer is due.
+    pub fn next_timer(&self) -> Option<Nanos> {
+        self.0.timers.borrow().keys().next().map(|(at, _)| *at)
     }
 
     /// Drops every task where it stands, and the driver: the program ends, or a simulated power cut has
@@ -233,7 +254,8 @@ impl Rt {
         drop(driver);
     }
 
-    fn run_ready(&self) {
+    /// Polls the tasks that are ready, and those that they make ready, until none is.
+    pub fn run_ready(&self) {
         loop {
             let next = self.0.ready.borrow_mut().pop_front();
             let Some(id) = next else { return };
@@ -346,6 +368,13 @@ struct JoinState<T> {
 pub struct JoinHandle<T> {
     rt: Rt,
     shared: Rc<JoinState<T>>,
+}
+
+impl<T> JoinHandle<T> {
+    /// The result, once the task has ended; it is given once.
+    pub fn take(&self) -> Option<T> {
+        self.shared.result.borrow_mut().take()
+    }
 }
 
 impl<T> Future for JoinHandle<T> {

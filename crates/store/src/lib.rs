@@ -2,4 +2,18 @@
 //!
 //! [`files::Files`] is what front ends such as the one for SQLite are written against.
 
+mod create;
+mod error;
+mod executor;
 pub mod files;
+mod lead;
+mod members;
+mod store;
+
+pub use create::{CreateOptions, create};
+pub use error::StoreError;
+pub use executor::Executor;
+pub use members::{
+    Access, Members, Opened, beside, device_of, folder_of, holder, open_disk, open_members,
+};
+pub use store::{Context, Store, StoreOptions};

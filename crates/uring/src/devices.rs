@@ -164,7 +164,7 @@ impl UringHandle {
     /// Those of eventfd(2): no descriptor is left.
     pub fn add_event(&self) -> io::Result<(DeviceId, EventSender)> {
         let fd = rustix::event::eventfd(0, EventfdFlags::CLOEXEC)?;
-        let sender = EventSender(Arc::new(fd.try_clone()?));
+        let sender = EventSender::to(&fd)?;
         Ok((self.0.borrow_mut().add(fd, Kind::Event), sender))
     }
 }
@@ -174,6 +174,14 @@ impl UringHandle {
 pub struct EventSender(Arc<OwnedFd>);
 
 impl EventSender {
+    /// The sender of the event that `fd` receives.
+    ///
+    /// # Errors
+    /// No descriptor is left.
+    pub(crate) fn to(fd: &OwnedFd) -> io::Result<Self> {
+        Ok(Self(Arc::new(fd.try_clone()?)))
+    }
+
     /// Raises the event. What the caller wrote before is seen by the one who receives it.
     pub fn notify(&self) {
         #[expect(

@@ -8,6 +8,13 @@
 //! 3. The driver is dropped only after the kernel has ended every entry, so no buffer is freed under
 //!    it. Should the kernel refuse to tell, the memory is leaked.
 //!
+//! A ring belongs to the thread that makes it, which lets the kernel leave completions alone until that
+//! thread waits. Or it is shared: used by one thread at a time, each with what the others have begun. The kernel
+//! completes an operation on the thread that submitted it, which it interrupts for that wherever it is; and
+//! when such a thread ends, its operations that wait for a worker are cancelled, and made again here. A wait of a
+//! shared ring also ends when its bell is rung. The bell is polled beside the ring, not read through it: a
+//! read would be completed on the thread that submitted it, which may sleep elsewhere.
+//!
 //! A flush goes through the ring, where the kernel hands it to a worker thread, except when no other
 //! operation on a file is under way: then fdatasync(2) is called on this thread. Measured: with 16 writes
 //! kept under way (examples/latency.rs) calls on this thread reached 0.34 to 1.10 of the ring's rate, so
@@ -20,17 +27,18 @@
 //! processor was not seen to be the bound here (100,000 random reads a second at depth 32), and 2, 8
 //! and 64 workers showed no difference beyond the noise in filling holes of a sparse file.
 
-use crate::devices::{Kind, UringHandle};
+use crate::devices::{EventSender, Kind, UringHandle};
 use crate::operation::{Next, Operation, Vectors};
 use base::{Buf, BufPool, Nanos};
 use io_uring::types::{SubmitArgs, Timespec};
 use io_uring::{Builder, IoUring, cqueue, opcode, squeue};
 use rt::{Completion, Data, DeviceId, Driver, IoError, Op, Request};
+use rustix::event::{EventfdFlags, PollFd, PollFlags};
 use rustix::time::{ClockId, clock_gettime};
 use std::collections::VecDeque;
 use std::io;
 use std::mem::ManuallyDrop;
-use std::os::fd::RawFd;
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::time::Duration;
 
 /// Entries of the submission queue; the completion queue has four times as many.
@@ -59,9 +67,11 @@ pub enum UringError {
     Setup(#[source] io::Error),
 }
 
-/// A driver over one ring, for the thread that makes it.
+/// A driver over one ring.
 pub struct UringDriver {
     ring: IoUring,
+    /// Rung by other threads; of a shared ring alone.
+    bell: Option<OwnedFd>,
     handle: UringHandle,
     /// Not dropped by itself: should the last wait fail, it is leaked (invariant 3).
     slots: ManuallyDrop<Vec<Slot>>,
@@ -87,17 +97,35 @@ struct Slot {
 }
 
 impl UringDriver {
-    /// A driver with no devices.
+    /// A driver with no devices, for the thread that makes it.
     ///
     /// # Errors
     /// When the kernel has no io_uring, forbids it, or has too old a one.
     pub fn new() -> Result<Self, UringError> {
-        let ring = build_ring()?;
+        Self::over(build_ring(&OF_ONE_THREAD)?, None)
+    }
+
+    /// A driver with no devices that threads may use in turn, for files alone; and what ends its present or
+    /// next wait from any thread.
+    ///
+    /// # Errors
+    /// As for [`UringDriver::new`], and when no descriptor is left.
+    pub fn shared() -> Result<(Self, EventSender), UringError> {
+        let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
+        let bell = rustix::event::eventfd(0, flags);
+        let bell = bell.map_err(|error| UringError::Setup(error.into()))?;
+        let sender = EventSender::to(&bell).map_err(UringError::Setup)?;
+        let driver = Self::over(build_ring(&SHARED)?, Some(bell))?;
+        Ok((driver, sender))
+    }
+
+    fn over(ring: IoUring, bell: Option<OwnedFd>) -> Result<Self, UringError> {
         if !ring.params().is_feature_nodrop() || !ring.params().is_feature_ext_arg() {
             return Err(UringError::TooOld);
         }
         Ok(Self {
             ring,
+            bell,
             handle: UringHandle(Default::default()),
             slots: ManuallyDrop::new(Vec::new()),
             free: Vec::new(),
@@ -234,6 +262,28 @@ impl UringDriver {
         self.reap();
     }
 
+    /// Waits for a completion, the bell, or `timeout`; true when the bell was rung.
+    fn listen(&self, bell: &OwnedFd, timeout: Option<Duration>) -> bool {
+        // SAFETY: the ring's descriptor is open as long as the ring, which outlives this call.
+        let ring = unsafe { BorrowedFd::borrow_raw(self.ring.as_raw_fd()) };
+        let mut polled = [
+            PollFd::from_borrowed_fd(ring, PollFlags::IN),
+            PollFd::new(bell, PollFlags::IN),
+        ];
+        let timeout = timeout.map(|timeout| rustix::time::Timespec {
+            tv_sec: timeout.as_secs() as i64,
+            tv_nsec: timeout.subsec_nanos().into(),
+        });
+        // An interrupted wait is looked at as any other end.
+        let _ = rustix::event::poll(&mut polled, timeout.as_ref());
+        let rung = !polled[1].revents().is_empty();
+        if rung {
+            // However often it was rung: the counter goes to zero.
+            let _ = rustix::io::read(bell, &mut [0; 8]);
+        }
+        rung
+    }
+
     fn reap(&mut self) {
         let mut answers = std::mem::take(&mut self.answers);
         answers.extend(
@@ -256,7 +306,15 @@ impl UringDriver {
             .as_mut()
             .expect("an answer belongs to an operation under way");
         let before = operation.target;
-        let next = operation.answer(result);
+        // Nobody cancels an operation on a file, and its memory is there: the thread that submitted it on a
+        // shared ring has ended.
+        let orphaned = matches!(-result, libc::ECANCELED | libc::EFAULT)
+            && before.kind == Kind::File
+            && self.bell.is_some();
+        let next = match orphaned {
+            true => Next::Again,
+            false => operation.answer(result),
+        };
         let after = operation.target;
         let device = operation.request.device;
         if after.punch_refused && !before.punch_refused {
@@ -332,12 +390,22 @@ impl Driver for UringDriver {
             let timeout =
                 deadline.map(|deadline| Duration::from_nanos(deadline.since(self.now()).0));
             let late = timeout == Some(Duration::ZERO);
-            let idle = self.under_way() == 0 && deadline.is_none();
+            let idle = self.under_way() == 0 && deadline.is_none() && self.bell.is_none();
             let block = self.done.is_empty() && self.backlog.is_empty() && !late && !idle;
-            self.enter(usize::from(block), timeout.filter(|_| block));
+            let mut rung = false;
+            match &self.bell {
+                Some(_) if block => {
+                    self.enter(0, None);
+                    if let (Some(bell), true) = (&self.bell, self.done.is_empty()) {
+                        rung = self.listen(bell, timeout);
+                        self.reap();
+                    }
+                }
+                _ => self.enter(usize::from(block), timeout.filter(|_| block)),
+            }
             let ended = !self.done.is_empty();
             completions.append(&mut self.done);
-            if ended || late || idle {
+            if ended || late || idle || rung {
                 return;
             }
         }
@@ -370,39 +438,52 @@ fn fdatasync(fd: RawFd) -> Result<usize, IoError> {
     Ok(0)
 }
 
-/// The richest ring that this kernel gives.
-fn build_ring() -> Result<IoUring, UringError> {
-    let richest_first: [fn(&mut Builder); 5] = [
-        // 6.1: completions are processed when this thread waits for them, at no other time.
-        |builder| {
-            builder
-                .setup_submit_all()
-                .setup_single_issuer()
-                .setup_coop_taskrun()
-                .setup_taskrun_flag()
-                .setup_defer_taskrun();
-        },
-        // 6.0
-        |builder| {
-            builder
-                .setup_submit_all()
-                .setup_single_issuer()
-                .setup_coop_taskrun()
-                .setup_taskrun_flag();
-        },
-        // 5.19: no interrupt of this thread for a completion.
-        |builder| {
-            builder
-                .setup_submit_all()
-                .setup_coop_taskrun()
-                .setup_taskrun_flag();
-        },
-        // 5.18: one bad entry does not stop the entries behind it.
-        |builder| {
-            builder.setup_submit_all();
-        },
-        |_| {},
-    ];
+type Setup = fn(&mut Builder);
+
+/// Rings of one thread, the richest first.
+const OF_ONE_THREAD: [Setup; 5] = [
+    // 6.1: completions are processed when this thread waits for them, at no other time.
+    |builder| {
+        builder
+            .setup_submit_all()
+            .setup_single_issuer()
+            .setup_coop_taskrun()
+            .setup_taskrun_flag()
+            .setup_defer_taskrun();
+    },
+    // 6.0
+    |builder| {
+        builder
+            .setup_submit_all()
+            .setup_single_issuer()
+            .setup_coop_taskrun()
+            .setup_taskrun_flag();
+    },
+    // 5.19: no interrupt of this thread for a completion.
+    |builder| {
+        builder
+            .setup_submit_all()
+            .setup_coop_taskrun()
+            .setup_taskrun_flag();
+    },
+    // 5.18: one bad entry does not stop the entries behind it.
+    |builder| {
+        builder.setup_submit_all();
+    },
+    |_| {},
+];
+
+/// Shared rings, the richest first. Nothing of the above: a completion must come also when the thread that
+/// submitted the operation is busy with other things.
+const SHARED: [Setup; 2] = [
+    |builder| {
+        builder.setup_submit_all();
+    },
+    |_| {},
+];
+
+/// The first ring that this kernel gives.
+fn build_ring(richest_first: &[Setup]) -> Result<IoUring, UringError> {
     let mut refused = io::Error::from_raw_os_error(libc::EINVAL);
     for setup in richest_first {
         let mut builder = IoUring::builder();

@@ -1,9 +1,8 @@
 //! `tonearm bench`: the store on this drive, in process, on a volume of its own.
 
 use crate::cli::{AckMode, Bench};
-use crate::executor::Executor;
 use crate::serve::desk;
-use crate::{report, size, store};
+use crate::{opening, report, size};
 use anyhow::{Context, bail};
 use base::{BufPool, Nanos};
 use disk::{Disk, DiskError, Volume};
@@ -16,6 +15,7 @@ use std::process::ExitCode;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use store::Executor;
 
 /// The scratch volume.
 const VOLUME: &str = "tonearm-bench";
@@ -127,8 +127,8 @@ pub fn run(arguments: Bench) -> anyhow::Result<ExitCode> {
         signal_hook::flag::register(signal, stop.clone())?;
     }
     let executor = Executor::new()?;
-    let options = store::open_options(arguments.memory, AckMode::Flush, arguments.write_cache);
-    let disk = store::open_disk(&executor, &arguments.path, &arguments.members, options)?;
+    let options = opening::open_options(arguments.memory, AckMode::Flush, arguments.write_cache);
+    let disk = opening::open_disk(&executor, &arguments.path, &arguments.members, options)?;
     let size_bytes = arguments.size.min(disk.free_bytes()) / LARGE * LARGE;
     let (closing, measured) = (disk.clone(), executor.clone());
     let seconds = arguments.seconds;

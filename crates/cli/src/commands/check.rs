@@ -7,16 +7,16 @@ use super::DAMAGED;
 use super::scrub::show_damage;
 use crate::cli::Check;
 use crate::control::DamagedGroup;
-use crate::executor::Executor;
 use crate::progress::{Progress, Unit};
 use crate::report;
-use crate::store::{self, Access};
 use anyhow::Context;
 use engine::{Engine, Inspection, OpenOptions};
 use format::{VolumeEntry, VolumeKind};
 use layout::RepairOptions;
 use serde::Serialize;
 use std::process::ExitCode;
+use store::Executor;
+use store::{Access, StoreError};
 
 /// Checks, and repairs when asked to.
 ///
@@ -45,8 +45,8 @@ pub fn run(arguments: Check) -> anyhow::Result<ExitCode> {
 
 /// A store that is served is not checked here.
 fn advise_scrub(error: anyhow::Error) -> anyhow::Error {
-    match error.downcast_ref::<uring::MemberError>() {
-        Some(uring::MemberError::InUse { .. }) => {
+    match error.downcast_ref::<StoreError>() {
+        Some(StoreError::Member(uring::MemberError::InUse { .. })) => {
             anyhow::anyhow!("{error}; `tonearm scrub` verifies a store that is being served")
         }
         _ => error,
@@ -112,7 +112,12 @@ impl Findings {
 
 fn look(arguments: &Check) -> anyhow::Result<Findings> {
     let executor = Executor::new()?;
-    let opened = store::open_members(&executor, &arguments.path, &arguments.members, Access::Read)?;
+    let opened = store::open_members(
+        &executor,
+        &arguments.path,
+        &(&arguments.members).into(),
+        Access::Read,
+    )?;
     let superblocks = opened.devices.iter().zip(&opened.superblocks);
     let superblocks: Vec<Superblocks> = superblocks
         .map(|(device, found)| Superblocks {
@@ -192,7 +197,7 @@ fn repair(arguments: &Check, findings: &Findings) -> anyhow::Result<Repair> {
     let members = store::open_members(
         &executor,
         &arguments.path,
-        &arguments.members,
+        &(&arguments.members).into(),
         Access::Write,
     )?;
     let give_up = findings.log.damage.is_some();

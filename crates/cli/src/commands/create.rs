@@ -3,9 +3,8 @@
 mod log_head;
 
 use crate::cli::Create;
-use crate::executor::Executor;
 use crate::progress::{Progress, Unit};
-use crate::{report, size, store};
+use crate::{report, size};
 use anyhow::{Context, bail};
 use disk::{CreateParams, CreatePlan, MemberSpace, NewMember, plan_create};
 use format::Roles;
@@ -17,6 +16,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{SystemTime, UNIX_EPOCH};
+use store::Executor;
 use uring::{MemberError, MemberKind, MemberOptions, open_member};
 
 /// Makes the store.

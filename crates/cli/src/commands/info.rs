@@ -2,16 +2,16 @@
 
 use crate::cli::{Info as Arguments, Members};
 use crate::control::{Answer, Client, Info, LogInfo, Request, VolumeInfo};
-use crate::executor::Executor;
 use crate::progress::{Progress, Unit};
 use crate::serve::desk::{head_of, members_of};
-use crate::store::{self, Access};
 use crate::{report, size};
 use anyhow::bail;
 use disk::VolumeKind;
 use engine::{Inspection, LogReport};
 use std::path::Path;
 use std::process::ExitCode;
+use store::Access;
+use store::Executor;
 
 /// Shows what the store is.
 ///
@@ -40,7 +40,7 @@ pub fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
 pub fn look(path: &Path, places: &Members) -> anyhow::Result<Info> {
     let executor = Executor::new()?;
     let pid = store::holder(path);
-    let members = store::open_members(&executor, path, places, Access::Peek)?.devices;
+    let members = store::open_members(&executor, path, &places.into(), Access::Peek)?.devices;
     let paths: Vec<String> = members.iter().map(|member| member.path.clone()).collect();
     let (rt, pool) = (executor.rt.clone(), executor.pool.clone());
     let mut bar = Progress::new("reading the log", Unit::Count);

@@ -6,13 +6,13 @@
 
 use crate::cli::{Serve, TlsMode};
 use crate::control;
+use crate::opening;
 use crate::report;
 use crate::serve::desk::Front;
 use crate::serve::engine_thread::{self, Event, Setup};
 use crate::serve::mailbox::{Mailbox, Message};
 use crate::serve::metrics::{Address, Responder};
 use crate::serve::{socket_file, uri};
-use crate::store;
 use anyhow::{Context, bail};
 use nbd::listen::{ListenAddress, ListenConfig, Listener};
 use nbd::tls::{Tls, TlsFiles, server_config};
@@ -47,7 +47,7 @@ pub fn run(arguments: Serve) -> anyhow::Result<ExitCode> {
         options: disk::OpenOptions {
             read_only: arguments.read_only,
             write_back_on_recovery: arguments.write_back_on_recovery,
-            ..store::open_options(arguments.memory, arguments.ack, arguments.write_cache)
+            ..opening::open_options(arguments.memory, arguments.ack, arguments.write_cache)
         },
         catalog: catalog.clone(),
         front: front.clone(),

@@ -2,12 +2,12 @@
 
 use crate::cli::{AckMode, Volume, VolumeAction, VolumeStore, WriteCacheMode};
 use crate::control::{Answer, Client, Request, Volumes};
-use crate::executor::Executor;
 use crate::serve::desk;
-use crate::{report, size, store};
+use crate::{opening, report, size};
 use anyhow::{Context, bail};
 use disk::DiskError;
 use std::process::ExitCode;
+use store::Executor;
 
 /// Does the action and shows the volumes as they are then.
 ///
@@ -140,9 +140,9 @@ fn change(
     grow_blocks: u64,
 ) -> anyhow::Result<(Result<(), DiskError>, Volumes, Room)> {
     let executor = Executor::new()?;
-    let mut options = store::open_options(256 << 20, AckMode::Flush, WriteCacheMode::Volatile);
+    let mut options = opening::open_options(256 << 20, AckMode::Flush, WriteCacheMode::Volatile);
     options.grow_blocks = grow_blocks;
-    let disk = store::open_disk(&executor, &place.path, &place.members, options)?;
+    let disk = opening::open_disk(&executor, &place.path, &place.members, options)?;
     let room = Room {
         superblock: disk.engine().superblock(),
         paths: disk.engine().member_paths(),

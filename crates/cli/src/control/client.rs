@@ -1,7 +1,6 @@
 //! Asking a server.
 
 use super::protocol::{ANSWER_MAX, Answer, Event, EventLine, Request, RequestLine, VERSION};
-use crate::store;
 use anyhow::{Context, bail};
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;

@@ -7,9 +7,8 @@
 use super::desk::{Desk, Front};
 use super::mailbox::{Mailbox, Message};
 use crate::cli::Members;
-use crate::executor::Executor;
 use crate::progress::{Progress, Unit};
-use crate::{report, store};
+use crate::{opening, report};
 use base::Nanos;
 use disk::{Disk, OpenOptions};
 use nbd::transmission::{Connections, TransmissionOptions, serve_accepted};
@@ -19,6 +18,7 @@ use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::mpsc::{Receiver, Sender};
 use std::thread::JoinHandle;
+use store::Executor;
 
 /// How long clients may take for their last replies at the end.
 const GRACE: Nanos = Nanos::from_secs(10);
@@ -73,7 +73,7 @@ pub fn start(setup: Setup, events: Sender<Event>) -> std::io::Result<JoinHandle<
 
 fn run(setup: &Setup, events: &Sender<Event>) -> anyhow::Result<()> {
     let executor = Executor::new()?;
-    let disk = store::open_disk(&executor, &setup.path, &setup.places, setup.options.clone())?;
+    let disk = opening::open_disk(&executor, &setup.path, &setup.places, setup.options.clone())?;
     tell_recovery(&disk);
     let (rt, pool) = (&executor.rt, &executor.pool);
     let connections = Connections::new(

@@ -3,8 +3,7 @@
 use super::guard;
 use crate::cli::Calibrate;
 use crate::commands::drive::Sheet;
-use crate::executor::Executor;
-use crate::{report, store};
+use crate::report;
 use anyhow::bail;
 use base::Nanos;
 use device::{Device, RawDevice};
@@ -12,6 +11,7 @@ use drive::{Drive, DriveOptions, SimDisk, SimOptions, SimWorld, Zeroing};
 use rt::{DeviceId, Rt};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
+use store::Executor;
 use uring::{Lock, MemberKind, MemberOptions, open_member};
 
 /// What is calibrated.

@@ -1,18 +1,33 @@
 //! Opening the members of a store: the primary one by its path, the others where its superblock says
-//! they are, or where `--member` says they are now.
+//! they are, or where the caller says they are now.
 
-use crate::cli::{AckMode, Members, WriteCacheMode};
+use crate::error::StoreError;
 use crate::executor::Executor;
-use crate::progress::{Progress, Unit};
-use anyhow::{Context, bail};
 use base::BufPool;
 use device::RawDevice;
-use disk::{Ack, Disk, MemberDevice, OpenOptions};
+use disk::{Disk, MemberDevice, OpenOptions, Progress};
 use engine::{MemberSuperblock, load_superblock};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
-use trail::WriteCache;
 use uring::{Lock, MemberError, MemberOptions, open_member};
+
+/// Where the members of a store are.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Members {
+    /// Those that are no longer where the store says.
+    pub moved: Vec<PathBuf>,
+    /// Bypass the page cache where the file system can.
+    pub direct: bool,
+}
+
+impl Default for Members {
+    fn default() -> Self {
+        Self {
+            moved: Vec::new(),
+            direct: true,
+        }
+    }
+}
 
 /// How members are opened.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -42,11 +57,11 @@ pub fn open_members(
     path: &Path,
     places: &Members,
     access: Access,
-) -> anyhow::Result<Opened> {
+) -> Result<Opened, StoreError> {
     let opener = Opener {
         executor,
         access,
-        direct: !places.no_direct,
+        direct: places.direct,
     };
     let (primary, superblock) = opener.open(path)?;
     let store = superblock.superblock.store;
@@ -56,35 +71,34 @@ pub fn open_members(
     let index = usize::from(superblock.superblock.member_index);
     let entries = superblock.superblock.members.clone();
     slots[index] = Some((primary, superblock));
-    for place in &places.members {
+    for place in &places.moved {
         let (device, superblock) = opener.open(place)?;
         let index = usize::from(superblock.superblock.member_index);
         if superblock.superblock.store != store {
-            bail!(
-                "{} is a member of another store than {}; name the right file with --member",
-                place.display(),
-                path.display()
-            );
+            return Err(StoreError::OtherStore {
+                member: place.clone(),
+                path: path.to_path_buf(),
+            });
         }
         match slots.get_mut(index) {
             Some(slot @ None) => *slot = Some((device, superblock)),
-            _ => bail!("{} is a member that was named already", place.display()),
+            _ => return Err(StoreError::NamedTwice(place.clone())),
         }
     }
     if slots[0].is_none() {
-        bail!(
-            "{} is member {index} of its store, not the primary one; name the primary member's path",
-            path.display()
-        );
+        return Err(StoreError::NotPrimary {
+            path: path.to_path_buf(),
+            index,
+        });
     }
     for (index, entry) in entries.iter().enumerate() {
         if slots[index].is_none() {
             let place = folder_of(path).join(&entry.path);
-            let found = opener.open(&place).with_context(|| {
-                format!(
-                    "member {index} of {} (if it was moved, name its place with --member)",
-                    path.display()
-                )
+            let found = opener.open(&place);
+            let found = found.map_err(|cause| StoreError::MemberLost {
+                path: path.to_path_buf(),
+                index,
+                cause: Box::new(cause),
             })?;
             slots[index] = Some(found);
         }
@@ -96,7 +110,7 @@ pub fn open_members(
     })
 }
 
-/// Opens the store at `path` for use.
+/// Opens the store at `path` for use, and recovers it if need be.
 ///
 /// # Errors
 /// When its members cannot be opened, or recovery fails.
@@ -105,7 +119,8 @@ pub fn open_disk(
     path: &Path,
     places: &Members,
     options: OpenOptions,
-) -> anyhow::Result<Disk> {
+    progress: impl FnMut(Progress) + 'static,
+) -> Result<Disk, StoreError> {
     let access = if options.read_only {
         Access::Read
     } else {
@@ -113,30 +128,8 @@ pub fn open_disk(
     };
     let members = open_members(executor, path, places, access)?.devices;
     let (rt, pool) = (executor.rt.clone(), executor.pool.clone());
-    let mut recovery = Recovery::default();
-    let opening = async move {
-        Disk::open(&rt, &pool, members, options, |progress| {
-            recovery.at(progress)
-        })
-        .await
-    };
+    let opening = async move { Disk::open(&rt, &pool, members, options, progress).await };
     Ok(executor.rt.block_on(opening)?)
-}
-
-/// Options of an opening, from the words of the command line.
-pub fn open_options(memory_bytes: u64, ack: AckMode, write_cache: WriteCacheMode) -> OpenOptions {
-    OpenOptions {
-        memory_bytes,
-        ack: match ack {
-            AckMode::Flush => Ack::Flush,
-            AckMode::Write => Ack::Write,
-        },
-        write_cache: match write_cache {
-            WriteCacheMode::Volatile => WriteCache::Volatile,
-            WriteCacheMode::Ordered => WriteCache::Ordered,
-        },
-        ..OpenOptions::default()
-    }
 }
 
 /// The folder of a path.
@@ -175,7 +168,7 @@ struct Opener<'a> {
 }
 
 impl Opener<'_> {
-    fn open(&self, path: &Path) -> anyhow::Result<(MemberDevice, MemberSuperblock)> {
+    fn open(&self, path: &Path) -> Result<(MemberDevice, MemberSuperblock), StoreError> {
         let options = MemberOptions {
             create: None,
             read_only: self.access != Access::Write,
@@ -214,30 +207,5 @@ pub fn device_of(executor: &Executor, member: uring::Member) -> MemberDevice {
     MemberDevice {
         device: Rc::new(device),
         path,
-    }
-}
-
-/// Bars of a recovery.
-#[derive(Default)]
-struct Recovery {
-    replay: Option<Progress>,
-    write_back: Option<(Progress, u64)>,
-}
-
-impl Recovery {
-    fn at(&mut self, progress: disk::Progress) {
-        match progress {
-            disk::Progress::Replay { done, total } => self
-                .replay
-                .get_or_insert_with(|| Progress::new("reading the log", Unit::Count))
-                .at(done, total),
-            disk::Progress::WriteBack { left } => {
-                self.replay = None;
-                let new = || (Progress::new("writing home", Unit::Count), left);
-                let (bar, most) = self.write_back.get_or_insert_with(new);
-                *most = left.max(*most);
-                bar.at(*most - left, *most);
-            }
-        }
     }
 }

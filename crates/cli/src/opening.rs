@@ -1,0 +1,73 @@
+//! From the words of the command line to an open store, with bars for its recovery.
+
+use crate::cli::{AckMode, Members, WriteCacheMode};
+use crate::progress::{Progress, Unit};
+use disk::{Ack, Disk, OpenOptions};
+use std::path::Path;
+use store::{Executor, StoreError};
+use trail::WriteCache;
+
+impl From<&Members> for store::Members {
+    fn from(members: &Members) -> Self {
+        Self {
+            moved: members.members.clone(),
+            direct: !members.no_direct,
+        }
+    }
+}
+
+/// Opens the store at `path` for use.
+///
+/// # Errors
+/// When its members cannot be opened, or recovery fails.
+pub fn open_disk(
+    executor: &Executor,
+    path: &Path,
+    places: &Members,
+    options: OpenOptions,
+) -> Result<Disk, StoreError> {
+    let mut recovery = Recovery::default();
+    let progress = move |progress| recovery.at(progress);
+    store::open_disk(executor, path, &places.into(), options, progress)
+}
+
+/// Options of an opening, from the words of the command line.
+pub fn open_options(memory_bytes: u64, ack: AckMode, write_cache: WriteCacheMode) -> OpenOptions {
+    OpenOptions {
+        memory_bytes,
+        ack: match ack {
+            AckMode::Flush => Ack::Flush,
+            AckMode::Write => Ack::Write,
+        },
+        write_cache: match write_cache {
+            WriteCacheMode::Volatile => WriteCache::Volatile,
+            WriteCacheMode::Ordered => WriteCache::Ordered,
+        },
+        ..OpenOptions::default()
+    }
+}
+
+/// Bars of a recovery.
+#[derive(Default)]
+struct Recovery {
+    replay: Option<Progress>,
+    write_back: Option<(Progress, u64)>,
+}
+
+impl Recovery {
+    fn at(&mut self, progress: disk::Progress) {
+        match progress {
+            disk::Progress::Replay { done, total } => self
+                .replay
+                .get_or_insert_with(|| Progress::new("reading the log", Unit::Count))
+                .at(done, total),
+            disk::Progress::WriteBack { left } => {
+                self.replay = None;
+                let new = || (Progress::new("writing home", Unit::Count), left);
+                let (bar, most) = self.write_back.get_or_insert_with(new);
+                *most = left.max(*most);
+                bar.at(*most - left, *most);
+            }
+        }
+    }
+}

@@ -1,0 +1,107 @@
+//! An open store that the threads of a program share.
+
+use crate::error::StoreError;
+use crate::executor::Executor;
+use crate::lead::{Engine, Lead};
+use crate::members::{Members, open_disk};
+use disk::{Disk, OpenOptions};
+use rt::Rt;
+use std::future::Future;
+use std::path::Path;
+use std::sync::Arc;
+
+/// How a store is opened.
+#[derive(Clone, Debug, Default)]
+pub struct StoreOptions {
+    /// Where its members are.
+    pub members: Members,
+    /// Memory, acknowledgement, reading alone and so on.
+    pub open: OpenOptions,
+}
+
+/// An open store, shared by threads; cheap to clone. Whoever calls first drives the engine on its own thread until
+/// its job is done, and the others hand their jobs to it: a thread that is alone never waits for another one.
+///
+/// Dropping the last clone closes the store in order, which may take as long as [`Store::close`]; errors are lost
+/// then.
+///
+/// The kernel may interrupt system calls (`EINTR`) of a thread that has called the store, while what it began goes on.
+/// A store must not be used in a child of fork(2): it refuses there ([`StoreError::Forked`]).
+#[derive(Clone)]
+pub struct Store(Arc<Handle>);
+
+/// What a job has at hand; cheap to clone, and of the engine alone.
+#[derive(Clone)]
+pub struct Context {
+    /// The volumes, files, units and lists.
+    pub disk: Disk,
+    /// Tasks, timers and the clock.
+    pub rt: Rt,
+}
+
+struct Handle(Arc<Lead>);
+
+impl Store {
+    /// Opens the store at `path`, and recovers it if need be.
+    ///
+    /// # Errors
+    /// When its members cannot be opened or are in use, or recovery fails.
+    pub fn open(path: &Path, options: StoreOptions) -> Result<Store, StoreError> {
+        let (executor, bell) = Executor::shared()?;
+        let opened = open_disk(&executor, path, &options.members, options.open, |_| {});
+        let Executor { rt, .. } = executor;
+        let disk = match opened {
+            Ok(disk) => disk,
+            Err(error) => {
+                // Lets go of the members.
+                rt.shut_down();
+                return Err(error);
+            }
+        };
+        let context = Context { disk, rt };
+        let lead = Lead::start(Engine::new(context), bell)?;
+        Ok(Self(Arc::new(Handle(lead))))
+    }
+
+    /// A store over any executor, for worlds that are simulated: no thread is started, and only the calling
+    /// thread may use it. The executor stays the caller's: closing the store does not shut it down.
+    pub fn over(rt: Rt, disk: Disk) -> Store {
+        let context = Context { disk, rt };
+        Self(Arc::new(Handle(Lead::of_one_thread(Engine::new(context)))))
+    }
+
+    /// Runs `job` beside those of other threads, and waits for its end. A job that panics does so here, on
+    /// the calling thread, and disturbs no other.
+    ///
+    /// The job may run on another thread that is in such a call. It must wait for nothing but what its context
+    /// gives, must not call the store, and must not keep parts of the context in thread-local storage: the engine
+    /// moves on to other threads.
+    ///
+    /// # Errors
+    /// When the store is closed, has panicked, or is called where it must not be.
+    pub fn run<T, F>(
+        &self,
+        job: impl FnOnce(Context) -> F + Send + 'static,
+    ) -> Result<T, StoreError>
+    where
+        T: Send + 'static,
+        F: Future<Output = T> + 'static,
+    {
+        self.0.0.run(job)
+    }
+
+    /// Ends open sessions and units, writes everything home and marks the store clean. Calls that are under way
+    /// may fail with [`StoreError::Closed`], and later ones do.
+    ///
+    /// # Errors
+    /// When something cannot be written (the next opening recovers it then), or it was closed before.
+    pub fn close(&self) -> Result<(), StoreError> {
+        self.0.0.close()
+    }
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        self.0.abandon();
+    }
+}

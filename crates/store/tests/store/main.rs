@@ -1,0 +1,38 @@
+//! An open store and its threads.
+
+#![allow(clippy::unwrap_used)]
+
+mod ends;
+mod fork;
+mod threads;
+
+use std::path::PathBuf;
+use tempfile::TempDir;
+use tonearm_store::{CreateOptions, Store, StoreOptions, create};
+
+/// A new store in a folder of its own.
+struct Place {
+    _folder: TempDir,
+    path: PathBuf,
+}
+
+impl Place {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("store.tn");
+        let options = CreateOptions {
+            size_bytes: 64 << 20,
+            log_bytes: Some(16 << 20),
+            ..CreateOptions::default()
+        };
+        create(&path, &options).unwrap();
+        Self {
+            _folder: folder,
+            path,
+        }
+    }
+
+    fn open(&self) -> Store {
+        Store::open(&self.path, StoreOptions::default()).unwrap()
+    }
+}

@@ -1,0 +1,197 @@
+//! Threads that share a store.
+
+use crate::Place;
+use base::BufPool;
+use disk::Piece;
+use rand_chacha::ChaCha8Rng;
+use rand_chacha::rand_core::{Rng, SeedableRng};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+use tonearm_store::{Context, Store};
+
+const UUID: [u8; 16] = [7; 16];
+const BLOCKS: u64 = 64;
+
+fn make(store: &Store, name: &str) {
+    let name = name.to_string();
+    let made = store.run(|context| async move {
+        context
+            .disk
+            .create_volume(&name, BLOCKS * 4096, UUID, 0)
+            .await
+    });
+    made.unwrap().unwrap();
+}
+
+async fn write(context: Context, name: String, block: u64, byte: u8, durable: bool) {
+    let data = BufPool::new(0).copy_of(&[byte; 4096]).share();
+    let volume = context.disk.volume(&name).unwrap();
+    volume.write(block * 4096, data, durable).await.unwrap();
+}
+
+async fn read(context: Context, name: String, block: u64) -> u8 {
+    let volume = context.disk.volume(&name).unwrap();
+    let pieces = volume.read(block * 4096, 4096).await.unwrap();
+    let mut seen = Vec::new();
+    for piece in pieces {
+        match piece {
+            Piece::Data(data) => seen.extend_from_slice(&data),
+            Piece::Zero(bytes) => seen.resize(seen.len() + bytes, 0),
+        }
+    }
+    assert!(
+        seen.len() == 4096 && seen.iter().all(|byte| *byte == seen[0]),
+        "no torn block"
+    );
+    seen[0]
+}
+
+/// Each thread has a volume of its own, whose content it knows, and all have one together, where a block is seen as
+/// any of the values that were written to it and never goes back: values grow.
+#[test]
+fn eight_threads_read_what_they_wrote() {
+    let place = Place::new();
+    let store = place.open();
+    make(&store, "shared");
+    let floor = Arc::new(Mutex::new([0u8; BLOCKS as usize]));
+    let end = Instant::now() + Duration::from_secs(4);
+    let threads: Vec<_> = (0..8u64)
+        .map(|number| {
+            let (store, floor) = (store.clone(), floor.clone());
+            std::thread::spawn(move || {
+                let own = format!("v{number}");
+                make(&store, &own);
+                let mut random = ChaCha8Rng::seed_from_u64(number);
+                let mut model = [0u8; BLOCKS as usize];
+                let mut rounds = 0u64;
+                while Instant::now() < end {
+                    rounds += 1;
+                    let block = random.next_u64() % BLOCKS;
+                    let byte = (random.next_u32() % 255) as u8 + 1;
+                    let name = own.clone();
+                    match random.next_u32() % 100 {
+                        0..40 => {
+                            let durable = random.next_u32() % 4 == 0;
+                            let job = move |context| write(context, name, block, byte, durable);
+                            store.run(job).unwrap();
+                            model[block as usize] = byte;
+                        }
+                        40..75 => {
+                            let seen = store
+                                .run(move |context| read(context, name, block))
+                                .unwrap();
+                            assert_eq!(seen, model[block as usize]);
+                        }
+                        75..90 => {
+                            // What one has seen all see from then on.
+                            let least = floor.lock().unwrap()[block as usize];
+                            let job = move |context| read(context, "shared".into(), block);
+                            let seen = store.run(job).unwrap();
+                            assert!(seen >= least, "{seen} after {least}");
+                            let floor = &mut floor.lock().unwrap()[block as usize];
+                            *floor = seen.max(*floor);
+                        }
+                        90..97 => {
+                            let job = move |context: Context| async move {
+                                let shared = "shared".to_string();
+                                let seen = read(context.clone(), shared.clone(), block).await;
+                                (seen < 255).then_some((shared, seen + 1))
+                            };
+                            if let Some((shared, next)) = store.run(job).unwrap() {
+                                // Another may have written more meanwhile: then this job leaves it.
+                                let job = move |context: Context| async move {
+                                    if read(context.clone(), shared.clone(), block).await < next {
+                                        write(context, shared, block, next, false).await;
+                                    }
+                                };
+                                store.run(job).unwrap();
+                            }
+                        }
+                        97..99 => {
+                            let flush =
+                                |context: Context| async move { context.disk.flush().await };
+                            store.run(flush).unwrap().unwrap();
+                        }
+                        _ => std::thread::sleep(Duration::from_millis(1)),
+                    }
+                }
+                (own, model, rounds)
+            })
+        })
+        .collect();
+    let ended: Vec<_> = threads
+        .into_iter()
+        .map(|thread| thread.join().unwrap())
+        .collect();
+    store.close().unwrap();
+    let store = place.open();
+    for (name, model, rounds) in ended {
+        assert!(rounds > 100, "{name}: {rounds} rounds");
+        for (block, byte) in model.iter().enumerate() {
+            let name = name.clone();
+            let seen = store
+                .run(move |context| read(context, name, block as u64))
+                .unwrap();
+            assert_eq!(seen, *byte);
+        }
+    }
+}
+
+/// What a thread has begun goes on when it has ended, whoever drives then.
+#[test]
+fn threads_that_end_at_once_leave_nothing_undone() {
+    let place = Place::new();
+    let store = place.open();
+    make(&store, "v");
+    for round in 0..400u64 {
+        let other = store.clone();
+        let byte = (round % 250) as u8 + 1;
+        let thread = std::thread::spawn(move || {
+            let job = move |context| write(context, "v".into(), round % BLOCKS, byte, false);
+            other.run(job).unwrap();
+        });
+        thread.join().unwrap();
+        if round % 3 == 0 {
+            let flush = |context: Context| async move { context.disk.flush().await };
+            store.run(flush).unwrap().unwrap();
+        }
+    }
+    store.close().unwrap();
+}
+
+/// Nobody calls: the keeper brings the writes to their end, and home when they are old enough.
+#[test]
+fn what_is_under_way_ends_without_callers() {
+    let place = Place::new();
+    let mut options = tonearm_store::StoreOptions::default();
+    options.open.write_back_after = base::Nanos::from_millis(200);
+    let store = Store::open(&place.path, options).unwrap();
+    make(&store, "v");
+    store
+        .run(|context| write(context, "v".into(), 1, 1, false))
+        .unwrap();
+    std::thread::sleep(Duration::from_millis(1500));
+    let stats = store
+        .run(|context| async move { context.disk.stats() })
+        .unwrap();
+    assert_eq!(stats.pinned_blocks, 0, "all is at home");
+}
+
+/// A job that waits for what another thread's job does.
+#[test]
+fn jobs_meet_in_the_engine() {
+    let place = Place::new();
+    let store = place.open();
+    let (other, started) = (store.clone(), Instant::now());
+    let waits = std::thread::spawn(move || {
+        other.run(|context: Context| async move {
+            while context.disk.volume("late").is_err() {
+                context.rt.sleep(base::Nanos::from_micros(100)).await;
+            }
+        })
+    });
+    std::thread::sleep(Duration::from_millis(20));
+    make(&store, "late");
+    waits.join().unwrap().unwrap();
+    assert!(started.elapsed() < Duration::from_secs(5));
+}
