@@ -74,6 +74,7 @@ const UNSAFE_IN: &[&str] = &[
     "crates/base/src/buf.rs",
     "crates/uring/",
     "crates/store/src/lead.rs",
+    "crates/sqlite/",
 ];
 
 #[test]

@@ -1,0 +1,53 @@
+//! What the connections of this process share of one database: the transaction of the one that writes, whether its
+//! write-ahead log is open, and the memory of the log's index.
+
+use crate::shm::Shm;
+use crate::transaction::Transaction;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// The shared part of a database.
+#[derive(Default)]
+pub struct Database {
+    /// Of the handle that has the exclusive lock, from its first write on.
+    writer: Mutex<Option<Arc<Transaction>>>,
+    shm: Mutex<Shm>,
+    wals: AtomicUsize,
+}
+
+impl Database {
+    /// The transaction of the handle with the exclusive lock, which alone may ask.
+    pub fn writer(&self) -> MutexGuard<'_, Option<Arc<Transaction>>> {
+        self.writer.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The memory and locks of the index of the write-ahead log.
+    pub fn shm(&self) -> MutexGuard<'_, Shm> {
+        self.shm.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether a connection has the write-ahead log open. Then none writes pages by way of a rollback journal: who
+    /// has the log open holds a shared lock, or the exclusive one itself.
+    pub fn is_wal(&self) -> bool {
+        self.wals.load(Ordering::Acquire) > 0
+    }
+
+    /// A connection opens the write-ahead log.
+    pub fn open_wal(&self) {
+        self.wals.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// A connection closes it.
+    pub fn close_wal(&self) {
+        self.wals.fetch_sub(1, Ordering::AcqRel);
+    }
+
+    /// SQLite looks for a journal or a write-ahead log of the database, which it does when it begins to read with
+    /// nothing in its cache. If somebody holds the exclusive lock it is that connection, after an error or a rollback that it
+    /// had no journal for: what it has written is void.
+    pub fn begins_anew(&self) {
+        if let Some(transaction) = self.writer().take() {
+            transaction.abort();
+        }
+    }
+}

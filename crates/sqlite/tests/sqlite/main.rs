@@ -1,0 +1,12 @@
+//! Real SQLite on the VFS, over files in memory.
+
+#![allow(clippy::unwrap_used)]
+
+mod common;
+mod crash;
+mod errors;
+mod locks;
+mod memory;
+mod modes;
+mod transactions;
+mod wal;
