@@ -211,7 +211,7 @@ pub(crate) fn within_time<T: 'static>(
     })
 }
 
-fn shape_of(rng: &mut ChaCha8Rng) -> Shape {
+pub(crate) fn shape_of(rng: &mut ChaCha8Rng) -> Shape {
     let block_size = if rng.next_u32().is_multiple_of(6) {
         16384
     } else {
@@ -253,7 +253,7 @@ fn follow_heads(shape: &mut Shape, rng: &mut ChaCha8Rng) {
     }
 }
 
-fn options_of(rng: &mut ChaCha8Rng, ordered: bool) -> OpenOptions {
+pub(crate) fn options_of(rng: &mut ChaCha8Rng, ordered: bool) -> OpenOptions {
     OpenOptions {
         memory_bytes: [256 << 10, 1 << 20, 8 << 20][rng.next_u32() as usize % 3],
         map_cache_bytes: 32 << 10,
@@ -268,7 +268,7 @@ fn options_of(rng: &mut ChaCha8Rng, ordered: bool) -> OpenOptions {
     }
 }
 
-fn cut_images(crash: &Crash, cut: u64, ordered: bool) -> Vec<drive::DiskImage> {
+pub(crate) fn cut_images(crash: &Crash, cut: u64, ordered: bool) -> Vec<drive::DiskImage> {
     if ordered {
         crash.images_ordered(cut)
     } else {

@@ -120,7 +120,7 @@ pub fn cache(ordered: bool) -> WriteCache {
 
 /// The offline check: it must find nothing wrong where no fault has struck. False when it finds the log
 /// damaged, which recovery must find too.
-fn inspect(image: &StoreImage, seed: u64, blame: Blame) -> Result<bool, String> {
+pub(crate) fn inspect(image: &StoreImage, seed: u64, blame: Blame) -> Result<bool, String> {
     let rt = world(image, seed);
     let (rt2, image) = (rt.clone(), image.clone());
     let result = within_time(&rt, Rc::default(), async move {

@@ -1,5 +1,6 @@
 //! Kinds of runs; different seeds choose different kinds.
 
+use crate::arus;
 use crate::campaign::{Campaign, Failure, Outcome, run_seed};
 use crate::generate::{Size, generate};
 use crate::run::run_script;
@@ -19,15 +20,18 @@ pub enum Kind {
     Volumes,
     /// The same, with faults of the drives.
     Faults,
+    /// Recovery units over volumes and files, and power cuts.
+    Arus,
 }
 
 impl Kind {
     /// All kinds, with their names.
-    pub const ALL: [(Kind, &'static str); 4] = [
+    pub const ALL: [(Kind, &'static str); 5] = [
         (Kind::PowerCuts, "power-cuts"),
         (Kind::Heads, "heads"),
         (Kind::Volumes, "volumes"),
         (Kind::Faults, "faults"),
+        (Kind::Arus, "arus"),
     ];
 
     /// The kind that `seed` chooses, so that each kind has about as many power cuts as any other.
@@ -43,7 +47,7 @@ impl Kind {
     /// The script of a seed, for the kinds that have one.
     pub fn script(self, seed: u64, size: Size) -> Option<Script> {
         match self {
-            Kind::PowerCuts | Kind::Heads => None,
+            Kind::PowerCuts | Kind::Heads | Kind::Arus => None,
             Kind::Volumes => Some(generate(seed, size, false)),
             Kind::Faults => Some(generate(seed, size, true)),
         }
@@ -56,6 +60,7 @@ impl Kind {
     pub fn run(self, seed: u64, size: Size) -> Result<Outcome, Failure> {
         match self.script(seed, size) {
             Some(script) => try_script(&script, seed),
+            None if self == Kind::Arus => guarded(seed, || arus::run(seed, size)),
             None => guarded(seed, || {
                 run_seed(&Campaign {
                     seed,
@@ -100,7 +105,7 @@ impl FromStr for Kind {
     type Err = String;
     fn from_str(text: &str) -> Result<Self, String> {
         let named = Self::ALL.iter().find(|(_, name)| *name == text);
-        let names = "power-cuts, heads, volumes, faults";
+        let names = "power-cuts, heads, volumes, faults, arus";
         named.map_or(Err(format!("{text:?} is none of {names}")), |(kind, _)| {
             Ok(*kind)
         })

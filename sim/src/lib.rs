@@ -6,6 +6,7 @@
 //! durable, and no block is torn, mixed or unreadable. The offline check and a scrub agree with it. What a
 //! fault of a drive excuses, and what not, is said in [`Blame`].
 
+mod arus;
 mod blame;
 mod campaign;
 mod client;

@@ -1,0 +1,439 @@
+//! What the store may be: its state after each end, and what an open unit will make of the state.
+
+use super::content::{Block, CELLS, stamps_of};
+use disk::{Disk, Piece, VolumeInfo};
+use format::Uuid;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+/// A volume or file. Sizes in cells.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Volume {
+    pub id: Uuid,
+    pub size: u64,
+    pub blocks: Vec<Block>,
+}
+
+/// What is committed.
+#[derive(Clone, PartialEq, Eq, Default)]
+pub struct State {
+    pub volumes: BTreeMap<String, Rc<Volume>>,
+}
+
+/// Identity of the volume `main`.
+pub const MAIN: Uuid = [2; 16];
+
+/// Blocks that `size` cells take.
+pub fn blocks_of(size: u64) -> u64 {
+    size.div_ceil(CELLS as u64)
+}
+
+impl State {
+    /// An empty store.
+    pub fn with_main(main_bytes: u64, block_size: u32) -> Self {
+        let blocks = main_bytes / u64::from(block_size);
+        let main = Volume {
+            id: MAIN,
+            size: blocks * CELLS as u64,
+            blocks: vec![Block::default(); blocks as usize],
+        };
+        Self {
+            volumes: BTreeMap::from([("main".to_string(), Rc::new(main))]),
+        }
+    }
+
+    /// Everything that `disk` holds.
+    ///
+    /// # Errors
+    /// When something cannot be read, or is torn.
+    pub async fn read(disk: &Disk) -> Result<Self, String> {
+        let mut volumes = BTreeMap::new();
+        let infos = disk.volumes().into_iter().chain(disk.files());
+        for VolumeInfo {
+            name,
+            uuid,
+            size_bytes,
+            ..
+        } in infos
+        {
+            let cell = disk.block_size() as usize / CELLS;
+            let volume = disk.volume(&name).map_err(|error| error.to_string())?;
+            let pieces = volume.read(0, size_bytes).await;
+            let pieces = pieces.map_err(|error| format!("{name} cannot be read: {error}"))?;
+            let mut stamps = cells(&pieces, cell).map_err(|what| format!("{name}: {what}"))?;
+            if !size_bytes.is_multiple_of(cell as u64) {
+                return Err(format!("{name} has {size_bytes} bytes"));
+            }
+            let size = size_bytes / cell as u64;
+            stamps.resize(blocks_of(size) as usize * CELLS, 0);
+            let blocks = stamps.as_chunks().0.to_vec();
+            let volume = Volume {
+                id: uuid,
+                size,
+                blocks,
+            };
+            volumes.insert(name, Rc::new(volume));
+        }
+        Ok(Self { volumes })
+    }
+
+    /// The volume `id`, with its name.
+    pub fn by_id(&self, id: Uuid) -> Option<(&String, &Rc<Volume>)> {
+        self.volumes.iter().find(|(_, volume)| volume.id == id)
+    }
+
+    /// The cells of a block, if the volume has it.
+    pub fn block(&self, id: Uuid, index: u64) -> Option<Block> {
+        self.by_id(id)?.1.blocks.get(index as usize).copied()
+    }
+
+    fn difference(&self, other: &Self) -> String {
+        let names = |state: &Self| state.volumes.keys().cloned().collect::<Vec<_>>().join(" ");
+        if !self.volumes.keys().eq(other.volumes.keys()) {
+            return format!("there is [{}] in place of [{}]", names(self), names(other));
+        }
+        for (name, volume) in &self.volumes {
+            let expected = &other.volumes[name];
+            if (volume.id, volume.size) != (expected.id, expected.size) {
+                let (found, size) = (volume.size, expected.size);
+                return format!("{name} has {found} cells in place of {size}, or is another one");
+            }
+            let mut pairs = volume.blocks.iter().zip(&expected.blocks).enumerate();
+            if let Some((index, (found, wanted))) = pairs.find(|(_, (a, b))| a != b) {
+                return format!("{name} block {index} is {found:x?} in place of {wanted:x?}");
+            }
+        }
+        "nothing differs".into()
+    }
+}
+
+/// The cells of what was read.
+///
+/// # Errors
+/// When one is torn.
+pub fn cells(pieces: &[Piece], cell: usize) -> Result<Vec<u64>, String> {
+    let mut bytes = Vec::new();
+    for piece in pieces {
+        match piece {
+            Piece::Data(data) => bytes.extend_from_slice(data),
+            Piece::Zero(zeroes) => bytes.resize(bytes.len() + zeroes, 0),
+        }
+    }
+    stamps_of(&bytes, cell)
+}
+
+/// The states after each end.
+#[derive(Clone)]
+pub struct Model {
+    states: Vec<Rc<State>>,
+    durable: u64,
+    /// Ends that made, deleted, renamed or shortened something.
+    pub structural: u64,
+}
+
+impl Model {
+    pub fn new(state: State) -> Self {
+        Self {
+            states: vec![Rc::new(state)],
+            durable: 0,
+            structural: 0,
+        }
+    }
+
+    /// The newest state.
+    pub fn now(&self) -> Rc<State> {
+        self.states[self.states.len() - 1].clone()
+    }
+
+    /// Number of the newest state.
+    pub fn last(&self) -> u64 {
+        self.states.len() as u64 - 1
+    }
+
+    /// A commit: everybody sees `state`.
+    pub fn commit(&mut self, state: State) -> u64 {
+        self.states.push(Rc::new(state));
+        self.last()
+    }
+
+    /// All up to `number` has been acknowledged as durable.
+    pub fn acknowledge(&mut self, number: u64) {
+        self.durable = self.durable.max(number);
+    }
+
+    /// The number of the state that `found` is.
+    ///
+    /// # Errors
+    /// When it is none that may be.
+    pub fn judge(&self, found: &State) -> Result<u64, String> {
+        let may_be = (self.durable..=self.last()).rev();
+        let mut fits = may_be.filter(|number| *self.states[*number as usize] == *found);
+        fits.next().ok_or_else(|| {
+            let near = |number: u64| {
+                let what = found.difference(&self.states[number as usize]);
+                format!(" after {number}: {what};")
+            };
+            let (durable, last) = (self.durable, self.last());
+            let text: String = (durable..=last).rev().take(6).map(near).collect();
+            format!("no state from {durable} (durable) to {last} fits;{text}")
+        })
+    }
+
+    /// State `number` is the start of what comes next.
+    pub fn go_on(&mut self, number: u64) {
+        *self = Self {
+            states: vec![self.states[number as usize].clone()],
+            durable: 0,
+            structural: 0,
+        };
+    }
+}
+
+enum Naming {
+    Create(String, Uuid),
+    Delete(Uuid),
+    Rename(Uuid, String),
+}
+
+/// A volume that a unit changes.
+#[derive(Clone)]
+pub struct UnitVolume {
+    /// Size when the unit first changed it.
+    base: u64,
+    size: u64,
+    resized: bool,
+    /// First block that the unit has cut off.
+    cut: u64,
+    shadow: BTreeMap<u64, Block>,
+    created: bool,
+    deleted: bool,
+}
+
+/// An open unit.
+#[derive(Default)]
+pub struct Unit {
+    volumes: BTreeMap<Uuid, UnitVolume>,
+    overlay: BTreeMap<String, Option<Uuid>>,
+    namings: Vec<Naming>,
+}
+
+impl Unit {
+    /// The volume `name` as the unit sees it.
+    pub fn look_up(&self, state: &State, name: &str) -> Option<Uuid> {
+        match self.overlay.get(name) {
+            Some(known) => *known,
+            None => state.volumes.get(name).map(|volume| volume.id),
+        }
+    }
+
+    /// It makes, deletes, renames or shortens something.
+    pub fn is_structural(&self) -> bool {
+        !self.namings.is_empty() || self.volumes.values().any(|volume| volume.resized)
+    }
+
+    pub fn create(&mut self, name: &str, id: Uuid) {
+        self.overlay.insert(name.to_string(), Some(id));
+        self.namings.push(Naming::Create(name.to_string(), id));
+        let created = UnitVolume {
+            created: true,
+            ..new_volume(0)
+        };
+        self.volumes.insert(id, created);
+    }
+
+    pub fn delete(&mut self, state: &State, name: &str, id: Uuid) {
+        self.overlay.insert(name.to_string(), None);
+        self.namings.push(Naming::Delete(id));
+        let volume = self.touch(state, id);
+        volume.deleted = true;
+        volume.shadow.clear();
+    }
+
+    pub fn rename(&mut self, state: &State, from: &str, to: &str, id: Uuid) {
+        self.overlay.insert(from.to_string(), None);
+        self.overlay.insert(to.to_string(), Some(id));
+        self.namings.push(Naming::Rename(id, to.to_string()));
+        self.touch(state, id);
+    }
+
+    /// Size that the unit sees.
+    pub fn size(&self, state: &State, id: Uuid) -> u64 {
+        let committed = state.by_id(id).map_or(0, |(_, volume)| volume.size);
+        self.volumes
+            .get(&id)
+            .map_or(committed, |volume| volume.size_over(committed))
+    }
+
+    /// The block as the unit sees it.
+    pub fn block(&self, state: &State, id: Uuid, index: u64) -> Block {
+        let volume = self.volumes.get(&id);
+        if let Some(own) = volume.and_then(|volume| volume.shadow.get(&index)) {
+            return *own;
+        }
+        let cut = volume.map_or(u64::MAX, |volume| volume.cut);
+        match index < cut {
+            true => state.block(id, index).unwrap_or_default(),
+            false => Block::default(),
+        }
+    }
+
+    /// True when the block has a shadow.
+    pub fn has(&self, id: Uuid, index: u64) -> bool {
+        let volume = self.volumes.get(&id);
+        volume.is_some_and(|volume| volume.shadow.contains_key(&index))
+    }
+
+    /// Cells up to `stop` have been written.
+    pub fn write(&mut self, state: &State, id: Uuid, stop: u64) {
+        let committed = state.by_id(id).map_or(0, |(_, volume)| volume.size);
+        let volume = self.touch(state, id);
+        if stop > volume.size_over(committed) {
+            volume.size = stop;
+        }
+    }
+
+    /// The block has a shadow now.
+    pub fn put(&mut self, id: Uuid, index: u64, block: Block) {
+        let volume = self.volumes.get_mut(&id);
+        let volume = volume.expect("a block of a volume that the unit changes");
+        volume.shadow.insert(index, block);
+    }
+
+    /// The size has been set; `before` is what it was then.
+    pub fn resize(&mut self, state: &State, id: Uuid, before: u64, size: u64) {
+        let volume = self.touch(state, id);
+        if size < before {
+            let kept = blocks_of(size);
+            volume.shadow.retain(|index, _| *index < kept);
+            volume.cut = volume.cut.min(kept);
+        }
+        (volume.size, volume.resized) = (size, true);
+    }
+
+    fn touch(&mut self, state: &State, id: Uuid) -> &mut UnitVolume {
+        let size = state.by_id(id).map_or(0, |(_, volume)| volume.size);
+        self.volumes.entry(id).or_insert_with(|| new_volume(size))
+    }
+
+    /// What the end of the unit makes of `state`.
+    ///
+    /// # Errors
+    /// Why it cannot end.
+    pub fn apply(&self, state: &State) -> Result<State, String> {
+        let mut next = state.clone();
+        for (id, unit) in &self.volumes {
+            if unit.deleted && unit.created {
+                continue;
+            }
+            let committed = state.by_id(*id).map(|(_, volume)| volume.clone());
+            if committed.is_none() && !unit.created {
+                return Err("a volume has been deleted".into());
+            }
+            if unit.deleted {
+                continue;
+            }
+            let size = committed.as_ref().map_or(0, |volume| volume.size);
+            if size < unit.base {
+                return Err("a volume has been made shorter".into());
+            }
+            let mut volume = committed.map_or(
+                Volume {
+                    id: *id,
+                    size: 0,
+                    blocks: Vec::new(),
+                },
+                |volume| (*volume).clone(),
+            );
+            volume.size = unit.size_over(size);
+            let kept = blocks_of(volume.size);
+            let cut = match unit.resized {
+                true => unit.cut.min(kept),
+                false => unit.cut,
+            };
+            volume.blocks.resize(kept as usize, Block::default());
+            for block in volume.blocks.iter_mut().skip(cut.min(kept) as usize) {
+                *block = Block::default();
+            }
+            for (index, block) in &unit.shadow {
+                let place = volume.blocks.get_mut(*index as usize);
+                *place.ok_or("a shadow behind the end")? = *block;
+            }
+            zero_tail(&mut volume);
+            // A new volume has no name yet: it waits under one that none has.
+            let name = match state.by_id(*id) {
+                Some((name, _)) => name.clone(),
+                None => waiting(*id),
+            };
+            next.volumes.insert(name, Rc::new(volume));
+        }
+        for naming in &self.namings {
+            match naming {
+                Naming::Create(name, id) => {
+                    let gone = self.volumes.get(id).is_some_and(|volume| volume.deleted);
+                    let volume = match gone {
+                        // It only takes the name until it goes.
+                        true => Rc::new(Volume {
+                            id: *id,
+                            size: 0,
+                            blocks: Vec::new(),
+                        }),
+                        false => next.volumes.remove(&waiting(*id)).ok_or("no such volume")?,
+                    };
+                    take(&mut next, name, volume)?;
+                }
+                Naming::Delete(id) => {
+                    let name = next.by_id(*id).ok_or("no volume to delete")?.0.clone();
+                    next.volumes.remove(&name);
+                }
+                Naming::Rename(id, to) => {
+                    let name = next.by_id(*id).ok_or("no volume to rename")?.0.clone();
+                    let volume = next.volumes.remove(&name).ok_or("no volume")?;
+                    take(&mut next, to, volume)?;
+                }
+            }
+        }
+        Ok(next)
+    }
+}
+
+impl UnitVolume {
+    fn size_over(&self, committed: u64) -> u64 {
+        match self.resized {
+            true => self.size,
+            false => self.size.max(committed),
+        }
+    }
+}
+
+fn new_volume(size: u64) -> UnitVolume {
+    UnitVolume {
+        base: size,
+        size,
+        resized: false,
+        cut: u64::MAX,
+        shadow: BTreeMap::new(),
+        created: false,
+        deleted: false,
+    }
+}
+
+fn waiting(id: Uuid) -> String {
+    format!("\u{0}{id:?}")
+}
+
+fn take(state: &mut State, name: &str, volume: Rc<Volume>) -> Result<(), String> {
+    match state.volumes.insert(name.to_string(), volume) {
+        None => Ok(()),
+        Some(_) => Err(format!("{name} is taken")),
+    }
+}
+
+/// Cells behind the end read as zeroes when the volume grows again.
+fn zero_tail(volume: &mut Volume) {
+    let behind = (volume.size % CELLS as u64) as usize;
+    if behind > 0
+        && let Some(last) = volume.blocks.last_mut()
+    {
+        last[behind..].fill(0);
+    }
+}
