@@ -35,6 +35,11 @@ impl Volume {
         self.shared.borrow().entry.kind
     }
 
+    /// Its number since the opening of the store, which no other volume or file gets.
+    pub fn serial(&self) -> u64 {
+        self.shared.borrow().serial
+    }
+
     /// Its name.
     pub fn name(&self) -> String {
         self.shared.borrow().entry.name.clone()

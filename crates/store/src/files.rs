@@ -11,8 +11,10 @@
 //!    nothing of what was under way.
 
 mod error;
+mod local;
 
 pub use error::{FilesError, FilesErrorKind};
+pub use local::LocalFiles;
 
 /// An open file of a session.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -161,12 +163,12 @@ pub trait Files: Send + Sync {
     /// When the log fails.
     fn flush(&self) -> Result<(), FilesError>;
 
-    /// Raises the lock of `file` to `level` as SQLite's xLock does: from `None` to `Shared`, from `Shared` to
-    /// `Reserved`, or from any of these to `Exclusive`. False when others are in the way; on the way to
+    /// Raises the lock of `file` to `level` as SQLite's xLock does: from `None` to `Shared`, from there to
+    /// `Reserved`, from either or from `Pending` to `Exclusive`. False when others are in the way; on the way to
     /// `Exclusive` `Pending` may have been taken then, and is kept. Never waits.
     ///
     /// # Errors
-    /// `Failed` for a step that SQLite's rules do not have; `NotFound` when the file was deleted.
+    /// `Failed` for a step that SQLite's rules do not have, and for an unknown handle.
     fn lock(&self, file: FileId, level: Level) -> Result<bool, FilesError>;
 
     /// Lowers the lock to `Shared` or `None`; a lock that is no higher stays.

@@ -157,7 +157,10 @@ impl Lead {
         let begun = self.state.compare_exchange(OPEN, CLOSING, SeqCst, SeqCst);
         begun.map_err(ended)?;
         let led = self.wait_for_lead()?;
-        let closing = |context: Context| async move { context.disk.close().await };
+        let closing = |context: Context| async move {
+            context.sessions.end_all();
+            context.disk.close().await
+        };
         let closed = self.run_own(&led, closing);
         if self.state.load(SeqCst) == CLOSING {
             self.end(&led, CLOSED);

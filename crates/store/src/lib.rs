@@ -8,6 +8,7 @@ mod executor;
 pub mod files;
 mod lead;
 mod members;
+mod session;
 mod store;
 
 pub use create::{CreateOptions, create};
@@ -16,4 +17,5 @@ pub use executor::Executor;
 pub use members::{
     Access, Members, Opened, beside, device_of, folder_of, holder, open_disk, open_members,
 };
+pub use session::Sessions;
 pub use store::{Context, Store, StoreOptions};

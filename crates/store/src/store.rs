@@ -2,8 +2,10 @@
 
 use crate::error::StoreError;
 use crate::executor::Executor;
+use crate::files::LocalFiles;
 use crate::lead::{Engine, Lead};
 use crate::members::{Members, open_disk};
+use crate::session::Sessions;
 use disk::{Disk, OpenOptions};
 use rt::Rt;
 use std::future::Future;
@@ -37,6 +39,14 @@ pub struct Context {
     pub disk: Disk,
     /// Tasks, timers and the clock.
     pub rt: Rt,
+    pub(crate) sessions: Sessions,
+}
+
+impl Context {
+    fn new(disk: Disk, rt: Rt) -> Self {
+        let sessions = Sessions::new(&disk);
+        Self { disk, rt, sessions }
+    }
 }
 
 struct Handle(Arc<Lead>);
@@ -58,7 +68,7 @@ impl Store {
                 return Err(error);
             }
         };
-        let context = Context { disk, rt };
+        let context = Context::new(disk, rt);
         let lead = Lead::start(Engine::new(context), bell)?;
         Ok(Self(Arc::new(Handle(lead))))
     }
@@ -66,7 +76,7 @@ impl Store {
     /// A store over any executor, for worlds that are simulated: no thread is started, and only the calling
     /// thread may use it. The executor stays the caller's: closing the store does not shut it down.
     pub fn over(rt: Rt, disk: Disk) -> Store {
-        let context = Context { disk, rt };
+        let context = Context::new(disk, rt);
         Self(Arc::new(Handle(Lead::of_one_thread(Engine::new(context)))))
     }
 
@@ -88,6 +98,14 @@ impl Store {
         F: Future<Output = T> + 'static,
     {
         self.0.0.run(job)
+    }
+
+    /// Begins a session with the files of the store.
+    ///
+    /// # Errors
+    /// As for [`Store::run`].
+    pub fn files(&self) -> Result<LocalFiles, StoreError> {
+        LocalFiles::new(self)
     }
 
     /// Ends open sessions and units, writes everything home and marks the store clean. Calls that are under way

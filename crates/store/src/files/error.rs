@@ -1,5 +1,9 @@
 //! Why an operation on files failed.
 
+use crate::error::StoreError;
+use disk::{DiskError, ErrorKind};
+use uring::MemberError;
+
 /// What kind of error it is: what a front end makes its own code from.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum FilesErrorKind {
@@ -37,6 +41,39 @@ impl FilesError {
         Self {
             kind,
             text: text.into(),
+        }
+    }
+}
+
+impl From<DiskError> for FilesError {
+    fn from(error: DiskError) -> Self {
+        let kind = match error.kind() {
+            ErrorKind::NotFound | ErrorKind::Deleted => FilesErrorKind::NotFound,
+            ErrorKind::Exists => FilesErrorKind::Exists,
+            ErrorKind::NoSpace => FilesErrorKind::NoSpace,
+            ErrorKind::ReadOnly => FilesErrorKind::ReadOnly,
+            ErrorKind::Damaged => FilesErrorKind::Damaged,
+            ErrorKind::Conflict => FilesErrorKind::Conflict,
+            ErrorKind::OutOfRange | ErrorKind::Failed | ErrorKind::Invalid => {
+                FilesErrorKind::Failed
+            }
+        };
+        Self::new(kind, error.to_string())
+    }
+}
+
+impl From<StoreError> for FilesError {
+    fn from(error: StoreError) -> Self {
+        match error {
+            StoreError::Disk(error) => error.into(),
+            StoreError::Engine(error) => DiskError::from(error).into(),
+            StoreError::Member(MemberError::InUse { .. }) => {
+                Self::new(FilesErrorKind::Busy, error.to_string())
+            }
+            StoreError::Member(MemberError::NotFound { .. }) => {
+                Self::new(FilesErrorKind::NotFound, error.to_string())
+            }
+            _ => Self::new(FilesErrorKind::Failed, error.to_string()),
         }
     }
 }

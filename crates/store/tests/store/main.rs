@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod ends;
+mod files;
 mod fork;
 mod threads;
 

@@ -1,0 +1,199 @@
+//! Files of an open store.
+
+use crate::Place;
+use tonearm_store::files::{AruId, FileId, Files, FilesErrorKind, Level, Open};
+
+const CREATE: Open = Open {
+    create: true,
+    exclusive: false,
+};
+
+pub fn content(files: &dyn Files, file: FileId, aru: Option<AruId>) -> Vec<u8> {
+    let mut buf = vec![0; files.size(file, aru).unwrap() as usize + 100];
+    let read = files.read(file, aru, 0, &mut buf).unwrap();
+    buf.truncate(read);
+    buf
+}
+
+/// What holds for any implementation, over two sessions with one store.
+pub fn check(one: &dyn Files, two: &dyn Files) {
+    names(one, two);
+    units(one, two);
+    locks(one, two);
+    errors(one);
+}
+
+fn names(one: &dyn Files, two: &dyn Files) {
+    assert_eq!(
+        one.open("a", Open::default()).unwrap_err().kind,
+        FilesErrorKind::NotFound
+    );
+    let a = one.open("a", CREATE).unwrap();
+    let exclusive = Open {
+        create: true,
+        exclusive: true,
+    };
+    assert_eq!(
+        two.open("a", exclusive).unwrap_err().kind,
+        FilesErrorKind::Exists
+    );
+    assert!(two.exists("a").unwrap() && !two.exists("b").unwrap());
+    one.write(a, None, 5, b"tail").unwrap();
+    let infos = two.list().unwrap();
+    assert_eq!(
+        (infos.len(), infos[0].name.as_str(), infos[0].size_bytes),
+        (1, "a", 9)
+    );
+    two.rename("a", "b").unwrap();
+    assert_eq!(
+        content(one, a, None),
+        b"\0\0\0\0\0tail",
+        "a handle stays on its file"
+    );
+    one.open("a", exclusive).unwrap();
+    assert_eq!(
+        two.rename("a", "b").unwrap_err().kind,
+        FilesErrorKind::Exists
+    );
+    two.delete("b").unwrap();
+    assert_eq!(
+        one.read(a, None, 0, &mut [0; 1]).unwrap_err().kind,
+        FilesErrorKind::NotFound
+    );
+    assert_eq!(two.delete("b").unwrap_err().kind, FilesErrorKind::NotFound);
+    one.close(a);
+    one.delete("a").unwrap();
+    assert_eq!(one.list().unwrap(), []);
+}
+
+fn units(one: &dyn Files, two: &dyn Files) {
+    let (x, y) = (
+        one.open("x", CREATE).unwrap(),
+        one.open("y", CREATE).unwrap(),
+    );
+    let (x2, y2) = (
+        two.open("x", CREATE).unwrap(),
+        two.open("y", CREATE).unwrap(),
+    );
+    let unit = one.begin().unwrap();
+    one.write(x, Some(unit), 0, &[1; 5000]).unwrap();
+    one.write(y, Some(unit), 4090, b"across").unwrap();
+    one.write(x, Some(unit), 10, b"more").unwrap();
+    one.truncate(x, Some(unit), 4100).unwrap();
+    assert_eq!(
+        (two.size(x2, None).unwrap(), two.size(y2, None).unwrap()),
+        (0, 0)
+    );
+    let mut expected = vec![1; 4100];
+    expected[10..14].copy_from_slice(b"more");
+    assert_eq!(content(one, x, Some(unit)), expected);
+    one.end(unit, true).unwrap();
+    assert_eq!(content(two, x2, None), expected);
+    assert_eq!(&content(two, y2, None)[4090..], b"across");
+    let unit = one.begin().unwrap();
+    one.write(x, Some(unit), 0, b"gone").unwrap();
+    one.abort(unit);
+    assert_eq!(content(one, x, None), expected);
+    // More than any message holds, by a unit and without.
+    let long: Vec<u8> = (0..5 << 20).map(|at: u32| (at % 251) as u8).collect();
+    two.write(x2, None, 3, &long).unwrap();
+    assert!(content(one, x, None)[3..] == long);
+    let unit = two.begin().unwrap();
+    two.write(y2, Some(unit), 0, &long).unwrap();
+    two.end(unit, false).unwrap();
+    assert!(content(one, y, None) == long);
+    two.flush().unwrap();
+    for name in ["x", "y"] {
+        one.delete(name).unwrap();
+    }
+}
+
+fn locks(one: &dyn Files, two: &dyn Files) {
+    let (a, b) = (
+        one.open("l", CREATE).unwrap(),
+        two.open("l", CREATE).unwrap(),
+    );
+    assert!(one.lock(a, Level::Shared).unwrap() && two.lock(b, Level::Shared).unwrap());
+    assert!(one.lock(a, Level::Reserved).unwrap() && !two.lock(b, Level::Reserved).unwrap());
+    assert!(two.reserved(b).unwrap());
+    assert!(!one.lock(a, Level::Exclusive).unwrap());
+    let third = two.open("l", CREATE).unwrap();
+    assert!(!two.lock(third, Level::Shared).unwrap(), "pending");
+    two.unlock(b, Level::None).unwrap();
+    assert!(one.lock(a, Level::Exclusive).unwrap() && !two.lock(b, Level::Shared).unwrap());
+    one.close(a);
+    assert!(two.lock(b, Level::Shared).unwrap() && !two.reserved(b).unwrap());
+    two.close(b);
+    two.close(third);
+    one.delete("l").unwrap();
+}
+
+fn errors(one: &dyn Files) {
+    let e = one.open("e", CREATE).unwrap();
+    let kind = |result: Result<(), _>| {
+        let error: tonearm_store::files::FilesError = result.unwrap_err();
+        error.kind
+    };
+    assert_eq!(
+        kind(one.write(e, None, 0, &vec![1; 200 << 20])),
+        FilesErrorKind::NoSpace
+    );
+    assert_eq!(one.size(e, None).unwrap(), 0);
+    assert_eq!(
+        kind(one.write(FileId(999), None, 0, b"x")),
+        FilesErrorKind::Failed
+    );
+    assert_eq!(
+        kind(one.lock(e, Level::Reserved).map(|_| ())),
+        FilesErrorKind::Failed
+    );
+    assert_eq!(
+        kind(one.open("", CREATE).map(|_| ())),
+        FilesErrorKind::Failed
+    );
+    assert_eq!(
+        kind(one.open(&"n".repeat(300), CREATE).map(|_| ())),
+        FilesErrorKind::Failed
+    );
+    // A file that is deleted in the middle of a unit.
+    let unit = one.begin().unwrap();
+    one.write(e, Some(unit), 0, b"lost").unwrap();
+    one.delete("e").unwrap();
+    assert_eq!(kind(one.end(unit, false)), FilesErrorKind::Conflict);
+    one.close(e);
+    one.abort(unit);
+}
+
+#[test]
+fn local_files_keep_the_rules() {
+    let place = Place::new();
+    let store = place.open();
+    check(&store.files().unwrap(), &store.files().unwrap());
+    store.close().unwrap();
+}
+
+#[test]
+fn the_end_of_a_session_aborts_and_unlocks() {
+    let place = Place::new();
+    let store = place.open();
+    let (one, two) = (store.files().unwrap(), store.files().unwrap());
+    let (a, b) = (
+        one.open("f", CREATE).unwrap(),
+        two.open("f", CREATE).unwrap(),
+    );
+    for level in [Level::Shared, Level::Reserved, Level::Exclusive] {
+        assert!(one.lock(a, level).unwrap());
+    }
+    let unit = one.begin().unwrap();
+    one.write(a, Some(unit), 0, b"gone").unwrap();
+    assert!(!two.lock(b, Level::Shared).unwrap());
+    drop(one);
+    assert!(two.lock(b, Level::Shared).unwrap());
+    assert_eq!(two.size(b, None).unwrap(), 0);
+    store.close().unwrap();
+    assert_eq!(two.size(b, None).unwrap_err().kind, FilesErrorKind::Failed);
+    assert_eq!(
+        two.flush().unwrap_err().text,
+        "the store has been closed; open it again"
+    );
+}
