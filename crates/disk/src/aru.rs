@@ -16,7 +16,8 @@ use self::volume::ShadowVolume;
 use crate::disk::Disk;
 use crate::error::DiskError;
 use crate::map;
-use crate::shadow::{Shadow, Visibility};
+use crate::shadow::{Key, Shadow, Version, Visibility};
+use crate::spill::Spilled;
 use crate::table::{self, Life, SharedVolume};
 use crate::volume::{Volume, cut, fill_around};
 use base::Slice;
@@ -110,17 +111,17 @@ impl Aru {
         };
         let stop = offset.checked_add(len).ok_or(too_far)?;
         let (first, end) = (offset / block, stop.div_ceil(block));
+        self.make_room((end - first) * block).await?;
         // Content beside what is written, before anything changes.
         let (starts, ends) = (offset.is_multiple_of(block), stop.is_multiple_of(block));
         let head = self.edge(volume, first, !starts).await?;
         let tail = !ends && (end - first > 1 || starts);
         let tail = self.edge(volume, end - 1, tail).await?;
-        let shadows = self.disk.shadows();
-        self.shadow.check_room(shadows, (end - first) * block)?;
-        let at = self.touch(volume)?;
-        self.grow(at, stop)?;
-
-        let serial = self.volumes[at].serial;
+        // All in memory, or all in home space: where there is too little of that, nothing is changed.
+        let in_memory = self
+            .shadow
+            .has_room(self.disk.shadows(), (end - first) * block);
+        let mut versions = Vec::with_capacity((end - first) as usize);
         let buffer_blocks = (BUFFER_BYTES as u64 / block).max(1);
         let mut from = first;
         while from < end {
@@ -138,15 +139,24 @@ impl Aru {
                 }
             }
             let data = buf.share();
-            for index in from..to {
-                let start = ((index - from) * block) as usize;
-                let part = match bytes as u64 == block {
-                    true => data.clone(),
-                    false => data.slice(start..start + block as usize),
-                };
-                self.shadow.put(self.disk.shadows(), (serial, index), part);
+            let parts = (0..bytes).step_by(block as usize);
+            let parts = parts.map(|start| data.slice(start..start + block as usize));
+            match in_memory {
+                true => versions.extend(parts.map(Version::Memory)),
+                false => match self.disk.spill(parts.collect()).await {
+                    Ok(spilled) => versions.extend(spilled.into_iter().map(Version::Spilled)),
+                    Err(error) => return Err(self.drop_versions(versions, error)),
+                },
             }
             from = to;
+        }
+        let serial = match self.touch_to_write(volume, stop) {
+            Ok(serial) => serial,
+            Err(error) => return Err(self.drop_versions(versions, error)),
+        };
+        for (index, version) in (first..).zip(versions) {
+            self.shadow
+                .put(self.disk.shadows(), (serial, index), version);
         }
         Ok(())
     }
@@ -165,14 +175,15 @@ impl Aru {
         if size_bytes < size && stays > 0 {
             // The tail of the last block that stays must read as zeroes when the volume grows again.
             let index = size_bytes / block;
+            self.make_room(block).await?;
             let pieces = self.edge(volume, index, true).await?;
-            self.shadow.check_room(self.disk.shadows(), block)?;
             let at = self.touch(volume)?;
             let mut buf = self.shadow.alloc(self.disk.pool(), block as usize);
             fill_around(&mut buf, 0, &(stays..block as usize), &pieces);
             buf[stays..].fill(0);
             let key = (self.volumes[at].serial, index);
-            self.shadow.put(self.disk.shadows(), key, buf.share());
+            let version = Version::Memory(buf.share());
+            self.shadow.put(self.disk.shadows(), key, version);
         }
         let at = self.touch(volume)?;
         let kept = size_bytes.div_ceil(block);
@@ -412,11 +423,27 @@ impl Aru {
         let shadows = self.disk.shadows();
         let (mut pieces, mut at) = (Vec::new(), first);
         while at < end {
-            let newest = any.then(|| shadows.newest((serial, at))).flatten();
-            if let Some(data) = newest.or_else(|| self.shadow.get((serial, at)).cloned()) {
-                push_data(&mut pieces, data);
-                at += 1;
-                continue;
+            match self.version((serial, at), any) {
+                Some(Version::Memory(data)) => {
+                    push_data(&mut pieces, data);
+                    at += 1;
+                    continue;
+                }
+                Some(Version::Spilled(spilled)) => {
+                    let run = match any {
+                        true => 1,
+                        false => self.spilled_run((serial, at), spilled, end - at),
+                    };
+                    let read = self.disk.engine().read(spilled.block, run).await?;
+                    // Another unit may have ended or written the block again meanwhile.
+                    let still = self.version((serial, at), any);
+                    if matches!(still, Some(Version::Spilled(now)) if now == spilled) {
+                        pieces.extend(read);
+                        at += run;
+                    }
+                    continue;
+                }
+                None => {}
             }
             let mut stop = self.shadow.next(serial, at..end).unwrap_or(end);
             if any {
@@ -426,6 +453,64 @@ impl Aru {
             at = stop;
         }
         Ok(pieces)
+    }
+
+    fn version(&self, key: Key, any: bool) -> Option<Version> {
+        let newest = any.then(|| self.disk.shadows().newest(key)).flatten();
+        newest.or_else(|| self.shadow.get(key).cloned())
+    }
+
+    /// Blocks from the spilled one of `key` on, `count` at most, that lie side by side in home space too.
+    fn spilled_run(&self, (serial, index): Key, first: Spilled, count: u64) -> u64 {
+        let next = |run: &u64| match self.shadow.get((serial, index + run)) {
+            Some(Version::Spilled(spilled)) => spilled.block == first.block + run,
+            _ => false,
+        };
+        (0..count).take_while(next).count() as u64
+    }
+
+    /// Sends the unit's oldest shadows to home space until `bytes` more have room in memory, or none is left
+    /// there.
+    ///
+    /// # Errors
+    /// When there is no home space either, or the store fails.
+    async fn make_room(&mut self, bytes: u64) -> Result<(), DiskError> {
+        while self.shadow.in_memory() > 0 && !self.shadow.has_room(self.disk.shadows(), bytes) {
+            self.spill_oldest().await?;
+        }
+        Ok(())
+    }
+
+    /// Sends some of the unit's oldest shadows to home space.
+    ///
+    /// # Errors
+    /// As for `make_room`.
+    async fn spill_oldest(&mut self) -> Result<(), DiskError> {
+        let (keys, data): (Vec<Key>, Vec<Slice>) =
+            self.shadow.oldest(self.disk.shadows()).into_iter().unzip();
+        let spilled = self.disk.spill(data).await?;
+        for (key, spilled) in keys.into_iter().zip(spilled) {
+            let version = Version::Spilled(spilled);
+            self.shadow.put(self.disk.shadows(), key, version);
+        }
+        Ok(())
+    }
+
+    /// Gives up versions that have not become shadows.
+    fn drop_versions(&self, versions: Vec<Version>, error: DiskError) -> DiskError {
+        for version in versions {
+            if let Version::Spilled(spilled) = version {
+                self.disk.shadows().spill.release(spilled);
+            }
+        }
+        error
+    }
+
+    /// The volume is changed up to byte `stop`; its serial number.
+    fn touch_to_write(&mut self, volume: &Volume, stop: u64) -> Result<u64, DiskError> {
+        let at = self.touch(volume)?;
+        self.grow(at, stop)?;
+        Ok(self.volumes[at].serial)
     }
 
     /// The committed blocks `first .. end`: zeroes where the unit has cut them off, and behind the end.

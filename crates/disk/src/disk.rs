@@ -46,7 +46,7 @@ struct Inner {
     eras: RefCell<Eras<u64>>,
 }
 
-/// Of the store's memory, what shadows may hold besides is one in so many parts.
+/// Of the store's memory, what shadows may hold besides is one in so many parts; the rest goes to home space.
 const SHADOW_SHARE: u64 = 4;
 
 /// Name of the volume that every store has from the start.
@@ -94,14 +94,18 @@ impl Disk {
         let engine = Engine::open(rt, pool, members, options, progress).await?;
         let table = Table::load(&engine).await?;
         let shadow_bytes = engine.options().memory_bytes / SHADOW_SHARE;
-        Ok(Self(Rc::new(Inner {
+        let disk = Self(Rc::new(Inner {
             engine,
             pool: pool.clone(),
             table: RefCell::new(table),
-            shadows: Shadows::new(shadow_bytes),
+            shadows: Shadows::new(rt, shadow_bytes),
             next_unit: Cell::new(0),
             eras: RefCell::new(Eras::new()),
-        })))
+        }));
+        if !disk.engine().options().read_only {
+            disk.drop_spill().await?;
+        }
+        Ok(disk)
     }
 
     /// The engine below.

@@ -12,6 +12,7 @@ mod eras;
 mod error;
 mod map;
 mod shadow;
+mod spill;
 mod table;
 mod volume;
 

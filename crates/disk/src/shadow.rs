@@ -2,16 +2,22 @@
 //!
 //! Invariants:
 //! 1. A shadow is a whole block; of several versions of a block within one unit only the newest is kept.
-//! 2. The shadows of all open units together stay within a budget of their own. They hold no memory of the
-//!    write path, so that units which stay open cannot stop it; a unit takes that memory when it ends.
+//! 2. The shadows of all open units together stay within a budget of their own, and those of one unit within
+//!    half of it; the oldest of a unit that asks for more go to home space (`spill.rs`). In memory they hold
+//!    none of the write path's, so that units which stay open cannot stop it; a unit takes that memory when it
+//!    ends.
 
 use crate::error::DiskError;
-use base::{Buf, BufPool, Slice};
-use rt::Permit;
+use crate::spill::{Spill, Spilled};
+use base::{Buf, BufPool, Lsn, Slice};
+use rt::{Permit, Rt};
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 use std::rc::Rc;
+
+/// Most bytes that go home together.
+const SPILL_BYTES: u64 = 4 << 20;
 
 /// Which version a read of a block returns (ARU 3.3). Changes always go by the unit's own shadow.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -28,11 +34,19 @@ pub enum Visibility {
 /// A block that may have a shadow: serial number of its volume, and its index there.
 pub(crate) type Key = (u64, u64);
 
+/// A shadow of one block.
+#[derive(Clone)]
+pub(crate) enum Version {
+    Memory(Slice),
+    Spilled(Spilled),
+}
+
 /// Versions of one block in open units, the newest last, each with the number of its unit.
-type Versions = Vec<(u64, Slice)>;
+type Versions = Vec<(u64, Version)>;
 
 /// What the shadows of all units have in common.
 pub(crate) struct Shadows {
+    pub spill: Spill,
     limit: u64,
     used: Cell<u64>,
     visibility: Cell<Visibility>,
@@ -41,8 +55,9 @@ pub(crate) struct Shadows {
 }
 
 impl Shadows {
-    pub fn new(limit: u64) -> Self {
+    pub fn new(rt: &Rt, limit: u64) -> Self {
         Self {
+            spill: Spill::new(rt),
             limit,
             used: Cell::new(0),
             visibility: Cell::default(),
@@ -64,7 +79,7 @@ impl Shadows {
     }
 
     /// The newest shadow of any unit.
-    pub fn newest(&self, key: Key) -> Option<Slice> {
+    pub fn newest(&self, key: Key) -> Option<Version> {
         let versions = self.versions.borrow();
         let (_, newest) = versions.get(&key)?.last()?;
         Some(newest.clone())
@@ -96,8 +111,13 @@ struct Lease(RefCell<Option<Permit>>);
 pub(crate) struct Shadow {
     /// Number of the unit.
     unit: u64,
-    blocks: BTreeMap<Key, Slice>,
+    blocks: BTreeMap<Key, Version>,
+    /// Blocks that are in memory, the oldest first, and some that are not any more.
+    ages: VecDeque<Key>,
+    /// In memory.
     bytes: u64,
+    /// Number of those that are not.
+    spilled: u64,
     lease: Option<Rc<Lease>>,
     /// Some are in [`Shadows::versions`].
     indexed: bool,
@@ -108,7 +128,9 @@ impl Shadow {
         Self {
             unit,
             blocks: BTreeMap::new(),
+            ages: VecDeque::new(),
             bytes: 0,
+            spilled: 0,
             lease: None,
             indexed: false,
         }
@@ -122,10 +144,11 @@ impl Shadow {
         buf
     }
 
-    /// Whether `bytes` more have room in the budget.
+    /// Whether `bytes` more have room in the budget, for what cannot go home.
     ///
     /// # Errors
     /// When they have not.
+    #[allow(dead_code)] // The lists come next.
     pub fn check_room(&self, shadows: &Shadows, bytes: u64) -> Result<(), DiskError> {
         match shadows.used.get().saturating_add(bytes) <= shadows.limit {
             true => Ok(()),
@@ -135,26 +158,77 @@ impl Shadow {
         }
     }
 
-    /// Takes a version of a block. [`Shadow::check_room`] comes before.
-    pub fn put(&mut self, shadows: &Shadows, key: Key, data: Slice) {
-        if shadows.visibility() == Visibility::AnyShadow {
+    /// Whether `bytes` more have room in memory.
+    pub fn has_room(&self, shadows: &Shadows, bytes: u64) -> bool {
+        shadows.used.get().saturating_add(bytes) <= shadows.limit
+            && self.bytes.saturating_add(bytes) <= shadows.limit / 2
+    }
+
+    /// Some of the oldest blocks in memory, at least one if there is any: as many as go home together.
+    pub fn oldest(&mut self, shadows: &Shadows) -> Vec<(Key, Slice)> {
+        let bytes_max = (shadows.limit / 8).min(SPILL_BYTES);
+        let (blocks, mut oldest, mut bytes) = (&self.blocks, BTreeMap::new(), 0);
+        let in_memory = |key: &Key| match blocks.get(key) {
+            Some(Version::Memory(data)) => Some(data),
+            _ => None,
+        };
+        while self
+            .ages
+            .pop_front_if(|key| in_memory(key).is_none())
+            .is_some()
+        {}
+        for key in &self.ages {
+            if let Some(data) = in_memory(key) {
+                oldest.insert(*key, data.clone());
+                bytes += data.len() as u64;
+            }
+            if bytes >= bytes_max {
+                break;
+            }
+        }
+        oldest.into_iter().collect()
+    }
+
+    /// Takes a version of a block.
+    pub fn put(&mut self, shadows: &Shadows, key: Key, version: Version) {
+        if shadows.visibility() == Visibility::AnyShadow || self.indexed {
             self.indexed = true;
             shadows.forget(key, self.unit);
             let mut versions = shadows.versions.borrow_mut();
             versions
                 .entry(key)
                 .or_default()
-                .push((self.unit, data.clone()));
+                .push((self.unit, version.clone()));
         }
-        let bytes = data.len() as u64;
-        let old = self.blocks.insert(key, data);
-        let old_bytes = old.map_or(0, |old| old.len() as u64);
-        self.bytes += bytes - old_bytes;
-        shadows.used.set(shadows.used.get() + bytes - old_bytes);
+        match &version {
+            Version::Memory(data) => {
+                self.count(shadows, data.len() as u64, 0);
+                self.ages.push_back(key);
+            }
+            Version::Spilled(_) => self.spilled += 1,
+        }
+        if let Some(old) = self.blocks.insert(key, version) {
+            self.gone(shadows, old);
+        }
+    }
+
+    fn gone(&mut self, shadows: &Shadows, version: Version) {
+        match version {
+            Version::Memory(data) => self.count(shadows, 0, data.len() as u64),
+            Version::Spilled(spilled) => {
+                self.spilled -= 1;
+                shadows.spill.release(spilled);
+            }
+        }
+    }
+
+    fn count(&mut self, shadows: &Shadows, more: u64, less: u64) {
+        self.bytes = self.bytes + more - less;
+        shadows.used.set(shadows.used.get() + more - less);
     }
 
     /// The unit's version of a block.
-    pub fn get(&self, key: Key) -> Option<&Slice> {
+    pub fn get(&self, key: Key) -> Option<&Version> {
         self.blocks.get(&key)
     }
 
@@ -177,10 +251,8 @@ impl Shadow {
 
     /// Drops the shadow of a block.
     pub fn remove(&mut self, shadows: &Shadows, key: Key) {
-        if let Some(data) = self.blocks.remove(&key) {
-            let bytes = data.len() as u64;
-            self.bytes -= bytes;
-            shadows.used.set(shadows.used.get() - bytes);
+        if let Some(version) = self.blocks.remove(&key) {
+            self.gone(shadows, version);
             if self.indexed {
                 shadows.forget(key, self.unit);
             }
@@ -188,12 +260,23 @@ impl Shadow {
     }
 
     /// All shadows, in the order of their keys.
-    pub fn blocks(&self) -> impl Iterator<Item = (Key, &Slice)> {
-        self.blocks.iter().map(|(key, data)| (*key, data))
+    pub fn blocks(&self) -> impl Iterator<Item = (Key, &Version)> {
+        self.blocks.iter().map(|(key, version)| (*key, version))
     }
 
+    /// All blocks.
     pub fn len(&self) -> u64 {
         self.blocks.len() as u64
+    }
+
+    /// Blocks in memory.
+    pub fn in_memory(&self) -> u64 {
+        self.blocks.len() as u64 - self.spilled
+    }
+
+    /// Blocks in home space.
+    pub fn spilled(&self) -> u64 {
+        self.spilled
     }
 
     /// The unit ends: its buffers are paid for by `permit` from now on.
@@ -203,15 +286,35 @@ impl Shadow {
         }
     }
 
+    /// The unit has ended with commit `lsn`, which moves what was spilled.
+    pub fn committed(&mut self, shadows: &Shadows, lsn: Lsn) {
+        if self.spilled == 0 {
+            return;
+        }
+        let moved = self
+            .blocks
+            .extract_if(.., |_, version| matches!(version, Version::Spilled(_)));
+        let blocks = moved.filter_map(|(key, version)| {
+            if self.indexed {
+                shadows.forget(key, self.unit);
+            }
+            match version {
+                Version::Spilled(spilled) => Some(spilled.block),
+                Version::Memory(_) => None,
+            }
+        });
+        shadows.spill.moved(lsn, blocks);
+        self.spilled = 0;
+    }
+
     /// Drops all shadows.
     pub fn clear(&mut self, shadows: &Shadows) {
-        if self.indexed {
-            for key in self.blocks.keys() {
-                shadows.forget(*key, self.unit);
+        for (key, version) in std::mem::take(&mut self.blocks) {
+            if self.indexed {
+                shadows.forget(key, self.unit);
             }
+            self.gone(shadows, version);
         }
-        shadows.used.set(shadows.used.get() - self.bytes);
-        self.bytes = 0;
-        self.blocks.clear();
+        self.count(shadows, 0, self.bytes);
     }
 }

@@ -159,8 +159,7 @@ impl Engine {
     /// When the store has failed or is read-only, or the log could never hold such a commit.
     pub async fn admit(&self, blocks: u64, ranges: u64) -> Result<Admission, EngineError> {
         self.check_writable()?;
-        let geometry = self.0.trail.geometry();
-        if geometry.commit_sectors(blocks, ranges) > geometry.commit_sectors_max() {
+        if !self.fits(blocks, ranges) {
             return Err(EngineError::CommitTooLarge {
                 blocks,
                 max: self.commit_blocks_max(),
@@ -249,6 +248,12 @@ impl Engine {
             .set(self.0.counters.commit_bytes.get() + bytes);
         self.press();
         Ok(lsn)
+    }
+
+    /// True when the log could hold a commit of `blocks` blocks of data and `ranges` ranges and words.
+    pub fn fits(&self, blocks: u64, ranges: u64) -> bool {
+        let geometry = self.0.trail.geometry();
+        geometry.commit_sectors(blocks, ranges) <= geometry.commit_sectors_max()
     }
 
     /// Most blocks of data in one commit.

@@ -9,7 +9,7 @@ use crate::error::EngineError;
 use crate::log_drives::LogDrives;
 use crate::open::{assemble, describe, home_members};
 use base::{Buf, BufPool};
-use format::{EntryKind, SYSTEM_BLOCKS, State, Superblock, VolumeEntry};
+use format::{EntryKind, SYSTEM_BLOCKS, State, Superblock, VolumeEntry, VolumeKind};
 use layout::{GroupReport, Home, Piece, SlotReport};
 use rt::Rt;
 use std::collections::BTreeMap;
@@ -115,6 +115,7 @@ impl Inspection {
                 Err(error) => look.log.damage = Some(error.into()),
             }
             look.log.blocks = look.covered.blocks();
+            look.leave_spill_out().await;
         }
         Ok(look)
     }
@@ -163,6 +164,17 @@ impl Inspection {
         self.log.records = tail.stats.records;
         self.log.discarded_records = tail.stats.discarded;
         self.log.end = describe(tail.case).to_string();
+    }
+
+    /// What was being spilled when the store stopped is nobody's; the next opening takes the space away.
+    async fn leave_spill_out(&mut self) {
+        let (entries, _) = self.volumes().await;
+        let spill = entries
+            .iter()
+            .filter(|entry| entry.kind == VolumeKind::Spill);
+        for extent in spill.flat_map(|entry| &entry.extents) {
+            self.covered.add(extent.start, extent.start + extent.count);
+        }
     }
 
     /// The superblock that counts.

@@ -45,14 +45,17 @@ impl Engine {
             data,
             crc: *crc,
         });
-        let written = self.0.home.write_back(Vec::new(), blocks.collect()).await;
-        self.0
-            .state
-            .borrow_mut()
-            .spilling
-            .retain(|range| *range != (first, end));
-        self.0.idle.notify();
-        match written {
+        let (engine, blocks) = (self.clone(), blocks.collect());
+        // A task of its own: what writes home is driven to its end.
+        let written = self.0.rt.spawn(async move {
+            let written = engine.0.home.write_back(Vec::new(), blocks).await;
+            let mut state = engine.0.state.borrow_mut();
+            state.spilling.retain(|range| *range != (first, end));
+            drop(state);
+            engine.0.idle.notify();
+            written
+        });
+        match written.await {
             Ok(()) => Ok(crcs),
             Err(error @ HomeError::NoSpace { .. }) => Err(error.into()),
             Err(error) => Err(self.fail(error.into())),

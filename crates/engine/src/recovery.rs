@@ -9,11 +9,11 @@ use crate::engine::OpenOptions;
 use crate::error::EngineError;
 use crate::log_drives::LogDrives;
 use crate::open::{Progress, RecoveryReport, describe};
-use crate::pinned::{Base, Images, Moved, Pinned};
+use crate::pinned::{Base, Images, Known, Moved, Pinned};
 use crate::redundancy::Footprint;
 use crate::write_back::write_back_batch;
 use base::{Buf, BufPool, Lsn};
-use format::{EntryKind, LogState, Superblock};
+use format::{EntryKind, LogState, SECTOR, SYSTEM_BLOCKS, Superblock, VolumeEntry, VolumeKind};
 use layout::{Home, Piece};
 use rt::Semaphore;
 use std::cell::{Cell, RefCell};
@@ -77,6 +77,9 @@ impl Recovery<'_> {
             let (done, total) = replay.progress();
             progress(Progress::Replay { done, total });
         }
+        if self.footprint.borrow().is_wanted() {
+            self.note_spill().await?;
+        }
         let tail = replay.into_tail();
         report.search_tracks = tail.stats.search_tracks;
         report.replay_tracks = tail.stats.replay_tracks;
@@ -101,6 +104,32 @@ impl Recovery<'_> {
             live.clear();
         }
         Ok((state, live))
+    }
+
+    /// Tells the footprint of the blocks that are written without the log.
+    async fn note_spill(&self) -> Result<(), EngineError> {
+        for slot in 0..SYSTEM_BLOCKS {
+            let known = match self.pinned.borrow().get(slot) {
+                Some(Known::Data(data)) => Some(Piece::Data(data.clone())),
+                Some(_) => Some(Piece::Zero(self.home.block_size())),
+                None => None,
+            };
+            let pieces = match known {
+                Some(piece) => vec![piece],
+                None => self.home.read(slot, 1).await?,
+            };
+            // An entry that cannot be read is an error of the volume table, later.
+            if let [Piece::Data(block)] = pieces.as_slice()
+                && let Ok(Some(entry)) = VolumeEntry::decode(&block[..SECTOR])
+                && entry.kind == VolumeKind::Spill
+            {
+                let mut footprint = self.footprint.borrow_mut();
+                for extent in entry.extents {
+                    footprint.add_spill(extent.start, extent.count);
+                }
+            }
+        }
+        Ok(())
     }
 
     fn tracks_between(&self, head_sector: u64, start_track: u64) -> u64 {

@@ -5,10 +5,11 @@
 //! - a block, a zeroed range or a table of a write-back, of which all blocks and ranges are in the log until
 //!   it has returned (`layout::Home::interrupted`), and a head that frees them is durable in the log only
 //!   after that; or
+//! - a block of the hidden volume for spilled shadows, or its table (`moves.rs`); or
 //! - a superblock, at the opening and the end of a store; or
 //! - the log itself, where the array is the log member.
 //!
-//! So the commits that recovery replays, with the superblocks and the log, cover every interrupted stripe.
+//! So the commits that recovery replays, with that volume, the superblocks and the log, cover every interrupted stripe.
 //! Their parity is made right before the new epoch begins, and thus before anything leaves the log.
 
 use crate::error::EngineError;
@@ -58,6 +59,20 @@ impl Footprint {
             EntryKind::Trim { count } => zero(count, false),
             EntryKind::Zero { count } => zero(count, true),
         }
+    }
+
+    /// True when it is kept.
+    pub fn is_wanted(&self) -> bool {
+        self.wanted
+    }
+
+    /// Takes blocks that may have been spilled into.
+    pub fn add_spill(&mut self, first: u64, count: u64) {
+        self.zeroes.push(ZeroRange {
+            first,
+            count,
+            keep_space: true,
+        });
     }
 
     /// Durable commits may be missing.

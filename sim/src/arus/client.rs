@@ -136,8 +136,6 @@ impl Client {
             Ok(_) if gone => Err("a unit has ended whose volume is gone".into()),
             Ok(lsn) => self.ended(&unit, lsn).await,
             Err(error) if error.kind() == ErrorKind::NoSpace => Ok(()),
-            // Larger than the log.
-            Err(error) if error.kind() == ErrorKind::Invalid => Ok(()),
             Err(error) if matches!(error.kind(), ErrorKind::Conflict | ErrorKind::Deleted) => {
                 match gone || self.model.borrow().structural > structural {
                     true => Ok(()),
@@ -253,7 +251,7 @@ impl Client {
         let (cell, stop) = (self.cell(), from + count);
         let written = self.stamps(count);
         let data = bytes_of(&written, cell);
-        let before = self.now();
+        let (before, number) = (self.now(), self.model.borrow().last());
         let own = (blocks_of(from + 1) - 1..blocks_of(stop))
             .map(|index| (index, unit.has(id, index), unit.block(&before, id, index)))
             .collect::<Vec<_>>();
@@ -264,18 +262,19 @@ impl Client {
         }
         let after = self.now();
         for (index, shadow, old) in &own {
-            // Which of the two versions the rest of the block has, the block itself tells later.
-            let rest = [*old, unit.block(&after, id, *index)];
-            let rest = if *shadow { [*old; 2] } else { rest };
-            let versions = rest.map(|mut block| {
+            // Which version the rest of the block has, the block itself tells later.
+            let mut versions = match shadow {
+                true => vec![*old],
+                false => self.versions(unit, number, id, *index),
+            };
+            for block in &mut versions {
                 for (at, cell) in block.iter_mut().enumerate() {
                     let place = index * cells + at as u64;
                     if (from..stop).contains(&place) {
                         *cell = written[(place - from) as usize];
                     }
                 }
-                block
-            });
+            }
             if *index == own[0].0 {
                 unit.write(&after, id, stop);
             }
@@ -291,7 +290,7 @@ impl Client {
             return Ok(Done::Yes);
         };
         let cells = CELLS as u64;
-        let before = self.now();
+        let (before, number) = (self.now(), self.model.borrow().last());
         let size = self.below(FILE_BLOCKS * cells);
         let size = if self.below(2) == 0 {
             size - size % cells
@@ -308,18 +307,26 @@ impl Client {
             return Ok(done);
         }
         let after = self.now();
-        let rest = [old, unit.block(&after, id, index)];
-        let rest = if shadow { [old; 2] } else { rest };
+        let mut versions = match shadow {
+            true => vec![old],
+            false => self.versions(unit, number, id, index),
+        };
         unit.resize(&after, id, old_size, size);
         if cut {
-            let versions = rest.map(|mut block| {
+            for block in &mut versions {
                 block[stays..].fill(0);
-                block
-            });
+            }
             unit.put(id, index, versions[0]);
             self.learn(aru, unit, &volume, id, index, &versions).await?;
         }
         Ok(Done::Yes)
+    }
+
+    /// What the block has been for the unit since state `number`.
+    fn versions(&self, unit: &Unit, number: u64, id: Uuid, index: u64) -> Vec<Block> {
+        let model = self.model.borrow();
+        let states = model.since(number).iter();
+        states.map(|state| unit.block(state, id, index)).collect()
     }
 
     /// Reads a block that has a shadow, which must be one of `versions`.
@@ -330,7 +337,7 @@ impl Client {
         volume: &Volume,
         id: Uuid,
         index: u64,
-        versions: &[Block; 2],
+        versions: &[Block],
     ) -> Result<(), String> {
         let cell = self.cell() as u64;
         let offset = index * CELLS as u64 * cell;

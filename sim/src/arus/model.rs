@@ -145,6 +145,11 @@ impl Model {
         self.states[self.states.len() - 1].clone()
     }
 
+    /// The states from `number` on.
+    pub fn since(&self, number: u64) -> &[Rc<State>] {
+        &self.states[number as usize..]
+    }
+
     /// Number of the newest state.
     pub fn last(&self) -> u64 {
         self.states.len() as u64 - 1

@@ -4,6 +4,8 @@ use super::names::Overlay;
 use super::volume::Outcome;
 use super::{Aru, DiskError};
 use crate::map;
+use crate::shadow::Version;
+use crate::spill::Spilled;
 use crate::table::{self, Life};
 use base::Lsn;
 use engine::CommitChange;
@@ -29,7 +31,12 @@ impl Aru {
             return Ok(Lsn(0));
         }
         let engine = self.disk.engine().clone();
-        let (blocks, _) = self.cost();
+        let mut cost = self.cost();
+        while self.shadow.in_memory() > 0 && !engine.fits(cost.0, cost.1) {
+            self.spill_oldest().await?;
+            cost = self.cost();
+        }
+        let (blocks, _) = cost;
         if blocks > 0 {
             let bytes = blocks * self.block();
             let permit = engine.reserve(bytes).await?;
@@ -47,6 +54,7 @@ impl Aru {
             return Ok(Lsn(0));
         }
         let lsn = engine.commit(admission, plan.changes)?;
+        self.shadow.committed(self.disk.shadows(), lsn);
         self.apply(plan.outcomes, plan.names);
         Ok(lsn)
     }
@@ -54,7 +62,7 @@ impl Aru {
     /// Most blocks of data and ranges that the unit's commit can have, as things are now. The blocks are
     /// always the same.
     fn cost(&self) -> (u64, u64) {
-        let (mut blocks, mut ranges) = (self.shadow.len(), 0);
+        let (mut blocks, mut ranges) = (self.shadow.in_memory(), self.shadow.spilled());
         for volume in &self.volumes {
             if volume.changes_entry() || !self.names.is_empty() {
                 blocks += 1;
@@ -120,8 +128,15 @@ impl Aru {
                 Outcome::Put { entry, .. } => &entry.extents,
                 Outcome::Same | Outcome::Gone => &state.entry.extents,
             };
-            while let Some(((_, index), data)) = blocks.next_if(|((of, _), _)| *of == serial) {
+            while let Some(((_, index), version)) = blocks.next_if(|((of, _), _)| *of == serial) {
                 let home = map::home(extents, index);
+                let data = match version {
+                    Version::Memory(data) => data,
+                    Version::Spilled(spilled) => {
+                        push_move(changes, home, *spilled);
+                        continue;
+                    }
+                };
                 match changes.last_mut() {
                     Some(CommitChange::Write { first, data: last })
                         if *first + (last.len() / block_size) as u64 == home
@@ -163,4 +178,20 @@ impl Aru {
             };
         }
     }
+}
+
+/// Adds a block that gets what was spilled.
+fn push_move(changes: &mut Vec<CommitChange>, home: u64, spilled: Spilled) {
+    if let Some(CommitChange::Move { to, from, crcs }) = changes.last_mut()
+        && *to + crcs.len() as u64 == home
+        && *from + crcs.len() as u64 == spilled.block
+    {
+        crcs.push(spilled.crc);
+        return;
+    }
+    changes.push(CommitChange::Move {
+        to: home,
+        from: spilled.block,
+        crcs: vec![spilled.crc],
+    });
 }

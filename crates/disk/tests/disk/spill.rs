@@ -1,0 +1,140 @@
+//! Recovery units larger than memory, and larger than the log.
+
+#![allow(clippy::unwrap_used)]
+
+use crate::common::{BLOCK, bytes, store, with};
+use tonearm_disk::{Disk, ErrorKind, OpenOptions, Volume};
+
+const B: u64 = BLOCK as u64;
+
+fn options() -> OpenOptions {
+    OpenOptions {
+        memory_bytes: 1 << 20,
+        ..OpenOptions::default()
+    }
+}
+
+fn content(index: u64, version: u8) -> Vec<u8> {
+    let mut block = vec![version; BLOCK];
+    block[..8].copy_from_slice(&index.to_le_bytes());
+    block
+}
+
+async fn check(volume: &Volume, blocks: u64, version: u8) {
+    for index in 0..blocks {
+        let found = bytes(volume.read(index * B, B).await.unwrap());
+        assert!(found == content(index, version), "block {index}");
+    }
+}
+
+async fn file(disk: &Disk, blocks: u64, version: u8) -> Volume {
+    let mut aru = disk.begin();
+    let file = match disk.volume("f") {
+        Ok(file) => file,
+        Err(_) => aru.create_file("f", [1; 16], 1).await.unwrap(),
+    };
+    // Backwards and in pieces that are no whole blocks, too.
+    for index in (0..blocks).rev() {
+        let block = content(index, version);
+        aru.write(&file, index * B, &block[..100]).await.unwrap();
+        aru.write(&file, index * B + 100, &block[100..])
+            .await
+            .unwrap();
+        assert!(disk.shadow_bytes() <= disk.engine().options().memory_bytes / 4);
+    }
+    for index in [0, blocks / 2, blocks - 1] {
+        let own = aru.read(&file, index * B, B).await.unwrap();
+        assert_eq!(bytes(own), content(index, version));
+    }
+    aru.end().await.unwrap();
+    file
+}
+
+#[test]
+fn a_unit_larger_than_memory_and_the_log_commits() {
+    // 2 MiB of log, 256 KiB of shadows.
+    let (_, closed) = with(&store(40 << 20), options(), async |disk| {
+        for version in 1..4 {
+            let f = file(&disk, 1000, version).await;
+            check(&f, 1000, version).await;
+            disk.engine().drain().await.unwrap();
+            check(&f, 1000, version).await;
+        }
+        assert_eq!(disk.shadow_bytes(), 0);
+        assert!(disk.scrub(|_, _| {}).await.unwrap().damaged.is_empty());
+    });
+    with(&closed, options(), async |disk| {
+        check(&disk.volume("f").unwrap(), 1000, 3).await;
+        // The space of the time before is free again.
+        let volumes: u64 = 1;
+        let files = disk.volume("f").unwrap().size_bytes() / B;
+        assert!(disk.free_bytes() / B >= disk.size_bytes() / B - files - files / 8 - 32 - volumes);
+    });
+}
+
+#[test]
+fn one_write_larger_than_the_budget_goes_home_at_once() {
+    with(&store(40 << 20), options(), async |disk| {
+        let mut aru = disk.begin();
+        let f = aru.create_file("f", [1; 16], 1).await.unwrap();
+        let all: Vec<u8> = (0..1500).flat_map(|index| content(index, 7)).collect();
+        aru.write(&f, 0, &all).await.unwrap();
+        assert_eq!(disk.shadow_bytes(), 0);
+        let own = bytes(aru.read(&f, 3, 1499 * B).await.unwrap());
+        assert!(own == all[3..][..1499 * BLOCK]);
+        aru.resize(&f, 1200 * B).await.unwrap();
+        aru.end().await.unwrap();
+        check(&f, 1200, 7).await;
+    });
+}
+
+#[test]
+fn without_space_a_unit_is_told_and_can_be_given_up() {
+    with(&store(8 << 20), options(), async |disk| {
+        let free = disk.free_bytes();
+        let mut aru = disk.begin();
+        let f = aru.create_file("f", [1; 16], 1).await.unwrap();
+        // Twice the space is needed: in the file, and until the commit.
+        let mut index = 0;
+        let error = loop {
+            match aru.write(&f, index * B, &content(index, 1)).await {
+                Ok(()) => index += 1,
+                Err(error) => break error,
+            }
+        };
+        assert_eq!(error.kind(), ErrorKind::NoSpace, "{error}");
+        assert!(index * B > free / 4, "{index} blocks of {free} bytes");
+        let own = bytes(aru.read(&f, (index - 1) * B, B).await.unwrap());
+        assert_eq!(own, content(index - 1, 1));
+        aru.abort();
+        // What is left is enough for another one, again and again.
+        for version in 0..5 {
+            let f = file(&disk, 300, version).await;
+            check(&f, 300, version).await;
+        }
+    });
+}
+
+#[test]
+fn small_units_go_on_beside_a_large_one() {
+    with(&store(40 << 20), options(), async |disk| {
+        let mut large = disk.begin();
+        let f = large.create_file("f", [1; 16], 1).await.unwrap();
+        for index in 0..500 {
+            large
+                .write(&f, index * B, &content(index, 1))
+                .await
+                .unwrap();
+            if index % 50 == 0 {
+                let mut small = disk.begin();
+                let main = disk.volume("main").unwrap();
+                small.write(&main, 0, &content(index, 2)).await.unwrap();
+                small.end().await.unwrap();
+                let found = bytes(main.read(0, B).await.unwrap());
+                assert_eq!(found, content(index, 2));
+            }
+        }
+        large.end().await.unwrap();
+        check(&f, 500, 1).await;
+    });
+}
