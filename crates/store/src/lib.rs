@@ -8,6 +8,8 @@ mod executor;
 pub mod files;
 mod lead;
 mod members;
+mod open_files;
+pub mod remote;
 mod session;
 mod store;
 
@@ -17,5 +19,6 @@ pub use executor::Executor;
 pub use members::{
     Access, Members, Opened, beside, device_of, folder_of, holder, open_disk, open_members,
 };
+pub use open_files::{files_socket, open_files};
 pub use session::Sessions;
 pub use store::{Context, Store, StoreOptions};

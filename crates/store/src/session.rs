@@ -301,6 +301,11 @@ impl Session {
         Ok(())
     }
 
+    /// Whether unit `id` is open.
+    pub fn has(&self, id: AruId) -> bool {
+        self.0.arus.borrow().contains_key(&id)
+    }
+
     pub fn abort(&self, id: AruId) {
         let aru = self.0.arus.borrow_mut().remove(&id);
         drop(aru);

@@ -10,7 +10,7 @@ use disk::{Disk, OpenOptions};
 use rt::Rt;
 use std::future::Future;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 /// How a store is opened.
 #[derive(Clone, Debug, Default)]
@@ -115,6 +115,22 @@ impl Store {
     /// When something cannot be written (the next opening recovers it then), or it was closed before.
     pub fn close(&self) -> Result<(), StoreError> {
         self.0.0.close()
+    }
+}
+
+/// A store that others may close.
+pub(crate) struct WeakStore(Weak<Handle>);
+
+impl Store {
+    pub(crate) fn downgrade(&self) -> WeakStore {
+        WeakStore(Arc::downgrade(&self.0))
+    }
+}
+
+impl WeakStore {
+    /// The store, unless its last handle is gone.
+    pub fn upgrade(&self) -> Option<Store> {
+        self.0.upgrade().map(Store)
     }
 }
 

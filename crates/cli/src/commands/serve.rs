@@ -1,7 +1,7 @@
 //! `tonearm serve`: the order of start and stop, on the main thread.
 //!
 //! ```text
-//! open the store -> control, listeners -> "serving URI" -> wait -> stop listening -> close
+//! open the store -> control, files, listeners -> "serving URI" -> wait -> stop listening -> close
 //! ```
 
 use crate::cli::{Serve, TlsMode};
@@ -10,6 +10,7 @@ use crate::opening;
 use crate::report;
 use crate::serve::desk::Front;
 use crate::serve::engine_thread::{self, Event, Setup};
+use crate::serve::files::FilesSocket;
 use crate::serve::mailbox::{Mailbox, Message};
 use crate::serve::metrics::{Address, Responder};
 use crate::serve::{socket_file, uri};
@@ -86,6 +87,7 @@ struct Plan {
     tls: Tls,
     metrics: Option<Address>,
     control: PathBuf,
+    files: PathBuf,
     command: Option<String>,
 }
 
@@ -116,6 +118,7 @@ impl Plan {
             tls: tls_of(arguments)?,
             metrics,
             control,
+            files: store::files_socket(&arguments.path),
             command,
         })
     }
@@ -166,6 +169,7 @@ fn tls_of(arguments: &Serve) -> anyhow::Result<Tls> {
 /// What runs beside the engine thread, apart from the listening part.
 struct Running {
     _control: control::Server,
+    _files: Option<FilesSocket>,
     _metrics: Option<Responder>,
     child: Option<ChildProcess>,
 }
@@ -179,6 +183,11 @@ impl Running {
         events: Sender<Event>,
     ) -> anyhow::Result<Self> {
         let control = control::Server::start(&plan.control, mailbox.clone())?;
+        let files = FilesSocket::start(&plan.files, mailbox.clone());
+        // Clients find it by the store's path alone; volumes can be served without.
+        let files = files
+            .inspect_err(|error| report::note(format_args!("files are not served: {error:#}")))
+            .ok();
         let metrics = plan.metrics.take();
         let metrics = metrics
             .map(|address| Responder::start(&address, mailbox.clone()))
@@ -206,6 +215,7 @@ impl Running {
         };
         Ok(Self {
             _control: control,
+            _files: files,
             _metrics: metrics,
             child,
         })

@@ -19,6 +19,7 @@ use std::rc::Rc;
 use std::sync::mpsc::{Receiver, Sender};
 use std::thread::JoinHandle;
 use store::Executor;
+use store::remote::FileServer;
 
 /// How long clients may take for their last replies at the end.
 const GRACE: Nanos = Nanos::from_secs(10);
@@ -95,6 +96,7 @@ fn run(setup: &Setup, events: &Sender<Event>) -> anyhow::Result<()> {
     let _ = events.send(Event::Ready(mailbox));
     let serving = Serving {
         executor: executor.clone(),
+        files: FileServer::new(rt, pool, &disk),
         disk,
         connections,
         desk,
@@ -117,6 +119,7 @@ fn tell_recovery(disk: &Disk) {
 struct Serving {
     executor: Executor,
     disk: Disk,
+    files: FileServer,
     connections: Connections,
     desk: Desk,
 }
@@ -134,6 +137,9 @@ impl Serving {
             while let Ok(message) = messages.try_recv() {
                 match message {
                     Message::Connection(accepted) => self.serve(accepted),
+                    Message::Files(socket) => {
+                        self.files.accept(self.executor.handle.add_stream(socket));
+                    }
                     Message::Ask(request, replies) => {
                         rt.spawn(self.desk.clone().answer(request, replies));
                     }
@@ -147,6 +153,7 @@ impl Serving {
         // Threads that still ask are told at once that it is over.
         drop(messages);
         let done = show_closing(rt, &self.disk);
+        self.files.shut_down().await;
         self.connections.shutdown(GRACE).await;
         let closed = self.disk.close().await;
         done.set(true);

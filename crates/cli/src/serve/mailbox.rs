@@ -1,6 +1,7 @@
 //! The way from other threads to the engine thread.
 
 use crate::control::{Event, Request};
+use std::os::fd::OwnedFd;
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use uring::EventSender;
 
@@ -11,6 +12,8 @@ const CAPACITY: usize = 256;
 pub enum Message {
     /// A connection whose handshake is over.
     Connection(nbd::Accepted),
+    /// A program that wants a session with the files.
+    Files(OwnedFd),
     /// A request, and where its answer goes.
     Ask(Request, Sender<Event>),
     /// End connections and close the store.

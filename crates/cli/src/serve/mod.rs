@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! nbd accept/handshake threads --+
-//! control threads ---------------+--> mailbox --> engine thread: ring, store, connections
+//! control threads, files thread -+--> mailbox --> engine thread: ring, store, connections
 //! metrics thread ----------------+
 //! main thread: signals, --run, the order of start and stop
 //! ```
@@ -15,6 +15,7 @@
 
 pub mod desk;
 pub mod engine_thread;
+pub mod files;
 pub mod mailbox;
 pub mod metrics;
 pub mod nbd_stats;

@@ -5,6 +5,7 @@
 mod ends;
 mod files;
 mod fork;
+mod remote;
 mod threads;
 
 use std::path::PathBuf;

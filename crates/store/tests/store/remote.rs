@@ -1,0 +1,267 @@
+//! Files through a server's socket, and what hostile clients do to it.
+
+use crate::{Place, files};
+use base::Nanos;
+use rt::{Data, Op};
+use std::io::{Read, Write};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, channel};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+use tonearm_store::files::{Files, FilesErrorKind, Level, Open};
+use tonearm_store::remote::{FileServer, RemoteFiles};
+use tonearm_store::{Executor, Members, StoreOptions, files_socket, open_disk, open_files};
+
+const CREATE: Open = Open {
+    create: true,
+    exclusive: false,
+};
+
+/// A server as `tonearm serve` has it: an acceptor, and the engine's thread.
+struct Server {
+    engine: Option<JoinHandle<()>>,
+    stop: Box<dyn FnMut() + Send>,
+    place: Place,
+}
+
+impl Server {
+    fn start() -> Self {
+        let place = Place::new();
+        let (path, (ready, is_ready)) = (place.path.clone(), channel());
+        let engine = std::thread::spawn(move || {
+            let executor = Executor::new().unwrap();
+            let disk = open_disk(
+                &executor,
+                &path,
+                &Members::default(),
+                Default::default(),
+                |_| {},
+            );
+            let disk = disk.unwrap();
+            let (bell, sender) = executor.handle.add_event().unwrap();
+            let (clients, arrivals) = channel::<Option<OwnedFd>>();
+            let (ring, stopper) = (sender.clone(), clients.clone());
+            let listener = UnixListener::bind(files_socket(&path)).unwrap();
+            std::thread::spawn(move || {
+                for stream in listener.incoming() {
+                    if clients.send(Some(stream.unwrap().into())).is_err() {
+                        return;
+                    }
+                    ring.notify();
+                }
+            });
+            let stop = move || {
+                stopper.send(None).unwrap();
+                sender.notify();
+            };
+            ready
+                .send(Box::new(stop) as Box<dyn FnMut() + Send>)
+                .unwrap();
+            let server = FileServer::new(&executor.rt, &executor.pool, &disk);
+            let rt = executor.rt.clone();
+            let handle = executor.handle.clone();
+            executor.rt.block_on(async move {
+                let arrived = |arrivals: &Receiver<_>| arrivals.try_recv().ok();
+                loop {
+                    match arrived(&arrivals) {
+                        Some(Some(stream)) => server.accept(handle.add_stream(stream)),
+                        Some(None) => break,
+                        None => {
+                            let buf = base::BufPool::new(0).alloc(8);
+                            rt.stream(bell, Op::Recv, Data::whole(buf))
+                                .done()
+                                .await
+                                .unwrap();
+                        }
+                    }
+                }
+                server.shut_down().await;
+                rt.sleep(Nanos::from_millis(10)).await;
+                assert_eq!(server.sessions(), 0);
+                disk.close().await.unwrap();
+            });
+            executor.rt.shut_down();
+        });
+        let stop = is_ready.recv().unwrap();
+        Self {
+            engine: Some(engine),
+            stop,
+            place,
+        }
+    }
+
+    fn connect(&self) -> RemoteFiles {
+        RemoteFiles::connect(&files_socket(&self.place.path)).unwrap()
+    }
+
+    fn raw(&self) -> UnixStream {
+        let stream = UnixStream::connect(files_socket(&self.place.path)).unwrap();
+        stream
+            .set_read_timeout(Some(Duration::from_secs(10)))
+            .unwrap();
+        stream
+    }
+
+    fn end(&mut self) {
+        (self.stop)();
+        self.engine.take().unwrap().join().unwrap();
+    }
+}
+
+/// Tries until `ready`: the server learns of the end of a client a little later.
+fn eventually(mut ready: impl FnMut() -> bool) {
+    let started = Instant::now();
+    while !ready() {
+        assert!(started.elapsed() < Duration::from_secs(10));
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+#[test]
+fn remote_files_keep_the_rules() {
+    let mut server = Server::start();
+    files::check(&server.connect(), &server.connect());
+    server.end();
+}
+
+#[test]
+fn paths_lead_to_the_server_or_to_the_store_itself() {
+    let mut server = Server::start();
+    let open = || open_files(&server.place.path, StoreOptions::default());
+    let (one, two) = (open().unwrap(), open().unwrap());
+    files::check(&*one, &*two);
+    one.open("kept", CREATE).unwrap();
+    server.end();
+    assert_eq!(one.flush().unwrap_err().kind, FilesErrorKind::Failed);
+    let open = || open_files(&server.place.path, StoreOptions::default());
+    let (three, four) = (open().unwrap(), open().unwrap());
+    assert!(three.exists("kept").unwrap());
+    three.delete("kept").unwrap();
+    files::check(&*three, &*four);
+    drop((three, four));
+    // Closed with its last session, and opened again.
+    assert!(!open().unwrap().exists("kept").unwrap());
+    let missing = open_files(
+        &server.place.path.with_extension("none"),
+        StoreOptions::default(),
+    );
+    assert_eq!(missing.err().unwrap().kind, FilesErrorKind::NotFound);
+}
+
+#[test]
+fn the_end_of_a_client_aborts_and_unlocks() {
+    let mut server = Server::start();
+    let two = server.connect();
+    for _ in 0..50 {
+        let one = server.connect();
+        let (a, b) = (
+            one.open("f", CREATE).unwrap(),
+            two.open("f", CREATE).unwrap(),
+        );
+        for level in [Level::Shared, Level::Reserved, Level::Exclusive] {
+            assert!(one.lock(a, level).unwrap());
+        }
+        let unit = one.begin().unwrap();
+        one.write(a, Some(unit), 0, &[1; 300_000]).unwrap();
+        assert!(!two.lock(b, Level::Shared).unwrap());
+        drop(one);
+        eventually(|| two.lock(b, Level::Shared).unwrap());
+        assert_eq!(two.size(b, None).unwrap(), 0);
+        two.close(b);
+    }
+    server.end();
+}
+
+#[test]
+fn errors_within_a_unit_come_at_its_end() {
+    let mut server = Server::start();
+    let files = server.connect();
+    let file = files.open("f", CREATE).unwrap();
+    let unit = files.begin().unwrap();
+    files.write(file, Some(unit), 0, b"fine").unwrap();
+    files
+        .write(file, Some(unit), u64::MAX - 1, b"beyond")
+        .unwrap();
+    assert!(files.end(unit, true).is_err());
+    assert_eq!(files.size(file, None).unwrap(), 0);
+    let unit = files.begin().unwrap();
+    files.abort(unit);
+    assert!(files.write(file, Some(unit), 0, b"late").is_err());
+    assert!(files.end(unit, false).is_err());
+    assert_eq!(files.size(file, None).unwrap(), 0);
+    server.end();
+}
+
+#[test]
+fn threads_share_a_session() {
+    let mut server = Server::start();
+    let files = Arc::new(server.connect());
+    let threads: Vec<_> = (0..6u8)
+        .map(|number| {
+            let files = files.clone();
+            std::thread::spawn(move || {
+                let file = files.open(&format!("f{number}"), CREATE).unwrap();
+                for round in 0..200u64 {
+                    let byte = (round % 250) as u8 + 1;
+                    let unit = files.begin().unwrap();
+                    files
+                        .write(file, Some(unit), round * 100, &[byte; 100])
+                        .unwrap();
+                    files.write(file, Some(unit), 0, &[byte]).unwrap();
+                    files.end(unit, round % 20 == 0).unwrap();
+                    let mut seen = [0; 100];
+                    assert_eq!(files.read(file, None, round * 100, &mut seen).unwrap(), 100);
+                    assert_eq!(seen[1..], [byte; 99]);
+                }
+            })
+        })
+        .collect();
+    for thread in threads {
+        thread.join().unwrap();
+    }
+    server.end();
+}
+
+#[test]
+fn hostile_clients_are_told_and_closed() {
+    let mut server = Server::start();
+    let good = server.connect();
+    let mut hello = b"tonearmF".to_vec();
+    hello.extend_from_slice(&[1, 0, 0, 0, 0, 0, 0, 0]);
+    let with_hello = |frame: &[u8]| [&hello[..], frame].concat();
+    let other_version = [b"tonearmF".as_slice(), &[9, 0, 0, 0, 0, 0, 0, 0]].concat();
+    let begin = |number: u8| [13, 0, 0, 0, number, 0, 0, 0, 9, 1, 0, 0, 0, 0, 0, 0, 0];
+    for (bytes, why) in [
+        (b"GET / HTTP/1.1\r\n\r\n".to_vec(), "does not speak"),
+        (other_version, "another version"),
+        (with_hello(&[255; 40]), "too short or too long"),
+        (with_hello(&[5, 0, 0, 0, 1, 0, 0, 0, 99]), "no known kind"),
+        (with_hello(&[5, 0, 0, 0, 0, 0, 0, 0, 3]), "number 0"),
+        (
+            with_hello(&[&begin(1)[..], &begin(2)].concat()),
+            "one twice",
+        ),
+    ] {
+        let mut stream = server.raw();
+        stream.write_all(&bytes).unwrap();
+        let mut answer = Vec::new();
+        stream.read_to_end(&mut answer).unwrap();
+        let text = String::from_utf8_lossy(&answer);
+        assert!(text.contains(why), "{text:?} names {why:?}");
+    }
+    // Those that say nothing more, or half of something, and go.
+    for bytes in [&b""[..], &hello[..7], &with_hello(&[5, 0, 0])] {
+        server.raw().write_all(bytes).unwrap();
+    }
+    // One that asks much and never reads.
+    let mut deaf = server.raw();
+    deaf.set_write_timeout(Some(Duration::from_millis(200)))
+        .unwrap();
+    deaf.write_all(&hello).unwrap();
+    let list = [5, 0, 0, 0, 1, 0, 0, 0, 3];
+    while deaf.write_all(&list.repeat(1000)).is_ok() {}
+    assert!(good.list().unwrap().is_empty());
+    server.end();
+}
