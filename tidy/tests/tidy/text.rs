@@ -74,6 +74,8 @@ const UNSAFE_IN: &[&str] = &[
     "crates/base/src/buf.rs",
     "crates/uring/",
     "crates/store/src/lead.rs",
+    "crates/store/tests/store/fork.rs",
+    "crates/capi/",
     "crates/sqlite/",
 ];
 

@@ -55,7 +55,7 @@ impl RemoteFiles {
     /// Connects to the server at `socket` and says hello.
     ///
     /// # Errors
-    /// `NotFound` when nobody listens there; `Failed` when it cannot be reached or speaks another version.
+    /// `NotFound` when nobody listens there, or no longer; `Failed` when it cannot be reached or speaks another version.
     pub fn connect(socket: &Path) -> Result<Self, FilesError> {
         let place = socket.display();
         let stream = UnixStream::connect(socket).map_err(|error| {
