@@ -71,6 +71,9 @@ pub enum StoreError {
          recovers what was durable"
     )]
     Panicked,
+    /// An operation of a recovery unit has panicked.
+    #[error("the recovery unit is over, since an operation of it has panicked; begin it again")]
+    UnitOver,
     /// The process has forked, and this is the child.
     #[error(
         "this process was forked from the one that has the store open, and cannot use it; open the store after \

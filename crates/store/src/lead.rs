@@ -159,6 +159,7 @@ impl Lead {
         let led = self.wait_for_lead()?;
         let closing = |context: Context| async move {
             context.sessions.end_all();
+            context.units.clear();
             context.disk.close().await
         };
         let closed = self.run_own(&led, closing);

@@ -2,6 +2,7 @@
 //!
 //! [`files::Files`] is what front ends such as the one for SQLite are written against.
 
+mod aru;
 mod create;
 mod error;
 mod executor;
@@ -13,6 +14,7 @@ pub mod remote;
 mod session;
 mod store;
 
+pub use aru::Aru;
 pub use create::{CreateOptions, create};
 pub use error::StoreError;
 pub use executor::Executor;

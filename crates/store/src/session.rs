@@ -8,10 +8,11 @@
 
 mod locks;
 
+use crate::aru::joined;
 use crate::create::{new_uuid, now_unix_s};
 use crate::files::{AruId, FileId, FileInfo, FilesError, FilesErrorKind, Level, Open};
 use base::Lsn;
-use disk::{Ack, Aru, Disk, DiskError, ErrorKind, Piece, Volume, VolumeKind};
+use disk::{Ack, Aru, Disk, DiskError, ErrorKind, Volume, VolumeKind};
 use locks::{Locks, WrongStep};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -408,17 +409,6 @@ impl Drop for Taken {
             *place = Some(aru);
         }
     }
-}
-
-fn joined(pieces: &[Piece], len: usize) -> Vec<u8> {
-    let mut bytes = Vec::with_capacity(len);
-    for piece in pieces {
-        match piece {
-            Piece::Data(data) => bytes.extend_from_slice(data),
-            Piece::Zero(zeroes) => bytes.resize(bytes.len() + zeroes, 0),
-        }
-    }
-    bytes
 }
 
 fn wrong_step(WrongStep { from, to }: WrongStep) -> FilesError {

@@ -1,5 +1,6 @@
 //! An open store that the threads of a program share.
 
+use crate::aru::Units;
 use crate::error::StoreError;
 use crate::executor::Executor;
 use crate::files::LocalFiles;
@@ -40,12 +41,19 @@ pub struct Context {
     /// Tasks, timers and the clock.
     pub rt: Rt,
     pub(crate) sessions: Sessions,
+    pub(crate) units: Units,
 }
 
 impl Context {
     fn new(disk: Disk, rt: Rt) -> Self {
         let sessions = Sessions::new(&disk);
-        Self { disk, rt, sessions }
+        let units = Units::default();
+        Self {
+            disk,
+            rt,
+            sessions,
+            units,
+        }
     }
 }
 

@@ -31,6 +31,7 @@ const MAY_NAME: &[(&str, &[&str])] = &[
             "base", "format", "rt", "uring", "device", "trail", "layout", "engine", "disk",
         ],
     ),
+    ("capi", &["base", "disk", "store", "uring"]),
     ("sqlite", &["store"]),
     ("calibrate", &["base", "rt", "drive", "device", "head"]),
 ];
