@@ -24,6 +24,8 @@ pub struct Client {
     rng: ChaCha8Rng,
     pool: BufPool,
     stamps: u64,
+    /// The unit at work is to become larger than memory and the log.
+    large: bool,
 }
 
 /// What became of an operation within a unit.
@@ -55,6 +57,7 @@ impl Client {
             rng: ChaCha8Rng::seed_from_u64(seed),
             pool: BufPool::new(1 << 20),
             stamps: seed << 16,
+            large: false,
         }
     }
 
@@ -110,6 +113,7 @@ impl Client {
 
     async fn unit(&mut self, steps: u64) -> Result<(), String> {
         let structural = self.model.borrow().structural;
+        self.large = self.below(10) == 0;
         let mut aru = self.disk.begin();
         let mut unit = Unit::default();
         let mut gone = false;
@@ -241,7 +245,12 @@ impl Client {
             true => size,
             false => (size + 6 * cells).min(FILE_BLOCKS * cells),
         };
-        let longest = if self.below(8) == 0 { 30 } else { 4 } * cells;
+        let longest = match self.below(8) {
+            _ if self.large => FILE_BLOCKS,
+            0 => 30,
+            _ => 4,
+        };
+        let longest = longest * cells;
         let (mut from, mut count) = (self.below(end), 1 + self.below(longest));
         if self.below(2) == 0 {
             from -= from % cells;
