@@ -2,8 +2,9 @@
 #
 #   make run      a disk, served, with a file system copied in and out
 #   make test     everything that has to hold: format, lints, tests, power cuts, fuzzing, real clients
-#   make bench    in virtual time, then against nbdkit and qemu-nbd on this machine's disk (about 40 minutes;
-#                 quiet, please)
+#   make bench    in virtual time, then SQLite, then against nbdkit and qemu-nbd, on this machine's disk (over an
+#                 hour; quiet, please)
+#   make bench-sqlite    SQLite alone, on Tonearm and on files
 #   make fuzz     SECONDS=60 for each target
 #   make crash    SECONDS=60 SEED=1: power cuts and faults of drives for as long as you like
 #   make deps     the programs that the tests drive (installs them when root)
@@ -16,7 +17,7 @@ POINTS ?= 100000
 CRASH_SECONDS ?= 60
 BENCH ?=
 
-.PHONY: run test bench fuzz crash deps run-deps build fmt lint tidy check unit crash-test e2e clean
+.PHONY: run test bench bench-sqlite fuzz crash deps run-deps build fmt lint tidy check unit crash-test e2e clean
 
 run: run-deps
 	$(CARGO) build --release --locked -p tonearm
@@ -66,8 +67,14 @@ ifeq (,$(filter --json --list --only,$(BENCH)))
 	target/release/tonearm drive bench --drive atlas10k --requests 1000000 --reads 50
 	target/release/tonearm drive bench --drive atlas10k --requests 1000000 --reads 50 --scheduler sptf
 	target/release/tonearm-bench-virtual $(filter --quick,$(BENCH))
+	target/release/tonearm-bench-sqlite $(filter --quick,$(BENCH))
 endif
 	target/release/tonearm-bench-peers $(BENCH)
+
+# BENCH="--quick", BENCH="--only update-10 --with wal-full --with tonearm-full" and the like; --help says more.
+bench-sqlite:
+	$(CARGO) build --release --locked -p tonearm -p tonearm-bench
+	target/release/tonearm-bench-sqlite $(BENCH)
 
 deps:
 	@scripts/deps.sh test

@@ -1,5 +1,6 @@
 //! Who takes part: a VFS and the two pragmas that decide what a commit costs.
 
+use crate::target::PROVIDED;
 use rusqlite::{Connection, OpenFlags};
 use serde::Serialize;
 use std::path::Path;
@@ -170,9 +171,9 @@ impl Contender {
         let dir = dir.display();
         match self.place {
             Place::File => format!("file:{dir}/{name}"),
-            Place::Store => format!("file:{name}?vfs=tonearm&store={dir}/{STORE}"),
+            Place::Store => format!("file:{name}?vfs=tonearm&store={PROVIDED}"),
             Place::StoreWithoutBatches => {
-                format!("file:{name}?vfs=tonearm&store={dir}/{STORE}&batch=off")
+                format!("file:{name}?vfs=tonearm&store={PROVIDED}&batch=off")
             }
         }
     }

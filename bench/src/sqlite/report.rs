@@ -157,7 +157,7 @@ pub fn tables(machine: &Machine, log_size: &str, samples: &[Sample]) {
             0,
         ),
         (
-            "Flushes of Tonearm's log for each transaction, by its own account",
+            "Flushes and written-through writes of Tonearm's log for each transaction, by its own account",
             |s| s.log_flushes.unwrap_or(f64::NAN),
             2,
         ),

@@ -135,8 +135,7 @@ impl Bench {
         round: usize,
     ) -> anyhow::Result<Sample> {
         let names: Vec<String> = (0..workload.databases).map(load::database).collect();
-        self.target.remove(contender, &names)?;
-        let held = self.target.hold(contender)?;
+        let held = self.target.hold(contender, &names)?;
         for name in &names {
             load::fill(contender, &self.dir, name, self.rows).context("filling")?;
         }
@@ -153,6 +152,7 @@ impl Bench {
         let cpu = machine::cpu_seconds(std::process::id()) - cpu_before;
         let (device_after, log_after) = (counters()?, held.log()?);
         let others_cores = others.cores_since();
+        held.end()?;
         let each = |count: u64| count as f64 / done.transactions.max(1) as f64;
         let device = device_before.zip(device_after);
         let log = log_before.zip(log_after);

@@ -6,17 +6,23 @@ use anyhow::{Context, bail};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::Arc;
+use store::files::{Files, LocalFiles, Open};
+use store::{Store, StoreOptions};
 
 /// Where databases are made.
 pub struct Target {
     dir: PathBuf,
 }
 
-/// What is kept open while a sample is taken.
-pub struct Held {}
+/// What is kept open while a sample is taken: the store, of a contender that uses it.
+pub struct Held(Option<Store>);
+
+/// Bytes that are written at once to warm the store.
+const PIECE: usize = 1 << 20;
 
 impl Target {
-    /// Makes the store.
+    /// Makes the store and registers the VFS.
     ///
     /// # Errors
     /// When `tonearm create` fails.
@@ -25,51 +31,82 @@ impl Target {
             let path = tonearm.display();
             bail!("{path} is missing: cargo build --release -p tonearm");
         }
-        let status = Command::new(tonearm)
-            .arg("create")
-            .arg(dir.join(STORE))
-            .args(["--size", "2GiB", "--preallocate", "--force"])
-            .args(["--log-size", log_size])
-            .stdout(Stdio::null())
-            .status()?;
-        if !status.success() {
-            bail!("tonearm create: {status}");
-        }
-        Ok(Self {
+        sqlite::register(false)?;
+        let store = dir.join(STORE);
+        let mut create = Command::new(tonearm);
+        create.arg("create").arg(&store);
+        create.args(["--size", "2GiB", "--preallocate", "--force"]);
+        succeed(create.args(["--log-size", log_size]))?;
+        // The volume of a new store has all of its space.
+        let mut delete = Command::new(tonearm);
+        succeed(delete.args(["volume", "delete"]).arg(&store).arg("main"))?;
+        let target = Self {
             dir: dir.to_owned(),
-        })
+        };
+        target.warm()?;
+        Ok(target)
     }
 
-    /// Removes databases of an earlier sample, with their journals.
+    /// Goes once round the log, whose first writes to new space are dearer than all later ones; a log in use has
+    /// gone round.
+    fn warm(&self) -> anyhow::Result<()> {
+        let (store, files) = self.open()?;
+        let log_bytes = store.run(|context| async move { context.disk.stats().log_size_bytes })?;
+        let create = Open {
+            create: true,
+            exclusive: false,
+        };
+        let file = files.open("warm", create)?;
+        let piece = vec![0x5a; PIECE];
+        // One place over and over: what is written home is little.
+        for _ in 0..log_bytes / PIECE as u64 + 16 {
+            files.write(file, None, 0, &piece)?;
+        }
+        files.flush()?;
+        files.close(file);
+        files.delete("warm")?;
+        drop(files);
+        Ok(store.close()?)
+    }
+
+    fn open(&self) -> anyhow::Result<(Store, LocalFiles)> {
+        let store = Store::open(&self.dir.join(STORE), StoreOptions::default())?;
+        let files = LocalFiles::new(&store)?;
+        Ok((store, files))
+    }
+
+    /// Removes databases of an earlier sample, and opens what the next one needs.
     ///
     /// # Errors
-    /// When one is there and cannot be removed.
-    pub fn remove(&self, contender: &Contender, names: &[String]) -> anyhow::Result<()> {
-        for name in names {
-            for suffix in ["", "-journal", "-wal", "-shm"] {
-                let name = format!("{name}{suffix}");
-                if contender.is_ours() {
-                    continue;
-                }
-                match fs::remove_file(self.dir.join(&name)) {
-                    Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                        return Err(error).context(name);
+    /// When one cannot be removed, or the store not be opened.
+    pub fn hold(&self, contender: &Contender, names: &[String]) -> anyhow::Result<Held> {
+        if !contender.is_ours() {
+            for name in names {
+                for suffix in ["", "-journal", "-wal", "-shm"] {
+                    let path = self.dir.join(format!("{name}{suffix}"));
+                    match fs::remove_file(&path) {
+                        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                            return Err(error).with_context(|| path.display().to_string());
+                        }
+                        _ => {}
                     }
-                    _ => {}
                 }
             }
+            return Ok(Held(None));
         }
-        Ok(())
-    }
-
-    /// Opens what a sample needs.
-    ///
-    /// # Errors
-    /// When the store cannot be opened.
-    pub fn hold(&self, _contender: &Contender) -> anyhow::Result<Held> {
-        Ok(Held {})
+        let (store, files) = self.open()?;
+        for name in names {
+            if files.exists(name)? {
+                files.delete(name)?;
+            }
+        }
+        sqlite::provide(PROVIDED, Arc::new(files));
+        Ok(Held(Some(store)))
     }
 }
+
+/// What the store is called in URIs: this process has it open already.
+pub const PROVIDED: &str = "bench";
 
 impl Held {
     /// What the log has written and flushed so far; none when there is no log.
@@ -77,6 +114,37 @@ impl Held {
     /// # Errors
     /// When the store has failed.
     pub fn log(&self) -> anyhow::Result<Option<Counters>> {
-        Ok(None)
+        let Some(store) = &self.0 else {
+            return Ok(None);
+        };
+        let stats = store.run(|context| async move { context.disk.stats() })?;
+        Ok(Some(Counters {
+            written_bytes: stats.log_bytes,
+            // A write that is written through flushes for itself.
+            flushes: stats.log_flushes + stats.log_durable_writes,
+        }))
     }
+
+    /// Closes the store.
+    ///
+    /// # Errors
+    /// When it cannot be closed in order.
+    pub fn end(self) -> anyhow::Result<()> {
+        if let Some(store) = self.0 {
+            sqlite::withdraw(PROVIDED);
+            store.close()?;
+        }
+        Ok(())
+    }
+}
+
+fn succeed(command: &mut Command) -> anyhow::Result<()> {
+    let status = command
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status()?;
+    if !status.success() {
+        bail!("{command:?}: {status}");
+    }
+    Ok(())
 }

@@ -8,6 +8,7 @@
 
 #![forbid(unsafe_code)]
 
+mod arus;
 mod meter;
 mod report;
 mod run;
@@ -27,7 +28,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 #[derive(Parser)]
 #[command(after_help = "\
 Examples:
-  tonearm-bench-virtual                   medians of 5 rounds, in both worlds
+  tonearm-bench-virtual                   medians of 5 rounds, in both worlds; then atomic recovery units
   tonearm-bench-virtual --quick           one short round: does it work, not how fast it is
   tonearm-bench-virtual --world latency   no mechanics: the engine's own time, as far as possible
   tonearm-bench-virtual --json            all rounds")]
@@ -125,5 +126,14 @@ fn main() -> anyhow::Result<()> {
         }
         runs.push(Run { shape, results });
     }
-    report::print(&runs, args.json)
+    let mut units = Vec::new();
+    if args.world != Some(WorldKind::Drives) {
+        for round in 0..rounds {
+            let count = if args.quick { 50_000 } else { 500_000 };
+            let figures = arus::round(count, round as u64).context("units in virtual time")?;
+            eprintln!("{}", report::units_line(&figures, round + 1, rounds));
+            units.push(figures);
+        }
+    }
+    report::print(&runs, &units, args.json)
 }

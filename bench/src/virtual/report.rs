@@ -1,8 +1,10 @@
 //! Table and JSON of a run.
 
+use crate::arus::{self, EMPTY_NS_MAX, RATE_MIN, SIDE_BY_SIDE};
 use crate::run::{Figures, Shape};
 use comfy_table::{Table, presets::ASCII_MARKDOWN};
 use serde_json::{Value, json};
+use tonearm_bench::Spread;
 
 /// Commits in a second of processor time that are asked for, of drives without mechanics.
 const RATE_TARGET: f64 = 500_000.0;
@@ -125,7 +127,7 @@ pub fn line(shape: &Shape, figures: &Figures, round: usize, rounds: usize) -> St
 ///
 /// # Errors
 /// When the figures cannot be told as JSON.
-pub fn print(runs: &[Run], as_json: bool) -> anyhow::Result<()> {
+pub fn print(runs: &[Run], units: &[arus::Figures], as_json: bool) -> anyhow::Result<()> {
     if as_json {
         let targeted = runs.iter().find(|run| run.shape.drives.is_none());
         let runs: Vec<_> = runs.iter().map(Run::json).collect();
@@ -135,6 +137,7 @@ pub fn print(runs: &[Run], as_json: bool) -> anyhow::Result<()> {
             "peak_rss_bytes": targeted.map(Run::peak_rss_bytes),
             "peak_rss_bytes_max": RSS_MAX,
             "runs": runs,
+            "units": units,
         });
         println!("{}", serde_json::to_string_pretty(&report)?);
         return Ok(());
@@ -167,7 +170,61 @@ pub fn print(runs: &[Run], as_json: bool) -> anyhow::Result<()> {
     for run in runs {
         println!("\n{}", verdict(run));
     }
+    print_units(units);
     Ok(())
+}
+
+/// A round of units in one line.
+pub fn units_line(figures: &arus::Figures, round: usize, rounds: usize) -> String {
+    format!(
+        "units, round {round}/{rounds}: empty {:.0} ns, one block {:.0} ns",
+        figures.empty_ns, figures.one_block_ns
+    )
+}
+
+fn print_units(units: &[arus::Figures]) {
+    if units.is_empty() {
+        return;
+    }
+    let median = |value: fn(&arus::Figures) -> f64| {
+        let spread = Spread::of(units.iter().map(value));
+        spread.map_or(f64::NAN, |spread| spread.median)
+    };
+    println!(
+        "\nAtomic recovery units at the logical disk, processor time of each in ns, the simulated drives included. \
+         Medians of {} rounds.\n",
+        units.len()
+    );
+    let mut table = Table::new();
+    table.load_style(ASCII_MARKDOWN);
+    table.set_header(["", "ns"]);
+    let side_by_side = format!("a unit of one block, {SIDE_BY_SIDE} open side by side");
+    for (name, value) in [
+        ("an empty unit", median(|f| f.empty_ns)),
+        ("one block by a simple operation", median(|f| f.simple_ns)),
+        (
+            "a unit of one block, one after the other",
+            median(|f| f.one_block_ns),
+        ),
+        (&side_by_side, median(|f| f.side_by_side_ns)),
+        (
+            "a unit of one block, durable before the next",
+            median(|f| f.durable_ns),
+        ),
+    ] {
+        table.add_row([name.to_owned(), format!("{value:.0}")]);
+    }
+    println!("{table}");
+    let word = |met: bool| if met { "met" } else { "MISSED" };
+    let (empty, one) = (median(|f| f.empty_ns), median(|f| f.one_block_ns));
+    println!(
+        "\nan empty unit: {:.1} bytes of log; under {EMPTY_NS_MAX} ns: {}; {:.0} units of one block in a second of \
+         processor time, {RATE_MIN} wanted: {}",
+        median(|f| f.empty_log_bytes),
+        word(empty < EMPTY_NS_MAX),
+        1e9 / one,
+        word(1e9 / one >= RATE_MIN)
+    );
 }
 
 fn verdict(run: &Run) -> String {

@@ -3,7 +3,9 @@
 use crate::meter;
 use base::BufPool;
 use device::{Device, RawDevice};
-use disk::{CreateParams, MemberDevice, MemberSpace, NewMember, OpenOptions, plan_create};
+use disk::{
+    CreateParams, Disk, DiskError, MemberDevice, MemberSpace, NewMember, OpenOptions, plan_create,
+};
 use drive::{DiskImage, Drive, DriveOptions, DriveSpec, SimDisk, SimOptions, SimWorld, Zeroing};
 use engine::{Engine, EngineError};
 use format::{Roles, SECTOR};
@@ -132,14 +134,25 @@ impl Running {
     /// What the engine says.
     pub async fn open(&self, options: OpenOptions) -> Result<Engine, EngineError> {
         let pool = BufPool::new(4 << 20);
+        Engine::open(&self.rt, &pool, self.members(), options, |_| {}).await
+    }
+
+    /// Opens the store as a logical disk.
+    ///
+    /// # Errors
+    /// What the disk says.
+    pub async fn open_disk(&self, options: OpenOptions) -> Result<Disk, DiskError> {
+        let pool = BufPool::new(4 << 20);
+        Disk::open(&self.rt, &pool, self.members(), options, |_| {}).await
+    }
+
+    fn members(&self) -> Vec<MemberDevice> {
         let sizes = self.sizes.iter().enumerate();
-        let members = sizes
-            .map(|(index, bytes)| MemberDevice {
-                device: raw(&self.rt, index, *bytes),
-                path: format!("member-{index}"),
-            })
-            .collect();
-        Engine::open(&self.rt, &pool, members, options, |_| {}).await
+        let member = |(index, bytes): (usize, &u64)| MemberDevice {
+            device: raw(&self.rt, index, *bytes),
+            path: format!("member-{index}"),
+        };
+        sizes.map(member).collect()
     }
 
     /// Nanoseconds spent in the simulated world so far, when that is measured.

@@ -29,6 +29,8 @@ pub struct Experiment {
 pub enum Drives {
     /// This one.
     One(&'static str),
+    /// These.
+    Some(&'static [&'static str]),
     /// All mechanical drives of the project.
     Mechanical,
     /// All drives of the project.
@@ -123,6 +125,10 @@ impl Drives {
     pub fn named(self) -> Vec<NamedDrive> {
         match self {
             Self::One(name) => vec![NamedDrive::of_library(name)],
+            Self::Some(names) => names
+                .iter()
+                .map(|name| NamedDrive::of_library(name))
+                .collect(),
             Self::Mechanical | Self::All => {
                 let drives = library()
                     .iter()

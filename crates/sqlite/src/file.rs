@@ -50,6 +50,8 @@ pub struct OsFile {
     base: File,
     host: &'static Host,
     handle: *mut Box<dyn Handle>,
+    /// Batch atomic writes are offered.
+    batches: bool,
 }
 
 impl OsFile {
@@ -58,12 +60,19 @@ impl OsFile {
     ///
     /// # Safety
     /// `file` has room for an `OsFile`.
-    pub unsafe fn open(file: *mut File, host: &'static Host, handle: Box<dyn Handle>, shm: bool) {
+    pub unsafe fn open(
+        file: *mut File,
+        host: &'static Host,
+        handle: Box<dyn Handle>,
+        shm: bool,
+        batches: bool,
+    ) {
         let methods = if shm { &WITH_SHM } else { &WITHOUT_SHM };
         let open = Self {
             base: File { methods },
             host,
             handle: Box::into_raw(Box::new(handle)),
+            batches,
         };
         // SAFETY: the caller has room for it, and nothing that needs to be dropped is there.
         unsafe { file.cast::<Self>().write(open) };
@@ -75,8 +84,7 @@ impl OsFile {
 const CHARACTERISTICS: c_int = ffi::IOCAP_ATOMIC
     | ffi::IOCAP_SAFE_APPEND
     | ffi::IOCAP_SEQUENTIAL
-    | ffi::IOCAP_POWERSAFE_OVERWRITE
-    | ffi::IOCAP_BATCH_ATOMIC;
+    | ffi::IOCAP_POWERSAFE_OVERWRITE;
 
 /// Bytes that are written at once anyway.
 const SECTOR_BYTES: c_int = 4096;
@@ -243,8 +251,12 @@ unsafe extern "C" fn sector_size(_: *mut File) -> c_int {
     SECTOR_BYTES
 }
 
-unsafe extern "C" fn device_characteristics(_: *mut File) -> c_int {
-    CHARACTERISTICS
+unsafe extern "C" fn device_characteristics(file: *mut File) -> c_int {
+    // SAFETY: SQLite calls with a file that `OsFile::open` has made.
+    match unsafe { (*file.cast::<OsFile>()).batches } {
+        true => CHARACTERISTICS | ffi::IOCAP_BATCH_ATOMIC,
+        false => CHARACTERISTICS,
+    }
 }
 
 unsafe extern "C" fn shm_map(

@@ -141,13 +141,27 @@ unsafe extern "C" fn open(
                 Some(full) => open_named(host, name, full, flags)?,
                 None => (Box::new(Journal::new()) as Box<dyn Handle>, false),
             };
-            OsFile::open(file, host, handle, shm);
+            OsFile::open(file, host, handle, shm, offers_batches(host, name, flags)?);
             if !flags_out.is_null() {
                 *flags_out = flags;
             }
             Ok(ffi::OK)
         })
     }
+}
+
+/// Whether SQLite is told of batch atomic writes: not with `batch=off` in the URI, which has it call as a SQLite does that
+/// was compiled without them.
+///
+/// # Safety
+/// As for [`open_named`].
+unsafe fn offers_batches(host: &Host, name: *const c_char, flags: c_int) -> Result<bool> {
+    if flags & ffi::OPEN_MAIN_DB == 0 {
+        return Ok(true);
+    }
+    // SAFETY: SQLite opens a main database with the parameters of its URI behind the name.
+    let batch = unsafe { text((host.uri_parameter)(name, c"batch".as_ptr()))? };
+    Ok(batch != Some("off"))
 }
 
 /// Opens what has a name; whether it also has shared memory.

@@ -6,6 +6,7 @@ mod mimic_policies;
 mod mimic_predictors;
 mod mimic_skip;
 mod mimic_tolerance;
+mod sqlite;
 mod trail_batch;
 mod trail_latency;
 mod trail_recovery;
@@ -27,6 +28,7 @@ pub static EXPERIMENTS: &[Experiment] = &[
     mimic_policies::EXPERIMENT,
     heads::EXPERIMENT,
     log_latency::EXPERIMENT,
+    sqlite::EXPERIMENT,
 ];
 
 /// The experiment that is called `name`.

@@ -20,6 +20,7 @@ fn the_list_is_complete_and_each_experiment_is_described() {
         "mimic-predictors",
         "mimic-skip",
         "mimic-tolerance",
+        "sqlite",
         "trail-batch",
         "trail-latency",
         "trail-recovery",
@@ -52,6 +53,7 @@ fn a_seed_decides_a_report_and_the_number_of_threads_does_not() {
         "trail-recovery",
         "mimic-skip",
         "log-latency",
+        "sqlite",
     ] {
         let first = quick(name);
         assert_eq!(first, in_pool(name, 1, 1), "{name}: one thread");

@@ -1,0 +1,158 @@
+//! What atomic recovery units take of the processor: empty ones, units of one block, units side by side, and the
+//! same writes as simple operations.
+
+use crate::meter;
+use crate::world::{Running, Settings, Store};
+use anyhow::ensure;
+use base::BufPool;
+use disk::{Aru, Disk, OpenOptions, Volume};
+use serde::Serialize;
+
+const BLOCK: usize = 4096;
+/// Blocks that are written, at random: few, so that most are written anew in memory before they go home, and the
+/// units count and not the home.
+const BLOCKS: u64 = 1024;
+const LOG_BYTES: u64 = 64 << 20;
+const MEMORY_BYTES: u64 = 64 << 20;
+/// Units that are open side by side.
+pub const SIDE_BY_SIDE: usize = 64;
+
+/// Most processor time of an empty unit.
+pub const EMPTY_NS_MAX: f64 = 1000.0;
+/// Least units of one block in a second of processor time.
+pub const RATE_MIN: f64 = 1_000_000.0;
+
+/// What a round has given: nanoseconds of processor time for each unit or operation, the simulated drives' part
+/// included.
+#[derive(Clone, Serialize)]
+pub struct Figures {
+    /// Begun and ended with nothing in it.
+    pub empty_ns: f64,
+    /// Bytes of log for each of those.
+    pub empty_log_bytes: f64,
+    /// One block written by a simple operation.
+    pub simple_ns: f64,
+    /// A unit of one block, one after the other.
+    pub one_block_ns: f64,
+    /// Units of one block, [`SIDE_BY_SIDE`] open at a time.
+    pub side_by_side_ns: f64,
+    /// A unit of one block that is made durable before the next one begins.
+    pub durable_ns: f64,
+}
+
+/// Runs one round of so many units of each kind.
+///
+/// # Errors
+/// When the disk fails.
+pub fn round(units: u64, seed: u64) -> anyhow::Result<Figures> {
+    let running = Store::create(BLOCKS, LOG_BYTES)?.start(&Settings {
+        seed,
+        drives: None,
+        power_cuts: false,
+        split: false,
+    });
+    let own = running.clone();
+    let figures = running
+        .rt
+        .block_on(async move { measure(&own, units, seed).await });
+    running.rt.shut_down();
+    figures
+}
+
+async fn measure(running: &Running, units: u64, seed: u64) -> anyhow::Result<Figures> {
+    let options = OpenOptions {
+        memory_bytes: MEMORY_BYTES,
+        ..OpenOptions::default()
+    };
+    let disk = running.open_disk(options).await?;
+    let work = Work {
+        volume: disk.volume("main")?,
+        disk,
+        page: vec![0x5a; BLOCK],
+        pool: BufPool::new(MEMORY_BYTES as usize),
+    };
+    let mut random = seed;
+    // Once round the log, so that no kind pays for what is done once.
+    work.simple(LOG_BYTES / BLOCK as u64, &mut random).await?;
+    let log_before = work.disk.stats().log_bytes;
+    let empty_ns = {
+        let began = meter::cpu_ns();
+        for _ in 0..units {
+            work.disk.begin().end().await?;
+        }
+        (meter::cpu_ns() - began) as f64 / units as f64
+    };
+    let empty_log_bytes = (work.disk.stats().log_bytes - log_before) as f64 / units as f64;
+    let figures = Figures {
+        empty_ns,
+        empty_log_bytes,
+        simple_ns: work.simple(units, &mut random).await?,
+        one_block_ns: work.one_by_one(units, false, &mut random).await?,
+        side_by_side_ns: work.side_by_side(units, &mut random).await?,
+        durable_ns: work.one_by_one(units / 10, true, &mut random).await?,
+    };
+    work.disk.close().await?;
+    Ok(figures)
+}
+
+struct Work {
+    disk: Disk,
+    volume: Volume,
+    page: Vec<u8>,
+    pool: BufPool,
+}
+
+impl Work {
+    fn place(random: &mut u64) -> u64 {
+        crate::run::next_random(random) % BLOCKS * BLOCK as u64
+    }
+
+    /// Processor time for each of `units`, which `began` at this time; what is behind is flushed for it.
+    async fn each(&self, began: u64, units: u64) -> anyhow::Result<f64> {
+        self.disk.flush().await?;
+        ensure!(units > 0, "something is measured");
+        Ok((meter::cpu_ns() - began) as f64 / units as f64)
+    }
+
+    async fn simple(&self, units: u64, random: &mut u64) -> anyhow::Result<f64> {
+        let began = meter::cpu_ns();
+        for _ in 0..units {
+            let mut page = self.pool.alloc(BLOCK);
+            page.copy_from_slice(&self.page);
+            self.volume
+                .write(Self::place(random), page.share(), false)
+                .await?;
+        }
+        self.each(began, units).await
+    }
+
+    async fn one_by_one(&self, units: u64, durable: bool, random: &mut u64) -> anyhow::Result<f64> {
+        let began = meter::cpu_ns();
+        for _ in 0..units {
+            let mut aru = self.disk.begin();
+            aru.write(&self.volume, Self::place(random), &self.page)
+                .await?;
+            let lsn = aru.end().await?;
+            if durable {
+                self.disk.wait_durable(lsn).await?;
+            }
+        }
+        self.each(began, units).await
+    }
+
+    async fn side_by_side(&self, units: u64, random: &mut u64) -> anyhow::Result<f64> {
+        let began = meter::cpu_ns();
+        let mut open: Vec<Aru> = Vec::new();
+        for _ in 0..units.div_ceil(SIDE_BY_SIDE as u64) {
+            open.extend((0..SIDE_BY_SIDE).map(|_| self.disk.begin()));
+            for aru in &mut open {
+                aru.write(&self.volume, Self::place(random), &self.page)
+                    .await?;
+            }
+            for aru in open.drain(..) {
+                aru.end().await?;
+            }
+        }
+        self.each(began, units).await
+    }
+}
