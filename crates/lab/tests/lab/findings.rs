@@ -173,12 +173,15 @@ fn a_store_commits_more_than_five_times_as_often_as_a_rollback_journal() {
     for row in &table.rows {
         let flushes: f64 = row[5].parse().unwrap();
         let (least, most) = match row[2].as_str() {
+            // Eleven pages may need the rest of a track and the next one.
+            "store, log on a drive of its own" if row[1] == "update 10 rows" => (1.0, 2.0),
             way if way.starts_with("store") => (1.0, 1.1),
             "files, WAL" => (1.0, 1.1),
-            // SQLite syncs its journal twice, then the database, and not the empty journal of these two.
+            // SQLite syncs its journal twice and then the database; TRUNCATE and PERSIST sync the end of it, too.
             "files, DELETE" => (3.0, 3.0),
             _ => (4.0, 4.0),
         };
-        assert!((least..=most).contains(&flushes), "{row:?}");
+        let rows = &table.rows;
+        assert!((least..=most).contains(&flushes), "{row:?} of {rows:#?}");
     }
 }
