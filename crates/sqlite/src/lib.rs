@@ -39,7 +39,7 @@ pub fn register(make_default: bool) -> Result<(), RegisterError> {
 }
 
 /// Has connections find `files` under the store path `path`, until [`withdraw`]: for a program that has the store open
-/// already, or holds files elsewhere. No other process may use the same files meanwhile.
+/// already, or holds files elsewhere.
 pub fn provide(path: &str, files: Arc<dyn Files>) {
     stores::provide(path, files);
 }

@@ -8,15 +8,15 @@ use crate::names;
 use crate::transaction::Transaction;
 use std::collections::BTreeMap;
 use std::ops::Deref;
+use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
-use store::files::{Files, FilesError};
+use store::StoreOptions;
+use store::files::Files;
 
 /// An open store.
 pub struct Store {
     path: String,
     files: Arc<dyn Files>,
-    /// No other process has the same files: memory of this process may stand for them.
-    in_process: bool,
     databases: Mutex<BTreeMap<String, Weak<Database>>>,
     /// By connection.
     transactions: Mutex<BTreeMap<usize, Weak<Transaction>>>,
@@ -29,11 +29,10 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Store {
-    fn new(path: &str, files: Arc<dyn Files>, in_process: bool) -> Self {
+    fn new(path: &str, files: Arc<dyn Files>) -> Self {
         Self {
             path: path.to_owned(),
             files,
-            in_process,
             databases: Mutex::default(),
             transactions: Mutex::default(),
             super_journals: Mutex::default(),
@@ -48,11 +47,6 @@ impl Store {
     /// Its files.
     pub fn files(&self) -> &Arc<dyn Files> {
         &self.files
-    }
-
-    /// Whether no other process shares its files.
-    pub fn in_process(&self) -> bool {
-        self.in_process
     }
 
     /// What the connections of this process share of the database `name`.
@@ -151,11 +145,11 @@ pub fn acquire(path: &str) -> Result<StoreRef> {
     let store = match &inner.store {
         Some(store) => store.clone(),
         None => {
-            let (files, in_process) = match &inner.provided {
-                Some(files) => (files.clone(), true),
-                None => open(path).map_err(|error| Failure::new(ffi::CANTOPEN, error.text))?,
+            let files = match &inner.provided {
+                Some(files) => files.clone(),
+                None => open(path)?,
             };
-            let store = Arc::new(Store::new(path, files, in_process));
+            let store = Arc::new(Store::new(path, files));
             inner.store = Some(store.clone());
             store
         }
@@ -169,11 +163,9 @@ pub fn acquire(path: &str) -> Result<StoreRef> {
 }
 
 /// Opens the store itself, or a session with the server that has it open.
-fn open(path: &str) -> std::result::Result<(Arc<dyn Files>, bool), FilesError> {
-    Err(FilesError::new(
-        store::files::FilesErrorKind::NotFound,
-        format!("{path} is not provided by this program"),
-    ))
+fn open(path: &str) -> Result<Arc<dyn Files>> {
+    let opened = store::open_files(Path::new(path), StoreOptions::default());
+    opened.map_err(|error| Failure::new(ffi::CANTOPEN, error.text))
 }
 
 /// Has connections find `files` under `path`, until [`withdraw`].

@@ -194,7 +194,7 @@ unsafe fn open_named(
         let text = "nolock=1 is not for the VFS tonearm: its locks tell where a transaction begins and ends";
         return Err(Failure::new(ffi::CANTOPEN, text));
     }
-    let shm = store.in_process();
+    let shm = store.files().in_process();
     Ok((Box::new(MainDb::open(host, store, file, how)?), shm))
 }
 

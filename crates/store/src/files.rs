@@ -68,6 +68,9 @@ pub struct FileInfo {
 /// one it sees what is committed, and what it changes is a unit of its own, visible on return and durable
 /// after [`Files::flush`]. Unless it says otherwise an operation that fails has changed nothing.
 pub trait Files: Send + Sync {
+    /// Whether all sessions with these files are of this process, so that its memory may stand for what they share.
+    fn in_process(&self) -> bool;
+
     /// Opens the file `name`. A file that is made here is a unit of its own.
     ///
     /// # Errors

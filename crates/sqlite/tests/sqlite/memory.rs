@@ -222,6 +222,10 @@ impl Inner {
 }
 
 impl Files for Memory {
+    fn in_process(&self) -> bool {
+        true
+    }
+
     fn open(&self, name: &str, how: Open) -> Result<FileId, FilesError> {
         let mut inner = self.inner();
         if name.is_empty() || name.contains(['/', ' ']) {

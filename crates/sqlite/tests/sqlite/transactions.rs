@@ -293,3 +293,56 @@ fn this_sqlite_offers_batch_atomic_writes() {
     let sql = "SELECT sqlite_compileoption_used('ENABLE_BATCH_ATOMIC_WRITE')";
     assert!(get::<bool>(&db, sql));
 }
+
+#[test]
+fn a_savepoint_that_is_the_transaction_commits_all_databases() {
+    let store = Mounted::empty();
+    let db = database(&store, "");
+    let attach = format!(
+        "ATTACH '{}' AS second; CREATE TABLE second.t(x);",
+        store.uri("second.db")
+    );
+    db.execute_batch(&attach).unwrap();
+    let calls = calls_of(
+        &store,
+        &db,
+        "SAVEPOINT s; UPDATE main.t SET body = 'two'; INSERT INTO second.t VALUES(2); RELEASE s;",
+    );
+    assert_eq!(count(&calls, is_end), 1, "{calls:?}");
+    assert_eq!(get::<i64>(&db, "SELECT x FROM second.t"), 2);
+}
+
+/// Its end would also be the end of what the connection has written to the other database so far.
+#[test]
+fn a_backup_beside_an_open_transaction_of_its_connection_is_refused() {
+    let store = Mounted::empty();
+    let mut db = database(&store, "PRAGMA cache_size = 2");
+    let attach = format!(
+        "ATTACH '{}' AS second; CREATE TABLE second.t(x);",
+        store.uri("second.db")
+    );
+    db.execute_batch(&attach).unwrap();
+    let before = dump(&db);
+    let plain = Connection::open_in_memory().unwrap();
+    plain
+        .execute_batch("CREATE TABLE b(x); INSERT INTO b VALUES(1);")
+        .unwrap();
+    db.execute_batch(
+        "BEGIN; WITH RECURSIVE n(i) AS (VALUES(2) UNION ALL SELECT i + 1 FROM n WHERE i < 99)
+         INSERT INTO main.t SELECT i, zeroblob(900) FROM n;",
+    )
+    .unwrap();
+    assert_eq!(store.files.units(), 1, "it has spilled");
+    let backup = Backup::new_with_names(&plain, "main", &mut db, "second").unwrap();
+    assert!(backup.run_to_completion(100, Duration::ZERO, None).is_err());
+    drop(backup);
+    assert!(tonearm_sqlite::last_error().contains("connection of its own"));
+    assert!(db.execute_batch("COMMIT").is_err());
+    let _ = db.execute_batch("ROLLBACK");
+    assert_eq!(dump(&db), before);
+    assert_eq!(store.files.units(), 0);
+    drop(db);
+    let db = store.open("app.db");
+    assert_eq!(dump(&db), before);
+    assert_sound(&db);
+}

@@ -58,6 +58,10 @@ impl Drop for LocalFiles {
 }
 
 impl Files for LocalFiles {
+    fn in_process(&self) -> bool {
+        true
+    }
+
     fn open(&self, name: &str, how: Open) -> Result<FileId, FilesError> {
         let name = name.to_string();
         self.run(move |session| async move { session.open(&name, how).await })

@@ -237,6 +237,10 @@ impl Drop for RemoteFiles {
 }
 
 impl Files for RemoteFiles {
+    fn in_process(&self) -> bool {
+        false
+    }
+
     fn open(&self, name: &str, how: Open) -> Result<FileId, FilesError> {
         check_name(name)?;
         Ok(FileId(self.number(Request::Open { name, how })?))
