@@ -87,6 +87,8 @@ Examples:
         all space is taken now, so that the host cannot run out of it later
   tonearm create /slow/disk.tonearm --size 4TiB --log /fast/disk.log
         the log on another drive: flushes run at the speed of that drive
+  tonearm create app.tn --size 10GiB --no-volume
+        for files alone, such as SQLite's databases
   tonearm create disk.tonearm --size 32TiB --data /b/disk.2 --data /c/disk.3
         blocks spread over three files
   tonearm create /dev/md0 --size 2TB --log /dev/sdx --log-drive sdx.toml --force
@@ -122,6 +124,9 @@ pub struct Create {
     /// Bytes of a block: 4096, 8192, 16384, 32768 or 65536
     #[arg(long, value_name = "SIZE", value_parser = size::parse, default_value = "4096")]
     pub block_size: u64,
+    /// Make no volume 'main': all space is left for files, such as databases, and for volumes made later
+    #[arg(long)]
+    pub no_volume: bool,
     /// Take all space now instead of when it is written
     #[arg(long)]
     pub preallocate: bool,

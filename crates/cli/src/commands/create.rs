@@ -42,7 +42,8 @@ pub fn run(arguments: Create) -> anyhow::Result<ExitCode> {
             blank,
         });
     }
-    write(&executor, &plan, members, params.size_bytes)?;
+    let main_bytes = (!arguments.no_volume).then_some(params.size_bytes);
+    write(&executor, &plan, members, main_bytes)?;
     made.keep();
     tell(&arguments, &plan, &wanted)?;
     Ok(ExitCode::SUCCESS)
@@ -193,16 +194,22 @@ fn write(
     executor: &Executor,
     plan: &CreatePlan,
     members: Vec<NewMember>,
-    main_bytes: u64,
+    main_bytes: Option<u64>,
 ) -> anyhow::Result<()> {
     let (rt, pool, plan) = (executor.rt.clone(), executor.pool.clone(), plan.clone());
     let main_uuid = *uuid::Uuid::new_v4().as_bytes();
     let mut bar = Progress::new("clearing", Unit::Bytes);
     let progress = move |done, total| bar.at(done, total);
     let making = async move {
-        disk::create(&rt, &pool, &plan, members, main_bytes, main_uuid, progress).await
+        match main_bytes {
+            Some(bytes) => {
+                disk::create(&rt, &pool, &plan, members, bytes, main_uuid, progress).await?;
+            }
+            None => engine::create(&pool, &plan, &members, progress).await?,
+        }
+        anyhow::Ok(())
     };
-    Ok(executor.rt.block_on(making)?)
+    executor.rt.block_on(making)
 }
 
 /// Says what would work where the file system refuses the size.
