@@ -5,6 +5,7 @@ use crate::campaign::{Campaign, Failure, Outcome, run_seed};
 use crate::generate::{Size, generate};
 use crate::run::run_script;
 use crate::script::Script;
+use crate::sqlite;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::str::FromStr;
@@ -22,23 +23,27 @@ pub enum Kind {
     Faults,
     /// Recovery units over volumes and files, and power cuts.
     Arus,
+    /// SQLite on files, and power cuts.
+    Sqlite,
 }
 
 impl Kind {
     /// All kinds, with their names.
-    pub const ALL: [(Kind, &'static str); 5] = [
+    pub const ALL: [(Kind, &'static str); 6] = [
         (Kind::PowerCuts, "power-cuts"),
         (Kind::Heads, "heads"),
         (Kind::Volumes, "volumes"),
         (Kind::Faults, "faults"),
         (Kind::Arus, "arus"),
+        (Kind::Sqlite, "sqlite"),
     ];
 
     /// The kind that `seed` chooses, so that each kind has about as many power cuts as any other.
     pub fn of(seed: u64) -> Self {
-        match seed % 7 {
+        match seed % 8 {
             0 => Kind::PowerCuts,
             6 => Kind::Heads,
+            7 => Kind::Sqlite,
             1 | 2 => Kind::Volumes,
             _ => Kind::Faults,
         }
@@ -47,7 +52,7 @@ impl Kind {
     /// The script of a seed, for the kinds that have one.
     pub fn script(self, seed: u64, size: Size) -> Option<Script> {
         match self {
-            Kind::PowerCuts | Kind::Heads | Kind::Arus => None,
+            Kind::PowerCuts | Kind::Heads | Kind::Arus | Kind::Sqlite => None,
             Kind::Volumes => Some(generate(seed, size, false)),
             Kind::Faults => Some(generate(seed, size, true)),
         }
@@ -61,6 +66,7 @@ impl Kind {
         match self.script(seed, size) {
             Some(script) => try_script(&script, seed),
             None if self == Kind::Arus => guarded(seed, || arus::run(seed, size)),
+            None if self == Kind::Sqlite => guarded(seed, || sqlite::run(seed, size)),
             None => guarded(seed, || {
                 run_seed(&Campaign {
                     seed,
@@ -105,7 +111,7 @@ impl FromStr for Kind {
     type Err = String;
     fn from_str(text: &str) -> Result<Self, String> {
         let named = Self::ALL.iter().find(|(_, name)| *name == text);
-        let names = "power-cuts, heads, volumes, faults, arus";
+        let names = "power-cuts, heads, volumes, faults, arus, sqlite";
         named.map_or(Err(format!("{text:?} is none of {names}")), |(kind, _)| {
             Ok(*kind)
         })

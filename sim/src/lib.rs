@@ -7,6 +7,7 @@
 //! fault of a drive excuses, and what not, is said in [`Blame`].
 
 mod arus;
+mod bank;
 mod blame;
 mod campaign;
 mod client;
@@ -23,9 +24,11 @@ mod run;
 mod script;
 mod seeds;
 mod shrink;
+mod sqlite;
 mod store;
 mod workload;
 
+pub use self::store::{Heads, Shape, StoreImage};
 pub use blame::Blame;
 pub use campaign::{Campaign, Failure, Outcome, run_seed};
 pub use generate::{Size, generate};
@@ -35,4 +38,3 @@ pub use run::run_script;
 pub use script::{End, Generation, Op, Script};
 pub use seeds::{Regression, regressions};
 pub use shrink::shrink;
-pub use store::{Heads, Shape, StoreImage};

@@ -30,7 +30,7 @@ struct Args {
     /// Workloads in a row, each on what a power cut left of the one before.
     #[arg(long, default_value_t = 3)]
     generations: u32,
-    /// Kind of the runs: power-cuts, heads, volumes or faults. Without it the seed chooses.
+    /// Kind of the runs: power-cuts, heads, volumes, faults, arus or sqlite. Without it the seed chooses.
     #[arg(long)]
     kind: Option<Kind>,
     /// Runs this script, and nothing else.

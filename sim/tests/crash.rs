@@ -84,6 +84,20 @@ fn volumes_and_faults_keep_every_promise() {
 }
 
 #[test]
+fn transactions_of_sqlite_are_whole_and_in_order() {
+    let mut total = Outcome::default();
+    for seed in 1..60 {
+        let outcome = Kind::Sqlite.run(seed, SIZE);
+        total.add(&outcome.unwrap_or_else(|failure| panic!("sqlite {failure}")));
+    }
+    assert!(
+        total.cut_short > total.crash_points / 10,
+        "the cuts must hurt"
+    );
+    assert!(total.crash_points > 4000, "{} cuts", total.crash_points);
+}
+
+#[test]
 fn the_same_seed_gives_the_same_trace() {
     let run = |seed| run_seed(&campaign(seed)).unwrap_or_else(|failure| panic!("{failure}"));
     assert_eq!(run(7), run(7));
