@@ -45,7 +45,7 @@ unit:
 
 # End to end: real clients, kill -9, hostile clients.
 e2e:
-	$(CARGO) build --release --locked -p tonearm
+	$(CARGO) build --release --locked -p tonearm -p tonearm-sqlite
 	$(CARGO) test --release --locked -p tonearm-tests
 
 crash-test:

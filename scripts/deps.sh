@@ -3,19 +3,23 @@
 # can (root, Debian); otherwise says what to install. Takes a few milliseconds when nothing is missing.
 set -eu
 
-# program:package
+# program:package, or /file:package
 programs_run="mkfs.ext4:e2fsprogs e2fsck:e2fsprogs cc:gcc cmp:diffutils setsid:util-linux"
 programs_test="$programs_run c++:g++ git:git nbdcopy:libnbd-bin nbdinfo:libnbd-bin nbdsh:python3-libnbd
     nbdfuse:libnbd-bin nbdkit:nbdkit qemu-img:qemu-utils qemu-io:qemu-utils qemu-nbd:qemu-utils fio:fio
     mkfs.xfs:xfsprogs xfs_repair:xfsprogs fusermount3:fuse3 losetup:mount openssl:openssl
-    systemd-socket-activate:systemd kill:procps gzip:gzip"
+    systemd-socket-activate:systemd kill:procps gzip:gzip sqlite3:sqlite3 python3:python3 nm:binutils
+    pgrep:procps /usr/include/sqlite3.h:libsqlite3-dev"
 
 # Debian keeps some of them where only root's PATH leads.
 PATH="$PATH:/usr/sbin:/sbin"
 
 missing_packages() {
     for pair in $1; do
-        command -v "${pair%%:*}" >/dev/null 2>&1 || echo "${pair#*:}"
+        case $pair in
+            /*) [ -e "${pair%%:*}" ] ;;
+            *) command -v "${pair%%:*}" >/dev/null 2>&1 ;;
+        esac || echo "${pair#*:}"
     done | sort -u | tr '\n' ' '
 }
 

@@ -13,3 +13,4 @@ mod hostile;
 mod nbdsh;
 mod reconnect;
 mod shutdown;
+mod sqlite;
