@@ -2,13 +2,17 @@
 
 mod calibrate;
 mod drive;
+mod files;
 mod lab;
+mod sqlite;
 
 pub use self::calibrate::{Calibrate, ProfileGrid};
 pub use self::drive::{
     BenchDrive, Drive, DriveAction, List, Replay, Show, Switch, Switched, Validate,
 };
+pub use self::files::{Files, FilesAction, FilesGet, FilesList, FilesPut, FilesRm, FilesStore};
 pub use self::lab::{Lab, LabAction, LabHow, LabList, LabRun};
+pub use self::sqlite::{Sqlite, SqliteAction, SqliteExport, SqliteImport, SqliteShell};
 
 use crate::size;
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -29,6 +33,7 @@ Start here:
   nbdinfo 'nbd+unix:///main?socket=disk.tonearm.sock'
   nbdcopy image.raw 'nbd+unix:///main?socket=disk.tonearm.sock'
   tonearm stats disk.tonearm --watch           see it work, from another terminal
+  tonearm sqlite --help                        SQLite databases in the store
 
 Exit codes: 0 done, 1 failed, 2 usage, 3 damage found.";
 
@@ -55,6 +60,10 @@ pub enum Command {
     Serve(Serve),
     /// Make, list, delete or resize volumes
     Volume(Volume),
+    /// List, get, put or remove files, such as databases
+    Files(Files),
+    /// SQLite databases in a store: import, export, a shell
+    Sqlite(Sqlite),
     /// Tell what a store is and in what state; never changes it
     Info(Info),
     /// Verify a store that is not being served; --repair mends what can be mended

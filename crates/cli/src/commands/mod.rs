@@ -6,11 +6,13 @@ mod check;
 mod completions;
 mod create;
 mod drive;
+mod files;
 mod info;
 mod lab;
 mod man;
 mod scrub;
 mod serve;
+mod sqlite;
 mod stats;
 mod volume;
 
@@ -31,6 +33,8 @@ pub fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Create(arguments) => create::run(arguments),
         Command::Serve(arguments) => serve::run(arguments),
         Command::Volume(arguments) => volume::run(arguments),
+        Command::Files(arguments) => files::run(arguments),
+        Command::Sqlite(arguments) => sqlite::run(arguments),
         Command::Info(arguments) => info::run(arguments),
         Command::Check(arguments) => check::run(arguments),
         Command::Scrub(arguments) => scrub::run(arguments),
