@@ -8,6 +8,7 @@
 //! 3. Between the last look at the committed state and the commit there is no await.
 
 mod end;
+mod lists;
 mod names;
 mod volume;
 
@@ -15,6 +16,7 @@ use self::names::Names;
 use self::volume::ShadowVolume;
 use crate::disk::Disk;
 use crate::error::DiskError;
+use crate::lists::shadow::ListShadow;
 use crate::map;
 use crate::shadow::{Key, Shadow, Version, Visibility};
 use crate::spill::Spilled;
@@ -41,6 +43,7 @@ pub struct Aru {
     /// The volumes that it changes.
     volumes: Vec<ShadowVolume>,
     names: Names,
+    lists: ListShadow,
 }
 
 impl Aru {
@@ -52,6 +55,7 @@ impl Aru {
             shadow: Shadow::new(unit),
             volumes: Vec::new(),
             names: Names::default(),
+            lists: ListShadow::default(),
         }
     }
 
@@ -554,6 +558,7 @@ impl Drop for Aru {
                 volume.give_back(&mut table);
             }
         }
+        self.disk.free_ids(std::mem::take(&mut self.lists.taken));
         self.disk.close_unit(self.era);
     }
 }

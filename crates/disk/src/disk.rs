@@ -3,6 +3,8 @@
 use crate::aru::Aru;
 use crate::eras::Eras;
 use crate::error::DiskError;
+use crate::lists::pages::Pages;
+use crate::lists::{Id, Lists};
 use crate::map;
 use crate::shadow::{Shadows, Visibility};
 use crate::table::{self, Life, SharedVolume, Table};
@@ -12,7 +14,7 @@ use engine::{
     CreatePlan, Engine, MemberDevice, NewMember, OpenOptions, Progress, RecoveryReport,
     ScrubReport, StoreStats,
 };
-use format::{EXTENTS_MAX, Uuid, VolumeEntry, VolumeKind};
+use format::{EXTENTS_MAX, Uuid, VolumeEntry, VolumeKind, Zones};
 use rt::Rt;
 use std::cell::{Cell, RefCell, RefMut};
 use std::rc::Rc;
@@ -43,9 +45,14 @@ struct Inner {
     shadows: Shadows,
     /// Number of the next recovery unit.
     next_unit: Cell<u64>,
-    eras: RefCell<Eras<u64>>,
+    eras: RefCell<Eras<Id>>,
+    lists: Lists,
 }
 
+/// Of the store's memory, what the cache of list pages may hold besides is one in so many parts.
+const PAGES_SHARE: u64 = 32;
+/// Pages that it may hold at least.
+const PAGES_MIN: u64 = 4;
 /// Of the store's memory, what shadows may hold besides is one in so many parts; the rest goes to home space.
 const SHADOW_SHARE: u64 = 4;
 
@@ -93,6 +100,14 @@ impl Disk {
     ) -> Result<Disk, DiskError> {
         let engine = Engine::open(rt, pool, members, options, progress).await?;
         let table = Table::load(&engine).await?;
+        let (memory_bytes, block_size) = (engine.options().memory_bytes, engine.block_size());
+        let pages = (memory_bytes / PAGES_SHARE / block_size as u64).max(PAGES_MIN);
+        let lists = Lists {
+            zones: Zones::new(block_size as u32),
+            pages: Pages::new(pool, block_size, pages as usize),
+            space: RefCell::default(),
+            area: RefCell::new(table.of_kind(VolumeKind::Lists)),
+        };
         let shadow_bytes = engine.options().memory_bytes / SHADOW_SHARE;
         let disk = Self(Rc::new(Inner {
             engine,
@@ -101,6 +116,7 @@ impl Disk {
             shadows: Shadows::new(rt, shadow_bytes),
             next_unit: Cell::new(0),
             eras: RefCell::new(Eras::new()),
+            lists,
         }));
         if !disk.engine().options().read_only {
             disk.drop_spill().await?;
@@ -229,7 +245,13 @@ impl Disk {
                 extents,
                 ..state.entry.clone()
             };
-            let mut changes = vec![table::put(self.engine(), self.pool(), state.slot, &entry)];
+            let mut changes = vec![table::put(
+                self.engine(),
+                self.pool(),
+                state.slot,
+                None,
+                &entry,
+            )];
             changes.extend(cut.iter().map(map::trim_of));
             changes.extend(tail);
             let committed = self.engine().commit(admission, changes);
@@ -327,7 +349,19 @@ impl Disk {
 
     /// A recovery unit of `era` has ended.
     pub(crate) fn close_unit(&self, era: u64) {
-        self.0.eras.borrow_mut().end(era);
+        let released = self.0.eras.borrow_mut().end(era);
+        if !released.is_empty() {
+            let mut space = self.0.lists.space.borrow_mut();
+            space.release(&self.0.lists.zones, &released);
+        }
+    }
+
+    pub(crate) fn eras(&self) -> RefMut<'_, Eras<Id>> {
+        self.0.eras.borrow_mut()
+    }
+
+    pub(crate) fn list_state(&self) -> &Lists {
+        &self.0.lists
     }
 
     fn infos(&self, kind: VolumeKind) -> Vec<VolumeInfo> {

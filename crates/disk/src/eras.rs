@@ -41,7 +41,6 @@ impl<T> Eras<T> {
         self.next - 1
     }
 
-    #[allow(dead_code)] // The lists come next.
     /// Keeps what is freed now; gives it back when no unit is open.
     pub fn free(&mut self, freed: Vec<T>) -> Vec<T> {
         match self.eras.last_entry() {

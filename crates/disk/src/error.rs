@@ -73,6 +73,31 @@ pub enum DiskError {
         /// What they may hold together.
         limit_bytes: u64,
     },
+    /// No such list.
+    #[error("there is no list {0}")]
+    NoList(u64),
+    /// No such block.
+    #[error("there is no block {0}: it is on no list")]
+    NoBlock(u64),
+    /// A block is on another list.
+    #[error("block {block} is not on list {list}")]
+    NotOnList {
+        /// The block.
+        block: u64,
+        /// The list that was named.
+        list: u64,
+    },
+    /// Blocks are written as a whole.
+    #[error("{bytes} bytes were given for a block of {block_bytes}")]
+    BadBlock {
+        /// What was given.
+        bytes: usize,
+        /// Bytes of a block.
+        block_bytes: u64,
+    },
+    /// The records of lists contradict each other.
+    #[error("the lists are damaged: {0}; `tonearm check` tells all that is")]
+    ListsDamaged(String),
     /// An entry of the volume table cannot be read.
     #[error("entry {slot} of the volume table is damaged: {cause}")]
     Table {
@@ -109,6 +134,11 @@ pub enum ErrorKind {
 }
 
 impl DiskError {
+    /// The store has no room.
+    pub(crate) fn is_full(&self) -> bool {
+        matches!(self, DiskError::StoreFull { .. } | DiskError::Fragmented)
+    }
+
     /// The kind.
     pub fn kind(&self) -> ErrorKind {
         match self {
@@ -124,7 +154,10 @@ impl DiskError {
             },
             DiskError::OutOfRange { .. } => ErrorKind::OutOfRange,
             DiskError::ReadOnlyVolume(_) => ErrorKind::ReadOnly,
-            DiskError::NoVolume(_) => ErrorKind::NotFound,
+            DiskError::NoVolume(_) | DiskError::NoList(_) | DiskError::NoBlock(_) => {
+                ErrorKind::NotFound
+            }
+            DiskError::NotOnList { .. } | DiskError::BadBlock { .. } => ErrorKind::Invalid,
             DiskError::VolumeExists(_) => ErrorKind::Exists,
             DiskError::BadName { .. } | DiskError::BadSize | DiskError::TooManyVolumes(_) => {
                 ErrorKind::Invalid
@@ -134,7 +167,7 @@ impl DiskError {
             }
             DiskError::Conflict(_) => ErrorKind::Conflict,
             DiskError::Deleted => ErrorKind::Deleted,
-            DiskError::Table { .. } => ErrorKind::Damaged,
+            DiskError::Table { .. } | DiskError::ListsDamaged(_) => ErrorKind::Damaged,
         }
     }
 }

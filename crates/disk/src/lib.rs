@@ -10,8 +10,10 @@ mod aru;
 mod disk;
 mod eras;
 mod error;
+mod lists;
 mod map;
 mod shadow;
+mod simple;
 mod spill;
 mod table;
 mod volume;
@@ -26,5 +28,10 @@ pub use engine::{
 pub use error::{DiskError, ErrorKind};
 pub use format::VolumeKind;
 pub use layout::Piece;
+pub use lists::check::ListsReport;
+pub use lists::{BlockId, ListId};
 pub use shadow::Visibility;
 pub use volume::Volume;
+
+#[cfg(test)]
+mod eras_test;

@@ -148,7 +148,6 @@ impl Shadow {
     ///
     /// # Errors
     /// When they have not.
-    #[allow(dead_code)] // The lists come next.
     pub fn check_room(&self, shadows: &Shadows, bytes: u64) -> Result<(), DiskError> {
         match shadows.used.get().saturating_add(bytes) <= shadows.limit {
             true => Ok(()),
@@ -187,6 +186,16 @@ impl Shadow {
             }
         }
         oldest.into_iter().collect()
+    }
+
+    /// Takes room in the budget for what is held besides blocks.
+    ///
+    /// # Errors
+    /// When there is none.
+    pub fn charge(&mut self, shadows: &Shadows, bytes: u64) -> Result<(), DiskError> {
+        self.check_room(shadows, bytes)?;
+        self.count(shadows, bytes, 0);
+        Ok(())
     }
 
     /// Takes a version of a block.
@@ -264,6 +273,12 @@ impl Shadow {
         self.blocks.iter().map(|(key, version)| (*key, version))
     }
 
+    /// Blocks of a volume that have a shadow, in order.
+    pub fn indexes(&self, serial: u64) -> impl Iterator<Item = u64> {
+        let keys = (serial, 0)..(serial + 1, 0);
+        self.blocks.range(keys).map(|((_, index), _)| *index)
+    }
+
     /// All blocks.
     pub fn len(&self) -> u64 {
         self.blocks.len() as u64
@@ -280,9 +295,9 @@ impl Shadow {
     }
 
     /// The unit ends: its buffers are paid for by `permit` from now on.
-    pub fn pay(&mut self, permit: Permit) {
+    pub fn pay(&mut self, permit: Option<Permit>) {
         if let Some(lease) = &self.lease {
-            *lease.0.borrow_mut() = Some(permit);
+            *lease.0.borrow_mut() = permit;
         }
     }
 

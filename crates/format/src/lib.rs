@@ -5,6 +5,7 @@
 
 mod error;
 mod geometry;
+mod lists;
 mod parity;
 mod record;
 mod seal;
@@ -18,6 +19,7 @@ pub use geometry::{
     BLOCK_SIZE_MAX, BLOCK_SIZE_MIN, Geometry, HEADER_AREA_BYTES, LOG_SECTOR_MIN, SECTOR,
     SUPERBLOCK_SLOTS, SYSTEM_BLOCKS, VOLUMES_MAX, superblock_offset,
 };
+pub use lists::{BlockRecord, LIST_ID_LIMIT, LIST_RECORD_BYTES, ListRecord, RecordAt, Zones};
 pub use parity::{PARITY_EXTENTS_MAX, ParityExtent, ParityRecord};
 pub use record::{
     ENTRY_BYTES, Entry, EntryKind, RECORD_FIXED_BYTES, RecordHeader, escape_payload, record_fits,
@@ -40,6 +42,8 @@ pub type Uuid = [u8; 16];
 
 #[cfg(test)]
 mod format_test;
+#[cfg(test)]
+mod lists_test;
 #[cfg(test)]
 mod parity_test;
 #[cfg(test)]

@@ -10,6 +10,7 @@ const FORMATS: &[(&str, &[&str])] = &[
     ("table", &["0x4c425401", "32"]),
     ("volume", &["TNVOLUME", "512", "4096"]),
     ("members", &["1 MiB"]),
+    ("lists", &["256", "40", "16", "2^40"]),
     ("parity", &["TNPARITY", "512", "256"]),
     ("track-sheet", &["TNTRACKS", "128", "48", "72"]),
 ];

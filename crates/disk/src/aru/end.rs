@@ -3,6 +3,7 @@
 use super::names::Overlay;
 use super::volume::Outcome;
 use super::{Aru, DiskError};
+use crate::lists::replay::Replay;
 use crate::map;
 use crate::shadow::Version;
 use crate::spill::Spilled;
@@ -27,45 +28,89 @@ impl Aru {
     /// `Conflict` when others have ended what makes it impossible; read-only, full or failed. Nothing of the
     /// unit is applied then.
     pub async fn end(mut self) -> Result<Lsn, DiskError> {
-        if self.shadow.len() == 0 && self.volumes.is_empty() {
+        if self.shadow.len() == 0 && self.volumes.is_empty() && self.lists.log.is_empty() {
             return Ok(Lsn(0));
         }
-        let engine = self.disk.engine().clone();
-        let mut cost = self.cost();
-        while self.shadow.in_memory() > 0 && !engine.fits(cost.0, cost.1) {
-            self.spill_oldest().await?;
-            cost = self.cost();
-        }
-        let (blocks, _) = cost;
-        if blocks > 0 {
-            let bytes = blocks * self.block();
-            let permit = engine.reserve(bytes).await?;
-            self.shadow.pay(permit);
-        }
-        let (admission, plan) = loop {
-            let (blocks, ranges) = self.cost();
+        let disk = self.disk.clone();
+        let engine = disk.engine();
+        let mut paid = 0;
+        let (admission, replay) = loop {
+            let replay = self.replay().await?;
+            let mut cost = self.cost(replay.as_ref());
+            while self.shadow.in_memory() > 0 && !engine.fits(cost.0, cost.1) {
+                self.spill_oldest().await?;
+                cost = self.cost(replay.as_ref());
+            }
+            let (blocks, ranges) = cost;
+            if blocks > paid {
+                // Who waits for memory must not hold any.
+                self.shadow.pay(None);
+                let permit = engine.reserve(blocks * self.block()).await?;
+                self.shadow.pay(Some(permit));
+                paid = blocks;
+            }
             let admission = engine.admit(blocks, ranges).await?;
-            // Else others have given the unit's volumes more extents meanwhile.
-            if self.cost() <= (blocks, ranges) {
-                break (admission, self.plan()?);
+            let now = self.cost(replay.as_ref());
+            let fits = now.0 <= blocks && now.1 <= ranges;
+            if fits && replay.as_ref().is_none_or(Replay::is_current) {
+                break (admission, replay);
             }
         };
+        if let (Some(replay), Some(serial)) = (&replay, disk.area_serial()) {
+            for block in &replay.freed {
+                self.shadow.remove(disk.shadows(), (serial, *block));
+            }
+        }
+        let mut plan = self.plan()?;
+        let replayed = replay.map(|replay| replay.changes(&mut plan.changes));
         if plan.changes.is_empty() {
             return Ok(Lsn(0));
         }
         let lsn = engine.commit(admission, plan.changes)?;
         self.shadow.committed(self.disk.shadows(), lsn);
         self.apply(plan.outcomes, plan.names);
+        if let Some(replayed) = replayed {
+            let taken = std::mem::take(&mut self.lists.taken);
+            let lists = disk.list_state();
+            lists.space.borrow_mut().release(&lists.zones, &taken);
+            replayed.apply(&disk);
+        }
         Ok(lsn)
     }
 
-    /// Most blocks of data and ranges that the unit's commit can have, as things are now. The blocks are
-    /// always the same.
-    fn cost(&self) -> (u64, u64) {
-        let (mut blocks, mut ranges) = (self.shadow.in_memory(), self.shadow.spilled());
+    /// The unit's list operations, done again over the committed lists as they are now.
+    ///
+    /// # Errors
+    /// When one is not possible any more, or a block that was written is gone.
+    async fn replay(&self) -> Result<Option<Replay>, DiskError> {
+        let area = self.disk.area_serial();
+        let first = area.and_then(|area| self.shadow.next(area, 0..u64::MAX));
+        if self.lists.log.is_empty() && first.is_none() {
+            return Ok(None);
+        }
+        loop {
+            let mut replay = Replay::new(&self.disk);
+            let written = area.into_iter().flat_map(|area| self.shadow.indexes(area));
+            match replay.run(&self.lists.log, written).await {
+                Ok(()) => return Ok(Some(replay)),
+                Err(error) if replay.is_current() => return Err(error),
+                // It has met pages of different commits.
+                Err(_) => {}
+            }
+        }
+    }
+
+    /// Most blocks of data and ranges that the unit's commit can have, as things are now.
+    fn cost(&self, replay: Option<&Replay>) -> (u64, u64) {
+        let (mut blocks, mut ranges) = replay.map_or((0, 0), Replay::cost);
+        (blocks, ranges) = (
+            blocks + self.shadow.in_memory(),
+            ranges + self.shadow.spilled(),
+        );
         for volume in &self.volumes {
             if volume.changes_entry() || !self.names.is_empty() {
                 blocks += 1;
+                ranges += table::ENTRY_WORDS_MAX as u64;
             }
             if volume.deleted || volume.resized {
                 ranges += volume.shared.borrow().entry.extents.len() as u64;
@@ -92,9 +137,10 @@ impl Aru {
                 Outcome::Same => {}
                 Outcome::Put { entry, cut } => {
                     // Cut off first: what is written behind the cut comes later in the commit.
+                    let old = (!volume.created).then_some(&state.entry);
                     let lost = map::split(&state.entry.extents, *cut).1;
                     changes.extend(lost.iter().map(map::trim_of));
-                    changes.push(table::put(engine, pool, state.slot, entry));
+                    changes.push(table::put(engine, pool, state.slot, old, entry));
                 }
                 Outcome::Gone if volume.created => {}
                 Outcome::Gone => {

@@ -130,6 +130,38 @@ pub fn cuts(
     left.take()
 }
 
+/// Does `work` on the open store and cuts the power, or closes the store in order if it says so; the result, and
+/// what the drive holds then.
+pub fn live<T: 'static>(
+    image: &DiskImage,
+    seed: u64,
+    options: OpenOptions,
+    work: impl AsyncFnOnce(Disk) -> (T, bool) + 'static,
+) -> (T, DiskImage) {
+    let size = image.size;
+    let world = SimWorld::new(
+        SimOptions {
+            seed,
+            ..SimOptions::default()
+        },
+        vec![image.clone()],
+    );
+    let rt = Rt::new(world.driver());
+    let own = rt.clone();
+    let drives = world.clone();
+    let (result, left) = rt.block_on(async move {
+        let pool = BufPool::new(1 << 20);
+        let disk = open(&own, &pool, size, options).await.unwrap();
+        let (result, orderly) = work(disk.clone()).await;
+        if orderly {
+            disk.close().await.unwrap();
+        }
+        (result, drives.crash().images(seed).remove(0))
+    });
+    rt.shut_down();
+    (result, left)
+}
+
 async fn open(rt: &Rt, pool: &BufPool, size: u64, options: OpenOptions) -> Result<Disk, DiskError> {
     let member = MemberDevice {
         device: raw(rt, size),

@@ -2,5 +2,7 @@
 
 mod common;
 mod files;
+mod lists;
+mod model;
 mod spill;
 mod units;
