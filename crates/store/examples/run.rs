@@ -1,38 +1,127 @@
-//! What `Store::run` costs a thread that is alone, and what handing a job to another thread costs.
+//! What calls of a store cost: by a thread that is alone, by several, and what the hand-over to an engine thread would.
 //!
-//!     cargo run --release -p tonearm-store --example run
+//!     cargo run --release -p tonearm-store --example run -- [FOLDER]
 
-use std::time::Instant;
+use std::sync::mpsc::channel;
+use std::time::{Duration, Instant};
+use tonearm_store::files::{Files, Open};
 use tonearm_store::{CreateOptions, Store, StoreOptions, create};
 
-const ROUNDS: u32 = 1_000_000;
+type Result<T> = std::result::Result<T, Box<dyn std::error::Error + Send + Sync>>;
 
-fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let folder = tempfile::tempdir()?;
+fn main() -> Result<()> {
+    let folder = match std::env::args_os().nth(1) {
+        Some(folder) => tempfile::tempdir_in(folder)?,
+        None => tempfile::tempdir()?,
+    };
     let path = folder.path().join("store.tn");
     create(&path, &CreateOptions::default())?;
     let store = Store::open(&path, StoreOptions::default())?;
-    let started = Instant::now();
-    for round in 0..ROUNDS {
+    tell("a trivial job", 1, 1_000_000, |round| {
         store.run(move |_| async move { round })?;
+        Ok(())
+    })?;
+    tell("a trivial job", 4, 250_000, |round| {
+        store.run(move |_| async move { round })?;
+        Ok(())
+    })?;
+    let (jobs, inbox) = channel::<u32>();
+    let (answers, outbox) = channel();
+    std::thread::spawn(move || inbox.iter().try_for_each(|job| answers.send(job)));
+    // Once at full speed, once as clients do it who have something else to do in between.
+    let hand_over = |round| {
+        jobs.send(round)?;
+        outbox.recv()?;
+        Ok(())
+    };
+    tell_alone(
+        "handed to a thread and back, without pause",
+        100_000,
+        Duration::ZERO,
+        hand_over,
+    )?;
+    tell_alone(
+        "handed to a thread and back, every 1 ms",
+        1000,
+        Duration::from_millis(1),
+        hand_over,
+    )?;
+    let files = store.files()?;
+    let create = Open {
+        create: true,
+        exclusive: false,
+    };
+    let file = files.open("data", create)?;
+    files.write(file, None, 0, &[7; 1 << 20])?;
+    tell("4 KiB read from memory", 1, 200_000, |round| {
+        files.read(file, None, u64::from(round % 256) * 4096, &mut [0; 4096])?;
+        Ok(())
+    })?;
+    tell(
+        "a unit of one 4-KiB block, not durable",
+        1,
+        20_000,
+        |round| {
+            let unit = files.begin()?;
+            files.write(file, Some(unit), u64::from(round % 256) * 4096, &[7; 4096])?;
+            Ok(files.end(unit, false)?)
+        },
+    )?;
+    files.flush()?;
+    for threads in [1, 4] {
+        tell(
+            "a unit of one 4-KiB block, durable",
+            threads,
+            500,
+            |round| {
+                let unit = files.begin()?;
+                files.write(file, Some(unit), u64::from(round % 256) * 4096, &[7; 4096])?;
+                Ok(files.end(unit, true)?)
+            },
+        )?;
     }
-    let alone = started.elapsed().as_nanos() / u128::from(ROUNDS);
-    println!("alone: {alone} ns for each call");
-    let started = Instant::now();
-    std::thread::scope(|scope| {
-        for _ in 0..4 {
-            scope.spawn(|| {
-                for round in 0..ROUNDS / 4 {
-                    store
-                        .run(move |_| async move { round })
-                        .map_err(|error| error.to_string())?;
-                }
-                Ok::<_, String>(())
-            });
-        }
-    });
-    let shared = started.elapsed().as_nanos() / u128::from(ROUNDS);
-    println!("four threads: {shared} ns for each call, over all");
     store.close()?;
+    Ok(())
+}
+
+/// Calls by several threads, and the time of each over all.
+fn tell(
+    what: &str,
+    threads: u32,
+    rounds: u32,
+    call: impl Fn(u32) -> Result<()> + Sync,
+) -> Result<()> {
+    let started = Instant::now();
+    std::thread::scope(|scope| -> Result<()> {
+        let run = || (0..rounds).try_for_each(&call);
+        let running: Vec<_> = (0..threads).map(|_| scope.spawn(run)).collect();
+        for thread in running {
+            thread.join().map_err(|_| "a thread has panicked")??;
+        }
+        Ok(())
+    })?;
+    let each = started.elapsed() / (threads * rounds);
+    println!("{what}, {threads} threads: {each:?}");
+    Ok(())
+}
+
+/// The median of calls by one thread with a pause before each.
+fn tell_alone(
+    what: &str,
+    rounds: u32,
+    pause: Duration,
+    call: impl Fn(u32) -> Result<()>,
+) -> Result<()> {
+    let mut times = Vec::new();
+    for round in 0..rounds {
+        if !pause.is_zero() {
+            std::thread::sleep(pause);
+        }
+        let started = Instant::now();
+        call(round)?;
+        times.push(started.elapsed());
+    }
+    times.sort();
+    println!("{what}: {:?}", times[times.len() / 2]);
     Ok(())
 }

@@ -24,3 +24,8 @@ pub use members::{
 pub use open_files::{files_socket, open_files};
 pub use session::Sessions;
 pub use store::{Context, Store, StoreOptions};
+
+/// The examples of `docs/library.md` are tests.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/library.md")]
+struct Library;
