@@ -258,6 +258,10 @@ impl Handle for MainDb {
         }
         let locked = self.store.files().lock(self.file, level(wanted));
         if !locked.map_err(Failure::of(ffi::IOERR_LOCK))? {
+            // On its way to the exclusive lock the writer has got the pending one, and keeps it.
+            if wanted == ffi::LOCK_EXCLUSIVE && self.level == ffi::LOCK_RESERVED {
+                self.level = ffi::LOCK_PENDING;
+            }
             return Err(Failure::silent(ffi::BUSY));
         }
         self.level = wanted;

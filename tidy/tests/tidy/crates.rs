@@ -37,7 +37,15 @@ const MAY_NAME: &[(&str, &[&str])] = &[
 ];
 
 /// Where the real and the simulated world are chosen: these may name every crate.
-const CHOOSERS: &[&str] = &["cli", "lab", "sim", "tests", "bench", "tidy"];
+const CHOOSERS: &[&str] = &[
+    "cli",
+    "lab",
+    "sim",
+    "tests",
+    "tests/sqlite-suite",
+    "bench",
+    "tidy",
+];
 
 /// Engine crates: the strict lints of the workspace hold there.
 const ENGINE: &[&str] = &[

@@ -77,6 +77,7 @@ const UNSAFE_IN: &[&str] = &[
     "crates/store/tests/store/fork.rs",
     "crates/capi/",
     "crates/sqlite/",
+    "tests/sqlite-suite/",
 ];
 
 #[test]

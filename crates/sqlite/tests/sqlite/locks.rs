@@ -54,6 +54,36 @@ fn a_reader_holds_up_a_commit_and_no_new_one_comes_in() {
     assert_eq!(get::<i64>(&third, "SELECT x FROM t"), 2);
 }
 
+/// What `SQLITE_FCNTL_LOCKSTATE` tells.
+fn lock_state(db: &Connection) -> i32 {
+    let mut state = -1;
+    // SAFETY: the connection is open, and the operation writes one int.
+    let code = unsafe {
+        rusqlite::ffi::sqlite3_file_control(
+            db.handle(),
+            c"main".as_ptr(),
+            rusqlite::ffi::SQLITE_FCNTL_LOCKSTATE,
+            (&raw mut state).cast(),
+        )
+    };
+    assert_eq!(code, rusqlite::ffi::SQLITE_OK);
+    state
+}
+
+/// SQLite's attach2-4.10 and 4.11.
+#[test]
+fn a_writer_that_waits_for_readers_is_pending() {
+    let store = Mounted::empty();
+    let (first, second) = two(&store);
+    second.execute_batch("BEGIN; SELECT * FROM t;").unwrap();
+    first.execute_batch("BEGIN; UPDATE t SET x = 2;").unwrap();
+    assert_eq!(lock_state(&first), rusqlite::ffi::SQLITE_LOCK_RESERVED);
+    assert!(is_busy(first.execute_batch("COMMIT")));
+    assert_eq!(lock_state(&first), rusqlite::ffi::SQLITE_LOCK_PENDING);
+    first.execute_batch("ROLLBACK").unwrap();
+    assert_eq!(lock_state(&first), rusqlite::ffi::SQLITE_LOCK_NONE);
+}
+
 #[test]
 fn an_exclusive_connection_keeps_all_others_out() {
     let store = Mounted::empty();

@@ -1,0 +1,129 @@
+#!/usr/bin/env bash
+# sqlite-suite.sh SOURCE_TREE [PATTERN...]: runs SQLite's own test scripts (all of its "veryquick" set, or those whose
+# names match a pattern) once with its own VFS and once with the VFS tonearm as the default, and compares.
+# The source tree is SQLite's canonical one, with test/ and src/; it is not part of this repository.
+#
+#   WORK=target/sqlite-suite   where it builds, and the logs
+#   STORES=/dev/shm            where the stores lie, one for each job
+#   JOBS=2  LIMIT=120          scripts at once, and seconds for each
+#   BATCH=1                    0: SQLite without SQLITE_ENABLE_BATCH_ATOMIC_WRITE
+#
+# Fails when a script does worse than with SQLite's own VFS and tests/sqlite-suite/known.txt does not say why.
+set -euo pipefail
+[ $# -ge 1 ] && [ -e "$1/test/tester.tcl" ] || { sed -n '2,/^set/s/^# \{0,1\}//p' "$0" | grep -v '^set' >&2; exit 2; }
+source=$(realpath "$1")
+shift
+cd "$(dirname "$0")/.."
+here=$PWD/tests/sqlite-suite
+work=$(realpath -m "${WORK:-target/sqlite-suite}")
+stores=${STORES:-/dev/shm}
+jobs=${JOBS:-2}
+limit=${LIMIT:-120}
+batch=${BATCH:-1}
+tcl=$(dirname "$(find /usr/lib /usr/lib64 -name tclConfig.sh 2>/dev/null | sort | tail -n 1)")
+[ -e "$tcl/tclConfig.sh" ] || { echo "sqlite-suite: needs Tcl's headers (Debian: tcl-dev)" >&2; exit 2; }
+mkdir -p "$work"
+
+options=()
+for feature in FTS3 FTS3_PARENTHESIS FTS4 FTS5 RTREE GEOPOLY STAT4 SESSION PREUPDATE_HOOK COLUMN_METADATA DBSTAT_VTAB \
+    UNLOCK_NOTIFY RBU; do
+    options+=("-DSQLITE_ENABLE_$feature")
+done
+
+# fixture NAME LIBRARIES OPTION...
+fixture() {
+    local name=$1 libraries=$2
+    shift 2
+    mkdir -p "$work/$name"
+    (
+        cd "$work/$name"
+        [ -e Makefile ] || "$source/configure" --with-tcl="$tcl" >configure.log 2>&1
+        rm -f testfixture
+        make testfixture CFLAGS="-O1 -w" OPTIONS="${options[*]} $*" \
+            LDFLAGS.libsqlite3="$libraries -lm -lz -lpthread -ldl" >make.log 2>&1
+    ) || { echo "sqlite-suite: see $work/$name/make.log" >&2; exit 1; }
+}
+
+cargo build --release --locked -p tonearm-sqlite-suite
+library=$PWD/target/release/libsqlite_suite.a
+# shellcheck disable=SC1091
+(. "$tcl/tclConfig.sh" && cc -O1 -Wall -fPIC $TCL_INCLUDE_SPEC -c "$here/fixture.c" -o "$work/fixture.o")
+[ -x "$work/stock/testfixture" ] || fixture stock ""
+own=(-DSQLITE_EXTRA_INIT=suite_init)
+[ "$batch" = 0 ] || own+=(-DSQLITE_ENABLE_BATCH_ATOMIC_WRITE)
+fixture tonearm "-Wl,--wrap=sqlite3TestInit,--wrap=rename $work/fixture.o $library" "${own[@]}"
+
+mkdir -p "$work/list"
+(cd "$work/list" && "$work/stock/testfixture" "$here/list.tcl" "$source" "$work/scripts.txt" >/dev/null)
+if [ $# -gt 0 ]; then
+    scripts=$(while read -r path; do
+        for pattern; do
+            # shellcheck disable=SC2254
+            case $(basename "$path" .test) in $pattern) echo "$path"; break ;; esac
+        done
+    done <"$work/scripts.txt")
+else
+    scripts=$(cat "$work/scripts.txt")
+fi
+
+# Tests about permissions do not work for root.
+user=()
+if [ "$(id -u)" = 0 ]; then
+    user=(setpriv --reuid=65534 --clear-groups)
+    chmod -R a+rX "$work" "$source"
+fi
+
+# run NAME SCRIPT: a line of results: name, result of the process, errors, tests.
+run() {
+    local name=$1 script=$2 short directory log status=0 wrap=()
+    short=$(basename "$script" .test)
+    directory=$work/$name/run/$short
+    log=$work/$name/log/$short.log
+    rm -rf "$directory"
+    mkdir -p "$directory/testdir"
+    [ "$name" = stock ] || wrap=("$here/wrap.tcl")
+    [ ${#user[@]} = 0 ] || chown -R 65534 "$directory"
+    (
+        cd "$directory"
+        export TONEARM_STORE=$directory/testdir SUITE_STORE=$stores/sqlite-suite.$SLOT.tn
+        timeout -k 5 "$limit" "${user[@]}" "$work/$name/testfixture" "${wrap[@]}" "$script"
+    ) >"$log" 2>&1 </dev/null || status=$?
+    rm -rf "$directory"
+    local counts
+    counts=$(grep -aoE '[0-9]+ errors out of [0-9]+ tests' "$log" | tail -n 1 | awk '{ print $1 "\t" $5 }')
+    printf '%s\t%d\t%s\n' "$short" "$status" "${counts:--	-}" >>"$work/$name/results.tsv"
+}
+export -f run
+declare -p user >"$work/user.sh"
+export work here stores limit
+for name in stock tonearm; do
+    [ "$name" = tonearm ] || [ $# -gt 0 ] || [ ! -s "$work/stock/results.all" ] || continue
+    rm -rf "$work/$name/log" "$work/$name/results.tsv"
+    mkdir -p "$work/$name/log"
+    # shellcheck disable=SC2016
+    xargs -P "$jobs" --process-slot-var=SLOT -I{} bash -c '. "$work/user.sh"; run "$1" "$2"' - "$name" {} <<<"$scripts"
+done
+rm -f "$stores"/sqlite-suite.*.tn
+
+awk -F'\t' -v known="$here/known.txt" '
+    BEGIN { while ((getline line < known) > 0) if (line !~ /^#/ && split(line, word, " ") > 1) why[word[1]] = word[2] }
+    FNR == NR { stock[$1] = $2 "\t" $3 "\t" $4; next }
+    {
+        split(stock[$1], other, "\t")
+        if (other[1] != 0 || other[2] != "0") { unfit++; next }
+        scripts++
+        tests += $4
+        if ($2 == 0 && $3 == 0) { passed++; if ($4 != other[3]) fewer++; next }
+        errors += $3
+        reason = $1 in why ? why[$1] : "UNKNOWN"
+        count[reason]++
+        if (!($1 in why)) bad = 1
+        printf "%-24s %6s errors of %7s tests, stock 0 of %7s  %s\n", $1, $3, $4, other[3], reason
+    }
+    END {
+        printf "%d scripts pass with the own VFS of SQLite (%d do not); with tonearm %d of them pass, %d tests with %d errors\n",
+            scripts, unfit, passed, tests, errors
+        printf "%d of those that pass have another number of tests\n", fewer
+        for (reason in count) printf "  %-10s %d scripts\n", reason, count[reason]
+        exit bad
+    }' "$work/stock/results.tsv" "$work/tonearm/results.tsv"
