@@ -36,6 +36,8 @@ pub const OPEN_MAIN_JOURNAL: c_int = 0x800;
 pub const OPEN_SUBJOURNAL: c_int = 0x2000;
 pub const OPEN_SUPER_JOURNAL: c_int = 0x4000;
 
+pub const ACCESS_READWRITE: c_int = 1;
+
 pub const LOCK_NONE: c_int = 0;
 pub const LOCK_SHARED: c_int = 1;
 pub const LOCK_RESERVED: c_int = 2;

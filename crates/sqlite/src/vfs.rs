@@ -224,11 +224,16 @@ unsafe extern "C" fn delete(vfs: *mut Vfs, name: *const c_char, _sync: c_int) ->
 unsafe extern "C" fn access(
     vfs: *mut Vfs,
     name: *const c_char,
-    _flags: c_int,
+    flags: c_int,
     answer: *mut c_int,
 ) -> c_int {
-    // SAFETY: SQLite's arguments.
+    // SAFETY: SQLite's arguments, handed on as they came where they are about a directory for temporary files: of
+    // nothing else SQLite asks whether it may write there, and those are made by the VFS below.
     unsafe {
+        if flags == ffi::ACCESS_READWRITE {
+            let below = registration(vfs).below;
+            return ((*below).access)(below, name, flags, answer);
+        }
         guarded(&registration(vfs).host, || {
             let full = text(name)?.unwrap_or_default();
             *answer = c_int::from(exists(full)?);

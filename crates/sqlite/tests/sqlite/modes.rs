@@ -119,3 +119,15 @@ fn compare(mode: &str, synchronous: &str, page_size: u32, locking: &str, vacuum:
     assert_eq!(dump(&again), dump(&plain), "{case}");
     assert_sound(&again);
 }
+
+/// SQLite's pragma-9.5: temporary files are not in a store, so neither is the directory for them.
+#[test]
+fn a_directory_for_temporary_files_is_one_of_the_host() {
+    let store = Mounted::empty();
+    let db = store.open("app.db");
+    let directory = tempfile::tempdir().unwrap();
+    let set = |path: &str| db.execute_batch(&format!("PRAGMA temp_store_directory = '{path}'"));
+    set(directory.path().to_str().unwrap()).unwrap();
+    assert!(set("/nowhere/at/all").is_err());
+    set("").unwrap();
+}
