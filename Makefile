@@ -20,7 +20,7 @@ BENCH ?=
 .PHONY: run test bench bench-sqlite fuzz crash deps run-deps build fmt lint tidy check unit crash-test e2e clean
 
 run: run-deps
-	$(CARGO) build --release --locked -p tonearm
+	$(CARGO) build --release --locked -p tonearm -p tonearm-sqlite
 	scripts/run.sh
 
 build:

@@ -78,6 +78,7 @@ cat <<END
     $tonearm stats $store --watch
     fio --name=try --ioengine=nbd --uri='$uri' --rw=randwrite --bs=4k --fsync=1 --runtime=5 --time_based
     nbdfuse run/disk.img '$uri' &    then, as root: mount -o loop run/disk.img /mnt
+    $tonearm sqlite shell $store try.db    (SQLite in the same store; needs sqlite3)
     kill -9 $server, then make run again: nothing that was flushed is lost
     qemu-system-x86_64 -drive file=nbd:unix:$socket:exportname=main,format=raw,if=virtio ...
 

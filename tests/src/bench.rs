@@ -182,7 +182,7 @@ pub fn binary() -> &'static Path {
         let folder = profile_folder();
         let mut build = Command::new(std::env::var_os("CARGO").unwrap_or("cargo".into()));
         build
-            .args(["build", "--quiet", "-p", "tonearm"])
+            .args(["build", "--quiet", "-p", "tonearm", "-p", "tonearm-sqlite"])
             .current_dir(env!("CARGO_MANIFEST_DIR"));
         if folder.ends_with("release") {
             build.arg("--release");
@@ -190,4 +190,12 @@ pub fn binary() -> &'static Path {
         assert!(build.status().expect("cargo runs").success());
         folder.join("tonearm")
     })
+}
+
+/// The SQLite extension to be tested: `TONEARM_SQLITE_SO`, or the one beside the command.
+pub fn extension() -> PathBuf {
+    let told = std::env::var_os("TONEARM_SQLITE_SO").map(PathBuf::from);
+    let path = told.unwrap_or_else(|| binary().with_file_name("libtonearm_sqlite.so"));
+    assert!(path.is_file(), "there is no {}", path.display());
+    path
 }

@@ -8,10 +8,11 @@ mod bench;
 pub mod mount;
 pub mod nbd;
 mod server;
+pub mod sqlite;
 pub mod stamp;
 mod tool;
 
-pub use bench::{Bench, binary};
+pub use bench::{Bench, binary, extension};
 pub use server::{Server, wait_until};
 pub use tool::{Ran, require, skipped, tool};
 
@@ -21,6 +22,9 @@ pub const MIB: u64 = 1 << 20;
 pub const GIB: u64 = 1 << 30;
 /// One TiB.
 pub const TIB: u64 = 1 << 40;
+
+/// Arguments of `create` for each layout of the home.
+pub const LAYOUTS: [&[&str]; 1] = [&[]];
 
 /// Fails with the whole text when `part` is not in it.
 #[track_caller]

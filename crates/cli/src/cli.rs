@@ -54,7 +54,7 @@ pub struct Cli {
 /// The subcommands.
 #[derive(Subcommand, Debug)]
 pub enum Command {
-    /// Make a new store with one volume, 'main'
+    /// Make a new store, with one volume, 'main'
     Create(Create),
     /// Serve the volumes of a store over NBD
     Serve(Serve),

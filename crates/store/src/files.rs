@@ -78,6 +78,12 @@ pub trait Files: Send + Sync {
     /// a name that cannot be one.
     fn open(&self, name: &str, how: Open) -> Result<FileId, FilesError>;
 
+    /// Makes the file `name`, empty, within a unit: there for others when the unit ends, and never if it does not.
+    ///
+    /// # Errors
+    /// `Exists`, `NoSpace`, `ReadOnly`; `Failed` for a name that cannot be one.
+    fn create(&self, aru: AruId, name: &str) -> Result<FileId, FilesError>;
+
     /// Closes a handle and releases its locks. Unknown handles are ignored.
     fn close(&self, file: FileId);
 

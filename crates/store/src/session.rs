@@ -116,11 +116,7 @@ impl Session {
     }
 
     pub async fn open(&self, name: &str, how: Open) -> Result<FileId, FilesError> {
-        if self.0.files.borrow().len() >= FILES_MAX {
-            return Err(failed(format!(
-                "the session has {FILES_MAX} files open, as many as it may; close some"
-            )));
-        }
+        self.check_files()?;
         let volume = loop {
             match self.file(name) {
                 Ok(_) if how.create && how.exclusive => {
@@ -151,9 +147,29 @@ impl Session {
                 return Err(FilesError::new(FilesErrorKind::Exists, text));
             }
         };
+        Ok(self.opened(volume))
+    }
+
+    pub async fn create(&self, aru: AruId, name: &str) -> Result<FileId, FilesError> {
+        self.check_files()?;
+        let mut taken = self.take(aru)?;
+        let made = taken.aru_mut().create_file(name, new_uuid(), now_unix_s());
+        Ok(self.opened(made.await?))
+    }
+
+    fn check_files(&self) -> Result<(), FilesError> {
+        match self.0.files.borrow().len() < FILES_MAX {
+            true => Ok(()),
+            false => Err(failed(format!(
+                "the session has {FILES_MAX} files open, as many as it may; close some"
+            ))),
+        }
+    }
+
+    fn opened(&self, volume: Volume) -> FileId {
         let id = FileId(self.0.next_file.replace(self.0.next_file.get() + 1));
         self.0.files.borrow_mut().insert(id, volume);
-        Ok(id)
+        id
     }
 
     pub fn close(&self, file: FileId) {

@@ -3,7 +3,9 @@
 mod bad_stores;
 mod clients;
 mod crash;
+mod databases;
 mod features;
+mod files;
 mod filesystems;
 mod front_ends;
 mod full_host;

@@ -34,7 +34,11 @@ pub fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
 /// # Errors
 /// When it can neither be opened nor reached through a server.
 pub fn open(store: &FilesStore) -> anyhow::Result<Arc<dyn Files>> {
-    Ok(store::open_files(&store.path, &(&store.members).into())?)
+    let options = store::StoreOptions {
+        members: (&store.members).into(),
+        ..Default::default()
+    };
+    Ok(store::open_files(&store.path, options)?)
 }
 
 /// Damage has an exit code of its own.
@@ -156,6 +160,12 @@ pub fn copy_out(
 
 fn put(arguments: &FilesPut) -> anyhow::Result<ExitCode> {
     let path = &arguments.file;
+    if path.is_dir() {
+        bail!(
+            "{} is a folder; put its files one by one, or a tar of it",
+            path.display()
+        );
+    }
     let name = match &arguments.name {
         Some(name) => name.clone(),
         None if path == Path::new("-") => {
@@ -169,12 +179,6 @@ fn put(arguments: &FilesPut) -> anyhow::Result<ExitCode> {
         let cannot = || format!("cannot read {}", path.display());
         let file = std::fs::File::open(path).with_context(cannot)?;
         let about = file.metadata().with_context(cannot)?;
-        if about.is_dir() {
-            bail!(
-                "{} is a folder; put its files one by one, or a tar of it",
-                path.display()
-            );
-        }
         (Box::new(file), about.is_file().then_some(about.len()))
     };
     let stop = Stop::on_signals()?;

@@ -46,9 +46,14 @@ fn manual_pages_and_completions_are_made() {
         pages >= 14,
         "a page for each command and each action on volumes: {pages}"
     );
-    let page = std::fs::read_to_string(bench.path("man1/tonearm-volume-create.1")).expect("a page");
-    contains(&page, ".TH tonearm-volume-create 1");
+    for name in ["volume-create", "files-put", "sqlite-import"] {
+        let page = bench.path(&format!("man1/tonearm-{name}.1"));
+        let page = std::fs::read_to_string(page).expect("a page");
+        contains(&page, &format!(".TH tonearm-{name} 1"));
+    }
     for shell in ["bash", "zsh", "fish"] {
-        contains(&bench.ok(&["completions", shell]), "tonearm");
+        let script = bench.ok(&["completions", shell]);
+        contains(&script, "tonearm");
+        contains(&script, "sqlite");
     }
 }

@@ -261,6 +261,10 @@ impl Files for Memory {
         Ok(FileId(id))
     }
 
+    fn create(&self, _: AruId, _: &str) -> Result<FileId, FilesError> {
+        unreachable!("SQLite knows no units when it makes files")
+    }
+
     fn close(&self, file: FileId) {
         self.inner().handles.remove(&file.0);
     }

@@ -67,6 +67,11 @@ impl Files for LocalFiles {
         self.run(move |session| async move { session.open(&name, how).await })
     }
 
+    fn create(&self, aru: AruId, name: &str) -> Result<FileId, FilesError> {
+        let name = name.to_string();
+        self.run(move |session| async move { session.create(aru, &name).await })
+    }
+
     fn close(&self, file: FileId) {
         // Of a store that is closed nothing is open.
         let _ = self.run(move |session| async move {

@@ -246,6 +246,12 @@ impl Files for RemoteFiles {
         Ok(FileId(self.number(Request::Open { name, how })?))
     }
 
+    fn create(&self, aru: AruId, name: &str) -> Result<FileId, FilesError> {
+        check_name(name)?;
+        self.check_unit(aru)?;
+        Ok(FileId(self.number(Request::Create { aru, name })?))
+    }
+
     fn close(&self, file: FileId) {
         // A session that is over has nothing open.
         let _ = self.ask(Request::Close { file });

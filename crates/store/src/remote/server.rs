@@ -189,6 +189,10 @@ impl Connection {
                 let file = session.open(name, how).await;
                 file.map(|file| Reply::Number(file.0))
             }
+            Request::Create { aru, name } => {
+                let file = session.create(aru, name).await;
+                file.map(|file| Reply::Number(file.0))
+            }
             Request::Close { file } => {
                 session.close(file);
                 Ok(Reply::Done)

@@ -89,6 +89,10 @@ pub enum Request<'a> {
     Reserved {
         file: FileId,
     },
+    Create {
+        aru: AruId,
+        name: &'a str,
+    },
 }
 
 /// What a server answers.
@@ -201,6 +205,10 @@ impl Request<'_> {
                 out.push(*level as u8);
             }
             Request::Reserved { file } => numbers(out, 17, &[file.0]),
+            Request::Create { aru, name } => {
+                numbers(out, 18, &[aru.0]);
+                text(out, name);
+            }
         });
     }
 }
@@ -273,6 +281,10 @@ impl<'a> Request<'a> {
             },
             17 => Request::Reserved {
                 file: fields.file()?,
+            },
+            18 => Request::Create {
+                aru: fields.aru()?,
+                name: fields.text()?,
             },
             _ => return Err(Violation("a request is of no known kind")),
         };

@@ -53,6 +53,10 @@ fn requests() -> Vec<Request<'static>> {
             level: Level::Shared,
         },
         Request::Reserved { file },
+        Request::Create {
+            aru: AruId(2),
+            name: "n",
+        },
     ]
 }
 

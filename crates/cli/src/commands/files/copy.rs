@@ -6,7 +6,7 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 use std::io::{Read, Write};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use store::files::{FileId, Files, FilesError, FilesErrorKind, Level, Open};
+use store::files::{AruId, FileId, Files, FilesError, FilesErrorKind, Level, Open};
 
 /// Bytes at a time.
 const STEP_BYTES: usize = 1 << 20;
@@ -106,41 +106,13 @@ impl Copying<'_> {
     /// # Errors
     /// When it is there and not to be replaced, or in use; when `source` cannot be read or the store not written.
     pub fn write(&self, files: &dyn Files, mut source: impl Read) -> anyhow::Result<u64> {
-        let name = self.name;
-        let how = Open {
-            create: true,
-            exclusive: true,
-        };
-        let (file, made) = match files.open(name, how) {
-            Err(error) if error.kind == FilesErrorKind::Exists => {
-                (self.existing(files, error)?, false)
-            }
-            opened => (opened?, true),
-        };
-        let copied = self.fill(files, file, &mut source);
-        if copied.is_err() && made {
-            // Nothing was there, and nothing shall be; the error to tell is the first one.
-            let _ = files.delete(name);
-        }
-        files.close(file);
-        copied
-    }
-
-    fn existing(&self, files: &dyn Files, error: FilesError) -> anyhow::Result<FileId> {
-        if !self.replace {
-            bail!("{error}; --force replaces it, --name gives the new one another name");
-        }
-        Ok(files.open(self.name, Open::default())?)
-    }
-
-    fn fill(&self, files: &dyn Files, file: FileId, source: &mut impl Read) -> anyhow::Result<u64> {
-        lock(files, file, self.name, Level::Exclusive)?;
         let unit = files.begin()?;
-        let written = self.stream(
-            source,
-            |offset, data| files.write(file, Some(unit), offset, data),
-            || files.truncate(file, Some(unit), 0),
-        );
+        let written = self.target(files, unit).and_then(|file| {
+            files.truncate(file, Some(unit), 0)?;
+            self.stream(&mut source, |offset, data| {
+                files.write(file, Some(unit), offset, data)
+            })
+        });
         match written {
             Ok(bytes) => {
                 files.end(unit, true)?;
@@ -153,13 +125,31 @@ impl Copying<'_> {
         }
     }
 
+    /// A new file, or the one that is there, in nobody else's use.
+    fn target(&self, files: &dyn Files, unit: AruId) -> anyhow::Result<FileId> {
+        let name = self.name;
+        match files.create(unit, name) {
+            Err(error) if error.kind == FilesErrorKind::Exists => {}
+            created => return Ok(created?),
+        }
+        if !files.exists(name)? {
+            bail!("a volume has the name {name}; give the file another one with --name");
+        }
+        if !self.replace {
+            bail!(
+                "there is a file {name} already; --force replaces it, --name gives the new one another name"
+            );
+        }
+        let file = files.open(name, Open::default())?;
+        lock(files, file, name, Level::Exclusive)?;
+        Ok(file)
+    }
+
     fn stream(
         &self,
         source: &mut impl Read,
         write: impl Fn(u64, &[u8]) -> Result<(), FilesError>,
-        clear: impl FnOnce() -> Result<(), FilesError>,
     ) -> anyhow::Result<u64> {
-        clear()?;
         let mut bar = Progress::new("copying", Unit::Bytes);
         let mut step = Vec::with_capacity(STEP_BYTES);
         let mut done = 0;

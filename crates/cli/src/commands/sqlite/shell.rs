@@ -11,6 +11,10 @@ use std::process::{Command, ExitCode};
 /// The extension's file.
 const EXTENSION: &str = "libtonearm_sqlite.so";
 
+/// Ends a shell whose `.open` has failed: it would go on with a database in memory, which has no file.
+const GUARD: &str = "CREATE TEMP TABLE opened(file CONSTRAINT \"the database could not be opened\" CHECK (file <> ''));
+    INSERT INTO opened SELECT file FROM pragma_database_list WHERE name = 'main'; DROP TABLE opened";
+
 /// Becomes sqlite3, or prints.
 ///
 /// # Errors
@@ -25,11 +29,18 @@ pub fn run(arguments: &SqliteShell) -> anyhow::Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     let mut shell = Command::new("sqlite3");
-    // Without -bail a database that cannot be opened would be one in memory.
-    shell
-        .arg("-bail")
-        .args(["-cmd", &load(&extension), "-cmd", &open(&uri), ":memory:"])
-        .args(&arguments.sql);
+    shell.arg("-bail");
+    // Why a database cannot be opened stands in the log alone; later on that would repeat each error.
+    for line in [
+        &load(&extension),
+        ".log stderr",
+        &open(&uri),
+        ".log off",
+        GUARD,
+    ] {
+        shell.args(["-cmd", line]);
+    }
+    shell.arg(":memory:").args(&arguments.sql);
     let error = shell.exec();
     if error.kind() == std::io::ErrorKind::NotFound {
         bail!(

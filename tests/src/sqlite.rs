@@ -1,0 +1,161 @@
+//! SQLite as the system has it: its shell, and Python's module, both with the extension loaded.
+
+use crate::bench::{Bench, extension};
+use crate::tool::{Ran, tool};
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Child, ChildStdin, ChildStdout, Stdio};
+
+/// Reads one statement a line, and answers with one line: `ok` and the rows, or `error` and the text.
+const CONNECTION: &str = "
+import sqlite3, sys
+extension, uri = sys.argv[1:3]
+if extension:
+    loader = sqlite3.connect(':memory:')
+    loader.enable_load_extension(True)
+    loader.load_extension(extension)
+try:
+    db = sqlite3.connect(uri, uri=True, isolation_level=None, timeout=0)
+    print('ok', flush=True)
+except sqlite3.Error as error:
+    print('error', error, flush=True)
+    sys.exit()
+for line in sys.stdin:
+    try:
+        rows = db.execute(line).fetchall()
+        print('ok', ';'.join('|'.join(map(str, row)) for row in rows), flush=True)
+    except sqlite3.Error as error:
+        print('error', error, flush=True)
+";
+
+/// The shell goes on with a database in memory when it cannot open what it is told; this ends it.
+const GUARD: &str = "CREATE TEMP TABLE opened(file CHECK (file <> ''));
+    INSERT INTO opened SELECT file FROM pragma_database_list WHERE name = 'main'; DROP TABLE opened";
+
+/// The URI of the database `name` in the store `s.tn` of the bench.
+pub fn uri(bench: &Bench, name: &str) -> String {
+    let store = bench.path("s.tn");
+    format!("file:{name}?vfs=tonearm&store={}", store.display())
+}
+
+/// Runs `statements` in the system's sqlite3 on the database `name` of `s.tn`.
+pub fn shell(bench: &Bench, name: &str, statements: &str) -> Ran {
+    let load = format!(".load {}", extension().display());
+    let open = format!(".open {}", uri(bench, name));
+    let mut arguments = vec!["-bail"];
+    for line in [".log stderr", &load, &open, ".log off", GUARD] {
+        arguments.extend(["-cmd", line]);
+    }
+    bench.tool_run(
+        "sqlite3",
+        &[&arguments[..], &[":memory:", statements]].concat(),
+    )
+}
+
+/// The same, which must succeed; what it printed.
+#[track_caller]
+pub fn sql(bench: &Bench, name: &str, statements: &str) -> String {
+    let ran = shell(bench, name, statements);
+    assert_eq!(ran.code, Some(0), "{statements}: {ran:?}");
+    ran.out.trim_end().to_string()
+}
+
+/// Runs sqlite3 on a file of the host; what it printed.
+#[track_caller]
+pub fn host_sql(bench: &Bench, file: &str, statements: &str) -> String {
+    let out = bench.tool("sqlite3", &["-bail", file, statements]);
+    out.trim_end().to_string()
+}
+
+/// A connection in a process of its own: Python's, open until it is dropped.
+pub struct Connection {
+    child: Child,
+    requests: ChildStdin,
+    answers: BufReader<ChildStdout>,
+}
+
+impl Connection {
+    /// To the database `name` in the store `s.tn`.
+    #[track_caller]
+    pub fn new(bench: &Bench, name: &str) -> Self {
+        Self::start(bench, &extension().to_string_lossy(), &uri(bench, name))
+            .unwrap_or_else(|error| panic!("{name}: {error}"))
+    }
+
+    /// To a file of the host.
+    #[track_caller]
+    pub fn of_host(bench: &Bench, file: &str) -> Self {
+        let uri = format!("file:{}", bench.path(file).display());
+        Self::start(bench, "", &uri).unwrap_or_else(|error| panic!("{file}: {error}"))
+    }
+
+    /// To the database at `uri`.
+    ///
+    /// # Errors
+    /// What SQLite says.
+    pub fn start(bench: &Bench, extension: &str, uri: &str) -> Result<Self, String> {
+        let mut child = tool(bench.folder(), "python3")
+            .args(["-c", CONNECTION, extension, uri])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("timeout runs");
+        let requests = child.stdin.take().expect("piped");
+        let answers = BufReader::new(child.stdout.take().expect("piped"));
+        let mut connection = Self {
+            child,
+            requests,
+            answers,
+        };
+        connection.answer()?;
+        Ok(connection)
+    }
+
+    /// Executes one statement; its rows, joined by `;`, of columns joined by `|`.
+    ///
+    /// # Errors
+    /// What SQLite says, or that the process has ended.
+    pub fn run(&mut self, statement: &str) -> Result<String, String> {
+        let sent = writeln!(self.requests, "{statement}");
+        sent.map_err(|error| format!("the process has ended: {error}"))?;
+        self.answer()
+    }
+
+    /// The same, which must succeed.
+    #[track_caller]
+    pub fn ok(&mut self, statement: &str) -> String {
+        let done = self.run(statement);
+        done.unwrap_or_else(|error| panic!("{statement}: {error}"))
+    }
+
+    /// Sends a statement, and does not wait for its end.
+    pub fn send(&mut self, statement: &str) {
+        // A process that has ended says so in the answer.
+        let _ = writeln!(self.requests, "{statement}");
+    }
+
+    fn answer(&mut self) -> Result<String, String> {
+        let mut line = String::new();
+        let read = self.answers.read_line(&mut line);
+        read.map_err(|error| format!("the process has ended: {error}"))?;
+        let line = line.trim_end();
+        match line.split_once(' ').unwrap_or((line, "")) {
+            ("ok", rows) => Ok(rows.to_string()),
+            ("error", text) => Err(text.to_string()),
+            _ => Err(format!("the process has ended: {line}")),
+        }
+    }
+
+    /// `kill -9`, and what the process has below it.
+    pub fn kill9(self) {
+        drop(self);
+    }
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        // timeout(1) runs it in a group of their own.
+        let group = rustix::process::Pid::from_child(&self.child);
+        let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
+        let _ = self.child.wait();
+    }
+}

@@ -1,0 +1,591 @@
+//! SQLite as users have it, on databases in a store: the shell of the system and Python's module, several
+//! processes, kills.
+
+use std::time::{Duration, Instant};
+use tonearm_tests::sqlite::{Connection, host_sql, shell, sql, uri};
+use tonearm_tests::{Bench, LAYOUTS, contains, extension, noise, wait_until};
+
+/// How often a process is killed in the middle of transactions.
+const ROUNDS: u64 = 50;
+/// Accounts of the bank, and what they hold together.
+const ACCOUNTS: u64 = 50;
+const MONEY: u64 = ACCOUNTS * 1000;
+
+/// A store with room for databases beside its volume.
+fn store(layout: &[&str]) -> Bench {
+    let bench = Bench::new();
+    bench.ok(&[
+        &["create", "s.tn", "--size", "64MiB", "--log-size", "16MiB"],
+        layout,
+    ]
+    .concat());
+    bench.ok(&["volume", "resize", "s.tn", "main", "--size", "16MiB"]);
+    bench
+}
+
+/// Statements that make a bank.
+fn bank() -> String {
+    format!(
+        "CREATE TABLE accounts(id INTEGER PRIMARY KEY, balance INTEGER NOT NULL);
+         WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {ACCOUNTS})
+         INSERT INTO accounts SELECT i, 1000 FROM n;
+         CREATE TABLE transfers(id INTEGER PRIMARY KEY, filler BLOB);"
+    )
+}
+
+/// One transfer, which is numbered.
+fn transfer(number: u64, filler: u64) -> String {
+    let (from, to) = (number * 7 % ACCOUNTS + 1, number * 13 % ACCOUNTS + 1);
+    format!(
+        "BEGIN IMMEDIATE;UPDATE accounts SET balance = balance - 10 WHERE id = {from};INSERT INTO transfers VALUES \
+         ({number}, randomblob({filler}));UPDATE accounts SET balance = balance + 10 WHERE id = {to};COMMIT"
+    )
+}
+
+/// What must hold of a bank at any time, and the number of its last transfer.
+fn audit(connection: &mut Connection) -> u64 {
+    assert_eq!(connection.ok("PRAGMA integrity_check"), "ok");
+    assert_eq!(
+        connection.ok("SELECT sum(balance) FROM accounts"),
+        MONEY.to_string()
+    );
+    let counted = connection.ok("SELECT count(*), coalesce(max(id), 0) FROM transfers");
+    let (count, last) = counted.split_once('|').expect("two columns");
+    assert_eq!(count, last, "transfers are numbered without gaps");
+    last.parse().expect("a number")
+}
+
+fn names(bench: &Bench) -> Vec<String> {
+    let list = bench.json(&["files", "list", "s.tn", "--json"]);
+    let files = list["files"].as_array().expect("a list");
+    let name = |file: &serde_json::Value| file["name"].as_str().expect("a name").to_string();
+    files.iter().map(name).collect()
+}
+
+#[test]
+fn the_shell_of_the_system_does_its_work() {
+    for layout in LAYOUTS {
+        let bench = store(layout);
+        sql(
+            &bench,
+            "app.db",
+            "CREATE TABLE t(a INTEGER PRIMARY KEY, b TEXT); INSERT INTO t(b) VALUES ('one'), ('two');",
+        );
+        assert_eq!(sql(&bench, "app.db", "SELECT * FROM t"), "1|one\n2|two");
+        // No journal was ever there, and none is left.
+        assert_eq!(names(&bench), ["app.db"]);
+        contains(
+            &sql(&bench, "app.db", ".dump"),
+            "INSERT INTO t VALUES(2,'two');",
+        );
+
+        // A write-ahead log, in one process, and back.
+        let wal =
+            "PRAGMA journal_mode=WAL; INSERT INTO t(b) VALUES ('three'); SELECT count(*) FROM t;";
+        assert_eq!(sql(&bench, "app.db", wal), "wal\n3");
+        assert_eq!(
+            sql(
+                &bench,
+                "app.db",
+                "PRAGMA journal_mode; SELECT count(*) FROM t"
+            ),
+            "wal\n3"
+        );
+        assert_eq!(
+            sql(&bench, "app.db", "PRAGMA journal_mode=DELETE"),
+            "delete"
+        );
+
+        // A large transaction that spills the cache, rolled back and then kept; deleted, and made smaller.
+        let fill = "INSERT INTO t(b) SELECT hex(randomblob(500)) FROM
+            (WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 8000) SELECT i FROM n);";
+        let spill = format!(
+            "PRAGMA cache_size=20; BEGIN; {fill} ROLLBACK; SELECT count(*) FROM t; BEGIN; {fill} COMMIT; SELECT count(*) FROM t;"
+        );
+        assert_eq!(sql(&bench, "app.db", &spill), "3\n8003");
+        let large = size_of(&bench, "app.db");
+        assert!(large > 8_000_000, "{large}");
+        assert_eq!(
+            sql(
+                &bench,
+                "app.db",
+                "DELETE FROM t WHERE a > 3; VACUUM; PRAGMA integrity_check"
+            ),
+            "ok"
+        );
+        let small = size_of(&bench, "app.db");
+        assert!(small < 64 << 10, "{small}");
+
+        // Two databases in one transaction: there in both, or in none.
+        let attach = format!("ATTACH '{}' AS other;", uri(&bench, "other.db"));
+        let both = format!(
+            "{attach} CREATE TABLE other.u(c); BEGIN; INSERT INTO t(b) VALUES ('x'); INSERT INTO u VALUES (1); COMMIT;
+             BEGIN; INSERT INTO t(b) VALUES ('y'); INSERT INTO u VALUES (2); ROLLBACK;
+             SELECT count(*) FROM t; SELECT count(*) FROM u;"
+        );
+        assert_eq!(sql(&bench, "app.db", &both), "4\n1");
+        assert_eq!(names(&bench), ["app.db", "other.db"]);
+
+        // Out to a file of the host by SQLite's own means, and in again.
+        sql(&bench, "app.db", ".backup main host.db");
+        assert_eq!(
+            host_sql(
+                &bench,
+                "host.db",
+                "PRAGMA integrity_check; SELECT count(*) FROM t"
+            ),
+            "ok\n4"
+        );
+        sql(&bench, "back.db", ".restore host.db");
+        assert_eq!(sql(&bench, "back.db", "SELECT max(b) FROM t"), "x");
+        contains(&bench.ok(&["check", "s.tn"]), "no damage found");
+    }
+}
+
+fn size_of(bench: &Bench, name: &str) -> u64 {
+    let list = bench.json(&["files", "list", "s.tn", "--json"]);
+    let files = list["files"].as_array().expect("a list");
+    let file = files.iter().find(|file| file["name"] == name);
+    file.expect("listed")["size_bytes"]
+        .as_u64()
+        .expect("a size")
+}
+
+#[test]
+fn what_a_script_types_is_what_the_command_does() {
+    let bench = store(&[]);
+    let so = extension();
+    let so = so.to_string_lossy();
+    let run = |sql: &str| bench.ok(&["sqlite", "shell", "s.tn", "app.db", sql, "--extension", &so]);
+    run("CREATE TABLE t(a); INSERT INTO t VALUES (7)");
+    assert_eq!(run("SELECT a FROM t"), "7\n");
+    // What cannot be opened is not silently a database in memory.
+    let ran = bench.run(&[
+        "sqlite",
+        "shell",
+        "s.tn",
+        ".lists",
+        "CREATE TABLE t(a)",
+        "--extension",
+        &so,
+    ]);
+    assert_ne!(ran.code, Some(0), "{ran:?}");
+    contains(&ran.err, "keeps it for itself");
+
+    // Each part of what is printed works.
+    let lesson = bench.ok(&[
+        "sqlite",
+        "shell",
+        "s.tn",
+        "app.db",
+        "--print",
+        "--extension",
+        &so,
+    ]);
+    let part = |from: &str, to: &str| {
+        let (_, rest) = lesson.split_once(from).expect(from);
+        let text = rest.split_once(to).map_or(rest, |(part, _)| part);
+        text.lines()
+            .map(|line| format!("{}\n", line.trim()))
+            .collect::<String>()
+    };
+    bench.write(
+        "typed",
+        format!("{}SELECT a FROM t;\n", part("sqlite3\n", "\n\n")).as_bytes(),
+    );
+    assert_eq!(bench.tool("sh", &["-c", "sqlite3 < typed"]), "7\n");
+    let python = part("Python\n", "\n\n") + "print(db.execute('SELECT a FROM t').fetchall())\n";
+    assert_eq!(bench.tool("python3", &["-c", &python]), "[(7,)]\n");
+    contains(
+        &bench.fails(&["sqlite", "shell", "no.tn", "app.db"]),
+        "no.tn",
+    );
+    contains(
+        &bench.fails(&["sqlite", "shell", "s.tn", "app.db", "--extension", "no.so"]),
+        "no.so",
+    );
+    contains(
+        &bench.fails(&["sqlite", "shell", "s.tn", "a/b", "--extension", &so]),
+        "slash",
+    );
+    let mut command = bench.command(&["sqlite", "shell", "s.tn", "app.db", "--extension", &so]);
+    let output = command
+        .env("PATH", "/nowhere")
+        .output()
+        .expect("tonearm runs");
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    contains(&said, "sqlite3 is not installed");
+}
+
+#[test]
+fn a_second_process_is_told_who_has_the_store() {
+    let bench = store(&[]);
+    let mut first = Connection::new(&bench, "app.db");
+    first.ok("CREATE TABLE t(a)");
+    let ran = shell(&bench, "app.db", "SELECT 1");
+    assert_ne!(ran.code, Some(0), "{ran:?}");
+    contains(&ran.text(), "s.tn is in use by process");
+    contains(&ran.text(), "tonearm serve");
+    let error = bench.fails(&["files", "list", "s.tn"]);
+    contains(&error, "s.tn is in use by process");
+    drop(first);
+    wait_until("the store", Duration::from_secs(5), || {
+        bench.run(&["files", "list", "s.tn"]).code == Some(0)
+    });
+}
+
+#[test]
+fn processes_share_a_served_store() {
+    let bench = store(&[]);
+    let server = bench.serve_store();
+    let (mut one, mut two) = (
+        Connection::new(&bench, "app.db"),
+        Connection::new(&bench, "app.db"),
+    );
+    one.ok("CREATE TABLE t(a)");
+    assert_eq!(two.ok("SELECT count(*) FROM t"), "0");
+    one.ok("BEGIN IMMEDIATE");
+    one.ok("INSERT INTO t VALUES (1)");
+    // The writer excludes writers, and not readers.
+    contains(
+        &two.run("INSERT INTO t VALUES (2)").expect_err("busy"),
+        "locked",
+    );
+    assert_eq!(two.ok("SELECT count(*) FROM t"), "0");
+    one.ok("COMMIT");
+    assert_eq!(two.ok("SELECT count(*) FROM t"), "1");
+    two.ok("INSERT INTO t VALUES (2)");
+    assert_eq!(one.ok("SELECT sum(a) FROM t"), "3");
+    // A reader in the middle of a transaction keeps a commit waiting, and what it sees does not change.
+    two.ok("BEGIN");
+    assert_eq!(two.ok("SELECT count(*) FROM t"), "2");
+    contains(
+        &one.run("INSERT INTO t VALUES (3)").expect_err("busy"),
+        "locked",
+    );
+    assert_eq!(two.ok("SELECT count(*) FROM t"), "2");
+    two.ok("COMMIT");
+    one.ok("INSERT INTO t VALUES (3)");
+
+    // A writer that dies lets go of its locks, and leaves nothing.
+    one.ok("PRAGMA cache_size=5");
+    one.ok("BEGIN EXCLUSIVE");
+    one.ok("INSERT INTO t SELECT randomblob(9000) FROM (WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 100) SELECT i FROM n)");
+    contains(
+        &two.run("SELECT count(*) FROM t").expect_err("busy"),
+        "locked",
+    );
+    one.kill9();
+    let mut count = String::new();
+    wait_until("the end of the session", Duration::from_secs(10), || {
+        two.run("SELECT count(*) FROM t")
+            .map(|answer| count = answer)
+            .is_ok()
+    });
+    assert_eq!(count, "3");
+    assert_eq!(two.ok("PRAGMA integrity_check"), "ok");
+    assert_eq!(names(&bench), ["app.db"]);
+
+    // The server ends: an error, no hang; and all that was committed is there.
+    server.kill9();
+    two.run("INSERT INTO t VALUES (4)").expect_err("no server");
+    drop(two);
+    let server = bench.serve_store();
+    assert_eq!(
+        sql(
+            &bench,
+            "app.db",
+            "PRAGMA integrity_check; SELECT count(*) FROM t"
+        ),
+        "ok\n3"
+    );
+    server.end_ok();
+    assert_eq!(sql(&bench, "app.db", "SELECT count(*) FROM t"), "3");
+}
+
+/// Kills a process in the middle of transfers, again and again, and audits the bank after each.
+fn kills(bench: &Bench, rounds: u64, settings: &[&str]) {
+    let mut audited = 0;
+    let began = Instant::now();
+    for round in 0..rounds {
+        let mut writer = Connection::new(bench, "bank.db");
+        let last = audit(&mut writer);
+        assert!(
+            last >= audited,
+            "transfer {audited} was there before, now the last one is {last}"
+        );
+        let setting = settings[round as usize % settings.len()];
+        for statement in setting.split(';').filter(|text| !text.is_empty()) {
+            writer.ok(statement);
+        }
+        let (patience, mut number) = (Duration::from_millis(5 + round * 37 % 60), last);
+        let started = Instant::now();
+        while started.elapsed() < patience {
+            number += 1;
+            // Fillers that grow the database, and in some rounds spill the cache.
+            for statement in transfer(number, number * 997 % 9000).split(';') {
+                writer.ok(statement);
+            }
+        }
+        // It dies somewhere in the next ones.
+        for ahead in 1..=40 {
+            for statement in transfer(number + ahead, ahead * 997 % 9000).split(';') {
+                writer.send(statement);
+            }
+        }
+        std::thread::sleep(Duration::from_micros(round * 619 % 5000));
+        writer.kill9();
+        audited = match setting.contains("synchronous") {
+            // Committed, and durable a little later: the process died, not the machine, yet the log may lack it.
+            true => last,
+            false => number,
+        };
+        wait_until("the store", Duration::from_secs(10), || {
+            bench.run(&["files", "list", "s.tn"]).code == Some(0)
+        });
+    }
+    let mut last = Connection::new(bench, "bank.db");
+    let transfers = audit(&mut last);
+    assert!(transfers >= audited, "{transfers}");
+    println!(
+        "{rounds} kills, {transfers} transfers in {:?}",
+        began.elapsed()
+    );
+}
+
+#[test]
+fn killed_in_transactions_again_and_again_a_bank_loses_nothing() {
+    let settings = [
+        "",
+        "PRAGMA cache_size=5",
+        "PRAGMA journal_mode=MEMORY;PRAGMA cache_size=5",
+        "PRAGMA journal_mode=WAL;PRAGMA wal_autocheckpoint=20",
+        "PRAGMA journal_mode=DELETE",
+        "PRAGMA journal_mode=OFF",
+        "PRAGMA synchronous=OFF",
+        "PRAGMA journal_mode=OFF;PRAGMA synchronous=OFF;PRAGMA cache_size=5",
+        "PRAGMA locking_mode=EXCLUSIVE",
+    ];
+    for layout in LAYOUTS {
+        let bench = store(layout);
+        sql(&bench, "bank.db", &bank());
+        kills(&bench, ROUNDS, &settings);
+    }
+}
+
+#[test]
+fn clients_of_a_server_are_killed_and_others_go_on() {
+    let bench = store(&[]);
+    let server = bench.serve_store();
+    sql(&bench, "bank.db", &bank());
+    kills(
+        &bench,
+        10,
+        &["", "PRAGMA cache_size=5", "PRAGMA synchronous=OFF"],
+    );
+    server.end_ok();
+}
+
+#[test]
+fn a_volume_and_a_database_in_one_store_both_keep_what_was_promised() {
+    let bench = store(&[]);
+    let mut ledger = tonearm_tests::stamp::Ledger::new(3);
+    let mut promised = 0;
+    for round in 0..5 {
+        let server = bench.serve_store();
+        ledger.verify(&mut server.client("main"));
+        if round == 0 {
+            sql(&bench, "bank.db", &bank());
+        }
+        let mut connection = Connection::new(&bench, "bank.db");
+        let last = audit(&mut connection);
+        assert!(last >= promised, "{last} of {promised}");
+        let mut client = server.client("main");
+        std::thread::scope(|scope| {
+            scope.spawn(|| ledger.write_until_cut(&mut client));
+            for number in last + 1..last + 60 {
+                for statement in transfer(number, 300).split(';') {
+                    connection.ok(statement);
+                }
+                promised = number;
+            }
+            server.kill9();
+        });
+    }
+    let server = bench.serve_store();
+    ledger.verify(&mut server.client("main"));
+    let last = audit(&mut Connection::new(&bench, "bank.db"));
+    assert!(last >= promised, "{last} of {promised}");
+    server.end_ok();
+    bench.ok(&["check", "s.tn"]);
+}
+
+#[test]
+fn a_database_goes_in_and_out() {
+    for served in [false, true] {
+        let bench = store(&[]);
+        let server = served.then(|| bench.serve_store());
+        host_sql(&bench, "app.db", &bank());
+        host_sql(&bench, "app.db", &transfer(1, 100_000));
+        let said = bench.ok(&["sqlite", "import", "s.tn", "app.db"]);
+        contains(&said, "app.db -> app.db");
+        assert_eq!(
+            sql(&bench, "app.db", "SELECT sum(balance) FROM accounts"),
+            MONEY.to_string()
+        );
+        bench.ok(&["sqlite", "export", "s.tn", "app.db", "out.db"]);
+        assert!(bench.read("app.db") == bench.read("out.db"));
+        // What is there stays.
+        contains(
+            &bench.fails(&["sqlite", "export", "s.tn", "app.db", "out.db"]),
+            "--force",
+        );
+        contains(
+            &bench.fails(&["sqlite", "import", "s.tn", "app.db"]),
+            "--force",
+        );
+        sql(&bench, "app.db", "DELETE FROM transfers");
+        bench.ok(&["sqlite", "import", "s.tn", "app.db", "--force"]);
+        assert_eq!(sql(&bench, "app.db", "SELECT count(*) FROM transfers"), "1");
+        if let Some(server) = server {
+            server.end_ok();
+        }
+    }
+}
+
+#[test]
+fn a_database_that_is_not_at_rest_is_not_imported() {
+    let bench = store(&[]);
+    let import = ["sqlite", "import", "s.tn", "app.db"];
+    contains(&bench.fails(&import), "app.db");
+    bench.write("app.db", &noise(1, 8192));
+    contains(&bench.fails(&import), "is no SQLite database");
+    std::fs::remove_file(bench.path("app.db")).expect("removed");
+
+    // In use, in each way in which SQLite is.
+    host_sql(&bench, "app.db", &bank());
+    let mut user = Connection::of_host(&bench, "app.db");
+    for (begin, end) in [("BEGIN IMMEDIATE", "COMMIT"), ("BEGIN EXCLUSIVE", "COMMIT")] {
+        user.ok(begin);
+        contains(&bench.fails(&import), "is in use by process");
+        user.ok(end);
+    }
+    user.ok("PRAGMA journal_mode=WAL");
+    user.ok(&format!(
+        "INSERT INTO transfers VALUES (1, zeroblob({}))",
+        9000
+    ));
+    contains(&bench.fails(&import), "is in use by process");
+    // Its log stays behind when it is killed.
+    user.kill9();
+    let waiting = || bench.run(&import).err;
+    wait_until("the end of the process", Duration::from_secs(5), || {
+        !waiting().contains("in use")
+    });
+    let error = bench.fails(&import);
+    contains(&error, "app.db-wal holds changes");
+    assert_eq!(names(&bench), [""; 0]);
+    // What the message tells to do helps.
+    host_sql(
+        &bench,
+        "app.db",
+        "PRAGMA wal_checkpoint(TRUNCATE); PRAGMA journal_mode=DELETE",
+    );
+    bench.ok(&import);
+    assert_eq!(sql(&bench, "app.db", "SELECT count(*) FROM transfers"), "1");
+    bench.ok(&["files", "rm", "s.tn", "app.db"]);
+
+    // A journal that has to be rolled back: a transaction spills its cache, and is killed.
+    let mut user = Connection::of_host(&bench, "app.db");
+    user.ok("PRAGMA cache_size=2");
+    user.ok("BEGIN EXCLUSIVE");
+    user.ok("UPDATE accounts SET balance = 0");
+    user.ok("INSERT INTO transfers SELECT NULL, zeroblob(9000) FROM accounts");
+    user.kill9();
+    wait_until("the end of the process", Duration::from_secs(5), || {
+        !waiting().contains("in use")
+    });
+    contains(&bench.fails(&import), "hot journal");
+    assert_eq!(
+        host_sql(&bench, "app.db", "SELECT count(*) FROM sqlite_schema"),
+        "2"
+    );
+    bench.ok(&import);
+    assert_eq!(
+        sql(&bench, "app.db", "SELECT sum(balance) FROM accounts"),
+        MONEY.to_string()
+    );
+}
+
+#[test]
+fn an_export_is_of_one_moment_whoever_writes() {
+    let bench = store(&[]);
+    let server = bench.serve_store();
+    sql(&bench, "bank.db", &bank());
+    let mut writer = Connection::new(&bench, "bank.db");
+    let mut number = 0;
+    let mut exports = 0;
+    let began = Instant::now();
+    while exports < 10 {
+        assert!(
+            began.elapsed() < Duration::from_secs(60),
+            "{exports} exports"
+        );
+        let export = bench.command(&["sqlite", "export", "s.tn", "bank.db", "out.db", "--force"]);
+        let mut export = { export }
+            .stderr(std::process::Stdio::piped())
+            .stdout(std::process::Stdio::null())
+            .spawn()
+            .expect("tonearm runs");
+        let mut ended = None;
+        while ended.is_none() {
+            number += 1;
+            for statement in transfer(number, 5000).split(';') {
+                // The export holds a commit up for a moment.
+                wait_until("a lock", Duration::from_secs(10), || {
+                    match writer.run(statement) {
+                        Ok(_) => true,
+                        Err(error) => {
+                            contains(&error, "locked");
+                            false
+                        }
+                    }
+                });
+            }
+            ended = export.try_wait().expect("a child");
+        }
+        let output = export.wait_with_output().expect("an end");
+        if !output.status.success() {
+            // A commit was under way just then.
+            contains(&String::from_utf8_lossy(&output.stderr), "in use");
+            continue;
+        }
+        exports += 1;
+        let out = "PRAGMA integrity_check; SELECT sum(balance) FROM accounts; SELECT count(*) = max(id) FROM transfers";
+        assert_eq!(host_sql(&bench, "out.db", out), format!("ok\n{MONEY}\n1"));
+    }
+    // What is no database is not exported as one, nor one that is behind its log.
+    bench.write("text", b"text");
+    bench.ok(&["files", "put", "s.tn", "text"]);
+    contains(
+        &bench.fails(&["sqlite", "export", "s.tn", "text", "t"]),
+        "is no SQLite database",
+    );
+    drop(writer);
+    server.end_ok();
+    let mut writer = Connection::new(&bench, "bank.db");
+    assert_eq!(writer.ok("PRAGMA journal_mode=WAL"), "wal");
+    writer.ok("DELETE FROM transfers");
+    writer.kill9();
+    wait_until("the store", Duration::from_secs(5), || {
+        bench.run(&["files", "list", "s.tn"]).code == Some(0)
+    });
+    let error = bench.fails(&["sqlite", "export", "s.tn", "bank.db", "out.db", "--force"]);
+    contains(&error, "bank.db-wal in the store holds changes");
+    sql(&bench, "bank.db", "PRAGMA wal_checkpoint(TRUNCATE)");
+    bench.ok(&["sqlite", "export", "s.tn", "bank.db", "out.db", "--force"]);
+    assert_eq!(
+        host_sql(&bench, "out.db", "SELECT count(*) FROM transfers"),
+        "0"
+    );
+}
