@@ -4,6 +4,8 @@ use proptest::prelude::*;
 
 fn superblock() -> Superblock {
     Superblock {
+        version: 3,
+        layout: Layout::Overwrite,
         store: [7; 16],
         generation: 3,
         epoch: 2,
@@ -94,7 +96,7 @@ fn another_version_is_named() {
     let error = Superblock::decode(&sector).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "superblock has format version 9, this program reads versions up to 2"
+        "superblock has format version 9, this program reads versions up to 3"
     );
 }
 
@@ -156,12 +158,78 @@ fn with_heads() -> Superblock {
     superblock
 }
 
+/// A store of the segments layout.
+fn with_segments() -> Superblock {
+    let mut superblock = superblock();
+    superblock.layout = Layout::Segments {
+        segment_bytes: 1 << 20,
+    };
+    superblock.members[1].groups = 40;
+    superblock
+}
+
+/// `superblock` as an earlier program has written it.
+fn in_version(superblock: &Superblock, version: u8) -> [u8; SECTOR] {
+    let mut sector = superblock.encode();
+    sector[8] = version;
+    if version == 1 {
+        sector[62..64].fill(0);
+    }
+    sector[12..16].fill(0);
+    let crc = base::crc32c(&sector);
+    sector[12..16].copy_from_slice(&crc.to_le_bytes());
+    sector
+}
+
 #[test]
-fn a_superblock_without_a_head_has_version_1_and_one_with_a_head_version_2() {
-    let plain = superblock().encode();
-    assert_eq!(plain[8..12], [1, 0, 0, 0]);
+fn superblocks_of_versions_1_and_2_are_read_and_version_3_is_written() {
+    let plain = superblock();
+    assert_eq!(plain.encode()[8..12], [3, 0, 0, 0]);
+    let old = Superblock::decode(&in_version(&plain, 1)).unwrap();
+    assert_eq!(
+        old,
+        Superblock {
+            version: 1,
+            ..plain
+        }
+    );
+    let old = Superblock::decode(&in_version(&with_heads(), 2)).unwrap();
+    assert_eq!(
+        old,
+        Superblock {
+            version: 2,
+            ..with_heads()
+        }
+    );
+    // What a version does not know, it does not have.
+    assert!(Superblock::decode(&in_version(&with_heads(), 1)).is_err());
+    assert!(Superblock::decode(&in_version(&superblock(), 2)).is_err());
+}
+
+#[test]
+fn the_segments_layout_is_in_the_superblock() {
+    let superblock = with_segments();
+    assert_eq!(
+        Superblock::decode(&superblock.encode()),
+        Ok(superblock.clone())
+    );
+    let layout = superblock.segments().unwrap();
+    assert_eq!((layout.segments, layout.segment_blocks()), (40, 256));
+    let end = superblock.members[1].data_offset + layout.checkpoint_bytes() + (40 << 20);
+    assert_eq!(superblock.data_end(1), end);
+    for segment_bytes in [0, 4096, 65536 + 512, 128 << 20] {
+        let mut bad = superblock.clone();
+        bad.layout = Layout::Segments { segment_bytes };
+        assert!(
+            Superblock::decode(&bad.encode()).is_err(),
+            "{segment_bytes}"
+        );
+    }
+}
+
+#[test]
+fn a_superblock_with_heads_comes_back() {
     let encoded = with_heads().encode();
-    assert_eq!(encoded[8..12], [2, 0, 0, 0]);
     let found = Superblock::decode(&encoded).unwrap();
     assert_eq!(found, with_heads());
     assert_eq!(found.log_members().collect::<Vec<_>>(), [0, 2]);

@@ -6,9 +6,13 @@
 mod error;
 mod geometry;
 mod lists;
+mod home_checkpoint;
+mod map_page;
 mod parity;
 mod record;
 mod seal;
+mod segments;
+mod summary;
 mod superblock;
 mod table;
 mod track_sheet;
@@ -20,13 +24,20 @@ pub use geometry::{
     SUPERBLOCK_SLOTS, SYSTEM_BLOCKS, VOLUMES_MAX, superblock_offset,
 };
 pub use lists::{BlockRecord, LIST_ID_LIMIT, LIST_RECORD_BYTES, ListRecord, RecordAt, Zones};
+pub use home_checkpoint::{HomeCheckpoint, SegmentEntry};
+pub use map_page::{MAP_ENTRY_BYTES, MapEntry, MapPage, NUMBER_MAX, map_entries};
 pub use parity::{PARITY_EXTENTS_MAX, ParityExtent, ParityRecord};
 pub use record::{
     ENTRY_BYTES, Entry, EntryKind, RECORD_FIXED_BYTES, RecordHeader, escape_payload, record_fits,
     unescape_payload,
 };
+pub use segments::{
+    SEGMENT_BLOCKS_MIN, SEGMENT_BYTES_MAX, SEGMENT_BYTES_MIN, SEGMENT_ENTRY_BYTES,
+    SEGMENTS_RESERVED, SegmentLayout, map_levels, map_pages, segments_for,
+};
+pub use summary::{SUMMARY_ENTRY_BYTES, Summary, SummaryEntry, SummaryKind, summary_blocks};
 pub use superblock::{
-    HeadKind, LOG_TRACKS_MIN, LogState, MEMBERS_MAX, MemberEntry, PATH_MAX, Roles, State,
+    HeadKind, LOG_TRACKS_MIN, Layout, LogState, MEMBERS_MAX, MemberEntry, PATH_MAX, Roles, State,
     Superblock, TRACK_OVERHEAD_SECTORS,
 };
 pub use table::{HOLE, TableSlot, entry_of_crc, slot_entries};
@@ -46,5 +57,7 @@ mod format_test;
 mod lists_test;
 #[cfg(test)]
 mod parity_test;
+#[cfg(test)]
+mod segments_test;
 #[cfg(test)]
 mod track_sheet_test;

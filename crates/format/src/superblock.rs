@@ -3,9 +3,10 @@
 //! Valid if and only if: signature and version match, the checksum over the whole sector holds, and
 //! the fields are consistent with each other. Of several valid copies the highest generation counts.
 
-use crate::geometry::{BLOCK_SIZE_MAX, BLOCK_SIZE_MIN, HEADER_AREA_BYTES, SECTOR};
+use crate::geometry::{BLOCK_SIZE_MAX, BLOCK_SIZE_MIN, Geometry, HEADER_AREA_BYTES, SECTOR};
 use crate::record::is_log_sector;
 use crate::seal::{check_versions, seal};
+use crate::segments::{SEGMENT_BLOCKS_MIN, SEGMENT_BYTES_MAX, SEGMENT_BYTES_MIN, SegmentLayout};
 use crate::{FORMAT_VERSION, FormatError, Uuid};
 
 use std::ops::Range;
@@ -13,8 +14,9 @@ use zerocopy::byteorder::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 const MAGIC: [u8; 8] = *b"TONEARM\0";
-/// Version of a superblock that says how the head of the log's drive is followed; others have version 1, so
-/// that older programs open them.
+/// Version that this program writes. Version 1 knows neither heads nor layouts, version 2 says how the head of
+/// the log's drive is followed.
+const VERSION: u32 = 3;
 const VERSION_HEAD: u32 = 2;
 /// The log's tracks are those of the drives, as a [`crate::TrackSheet`] on each of its members tells.
 const FLAG_PHYSICAL_TRACKS: u16 = 1;
@@ -58,7 +60,10 @@ struct Raw {
     start_track: U64,
     size_blocks: U64,
     created_unix_s: U64,
-    reserved_c: [u8; 96],
+    layout: U16,
+    reserved_c: U16,
+    segment_bytes: U32,
+    reserved_d: [u8; 88],
     members: [RawMember; MEMBERS_MAX],
 }
 
@@ -114,6 +119,19 @@ impl HeadKind {
     const ALL: [Self; 4] = [Self::Sequential, Self::Formula, Self::Mimic, Self::Online];
 }
 
+/// Where blocks live at home.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Layout {
+    /// Each block has one fixed place.
+    #[default]
+    Overwrite,
+    /// Blocks are appended to segments and found through a map.
+    Segments {
+        /// Bytes of a segment.
+        segment_bytes: u32,
+    },
+}
+
 /// One member of the store.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct MemberEntry {
@@ -121,10 +139,10 @@ pub struct MemberEntry {
     pub uuid: Uuid,
     /// What it carries.
     pub roles: Roles,
-    /// Byte offset of the first group (data members); byte offset of the log's end (members with the log
+    /// Byte offset of the first group, or of the checkpoint or first segment (data members); byte offset of the log's end (members with the log
     /// alone, of a store with a head).
     pub data_offset: u64,
-    /// Number of groups (data members).
+    /// Number of groups, or of segments (data members).
     pub groups: u64,
     /// Where it was found last; empty for the primary member, else relative to the primary's folder
     /// or absolute.
@@ -153,6 +171,8 @@ pub struct LogState {
 /// The superblock of one member.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Superblock {
+    /// Version of the format in which it was read; [`Superblock::VERSION`] is written.
+    pub version: u32,
     /// Identity of the store.
     pub store: Uuid,
     /// Number of this update.
@@ -185,11 +205,16 @@ pub struct Superblock {
     pub size_blocks: u64,
     /// When the store was made, in seconds since 1970.
     pub created_unix_s: u64,
+    /// Where blocks live at home.
+    pub layout: Layout,
     /// All members.
     pub members: Vec<MemberEntry>,
 }
 
 impl Superblock {
+    /// Version of the format that this program writes.
+    pub const VERSION: u32 = VERSION;
+
     /// The superblock as one sector.
     ///
     /// # Panics
@@ -197,8 +222,7 @@ impl Superblock {
     pub fn encode(&self) -> [u8; SECTOR] {
         let mut raw = Raw::new_zeroed();
         raw.magic = MAGIC;
-        let plain = self.head == HeadKind::Sequential;
-        raw.version = self.version().into();
+        raw.version = VERSION.into();
         raw.store = self.store;
         raw.generation = self.generation.into();
         raw.epoch = self.epoch.into();
@@ -211,10 +235,12 @@ impl Superblock {
         raw.member_index = self.member_index.into();
         raw.member_count = (self.members.len() as u16).into();
         raw.log_member = self.log_member.into();
-        if !plain {
-            raw.log_sector_bytes = self.log_sector_bytes.into();
-            raw.head = (self.head as u16).into();
-            raw.flags = u16::from(self.physical_tracks).into();
+        raw.log_sector_bytes = self.log_sector_bytes.into();
+        raw.head = (self.head as u16).into();
+        raw.flags = u16::from(self.physical_tracks).into();
+        if let Layout::Segments { segment_bytes } = self.layout {
+            raw.layout = 1.into();
+            raw.segment_bytes = segment_bytes.into();
         }
         raw.track_bytes = self.track_bytes.into();
         raw.log_offset = self.log_offset.into();
@@ -252,11 +278,23 @@ impl Superblock {
             return Err(FormatError::Signature(WHAT));
         }
         let version = raw.version.get();
-        check_versions(WHAT, VERSION_HEAD, bytes, version, raw.crc.get())?;
+        check_versions(WHAT, VERSION, bytes, version, raw.crc.get())?;
         let plain = version == FORMAT_VERSION;
         let head = HeadKind::ALL.get(usize::from(raw.head.get())).copied();
-        let head = head.filter(|head| plain == (*head == HeadKind::Sequential));
+        let head = head.filter(|head| match version {
+            FORMAT_VERSION => *head == HeadKind::Sequential,
+            VERSION_HEAD => *head != HeadKind::Sequential,
+            _ => true,
+        });
+        let layout = match (version, raw.layout.get()) {
+            (..VERSION, _) | (_, 0) => Layout::Overwrite,
+            (_, 1) => Layout::Segments {
+                segment_bytes: raw.segment_bytes.get(),
+            },
+            _ => return Err(bad("the layout is unknown")),
+        };
         let superblock = Self {
+            version,
             store: raw.store,
             generation: raw.generation.get(),
             epoch: raw.epoch.get(),
@@ -289,18 +327,50 @@ impl Superblock {
             },
             size_blocks: raw.size_blocks.get(),
             created_unix_s: raw.created_unix_s.get(),
+            layout,
             members: members_of(raw)?,
         };
         superblock.check()?;
         Ok(superblock)
     }
 
-    /// Version of the format that it is written in.
-    pub fn version(&self) -> u32 {
-        match self.head {
-            HeadKind::Sequential => FORMAT_VERSION,
-            _ => VERSION_HEAD,
+    /// The segments layout, if it is that.
+    pub fn segments(&self) -> Option<SegmentLayout> {
+        let Layout::Segments { segment_bytes } = self.layout else {
+            return None;
+        };
+        let data = self.members.iter().filter(|member| member.roles.data);
+        Some(SegmentLayout {
+            block_size: self.block_size,
+            segment_bytes,
+            segments: data.map(|member| member.groups).sum(),
+        })
+    }
+
+    /// Byte offset behind the home blocks of member `index`, which carries some.
+    pub fn data_end(&self, index: usize) -> u64 {
+        let member = &self.members[index];
+        match self.segments() {
+            None => Geometry {
+                block_size: self.block_size,
+                data_offset: member.data_offset,
+                groups: member.groups,
+            }
+            .end_offset(),
+            Some(layout) => {
+                self.first_segment_offset(index) + member.groups * u64::from(layout.segment_bytes)
+            }
         }
+    }
+
+    /// Byte offset of the first segment on data member `index`: the first one has the checkpoint before.
+    pub fn first_segment_offset(&self, index: usize) -> u64 {
+        let first = self.members.iter().position(|member| member.roles.data);
+        let checkpoint = match self.segments() {
+            Some(layout) if first == Some(index) => layout.checkpoint_bytes(),
+            _ => 0,
+        };
+        self.members[index].data_offset + checkpoint
     }
 
     /// Bytes that the log takes on its members.
@@ -392,17 +462,41 @@ impl Superblock {
         if log.head_seq > log.tail_seq.saturating_add(1) || log.tail_epoch > self.epoch {
             return Err(bad("the log's sequence numbers do not fit"));
         }
-        let group_blocks = crate::slot_entries(block) as u64;
+        self.check_data()
+    }
+
+    fn check_data(&self) -> Result<(), FormatError> {
+        let block = u64::from(self.block_size);
+        let (unit_blocks, unit_bytes) = match self.layout {
+            Layout::Overwrite => {
+                let blocks = crate::slot_entries(self.block_size) as u64;
+                (blocks, (blocks + 2) * block)
+            }
+            Layout::Segments { segment_bytes } => {
+                let bytes = u64::from(segment_bytes);
+                if !(SEGMENT_BYTES_MIN..=SEGMENT_BYTES_MAX).contains(&segment_bytes)
+                    || !bytes.is_multiple_of(block)
+                    || !(SEGMENT_BLOCKS_MIN..1 << 15).contains(&(bytes / block))
+                {
+                    return Err(bad("the segment size is not possible"));
+                }
+                let layout = SegmentLayout {
+                    block_size: self.block_size,
+                    segment_bytes,
+                    segments: 0,
+                };
+                (layout.payload_blocks(), bytes)
+            }
+        };
         let mut blocks = 0u64;
         for member in self.members.iter().filter(|member| member.roles.data) {
-            let end = member
-                .groups
-                .checked_mul((group_blocks + 2) * u64::from(block));
+            // The checkpoint takes less than one more segment for each.
+            let end = member.groups.checked_mul(2 * unit_bytes);
             let end = end.and_then(|bytes| bytes.checked_add(member.data_offset));
-            if member.data_offset < HEADER_AREA_BYTES || end.is_none_or(|end| end >> 62 != 0) {
+            if member.data_offset < HEADER_AREA_BYTES || end.is_none_or(|end| end >> 63 != 0) {
                 return Err(bad("a data member's place is not possible"));
             }
-            blocks += member.groups * group_blocks;
+            blocks += member.groups * unit_blocks;
         }
         if self.size_blocks == 0 || self.size_blocks > blocks {
             return Err(bad("the size is not covered by the data members"));

@@ -40,6 +40,56 @@ pub enum HomeError {
         /// Byte offset of the first slot on the member.
         offset: u64,
     },
+    /// A page of the block map is not what was written (segments layout).
+    #[error(
+        "the page of the block map for blocks {first} to {}, on {member} at byte {offset}, is damaged; `tonearm check --rebuild` makes it anew from the segment summaries",
+        .end.saturating_sub(1)
+    )]
+    MapPage {
+        /// First block that is found through it.
+        first: u64,
+        /// The block behind the last one.
+        end: u64,
+        /// Name of the member.
+        member: String,
+        /// Byte offset on the member.
+        offset: u64,
+    },
+    /// The page of the block map that led to the block was damaged when its neighbours were written.
+    #[error(
+        "block {block} cannot be found: its page of the block map was damaged; `tonearm check --rebuild` finds it by the segment summaries"
+    )]
+    LostBlock {
+        /// The store's block number.
+        block: u64,
+    },
+    /// Neither checkpoint slot can be read as such (segments layout).
+    #[error(
+        "both checkpoints of the block map are damaged, on {member} at bytes {} and {}; `tonearm check --rebuild` makes the map anew from the segment summaries",
+        .offsets[0], .offsets[1]
+    )]
+    Checkpoint {
+        /// Name of the member.
+        member: String,
+        /// Byte offsets of the slots on the member.
+        offsets: [u64; 2],
+    },
+    /// The summaries of a segment do not tell of all that lives in it.
+    #[error(
+        "the summaries of segment {segment}, on {member} at byte {offset}, tell of {found} live blocks where {expected} are expected; `tonearm check --rebuild` counts anew"
+    )]
+    Segment {
+        /// Its number.
+        segment: u64,
+        /// Name of the member.
+        member: String,
+        /// Byte offset of the segment on the member.
+        offset: u64,
+        /// Live blocks by the segment table.
+        expected: u64,
+        /// Live blocks that were found.
+        found: u64,
+    },
     /// The device refused.
     #[error("{} failed on {member} at byte {offset}: {}", verb(.op), IoError { errno: *.errno })]
     Device {

@@ -3,9 +3,10 @@
 use crate::error::HomeError;
 use crate::overwrite::Overwrite;
 use crate::report::{GroupReport, RepairOptions, RepairReport};
+use crate::segments::{Policy, RebuildReport, Segments};
 use base::{BufPool, Slice};
 use device::{Device, Interrupted};
-use format::Geometry;
+use format::{Geometry, Uuid};
 use rt::Rt;
 use std::collections::BTreeSet;
 use std::rc::Rc;
@@ -16,6 +17,36 @@ pub struct HomeMember {
     pub device: Rc<dyn Device>,
     /// Where its groups lie.
     pub geometry: Geometry,
+}
+
+/// One data member of the segments layout.
+#[derive(Clone)]
+pub struct SegmentsMember {
+    /// Its device.
+    pub device: Rc<dyn Device>,
+    /// Byte offset of its first segment; the checkpoint lies before that of the first member.
+    pub first_segment: u64,
+    /// Segments on it.
+    pub segments: u64,
+}
+
+/// How the segments layout is opened.
+#[derive(Clone, Copy, Debug)]
+pub struct SegmentsOptions {
+    /// Identity of the store.
+    pub store: Uuid,
+    /// Bytes of a block.
+    pub block_size: u32,
+    /// Bytes of a segment.
+    pub segment_bytes: u32,
+    /// Blocks of the store.
+    pub size_blocks: u64,
+    /// Bound on map pages in memory.
+    pub map_cache_bytes: usize,
+    /// Which segments are cleaned.
+    pub policy: Policy,
+    /// Nothing is written.
+    pub read_only: bool,
 }
 
 /// A part of what was read.
@@ -64,11 +95,11 @@ pub struct HomeStats {
     pub zeroes: u64,
     /// Device flushes.
     pub flushes: u64,
-    /// Tables read from the devices.
+    /// Tables or map pages read from the devices.
     pub table_loads: u64,
     /// Tables found in the cache.
     pub table_hits: u64,
-    /// Tables written.
+    /// Tables or map pages written.
     pub table_writes: u64,
     /// Tables with one damaged slot, read from the other.
     pub table_fallbacks: u64,
@@ -76,7 +107,19 @@ pub struct HomeStats {
     pub tables_lost: u64,
     /// Blocks that failed their checksum.
     pub checksum_errors: u64,
-    /// Bytes of the tables in the cache now.
+    /// Segments of the store; 0 in the overwrite layout, as all that follows.
+    pub segments: u64,
+    /// Of them, free ones.
+    pub free_segments: u64,
+    /// Segments that the cleaner has emptied.
+    pub cleaned_segments: u64,
+    /// Live blocks in them, which it has copied.
+    pub cleaned_blocks: u64,
+    /// Checkpoints of the block map.
+    pub checkpoints: u64,
+    /// Partial segments that the opening has found behind the checkpoint.
+    pub recovered_partials: u64,
+    /// Bytes of the tables or map pages in the cache now.
     pub map_cache_bytes: usize,
 }
 
@@ -85,13 +128,76 @@ pub struct HomeStats {
 pub enum Home {
     /// Every block has one fixed place.
     Overwrite(OverwriteHome),
+    /// Blocks are appended to segments.
+    Segments(SegmentsHome),
 }
 
 /// The overwrite layout, opaque.
 #[derive(Clone)]
 pub struct OverwriteHome(pub(crate) Overwrite);
 
+/// The segments layout, opaque.
+#[derive(Clone)]
+pub struct SegmentsHome(pub(crate) Segments);
+
 impl Home {
+    /// Makes the segments layout of a new store on `members` in their order.
+    ///
+    /// # Errors
+    /// When a device fails.
+    pub async fn create_segments(
+        rt: &Rt,
+        pool: &BufPool,
+        members: Vec<SegmentsMember>,
+        options: &SegmentsOptions,
+    ) -> Result<(), HomeError> {
+        Segments::create(rt, pool, members, options).await
+    }
+
+    /// Opens the segments layout on `members` in their order, and recovers it if need be.
+    ///
+    /// # Errors
+    /// When there is no checkpoint, or what was written since cannot be read.
+    pub async fn open_segments(
+        rt: &Rt,
+        pool: &BufPool,
+        members: Vec<SegmentsMember>,
+        options: &SegmentsOptions,
+    ) -> Result<Self, HomeError> {
+        let home = Segments::open(rt, pool, members, options).await?;
+        Ok(Self::Segments(SegmentsHome(home)))
+    }
+
+    /// Makes the block map of the segments layout anew from the segment summaries. `progress` is told
+    /// segments read and segments to read.
+    ///
+    /// # Errors
+    /// When a device fails, or no segment is free for the map.
+    pub async fn rebuild_segments(
+        rt: &Rt,
+        pool: &BufPool,
+        members: Vec<SegmentsMember>,
+        options: &SegmentsOptions,
+        progress: impl FnMut(u64, u64),
+    ) -> Result<RebuildReport, HomeError> {
+        Segments::rebuild(rt, pool, members, options, progress).await
+    }
+
+    /// Compares the segment table and the summaries with the block map; nothing in the overwrite layout.
+    /// `progress` is told segments done and all segments.
+    ///
+    /// # Errors
+    /// When the map cannot be read.
+    pub async fn check_segments(
+        &self,
+        progress: impl FnMut(u64, u64),
+    ) -> Result<Vec<HomeError>, HomeError> {
+        match self {
+            Self::Overwrite(_) => Ok(Vec::new()),
+            Self::Segments(home) => home.0.check_segments(progress).await,
+        }
+    }
+
     /// The overwrite layout of `size_blocks` blocks on `members` in their order. Nothing is read yet.
     /// Tables take at most `map_cache_bytes` of memory, and those in use a little more.
     ///
@@ -117,6 +223,7 @@ impl Home {
     pub fn block_size(&self) -> usize {
         match self {
             Self::Overwrite(home) => home.0.block_size(),
+            Self::Segments(home) => home.0.block_size(),
         }
     }
 
@@ -124,6 +231,7 @@ impl Home {
     pub fn size_blocks(&self) -> u64 {
         match self {
             Self::Overwrite(home) => home.0.size_blocks(),
+            Self::Segments(home) => home.0.size_blocks(),
         }
     }
 
@@ -131,6 +239,7 @@ impl Home {
     pub fn groups(&self) -> u64 {
         match self {
             Self::Overwrite(home) => home.0.groups(),
+            Self::Segments(home) => home.0.groups(),
         }
     }
 
@@ -138,6 +247,7 @@ impl Home {
     pub fn group_blocks(&self) -> u64 {
         match self {
             Self::Overwrite(home) => home.0.group_blocks(),
+            Self::Segments(home) => home.0.group_blocks(),
         }
     }
 
@@ -145,6 +255,7 @@ impl Home {
     pub fn stats(&self) -> HomeStats {
         match self {
             Self::Overwrite(home) => home.0.stats(),
+            Self::Segments(home) => home.0.stats(),
         }
     }
 
@@ -159,6 +270,7 @@ impl Home {
     pub async fn read(&self, first: u64, count: u64) -> Result<Vec<Piece>, HomeError> {
         match self {
             Self::Overwrite(home) => home.0.read(first, count).await,
+            Self::Segments(home) => home.0.read(first, count).await,
         }
     }
 
@@ -173,6 +285,7 @@ impl Home {
     pub async fn status(&self, first: u64, count: u64) -> Result<Vec<(u64, bool)>, HomeError> {
         match self {
             Self::Overwrite(home) => home.0.status(first, count).await,
+            Self::Segments(home) => home.0.status(first, count).await,
         }
     }
 
@@ -192,6 +305,7 @@ impl Home {
     ) -> Result<(), HomeError> {
         match self {
             Self::Overwrite(home) => home.0.write_back(zeroes, blocks).await,
+            Self::Segments(home) => home.0.write_back(zeroes, blocks).await,
         }
     }
 
@@ -202,6 +316,7 @@ impl Home {
     pub async fn close(&self) -> Result<(), HomeError> {
         match self {
             Self::Overwrite(_) => Ok(()),
+            Self::Segments(home) => home.0.close().await,
         }
     }
 
@@ -212,6 +327,7 @@ impl Home {
     pub async fn check_group(&self, group: u64) -> Result<GroupReport, HomeError> {
         match self {
             Self::Overwrite(home) => home.0.check_group(group).await,
+            Self::Segments(home) => home.0.check_group(group).await,
         }
     }
 
@@ -226,6 +342,7 @@ impl Home {
     ) -> Result<RepairReport, HomeError> {
         match self {
             Self::Overwrite(home) => home.0.repair_group(group, options).await,
+            Self::Segments(home) => home.0.repair_group(group, options).await,
         }
     }
 
@@ -237,6 +354,7 @@ impl Home {
     pub fn interrupted(&self, zeroes: Vec<ZeroRange>, blocks: &BTreeSet<u64>) -> Vec<Interrupted> {
         match self {
             Self::Overwrite(home) => home.0.interrupted(zeroes, blocks),
+            Self::Segments(home) => home.0.interrupted(),
         }
     }
 }

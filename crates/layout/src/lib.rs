@@ -20,8 +20,13 @@ mod error;
 mod home;
 mod overwrite;
 mod report;
+mod segments;
 
 pub use error::HomeError;
-pub use home::{Home, HomeBlock, HomeMember, HomeStats, Piece, ZeroRange};
+pub use home::{
+    Home, HomeBlock, HomeMember, HomeStats, OverwriteHome, Piece, SegmentsHome, SegmentsMember,
+    SegmentsOptions, ZeroRange,
+};
 pub use overwrite::LOST;
 pub use report::{BadBlock, GroupReport, RepairOptions, RepairReport, SlotReport};
+pub use segments::{Policy, RebuildReport};

@@ -68,7 +68,7 @@ pub fn look(path: &Path, places: &Members) -> anyhow::Result<Info> {
             .sum();
         Ok(Info {
             store: report::uuid(superblock.store),
-            format_version: superblock.version(),
+            format_version: superblock.version,
             state: if log.clean { "clean" } else { "crashed" }.to_string(),
             pid,
             size_bytes,

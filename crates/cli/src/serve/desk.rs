@@ -168,7 +168,7 @@ impl Desk {
         };
         Info {
             store: report::uuid(superblock.store),
-            format_version: superblock.version(),
+            format_version: superblock.version,
             state: "served".to_string(),
             pid: Some(std::process::id()),
             size_bytes: disk.size_bytes(),

@@ -1,0 +1,140 @@
+//! Checkpoint of the segments layout: the root of the block map, where the log of partial segments goes on,
+//! and the segment table. Byte table: `docs/format/segments.md`.
+
+use crate::geometry::SECTOR;
+use crate::map_page::{MAP_ENTRY_BYTES, MapEntry};
+use crate::{FormatError, Uuid};
+use base::crc32c;
+
+const MAGIC: [u8; 8] = *b"TACHKPNT";
+const VERSION: u32 = 1;
+const WHAT: &str = "checkpoint";
+const HAS_HOLES: u16 = 1 << 15;
+
+/// The first sector of a checkpoint slot; the segment table follows.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct HomeCheckpoint {
+    /// Identity of the store.
+    pub store: Uuid,
+    /// Number of the checkpoint; the highest counts.
+    pub generation: u64,
+    /// Number of the opening of the home: partial segments of other epochs do not follow this checkpoint.
+    pub epoch: u64,
+    /// Number of the next partial segment.
+    pub seq: u64,
+    /// Its place.
+    pub head: u64,
+    /// Its number in its segment.
+    pub partial: u32,
+    /// Levels of the block map.
+    pub levels: u32,
+    /// The top page of the block map.
+    pub root: MapEntry,
+    /// Segments, and entries of the table.
+    pub segments: u64,
+    /// CRC-32C of the table's bytes.
+    pub table_crc: u32,
+}
+
+impl HomeCheckpoint {
+    /// The checkpoint's first sector.
+    pub fn encode(&self) -> [u8; SECTOR] {
+        let mut out = [0; SECTOR];
+        out[0..8].copy_from_slice(&MAGIC);
+        out[8..12].copy_from_slice(&VERSION.to_le_bytes());
+        out[16..32].copy_from_slice(&self.store);
+        for (at, value) in [
+            (32, self.generation),
+            (40, self.epoch),
+            (48, self.seq),
+            (56, self.head),
+            (72, self.segments),
+        ] {
+            out[at..at + 8].copy_from_slice(&value.to_le_bytes());
+        }
+        for (at, value) in [(64, self.partial), (68, self.levels), (80, self.table_crc)] {
+            out[at..at + 4].copy_from_slice(&value.to_le_bytes());
+        }
+        out[96..96 + MAP_ENTRY_BYTES].copy_from_slice(&self.root.encode());
+        let crc = crc32c(&out);
+        out[12..16].copy_from_slice(&crc.to_le_bytes());
+        out
+    }
+
+    /// Reads a checkpoint's first sector.
+    ///
+    /// # Errors
+    /// When the bytes are none, torn, or of another version.
+    pub fn decode(bytes: &[u8]) -> Result<Self, FormatError> {
+        if bytes.len() != SECTOR || bytes[0..8] != MAGIC {
+            return Err(FormatError::Signature(WHAT));
+        }
+        let word = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four"));
+        let long = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight"));
+        if word(8) != VERSION {
+            return Err(FormatError::Version {
+                what: WHAT,
+                found: word(8),
+                supported: VERSION,
+            });
+        }
+        let mut copy = bytes.to_vec();
+        copy[12..16].fill(0);
+        if crc32c(&copy) != word(12) {
+            return Err(FormatError::Checksum(WHAT));
+        }
+        Ok(Self {
+            store: bytes[16..32].try_into().expect("sixteen"),
+            generation: long(32),
+            epoch: long(40),
+            seq: long(48),
+            head: long(56),
+            partial: word(64),
+            levels: word(68),
+            root: MapEntry::decode(&bytes[96..96 + MAP_ENTRY_BYTES]),
+            segments: long(72),
+            table_crc: word(80),
+        })
+    }
+}
+
+/// What the segment table says of one segment.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct SegmentEntry {
+    /// Live blocks, pages of the map included.
+    pub live: u16,
+    /// Tombstones lie in it, which may have to be carried on.
+    pub has_holes: bool,
+    /// Number of the first partial segment of what lies there; 0 when it was never written.
+    pub first: u64,
+    /// Youngest version in it.
+    pub age: u64,
+}
+
+impl SegmentEntry {
+    /// The entry as bytes.
+    pub fn encode(&self) -> [u8; 16] {
+        let mut out = [0; 16];
+        let live = self.live | if self.has_holes { HAS_HOLES } else { 0 };
+        out[0..2].copy_from_slice(&live.to_le_bytes());
+        out[4..10].copy_from_slice(&self.first.to_le_bytes()[..6]);
+        out[10..16].copy_from_slice(&self.age.to_le_bytes()[..6]);
+        out
+    }
+
+    /// The entry of 16 bytes.
+    pub fn decode(bytes: &[u8]) -> Self {
+        let number = |at: usize| {
+            let mut word = [0; 8];
+            word[..6].copy_from_slice(&bytes[at..at + 6]);
+            u64::from_le_bytes(word)
+        };
+        let live = u16::from_le_bytes([bytes[0], bytes[1]]);
+        Self {
+            live: live & !HAS_HOLES,
+            has_holes: live & HAS_HOLES != 0,
+            first: number(4),
+            age: number(10),
+        }
+    }
+}

@@ -1,0 +1,169 @@
+//! Checkpoints: the root of the map and the segment table, in two slots.
+//!
+//! Both slots hold the newest checkpoint, one after the other. A torn slot leaves the other; and as a
+//! segment is freed only when both are durable, a slot that rots leaves a state that is a true one, from
+//! which the chain of partials leads on.
+
+use crate::error::HomeError;
+use crate::segments::Segments;
+use base::crc32c;
+use format::{HomeCheckpoint, SECTOR, SEGMENT_ENTRY_BYTES, SegmentEntry};
+use rt::Data;
+
+/// Bytes of the segment table in one operation, and under one checksum.
+const STEP: usize = 1 << 20;
+
+impl Segments {
+    /// Bytes that may be written between two checkpoints: recovery reads as much, and the table is to cost
+    /// little beside.
+    pub(crate) fn checkpoint_interval(&self) -> u64 {
+        let layout = &self.media.layout;
+        (16 * u64::from(layout.segment_bytes)).max(32 * layout.slot_bytes())
+    }
+
+    /// Begins a new epoch if there is none: its first checkpoint.
+    pub(crate) async fn begin_epoch(&self) -> Result<(), HomeError> {
+        if self.state.borrow().new_epoch {
+            self.checkpoint().await?;
+        }
+        Ok(())
+    }
+
+    /// The chain is broken: nothing follows on it. The next write begins a new one.
+    pub(crate) fn end_epoch(&self) {
+        let mut state = self.state.borrow_mut();
+        state.epoch += 1;
+        state.seq += super::EPOCH_GAP;
+        state.head = None;
+        state.new_epoch = true;
+    }
+
+    /// Makes the present state the one that the next opening begins with, and frees segments.
+    pub(crate) async fn checkpoint(&self) -> Result<(), HomeError> {
+        self.write_pages().await?;
+        let head = self.open_head()?;
+        let last = self.state.borrow().seq - 1;
+        self.media.flush().await?;
+        let (checkpoint, dead) = {
+            let mut state = self.state.borrow_mut();
+            state.durable = last;
+            let checkpoint = HomeCheckpoint {
+                store: self.store,
+                generation: state.generation + 1,
+                epoch: state.epoch,
+                seq: state.seq,
+                head: head.place,
+                partial: head.partial,
+                levels: self.levels,
+                root: state.root,
+                segments: state.table.len(),
+                table_crc: self.table_crc(&state.table),
+            };
+            let dead = state.table.dead(Some(self.media.segment_of(head.place)));
+            (checkpoint, dead)
+        };
+        let generation = checkpoint.generation;
+        for slot in [generation % 2, (generation + 1) % 2] {
+            self.write_slot(slot, &checkpoint).await?;
+            self.media.flush().await?;
+            // From here on it may be what counts after a crash.
+            self.state.borrow_mut().generation = generation;
+        }
+        let mut state = self.state.borrow_mut();
+        state.new_epoch = false;
+        state.since_checkpoint = 0;
+        state.table.free_all(&dead);
+        drop(state);
+        self.media.count(|stats| stats.checkpoints += 1);
+        Ok(())
+    }
+
+    /// CRC-32C of the checksums of the table's parts.
+    fn table_crc(&self, table: &super::table::SegmentTable) -> u32 {
+        let mut crcs = Vec::new();
+        let mut part = Vec::with_capacity(STEP.min(table.len() as usize * 16));
+        for (index, entry) in table.entries().enumerate() {
+            part.extend_from_slice(&entry.encode());
+            if part.len() == STEP || index as u64 + 1 == table.len() {
+                crcs.extend_from_slice(&crc32c(&part).to_le_bytes());
+                part.clear();
+            }
+        }
+        crc32c(&crcs)
+    }
+
+    async fn write_slot(&self, slot: u64, checkpoint: &HomeCheckpoint) -> Result<(), HomeError> {
+        let offset = self.media.slot_offset(slot);
+        let len = self.media.layout.slot_bytes() as usize;
+        let mut at = 0;
+        while at < len {
+            let step = len.min(at + SECTOR + STEP) - at;
+            let mut buf = self.media.pool.alloc_zeroed(step);
+            let mut table = &mut buf[..];
+            if at == 0 {
+                table[..SECTOR].copy_from_slice(&checkpoint.encode());
+                table = &mut buf[SECTOR..];
+            }
+            let first = at.saturating_sub(SECTOR) as u64 / SEGMENT_ENTRY_BYTES;
+            {
+                let state = self.state.borrow();
+                let entries = state.table.entries().skip(first as usize);
+                for (bytes, entry) in table.chunks_exact_mut(16).zip(entries) {
+                    bytes.copy_from_slice(&entry.encode());
+                }
+            }
+            self.media
+                .write_at(0, offset + at as u64, Data::whole(buf))
+                .await?;
+            at += step;
+        }
+        Ok(())
+    }
+
+    /// The newest checkpoint and its segment table.
+    pub(crate) async fn read_checkpoint(
+        &self,
+    ) -> Result<(HomeCheckpoint, Vec<SegmentEntry>), HomeError> {
+        let mut best: Option<(HomeCheckpoint, Vec<SegmentEntry>)> = None;
+        for slot in 0..2 {
+            if let Some(found) = self.read_slot(slot).await
+                && best
+                    .as_ref()
+                    .is_none_or(|best| best.0.generation < found.0.generation)
+            {
+                best = Some(found);
+            }
+        }
+        best.ok_or_else(|| HomeError::Checkpoint {
+            member: self.media.name(0).to_string(),
+            offsets: [self.media.slot_offset(0), self.media.slot_offset(1)],
+        })
+    }
+
+    /// One slot; none when it is torn, rotten or cannot be read.
+    pub(crate) async fn read_slot(&self, slot: u64) -> Option<(HomeCheckpoint, Vec<SegmentEntry>)> {
+        let offset = self.media.slot_offset(slot);
+        let header = self.media.read_at(0, offset, SECTOR).await.ok()?;
+        let checkpoint = HomeCheckpoint::decode(&header).ok()?;
+        let segments = self.media.layout.segments;
+        if (checkpoint.store, checkpoint.segments, checkpoint.levels)
+            != (self.store, segments, self.levels)
+            || !self.media.holds(checkpoint.head)
+        {
+            return None;
+        }
+        let mut entries = Vec::with_capacity(segments as usize);
+        let mut crcs = Vec::new();
+        let len = segments as usize * SEGMENT_ENTRY_BYTES as usize;
+        for at in (0..len).step_by(STEP) {
+            let step = STEP.min(len - at);
+            // Whole sectors are read, the checksum is over the entries.
+            let whole = step.next_multiple_of(SECTOR);
+            let offset = offset + (SECTOR + at) as u64;
+            let bytes = self.media.read_at(0, offset, whole).await.ok()?;
+            crcs.extend_from_slice(&crc32c(&bytes[..step]).to_le_bytes());
+            entries.extend(bytes[..step].chunks_exact(16).map(SegmentEntry::decode));
+        }
+        (crc32c(&crcs) == checkpoint.table_crc).then_some((checkpoint, entries))
+    }
+}

@@ -1,0 +1,47 @@
+//! Which segments the cleaner takes: greedy, or by cost and age (HyLog 2; Rosenblum and Ousterhout).
+
+/// A rule for choosing segments.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Policy {
+    /// Those with the least live blocks.
+    Greedy,
+    /// Those with the most (1 - u) * age / (1 + u): cold segments are worth cleaning earlier, as what is
+    /// gained stays free for longer.
+    #[default]
+    CostAge,
+}
+
+/// How much cleaning a segment is worth: the more, the better. `live` of `capacity` blocks are live, the
+/// youngest of them has an age of `age` (any unit).
+pub(crate) fn worth(policy: Policy, live: u64, capacity: u64, age: u64) -> u128 {
+    let free = u128::from(capacity.saturating_sub(live));
+    match policy {
+        Policy::Greedy => free,
+        // In units of 2^-16: u is live / capacity.
+        Policy::CostAge => (free * u128::from(age + 1) << 16) / u128::from(capacity + live),
+    }
+}
+
+/// The `most` best of `candidates` (segment, live blocks, age), best first.
+pub(crate) fn choose(
+    policy: Policy,
+    candidates: impl Iterator<Item = (u64, u64, u64)>,
+    capacity: u64,
+    most: usize,
+) -> Vec<u64> {
+    let mut best: Vec<(u128, u64)> = Vec::new();
+    for (segment, live, age) in candidates {
+        let worth = worth(policy, live, capacity, age);
+        if worth == 0
+            || best
+                .last()
+                .is_some_and(|last| best.len() == most && last.0 >= worth)
+        {
+            continue;
+        }
+        let at = best.partition_point(|(other, _)| *other >= worth);
+        best.insert(at, (worth, segment));
+        best.truncate(most);
+    }
+    best.into_iter().map(|(_, segment)| segment).collect()
+}

@@ -1,0 +1,183 @@
+//! Opening: the newest checkpoint, and forward from it over the summaries of the partials written since.
+//!
+//! Where the chain ends. A partial that is missing, or of which a block does not hold its checksum, was torn by
+//! a crash and ends the chain, and nothing behind it was acknowledged; but for those that a later one calls
+//! durable: their damage came afterwards, they are followed, and the damaged blocks are errors when they are
+//! read. Everything behind the end is in the engine's log and given again.
+//!
+//! What recovery does cannot be seen on the medium before the first checkpoint of the new epoch, but for map
+//! pages in free segments: a crash in its middle leaves the same for the next one.
+
+use crate::error::HomeError;
+use crate::home::{SegmentsMember, SegmentsOptions};
+use crate::segments::Segments;
+use crate::segments::table::SegmentTable;
+use base::BufPool;
+use format::{MapEntry, Summary, SummaryKind};
+use rt::Rt;
+
+/// A partial of the chain.
+struct Link {
+    summary: Summary,
+    whole: bool,
+}
+
+impl Segments {
+    /// A new home on members that read as zeroes, with its first checkpoint.
+    ///
+    /// # Errors
+    /// When a device fails.
+    pub async fn create(
+        rt: &Rt,
+        pool: &BufPool,
+        members: Vec<SegmentsMember>,
+        options: &SegmentsOptions,
+    ) -> Result<(), HomeError> {
+        let segments = members.iter().map(|member| member.segments).sum::<u64>();
+        let table = SegmentTable::new((0..segments).map(|_| Default::default()));
+        let home = Self::assemble(rt, pool, members, options, table);
+        let all: Vec<u64> = (1..=segments).collect();
+        home.state.borrow_mut().table.free_all(&all);
+        home.checkpoint().await
+    }
+
+    /// The home as the newest checkpoint and the partials since tell.
+    ///
+    /// # Errors
+    /// When there is no checkpoint, the chain cannot be read, or a device fails.
+    pub async fn open(
+        rt: &Rt,
+        pool: &BufPool,
+        members: Vec<SegmentsMember>,
+        options: &SegmentsOptions,
+    ) -> Result<Self, HomeError> {
+        let probe = Self::assemble(
+            rt,
+            pool,
+            members.clone(),
+            options,
+            SegmentTable::new(std::iter::empty()),
+        );
+        if !options.read_only {
+            // What is read may be in the devices' caches alone, and is built upon.
+            probe.media.flush().await?;
+        }
+        let (checkpoint, entries) = probe.read_checkpoint().await?;
+        let table = SegmentTable::new(entries.into_iter());
+        let home = Self::assemble(rt, pool, members, options, table);
+        let head = home.media.segment_of(checkpoint.head);
+        {
+            let mut state = home.state.borrow_mut();
+            let dead = state.table.dead(Some(head));
+            state.table.free_all(&dead);
+            state.table.sort_free();
+            state.root = checkpoint.root;
+            state.generation = checkpoint.generation;
+            (state.epoch, state.seq) = (checkpoint.epoch, checkpoint.seq);
+        }
+        let chain = home.chain(checkpoint.head, checkpoint.partial).await?;
+        {
+            let mut state = home.state.borrow_mut();
+            state.table.claim(head);
+            for link in &chain {
+                let segment = home.media.segment_of(link.summary.place);
+                state.table.claim(segment);
+                let entry = state.table.entry_mut(segment);
+                if link.summary.partial == 0 {
+                    (entry.first, entry.age) = (link.summary.seq, 0);
+                }
+            }
+            state.seq += chain.len() as u64;
+            state.durable = state.seq - 1;
+        }
+        home.end_epoch();
+        home.media
+            .count(|stats| stats.recovered_partials = chain.len() as u64);
+        for link in chain {
+            home.apply(&link.summary).await?;
+            if !options.read_only {
+                home.relieve_pages().await?;
+            }
+        }
+        Ok(home)
+    }
+
+    /// The partials from `place` on, as far as they count.
+    async fn chain(&self, mut place: u64, mut partial: u32) -> Result<Vec<Link>, HomeError> {
+        let (epoch, mut seq) = {
+            let state = self.state.borrow();
+            (state.epoch, state.seq)
+        };
+        let mut chain: Vec<Link> = Vec::new();
+        let mut content = self.content_from(place).await;
+        loop {
+            let expected = |summary: &Summary| {
+                summary.store == self.store
+                    && (summary.epoch, summary.seq, summary.partial) == (epoch, seq, partial)
+                    && self.media.holds(summary.next)
+            };
+            let Some(summary) = content.partial(place - content.first, expected) else {
+                // Not readable is not missing.
+                match content.error.take() {
+                    Some(error) if content.unreadable.contains(&place) => return Err(error),
+                    _ => break,
+                }
+            };
+            let whole = content.is_whole(&summary);
+            let (here, next) = (self.media.segment_of(place), summary.next);
+            chain.push(Link { summary, whole });
+            seq += 1;
+            let moved = self.media.segment_of(next) != here;
+            // A chain comes to each segment once: what leads back is no chain.
+            let known = |link: &Link| {
+                self.media.segment_of(link.summary.place) == self.media.segment_of(next)
+            };
+            if moved && chain.iter().any(known) || !moved && next <= place {
+                break;
+            }
+            (place, partial) = (next, if moved { 0 } else { partial + 1 });
+            if moved {
+                content = self.content_from(place).await;
+            }
+        }
+        let durable = chain
+            .iter()
+            .map(|link| link.summary.durable)
+            .max()
+            .unwrap_or(0);
+        let torn = |link: &Link| !link.whole && link.summary.seq > durable;
+        let end = chain.iter().position(torn).unwrap_or(chain.len());
+        chain.truncate(end);
+        Ok(chain)
+    }
+
+    /// Does again what a partial did.
+    async fn apply(&self, summary: &Summary) -> Result<(), HomeError> {
+        let segment = self.media.segment_of(summary.place);
+        let mut blocks = Vec::new();
+        for entry in &summary.entries {
+            if let SummaryKind::Hole { first, count } = entry.kind {
+                self.state.borrow_mut().table.entry_mut(segment).has_holes = true;
+                let end = (first + count).min(self.size_blocks);
+                self.set_holes(first.min(end)..end, entry.version).await?;
+            }
+        }
+        for (place, entry) in summary.placed(self.media.layout.block_size) {
+            if let SummaryKind::Data { block, crc } = entry.kind
+                && block < self.size_blocks
+            {
+                let version = entry.version;
+                blocks.push((
+                    block,
+                    MapEntry {
+                        place,
+                        version,
+                        crc,
+                    },
+                ));
+            }
+        }
+        blocks.sort_by_key(|(block, _)| *block);
+        self.set_blocks(&blocks).await
+    }
+}

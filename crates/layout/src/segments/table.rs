@@ -1,0 +1,161 @@
+//! The segment table: live blocks, age and use of each segment. 24 bytes of memory for each.
+//!
+//! A segment that holds nothing live any more becomes free with the next checkpoint (what an older one
+//! needs is never overwritten), and is used again when every read that may still look at it has ended.
+
+use format::SegmentEntry;
+use std::collections::{BTreeSet, VecDeque};
+
+#[derive(Clone, Copy, Default)]
+struct Segment {
+    entry: SegmentEntry,
+    /// Empty as far as the newest checkpoint is concerned.
+    free: bool,
+    /// The cleaner has found less in it than is live: damaged, not to be cleaned.
+    stuck: bool,
+}
+
+/// See the module.
+pub(crate) struct SegmentTable {
+    /// Index 0 is no segment.
+    segments: Vec<Segment>,
+    /// Free ones, with the first read that began after they became free.
+    free: VecDeque<(u64, u64)>,
+    /// Reads under way.
+    reads: BTreeSet<u64>,
+    next_read: u64,
+}
+
+impl SegmentTable {
+    /// `entries` of segments 1 and following. All are in use until [`SegmentTable::free_all`].
+    pub fn new(entries: impl Iterator<Item = SegmentEntry>) -> Self {
+        let used = |entry| Segment {
+            entry,
+            ..Segment::default()
+        };
+        let segments = std::iter::once(Segment::default()).chain(entries.map(used));
+        Self {
+            segments: segments.collect(),
+            free: VecDeque::new(),
+            reads: BTreeSet::new(),
+            next_read: 0,
+        }
+    }
+
+    pub fn len(&self) -> u64 {
+        self.segments.len() as u64 - 1
+    }
+
+    pub fn entry(&self, segment: u64) -> SegmentEntry {
+        self.segments[segment as usize].entry
+    }
+
+    pub fn entry_mut(&mut self, segment: u64) -> &mut SegmentEntry {
+        &mut self.segments[segment as usize].entry
+    }
+
+    /// All entries, from segment 1 on.
+    pub fn entries(&self) -> impl Iterator<Item = SegmentEntry> {
+        self.segments[1..].iter().map(|segment| segment.entry)
+    }
+
+    /// One more live block of `version` in `segment`.
+    pub fn take(&mut self, segment: u64, version: u64) {
+        let entry = self.entry_mut(segment);
+        entry.live += 1;
+        entry.age = entry.age.max(version);
+    }
+
+    /// One live block less. What a damaged map says may be anything: no count goes below zero.
+    pub fn release(&mut self, segment: u64) {
+        if let Some(segment) = self.segments.get_mut(segment as usize) {
+            segment.entry.live = segment.entry.live.saturating_sub(1);
+        }
+    }
+
+    /// Segments that hold nothing and are not free yet, but for `head`.
+    pub fn dead(&self, head: Option<u64>) -> Vec<u64> {
+        let numbered = self.segments.iter().enumerate().skip(1);
+        let dead = numbered.filter(|(number, segment)| {
+            let entry = &segment.entry;
+            !segment.free && entry.live == 0 && !entry.has_holes && head != Some(*number as u64)
+        });
+        dead.map(|(number, _)| number as u64).collect()
+    }
+
+    /// A checkpoint that does not need `dead` is durable.
+    pub fn free_all(&mut self, dead: &[u64]) {
+        for segment in dead {
+            let own = &mut self.segments[*segment as usize];
+            (own.free, own.stuck) = (true, false);
+            self.free.push_back((self.next_read, *segment));
+        }
+    }
+
+    /// Brings the free segments into the order of their content, oldest first.
+    pub fn sort_free(&mut self) {
+        let segments = &self.segments;
+        let free = self.free.make_contiguous();
+        free.sort_by_key(|(_, segment)| segments[*segment as usize].entry.first);
+    }
+
+    /// Takes a free segment that nobody reads any more.
+    pub fn allocate(&mut self) -> Option<u64> {
+        let oldest = self.reads.first().copied().unwrap_or(u64::MAX);
+        let (mark, segment) = *self.free.front()?;
+        if oldest < mark {
+            return None;
+        }
+        self.free.pop_front();
+        self.segments[segment as usize].free = false;
+        Some(segment)
+    }
+
+    /// `segment` is in use whatever the checkpoint says: recovery found it in the chain.
+    pub fn claim(&mut self, segment: u64) {
+        self.segments[segment as usize].free = false;
+        self.free.retain(|(_, free)| *free != segment);
+    }
+
+    /// Free segments that can be used, and those that a read may still look at.
+    pub fn free_and_held(&self) -> (u64, u64) {
+        let oldest = self.reads.first().copied().unwrap_or(u64::MAX);
+        let usable = self.free.partition_point(|(mark, _)| *mark <= oldest);
+        (usable as u64, (self.free.len() - usable) as u64)
+    }
+
+    pub fn is_free(&self, segment: u64) -> bool {
+        self.segments[segment as usize].free
+    }
+
+    pub fn set_stuck(&mut self, segment: u64) {
+        self.segments[segment as usize].stuck = true;
+    }
+
+    /// Segments that can be cleaned: number, live blocks, youngest version.
+    pub fn candidates(&self, head: Option<u64>) -> impl Iterator<Item = (u64, SegmentEntry)> {
+        let numbered = self.segments.iter().enumerate().skip(1);
+        let usable = numbered.filter(move |(number, segment)| {
+            let dead = segment.entry.live == 0 && !segment.entry.has_holes;
+            !segment.free && !segment.stuck && !dead && head != Some(*number as u64)
+        });
+        usable.map(|(number, segment)| (number as u64, segment.entry))
+    }
+
+    /// Number of the oldest partial segment of which anything may still lie on the medium.
+    pub fn oldest(&self) -> u64 {
+        let first = self.segments.iter().map(|segment| segment.entry.first);
+        first.filter(|first| *first > 0).min().unwrap_or(0)
+    }
+
+    /// A read begins; what is in use now is not overwritten before its end.
+    pub fn begin_read(&mut self) -> u64 {
+        self.next_read += 1;
+        self.reads.insert(self.next_read - 1);
+        self.next_read - 1
+    }
+
+    pub fn end_read(&mut self, read: u64) {
+        self.reads.remove(&read);
+    }
+}

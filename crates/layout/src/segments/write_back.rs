@@ -1,0 +1,138 @@
+//! Writing blocks and zeroes home: appended, flushed, and entered into the map.
+//!
+//! Why a power cut at any moment is harmless: what is appended goes to free segments, which nothing that
+//! counts leads to. After the cut the map is the checkpoint's with the chain of partials up to the first torn
+//! one; what the call was given and is not in it is in the engine's log and given again. What the cleaner had
+//! copied behind that point is still where it was.
+
+use crate::error::HomeError;
+use crate::home::{HomeBlock, ZeroRange};
+use crate::segments::Segments;
+use crate::segments::append::Item;
+use format::{MapEntry, SummaryKind};
+
+/// Segments that one portion of a write-back takes: room is made for so much at a time.
+const PORTION_SEGMENTS: u64 = 2;
+
+impl Segments {
+    pub async fn write_back(
+        &self,
+        zeroes: Vec<ZeroRange>,
+        blocks: Vec<HomeBlock>,
+    ) -> Result<(), HomeError> {
+        self.check_arguments(&zeroes, &blocks);
+        let _writer = self.writer.acquire(1).await;
+        let result = self.write_portions(zeroes, blocks).await;
+        if result.is_err() {
+            self.end_epoch();
+        }
+        result
+    }
+
+    async fn write_portions(
+        &self,
+        zeroes: Vec<ZeroRange>,
+        blocks: Vec<HomeBlock>,
+    ) -> Result<(), HomeError> {
+        self.begin_epoch().await?;
+        let before = self.state.borrow().since_checkpoint;
+        let holes = zeroes.into_iter().filter(|range| range.count > 0);
+        let holes = holes.map(|range| Item {
+            version: None,
+            kind: SummaryKind::Hole {
+                first: range.first,
+                count: range.count,
+            },
+            data: None,
+        });
+        let blocks = blocks.into_iter().map(|block| Item {
+            version: None,
+            kind: SummaryKind::Data {
+                block: block.block,
+                crc: block.crc,
+            },
+            data: Some(block.data),
+        });
+        let mut items = holes.chain(blocks).peekable();
+        let portion = (PORTION_SEGMENTS * self.media.layout.payload_blocks()) as usize;
+        while items.peek().is_some() {
+            let items: Vec<Item> = items.by_ref().take(portion).collect();
+            // A portion may end in a third segment where it begins in the middle of one.
+            self.make_room(PORTION_SEGMENTS + 2).await?;
+            let kinds: Vec<SummaryKind> = items.iter().map(|item| item.kind).collect();
+            let placed = self.append(items).await?;
+            self.enter(&kinds, &placed).await?;
+            self.relieve_pages().await?;
+        }
+        self.sync().await?;
+        let written = self.state.borrow().since_checkpoint.saturating_sub(before);
+        self.maintain(written).await
+    }
+
+    /// Makes all that was appended durable.
+    pub(crate) async fn sync(&self) -> Result<(), HomeError> {
+        let last = self.state.borrow().seq - 1;
+        self.media.flush().await?;
+        self.state.borrow_mut().durable = last;
+        Ok(())
+    }
+
+    /// Enters what was appended into the map: holes, then blocks (ascending).
+    pub(crate) async fn enter(
+        &self,
+        kinds: &[SummaryKind],
+        placed: &[MapEntry],
+    ) -> Result<(), HomeError> {
+        let mut blocks = Vec::with_capacity(kinds.len());
+        for (kind, entry) in kinds.iter().zip(placed) {
+            match *kind {
+                SummaryKind::Hole { first, count } => {
+                    self.set_holes(first..first + count, entry.version).await?;
+                }
+                SummaryKind::Data { block, .. } => blocks.push((block, *entry)),
+                SummaryKind::Page { .. } => {}
+            }
+        }
+        self.set_blocks(&blocks).await
+    }
+
+    /// Leaves a checkpoint behind from which the next opening has nothing to recover.
+    pub async fn close(&self) -> Result<(), HomeError> {
+        let _writer = self.writer.acquire(1).await;
+        let changed = {
+            let state = self.state.borrow();
+            state.since_checkpoint > 0 || state.pages.dirty() > 0
+        };
+        if self.read_only || !changed {
+            return Ok(());
+        }
+        let result = self.checkpoint().await;
+        if result.is_err() {
+            self.end_epoch();
+        }
+        result
+    }
+
+    fn check_arguments(&self, zeroes: &[ZeroRange], blocks: &[HomeBlock]) {
+        assert!(
+            !self.read_only,
+            "a home that is open for reading is not written"
+        );
+        assert!(
+            blocks.is_sorted_by(|a, b| a.block < b.block),
+            "blocks ascend"
+        );
+        let last = blocks.last().map_or(0, |last| last.block);
+        assert!(last < self.size_blocks, "block {last} exists");
+        let size = self.block_size();
+        assert!(
+            blocks.iter().all(|block| block.data.len() == size),
+            "a home block has {size} bytes"
+        );
+        let end = |range: &ZeroRange| range.first.saturating_add(range.count);
+        assert!(
+            zeroes.iter().all(|range| end(range) <= self.size_blocks),
+            "a zero range beyond the store's end"
+        );
+    }
+}
