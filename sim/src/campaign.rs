@@ -3,11 +3,11 @@
 use crate::drives;
 use crate::oracle::Oracle;
 use crate::script::Model;
-use crate::store::{Heads, Shape, StoreImage};
+use crate::store::{Heads, Shape, StoreImage, small_segments};
 use crate::workload::{self, SharedOracle, read_stamps};
 use base::Nanos;
 use drive::{Crash, FaultKind, SimOptions, SimWorld};
-use engine::{Engine, OpenOptions};
+use engine::{Engine, HomeParams, OpenOptions};
 use format::HeadKind;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
@@ -27,6 +27,8 @@ pub struct Campaign {
     pub generations: u32,
     /// The log is on drives of its own, whose heads are followed.
     pub heads: bool,
+    /// The home has the segments layout.
+    pub segments: bool,
 }
 
 /// What a seed gave.
@@ -106,6 +108,9 @@ pub fn run_seed(campaign: &Campaign) -> Result<Outcome, Failure> {
     let mut shape = shape_of(&mut rng);
     if campaign.heads {
         follow_heads(&mut shape, &mut rng);
+    }
+    if campaign.segments {
+        shape.home = small_segments(shape.block_size);
     }
     let ordered = rng.next_u32().is_multiple_of(5);
     let mut image = shape.create();
@@ -224,6 +229,7 @@ pub(crate) fn shape_of(rng: &mut ChaCha8Rng) -> Shape {
         blocks: 64 + rng.next_u64() % 200,
         split: rng.next_u32().is_multiple_of(3),
         heads: Heads::None,
+        home: HomeParams::Overwrite,
     }
 }
 

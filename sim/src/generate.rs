@@ -1,9 +1,10 @@
 //! Scripts from seeds: weighted operations with hot spots, several volumes and clients, restarts, faults.
 
 use crate::script::{End, Generation, Model, Op, Script};
-use crate::store::{Heads, Shape};
+use crate::store::{Heads, Shape, small_segments};
 use base::Nanos;
 use drive::{Budget, Fault, FaultKind, Place};
+use engine::HomeParams;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 
@@ -42,6 +43,15 @@ pub struct Size {
     pub operations: u64,
     /// Openings in a row.
     pub generations: u32,
+    /// All stores have the segments layout, or none has; without it the seed chooses.
+    pub segments: Option<bool>,
+}
+
+impl Size {
+    /// True when the store of `seed` has the segments layout: a quarter of them.
+    pub fn segments(&self, seed: u64) -> bool {
+        self.segments.unwrap_or(seed / 7 % 4 == 3)
+    }
 }
 
 struct Generator {
@@ -58,14 +68,18 @@ struct Generator {
 pub fn generate(seed: u64, size: Size, faults: bool) -> Script {
     let mut rng = ChaCha8Rng::seed_from_u64(seed ^ if faults { 0xfa17 } else { 0x70_1d });
     let mut below = |bound: u64| rng.next_u64() % bound;
-    let shape = Shape {
+    let mut shape = Shape {
         block_size: [4096, 4096, 4096, 4096, 16384][below(5) as usize],
         track_bytes: [64 << 10, 64 << 10, 128 << 10][below(3) as usize],
         tracks: 8 + below(24),
         blocks: 64 + below(64),
         split: below(3) == 0,
         heads: Heads::None,
+        home: HomeParams::Overwrite,
     };
+    if size.segments(seed) {
+        shape.home = small_segments(shape.block_size);
+    }
     let ordered = below(5) == 0;
     let drives = ["atlas10k", "barracuda", "sata2tb", "ssd"];
     // What keeps what it has taken has its own meaning of a cut: see `Crash::images_ordered`.

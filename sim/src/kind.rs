@@ -73,6 +73,7 @@ impl Kind {
                     operations: size.operations,
                     generations: size.generations,
                     heads: self == Kind::Heads,
+                    segments: size.segments(seed),
                 })
             }),
         }

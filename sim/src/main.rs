@@ -33,12 +33,21 @@ struct Args {
     /// Kind of the runs: power-cuts, heads, volumes, faults, arus or sqlite. Without it the seed chooses.
     #[arg(long)]
     kind: Option<Kind>,
+    /// Layout of all stores. Without it the seed chooses.
+    #[arg(long, value_enum)]
+    layout: Option<Layout>,
     /// Runs this script, and nothing else.
     #[arg(long)]
     script: Option<PathBuf>,
     /// Seconds to make a failing script short.
     #[arg(long, default_value_t = 120)]
     shrink: u64,
+}
+
+#[derive(clap::ValueEnum, Clone, Copy, PartialEq, Eq)]
+enum Layout {
+    Overwrite,
+    Segments,
 }
 
 fn main() -> anyhow::Result<()> {
@@ -58,6 +67,7 @@ fn main() -> anyhow::Result<()> {
     let size = Size {
         operations: args.operations,
         generations: args.generations,
+        segments: args.layout.map(|layout| layout == Layout::Segments),
     };
     loop {
         let done = match (args.seeds, args.points) {
@@ -120,7 +130,11 @@ fn report(args: &Args, kind: Kind, seed: u64, size: Size, failure: Failure) -> a
     let again = format!(
         "crash --kind {kind} --seed {seed} --seeds 1 --operations {} --generations {}",
         args.operations, args.generations
-    );
+    ) + match args.layout {
+        None => "",
+        Some(Layout::Overwrite) => " --layout overwrite",
+        Some(Layout::Segments) => " --layout segments",
+    };
     let Some(script) = kind.script(seed, size) else {
         return anyhow!("{failure}\nagain with: {again}");
     };

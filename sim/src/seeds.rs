@@ -70,6 +70,7 @@ fn seed(text: &str) -> Result<What, String> {
     let size = Size {
         operations: number(operations, "operations")?,
         generations: number(generations, "generations")? as u32,
+        segments: None,
     };
     Ok(What::Seed(kind.parse()?, number(seed, "seed")?, size))
 }

@@ -2,8 +2,8 @@
 
 use device::RawDevice;
 use disk::{
-    CreateParams, Disk, DiskError, HeadParams, LogDrive, MemberDevice, MemberSpace, NewMember,
-    OpenOptions, plan_create,
+    CreateParams, Disk, DiskError, HeadParams, HomeParams, LogDrive, MemberDevice, MemberSpace,
+    NewMember, OpenOptions, plan_create,
 };
 use drive::{DiskImage, SimOptions, SimWorld};
 use engine::{Engine, EngineError};
@@ -30,6 +30,8 @@ pub struct Shape {
     pub split: bool,
     /// How the heads of the log's drives are followed; needs `split`.
     pub heads: Heads,
+    /// Where blocks live at home.
+    pub home: HomeParams,
 }
 
 /// How the heads of the log's drives are followed.
@@ -124,6 +126,14 @@ pub struct StoreImage {
     pub shape: Shape,
 }
 
+/// The segments layout with small segments: the cleaner and checkpoints come often.
+pub fn small_segments(block_size: u32) -> HomeParams {
+    HomeParams::Segments {
+        segment_bytes: 16 * block_size,
+        spare_percent: 10,
+    }
+}
+
 impl Shape {
     /// First block of the part that workloads use.
     pub fn first_block(&self) -> u64 {
@@ -154,6 +164,7 @@ impl Shape {
             track_bytes: Some(self.track_bytes),
             block_size: self.block_size,
             head: self.heads.params(),
+            home: self.home,
             store: STORE,
             created_unix_s: 0,
         };

@@ -6,12 +6,14 @@ use std::process::Command;
 use tonearm_sim::{Campaign, Kind, Outcome, Script, Size, regressions, run_seed};
 
 const SIZE: Size = Size {
+    segments: None,
     operations: 60,
     generations: 3,
 };
 
 fn campaign(seed: u64) -> Campaign {
     Campaign {
+        segments: false,
         seed,
         operations: 60,
         generations: 3,

@@ -16,6 +16,7 @@ const SHAPE: Shape = Shape {
     blocks: 200,
     split: false,
     heads: Heads::None,
+    home: engine::HomeParams::Overwrite,
 };
 /// Where the log begins on the member.
 const LOG: u64 = 1 << 20;
@@ -256,6 +257,7 @@ fn members_that_do_not_belong_together_are_told_apart() {
     let shape = Shape {
         split: true,
         heads: Heads::None,
+        home: engine::HomeParams::Overwrite,
         ..SHAPE
     };
     let image = shape.create();
@@ -421,6 +423,7 @@ fn a_stuck_data_drive_holds_up_nothing_but_what_needs_it() {
     let shape = Shape {
         split: true,
         heads: Heads::None,
+        home: engine::HomeParams::Overwrite,
         ..SHAPE
     };
     in_world(&shape.create(), |world, rt, image| async move {

@@ -57,6 +57,7 @@ fn latencies(
         track_bytes: None,
         block_size: BLOCK,
         head: (kind != HeadKind::Sequential).then_some(head),
+        home: engine::HomeParams::default(),
         store: [1; 16],
         created_unix_s: 0,
     };
@@ -218,6 +219,7 @@ fn a_drive_with_larger_sectors_than_the_log_is_refused() {
             kind: HeadKind::Online,
             drives: 1,
         },
+        home: engine::HomeParams::Overwrite,
     };
     let image = shape.create();
     let world = SimWorld::new(SimOptions::default(), image.disks.clone());

@@ -130,6 +130,7 @@ impl Store {
             log_bytes: Some(plan.tracks * (64 << 10)),
             track_bytes: Some(64 << 10),
             head: None,
+            home: engine::HomeParams::default(),
             block_size: BLOCK as u32,
             store: *b"a store on raid5",
             created_unix_s: 0,
@@ -167,7 +168,7 @@ impl Store {
                 member(log),
                 member(Rc::new(array.clone()) as Rc<dyn Device>),
             ];
-            engine::create(&BufPool::new(0), &created, &members, |_, _| {})
+            engine::create(&rt, &BufPool::new(0), &created, &members, |_, _| {})
                 .await
                 .unwrap();
             array.close().await.unwrap();

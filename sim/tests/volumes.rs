@@ -20,6 +20,7 @@ const SHAPE: Shape = Shape {
     blocks: 512,
     split: false,
     heads: Heads::None,
+    home: engine::HomeParams::Overwrite,
 };
 
 async fn open(image: &StoreImage, rt: &Rt) -> Disk {

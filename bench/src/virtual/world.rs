@@ -29,6 +29,7 @@ impl Store {
             log_bytes: Some(log_bytes),
             track_bytes: None,
             head: None,
+            home: disk::HomeParams::default(),
             block_size: 4096,
             store: *b"virtual-time run",
             created_unix_s: 0,

@@ -72,7 +72,7 @@ pub async fn create(
     main_uuid: Uuid,
     progress: impl FnMut(u64, u64),
 ) -> Result<(), DiskError> {
-    engine::create(pool, plan, &members, progress).await?;
+    engine::create(rt, pool, plan, &members, progress).await?;
     let members = members
         .into_iter()
         .map(|member| MemberDevice {

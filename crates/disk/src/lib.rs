@@ -21,9 +21,9 @@ mod volume;
 pub use aru::Aru;
 pub use disk::{Disk, VolumeInfo, create};
 pub use engine::{
-    Ack, CreateParams, CreatePlan, HeadParams, LogDrive, MemberDevice, MemberSpace, NewMember,
-    OpenOptions, Progress, RecoveryReport, ScrubReport, StoreStats, grown, load_superblock,
-    plan_create,
+    Ack, CreateParams, CreatePlan, HeadParams, HomeParams, LogDrive, MemberDevice, MemberSpace,
+    NewMember, OpenOptions, Progress, RecoveryReport, ScrubReport, StoreStats, grown,
+    load_superblock, plan_create,
 };
 pub use error::{DiskError, ErrorKind};
 pub use format::VolumeKind;

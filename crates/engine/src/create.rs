@@ -6,10 +6,12 @@ use crate::{log_drives, superblocks};
 use base::BufPool;
 use device::Device;
 use format::{
-    BLOCK_SIZE_MAX, BLOCK_SIZE_MIN, Geometry, HEADER_AREA_BYTES, HeadKind, LogState, MEMBERS_MAX,
-    MemberEntry, PATH_MAX, Roles, SECTOR, SYSTEM_BLOCKS, State, Superblock, TrackSheet, Uuid,
-    slot_entries,
+    BLOCK_SIZE_MAX, BLOCK_SIZE_MIN, HEADER_AREA_BYTES, HeadKind, Layout, LogState, MEMBERS_MAX,
+    MemberEntry, PATH_MAX, Roles, SECTOR, SEGMENT_BLOCKS_MIN, SEGMENT_BYTES_MAX, SEGMENT_BYTES_MIN,
+    SEGMENTS_RESERVED, SYSTEM_BLOCKS, SegmentLayout, State, Superblock, TrackSheet, Uuid,
+    segments_for, slot_entries,
 };
+use rt::Rt;
 use std::rc::Rc;
 
 /// Bytes zeroed by one operation on a device that is not blank.
@@ -28,10 +30,35 @@ pub struct CreateParams {
     pub block_size: u32,
     /// How the heads of the log's drives are followed; `None` for flash and files.
     pub head: Option<HeadParams>,
+    /// Where blocks live at home.
+    pub home: HomeParams,
     /// Identity of the store.
     pub store: Uuid,
     /// Now, in seconds since 1970.
     pub created_unix_s: u64,
+}
+
+/// The layout of the home.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum HomeParams {
+    /// Each block has one fixed place.
+    #[default]
+    Overwrite,
+    /// Blocks are appended to segments.
+    Segments {
+        /// Bytes of a segment.
+        segment_bytes: u32,
+        /// Share of the segments, in percent, that stays free: the more, the less the cleaner has to do.
+        spare_percent: u64,
+    },
+}
+
+impl HomeParams {
+    /// The segments layout with its usual parameters.
+    pub const SEGMENTS: Self = Self::Segments {
+        segment_bytes: 1 << 20,
+        spare_percent: 10,
+    };
 }
 
 /// A member before its place is planned.
@@ -110,10 +137,34 @@ pub fn plan_create(
         sheets,
     } = plan_log(params, members)?;
     let log_bytes = u64::from(track_bytes) * log_tracks;
-    let group_blocks = slot_entries(params.block_size) as u64;
-    let group_bytes = (group_blocks + 2) * block;
     let size_blocks = SYSTEM_BLOCKS + params.size_bytes.div_ceil(block);
-    let mut groups_left = size_blocks.div_ceil(group_blocks);
+    // A unit of space at home: a group, or a segment.
+    let (layout, group_blocks, group_bytes, mut groups_left, before_first) = match params.home {
+        HomeParams::Overwrite => {
+            let group_blocks = slot_entries(params.block_size) as u64;
+            let groups = size_blocks.div_ceil(group_blocks);
+            let bytes = (group_blocks + 2) * block;
+            (Layout::Overwrite, group_blocks, bytes, groups, 0)
+        }
+        HomeParams::Segments {
+            segment_bytes,
+            spare_percent,
+        } => {
+            let layout = segments_of(params.block_size, segment_bytes, spare_percent, size_blocks)?;
+            let used = layout.payload_blocks() * (100 - spare_percent) / 100;
+            let kind = Layout::Segments { segment_bytes };
+            let bytes = u64::from(segment_bytes);
+            (
+                kind,
+                used,
+                bytes,
+                layout.segments,
+                layout.checkpoint_bytes(),
+            )
+        }
+    };
+    let groups_wanted = groups_left;
+    let first_data = members.iter().position(|member| member.roles.data);
     let mut open_members = members
         .iter()
         .filter(|member| member.roles.data && member.available_bytes.is_none())
@@ -136,10 +187,15 @@ pub fn plan_create(
         entries[index].data_offset = end;
     }
     // Members of given size take what fits, files share the rest.
-    for (entry, member) in entries.iter_mut().zip(members) {
+    for (index, (entry, member)) in entries.iter_mut().zip(members).enumerate() {
         if let (true, Some(available)) = (member.roles.data, member.available_bytes) {
-            entry.groups =
-                (available.saturating_sub(entry.data_offset) / group_bytes).min(groups_left);
+            let before = if first_data == Some(index) {
+                before_first
+            } else {
+                0
+            };
+            let room = available.saturating_sub(entry.data_offset + before);
+            entry.groups = (room / group_bytes).min(groups_left);
             groups_left -= entry.groups;
         }
     }
@@ -151,13 +207,18 @@ pub fn plan_create(
         }
     }
     if groups_left > 0 {
-        let fits = (size_blocks.div_ceil(group_blocks) - groups_left) * group_blocks;
+        let fits = (groups_wanted - groups_left).saturating_sub(match layout {
+            Layout::Overwrite => 0,
+            // Reserved segments, and those of the map.
+            Layout::Segments { .. } => SEGMENTS_RESERVED + groups_wanted / 128 + 1,
+        }) * group_blocks;
         let fits = fits.saturating_sub(SYSTEM_BLOCKS) * block;
         return fail(format!(
             "the data members are too small: at most --size {fits} fits on them"
         ));
     }
     let superblock = Superblock {
+        version: Superblock::VERSION,
         store: params.store,
         generation: 1,
         epoch: 0,
@@ -183,6 +244,7 @@ pub fn plan_create(
         },
         size_blocks,
         created_unix_s: params.created_unix_s,
+        layout,
         members: entries,
     };
     let member_bytes = (0..members.len()).map(|index| bytes_of(&superblock, index));
@@ -193,16 +255,40 @@ pub fn plan_create(
     })
 }
 
+/// The segments that `size_blocks` blocks need.
+fn segments_of(
+    block_size: u32,
+    segment_bytes: u32,
+    spare_percent: u64,
+    size_blocks: u64,
+) -> Result<SegmentLayout, EngineError> {
+    let blocks = u64::from(segment_bytes / block_size);
+    if !segment_bytes.is_power_of_two()
+        || !(SEGMENT_BYTES_MIN..=SEGMENT_BYTES_MAX).contains(&segment_bytes)
+        || blocks < SEGMENT_BLOCKS_MIN
+    {
+        return Err(EngineError::Create(format!(
+            "a segment has a power of two of bytes, from {SEGMENT_BYTES_MIN} to {SEGMENT_BYTES_MAX}, and at least \
+             {SEGMENT_BLOCKS_MIN} blocks"
+        )));
+    }
+    if !(5..=75).contains(&spare_percent) {
+        return Err(EngineError::Create(
+            "the spare share of the segments must be from 5 to 75 percent".into(),
+        ));
+    }
+    Ok(SegmentLayout {
+        block_size,
+        segment_bytes,
+        segments: segments_for(block_size, segment_bytes, size_blocks, spare_percent),
+    })
+}
+
 /// Bytes that member `index` needs.
 fn bytes_of(superblock: &Superblock, index: usize) -> u64 {
     let entry = &superblock.members[index];
     if entry.roles.data {
-        let geometry = Geometry {
-            block_size: superblock.block_size,
-            data_offset: entry.data_offset,
-            groups: entry.groups,
-        };
-        return geometry.end_offset();
+        return superblock.data_end(index);
     }
     superblock.log_range(index).end.max(HEADER_AREA_BYTES)
 }
@@ -213,6 +299,7 @@ fn bytes_of(superblock: &Superblock, index: usize) -> u64 {
 /// # Errors
 /// When a member cannot be written.
 pub async fn create(
+    rt: &Rt,
     pool: &BufPool,
     plan: &CreatePlan,
     members: &[NewMember],
@@ -249,5 +336,6 @@ pub async fn create(
     }
     let devices: Vec<Rc<dyn Device>> = members.iter().map(|member| member.device.clone()).collect();
     log_drives::store_sheets(pool, &plan.sheets, &devices).await?;
+    crate::home::create(rt, pool, superblock, &devices).await?;
     superblocks::store(pool, &devices, superblock, true).await
 }

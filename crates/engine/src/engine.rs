@@ -297,6 +297,9 @@ impl Engine {
         }
         self.flush().await?;
         self.drain().await?;
+        if let Err(error) = self.0.home.close().await {
+            return Err(self.fail(error.into()));
+        }
         self.shut();
         self.0.trail.stop();
         let superblock = {

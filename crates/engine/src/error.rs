@@ -156,6 +156,11 @@ pub enum EngineError {
         /// Most blocks of one commit.
         max: u64,
     },
+    /// There is no block map to be rebuilt.
+    #[error(
+        "the store has the overwrite layout: it has no block map that could be rebuilt; use --repair"
+    )]
+    NoSegments,
     /// The store has been closed.
     #[error("the store is closed")]
     Closed,

@@ -15,6 +15,13 @@ pub fn grown(
     superblock: &Superblock,
     blocks: u64,
 ) -> Result<(Superblock, usize, u64), EngineError> {
+    if superblock.segments().is_some() {
+        return Err(EngineError::Create(
+            "a store of the segments layout cannot grow: its checkpoints have no room for more segments; make a \
+             larger store and copy the volumes"
+                .into(),
+        ));
+    }
     let mut superblock = superblock.clone();
     let index = superblock
         .members

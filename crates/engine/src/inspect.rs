@@ -7,7 +7,7 @@ use crate::MemberDevice;
 use crate::engine::Engine;
 use crate::error::EngineError;
 use crate::log_drives::LogDrives;
-use crate::open::{assemble, describe, home_members};
+use crate::open::{assemble, describe};
 use base::{Buf, BufPool};
 use format::{EntryKind, SYSTEM_BLOCKS, State, Superblock, VolumeEntry, VolumeKind};
 use layout::{GroupReport, Home, Piece, SlotReport};
@@ -90,15 +90,10 @@ impl Inspection {
         progress: impl FnMut(u64, u64),
     ) -> Result<Self, EngineError> {
         let (superblock, devices) = assemble(pool, members).await?;
-        let home_members = home_members(&superblock, &devices);
+        let home =
+            crate::home::open(rt, pool, &superblock, &devices, TABLE_CACHE_BYTES, true).await?;
         let mut look = Self {
-            home: Home::overwrite(
-                rt,
-                pool,
-                home_members,
-                superblock.size_blocks,
-                TABLE_CACHE_BYTES,
-            ),
+            home,
             log: LogReport {
                 clean: superblock.state == State::Clean,
                 ..LogReport::default()
@@ -211,6 +206,18 @@ impl Inspection {
         }
         entries.sort_by(|a, b| a.name.cmp(&b.name));
         (entries, problems)
+    }
+
+    /// Compares the block map with the segment summaries; nothing in the overwrite layout. `progress` is told
+    /// segments done and all segments.
+    ///
+    /// # Errors
+    /// When the map cannot be read.
+    pub async fn check_segments(
+        &self,
+        progress: impl FnMut(u64, u64),
+    ) -> Result<Vec<layout::HomeError>, EngineError> {
+        Ok(self.home.check_segments(progress).await?)
     }
 
     /// Groups of the home.

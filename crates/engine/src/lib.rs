@@ -17,6 +17,7 @@ mod create;
 mod engine;
 mod error;
 mod grow;
+mod home;
 mod inspect;
 mod log_drives;
 mod moves;
@@ -32,10 +33,13 @@ mod stats;
 mod superblocks;
 mod write_back;
 
-pub use create::{CreateParams, CreatePlan, MemberSpace, NewMember, create, plan_create};
+pub use create::{
+    CreateParams, CreatePlan, HomeParams, MemberSpace, NewMember, create, plan_create,
+};
 pub use engine::{Ack, Engine, OpenOptions};
 pub use error::EngineError;
 pub use grow::grown;
+pub use home::rebuild_map;
 pub use inspect::{Inspection, LogReport};
 pub use log_drives::sheet_table;
 pub use open::{Progress, RecoveryReport};

@@ -13,8 +13,7 @@ use crate::redundancy::Footprint;
 use crate::superblocks;
 use base::{BufPool, Nanos};
 use device::{Device, FlushFence};
-use format::{Geometry, State as StoreState, Superblock};
-use layout::{Home, HomeMember};
+use format::{State as StoreState, Superblock};
 use rt::{Notify, Rt, Semaphore};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -93,14 +92,9 @@ impl Engine {
             }
             superblock = larger;
         }
-        let home_members = home_members(&superblock, &devices);
-        let home = Home::overwrite(
-            rt,
-            pool,
-            home_members,
-            superblock.size_blocks,
-            options.map_cache_bytes,
-        );
+        let cache = options.map_cache_bytes;
+        let home =
+            crate::home::open(rt, pool, &superblock, &devices, cache, options.read_only).await?;
         let memory = Semaphore::new(rt, options.memory_bytes);
         let log_drives = LogDrives::load(pool, &superblock, &devices).await?;
         let mut report = RecoveryReport {
@@ -274,22 +268,6 @@ pub(crate) async fn assemble(
     Ok((log, devices.collect()))
 }
 
-/// The data members with their places, for the home.
-pub(crate) fn home_members(superblock: &Superblock, devices: &[Rc<dyn Device>]) -> Vec<HomeMember> {
-    let members = superblock.members.iter().zip(devices);
-    members
-        .filter(|(member, _)| member.roles.data)
-        .map(|(member, device)| HomeMember {
-            device: device.clone(),
-            geometry: Geometry {
-                block_size: superblock.block_size,
-                data_offset: member.data_offset,
-                groups: member.groups,
-            },
-        })
-        .collect()
-}
-
 fn check_size(
     member: &MemberDevice,
     superblock: &Superblock,
@@ -299,12 +277,7 @@ fn check_size(
     let mut needed = format::HEADER_AREA_BYTES;
     needed = needed.max(superblock.log_range(index).end);
     if entry.roles.data {
-        let geometry = Geometry {
-            block_size: superblock.block_size,
-            data_offset: entry.data_offset,
-            groups: entry.groups,
-        };
-        needed = needed.max(geometry.end_offset());
+        needed = needed.max(superblock.data_end(index));
     }
     let found = member.device.size_bytes();
     if found < needed {

@@ -43,6 +43,7 @@ pub fn create(path: &Path, options: &CreateOptions) -> Result<(), StoreError> {
         track_bytes: None,
         block_size: options.block_size,
         head: None,
+        home: engine::HomeParams::default(),
         store: new_uuid(),
         created_unix_s: now_unix_s(),
     };
@@ -81,8 +82,8 @@ pub fn create(path: &Path, options: &CreateOptions) -> Result<(), StoreError> {
 }
 
 fn write(executor: &Executor, plan: CreatePlan, member: NewMember) -> Result<(), EngineError> {
-    let pool = executor.pool.clone();
-    let making = async move { engine::create(&pool, &plan, &[member], |_, _| {}).await };
+    let (rt, pool) = (executor.rt.clone(), executor.pool.clone());
+    let making = async move { engine::create(&rt, &pool, &plan, &[member], |_, _| {}).await };
     executor.rt.block_on(making)
 }
 

@@ -1,8 +1,9 @@
 //! Scripts as text: one line for each thing, words `key=value`; `#` begins a comment.
 
 use super::{End, Generation, Model, Op, Script, volume_name, volume_number};
-use crate::store::{Heads, Shape};
+use crate::store::{Heads, Shape, small_segments};
 use base::Nanos;
+use engine::HomeParams;
 use std::fmt;
 use std::str::FromStr;
 
@@ -16,9 +17,13 @@ impl fmt::Display for Script {
                 u8::from(model.write_cache)
             )
         });
+        let home = match s.home {
+            HomeParams::Overwrite => "",
+            HomeParams::Segments { .. } => " segments=1",
+        };
         writeln!(
             f,
-            "store block={} track={} tracks={} blocks={} split={} ordered={}{model}",
+            "store block={} track={} tracks={} blocks={} split={} ordered={}{model}{home}",
             s.block_size,
             s.track_bytes,
             s.tracks,
@@ -225,6 +230,7 @@ impl FromStr for Script {
                         blocks: w.number("blocks")?,
                         split: w.flag("split")?,
                         heads: Heads::None,
+                        home: HomeParams::Overwrite,
                     },
                     ordered: w.flag("ordered")?,
                     model: match rest.contains("drive=") {
@@ -236,6 +242,9 @@ impl FromStr for Script {
                     },
                     generations: Vec::new(),
                 });
+                if let Some(script) = script.as_mut().filter(|_| rest.contains("segments=1")) {
+                    script.shape.home = small_segments(script.shape.block_size);
+                }
                 continue;
             }
             let script = script.as_mut().ok_or("the first line must be store")?;

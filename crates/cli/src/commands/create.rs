@@ -150,6 +150,7 @@ fn params(arguments: &Create) -> anyhow::Result<CreateParams> {
         log_bytes: arguments.log_size,
         track_bytes: None,
         head: None,
+        home: disk::HomeParams::default(),
         block_size,
         store: *uuid::Uuid::new_v4().as_bytes(),
         created_unix_s: now.as_secs(),

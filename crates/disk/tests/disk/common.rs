@@ -34,6 +34,7 @@ pub fn store(bytes: u64) -> DiskImage {
         track_bytes: Some(64 << 10),
         block_size: BLOCK as u32,
         head: None,
+        home: tonearm_disk::HomeParams::default(),
         store: *b"simulated store!",
         created_unix_s: 0,
     };

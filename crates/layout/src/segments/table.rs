@@ -124,10 +124,6 @@ impl SegmentTable {
         (usable as u64, (self.free.len() - usable) as u64)
     }
 
-    pub fn is_free(&self, segment: u64) -> bool {
-        self.segments[segment as usize].free
-    }
-
     pub fn set_stuck(&mut self, segment: u64) {
         self.segments[segment as usize].stuck = true;
     }

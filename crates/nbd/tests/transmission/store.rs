@@ -46,6 +46,7 @@ impl Store {
             log_bytes: Some(8 << 20),
             track_bytes: None,
             head: None,
+            home: disk::HomeParams::default(),
             block_size: 4096,
             store: [1; 16],
             created_unix_s: 0,
