@@ -136,6 +136,16 @@ pub struct Create {
     /// Make no volume 'main': all space is left for files, such as databases, and for volumes made later
     #[arg(long)]
     pub no_volume: bool,
+    /// Where blocks live once they leave the log
+    #[arg(long, value_enum, default_value_t = LayoutMode::Overwrite)]
+    pub layout: LayoutMode,
+    /// Bytes of a segment, for --layout segments: a power of two from 64KiB to 64MiB
+    #[arg(long, value_name = "SIZE", value_parser = size::parse, default_value = "1MiB")]
+    pub segment_size: u64,
+    /// Percent of the segments that stay free, for --layout segments: the more, the less there is to clean (5 to
+    /// 75)
+    #[arg(long, value_name = "PERCENT", default_value_t = 10)]
+    pub spare: u64,
     /// Take all space now instead of when it is written
     #[arg(long)]
     pub preallocate: bool,
@@ -145,6 +155,15 @@ pub struct Create {
     /// Print JSON
     #[arg(long)]
     pub json: bool,
+}
+
+/// Where blocks live once they leave the log.
+#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
+pub enum LayoutMode {
+    /// Each block has one fixed place
+    Overwrite,
+    /// Blocks are appended to segments and found through a map: for random writes on hard disks
+    Segments,
 }
 
 /// How the log finds the place of its next write.
@@ -386,6 +405,9 @@ pub struct Check {
     /// Mend what can be mended
     #[arg(long)]
     pub repair: bool,
+    /// Make the block map anew from the segment summaries first (stores of the segments layout)
+    #[arg(long)]
+    pub rebuild: bool,
     /// Print JSON
     #[arg(long)]
     pub json: bool,

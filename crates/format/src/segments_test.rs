@@ -8,7 +8,6 @@ fn summary(entries: Vec<SummaryEntry>) -> Summary {
         seq: 99,
         place: 256,
         next: 300,
-        durable: 98,
         partial: 2,
         entries,
     }

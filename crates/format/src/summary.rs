@@ -78,8 +78,6 @@ pub struct Summary {
     pub place: u64,
     /// Place of the next partial of the epoch.
     pub next: u64,
-    /// Number of the last partial that was known to be durable when this one was written.
-    pub durable: u64,
     /// Number of the partial in its segment, from 0.
     pub partial: u32,
     /// What it brings; the blocks lie behind the front copy in this order.
@@ -121,7 +119,6 @@ impl Summary {
             (40, self.seq),
             (48, self.place),
             (56, self.next),
-            (72, self.durable),
         ] {
             out[at..at + 8].copy_from_slice(&value.to_le_bytes());
         }
@@ -206,7 +203,6 @@ impl Summary {
             seq: long(40),
             place: long(48),
             next: long(56),
-            durable: long(72),
             partial: word(64),
             entries,
         })

@@ -18,12 +18,20 @@ use std::process::ExitCode;
 use store::Executor;
 use store::{Access, StoreError};
 
+/// Memory of a rebuild.
+const REBUILD_BYTES: usize = 64 << 20;
+
 /// Checks, and repairs when asked to.
 ///
 /// # Errors
 /// When the store cannot be looked at, or a device fails.
 pub fn run(arguments: Check) -> anyhow::Result<ExitCode> {
+    let rebuilt = match arguments.rebuild {
+        true => Some(rebuild(&arguments).map_err(advise_scrub)?),
+        false => None,
+    };
     let mut findings = look(&arguments).map_err(advise_scrub)?;
+    findings.rebuilt = rebuilt;
     if arguments.repair && !(findings.clean && findings.is_sound()) {
         findings.repair = Some(repair(&arguments, &findings)?);
     }
@@ -65,6 +73,16 @@ struct Findings {
     blocks: u64,
     damaged: Vec<DamagedGroup>,
     repair: Option<Repair>,
+    rebuilt: Option<Rebuilt>,
+    /// Segments whose summaries do not agree with the block map.
+    map_problems: Vec<String>,
+}
+
+#[derive(Serialize)]
+struct Rebuilt {
+    partial_segments: u64,
+    blocks: u64,
+    damaged: u64,
 }
 
 #[derive(Serialize)]
@@ -106,6 +124,7 @@ impl Findings {
         self.superblocks_sound()
             && self.log.damage.is_none()
             && self.volume_problems.is_empty()
+            && self.map_problems.is_empty()
             && self.damaged.is_empty()
     }
 }
@@ -165,8 +184,34 @@ fn look(arguments: &Check) -> anyhow::Result<Findings> {
             }
             bar.at(group + 1, look.groups());
         }
+        let mut bar = Progress::new("comparing summaries", Unit::Count);
+        let problems = look.check_segments(|done, total| bar.at(done, total)).await?;
+        drop(bar);
+        findings.map_problems = problems.iter().map(ToString::to_string).collect();
         findings.sound = findings.is_sound();
         Ok(findings)
+    })
+}
+
+/// Makes the block map anew, before anything looks at it.
+fn rebuild(arguments: &Check) -> anyhow::Result<Rebuilt> {
+    let executor = Executor::new()?;
+    let members = store::open_members(
+        &executor,
+        &arguments.path,
+        &arguments.members,
+        Access::Write,
+    )?;
+    let (rt, pool) = (executor.rt.clone(), executor.pool.clone());
+    executor.rt.block_on(async move {
+        let mut bar = Progress::new("reading summaries", Unit::Count);
+        let progress = |done, total| bar.at(done, total);
+        let report = engine::rebuild_map(&rt, &pool, members.devices, REBUILD_BYTES, progress).await?;
+        Ok(Rebuilt {
+            partial_segments: report.partials,
+            blocks: report.blocks,
+            damaged: report.damaged,
+        })
     })
 }
 
@@ -263,6 +308,17 @@ fn show(findings: &Findings) -> anyhow::Result<()> {
             report::count(log.blocks),
             log.end
         ))?,
+    }
+    if let Some(rebuilt) = &findings.rebuilt {
+        report::line(format_args!(
+            "rebuilt the block map from {} partial segments: {} blocks, of which {} are damaged",
+            report::count(rebuilt.partial_segments),
+            report::count(rebuilt.blocks),
+            report::count(rebuilt.damaged)
+        ))?;
+    }
+    for problem in &findings.map_problems {
+        report::line(format_args!("damage: {problem}"))?;
     }
     for problem in &findings.volume_problems {
         report::line(format_args!("damage: {problem}"))?;

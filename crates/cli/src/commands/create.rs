@@ -2,11 +2,11 @@
 
 mod log_head;
 
-use crate::cli::Create;
+use crate::cli::{Create, LayoutMode};
 use crate::progress::{Progress, Unit};
 use crate::{report, size};
 use anyhow::{Context, bail};
-use disk::{CreateParams, CreatePlan, MemberSpace, NewMember, plan_create};
+use disk::{CreateParams, CreatePlan, HomeParams, MemberSpace, NewMember, plan_create};
 use format::Roles;
 use rustix::fs::{FileType, Mode, OFlags};
 use serde::Serialize;
@@ -150,10 +150,26 @@ fn params(arguments: &Create) -> anyhow::Result<CreateParams> {
         log_bytes: arguments.log_size,
         track_bytes: None,
         head: None,
-        home: disk::HomeParams::default(),
+        home: home_params(arguments)?,
         block_size,
         store: *uuid::Uuid::new_v4().as_bytes(),
         created_unix_s: now.as_secs(),
+    })
+}
+
+fn home_params(arguments: &Create) -> anyhow::Result<HomeParams> {
+    if arguments.layout == LayoutMode::Overwrite {
+        return Ok(HomeParams::Overwrite);
+    }
+    let Ok(segment_bytes) = u32::try_from(arguments.segment_size) else {
+        bail!(
+            "a segment of {} bytes is not possible; 1MiB is a good one",
+            arguments.segment_size
+        );
+    };
+    Ok(HomeParams::Segments {
+        segment_bytes,
+        spare_percent: arguments.spare,
     })
 }
 

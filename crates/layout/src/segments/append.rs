@@ -149,7 +149,6 @@ impl Segments {
             seq,
             place: head.place,
             next: next.place,
-            durable: state.durable,
             partial: head.partial,
             entries: Vec::with_capacity(part.len()),
         };

@@ -42,11 +42,9 @@ impl Segments {
     pub(crate) async fn checkpoint(&self) -> Result<(), HomeError> {
         self.write_pages().await?;
         let head = self.open_head()?;
-        let last = self.state.borrow().seq - 1;
         self.media.flush().await?;
         let (checkpoint, dead) = {
-            let mut state = self.state.borrow_mut();
-            state.durable = last;
+            let state = self.state.borrow();
             let checkpoint = HomeCheckpoint {
                 store: self.store,
                 generation: state.generation + 1,

@@ -83,8 +83,6 @@ struct State {
     epoch: u64,
     /// Number of the next partial.
     seq: u64,
-    /// Number of the last partial that is known to be durable.
-    durable: u64,
     /// Number of the newest checkpoint.
     generation: u64,
     /// No checkpoint of this epoch is durable yet.
@@ -135,7 +133,6 @@ impl Segments {
                 head: None,
                 epoch: 1,
                 seq: 1,
-                durable: 0,
                 generation: 0,
                 new_epoch: true,
                 since_checkpoint: 0,

@@ -1,9 +1,14 @@
 //! Opening: the newest checkpoint, and forward from it over the summaries of the partials written since.
 //!
-//! Where the chain ends. A partial that is missing, or of which a block does not hold its checksum, was torn by
-//! a crash and ends the chain, and nothing behind it was acknowledged; but for those that a later one calls
-//! durable: their damage came afterwards, they are followed, and the damaged blocks are errors when they are
-//! read. Everything behind the end is in the engine's log and given again.
+//! Where the chain ends: where no summary of the next number is, neither the copy in front nor the one behind.
+//! Nothing there was acknowledged, and all of it is in the engine's log and given again. A place that cannot be
+//! read is no end but an error.
+//!
+//! A block of a partial may not hold its checksum: torn by a crash before it was acknowledged, or damaged since;
+//! nobody can tell. Content that is new in this partial is entered into the map all the same: if it was torn
+//! the engine's log has it and gives it again, and if it was damaged reads must end in an error. Of the cleaner's
+//! copies only whole ones are entered: the original is where it was, as no segment that was emptied since the
+//! checkpoint has been used again.
 //!
 //! What recovery does cannot be seen on the medium before the first checkpoint of the new epoch, but for map
 //! pages in free segments: a crash in its middle leaves the same for the next one.
@@ -15,11 +20,13 @@ use crate::segments::table::SegmentTable;
 use base::BufPool;
 use format::{MapEntry, Summary, SummaryKind};
 use rt::Rt;
+use std::collections::BTreeSet;
 
 /// A partial of the chain.
 struct Link {
     summary: Summary,
-    whole: bool,
+    /// Places of blocks that do not hold their checksum.
+    damaged: BTreeSet<u64>,
 }
 
 impl Segments {
@@ -88,13 +95,12 @@ impl Segments {
                 }
             }
             state.seq += chain.len() as u64;
-            state.durable = state.seq - 1;
         }
         home.end_epoch();
         home.media
             .count(|stats| stats.recovered_partials = chain.len() as u64);
         for link in chain {
-            home.apply(&link.summary).await?;
+            home.apply(&link).await?;
             if !options.read_only {
                 home.relieve_pages().await?;
             }
@@ -123,9 +129,9 @@ impl Segments {
                     _ => break,
                 }
             };
-            let whole = content.is_whole(&summary);
+            let damaged = content.damaged(&summary);
             let (here, next) = (self.media.segment_of(place), summary.next);
-            chain.push(Link { summary, whole });
+            chain.push(Link { summary, damaged });
             seq += 1;
             let moved = self.media.segment_of(next) != here;
             // A chain comes to each segment once: what leads back is no chain.
@@ -140,19 +146,12 @@ impl Segments {
                 content = self.content_from(place).await;
             }
         }
-        let durable = chain
-            .iter()
-            .map(|link| link.summary.durable)
-            .max()
-            .unwrap_or(0);
-        let torn = |link: &Link| !link.whole && link.summary.seq > durable;
-        let end = chain.iter().position(torn).unwrap_or(chain.len());
-        chain.truncate(end);
         Ok(chain)
     }
 
     /// Does again what a partial did.
-    async fn apply(&self, summary: &Summary) -> Result<(), HomeError> {
+    async fn apply(&self, link: &Link) -> Result<(), HomeError> {
+        let Link { summary, damaged } = link;
         let segment = self.media.segment_of(summary.place);
         let mut blocks = Vec::new();
         for entry in &summary.entries {
@@ -165,6 +164,7 @@ impl Segments {
         for (place, entry) in summary.placed(self.media.layout.block_size) {
             if let SummaryKind::Data { block, crc } = entry.kind
                 && block < self.size_blocks
+                && (entry.version == summary.seq || !damaged.contains(&place))
             {
                 let version = entry.version;
                 blocks.push((

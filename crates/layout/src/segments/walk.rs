@@ -73,11 +73,12 @@ impl Content {
         found
     }
 
-    /// True when every block of the partial has its checksum.
-    pub fn is_whole(&self, summary: &Summary) -> bool {
-        summary
-            .placed(self.block_size as u32)
-            .all(|(place, entry)| self.block(place).map(crc32c) == entry.kind.crc())
+    /// Places in the partial whose blocks do not hold their checksum.
+    pub fn damaged(&self, summary: &Summary) -> BTreeSet<u64> {
+        let placed = summary.placed(self.block_size as u32);
+        let damaged =
+            placed.filter(|(place, entry)| self.block(*place).map(crc32c) != entry.kind.crc());
+        damaged.map(|(place, _)| place).collect()
     }
 }
 

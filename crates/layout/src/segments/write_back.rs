@@ -64,17 +64,9 @@ impl Segments {
             self.enter(&kinds, &placed).await?;
             self.relieve_pages().await?;
         }
-        self.sync().await?;
+        self.media.flush().await?;
         let written = self.state.borrow().since_checkpoint.saturating_sub(before);
         self.maintain(written).await
-    }
-
-    /// Makes all that was appended durable.
-    pub(crate) async fn sync(&self) -> Result<(), HomeError> {
-        let last = self.state.borrow().seq - 1;
-        self.media.flush().await?;
-        self.state.borrow_mut().durable = last;
-        Ok(())
     }
 
     /// Enters what was appended into the map: holes, then blocks (ascending).

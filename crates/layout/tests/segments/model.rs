@@ -1,0 +1,96 @@
+//! Random writes and trims with the cleaner at work, reopened now and then.
+
+use crate::common::{Numbers, Shape, Store};
+
+/// A step of random work: a few blocks and now and then a hole.
+fn step(store: &mut Store, numbers: &mut Numbers, within: u64) {
+    let mut holes = Vec::new();
+    if numbers.below(4) == 0 {
+        let first = numbers.below(within);
+        holes.push((first, 1 + numbers.below((within - first).min(60))));
+    }
+    let count = numbers.below(40);
+    let blocks: Vec<u64> = (0..count).map(|_| numbers.below(within)).collect();
+    store.write(&blocks, &holes);
+}
+
+#[test]
+fn what_was_written_back_is_there_after_cleaning_and_power_cuts() {
+    for seed in 0..6 {
+        let mut numbers = Numbers(seed);
+        let mut store = Store::new(Shape::small(900));
+        let (mut cleaned, mut checkpoints, mut recovered) = (0, 0, 0);
+        for round in 0..400 {
+            step(&mut store, &mut numbers, 880);
+            if round % 50 == 49 {
+                store.compare();
+                let stats = store.home.stats();
+                cleaned += stats.cleaned_segments;
+                checkpoints += stats.checkpoints;
+                if seed % 2 == 0 && round % 100 == 99 {
+                    store.close();
+                }
+                // What a call has returned for survives, whatever the cut takes of the rest.
+                store = store.reopened(1 + round).unwrap();
+                recovered += store.home.stats().recovered_partials;
+                store.compare();
+            }
+        }
+        assert!(cleaned > 50, "{cleaned} segments cleaned");
+        assert!(
+            checkpoints > 8 && recovered > 20,
+            "{checkpoints} {recovered}"
+        );
+    }
+}
+
+#[test]
+fn a_store_that_is_all_full_can_be_overwritten_for_ever() {
+    let mut store = Store::new(Shape::small(3000));
+    let all: Vec<u64> = (0..3000).collect();
+    store.write(&all, &[]);
+    let mut numbers = Numbers(5);
+    for _ in 0..300 {
+        let blocks: Vec<u64> = (0..60).map(|_| numbers.below(3000)).collect();
+        store.write(&blocks, &[]);
+    }
+    store.compare();
+    store.reopened(3).unwrap().compare();
+}
+
+#[test]
+fn holes_of_any_size_and_a_small_map_cache() {
+    let mut shape = Shape::small(254 * 254 + 5000);
+    shape.cache_bytes = 8 * 4096;
+    let mut store = Store::new(shape);
+    let mut numbers = Numbers(8);
+    for round in 0..60u64 {
+        let blocks: Vec<u64> = (0..100).map(|_| numbers.below(shape.blocks)).collect();
+        let first = numbers.below(shape.blocks);
+        let count = numbers.below(shape.blocks - first);
+        let hole = if round % 10 == 9 {
+            vec![(first, count)]
+        } else {
+            Vec::new()
+        };
+        store.write(&blocks, &hole);
+    }
+    assert!(store.home.stats().map_cache_bytes <= 12 * 4096);
+    store.compare();
+    let mut again = store.reopened(7).unwrap();
+    again.compare();
+    again.write(&[], &[(0, shape.blocks)]);
+    assert_eq!(again.model.len(), 0);
+    again.reopened(9).unwrap().compare();
+}
+
+#[test]
+fn a_trim_of_a_store_that_was_never_written_touches_no_map_page() {
+    let mut shape = Shape::small(1000);
+    shape.blocks = (1 << 40) / 4096;
+    let mut store = Store::new(shape);
+    store.write(&[], &[(5, shape.blocks - 10)]);
+    let stats = store.home.stats();
+    assert_eq!((stats.table_loads, stats.table_writes), (0, 0), "{stats:?}");
+    assert!(stats.writes < 8, "{stats:?}");
+}
