@@ -24,7 +24,7 @@ pub const GIB: u64 = 1 << 30;
 pub const TIB: u64 = 1 << 40;
 
 /// Arguments of `create` for each layout of the home.
-pub const LAYOUTS: [&[&str]; 1] = [&[]];
+pub const LAYOUTS: [&[&str]; 2] = [&[], &["--layout", "segments"]];
 
 /// Fails with the whole text when `part` is not in it.
 #[track_caller]
