@@ -199,7 +199,7 @@ fn rebuild(arguments: &Check) -> anyhow::Result<Rebuilt> {
     let members = store::open_members(
         &executor,
         &arguments.path,
-        &arguments.members,
+        &(&arguments.members).into(),
         Access::Write,
     )?;
     let (rt, pool) = (executor.rt.clone(), executor.pool.clone());

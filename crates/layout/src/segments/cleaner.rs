@@ -12,7 +12,7 @@ use crate::segments::Segments;
 use crate::segments::append::Item;
 use crate::segments::map::Found;
 use crate::segments::page_cache::PageId;
-use crate::segments::policy::choose;
+use crate::segments::policy::{Policy, choose};
 use crate::segments::read::Leaf;
 use crate::segments::walk::Content;
 use base::Nanos;
@@ -27,6 +27,9 @@ const HIGH_SEGMENTS: u64 = 10;
 
 /// How often a writer that waits for reads looks again.
 const READ_WAIT: Nanos = Nanos::from_millis(1);
+
+/// Checkpoints in a row that free no more segments than there were, after which nothing more can be gained.
+const IDLE_MAX: u32 = 32;
 
 /// What lives in a segment.
 #[derive(Default)]
@@ -43,7 +46,7 @@ struct Living {
 impl Segments {
     /// Free segments that only the cleaner and checkpoints may take.
     fn reserve(&self) -> u64 {
-        self.map_segments + 3
+        self.map_segments + 6
     }
 
     fn free(&self) -> u64 {
@@ -56,7 +59,7 @@ impl Segments {
     /// `NoSpace` when nothing more can be gained.
     pub(crate) async fn make_room(&self, segments: u64) -> Result<(), HomeError> {
         let wanted = self.reserve() + segments;
-        let mut before = 0;
+        let (mut most, mut idle) = (0, 0);
         loop {
             let (free, held) = self.state.borrow().table.free_and_held();
             if free >= wanted {
@@ -68,14 +71,19 @@ impl Segments {
                 continue;
             }
             let missing = (wanted - free - held).saturating_sub(self.dead());
-            if missing > 0 && free > self.map_segments + 2 && self.pass(missing).await? > 0 {
+            if missing > 0
+                && free > self.map_segments + 2
+                && self.pass(Policy::Greedy, missing).await? > 0
+            {
                 continue;
             }
             // Nothing more can be emptied before what is empty becomes free.
-            if self.dead() == 0 || free + held <= before {
+            // What is gained at a time may be less than a segment.
+            idle = if free + held > most { 0 } else { idle + 1 };
+            most = most.max(free + held);
+            if self.dead() == 0 || idle > IDLE_MAX {
                 return Err(self.full());
             }
-            before = free + held;
             self.checkpoint().await?;
         }
     }
@@ -91,8 +99,10 @@ impl Segments {
         let segment = u64::from(self.media.layout.segment_bytes);
         let high = self.reserve() + HIGH_SEGMENTS + self.media.layout.segments / 64;
         if self.free() < high && self.free() + self.dead() < high {
-            // Twice what was written: slowly more than keeping up.
-            self.pass((2 * written).div_ceil(segment)).await?;
+            // Twice what was written: slowly more than keeping up. Age counts only where there is time for it.
+            let pressed = self.free() < self.reserve() + HIGH_SEGMENTS / 2;
+            let policy = if pressed { Policy::Greedy } else { self.policy };
+            self.pass(policy, (2 * written).div_ceil(segment)).await?;
         }
         let due = self.state.borrow().since_checkpoint >= self.checkpoint_interval();
         if due || self.free() < high / 2 && self.dead() > HIGH_SEGMENTS / 2 {
@@ -103,7 +113,7 @@ impl Segments {
 
     /// Cleans until about `wanted` segments are gained, at most [`PASS_BYTES`] are read or the free segments
     /// are used up to a rest; gives the number of segments that were emptied.
-    async fn pass(&self, wanted: u64) -> Result<u64, HomeError> {
+    async fn pass(&self, policy: Policy, wanted: u64) -> Result<u64, HomeError> {
         let layout = self.media.layout;
         let payload = layout.payload_blocks();
         let most = (PASS_BYTES / u64::from(layout.segment_bytes)).max(4) as usize;
@@ -115,7 +125,7 @@ impl Segments {
                 let live = u64::from(entry.live);
                 (segment, live, now.saturating_sub(entry.age))
             });
-            choose(self.policy, candidates, payload, most)
+            choose(policy, candidates, payload, most)
         };
         let mut emptied = 0;
         let (mut moved, mut gained) = (0, 0);

@@ -122,7 +122,9 @@ impl Segments {
             size_blocks: options.size_blocks,
             levels: map_levels(options.block_size, options.size_blocks),
             fanout: map_entries(options.block_size),
-            map_segments: map_pages(options.block_size, options.size_blocks).div_ceil(payload),
+            map_segments: map_pages(options.block_size, options.size_blocks)
+                .min((options.map_cache_bytes / options.block_size as usize) as u64 + 4 * payload)
+                .div_ceil(payload),
             policy: options.policy,
             read_only: options.read_only,
             writer: Semaphore::new(rt, 1),

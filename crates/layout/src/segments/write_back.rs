@@ -35,7 +35,6 @@ impl Segments {
         blocks: Vec<HomeBlock>,
     ) -> Result<(), HomeError> {
         self.begin_epoch().await?;
-        let before = self.state.borrow().since_checkpoint;
         let holes = zeroes.into_iter().filter(|range| range.count > 0);
         let holes = holes.map(|range| Item {
             version: None,
@@ -63,10 +62,10 @@ impl Segments {
             let placed = self.append(items).await?;
             self.enter(&kinds, &placed).await?;
             self.relieve_pages().await?;
+            let blocks = placed.len() as u64;
+            self.maintain(blocks * self.block_size() as u64).await?;
         }
-        self.media.flush().await?;
-        let written = self.state.borrow().since_checkpoint.saturating_sub(before);
-        self.maintain(written).await
+        self.media.flush().await
     }
 
     /// Enters what was appended into the map: holes, then blocks (ascending).

@@ -223,7 +223,10 @@ impl Store {
 
     /// Overwrites `len` bytes at `offset` with rubbish.
     pub fn destroy(&self, offset: u64, len: usize) {
-        let (device, buf) = (self.device(), self.pool.copy_of(&vec![0xa5; len]));
+        let (device, buf) = (
+            self.device(),
+            self.pool.copy_of(&vec![0xa5; len.next_multiple_of(BLOCK)]),
+        );
         let writing = async move { device.write(offset, Data::whole(buf)).await };
         self.rt.block_on(writing).unwrap();
     }

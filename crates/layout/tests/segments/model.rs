@@ -86,7 +86,7 @@ fn holes_of_any_size_and_a_small_map_cache() {
 
 #[test]
 fn a_trim_of_a_store_that_was_never_written_touches_no_map_page() {
-    let mut shape = Shape::small(1000);
+    let mut shape = Shape::small(10_000);
     shape.blocks = (1 << 40) / 4096;
     let mut store = Store::new(shape);
     store.write(&[], &[(5, shape.blocks - 10)]);
