@@ -5,8 +5,8 @@
 
 mod error;
 mod geometry;
-mod lists;
 mod home_checkpoint;
+mod lists;
 mod map_page;
 mod parity;
 mod record;
@@ -23,8 +23,8 @@ pub use geometry::{
     BLOCK_SIZE_MAX, BLOCK_SIZE_MIN, Geometry, HEADER_AREA_BYTES, LOG_SECTOR_MIN, SECTOR,
     SUPERBLOCK_SLOTS, SYSTEM_BLOCKS, VOLUMES_MAX, superblock_offset,
 };
-pub use lists::{BlockRecord, LIST_ID_LIMIT, LIST_RECORD_BYTES, ListRecord, RecordAt, Zones};
 pub use home_checkpoint::{HomeCheckpoint, SegmentEntry};
+pub use lists::{BlockRecord, LIST_ID_LIMIT, LIST_RECORD_BYTES, ListRecord, RecordAt, Zones};
 pub use map_page::{MAP_ENTRY_BYTES, MapEntry, MapPage, NUMBER_MAX, map_entries};
 pub use parity::{PARITY_EXTENTS_MAX, ParityExtent, ParityRecord};
 pub use record::{

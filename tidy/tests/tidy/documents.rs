@@ -11,7 +11,10 @@ const FORMATS: &[(&str, &[&str])] = &[
     ("volume", &["TNVOLUME", "512", "4096"]),
     ("members", &["1 MiB"]),
     ("lists", &["256", "40", "16", "2^40"]),
-    ("segments", &["TASEGSUM", "TAMAP", "TACHKPNT", "96", "24", "32", "16"]),
+    (
+        "segments",
+        &["TASEGSUM", "TAMAP", "TACHKPNT", "96", "24", "32", "16"],
+    ),
     ("parity", &["TNPARITY", "512", "256"]),
     ("track-sheet", &["TNTRACKS", "128", "48", "72"]),
 ];

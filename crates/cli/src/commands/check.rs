@@ -185,7 +185,9 @@ fn look(arguments: &Check) -> anyhow::Result<Findings> {
             bar.at(group + 1, look.groups());
         }
         let mut bar = Progress::new("comparing summaries", Unit::Count);
-        let problems = look.check_segments(|done, total| bar.at(done, total)).await?;
+        let problems = look
+            .check_segments(|done, total| bar.at(done, total))
+            .await?;
         drop(bar);
         findings.map_problems = problems.iter().map(ToString::to_string).collect();
         findings.sound = findings.is_sound();
@@ -206,7 +208,8 @@ fn rebuild(arguments: &Check) -> anyhow::Result<Rebuilt> {
     executor.rt.block_on(async move {
         let mut bar = Progress::new("reading summaries", Unit::Count);
         let progress = |done, total| bar.at(done, total);
-        let report = engine::rebuild_map(&rt, &pool, members.devices, REBUILD_BYTES, progress).await?;
+        let report =
+            engine::rebuild_map(&rt, &pool, members.devices, REBUILD_BYTES, progress).await?;
         Ok(Rebuilt {
             partial_segments: report.partials,
             blocks: report.blocks,

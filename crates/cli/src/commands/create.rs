@@ -222,7 +222,7 @@ fn write(
             Some(bytes) => {
                 disk::create(&rt, &pool, &plan, members, bytes, main_uuid, progress).await?;
             }
-            None => engine::create(&pool, &plan, &members, progress).await?,
+            None => engine::create(&rt, &pool, &plan, &members, progress).await?,
         }
         anyhow::Ok(())
     };

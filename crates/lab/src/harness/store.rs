@@ -5,8 +5,8 @@ use base::BufPool;
 use calibrate::{track_map, turn};
 use device::{Device, RawDevice};
 use disk::{
-    CreateParams, Disk, DiskError, HeadParams, LogDrive, MemberDevice, MemberSpace, NewMember,
-    OpenOptions, plan_create,
+    CreateParams, Disk, DiskError, HeadParams, HomeParams, LogDrive, MemberDevice, MemberSpace,
+    NewMember, OpenOptions, plan_create,
 };
 use drive::{DiskImage, Drive, DriveOptions, SimDisk, SimOptions, SimWorld, Zeroing};
 use format::{HEADER_AREA_BYTES, HeadKind, Roles};
@@ -51,6 +51,7 @@ impl SimStore {
             track_bytes: None,
             head,
             block_size: 4096,
+            home: HomeParams::Overwrite,
             store: *b"a store of a lab",
             created_unix_s: 0,
         };

@@ -44,6 +44,8 @@ fn superblock() -> Superblock {
         log: LogState::default(),
         size_blocks: 1,
         created_unix_s: 0,
+        layout: format::Layout::Overwrite,
+        version: Superblock::VERSION,
         members: vec![MemberEntry {
             uuid: [1; 16],
             roles: Roles {
