@@ -14,5 +14,6 @@ mod heads;
 mod hostile;
 mod nbdsh;
 mod reconnect;
+mod sessions;
 mod shutdown;
 mod sqlite;

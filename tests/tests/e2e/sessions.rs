@@ -1,0 +1,126 @@
+//! Programs that share the files of a served store.
+
+use std::io::BufRead;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::time::Duration;
+use store::StoreOptions;
+use store::files::{Files, FilesErrorKind, Level, Open};
+use tonearm_tests::{Bench, Server, wait_until};
+
+const CREATE: Open = Open {
+    create: true,
+    exclusive: false,
+};
+const CHILD: &str = "TONEARM_TEST_FILES_OF";
+
+fn open(path: &Path) -> Arc<dyn Files> {
+    store::open_files(path, StoreOptions::default()).expect("files")
+}
+
+/// A served store with room for files.
+fn store_with_room() -> Bench {
+    let bench = Bench::with_store("64MiB");
+    bench.ok(&["volume", "resize", "s.tn", "main", "--size", "16MiB"]);
+    bench
+}
+
+#[test]
+fn a_client_that_is_killed_leaves_nothing_behind() {
+    let bench = store_with_room();
+    let path = bench.path("s.tn");
+    let server = bench.serve_store();
+    let files = open(&path);
+    let file = files.open("data", CREATE).expect("a file");
+    files.write(file, None, 0, b"before").expect("written");
+    for _ in 0..5 {
+        let mut child = Command::new(std::env::current_exe().expect("this program"))
+            .args([
+                "--ignored",
+                "--exact",
+                "sessions::in_mid_transaction",
+                "--nocapture",
+            ])
+            .env(CHILD, &path)
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("a child");
+        let out = std::io::BufReader::new(child.stdout.take().expect("piped"));
+        let ready = out
+            .lines()
+            .map_while(Result::ok)
+            .any(|line| line.ends_with("in the middle"));
+        assert!(ready, "the child has not come to its middle");
+        assert!(
+            !files.lock(file, Level::Shared).expect("asked"),
+            "it has the lock"
+        );
+        child.kill().expect("killed");
+        child.wait().expect("an end");
+        wait_until("its lock to be released", Duration::from_secs(10), || {
+            files.lock(file, Level::Shared).expect("asked")
+        });
+        let mut seen = [0; 10];
+        assert_eq!(files.read(file, None, 0, &mut seen).expect("read"), 6);
+        assert_eq!(&seen[..6], b"before");
+        files.unlock(file, Level::None).expect("unlocked");
+    }
+    drop(files);
+    server.end_ok();
+    bench.ok(&["check", "s.tn"]);
+}
+
+#[test]
+#[ignore = "runs as a child of a_client_that_is_killed_leaves_nothing_behind"]
+fn in_mid_transaction() {
+    let path = std::env::var_os(CHILD).expect("the parent has named the store");
+    let files = open(Path::new(&path));
+    let file = files.open("data", CREATE).expect("a file");
+    for level in [Level::Shared, Level::Reserved, Level::Exclusive] {
+        assert!(files.lock(file, level).expect("asked"));
+    }
+    let unit = files.begin().expect("a unit");
+    files
+        .write(file, Some(unit), 0, &[1; 2_000_000])
+        .expect("sent");
+    assert_eq!(files.size(file, Some(unit)).expect("asked"), 2_000_000);
+    println!("in the middle");
+    std::thread::sleep(Duration::from_secs(60));
+}
+
+#[test]
+fn files_survive_the_kill_of_their_server() {
+    let bench = store_with_room();
+    let path = bench.path("s.tn");
+    let server = bench.serve_store();
+    let files = open(&path);
+    let file = files.open("data", CREATE).expect("a file");
+    for round in 0..20u8 {
+        let unit = files.begin().expect("a unit");
+        for part in 0..10 {
+            files
+                .write(file, Some(unit), part * 5000, &[round + 1; 5000])
+                .expect("sent");
+        }
+        files.end(unit, true).expect("durable");
+    }
+    server.kill9();
+    assert_eq!(
+        files.flush().expect_err("no server").kind,
+        FilesErrorKind::Failed
+    );
+    // The store itself, then its server again.
+    let direct = open(&path);
+    let file = direct.open("data", Open::default()).expect("the file");
+    let mut seen = vec![0; 60_000];
+    assert_eq!(direct.read(file, None, 0, &mut seen).expect("read"), 50_000);
+    assert!(seen[..50_000].iter().all(|byte| *byte == 20));
+    let refused = Server::start(&bench, &["s.tn", "--socket", "s.sock"]);
+    let refused = refused.err().expect("this process has the store");
+    assert!(refused.err.contains("in use"), "{refused:?}");
+    drop(direct);
+    let server = bench.serve_store();
+    assert!(open(&path).exists("data").expect("asked"));
+    server.end_ok();
+}
