@@ -18,7 +18,7 @@ pub(crate) fn worth(policy: Policy, live: u64, capacity: u64, age: u64) -> u128 
     match policy {
         Policy::Greedy => free,
         // In units of 2^-16: u is live / capacity.
-        Policy::CostAge => (free * u128::from(age + 1) << 16) / u128::from(capacity + live),
+        Policy::CostAge => ((free * u128::from(age + 1)) << 16) / u128::from(capacity + live),
     }
 }
 
