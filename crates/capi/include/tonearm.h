@@ -1,6 +1,6 @@
 /* Tonearm's logical disk, for C.
  *
- * A store holds files and volumes: arrays of bytes by name. What is done in a recovery unit (tonearm_aru) is visible at
+ * A store holds files and volumes, arrays of bytes by name, and lists of blocks by number. What is done in a recovery unit (tonearm_aru) is visible at
  * once when it ends, and is there as a whole or not at all after a crash.
  *
  *     tonearm_store *store;
@@ -33,7 +33,7 @@ extern "C" {
 
 /* Codes. */
 #define TONEARM_OK 0
-#define TONEARM_NOT_FOUND 1 /* no such store, volume or file */
+#define TONEARM_NOT_FOUND 1 /* no such store, volume, file, list or block */
 #define TONEARM_EXISTS 2    /* there is one already */
 #define TONEARM_NO_SPACE 3  /* the store, the file system below it, or the memory for open units is full */
 #define TONEARM_READ_ONLY 4 /* the store or volume refuses writes */
@@ -98,6 +98,36 @@ int tonearm_read(tonearm_aru *aru, const char *name, uint64_t offset, void *buf,
 
 /* Writes len bytes of data at offset. A file grows as needed, a volume does not. */
 int tonearm_write(tonearm_aru *aru, const char *name, uint64_t offset, const void *data, size_t len);
+
+/* Lists of blocks, as the unit sees them. A list is an ordered sequence of blocks, which are written and read as a whole;
+ * its order guides where they are placed. Lists and blocks have numbers that stay theirs, also when the store is opened
+ * again; none is 0. A number that a unit is given is nobody else's from then on; others see the list or block once the
+ * unit has ended. What a unit that is aborted was given is given to others again. */
+
+/* Bytes of a block; it never changes. */
+int tonearm_block_size(tonearm_store *store, size_t *size);
+
+/* Makes an empty list. */
+int tonearm_new_list(tonearm_aru *aru, uint64_t *list);
+
+/* Deletes a list with its blocks. */
+int tonearm_delete_list(tonearm_aru *aru, uint64_t list);
+
+/* Makes a block of zeroes on a list, behind the block after, or at the head when after is 0. */
+int tonearm_new_block(tonearm_aru *aru, uint64_t list, uint64_t after, uint64_t *block);
+
+/* Takes a block off its list and frees it. */
+int tonearm_delete_block(tonearm_aru *aru, uint64_t block);
+
+/* Reads a block into buf. len must be the size of a block. */
+int tonearm_read_block(tonearm_aru *aru, uint64_t block, void *buf, size_t len);
+
+/* Writes a block. len must be the size of a block. */
+int tonearm_write_block(tonearm_aru *aru, uint64_t block, const void *data, size_t len);
+
+/* The blocks of a list in order: the first max of them into blocks; *count is how many the list has. With max 0, blocks
+ * may be NULL. */
+int tonearm_list_blocks(tonearm_aru *aru, uint64_t list, uint64_t *blocks, size_t max, size_t *count);
 
 #ifdef __cplusplus
 }

@@ -7,6 +7,7 @@
 //! 3. Memory of the caller is touched only through pointers that are not NULL, as long as the header says.
 
 mod handles;
+mod lists;
 mod status;
 
 use base::Lsn;
@@ -263,12 +264,8 @@ pub unsafe extern "C" fn tonearm_read(
         }
         let bytes = with_unit(aru, |unit| unit.read(name, offset, len))?;
         if !bytes.is_empty() {
-            // SAFETY: `buf` has room for `len` bytes, at least as many as were read, and they overlap nothing: `bytes`
-            // is an allocation of its own.
-            unsafe {
-                buf.cast::<u8>()
-                    .copy_from_nonoverlapping(bytes.as_ptr(), bytes.len())
-            };
+            // SAFETY: `buf` has room for `len` bytes, at least as many as were read.
+            unsafe { give(&bytes, buf.cast()) };
         }
         // SAFETY: the caller's promise; it is not NULL.
         unsafe { done.write(bytes.len()) };
@@ -292,13 +289,8 @@ pub unsafe extern "C" fn tonearm_write(
     guarded(|| {
         // SAFETY: the caller's promise.
         let name = unsafe { text_of(name, "name") }?;
-        let data: &[u8] = match len {
-            0 => &[],
-            _ if data.is_null() => return Err(invalid("data is NULL")),
-            _ if len > isize::MAX as usize => return Err(invalid("len is no length")),
-            // SAFETY: the caller's promise; it is not NULL, and the length is possible.
-            _ => unsafe { std::slice::from_raw_parts(data.cast(), len) },
-        };
+        // SAFETY: the caller's promise.
+        let data = unsafe { data_of(data, len) }?;
         with_unit(aru, |unit| unit.write(name, offset, data))
     })
 }
@@ -326,6 +318,25 @@ fn check_place<T>(place: *mut T, what: &str) -> Result<(), Failure> {
     match place.is_null() {
         true => Err(invalid(format!("{what} is NULL"))),
         false => Ok(()),
+    }
+}
+
+/// # Safety
+/// `place` is not NULL and has room for all `items`.
+unsafe fn give<T: Copy>(items: &[T], place: *mut T) {
+    // SAFETY: the caller's promise; they overlap nothing, since `items` are Tonearm's own.
+    unsafe { place.copy_from_nonoverlapping(items.as_ptr(), items.len()) };
+}
+
+/// # Safety
+/// `data` is NULL or has `len` bytes, which nobody changes for `'a`.
+unsafe fn data_of<'a>(data: *const c_void, len: usize) -> Result<&'a [u8], Failure> {
+    match len {
+        0 => Ok(&[]),
+        _ if data.is_null() => Err(invalid("data is NULL")),
+        _ if len > isize::MAX as usize => Err(invalid("len is no length")),
+        // SAFETY: the caller's promise; it is not NULL, and the length is possible.
+        _ => Ok(unsafe { std::slice::from_raw_parts(data.cast(), len) }),
     }
 }
 

@@ -74,6 +74,11 @@ fn files_in_units() {
 }
 
 #[test]
+fn lists_in_concurrent_units() {
+    check("lists");
+}
+
+#[test]
 fn misuse_is_refused() {
     check("misuse");
 }
@@ -88,7 +93,8 @@ fn threads() {
 fn header_and_library_name_the_same_functions() {
     let crate_folder = Path::new(env!("CARGO_MANIFEST_DIR"));
     let header = std::fs::read_to_string(crate_folder.join("include/tonearm.h")).unwrap();
-    let source = std::fs::read_to_string(crate_folder.join("src/lib.rs")).unwrap();
+    let sources = ["src/lib.rs", "src/lists.rs"]
+        .map(|source| std::fs::read_to_string(crate_folder.join(source)).unwrap());
     let names = |text: &str, before: &str| {
         let mut names: Vec<String> = text
             .lines()
@@ -103,7 +109,7 @@ fn header_and_library_name_the_same_functions() {
     declared.extend(names(&header, "void tonearm_"));
     declared.extend(names(&header, "const char *tonearm_"));
     declared.sort();
-    let defined = names(&source, "pub ");
+    let defined = names(&sources.concat(), "pub ");
     assert!(declared.len() > 10);
     assert_eq!(declared, defined);
 }

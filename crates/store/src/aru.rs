@@ -12,7 +12,7 @@ use std::rc::Rc;
 /// An open recovery unit: everything that is done in it is there at once when it ends, or not at all. Dropped, it is
 /// aborted.
 ///
-/// Volumes and files are named at each operation, as the unit sees them. See `disk::Aru` for what units see of each
+/// Volumes and files are named at each operation, as the unit sees them; lists and blocks have identifiers. See `disk::Aru` for what units see of each
 /// other.
 ///
 /// ```
@@ -132,7 +132,7 @@ impl Store {
 }
 
 impl Aru {
-    fn run<T: Send + 'static>(
+    pub(crate) fn run<T: Send + 'static>(
         &self,
         operation: impl AsyncFnOnce(&mut disk::Aru, &Disk) -> Result<T, DiskError> + Send + 'static,
     ) -> Result<T, StoreError> {

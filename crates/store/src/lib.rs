@@ -8,6 +8,7 @@ mod error;
 mod executor;
 pub mod files;
 mod lead;
+mod lists;
 mod members;
 mod open_files;
 pub mod remote;
@@ -16,6 +17,7 @@ mod store;
 
 pub use aru::Aru;
 pub use create::{CreateOptions, create};
+pub use disk::{BlockId, ListId};
 pub use error::StoreError;
 pub use executor::Executor;
 pub use members::{
