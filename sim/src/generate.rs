@@ -43,14 +43,14 @@ pub struct Size {
     pub operations: u64,
     /// Openings in a row.
     pub generations: u32,
-    /// All stores have the segments layout, or none has; without it the seed chooses.
+    /// All stores have the segments layout, or none has. It is experimental: without this, none.
     pub segments: Option<bool>,
 }
 
 impl Size {
-    /// True when the store of `seed` has the segments layout: a quarter of them.
-    pub fn segments(&self, seed: u64) -> bool {
-        self.segments.unwrap_or(seed / 7 % 4 == 3)
+    /// True when stores have the segments layout.
+    pub fn segments(&self) -> bool {
+        self.segments.unwrap_or(false)
     }
 }
 
@@ -77,7 +77,7 @@ pub fn generate(seed: u64, size: Size, faults: bool) -> Script {
         heads: Heads::None,
         home: HomeParams::Overwrite,
     };
-    if size.segments(seed) {
+    if size.segments() {
         shape.home = small_segments(shape.block_size);
     }
     let ordered = below(5) == 0;

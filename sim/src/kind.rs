@@ -73,7 +73,7 @@ impl Kind {
                     operations: size.operations,
                     generations: size.generations,
                     heads: self == Kind::Heads,
-                    segments: size.segments(seed),
+                    segments: size.segments(),
                 })
             }),
         }

@@ -33,7 +33,7 @@ struct Args {
     /// Kind of the runs: power-cuts, heads, volumes, faults, arus or sqlite. Without it the seed chooses.
     #[arg(long)]
     kind: Option<Kind>,
-    /// Layout of all stores. Without it the seed chooses.
+    /// Layout of all stores. Without it overwrite: segments is experimental.
     #[arg(long, value_enum)]
     layout: Option<Layout>,
     /// Runs this script, and nothing else.

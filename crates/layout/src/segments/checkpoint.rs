@@ -41,6 +41,7 @@ impl Segments {
     /// Makes the present state the one that the next opening begins with, and frees segments.
     pub(crate) async fn checkpoint(&self) -> Result<(), HomeError> {
         self.write_pages().await?;
+        self.state.borrow_mut().table.pages_written();
         let head = self.open_head()?;
         self.media.flush().await?;
         let (checkpoint, dead) = {

@@ -16,20 +16,28 @@ use crate::segments::policy::{Policy, choose};
 use crate::segments::read::Leaf;
 use crate::segments::walk::Content;
 use base::Nanos;
-use format::{Summary, SummaryKind};
+use format::{SegmentLayout, Summary, SummaryKind, summary_blocks};
 use std::ops::Range;
 
 /// Most bytes that one pass reads (HyLog 4.2).
 const PASS_BYTES: u64 = 20 << 20;
-/// Free segments, beyond those that only the cleaner and checkpoints may take, below which cleaning goes
-/// along with writing (HyLog 4.2 begins at 10).
-const HIGH_SEGMENTS: u64 = 10;
+/// Segments that one pass may read however large they are, and however few there are.
+const PASS_SEGMENTS_MIN: u64 = 4;
+/// Free segments beyond what the next portion needs, below which cleaning goes along with writing (HyLog 4.2
+/// begins at 10); and a 64th of the store.
+const HIGH_SEGMENTS: u64 = 4;
 
 /// How often a writer that waits for reads looks again.
 const READ_WAIT: Nanos = Nanos::from_millis(1);
 
 /// Checkpoints in a row that free no more segments than there were, after which nothing more can be gained.
 const IDLE_MAX: u32 = 32;
+
+/// Most segments that one pass reads: a small part of the store.
+pub(crate) fn pass_segments(layout: &SegmentLayout) -> u64 {
+    let most = (PASS_BYTES / u64::from(layout.segment_bytes)).min(layout.segments / 16);
+    most.max(PASS_SEGMENTS_MIN)
+}
 
 /// What lives in a segment.
 #[derive(Default)]
@@ -44,9 +52,15 @@ struct Living {
 }
 
 impl Segments {
-    /// Free segments that only the cleaner and checkpoints may take.
+    /// Free segments that only checkpoints may take: all changed pages, and a new head.
+    fn checkpoint_reserve(&self) -> u64 {
+        self.map_segments + 1
+    }
+
+    /// Free segments that data never takes: for a checkpoint, for changed pages that are too many for the
+    /// cache, and for the cleaner to begin with.
     fn reserve(&self) -> u64 {
-        self.map_segments + 6
+        self.checkpoint_reserve() + self.map_segments + 2
     }
 
     fn free(&self) -> u64 {
@@ -72,13 +86,13 @@ impl Segments {
             }
             let missing = (wanted - free - held).saturating_sub(self.dead());
             if missing > 0
-                && free > self.map_segments + 2
+                && !self.state.borrow().pages.is_pressed()
                 && self.pass(Policy::Greedy, missing).await? > 0
             {
                 continue;
             }
-            // Nothing more can be emptied before what is empty becomes free.
-            // What is gained at a time may be less than a segment.
+            // Nothing more can be emptied before what is empty becomes free. What is gained at a time may be
+            // less than a segment.
             idle = if free + held > most { 0 } else { idle + 1 };
             most = most.max(free + held);
             if self.dead() == 0 || idle > IDLE_MAX {
@@ -88,35 +102,42 @@ impl Segments {
         }
     }
 
+    /// Segments that the next checkpoint frees.
     fn dead(&self) -> u64 {
         let head = self.head_segment();
-        self.state.borrow().table.dead(head).len() as u64
+        let state = self.state.borrow();
+        state.table.dead(head).len() as u64 + state.table.drained()
     }
 
     /// After `written` bytes were appended: cleans in proportion when free segments are few, and leaves a
     /// checkpoint from time to time.
     pub(crate) async fn maintain(&self, written: u64) -> Result<(), HomeError> {
         let segment = u64::from(self.media.layout.segment_bytes);
-        let high = self.reserve() + HIGH_SEGMENTS + self.media.layout.segments / 64;
-        if self.free() < high && self.free() + self.dead() < high {
+        let low = self.reserve() + HIGH_SEGMENTS;
+        let high = low + HIGH_SEGMENTS + self.media.layout.segments / 64;
+        let coming = self.free() + self.dead();
+        if coming < high {
             // Twice what was written: slowly more than keeping up. Age counts only where there is time for it.
-            let pressed = self.free() < self.reserve() + HIGH_SEGMENTS / 2;
-            let policy = if pressed { Policy::Greedy } else { self.policy };
+            let policy = if coming < low {
+                Policy::Greedy
+            } else {
+                self.policy
+            };
             self.pass(policy, (2 * written).div_ceil(segment)).await?;
         }
-        let due = self.state.borrow().since_checkpoint >= self.checkpoint_interval();
-        if due || self.free() < high / 2 && self.dead() > HIGH_SEGMENTS / 2 {
+        if self.state.borrow().since_checkpoint >= self.checkpoint_interval() {
             self.checkpoint().await?;
         }
         Ok(())
     }
 
     /// Cleans until about `wanted` segments are gained, at most [`PASS_BYTES`] are read or the free segments
-    /// are used up to a rest; gives the number of segments that were emptied.
+    /// are used up to the rest for a checkpoint; gives the number of segments that were emptied. Pages of the
+    /// map are only marked as changed: the next checkpoint, which frees the segments, writes them.
     async fn pass(&self, policy: Policy, wanted: u64) -> Result<u64, HomeError> {
         let layout = self.media.layout;
         let payload = layout.payload_blocks();
-        let most = (PASS_BYTES / u64::from(layout.segment_bytes)).max(4) as usize;
+        let most = pass_segments(&layout) as usize;
         let chosen = {
             let head = self.head_segment();
             let state = self.state.borrow();
@@ -127,39 +148,35 @@ impl Segments {
             });
             choose(policy, candidates, payload, most)
         };
-        let mut emptied = 0;
         let (mut moved, mut gained) = (0, 0);
         let mut living = Living {
             oldest: self.state.borrow().table.oldest(),
             ..Living::default()
         };
         let mut segments = Vec::new();
-        // What is written must fit into the free segments, but for some that checkpoints need.
-        let room = self.free().saturating_sub(self.map_segments + 2).max(1) * payload;
+        let room = self.free().saturating_sub(self.checkpoint_reserve()) * payload;
         for segment in chosen {
             let live = u64::from(self.state.borrow().table.entry(segment).live);
             if moved + live > room || gained >= wanted.saturating_mul(payload) {
                 break;
             }
+            let holes = living.holes.len() as u64;
             if !self.collect(segment, &mut living).await? {
                 self.state.borrow_mut().table.set_stuck(segment);
                 continue;
             }
-            moved += live;
-            gained += payload - live.min(payload);
+            // Tombstones take place in both copies of a summary.
+            let holes = living.holes.len() as u64 - holes;
+            let takes = live + 2 * summary_blocks(layout.block_size, holes) * u64::from(holes > 0);
+            moved += takes;
+            gained += payload.saturating_sub(takes);
             segments.push(segment);
         }
         self.carry(living).await?;
-        for segment in segments {
-            let mut state = self.state.borrow_mut();
-            let entry = state.table.entry_mut(segment);
-            if entry.live == 0 {
-                entry.has_holes = false;
-                emptied += 1;
-            } else {
-                state.table.set_stuck(segment);
-            }
+        for segment in &segments {
+            self.state.borrow_mut().table.set_drained(*segment);
         }
+        let emptied = segments.len() as u64;
         self.media.count(|stats| {
             stats.cleaned_segments += emptied;
             stats.cleaned_blocks += moved;
@@ -342,19 +359,10 @@ impl Segments {
             blocks.sort_by_key(|(block, _)| *block);
             self.set_blocks(&blocks).await?;
         }
-        let top = pages.iter().map(|id| id.0).max();
-        for id in &pages {
-            self.page_to_change(*id).await?;
+        for id in pages {
+            self.page_to_change(id).await?;
         }
-        // A page can be written when all changed pages below it are; leaves can at once.
-        for level in 1..=top.unwrap_or(0) {
-            self.write_pages_of(level - 1).await?;
-        }
-        match top {
-            None => Ok(()),
-            Some(0) => self.write_page_list(&pages).await,
-            Some(top) => self.write_pages_of(top).await,
-        }
+        Ok(())
     }
 }
 

@@ -114,17 +114,20 @@ impl Segments {
             segment_bytes: options.segment_bytes,
             segments: members.iter().map(|member| member.segments).sum(),
         };
-        let payload = layout.payload_blocks();
+        let levels = map_levels(options.block_size, options.size_blocks);
+        // Changed pages are written when they are half of the cache; before, a pass and a portion add theirs.
+        let cached = (options.map_cache_bytes / options.block_size as usize) as u64;
+        let changed = map_pages(options.block_size, options.size_blocks)
+            .min(cached + 2 * cleaner::pass_segments(&layout) * layout.payload_blocks());
         Self(Rc::new(Inner {
             rt: rt.clone(),
             media: Media::new(rt, pool, members, layout),
             store: options.store,
             size_blocks: options.size_blocks,
-            levels: map_levels(options.block_size, options.size_blocks),
+            levels,
             fanout: map_entries(options.block_size),
-            map_segments: map_pages(options.block_size, options.size_blocks)
-                .min((options.map_cache_bytes / options.block_size as usize) as u64 + 4 * payload)
-                .div_ceil(payload),
+            // Each level is a partial of its own; one segment more for what begins in the middle of one.
+            map_segments: (changed + 2 * u64::from(levels)).div_ceil(layout.payload_blocks()) + 1,
             policy: options.policy,
             read_only: options.read_only,
             writer: Semaphore::new(rt, 1),

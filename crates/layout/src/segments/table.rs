@@ -13,6 +13,8 @@ struct Segment {
     free: bool,
     /// The cleaner has found less in it than is live: damaged, not to be cleaned.
     stuck: bool,
+    /// The cleaner has taken out of it what lived there; pages of the map count until they are written.
+    drained: bool,
 }
 
 /// See the module.
@@ -87,7 +89,7 @@ impl SegmentTable {
     pub fn free_all(&mut self, dead: &[u64]) {
         for segment in dead {
             let own = &mut self.segments[*segment as usize];
-            (own.free, own.stuck) = (true, false);
+            (own.free, own.stuck, own.drained) = (true, false, false);
             self.free.push_back((self.next_read, *segment));
         }
     }
@@ -128,12 +130,35 @@ impl SegmentTable {
         self.segments[segment as usize].stuck = true;
     }
 
+    /// The cleaner has carried on what `segment` held, tombstones too.
+    pub fn set_drained(&mut self, segment: u64) {
+        let own = &mut self.segments[segment as usize];
+        own.drained = true;
+        own.entry.has_holes = false;
+    }
+
+    /// Drained segments in which pages of the map count that have not been written anew.
+    pub fn drained(&self) -> u64 {
+        let drained = |segment: &&Segment| segment.drained && segment.entry.live > 0;
+        self.segments.iter().filter(drained).count() as u64
+    }
+
+    /// All changed pages are written: what counts in a drained segment still will not go.
+    pub fn pages_written(&mut self) {
+        for segment in &mut self.segments {
+            if segment.drained && segment.entry.live > 0 {
+                (segment.drained, segment.stuck) = (false, true);
+            }
+        }
+    }
+
     /// Segments that can be cleaned: number, live blocks, youngest version.
     pub fn candidates(&self, head: Option<u64>) -> impl Iterator<Item = (u64, SegmentEntry)> {
         let numbered = self.segments.iter().enumerate().skip(1);
         let usable = numbered.filter(move |(number, segment)| {
             let dead = segment.entry.live == 0 && !segment.entry.has_holes;
-            !segment.free && !segment.stuck && !dead && head != Some(*number as u64)
+            let out = segment.free || segment.stuck || segment.drained;
+            !out && !dead && head != Some(*number as u64)
         });
         usable.map(|(number, segment)| (number as u64, segment.entry))
     }
