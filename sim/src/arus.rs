@@ -4,8 +4,13 @@
 //! that never ended had taken is free again.
 
 mod client;
+mod client_lists;
 mod content;
+mod counts;
+mod lists;
 mod model;
+
+pub use self::counts::{Counts, Met};
 
 use self::client::Client;
 use self::model::{Model, State};
@@ -43,11 +48,15 @@ pub fn run(seed: u64, size: Size) -> Result<Outcome, Failure> {
     let mut rng = ChaCha8Rng::seed_from_u64(seed ^ 0xa7a5);
     let shape = shape_of(&mut rng);
     let ordered = rng.next_u32().is_multiple_of(5);
-    let mut image = shape.create();
+    let mut image = shape.create_with_spare(spare_blocks(&mut rng) * u64::from(shape.block_size));
     let mut model = Model::new(State::with_main(shape.main_bytes(), shape.block_size));
     let mut outcome = Outcome::default();
     for generation in 0..size.generations {
-        let options = options_of(&mut rng, ordered);
+        let mut options = options_of(&mut rng, ordered);
+        if rng.next_u32().is_multiple_of(2) {
+            // Most units are larger than what they may hold of it.
+            options.memory_bytes = 256 << 10;
+        }
         let world_seed = rng.next_u64();
         let fail = |(io, cut, what): (u64, u64, String)| Failure {
             seed,
@@ -91,6 +100,7 @@ pub fn run(seed: u64, size: Size) -> Result<Outcome, Failure> {
         world.clear_hook();
         outcome.trace_hash = outcome.trace_hash.rotate_left(7) ^ world.trace_hash();
         rt.shut_down();
+        outcome.met.add(&shared.borrow().counts);
         let mut tally = tally.borrow_mut();
         outcome.add(&tally.outcome);
         if let Some(failure) = tally.failure.take() {
@@ -109,6 +119,15 @@ pub fn run(seed: u64, size: Size) -> Result<Outcome, Failure> {
         model.go_on(prefix.map_err(|what| fail((u64::MAX, cut, what)))?);
     }
     Ok(outcome)
+}
+
+/// Blocks beside `main`: a zone of the lists area takes 258 blocks of the smaller size, so that there are stores
+/// where lists leave room for files and spills, and stores that become full.
+fn spare_blocks(rng: &mut ChaCha8Rng) -> u64 {
+    match rng.next_u64() % 4 {
+        0 => 20 + rng.next_u64() % 300,
+        _ => 700 + rng.next_u64() % 3000,
+    }
 }
 
 /// Cuts the power at every I/O of `world`, recovers, and compares with the model of that moment.
@@ -182,6 +201,7 @@ fn recover(
         let disk = disk.map_err(|error| format!("the opening is refused: {error}"))?;
         let found = State::read(&disk).await?;
         if checked {
+            lists::check(&disk, &found).await?;
             take_all(&disk).await?;
         }
         Ok(found)

@@ -1,5 +1,6 @@
 //! One seed: a workload with a power cut at each of its I/Os, in several generations.
 
+use crate::arus::Counts;
 use crate::drives;
 use crate::oracle::Oracle;
 use crate::script::Model;
@@ -48,6 +49,8 @@ pub struct Outcome {
     pub stale: u64,
     /// Power cuts after which the opening was refused with an error.
     pub refused: u64,
+    /// What the runs with recovery units have met.
+    pub met: Counts,
     /// Hash over every operation of the workloads.
     pub trace_hash: u64,
 }
@@ -64,6 +67,7 @@ impl Outcome {
         self.damaged += other.damaged;
         self.stale += other.stale;
         self.refused += other.refused;
+        self.met.add(&other.met);
         self.trace_hash = self.trace_hash.rotate_left(1) ^ other.trace_hash;
     }
 }

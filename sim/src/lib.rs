@@ -29,6 +29,7 @@ mod store;
 mod workload;
 
 pub use self::store::{Heads, Shape, StoreImage};
+pub use arus::{Counts, Met};
 pub use blame::Blame;
 pub use campaign::{Campaign, Failure, Outcome, run_seed};
 pub use generate::{Size, generate};

@@ -6,7 +6,7 @@ use drive::FaultKind;
 use indicatif::{ProgressBar, ProgressStyle};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
-use tonearm_sim::{Failure, Kind, Outcome, Script, Size, shrink, try_script};
+use tonearm_sim::{Counts, Failure, Kind, Outcome, Script, Size, shrink, try_script};
 
 /// Cuts the power of simulated stores at every step of the I/O of seeded workloads, lets drives fail, and
 /// checks what recovery makes of it.
@@ -109,6 +109,13 @@ fn summarize(args: &Args, seeds: u64, total: &Outcome, elapsed: Duration) {
         total.trace_hash,
         elapsed.as_secs_f64()
     );
+    let met = total
+        .met
+        .iter()
+        .map(|(what, count)| format!("{what:?} {count}"));
+    if total.met != Counts::default() {
+        println!("  recovery units: {}", met.collect::<Vec<_>>().join(", "));
+    }
     if total.faultless == total.crash_points {
         return;
     }

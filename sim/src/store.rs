@@ -158,8 +158,17 @@ impl Shape {
     /// # Panics
     /// When the shape cannot be.
     pub fn create(&self) -> StoreImage {
+        self.create_with_spare(0)
+    }
+
+    /// Makes an empty store with `spare_bytes` that no volume has.
+    ///
+    /// # Panics
+    /// When the shape cannot be.
+    pub fn create_with_spare(&self, spare_bytes: u64) -> StoreImage {
+        let main_bytes = self.main_bytes();
         let params = CreateParams {
-            size_bytes: self.main_bytes(),
+            size_bytes: main_bytes + spare_bytes,
             log_bytes: Some(self.tracks * u64::from(self.track_bytes)),
             track_bytes: Some(self.track_bytes),
             block_size: self.block_size,
@@ -207,17 +216,9 @@ impl Shape {
             .collect();
         let rt2 = rt.clone();
         rt.block_on(async move {
-            disk::create(
-                &rt2,
-                &pool,
-                &plan,
-                members,
-                params.size_bytes,
-                [2; 16],
-                |_, _| {},
-            )
-            .await
-            .expect("a simulated store can be created");
+            disk::create(&rt2, &pool, &plan, members, main_bytes, [2; 16], |_, _| {})
+                .await
+                .expect("a simulated store can be created");
         });
         let image = StoreImage {
             disks: world.images(),

@@ -59,6 +59,11 @@ impl Aru {
         }
     }
 
+    /// Blocks of the unit that memory had no room for.
+    pub fn spilled_blocks(&self) -> u64 {
+        self.shadow.spilled()
+    }
+
     /// Gives everything up.
     pub fn abort(self) {}
 

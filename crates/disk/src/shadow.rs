@@ -73,6 +73,11 @@ impl Shadows {
         self.visibility.set(visibility);
     }
 
+    /// Bytes that shadows may hold.
+    pub fn limit(&self) -> u64 {
+        self.limit
+    }
+
     /// Bytes that shadows hold.
     pub fn used(&self) -> u64 {
         self.used.get()

@@ -19,9 +19,6 @@ use rt::{Rt, Semaphore};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 
-/// Blocks by which the volume grows at least.
-const GROWTH_MIN: u64 = 256;
-
 /// Where a shadow is at home, before its commit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Spilled {
@@ -246,7 +243,9 @@ impl Disk {
         let engine = self.engine();
         let block_size = u64::from(self.block_size());
         let have = map::blocks(&entry.extents);
-        let wanted = have.max(GROWTH_MIN).max(blocks);
+        // As much as memory has for shadows, at first.
+        let ahead = self.shadows().limit() / block_size;
+        let wanted = have.max(ahead).max(blocks);
         let size_blocks = engine.size_blocks();
         let held = table.hold_blocks(&entry.extents, blocks, wanted, size_blocks, block_size)?;
         let extents = map::append(entry.extents.clone(), &held);

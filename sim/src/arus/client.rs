@@ -2,6 +2,7 @@
 //! and simple operations.
 
 use super::content::{Block, CELLS, bytes_of};
+use super::counts::Met;
 use super::model::{MAIN, Model, State, Unit, blocks_of, cells};
 use base::{BufPool, Lsn, Nanos};
 use disk::{Aru, Disk, DiskError, ErrorKind, Volume};
@@ -19,8 +20,8 @@ const FILE_BLOCKS: u64 = 40;
 
 pub struct Client {
     rt: Rt,
-    disk: Disk,
-    model: Rc<RefCell<Model>>,
+    pub disk: Disk,
+    pub model: Rc<RefCell<Model>>,
     rng: ChaCha8Rng,
     pool: BufPool,
     stamps: u64,
@@ -29,7 +30,7 @@ pub struct Client {
 }
 
 /// What became of an operation within a unit.
-enum Done {
+pub enum Done {
     Yes,
     /// There was no room: the unit goes on without it.
     NoRoom,
@@ -37,7 +38,7 @@ enum Done {
     Gone,
 }
 
-fn done(result: Result<(), DiskError>, what: &str) -> Result<Done, String> {
+pub fn done(result: Result<(), DiskError>, what: &str) -> Result<Done, String> {
     match result {
         Ok(()) => Ok(Done::Yes),
         Err(error) => match error.kind() {
@@ -75,7 +76,8 @@ impl Client {
                     left -= steps - 1;
                     self.unit(steps).await?;
                 }
-                62..78 => self.simple().await?,
+                62..72 => self.simple().await?,
+                72..78 => self.simple_list().await?,
                 78..86 => self.flush().await?,
                 86..94 => self.check().await?,
                 _ => self.pause(3000).await,
@@ -84,7 +86,7 @@ impl Client {
         Ok(())
     }
 
-    fn below(&mut self, bound: u64) -> u64 {
+    pub fn below(&mut self, bound: u64) -> u64 {
         self.rng.next_u64() % bound.max(1)
     }
 
@@ -93,7 +95,7 @@ impl Client {
         self.rt.sleep(Nanos::from_micros(micros)).await;
     }
 
-    fn cell(&self) -> usize {
+    pub fn cell(&self) -> usize {
         self.disk.block_size() as usize / CELLS
     }
 
@@ -101,11 +103,11 @@ impl Client {
         format!("f{}", self.below(NAMES))
     }
 
-    fn now(&self) -> Rc<State> {
+    pub fn now(&self) -> Rc<State> {
         self.model.borrow().now()
     }
 
-    fn stamps(&mut self, count: u64) -> Vec<u64> {
+    pub fn stamps(&mut self, count: u64) -> Vec<u64> {
         let first = self.stamps + 1;
         self.stamps += count;
         (first..=self.stamps).collect()
@@ -119,8 +121,9 @@ impl Client {
         let mut gone = false;
         for _ in 0..steps {
             let done = match self.below(100) {
-                0..50 => self.write(&mut aru, &mut unit).await?,
-                50..62 => self.create(&mut aru, &mut unit).await?,
+                0..34 => self.write(&mut aru, &mut unit).await?,
+                34..54 => self.list(&mut aru, &mut unit).await?,
+                54..62 => self.create(&mut aru, &mut unit).await?,
                 62..74 => self.resize(&mut aru, &mut unit).await?,
                 74..80 => self.delete(&mut aru, &mut unit).await?,
                 80..86 => self.rename(&mut aru, &mut unit).await?,
@@ -136,11 +139,17 @@ impl Client {
             aru.abort();
             return Ok(());
         }
+        let spilled = aru.spilled_blocks() > 0;
         match aru.end().await {
             Ok(_) if gone => Err("a unit has ended whose volume is gone".into()),
-            Ok(lsn) => self.ended(&unit, lsn).await,
+            Ok(lsn) => {
+                let times = u64::from(spilled);
+                self.model.borrow_mut().counts.met(Met::Spill, times);
+                self.ended(&unit, lsn).await
+            }
             Err(error) if error.kind() == ErrorKind::NoSpace => Ok(()),
             Err(error) if matches!(error.kind(), ErrorKind::Conflict | ErrorKind::Deleted) => {
+                self.model.borrow_mut().counts.met(Met::Conflict, 1);
                 match gone || self.model.borrow().structural > structural {
                     true => Ok(()),
                     false => Err(format!("a conflict with nobody: {error}")),
@@ -164,6 +173,7 @@ impl Client {
                     false => Err("a unit with changes has no commit".into()),
                 };
             }
+            unit.count(&mut model.counts);
             model.structural += u64::from(unit.is_structural());
             model.commit(after)
         };

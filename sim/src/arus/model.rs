@@ -1,6 +1,8 @@
 //! What the store may be: its state after each end, and what an open unit will make of the state.
 
 use super::content::{Block, CELLS, stamps_of};
+use super::counts::{Counts, Met};
+use super::lists::{self, List, ListOp, UnitLists};
 use disk::{Disk, Piece, VolumeInfo};
 use format::Uuid;
 use std::collections::BTreeMap;
@@ -18,6 +20,7 @@ pub struct Volume {
 #[derive(Clone, PartialEq, Eq, Default)]
 pub struct State {
     pub volumes: BTreeMap<String, Rc<Volume>>,
+    pub lists: BTreeMap<u64, Rc<List>>,
 }
 
 /// Identity of the volume `main`.
@@ -39,6 +42,7 @@ impl State {
         };
         Self {
             volumes: BTreeMap::from([("main".to_string(), Rc::new(main))]),
+            lists: BTreeMap::new(),
         }
     }
 
@@ -74,7 +78,8 @@ impl State {
             };
             volumes.insert(name, Rc::new(volume));
         }
-        Ok(Self { volumes })
+        let lists = lists::read(disk).await?;
+        Ok(Self { volumes, lists })
     }
 
     /// The volume `id`, with its name.
@@ -103,7 +108,21 @@ impl State {
                 return format!("{name} block {index} is {found:x?} in place of {wanted:x?}");
             }
         }
-        "nothing differs".into()
+        let lists = |state: &Self| {
+            let ids = |list: &Rc<List>| list.iter().map(|(block, _)| *block).collect::<Vec<_>>();
+            let lists = state.lists.iter();
+            lists
+                .map(|(list, blocks)| (*list, ids(blocks)))
+                .collect::<Vec<_>>()
+        };
+        match lists(self) == lists(other) {
+            true => "blocks on lists have other content".into(),
+            false => format!(
+                "the lists are {:?} in place of {:?}",
+                lists(self),
+                lists(other)
+            ),
+        }
     }
 }
 
@@ -129,6 +148,8 @@ pub struct Model {
     durable: u64,
     /// Ends that made, deleted, renamed or shortened something.
     pub structural: u64,
+    /// What has happened.
+    pub counts: Counts,
 }
 
 impl Model {
@@ -137,6 +158,7 @@ impl Model {
             states: vec![Rc::new(state)],
             durable: 0,
             structural: 0,
+            counts: Counts::default(),
         }
     }
 
@@ -190,6 +212,7 @@ impl Model {
             states: vec![self.states[number as usize].clone()],
             durable: 0,
             structural: 0,
+            counts: Counts::default(),
         };
     }
 }
@@ -220,6 +243,7 @@ pub struct Unit {
     volumes: BTreeMap<Uuid, UnitVolume>,
     overlay: BTreeMap<String, Option<Uuid>>,
     namings: Vec<Naming>,
+    pub lists: UnitLists,
 }
 
 impl Unit {
@@ -233,7 +257,35 @@ impl Unit {
 
     /// It makes, deletes, renames or shortens something.
     pub fn is_structural(&self) -> bool {
-        !self.namings.is_empty() || self.volumes.values().any(|volume| volume.resized)
+        !self.lists.log.is_empty()
+            || !self.namings.is_empty()
+            || self.volumes.values().any(|volume| volume.resized)
+    }
+
+    /// The unit has ended.
+    pub fn count(&self, counts: &mut Counts) {
+        for (id, volume) in &self.volumes {
+            let wrote = *id != MAIN && !volume.shadow.is_empty();
+            counts.met(Met::FileWrite, u64::from(wrote));
+        }
+        for naming in &self.namings {
+            let what = match naming {
+                Naming::Create(..) => Met::Creation,
+                Naming::Delete(..) => Met::Deletion,
+                Naming::Rename(..) => Met::Rename,
+            };
+            counts.met(what, 1);
+        }
+        for op in &self.lists.log {
+            let what = match op {
+                ListOp::NewList(_) => Met::List,
+                ListOp::DeleteList(_) => Met::ListDeletion,
+                ListOp::Insert { .. } => Met::Insert,
+                ListOp::Delete(_) => Met::Removal,
+            };
+            counts.met(what, 1);
+        }
+        counts.met(Met::BlockWrite, self.lists.written.len() as u64);
     }
 
     pub fn create(&mut self, name: &str, id: Uuid) {
@@ -326,6 +378,7 @@ impl Unit {
     /// Why it cannot end.
     pub fn apply(&self, state: &State) -> Result<State, String> {
         let mut next = state.clone();
+        self.lists.apply(&mut next.lists)?;
         for (id, unit) in &self.volumes {
             if unit.deleted && unit.created {
                 continue;
