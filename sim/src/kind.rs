@@ -40,12 +40,13 @@ impl Kind {
 
     /// The kind that `seed` chooses, so that each kind has about as many power cuts as any other.
     pub fn of(seed: u64) -> Self {
-        match seed % 8 {
+        match seed % 12 {
             0 => Kind::PowerCuts,
             6 => Kind::Heads,
             7 => Kind::Sqlite,
             1 | 2 => Kind::Volumes,
-            _ => Kind::Faults,
+            3..6 => Kind::Faults,
+            _ => Kind::Arus,
         }
     }
 

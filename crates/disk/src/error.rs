@@ -96,7 +96,7 @@ pub enum DiskError {
         block_bytes: u64,
     },
     /// The records of lists contradict each other.
-    #[error("the lists are damaged: {0}; `tonearm check` tells all that is")]
+    #[error("the lists are damaged: {0}")]
     ListsDamaged(String),
     /// An entry of the volume table cannot be read.
     #[error("entry {slot} of the volume table is damaged: {cause}")]

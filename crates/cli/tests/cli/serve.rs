@@ -20,7 +20,7 @@ fn a_server_says_where_it_is_and_leaves_nothing_behind() {
         serving.uri,
         format!("nbd+unix:///main?socket={}", socket.display())
     );
-    assert_eq!(bench.files(), ["a", "a.ctl", "a.sock"]);
+    assert_eq!(bench.files(), ["a", "a.ctl", "a.files", "a.sock"]);
     let mut greeting = [0; 8];
     let mut client = UnixStream::connect(&socket).expect("connected");
     client.read_exact(&mut greeting).expect("a greeting");
@@ -78,7 +78,7 @@ fn without_a_server_what_needs_one_says_so() {
 fn a_killed_server_is_followed_by_the_next_on_the_same_socket() {
     let bench = store();
     bench.serve(&["a"]).kill();
-    assert_eq!(bench.files(), ["a", "a.ctl", "a.sock"]);
+    assert_eq!(bench.files(), ["a", "a.ctl", "a.files", "a.sock"]);
     let serving = bench.serve(&["a"]);
     let ran = serving.end("-TERM");
     assert_eq!(ran.code, Some(0));
