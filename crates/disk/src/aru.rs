@@ -159,7 +159,7 @@ impl Aru {
             }
             from = to;
         }
-        let serial = match self.touch_to_write(volume, stop) {
+        let serial = match self.touch_to_write(volume, stop).await {
             Ok(serial) => serial,
             Err(error) => return Err(self.drop_versions(versions, error)),
         };
@@ -201,7 +201,12 @@ impl Aru {
             self.shadow.cut(self.disk.shadows(), serial, kept);
             self.volumes[at].cut = self.volumes[at].cut.min(kept);
         }
-        self.hold(at, size_bytes, 0)?;
+        match self.hold(at, size_bytes, 0) {
+            Err(DiskError::StoreFull { .. }) if self.disk.give_back_spill().await? => {
+                self.hold(at, size_bytes, 0)?;
+            }
+            held => held?,
+        }
         self.volumes[at].size = size_bytes;
         self.volumes[at].resized = true;
         Ok(())
@@ -516,9 +521,14 @@ impl Aru {
     }
 
     /// The volume is changed up to byte `stop`; its serial number.
-    fn touch_to_write(&mut self, volume: &Volume, stop: u64) -> Result<u64, DiskError> {
+    async fn touch_to_write(&mut self, volume: &Volume, stop: u64) -> Result<u64, DiskError> {
         let at = self.touch(volume)?;
-        self.grow(at, stop)?;
+        match self.grow(at, stop) {
+            Err(DiskError::StoreFull { .. }) if self.disk.give_back_spill().await? => {
+                self.grow(at, stop)?;
+            }
+            grown => grown?,
+        }
         Ok(self.volumes[at].serial)
     }
 

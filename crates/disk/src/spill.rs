@@ -1,8 +1,8 @@
 //! Home space for shadows that memory has no room for (ARU 4: shadow versions on disk).
 //!
 //! The space is a hidden volume of blocks that nobody else has. It is made when it is first needed, grows, and
-//! goes when the store is opened the next time: what units left there that never ended is of no use, and what
-//! others had moved from there is at home by then.
+//! goes when the store is full otherwise and no shadow is in it, or is opened the next time: what units left there
+//! that never ended is of no use, and what others had moved from there is at home by then.
 //!
 //! Invariants:
 //! 1. A block is written here only when no recovery sees a commit that changes it or moves from it
@@ -121,6 +121,40 @@ impl Disk {
         self.engine().commit(admission, changes)?;
         self.table().volumes.remove(SPILL);
         Ok(())
+    }
+
+    /// Gives the space back to the store, if no shadow is in it; says whether it has. For when the store is full.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub(crate) async fn give_back_spill(&self) -> Result<bool, DiskError> {
+        let spill = &self.shadows().spill;
+        // While it is held nobody takes space from it.
+        let _turn = spill.turn.acquire(1).await;
+        let Some(shared) = self.table().of_kind(VolumeKind::Spill) else {
+            return Ok(false);
+        };
+        let (moved, through) = {
+            let state = spill.state.borrow();
+            (state.moved.len(), state.through)
+        };
+        if moved > 0 {
+            self.engine().retire(through).await?;
+        }
+        let all = map::blocks(&shared.borrow().entry.extents);
+        {
+            let mut state = spill.state.borrow_mut();
+            let more = state.moved.split_off(moved);
+            for block in std::mem::replace(&mut state.moved, more) {
+                state.release(block, 1);
+            }
+            if state.free_blocks() < all {
+                return Ok(false);
+            }
+            state.free.clear();
+        }
+        self.drop_spill().await?;
+        Ok(true)
     }
 
     /// Writes blocks to home space of their own; durable there when it returns.

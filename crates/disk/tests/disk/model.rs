@@ -214,8 +214,9 @@ impl Run {
             true => self.model.units[slot].as_mut().unwrap(),
             false => &mut simple,
         };
-        let exact = unit.since.is_none_or(|since| since == version);
         let view = unit.over(&committed).map(|(state, _)| state);
+        // A unit that cannot end any more, because others have deleted what it wrote, has no state to compare with.
+        let exact = view.is_some() && unit.since.is_none_or(|since| since == version);
         // Where others have come in between, any known identifier will do.
         let seen = view.clone().unwrap_or_else(|| committed.clone());
         let list = pick(seen.lists.keys().copied(), step.a).unwrap_or(ListId(9999));

@@ -68,9 +68,17 @@ impl RemoteFiles {
             FilesError::new(kind, format!("cannot reach a server at {place}: {error}"))
         })?;
         let version = greet(&stream).map_err(|error| {
-            failed(format!(
-                "the server at {place} does not answer as one of Tonearm's: {error}"
-            ))
+            // A server that is ending still accepts, and then there is none.
+            let kind = match error.kind() {
+                io::ErrorKind::ConnectionReset
+                | io::ErrorKind::BrokenPipe
+                | io::ErrorKind::UnexpectedEof => FilesErrorKind::NotFound,
+                _ => FilesErrorKind::Failed,
+            };
+            FilesError::new(
+                kind,
+                format!("the server at {place} does not answer as one of Tonearm's: {error}"),
+            )
         })?;
         if version != VERSION {
             return Err(failed(format!(
