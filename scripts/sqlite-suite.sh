@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # sqlite-suite.sh SOURCE_TREE [PATTERN...]: runs SQLite's own test scripts (all of its "veryquick" set, or those whose
 # names match a pattern) once with its own VFS and once with the VFS tonearm as the default, and compares.
-# The source tree is SQLite's canonical one, with test/ and src/; it is not part of this repository.
+# The source tree is that of the system's own SQLite (Debian: apt-get source sqlite3); it is not part of this
+# repository, and a tree of another version is refused.
 #
 #   WORK=target/sqlite-suite   where it builds, and the logs
 #   STORES=/dev/shm            where the stores lie, one for each job
@@ -12,6 +13,11 @@
 set -euo pipefail
 [ $# -ge 1 ] && [ -e "$1/test/tester.tcl" ] || { sed -n '2,/^set/s/^# \{0,1\}//p' "$0" | grep -v '^set' >&2; exit 2; }
 source=$(realpath "$1")
+system=$(sqlite3 --version | cut -d' ' -f1)
+[ "$(cat "$source/VERSION")" = "$system" ] || {
+    echo "sqlite-suite: $source is not the source of the system's SQLite $system; get it with: apt-get source sqlite3" >&2
+    exit 2
+}
 shift
 cd "$(dirname "$0")/.."
 here=$PWD/tests/sqlite-suite
