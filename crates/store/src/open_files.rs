@@ -44,7 +44,11 @@ pub fn open_files(path: &Path, options: StoreOptions) -> Result<Arc<dyn Files>, 
             std::io::ErrorKind::NotFound => FilesErrorKind::NotFound,
             _ => FilesErrorKind::Failed,
         };
-        FilesError::new(kind, format!("{}: {error}; check the path", path.display()))
+        let why = match kind {
+            FilesErrorKind::NotFound => "does not exist".to_string(),
+            _ => format!("cannot be looked at: {error}"),
+        };
+        FilesError::new(kind, format!("{} {why}; check the path", path.display()))
     })?;
     let identity = (found.dev(), found.ino());
     let process = std::process::id();
