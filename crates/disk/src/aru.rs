@@ -179,10 +179,11 @@ impl Aru {
         if size_bytes == 0 && volume.kind() == VolumeKind::Plain {
             return Err(DiskError::BadSize);
         }
-        let (block, size) = (self.block(), self.size_bytes(volume));
+        let block = self.block();
         let stays = (size_bytes % block) as usize;
-        if size_bytes < size && stays > 0 {
-            // The tail of the last block that stays must read as zeroes when the volume grows again.
+        if stays > 0 {
+            // The tail of the last block reads as zeroes when the volume grows again, also if others put
+            // something there before this unit ends.
             let index = size_bytes / block;
             self.make_room(block).await?;
             let pieces = self.edge(volume, index, true).await?;
@@ -196,11 +197,9 @@ impl Aru {
         }
         let at = self.touch(volume)?;
         let kept = size_bytes.div_ceil(block);
-        if size_bytes < size {
-            let serial = self.volumes[at].serial;
-            self.shadow.cut(self.disk.shadows(), serial, kept);
-            self.volumes[at].cut = self.volumes[at].cut.min(kept);
-        }
+        let serial = self.volumes[at].serial;
+        self.shadow.cut(self.disk.shadows(), serial, kept);
+        self.volumes[at].cut = self.volumes[at].cut.min(kept);
         match self.hold(at, size_bytes, 0) {
             Err(DiskError::StoreFull { .. }) if self.disk.give_back_spill().await? => {
                 self.hold(at, size_bytes, 0)?;

@@ -216,3 +216,31 @@ fn the_table_of_volumes_fills_up_and_is_freed() {
         disk.create_volume("one", B, [1; 16], 1).await.unwrap();
     });
 }
+
+#[test]
+fn a_size_that_a_unit_sets_cuts_off_what_others_add_meanwhile() {
+    on_disk(async |disk| {
+        for size in [B + 50, B + 100, B + 150] {
+            let file = make(&disk, "f", &[1; BLOCK + 100]).await;
+            let (mut a, mut b) = (disk.begin(), disk.begin());
+            a.resize(&file, size).await.unwrap();
+            b.write(&file, B, &[2; 2 * BLOCK]).await.unwrap();
+            b.end().await.unwrap();
+            // In the same unit, and in a later one.
+            match size == B + 50 {
+                true => a.resize(&file, 3 * B).await.unwrap(),
+                false => {
+                    a.end().await.unwrap();
+                    a = disk.begin();
+                    a.resize(&file, 3 * B).await.unwrap();
+                }
+            }
+            a.end().await.unwrap();
+            let now = content(&disk, "f").await;
+            assert_eq!(now.len() as u64, 3 * B);
+            let added = &now[size as usize..];
+            assert!(added.iter().all(|byte| *byte == 0), "cut to {size}");
+            disk.delete_volume("f").await.unwrap();
+        }
+    });
+}
