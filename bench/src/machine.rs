@@ -71,12 +71,82 @@ pub fn describe(dir: &Path, peers: &[&str]) -> Machine {
 }
 
 /// Load average of the last minute.
-pub fn load_average() -> f64 {
+fn load_average() -> f64 {
     let text = fs::read_to_string("/proc/loadavg").unwrap_or_default();
     text.split(' ')
         .next()
         .and_then(|number| number.parse().ok())
         .unwrap_or(0.0)
+}
+
+/// What else the machine did around a sample.
+#[derive(Clone, Copy, Serialize)]
+pub struct Surroundings {
+    /// Load average before.
+    pub load_average: f64,
+    /// Cores that other programs used meanwhile.
+    pub others_cores: f64,
+}
+
+impl Surroundings {
+    /// True when other programs took next to nothing.
+    pub fn quiet(&self) -> bool {
+        self.others_cores < QUIET_CORES_MAX
+    }
+
+    /// For the line of a sample.
+    pub fn line(&self) -> String {
+        let Self {
+            load_average,
+            others_cores,
+        } = self;
+        let note = if self.quiet() { "" } else { " (not quiet)" };
+        format!("load {load_average:.2}, others {others_cores:.2} cores{note}")
+    }
+}
+
+/// Watches the surroundings of a sample.
+pub struct Watch {
+    load_average: f64,
+    others: Others,
+}
+
+impl Watch {
+    /// Waits for a quiet machine, for `limit` at most, and begins.
+    pub fn begin(limit: Duration) -> Self {
+        wait_for_quiet(limit);
+        Self {
+            load_average: load_average(),
+            others: Others::now(),
+        }
+    }
+
+    /// What there was since.
+    pub fn end(&self) -> Surroundings {
+        Surroundings {
+            load_average: self.load_average,
+            others_cores: self.others.cores_since(),
+        }
+    }
+}
+
+/// Takes a sample; once more when the machine was not quiet meanwhile and `again` allows it. The quieter one
+/// counts.
+///
+/// # Errors
+/// Those of `take`.
+pub fn quieter<T>(
+    again: bool,
+    surroundings: impl Fn(&T) -> Surroundings,
+    mut take: impl FnMut() -> anyhow::Result<T>,
+) -> anyhow::Result<T> {
+    let first = take()?;
+    if surroundings(&first).quiet() || !again {
+        return Ok(first);
+    }
+    let second = take()?;
+    let better = surroundings(&second).others_cores < surroundings(&first).others_cores;
+    Ok(if better { second } else { first })
 }
 
 /// Clock ticks in a second that /proc counts in (USER_HZ, fixed by the kernel's interface).
@@ -113,7 +183,7 @@ impl Stat {
 const KERNEL_THREAD: u64 = 0x0020_0000;
 
 /// Ticks used by processes that are neither ours nor the kernel's.
-pub struct Others {
+struct Others {
     at: Instant,
     /// Of each process: its own, and with those of the children that it has waited for.
     ticks: BTreeMap<u32, (u64, u64)>,
@@ -121,7 +191,7 @@ pub struct Others {
 
 impl Others {
     /// Looks now.
-    pub fn now() -> Self {
+    fn now() -> Self {
         let mut stats = BTreeMap::new();
         for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {
             let Some(pid) = entry
@@ -159,7 +229,7 @@ impl Others {
     }
 
     /// Cores that others have used since.
-    pub fn cores_since(&self) -> f64 {
+    fn cores_since(&self) -> f64 {
         let now = Self::now();
         // A process that ends hands its time on to its parent, so that the sum goes on; but nobody may
         // have waited for it, and then the sum falls. What the living used is a lower bound.
@@ -177,10 +247,10 @@ impl Others {
 }
 
 /// Others may use so much of a core in a sample that counts as quiet.
-pub const QUIET_CORES_MAX: f64 = 0.10;
+const QUIET_CORES_MAX: f64 = 0.10;
 
 /// Waits until others use next to nothing, for `limit` at most.
-pub fn wait_for_quiet(limit: Duration) {
+fn wait_for_quiet(limit: Duration) {
     let began = Instant::now();
     while began.elapsed() < limit {
         let others = Others::now();

@@ -15,11 +15,12 @@ mod sample;
 mod server;
 mod workload;
 
-use anyhow::{Context, bail};
+use anyhow::Context;
 use clap::Parser;
 use sample::{Bench, Sample};
 use std::path::PathBuf;
 use tonearm_bench::machine;
+use tonearm_bench::options::{self, Common};
 use workload::WORKLOADS;
 
 /// Measures Tonearm and its peers on this machine's disk.
@@ -31,71 +32,41 @@ Examples:
   tonearm-bench-peers --only flush-1       one workload (may be repeated)
   tonearm-bench-peers --json > run.json    all samples")]
 pub struct Args {
-    /// Short samples and one round: a rehearsal, no result
-    #[arg(long)]
-    quick: bool,
-    /// Only this workload, or `recovery` (may be repeated)
-    #[arg(long, value_name = "NAME")]
-    only: Vec<String>,
-    /// Rounds [default: 5, or 1 with --quick]
-    #[arg(long)]
-    rounds: Option<usize>,
+    #[command(flatten)]
+    common: Common,
     /// Seconds of each sample [default: 5, or 1 with --quick]
     #[arg(long)]
     seconds: Option<u64>,
     /// Seconds of each sample of sustained writing [default: 60, or 5 with --quick]
     #[arg(long)]
     sustained_seconds: Option<u64>,
-    /// Log of Tonearm's store: what a store of 2 GiB or more has by default
-    #[arg(long, default_value = "1GiB")]
-    log_size: String,
     /// Where the targets are made: the file system that is measured
     #[arg(long, default_value = "target/bench")]
     dir: PathBuf,
-    /// The program that is measured
-    #[arg(long, default_value = "target/release/tonearm")]
-    tonearm: PathBuf,
-    /// Longest wait for a quiet machine before a sample
-    #[arg(long, default_value_t = 10)]
-    quiet_seconds_max: u64,
-    /// Names of the workloads
-    #[arg(long)]
-    list: bool,
-    /// Print JSON with all samples
-    #[arg(long)]
-    json: bool,
 }
 
 fn main() -> anyhow::Result<()> {
     let args = Args::parse();
-    if args.list {
+    let common = &args.common;
+    if common.list {
         for workload in WORKLOADS {
             println!("{:16} {}", workload.name, workload.title);
         }
         println!("{:16} {}", recovery::NAME, recovery::TITLE);
         return Ok(());
     }
-    for name in &args.only {
-        if name != recovery::NAME && WORKLOADS.iter().all(|workload| workload.name != *name) {
-            bail!("no workload '{name}'; --list names them");
-        }
-    }
-    let wanted = |name: &str| args.only.is_empty() || args.only.iter().any(|only| only == name);
-    let quick = |value: Option<u64>, short: u64, long: u64| {
-        value.unwrap_or(if args.quick { short } else { long })
-    };
-    let rounds = args.rounds.unwrap_or(if args.quick { 1 } else { 5 });
+    let known = WORKLOADS.iter().map(|workload| workload.name);
+    let known: Vec<_> = known.chain([recovery::NAME]).collect();
+    options::check_names(&common.only, "workload", &known)?;
+    let wanted = |name: &str| options::wanted(&common.only, name);
+    let rounds = common.rounds();
     let mut bench = Bench {
         dir: args.dir.clone(),
-        tonearm: args.tonearm.clone(),
-        log_size: args.log_size.clone(),
-        seconds: quick(args.seconds, 1, 5),
-        sustained_seconds: quick(args.sustained_seconds, 5, 60),
-        quiet_seconds_max: if args.quick {
-            0
-        } else {
-            args.quiet_seconds_max
-        },
+        tonearm: common.tonearm.clone(),
+        log_size: common.log_size.clone(),
+        seconds: common.seconds(args.seconds, 1, 5),
+        sustained_seconds: common.seconds(args.sustained_seconds, 5, 60),
+        quiet_max: common.quiet_max(),
     };
     server::check_tools(&bench)?;
     bench.prepare().context("cannot make the targets")?;
@@ -123,10 +94,10 @@ fn main() -> anyhow::Result<()> {
     }
     bench.clean_up();
     let machine = machine::describe(&args.dir, &["nbdkit", "qemu-nbd", "fio"]);
-    if args.json {
-        report::json(&machine, &args.log_size, &samples, &recoveries)
+    if common.json {
+        report::json(&machine, &common.log_size, &samples, &recoveries)
     } else {
-        report::tables(&machine, &args.log_size, &samples, &recoveries);
+        report::tables(&machine, &common.log_size, &samples, &recoveries);
         Ok(())
     }
 }

@@ -8,7 +8,7 @@ use serde_json::Value;
 use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
-use tonearm_bench::machine;
+use tonearm_bench::machine::{Surroundings, Watch};
 
 /// Its name on the command line.
 pub const NAME: &str = "recovery";
@@ -30,21 +30,22 @@ pub struct Recovery {
     pub log_used_mib: u64,
     /// Size of the log.
     pub log_size_mib: u64,
-    /// Load average before.
-    pub load_average: f64,
+    /// What else the machine did.
+    #[serde(flatten)]
+    pub surroundings: Surroundings,
 }
 
 impl Recovery {
     /// For the log of a run.
     pub fn line(&self, round: usize, rounds: usize) -> String {
         format!(
-            "round {round}/{rounds} {NAME}: serves after {:.2} s (recovery {:.2} s), {} commits, log {} of {} MiB, load {:.2}",
+            "round {round}/{rounds} {NAME}: serves after {:.2} s (recovery {:.2} s), {} commits, log {} of {} MiB, {}",
             self.serving_s,
             self.recovery_s,
             self.commits,
             self.log_used_mib,
             self.log_size_mib,
-            self.load_average
+            self.surroundings.line()
         )
     }
 }
@@ -61,8 +62,7 @@ pub fn measure(bench: &Bench) -> anyhow::Result<Recovery> {
     let (used, size) = fill_log(bench, &server, &store)?;
     server.kill()?;
     bench.settle()?;
-    machine::wait_for_quiet(Duration::from_secs(bench.quiet_seconds_max));
-    let load_average = machine::load_average();
+    let watch = Watch::begin(bench.quiet_max);
     let server = Server::start(bench, Kind::Tonearm, &store, &["--memory", "4GiB"])?;
     let serving_s = server.started_in.as_secs_f64();
     let stats = stats(bench, &store)?;
@@ -74,7 +74,7 @@ pub fn measure(bench: &Bench) -> anyhow::Result<Recovery> {
         commits: number(&stats, "recovered_commits")?,
         log_used_mib: used >> 20,
         log_size_mib: size >> 20,
-        load_average,
+        surroundings: watch.end(),
     })
 }
 

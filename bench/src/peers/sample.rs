@@ -10,7 +10,7 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
-use tonearm_bench::machine::{self, Others, QUIET_CORES_MAX};
+use tonearm_bench::machine::{self, Surroundings, Watch};
 
 /// Bytes of each target: four times the memory that Tonearm is given.
 pub const TARGET_BYTES: u64 = 1 << 30;
@@ -28,7 +28,7 @@ pub struct Bench {
     /// Of a sustained one.
     pub sustained_seconds: u64,
     /// Longest wait before a sample.
-    pub quiet_seconds_max: u64,
+    pub quiet_max: Duration,
 }
 
 /// What was measured.
@@ -46,30 +46,22 @@ pub struct Sample {
     pub flushes_per_1000: f64,
     /// Processor time of the server for each request, its flush included.
     pub cpu_us: f64,
-    /// Load average before.
-    pub load_average: f64,
-    /// Cores that other programs used meanwhile.
-    pub others_cores: f64,
+    /// What else the machine did.
+    #[serde(flatten)]
+    pub surroundings: Surroundings,
 }
 
 impl Sample {
-    /// True when other programs took next to nothing.
-    pub fn quiet(&self) -> bool {
-        self.others_cores < QUIET_CORES_MAX
-    }
-
     /// For the log of a run.
     pub fn line(&self, round: usize, rounds: usize) -> String {
         format!(
-            "round {round}/{rounds} {:12} {:18} {:>9.0}/s  cpu {:6.1} us  {:4.0} flushes/1000  load {:.2}, others {:.2} cores{}",
+            "round {round}/{rounds} {:12} {:18} {:>9.0}/s  cpu {:6.1} us  {:4.0} flushes/1000  {}",
             self.workload,
             self.server.name(),
             self.rate,
             self.cpu_us,
             self.flushes_per_1000,
-            self.load_average,
-            self.others_cores,
-            if self.quiet() { "" } else { " (not quiet)" }
+            self.surroundings.line()
         )
     }
 }
@@ -129,13 +121,11 @@ impl Bench {
     /// # Errors
     /// When server or load fail.
     pub fn sample(&self, workload: &Workload, kind: Kind, round: usize) -> anyhow::Result<Sample> {
-        let first = self.sample_once(workload, kind, round)?;
-        if first.quiet() || self.quiet_seconds_max == 0 || workload.span == Span::Sustained {
-            return Ok(first);
-        }
-        let second = self.sample_once(workload, kind, round)?;
-        let better = second.others_cores < first.others_cores;
-        Ok(if better { second } else { first })
+        let again = !self.quiet_max.is_zero() && workload.span != Span::Sustained;
+        let surroundings = |sample: &Sample| sample.surroundings;
+        machine::quieter(again, surroundings, || {
+            self.sample_once(workload, kind, round)
+        })
     }
 
     fn sample_once(&self, workload: &Workload, kind: Kind, round: usize) -> anyhow::Result<Sample> {
@@ -144,13 +134,11 @@ impl Bench {
             self.drop_caches(kind)?;
         }
         let server = Server::start(self, kind, &self.target(kind), &[])?;
-        machine::wait_for_quiet(Duration::from_secs(self.quiet_seconds_max));
-        let load_average = machine::load_average();
+        let watch = Watch::begin(self.quiet_max);
         let mut client = match workload.load {
             Load::Batches(_) | Load::Fua => Some(self.client(&server, round)?),
             Load::Fio(_) | Load::FioOnce(_) => None,
         };
-        let others = Others::now();
         let cpu_before = machine::cpu_seconds(server.pid());
         let seconds = match workload.span {
             Span::Normal => self.seconds,
@@ -177,7 +165,7 @@ impl Bench {
             }
         };
         let cpu = machine::cpu_seconds(server.pid()) - cpu_before;
-        let others_cores = others.cores_since();
+        let surroundings = watch.end();
         drop(client);
         server.stop()?;
         Ok(Sample {
@@ -187,8 +175,7 @@ impl Bench {
             rate,
             flushes_per_1000: 1e3 * flushes as f64 / requests.max(1) as f64,
             cpu_us: 1e6 * cpu / requests.max(1) as f64,
-            load_average,
-            others_cores,
+            surroundings,
         })
     }
 

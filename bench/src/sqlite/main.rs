@@ -15,12 +15,13 @@ mod sample;
 mod target;
 mod workload;
 
-use anyhow::{Context, bail};
+use anyhow::Context;
 use clap::Parser;
 use contender::CONTENDERS;
 use sample::{Bench, Sample};
 use std::path::PathBuf;
 use tonearm_bench::machine;
+use tonearm_bench::options::{self, Common};
 use workload::WORKLOADS;
 
 /// What the product uses.
@@ -38,47 +39,26 @@ Examples:
                                              two contenders
   tonearm-bench-sqlite --json > run.json     all samples")]
 struct Args {
-    /// Short samples and one round: a rehearsal, no result
-    #[arg(long)]
-    quick: bool,
-    /// Only this workload (may be repeated)
-    #[arg(long, value_name = "NAME")]
-    only: Vec<String>,
+    #[command(flatten)]
+    common: Common,
     /// Only this contender (may be repeated)
     #[arg(long, value_name = "NAME")]
     with: Vec<String>,
-    /// Rounds [default: 5, or 1 with --quick]
-    #[arg(long)]
-    rounds: Option<usize>,
     /// Seconds of each sample [default: 4, or 1 with --quick]
     #[arg(long)]
     seconds: Option<u64>,
     /// Rows of the table before a sample
     #[arg(long, default_value_t = 100_000)]
     rows: u64,
-    /// Log of Tonearm's store: what a store of 2 GiB or more has by default
-    #[arg(long, default_value = "1GiB")]
-    log_size: String,
     /// Where the databases are made: the file system that is measured
     #[arg(long, default_value = "target/bench-sqlite")]
     dir: PathBuf,
-    /// The program that makes the store
-    #[arg(long, default_value = "target/release/tonearm")]
-    tonearm: PathBuf,
-    /// Longest wait for a quiet machine before a sample
-    #[arg(long, default_value_t = 10)]
-    quiet_seconds_max: u64,
-    /// Names of workloads and contenders
-    #[arg(long)]
-    list: bool,
-    /// Print JSON with all samples
-    #[arg(long)]
-    json: bool,
 }
 
 fn main() -> anyhow::Result<()> {
     let args = Args::parse();
-    if args.list {
+    let common = &args.common;
+    if common.list {
         for workload in WORKLOADS {
             println!("{:16} {}", workload.name, workload.title);
         }
@@ -88,22 +68,17 @@ fn main() -> anyhow::Result<()> {
         }
         return Ok(());
     }
-    for name in &args.only {
-        if WORKLOADS.iter().all(|workload| workload.name != *name) {
-            bail!("no workload '{name}'; --list names them");
-        }
-    }
-    for name in &args.with {
-        if CONTENDERS.iter().all(|contender| contender.name != *name) {
-            bail!("no contender '{name}'; --list names them");
-        }
-    }
-    let wanted = |names: &[String], name: &str| names.is_empty() || names.iter().any(|n| n == name);
-    let workloads = WORKLOADS.iter().filter(|it| wanted(&args.only, it.name));
+    let names: Vec<_> = WORKLOADS.iter().map(|it| it.name).collect();
+    options::check_names(&common.only, "workload", &names)?;
+    let names: Vec<_> = CONTENDERS.iter().map(|it| it.name).collect();
+    options::check_names(&args.with, "contender", &names)?;
+    let workloads = WORKLOADS.iter();
+    let workloads = workloads.filter(|it| options::wanted(&common.only, it.name));
     let workloads: Vec<_> = workloads.collect();
-    let contenders = CONTENDERS.iter().filter(|it| wanted(&args.with, it.name));
+    let contenders = CONTENDERS.iter();
+    let contenders = contenders.filter(|it| options::wanted(&args.with, it.name));
     let contenders: Vec<_> = contenders.collect();
-    let rounds = args.rounds.unwrap_or(if args.quick { 1 } else { 5 });
+    let rounds = common.rounds();
     let bench = Bench::prepare(&args).context("cannot prepare")?;
     let mut samples: Vec<Sample> = Vec::new();
     for round in 0..rounds {
@@ -120,10 +95,10 @@ fn main() -> anyhow::Result<()> {
     }
     let machine = machine::describe(&args.dir, &[]);
     bench.clean_up();
-    if args.json {
-        report::json(&machine, &args.log_size, &samples)
+    if common.json {
+        report::json(&machine, &common.log_size, &samples)
     } else {
-        report::tables(&machine, &args.log_size, &samples);
+        report::tables(&machine, &common.log_size, &samples);
         Ok(())
     }
 }

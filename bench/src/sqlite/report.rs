@@ -165,7 +165,10 @@ pub fn tables(machine: &Machine, log_size: &str, samples: &[Sample]) {
     for (title, figure, decimals) in figures {
         print(title, &all, figure, decimals);
     }
-    let noisy = samples.iter().filter(|sample| !sample.quiet()).count();
+    let noisy = samples
+        .iter()
+        .filter(|sample| !sample.surroundings.quiet())
+        .count();
     if noisy > 0 {
         println!(
             "\n{noisy} of {} samples were not quiet: other programs used over a tenth of a core.",

@@ -11,7 +11,7 @@ use serde::Serialize;
 use std::fs::File;
 use std::path::PathBuf;
 use std::time::Duration;
-use tonearm_bench::machine::{self, Others, QUIET_CORES_MAX};
+use tonearm_bench::machine::{self, Surroundings, Watch};
 
 /// How a run is made.
 pub struct Bench {
@@ -19,7 +19,7 @@ pub struct Bench {
     device: Option<BlockDevice>,
     rows: u64,
     seconds: u64,
-    quiet_seconds_max: u64,
+    quiet_max: Duration,
     target: Target,
 }
 
@@ -54,18 +54,12 @@ pub struct Sample {
     pub log_bytes: Option<f64>,
     /// How often it was flushed.
     pub log_flushes: Option<f64>,
-    /// Load average before.
-    pub load_average: f64,
-    /// Cores that other programs used meanwhile.
-    pub others_cores: f64,
+    /// What else the machine did.
+    #[serde(flatten)]
+    pub surroundings: Surroundings,
 }
 
 impl Sample {
-    /// True when other programs took next to nothing.
-    pub fn quiet(&self) -> bool {
-        self.others_cores < QUIET_CORES_MAX
-    }
-
     /// For the log of a run.
     pub fn line(&self, round: usize, rounds: usize) -> String {
         let Self {
@@ -77,11 +71,10 @@ impl Sample {
             p999_us,
             ..
         } = self;
-        let others = self.others_cores;
-        let word = if self.quiet() { "" } else { " (not quiet)" };
+        let others = self.surroundings.line();
         format!(
             "round {round}/{rounds} {workload:14} {contender:20} {rate:>8.0}/s  p50 {p50_us:6.0} p99 {p99_us:6.0} \
-             p99.9 {p999_us:6.0} us  others {others:.2} cores{word}"
+             p99.9 {p999_us:6.0} us  {others}"
         )
     }
 }
@@ -94,16 +87,12 @@ impl Bench {
     pub fn prepare(args: &Args) -> anyhow::Result<Self> {
         std::fs::create_dir_all(&args.dir)?;
         let dir = args.dir.canonicalize()?;
-        let target = Target::create(&dir, &args.tonearm, &args.log_size)?;
+        let target = Target::create(&dir, &args.common.tonearm, &args.common.log_size)?;
         Ok(Self {
             device: BlockDevice::below(&dir)?,
             rows: args.rows,
-            seconds: args.seconds.unwrap_or(if args.quick { 1 } else { 4 }),
-            quiet_seconds_max: if args.quick {
-                0
-            } else {
-                args.quiet_seconds_max
-            },
+            seconds: args.common.seconds(args.seconds, 1, 4),
+            quiet_max: args.common.quiet_max(),
             target,
             dir,
         })
@@ -119,13 +108,10 @@ impl Bench {
         contender: &Contender,
         round: usize,
     ) -> anyhow::Result<Sample> {
-        let first = self.sample_once(workload, contender, round)?;
-        if first.quiet() || self.quiet_seconds_max == 0 {
-            return Ok(first);
-        }
-        let second = self.sample_once(workload, contender, round)?;
-        let better = second.others_cores < first.others_cores;
-        Ok(if better { second } else { first })
+        let surroundings = |sample: &Sample| sample.surroundings;
+        machine::quieter(!self.quiet_max.is_zero(), surroundings, || {
+            self.sample_once(workload, contender, round)
+        })
     }
 
     fn sample_once(
@@ -140,9 +126,7 @@ impl Bench {
             load::fill(contender, &self.dir, name, self.rows).context("filling")?;
         }
         rustix::fs::syncfs(File::open(&self.dir)?).context("cannot sync the file system")?;
-        machine::wait_for_quiet(Duration::from_secs(self.quiet_seconds_max));
-        let load_average = machine::load_average();
-        let others = Others::now();
+        let watch = Watch::begin(self.quiet_max);
         let counters = || self.device.as_ref().map(BlockDevice::counters).transpose();
         let (device_before, log_before) = (counters()?, held.log()?);
         let cpu_before = machine::cpu_seconds(std::process::id());
@@ -151,7 +135,7 @@ impl Bench {
         let done = load::run(workload, contender, &self.dir, self.rows, span, seed)?;
         let cpu = machine::cpu_seconds(std::process::id()) - cpu_before;
         let (device_after, log_after) = (counters()?, held.log()?);
-        let others_cores = others.cores_since();
+        let surroundings = watch.end();
         held.end()?;
         let each = |count: u64| count as f64 / done.transactions.max(1) as f64;
         let device = device_before.zip(device_after);
@@ -172,8 +156,7 @@ impl Bench {
             device_flushes: device.map(|(a, b)| each(b.flushes - a.flushes)),
             log_bytes: log.map(|(a, b)| each(b.written_bytes - a.written_bytes)),
             log_flushes: log.map(|(a, b)| each(b.flushes - a.flushes)),
-            load_average,
-            others_cores,
+            surroundings,
         })
     }
 

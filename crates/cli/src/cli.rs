@@ -10,9 +10,9 @@ pub use self::calibrate::{Calibrate, ProfileGrid};
 pub use self::drive::{
     BenchDrive, Drive, DriveAction, List, Replay, Show, Switch, Switched, Validate,
 };
-pub use self::files::{Files, FilesAction, FilesGet, FilesList, FilesPut, FilesRm, FilesStore};
+pub use self::files::{CopyOut, Files, FilesAction, FilesList, FilesPut, FilesRm};
 pub use self::lab::{Lab, LabAction, LabHow, LabList, LabRun};
-pub use self::sqlite::{Sqlite, SqliteAction, SqliteExport, SqliteImport, SqliteShell};
+pub use self::sqlite::{Sqlite, SqliteAction, SqliteImport, SqliteShell};
 
 use crate::size;
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -351,12 +351,20 @@ pub enum VolumeAction {
 /// The store of a volume command.
 #[derive(Args, Debug)]
 pub struct VolumeStore {
-    /// The store's primary file or block device
-    #[arg(value_name = "STORE")]
-    pub path: PathBuf,
+    /// The store.
+    #[command(flatten)]
+    pub store: StoreArgs,
     /// Control socket, if the store is served with another than PATH.ctl
     #[arg(long, value_name = "PATH")]
     pub control: Option<PathBuf>,
+}
+
+/// A store, and how to answer.
+#[derive(Args, Debug)]
+pub struct StoreArgs {
+    /// The store's primary file or block device
+    #[arg(value_name = "STORE")]
+    pub path: PathBuf,
     /// Print JSON
     #[arg(long)]
     pub json: bool,

@@ -1,6 +1,6 @@
 //! `tonearm files`: files of a store from the command line.
 
-use crate::cli::Members;
+use crate::cli::StoreArgs;
 use clap::{Args, Subcommand};
 use std::path::PathBuf;
 
@@ -38,20 +38,6 @@ pub enum FilesAction {
     Rm(FilesRm),
 }
 
-/// The store of a command on files.
-#[derive(Args, Debug)]
-pub struct FilesStore {
-    /// The store's primary file or block device
-    #[arg(value_name = "STORE")]
-    pub path: PathBuf,
-    /// Print JSON
-    #[arg(long)]
-    pub json: bool,
-    /// Where the members are.
-    #[command(flatten)]
-    pub members: Members,
-}
-
 /// `tonearm files list`.
 #[derive(Args, Debug)]
 #[command(after_help = "\
@@ -61,7 +47,7 @@ Examples:
 pub struct FilesList {
     /// The store.
     #[command(flatten)]
-    pub store: FilesStore,
+    pub store: StoreArgs,
 }
 
 /// `tonearm files get`.
@@ -75,10 +61,18 @@ Examples:
 Every block is verified against its checksum. The copy appears under its name when it is complete
 and on the disk. Ends with exit code 3 when a block is damaged.")]
 pub struct FilesGet {
+    /// What, and where to.
+    #[command(flatten)]
+    pub copy: CopyOut,
+}
+
+/// A file of a store that is copied out of it.
+#[derive(Args, Debug)]
+pub struct CopyOut {
     /// The store.
     #[command(flatten)]
-    pub store: FilesStore,
-    /// Name of the file in the store
+    pub store: StoreArgs,
+    /// Name in the store
     pub name: String,
     /// Where to: a file, a folder, or - for standard output [default: NAME in this folder]
     #[arg(value_name = "FILE")]
@@ -101,7 +95,7 @@ before, also after a crash. On return it is durable.")]
 pub struct FilesPut {
     /// The store.
     #[command(flatten)]
-    pub store: FilesStore,
+    pub store: StoreArgs,
     /// The file to copy, or - for standard input
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
@@ -123,7 +117,7 @@ Does not ask. Removes nothing when one of the names is no file, or one of them i
 pub struct FilesRm {
     /// The store.
     #[command(flatten)]
-    pub store: FilesStore,
+    pub store: StoreArgs,
     /// Names of the files in the store
     #[arg(required = true, value_name = "NAME")]
     pub names: Vec<String>,

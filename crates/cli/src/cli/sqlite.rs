@@ -1,6 +1,6 @@
 //! `tonearm sqlite`: databases in a store from the command line.
 
-use crate::cli::FilesStore;
+use crate::cli::{CopyOut, StoreArgs};
 use clap::{Args, Subcommand};
 use std::path::PathBuf;
 
@@ -51,7 +51,7 @@ return; the original stays.")]
 pub struct SqliteImport {
     /// The store.
     #[command(flatten)]
-    pub store: FilesStore,
+    pub store: StoreArgs,
     /// The database file to copy
     #[arg(value_name = "DATABASE")]
     pub file: PathBuf,
@@ -75,17 +75,9 @@ The copy is consistent: writers wait while it is made, with SQLite's shared lock
 not. Every block is verified against its checksum. Refused while a transaction is being
 committed (try again), and while changes are in a write-ahead log.")]
 pub struct SqliteExport {
-    /// The store.
+    /// What, and where to.
     #[command(flatten)]
-    pub store: FilesStore,
-    /// Name of the database in the store
-    pub name: String,
-    /// Where to: a file, a folder, or - for standard output [default: NAME in this folder]
-    #[arg(value_name = "FILE")]
-    pub file: Option<PathBuf>,
-    /// Replace FILE when there is one
-    #[arg(long)]
-    pub force: bool,
+    pub copy: CopyOut,
 }
 
 /// `tonearm sqlite shell`.

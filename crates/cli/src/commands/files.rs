@@ -6,15 +6,16 @@ pub mod place;
 use self::copy::{Copying, Stop};
 use self::place::Place;
 use super::DAMAGED;
-use crate::cli::FilesStore;
-use crate::cli::{Files as Arguments, FilesAction, FilesGet, FilesList, FilesPut, FilesRm};
+use crate::cli::{
+    CopyOut, Files as Arguments, FilesAction, FilesList, FilesPut, FilesRm, StoreArgs,
+};
 use crate::{report, size};
 use anyhow::{Context, bail};
 use serde::Serialize;
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
-use store::files::{Files, FilesError, FilesErrorKind, Level, Open};
+use store::files::{FileId, Files, FilesError, FilesErrorKind, Level, Open};
 
 /// Does what was asked.
 ///
@@ -23,7 +24,7 @@ use store::files::{Files, FilesError, FilesErrorKind, Level, Open};
 pub fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     match arguments.action {
         FilesAction::List(arguments) => list(&arguments),
-        FilesAction::Get(arguments) => damage_counts(get(&arguments)),
+        FilesAction::Get(arguments) => damage_counts(copy_out(&arguments.copy, |_, _, _| Ok(()))),
         FilesAction::Put(arguments) => put(&arguments),
         FilesAction::Rm(arguments) => rm(&arguments),
     }
@@ -33,7 +34,7 @@ pub fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
 ///
 /// # Errors
 /// When it can neither be opened nor reached through a server.
-pub fn open(store: &FilesStore) -> anyhow::Result<Arc<dyn Files>> {
+pub fn open(store: &StoreArgs) -> anyhow::Result<Arc<dyn Files>> {
     let options = store::StoreOptions {
         members: (&store.members).into(),
         ..Default::default()
@@ -123,37 +124,27 @@ pub fn tell(json: bool, done: &str, name: &str, path: &str, bytes: u64) -> anyho
     Ok(report::line(format_args!("{done}; {}", size::text(bytes)))?)
 }
 
-fn get(arguments: &FilesGet) -> anyhow::Result<()> {
-    let place = Place::find(arguments.file.as_deref(), &arguments.name, arguments.force)?;
-    let stop = Stop::on_signals()?;
-    let files = open(&arguments.store)?;
-    let file = copy::open_shared(&*files, &arguments.name)?;
-    copy_out(
-        &*files,
-        file,
-        &arguments.name,
-        place,
-        &stop,
-        arguments.store.json,
-    )
-}
-
-/// Copies an open file to `place`, and tells of it.
+/// Copies a file out of the store when `check` has nothing against it, and tells of it.
 ///
 /// # Errors
-/// When it cannot be read, or the copy not written.
+/// When there is none, it cannot be read, or the copy not written; those of `check`.
 pub fn copy_out(
-    files: &dyn Files,
-    file: store::files::FileId,
-    name: &str,
-    place: Place,
-    stop: &Stop,
-    json: bool,
+    arguments: &CopyOut,
+    check: impl FnOnce(&dyn Files, FileId, &str) -> anyhow::Result<()>,
 ) -> anyhow::Result<()> {
+    let name = &arguments.name;
+    let place = Place::find(arguments.file.as_deref(), name, arguments.force)?;
+    let stop = Stop::on_signals()?;
+    let files = open(&arguments.store)?;
+    let file = copy::open_shared(&*files, name)?;
+    check(&*files, file, name)?;
     let mut target = place.begin()?;
-    let bytes = copy::read(files, file, name, &mut target, stop)?;
+    let bytes = copy::read(&*files, file, name, &mut target, &stop)?;
     match target.finish()? {
-        Some(path) => tell(json, &format!("{name} -> {path}"), name, &path, bytes),
+        Some(path) => {
+            let done = format!("{name} -> {path}");
+            tell(arguments.store.json, &done, name, &path, bytes)
+        }
         None => Ok(()),
     }
 }

@@ -4,10 +4,9 @@ mod local;
 mod shell;
 
 use self::local::LocalDatabase;
-use super::files::copy::{self, Copying, Stop};
-use super::files::place::Place;
+use super::files::copy::{Copying, Stop};
 use super::files::{copy_out, damage_counts, name_of, open, tell};
-use crate::cli::{Sqlite, SqliteAction, SqliteExport, SqliteImport};
+use crate::cli::{CopyOut, Sqlite, SqliteAction, SqliteImport};
 use anyhow::bail;
 use std::process::ExitCode;
 use store::files::{FileId, Files, FilesErrorKind, Open};
@@ -19,7 +18,7 @@ use store::files::{FileId, Files, FilesErrorKind, Open};
 pub fn run(arguments: Sqlite) -> anyhow::Result<ExitCode> {
     match arguments.action {
         SqliteAction::Import(arguments) => import(&arguments),
-        SqliteAction::Export(arguments) => damage_counts(export(&arguments)),
+        SqliteAction::Export(arguments) => damage_counts(export(&arguments.copy)),
         SqliteAction::Shell(arguments) => shell::run(&arguments),
     }
 }
@@ -48,15 +47,11 @@ fn import(arguments: &SqliteImport) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn export(arguments: &SqliteExport) -> anyhow::Result<()> {
-    let name = &arguments.name;
-    let place = Place::find(arguments.file.as_deref(), name, arguments.force)?;
-    let stop = Stop::on_signals()?;
-    let files = open(&arguments.store)?;
-    let file = copy::open_shared(&*files, name)?;
-    check_content(&*files, file, name)?;
-    refuse_leftovers(&*files, name)?;
-    copy_out(&*files, file, name, place, &stop, arguments.store.json)
+fn export(arguments: &CopyOut) -> anyhow::Result<()> {
+    copy_out(arguments, |files, file, name| {
+        check_content(files, file, name)?;
+        refuse_leftovers(files, name)
+    })
 }
 
 /// SQLite takes what follows a slash for the name, and what comes before it for the store.

@@ -43,14 +43,14 @@ pub fn run(arguments: Volume) -> anyhow::Result<ExitCode> {
             )
         }
     };
-    let volumes = match Client::find(&place.path, place.control.as_deref())? {
+    let volumes = match Client::find(&place.store.path, place.control.as_deref())? {
         Some(mut client) => match client.ask(request, |_, _| {})? {
             Answer::Volumes(volumes) => volumes,
             _ => bail!("the server gave another answer than was asked for"),
         },
         None => offline(&place, request)?,
     };
-    if place.json {
+    if place.store.json {
         report::json(&volumes)?;
         return Ok(ExitCode::SUCCESS);
     }
@@ -96,7 +96,7 @@ pub fn table(volumes: &[crate::control::VolumeInfo]) -> comfy_table::Table {
 fn offline(place: &VolumeStore, request: Request) -> anyhow::Result<Volumes> {
     if request == Request::VolumeList {
         // Looking must not change anything: no recovery, no new epoch.
-        let info = super::info::look(&place.path, &place.members)?;
+        let info = super::info::look(&place.store.path, &place.store.members)?;
         return Ok(Volumes {
             volumes: info.volumes,
             free_bytes: info.free_bytes,
@@ -142,7 +142,7 @@ fn change(
     let executor = Executor::new()?;
     let mut options = opening::open_options(256 << 20, AckMode::Flush, WriteCacheMode::Volatile);
     options.grow_blocks = grow_blocks;
-    let disk = opening::open_disk(&executor, &place.path, &place.members, options)?;
+    let disk = opening::open_disk(&executor, &place.store.path, &place.store.members, options)?;
     let room = Room {
         superblock: disk.engine().superblock(),
         paths: disk.engine().member_paths(),
