@@ -1,8 +1,15 @@
 //! CRC-32C (Castagnoli), the one checksum of every on-disk structure and of every block.
 
-use crc_fast::{CrcAlgorithm, checksum};
+use crc_fast::{CrcAlgorithm, Digest, checksum};
 
 /// CRC-32C of `data`.
 pub fn crc32c(data: &[u8]) -> u32 {
     checksum(CrcAlgorithm::Crc32Iscsi, data) as u32
+}
+
+/// CRC-32C of `parts`, one behind the other.
+pub fn crc32c_of(parts: &[&[u8]]) -> u32 {
+    let mut digest = Digest::new(CrcAlgorithm::Crc32Iscsi);
+    parts.iter().for_each(|part| digest.update(part));
+    digest.finalize() as u32
 }

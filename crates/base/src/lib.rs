@@ -6,7 +6,7 @@ mod units;
 mod zero;
 
 pub use buf::{ALIGN, Buf, BufPool, Slice};
-pub use crc::crc32c;
+pub use crc::{crc32c, crc32c_of};
 pub use units::{BlockNo, Lsn, Nanos, RecordSeq};
 pub use zero::is_zero;
 

@@ -3,8 +3,8 @@
 
 use crate::geometry::SECTOR;
 use crate::map_page::{MAP_ENTRY_BYTES, MapEntry};
+use crate::seal::{check_versions, seal};
 use crate::{FormatError, Uuid};
-use base::crc32c;
 
 const MAGIC: [u8; 8] = *b"TACHKPNT";
 const VERSION: u32 = 1;
@@ -56,8 +56,7 @@ impl HomeCheckpoint {
             out[at..at + 4].copy_from_slice(&value.to_le_bytes());
         }
         out[96..96 + MAP_ENTRY_BYTES].copy_from_slice(&self.root.encode());
-        let crc = crc32c(&out);
-        out[12..16].copy_from_slice(&crc.to_le_bytes());
+        seal(&mut out);
         out
     }
 
@@ -71,18 +70,7 @@ impl HomeCheckpoint {
         }
         let word = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four"));
         let long = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight"));
-        if word(8) != VERSION {
-            return Err(FormatError::Version {
-                what: WHAT,
-                found: word(8),
-                supported: VERSION,
-            });
-        }
-        let mut copy = bytes.to_vec();
-        copy[12..16].fill(0);
-        if crc32c(&copy) != word(12) {
-            return Err(FormatError::Checksum(WHAT));
-        }
+        check_versions(WHAT, VERSION, bytes, word(8), word(12))?;
         Ok(Self {
             store: bytes[16..32].try_into().expect("sixteen"),
             generation: long(32),

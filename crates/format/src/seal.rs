@@ -1,37 +1,36 @@
-//! What the structures of one sector have in common: a version at byte 8 and, at byte 12, the CRC-32C over
-//! the sector with that field zero.
+//! What the sealed structures have in common: a version at byte 8 and, at byte 12, the CRC-32C over all of
+//! it with that field zero.
 
-use crate::geometry::SECTOR;
 use crate::{FORMAT_VERSION, FormatError};
-use base::crc32c;
+use base::{crc32c, crc32c_of};
 
 const CRC: std::ops::Range<usize> = 12..16;
 
-/// Puts the checksum into `sector`, of at most [`SECTOR`] bytes, whose checksum field is zero.
-pub(crate) fn seal(sector: &mut [u8]) {
-    let crc = crc32c(sector);
-    sector[CRC].copy_from_slice(&crc.to_le_bytes());
+/// Puts the checksum into `bytes`, whose checksum field is zero.
+pub(crate) fn seal(bytes: &mut [u8]) {
+    let crc = crc32c(bytes);
+    bytes[CRC].copy_from_slice(&crc.to_le_bytes());
 }
 
-/// Checks version and checksum as the sector tells them. The version comes first: another version may keep
+/// Checks version and checksum as the bytes tell them. The version comes first: another version may keep
 /// its checksum elsewhere.
 ///
 /// # Errors
 /// When the version is another, or the checksum does not hold.
 pub(crate) fn check(
     what: &'static str,
-    sector: &[u8],
+    bytes: &[u8],
     version: u32,
     crc: u32,
 ) -> Result<(), FormatError> {
-    check_versions(what, FORMAT_VERSION, sector, version, crc)
+    check_versions(what, FORMAT_VERSION, bytes, version, crc)
 }
 
 /// [`check`] of a structure that has versions up to `newest`.
 pub(crate) fn check_versions(
     what: &'static str,
     newest: u32,
-    sector: &[u8],
+    bytes: &[u8],
     version: u32,
     crc: u32,
 ) -> Result<(), FormatError> {
@@ -42,11 +41,7 @@ pub(crate) fn check_versions(
             supported: newest,
         });
     }
-    let mut copy = [0; SECTOR];
-    let copy = &mut copy[..sector.len()];
-    copy.copy_from_slice(sector);
-    copy[CRC].fill(0);
-    if crc32c(copy) != crc {
+    if crc32c_of(&[&bytes[..CRC.start], &[0; 4], &bytes[CRC.end..]]) != crc {
         return Err(FormatError::Checksum(what));
     }
     Ok(())

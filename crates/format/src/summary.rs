@@ -2,8 +2,8 @@
 //! more, behind them; both copies are the same bytes. Byte table: `docs/format/segments.md`.
 
 use crate::map_page::NUMBER_MAX;
+use crate::seal::{check_versions, seal};
 use crate::{FormatError, Uuid};
-use base::crc32c;
 
 const MAGIC: [u8; 8] = *b"TASEGSUM";
 const VERSION: u32 = 1;
@@ -136,8 +136,7 @@ impl Summary {
             (slot[14], slot[15]) = (kind, level);
             slot[16..24].copy_from_slice(&value.to_le_bytes());
         }
-        let crc = crc32c(out);
-        out[12..16].copy_from_slice(&crc.to_le_bytes());
+        seal(out);
     }
 
     /// True when `block` may be the first block of a summary: what is not, is not worth decoding.
@@ -155,23 +154,11 @@ impl Summary {
         }
         let word = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four"));
         let long = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight"));
-        if word(8) != VERSION {
-            return Err(FormatError::Version {
-                what: WHAT,
-                found: word(8),
-                supported: VERSION,
-            });
-        }
         let count = word(68) as usize;
         let len = summary_blocks(block_size, count as u64) as usize * block_size as usize;
-        let Some(own) = bytes.get(..len) else {
-            return Err(FormatError::Checksum(WHAT));
-        };
-        let mut copy = own.to_vec();
-        copy[12..16].fill(0);
-        if crc32c(&copy) != word(12) {
-            return Err(FormatError::Checksum(WHAT));
-        }
+        let own = bytes.get(..len);
+        check_versions(WHAT, VERSION, own.unwrap_or(bytes), word(8), word(12))?;
+        let own = own.ok_or(FormatError::Checksum(WHAT))?;
         let bad = |why| FormatError::Inconsistent { what: WHAT, why };
         let slots = own[HEADER_BYTES..].chunks_exact(SUMMARY_ENTRY_BYTES);
         let mut entries = Vec::with_capacity(count);
