@@ -318,9 +318,21 @@ impl Engine {
     /// # Errors
     /// When the store fails meanwhile.
     pub async fn drain(&self) -> Result<(), EngineError> {
+        self.write_back_until(|| self.0.state.borrow().pinned.is_empty())
+            .await
+    }
+
+    /// Has all written back, without waiting for a reason to, until `done`.
+    ///
+    /// # Errors
+    /// When the store fails meanwhile.
+    pub(crate) async fn write_back_until(
+        &self,
+        done: impl Fn() -> bool,
+    ) -> Result<(), EngineError> {
         self.0.state.borrow_mut().draining += 1;
         let result = loop {
-            if self.0.state.borrow().pinned.is_empty() {
+            if done() {
                 break Ok(());
             }
             if let Err(error) = self.check_alive() {

@@ -90,20 +90,8 @@ impl Engine {
     /// Waits until all commits up to `lsn` are durable at home.
     async fn write_home(&self, lsn: Lsn) -> Result<(), EngineError> {
         self.wait_durable(lsn).await?;
-        self.0.state.borrow_mut().draining += 1;
-        let result = loop {
-            if self.0.trail.kept_from() > lsn {
-                break Ok(());
-            }
-            if let Err(error) = self.check_alive() {
-                break Err(error);
-            }
-            let idle = self.0.idle.wait();
-            self.0.work.notify();
-            idle.await;
-        };
-        self.0.state.borrow_mut().draining -= 1;
-        result
+        self.write_back_until(|| self.0.trail.kept_from() > lsn)
+            .await
     }
 
     fn is_being_read(&self, first: u64, end: u64) -> bool {
