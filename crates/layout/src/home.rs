@@ -111,12 +111,18 @@ pub struct HomeStats {
     pub segments: u64,
     /// Of them, free ones.
     pub free_segments: u64,
+    /// Blocks and holes that write-backs have brought.
+    pub written_blocks: u64,
     /// Segments that the cleaner has emptied.
     pub cleaned_segments: u64,
     /// Live blocks in them, which it has copied.
     pub cleaned_blocks: u64,
+    /// Blocks of segment summaries written.
+    pub summary_blocks: u64,
     /// Checkpoints of the block map.
     pub checkpoints: u64,
+    /// Bytes written into their slots; changed pages are counted as `table_writes`.
+    pub checkpoint_bytes: u64,
     /// Partial segments that the opening has found behind the checkpoint.
     pub recovered_partials: u64,
     /// Bytes of the tables or map pages in the cache now.

@@ -194,6 +194,7 @@ impl Segments {
         if head.partial == 0 {
             (entry.first, entry.age) = (seq, 0);
         }
+        state.table.set_needed(segment);
         assert!(
             seq < NUMBER_MAX,
             "fewer than 2^48 partial segments are written"
@@ -201,6 +202,8 @@ impl Segments {
         (state.head, state.seq) = (Some(next), seq + 1);
         state.since_checkpoint += blocks * u64::from(block_size);
         drop(state);
+        self.media
+            .count(|stats| stats.summary_blocks += 2 * summary_len);
         let (member, offset) = self.media.locate(head.place);
         let home = self.clone();
         Ok(async move {

@@ -1,24 +1,36 @@
 //! Checkpoints: the root of the map and the segment table, in two slots.
 //!
-//! Both slots hold the newest checkpoint, one after the other. A torn slot leaves the other; and as a
-//! segment is freed only when both are durable, a slot that rots leaves a state that is a true one, from
-//! which the chain of partials leads on.
+//! Both slots hold the newest checkpoint, one after the other. A torn slot leaves the other; and as what the
+//! older one needs is freed only when both are durable, a slot that rots leaves a state that is a true one,
+//! from which the chain of partials leads on.
+//!
+//! Most segments become free without a checkpoint, by a flush: what took the place of their content is in the
+//! chain then, and recovery comes by it before it comes by what is written there next.
 
 use crate::error::HomeError;
 use crate::segments::Segments;
 use base::crc32c;
-use format::{HomeCheckpoint, SECTOR, SEGMENT_ENTRY_BYTES, SegmentEntry};
+use format::{HomeCheckpoint, SECTOR, SEGMENT_ENTRY_BYTES, SegmentEntry, map_pages};
 use rt::Data;
 
 /// Bytes of the segment table in one operation, and under one checksum.
 const STEP: usize = 1 << 20;
+/// A checkpoint comes after so many times the bytes of the map ...
+const MAP_SHARE: u64 = 64;
+/// ... but not after more than this ...
+const CHAIN_BYTES_MAX: u64 = 512 << 20;
+/// ... unless the segment table is large: not before so many times its bytes.
+const TABLE_SHARE: u64 = 32;
 
 impl Segments {
-    /// Bytes that may be written between two checkpoints: recovery reads as much, and the table is to cost
-    /// little beside.
+    /// Bytes that may be written between two checkpoints: recovery reads as much. The segment table is to cost
+    /// little beside, and so are the pages of a map that are all changed, as far as recovery does not get long.
     pub(crate) fn checkpoint_interval(&self) -> u64 {
         let layout = &self.media.layout;
-        (16 * u64::from(layout.segment_bytes)).max(32 * layout.slot_bytes())
+        let map = map_pages(layout.block_size, self.size_blocks) * u64::from(layout.block_size);
+        (MAP_SHARE * map)
+            .min(CHAIN_BYTES_MAX)
+            .max(TABLE_SHARE * layout.slot_bytes())
     }
 
     /// Begins a new epoch if there is none: its first checkpoint.
@@ -71,10 +83,28 @@ impl Segments {
         let mut state = self.state.borrow_mut();
         state.new_epoch = false;
         state.since_checkpoint = 0;
-        state.table.free_all(&dead);
+        state.table.checkpointed(&dead);
         drop(state);
-        self.media.count(|stats| stats.checkpoints += 1);
+        self.media.count(|stats| {
+            stats.checkpoints += 1;
+            stats.checkpoint_bytes += 2 * self.media.layout.slot_bytes();
+        });
         Ok(())
+    }
+
+    /// Makes all that was written durable. What has become empty is free then, as far as recovery does not
+    /// need it.
+    pub(crate) async fn settle(&self) -> Result<(), HomeError> {
+        self.media.flush().await?;
+        self.free_emptied();
+        Ok(())
+    }
+
+    /// All that is in the map is durable.
+    pub(crate) fn free_emptied(&self) {
+        let head = self.head_segment();
+        let table = &mut self.state.borrow_mut().table;
+        table.free_all(&table.reusable(head));
     }
 
     /// CRC-32C of the checksums of the table's parts.

@@ -1,7 +1,7 @@
 //! The cleaner: copies what lives in some segments to the head of the log, so that they become free.
 //!
-//! A pass changes nothing that a crash could lose: the segments that it empties stay as they are until a
-//! checkpoint that does not need them is durable.
+//! A pass changes nothing that a crash could lose: the segments that it empties stay as they are until the
+//! copies are durable.
 //!
 //! Tombstones. A tombstone of version T stays necessary for a block while the block is a hole of version T and
 //! something written before T may still lie on the medium: a rebuild would take an older copy for the newest.
@@ -15,6 +15,7 @@ use crate::segments::page_cache::PageId;
 use crate::segments::policy::{Policy, choose};
 use crate::segments::read::Leaf;
 use crate::segments::walk::Content;
+use crate::segments::write_back::PORTION_SEGMENTS;
 use base::Nanos;
 use format::{SegmentLayout, Summary, SummaryKind, summary_blocks};
 use std::ops::Range;
@@ -23,14 +24,14 @@ use std::ops::Range;
 const PASS_BYTES: u64 = 20 << 20;
 /// Segments that one pass may read however large they are, and however few there are.
 const PASS_SEGMENTS_MIN: u64 = 4;
-/// Free segments beyond what the next portion needs, below which cleaning goes along with writing (HyLog 4.2
-/// begins at 10); and a 64th of the store.
-const HIGH_SEGMENTS: u64 = 4;
+/// One segment of so many stays free beyond what the next portion needs: below that cleaning goes along with
+/// writing.
+const FREE_SHARE: u64 = 256;
 
 /// How often a writer that waits for reads looks again.
 const READ_WAIT: Nanos = Nanos::from_millis(1);
 
-/// Checkpoints in a row that free no more segments than there were, after which nothing more can be gained.
+/// Passes and checkpoints in a row without one more free segment, after which nothing more can be gained.
 const IDLE_MAX: u32 = 32;
 
 /// Most segments that one pass reads: a small part of the store.
@@ -60,7 +61,12 @@ impl Segments {
     /// Free segments that data never takes: for a checkpoint, for changed pages that are too many for the
     /// cache, and for the cleaner to begin with.
     fn reserve(&self) -> u64 {
-        self.checkpoint_reserve() + self.map_segments + 2
+        let relief = if self.map_in_memory {
+            0
+        } else {
+            self.map_segments
+        };
+        self.checkpoint_reserve() + relief + 2
     }
 
     fn free(&self) -> u64 {
@@ -84,38 +90,49 @@ impl Segments {
                 self.rt.sleep(READ_WAIT).await;
                 continue;
             }
-            let missing = (wanted - free - held).saturating_sub(self.dead());
-            if missing > 0
-                && !self.state.borrow().pages.is_pressed()
-                && self.pass(Policy::Greedy, missing).await? > 0
-            {
-                continue;
-            }
-            // Nothing more can be emptied before what is empty becomes free. What is gained at a time may be
-            // less than a segment.
+            // What is gained at a time may be less than a segment.
             idle = if free + held > most { 0 } else { idle + 1 };
             most = most.max(free + held);
-            if self.dead() == 0 || idle > IDLE_MAX {
+            if idle > IDLE_MAX {
                 return Err(self.full());
             }
-            self.checkpoint().await?;
+            if !self.gain(wanted - free - held).await? {
+                self.checkpoint().await?;
+            }
         }
     }
 
-    /// Segments that the next checkpoint frees.
-    fn dead(&self) -> u64 {
+    /// Gains free segments, `missing` or less, without a checkpoint; false when one is due.
+    async fn gain(&self, missing: u64) -> Result<bool, HomeError> {
         let head = self.head_segment();
-        let state = self.state.borrow();
-        state.table.dead(head).len() as u64 + state.table.drained()
+        let (reusable, emptied, pressed, changed) = {
+            let state = self.state.borrow();
+            let reusable = !state.table.reusable(head).is_empty();
+            let pages = &state.pages;
+            (
+                reusable,
+                state.table.emptied(),
+                pages.is_pressed(),
+                pages.dirty() as u64,
+            )
+        };
+        if reusable {
+            self.settle().await?;
+            return Ok(true);
+        }
+        // A checkpoint that frees as much as it writes is worth more than cleaning.
+        let cost = changed.div_ceil(self.media.layout.payload_blocks());
+        let due = pressed || emptied >= missing.max(cost);
+        Ok(!due && self.pass(Policy::Greedy, missing).await? > 0)
     }
 
     /// After `written` bytes were appended: cleans in proportion when free segments are few, and leaves a
     /// checkpoint from time to time.
     pub(crate) async fn maintain(&self, written: u64) -> Result<(), HomeError> {
         let segment = u64::from(self.media.layout.segment_bytes);
-        let low = self.reserve() + HIGH_SEGMENTS;
-        let high = low + HIGH_SEGMENTS + self.media.layout.segments / 64;
-        let coming = self.free() + self.dead();
+        let low = self.reserve() + PORTION_SEGMENTS + 2;
+        let high = low + 1 + self.media.layout.segments / FREE_SHARE;
+        let coming = self.free() + self.state.borrow().table.emptied();
         if coming < high {
             // Twice what was written: slowly more than keeping up. Age counts only where there is time for it.
             let policy = if coming < low {

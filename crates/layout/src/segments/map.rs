@@ -149,7 +149,7 @@ impl Segments {
         let old = self.set_entry(id, UNWRITTEN).await?;
         if old.is_placed() && old != UNWRITTEN {
             // The damaged one.
-            self.release(old.place);
+            self.release_page(old.place);
         }
         Ok(page)
     }
@@ -173,6 +173,11 @@ impl Segments {
     fn release(&self, place: u64) {
         let segment = self.media.segment_of(place);
         self.state.borrow_mut().table.release(segment);
+    }
+
+    fn release_page(&self, place: u64) {
+        let segment = self.media.segment_of(place);
+        self.state.borrow_mut().table.release_page(segment);
     }
 
     /// The entry of one block.
@@ -290,7 +295,7 @@ impl Segments {
                 state.pages.remove(id)
             };
             if entry != UNWRITTEN {
-                self.release(entry.place);
+                self.release_page(entry.place);
             }
             let loaded = match &cached {
                 Some(_) => None,
@@ -368,17 +373,23 @@ impl Segments {
                 .count(|stats| stats.table_writes += items.len() as u64);
             let placed = self.append(items).await?;
             for (id, entry) in ids.iter().zip(placed) {
-                let old = self.set_entry(*id, entry).await?;
-                let mut state = self.state.borrow_mut();
-                if old.is_placed() && old != UNWRITTEN {
-                    state.table.release(self.media.segment_of(old.place));
-                }
-                let segment = self.media.segment_of(entry.place);
-                state.table.take(segment, entry.version);
-                state.moved += 1;
-                state.pages.mark_clean(*id);
+                self.page_written(*id, entry).await?;
             }
         }
+        Ok(())
+    }
+
+    /// Page `id` as it is in memory lies where `entry` says.
+    pub(crate) async fn page_written(&self, id: PageId, entry: MapEntry) -> Result<(), HomeError> {
+        let old = self.set_entry(id, entry).await?;
+        if old.is_placed() && old != UNWRITTEN {
+            self.release_page(old.place);
+        }
+        let mut state = self.state.borrow_mut();
+        let segment = self.media.segment_of(entry.place);
+        state.table.take(segment, entry.version);
+        state.moved += 1;
+        state.pages.mark_clean(id);
         Ok(())
     }
 }

@@ -6,9 +6,10 @@
 //!
 //! Invariants:
 //! 1. No byte of a block is returned that fails the checksum of its map entry; a hole reads as zeroes.
-//! 2. What the newest checkpoint leads to, and what the partials written since lead to, is not overwritten: a
-//!    segment without live blocks is free only when both slots hold a checkpoint that does not need it
-//!    (`checkpoint.rs`), and it is used again only when all reads that began before have ended (`table.rs`).
+//! 2. What recovery leads to is not overwritten: a segment without live blocks is free only when what took
+//!    their place is durable, and when both slots hold a checkpoint for which it is neither a part of the chain
+//!    nor the place of a map page (`checkpoint.rs`); it is used again only when all reads that began before
+//!    have ended (`table.rs`).
 //! 3. Partials of one epoch are a chain: consecutive numbers, each names the place of the next. An epoch
 //!    begins with a durable checkpoint that has its number; it begins anew when the home is opened for writing,
 //!    and after a failed write.
@@ -66,6 +67,8 @@ pub(crate) struct Inner {
     fanout: usize,
     /// Segments that writing all changed map pages may take.
     map_segments: u64,
+    /// Changed pages are never too many for the cache.
+    map_in_memory: bool,
     policy: Policy,
     /// Nothing is written: what recovery finds stays in memory.
     read_only: bool,
@@ -117,8 +120,9 @@ impl Segments {
         let levels = map_levels(options.block_size, options.size_blocks);
         // Changed pages are written when they are half of the cache; before, a pass and a portion add theirs.
         let cached = (options.map_cache_bytes / options.block_size as usize) as u64;
-        let changed = map_pages(options.block_size, options.size_blocks)
-            .min(cached + 2 * cleaner::pass_segments(&layout) * layout.payload_blocks());
+        let pages = map_pages(options.block_size, options.size_blocks);
+        let changed =
+            pages.min(cached + 2 * cleaner::pass_segments(&layout) * layout.payload_blocks());
         Self(Rc::new(Inner {
             rt: rt.clone(),
             media: Media::new(rt, pool, members, layout),
@@ -128,6 +132,7 @@ impl Segments {
             fanout: map_entries(options.block_size),
             // Each level is a partial of its own; one segment more for what begins in the middle of one.
             map_segments: (changed + 2 * u64::from(levels)).div_ceil(layout.payload_blocks()) + 1,
+            map_in_memory: 2 * pages <= cached,
             policy: options.policy,
             read_only: options.read_only,
             writer: Semaphore::new(rt, 1),

@@ -91,7 +91,9 @@ impl PageCache {
     }
 
     pub fn mark_clean(&mut self, id: PageId) {
-        self.dirty.remove(&id);
+        if !self.dirty.remove(&id) {
+            return;
+        }
         if let Some(cached) = self.pages.get_mut(&id) {
             cached.page.dirty.set(false);
             self.clock += 1;

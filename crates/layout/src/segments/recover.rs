@@ -7,17 +7,22 @@
 //! A block of a partial may not hold its checksum: torn by a crash before it was acknowledged, or damaged since;
 //! nobody can tell. Content that is new in this partial is entered into the map all the same: if it was torn
 //! the engine's log has it and gives it again, and if it was damaged reads must end in an error. Of the cleaner's
-//! copies only whole ones are entered: the original is where it was, as no segment that was emptied since the
-//! checkpoint has been used again.
+//! copies only whole ones are entered: the original is where it was, as no segment is used again before what
+//! was carried out of it is durable.
 //!
-//! What recovery does cannot be seen on the medium before the first checkpoint of the new epoch, but for map
-//! pages in free segments: a crash in its middle leaves the same for the next one.
+//! A segment that was emptied since the checkpoint may have been used again: what took the place of its content
+//! stands in the chain before what was written there next, and is applied before. Pages of the map that were
+//! written since are entered too: recovery has never more changed pages in memory than the writer had.
+//!
+//! Recovery writes nothing: a crash in its middle leaves the same for the next one.
 
 use crate::error::HomeError;
 use crate::home::{SegmentsMember, SegmentsOptions};
 use crate::segments::Segments;
+use crate::segments::map::Found;
+use crate::segments::page_cache::PageId;
 use crate::segments::table::SegmentTable;
-use base::BufPool;
+use base::{BufPool, crc32c};
 use format::{MapEntry, Summary, SummaryKind};
 use rt::Rt;
 use std::collections::BTreeSet;
@@ -92,6 +97,7 @@ impl Segments {
                 let entry = state.table.entry_mut(segment);
                 if link.summary.partial == 0 {
                     (entry.first, entry.age) = (link.summary.seq, 0);
+                    entry.has_holes = false;
                 }
             }
             state.seq += chain.len() as u64;
@@ -101,10 +107,8 @@ impl Segments {
             .count(|stats| stats.recovered_partials = chain.len() as u64);
         for link in chain {
             home.apply(&link).await?;
-            if !options.read_only {
-                home.relieve_pages().await?;
-            }
         }
+        home.free_emptied();
         Ok(home)
     }
 
@@ -178,6 +182,35 @@ impl Segments {
             }
         }
         blocks.sort_by_key(|(block, _)| *block);
-        self.set_blocks(&blocks).await
+        self.set_blocks(&blocks).await?;
+        for (place, entry) in summary.placed(self.media.layout.block_size) {
+            if let SummaryKind::Page { level, index, crc } = entry.kind
+                && u32::from(level) < self.levels
+                && !damaged.contains(&place)
+            {
+                let version = entry.version;
+                let entry = MapEntry {
+                    place,
+                    version,
+                    crc,
+                };
+                self.apply_page((u32::from(level), index), entry).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// A page that was written is what it is in memory by now: it need not be written again. Where it is not,
+    /// for something was damaged, it stays changed.
+    async fn apply_page(&self, id: PageId, entry: MapEntry) -> Result<(), HomeError> {
+        let page = match self.page(id).await {
+            Ok(Found::Page(page)) => page,
+            Ok(_) | Err(HomeError::MapPage { .. }) => return Ok(()),
+            Err(error) => return Err(error),
+        };
+        if crc32c(page.content.borrow().bytes()) == entry.crc {
+            self.page_written(id, entry).await?;
+        }
+        Ok(())
     }
 }

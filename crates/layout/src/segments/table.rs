@@ -1,7 +1,9 @@
-//! The segment table: live blocks, age and use of each segment. 24 bytes of memory for each.
+//! The segment table: live blocks, age and use of each segment. 32 bytes of memory for each.
 //!
-//! A segment that holds nothing live any more becomes free with the next checkpoint (what an older one
-//! needs is never overwritten), and is used again when every read that may still look at it has ended.
+//! A segment that holds nothing live any more becomes free with the next flush, as what took its content's
+//! place is durable then and in the chain of partials that recovery follows. It waits for the next checkpoint
+//! when recovery itself needs it: it is part of that chain, or a page of the map lies there to which the
+//! newest checkpoint leads. It is used again when every read that may still look at it has ended.
 
 use format::SegmentEntry;
 use std::collections::{BTreeSet, VecDeque};
@@ -15,6 +17,14 @@ struct Segment {
     stuck: bool,
     /// The cleaner has taken out of it what lived there; pages of the map count until they are written.
     drained: bool,
+    /// Recovery from the newest checkpoint looks at it.
+    needed: bool,
+}
+
+impl Segment {
+    fn is_empty(&self) -> bool {
+        !self.free && self.entry.live == 0 && !self.entry.has_holes
+    }
 }
 
 /// See the module.
@@ -23,6 +33,10 @@ pub(crate) struct SegmentTable {
     segments: Vec<Segment>,
     /// Free ones, with the first read that began after they became free.
     free: VecDeque<(u64, u64)>,
+    /// Those in use that have become empty.
+    empty: BTreeSet<u64>,
+    /// Drained ones in which pages of the map count that have not been written anew.
+    drained: BTreeSet<u64>,
     /// Reads under way.
     reads: BTreeSet<u64>,
     next_read: u64,
@@ -39,6 +53,8 @@ impl SegmentTable {
         Self {
             segments: segments.collect(),
             free: VecDeque::new(),
+            empty: BTreeSet::new(),
+            drained: BTreeSet::new(),
             reads: BTreeSet::new(),
             next_read: 0,
         }
@@ -66,32 +82,76 @@ impl SegmentTable {
         let entry = self.entry_mut(segment);
         entry.live += 1;
         entry.age = entry.age.max(version);
+        if entry.live == 1 {
+            self.empty.remove(&segment);
+        }
     }
 
     /// One live block less. What a damaged map says may be anything: no count goes below zero.
     pub fn release(&mut self, segment: u64) {
-        if let Some(segment) = self.segments.get_mut(segment as usize) {
-            segment.entry.live = segment.entry.live.saturating_sub(1);
+        if let Some(own) = self.segments.get_mut(segment as usize) {
+            own.entry.live = own.entry.live.saturating_sub(1);
+            if own.entry.live == 0 {
+                self.note_empty(segment);
+            }
         }
+    }
+
+    /// One live page of the map less. The newest checkpoint may lead to it.
+    pub fn release_page(&mut self, segment: u64) {
+        if let Some(own) = self.segments.get_mut(segment as usize) {
+            own.needed = true;
+        }
+        self.release(segment);
+    }
+
+    fn note_empty(&mut self, segment: u64) {
+        if self.segments[segment as usize].is_empty() {
+            self.empty.insert(segment);
+            self.drained.remove(&segment);
+        }
+    }
+
+    /// Recovery comes by `segment`: a partial is written there.
+    pub fn set_needed(&mut self, segment: u64) {
+        self.segments[segment as usize].needed = true;
     }
 
     /// Segments that hold nothing and are not free yet, but for `head`.
     pub fn dead(&self, head: Option<u64>) -> Vec<u64> {
         let numbered = self.segments.iter().enumerate().skip(1);
-        let dead = numbered.filter(|(number, segment)| {
-            let entry = &segment.entry;
-            !segment.free && entry.live == 0 && !entry.has_holes && head != Some(*number as u64)
-        });
+        let dead =
+            numbered.filter(|(number, segment)| segment.is_empty() && head != Some(*number as u64));
         dead.map(|(number, _)| number as u64).collect()
     }
 
-    /// A checkpoint that does not need `dead` is durable.
+    /// Of those that have become empty, the ones that recovery does not need: free when all is flushed.
+    pub fn reusable(&self, head: Option<u64>) -> Vec<u64> {
+        let empty = self.empty.iter().copied();
+        empty
+            .filter(|segment| !self.segments[*segment as usize].needed && head != Some(*segment))
+            .collect()
+    }
+
+    /// Segments that have become empty, or will be with the next checkpoint.
+    pub fn emptied(&self) -> u64 {
+        (self.empty.len() + self.drained.len()) as u64
+    }
+
+    /// Nothing leads to `dead` any more, whatever happens.
     pub fn free_all(&mut self, dead: &[u64]) {
         for segment in dead {
             let own = &mut self.segments[*segment as usize];
             (own.free, own.stuck, own.drained) = (true, false, false);
+            self.empty.remove(segment);
             self.free.push_back((self.next_read, *segment));
         }
+    }
+
+    /// A checkpoint is durable: recovery needs nothing older.
+    pub fn checkpointed(&mut self, dead: &[u64]) {
+        self.segments.iter_mut().for_each(|own| own.needed = false);
+        self.free_all(dead);
     }
 
     /// Brings the free segments into the order of their content, oldest first.
@@ -115,7 +175,8 @@ impl SegmentTable {
 
     /// `segment` is in use whatever the checkpoint says: recovery found it in the chain.
     pub fn claim(&mut self, segment: u64) {
-        self.segments[segment as usize].free = false;
+        let own = &mut self.segments[segment as usize];
+        (own.free, own.needed) = (false, true);
         self.free.retain(|(_, free)| *free != segment);
     }
 
@@ -130,35 +191,33 @@ impl SegmentTable {
         self.segments[segment as usize].stuck = true;
     }
 
-    /// The cleaner has carried on what `segment` held, tombstones too.
+    /// The cleaner has carried on what `segment` held. Where there are tombstones recovery does not know that
+    /// they were carried on: until the next checkpoint such a segment counts as used.
     pub fn set_drained(&mut self, segment: u64) {
         let own = &mut self.segments[segment as usize];
         own.drained = true;
-        own.entry.has_holes = false;
-    }
-
-    /// Drained segments in which pages of the map count that have not been written anew.
-    pub fn drained(&self) -> u64 {
-        let drained = |segment: &&Segment| segment.drained && segment.entry.live > 0;
-        self.segments.iter().filter(drained).count() as u64
+        own.needed |= std::mem::take(&mut own.entry.has_holes);
+        if own.entry.live > 0 {
+            self.drained.insert(segment);
+        }
+        self.note_empty(segment);
     }
 
     /// All changed pages are written: what counts in a drained segment still will not go.
     pub fn pages_written(&mut self) {
-        for segment in &mut self.segments {
-            if segment.drained && segment.entry.live > 0 {
-                (segment.drained, segment.stuck) = (false, true);
-            }
+        for segment in std::mem::take(&mut self.drained) {
+            let own = &mut self.segments[segment as usize];
+            (own.drained, own.stuck) = (false, true);
         }
     }
 
-    /// Segments that can be cleaned: number, live blocks, youngest version.
+    /// Segments that can be cleaned and are free then without a checkpoint, unless there is a page of the
+    /// map in them.
     pub fn candidates(&self, head: Option<u64>) -> impl Iterator<Item = (u64, SegmentEntry)> {
         let numbered = self.segments.iter().enumerate().skip(1);
         let usable = numbered.filter(move |(number, segment)| {
-            let dead = segment.entry.live == 0 && !segment.entry.has_holes;
-            let out = segment.free || segment.stuck || segment.drained;
-            !out && !dead && head != Some(*number as u64)
+            let out = segment.free || segment.stuck || segment.drained || segment.needed;
+            !out && !segment.is_empty() && head != Some(*number as u64)
         });
         usable.map(|(number, segment)| (number as u64, segment.entry))
     }

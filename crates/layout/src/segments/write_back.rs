@@ -12,7 +12,7 @@ use crate::segments::append::Item;
 use format::{MapEntry, SummaryKind};
 
 /// Segments that one portion of a write-back takes: room is made for so much at a time.
-const PORTION_SEGMENTS: u64 = 2;
+pub(crate) const PORTION_SEGMENTS: u64 = 2;
 
 impl Segments {
     pub async fn write_back(
@@ -56,16 +56,18 @@ impl Segments {
         let portion = (PORTION_SEGMENTS * self.media.layout.payload_blocks()) as usize;
         while items.peek().is_some() {
             let items: Vec<Item> = items.by_ref().take(portion).collect();
-            // A portion may end in a third segment where it begins in the middle of one.
-            self.make_room(PORTION_SEGMENTS + 2).await?;
+            // It may end in one segment more where it begins in the middle of one, and opens the next.
+            let segments = (items.len() as u64).div_ceil(self.media.layout.payload_blocks());
+            self.make_room(segments + 2).await?;
             let kinds: Vec<SummaryKind> = items.iter().map(|item| item.kind).collect();
             let placed = self.append(items).await?;
             self.enter(&kinds, &placed).await?;
             self.relieve_pages().await?;
             let blocks = placed.len() as u64;
+            self.media.count(|stats| stats.written_blocks += blocks);
             self.maintain(blocks * self.block_size() as u64).await?;
         }
-        self.media.flush().await
+        self.settle().await
     }
 
     /// Enters what was appended into the map: holes, then blocks (ascending).

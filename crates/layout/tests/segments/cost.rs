@@ -1,29 +1,40 @@
 //! What cleaning costs, beside the formulas of HyLog 2: write amplification of random overwrites.
 
 use crate::common::{Numbers, Shape, Store};
-use format::{map_pages, segments_for};
-use tonearm_layout::Policy;
+use format::map_pages;
+use tonearm_layout::{HomeStats, Policy};
 
-/// Overwrites a store ten times at random, 32 MiB a call; gives (utilisation, live share of the cleaned
-/// segments, bytes written for each byte).
-fn overwrite(blocks: u64, percent: u64, policy: Policy, times: u64) -> (f64, f64, f64) {
+/// What random overwrites of a store cost.
+struct Cost {
+    /// Live share of the segments that were cleaned.
+    cleaned_live: f64,
+    /// Blocks written for each block of the caller, by kind.
+    blocks: f64,
+    cleaned: f64,
+    pages: f64,
+    summaries: f64,
+    slots: f64,
+}
+
+/// Overwrites a store of `blocks` blocks, `percent` of its segments, `times` times at random, 2 MiB a call.
+fn overwrite(blocks: u64, percent: u64, times: u64) -> Cost {
     let mut shape = Shape {
         blocks,
-        segment_bytes: 256 << 10,
+        segment_bytes: 128 << 10,
         segments: 0,
         cache_bytes: 4 << 20,
-        policy,
+        policy: Policy::Greedy,
     };
     let payload = shape.layout().payload_blocks();
+    // What the cleaner and checkpoints keep for themselves is within the share that is free.
     shape.segments = ((blocks + map_pages(4096, blocks)) * 100).div_ceil(percent * payload);
-    assert!(shape.segments + 64 > segments_for(4096, shape.segment_bytes, blocks, 100 - percent));
     let mut store = Store::new(shape);
     let all: Vec<u64> = (0..blocks).collect();
     for part in all.chunks(2048) {
         store.write(part, &[]);
     }
     let mut numbers = Numbers(42);
-    let overwrite = |store: &mut Store, numbers: &mut Numbers, times: u64| {
+    let mut overwrite = |store: &mut Store, times: u64| {
         let mut left = times * blocks;
         while left > 0 {
             let part: Vec<u64> = (0..512).map(|_| numbers.below(blocks)).collect();
@@ -32,16 +43,22 @@ fn overwrite(blocks: u64, percent: u64, policy: Policy, times: u64) -> (f64, f64
         }
     };
     // A first round brings the store into a steady state.
-    overwrite(&mut store, &mut numbers, 2);
+    overwrite(&mut store, 1);
     let before = store.home.stats();
-    overwrite(&mut store, &mut numbers, times);
+    overwrite(&mut store, times);
     let after = store.home.stats();
     store.compare();
-    let written = (after.write_bytes - before.write_bytes) as f64;
-    let cleaned = (after.cleaned_segments - before.cleaned_segments) * payload;
-    let live = (after.cleaned_blocks - before.cleaned_blocks) as f64 / cleaned as f64;
-    let amplification = written / (times * blocks * 4096) as f64;
-    (percent as f64 / 100.0, live, amplification)
+    let counted = |count: fn(&HomeStats) -> u64| (count(&after) - count(&before)) as f64;
+    let written = counted(|stats| stats.written_blocks);
+    let cleaned = counted(|stats| stats.cleaned_blocks);
+    Cost {
+        cleaned_live: cleaned / counted(|stats| stats.cleaned_segments) / payload as f64,
+        blocks: counted(|stats| stats.write_bytes / 4096) / written,
+        cleaned: cleaned / written,
+        pages: counted(|stats| stats.table_writes) / written,
+        summaries: counted(|stats| stats.summary_blocks) / written,
+        slots: counted(|stats| stats.checkpoint_bytes / 4096) / written,
+    }
 }
 
 /// u_d = (u_c - 1) / ln u_c (HyLog, 2), solved for u_c.
@@ -60,26 +77,31 @@ fn cleaning_utilisation(disk: f64) -> f64 {
 
 #[test]
 fn random_overwrites_cost_what_the_formula_says() {
-    let mut measured = Vec::new();
     for percent in [80, 90] {
-        let (disk, live, amplification) = overwrite(16_000, percent, Policy::Greedy, 10);
-        let expected = cleaning_utilisation(disk);
+        let cost = overwrite(32_000, percent, 3);
+        let expected = cleaning_utilisation(percent as f64 / 100.0);
         // Reads and writes for each byte by (4) without positioning; of it the writes are 1/(1-u).
         let formula = 1.0 / (1.0 - expected);
         println!(
-            "u_d {disk:.2}: u_c {live:.3} (formula {expected:.3}), written {amplification:.2} times (formula {formula:.2})"
+            "u_d 0.{percent}: u_c {:.3} (formula {expected:.3}), written {:.2} times (formula {formula:.2}): cleaned {:.2}, \
+             map pages {:.2}, summaries {:.2}, checkpoints {:.2}",
+            cost.cleaned_live, cost.blocks, cost.cleaned, cost.pages, cost.summaries, cost.slots
         );
-        measured.push((live, expected, amplification, formula));
-    }
-    // Written more than the formula says: checkpoints rewrite map pages, and in a store this small often.
-    for (live, expected, amplification, formula) in measured {
+        let parts = 1.0 + cost.cleaned + cost.pages + cost.summaries + cost.slots;
         assert!(
-            (live - expected).abs() < 0.15,
-            "u_c {live} against {expected}"
+            (parts / cost.blocks - 1.0).abs() < 0.01,
+            "{parts} are all of {}",
+            cost.blocks
         );
         assert!(
-            amplification < 2.4 * formula,
-            "{amplification} against {formula}"
+            (cost.cleaned_live - expected).abs() < 0.06,
+            "u_c {} against {expected}",
+            cost.cleaned_live
+        );
+        assert!(
+            cost.blocks < 1.3 * formula,
+            "{} against {formula}",
+            cost.blocks
         );
     }
 }
