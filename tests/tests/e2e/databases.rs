@@ -96,6 +96,15 @@ fn the_shell_of_the_system_does_its_work() {
             "delete"
         );
 
+        // Every other journal mode that there is.
+        for (more, mode) in (4..).zip(["truncate", "persist", "memory", "off", "delete"]) {
+            let insert = format!(
+                "PRAGMA journal_mode={mode}; INSERT INTO t(b) VALUES ('x'); SELECT count(*) FROM t;"
+            );
+            assert_eq!(sql(&bench, "app.db", &insert), format!("{mode}\n{more}"));
+        }
+        sql(&bench, "app.db", "DELETE FROM t WHERE a > 3");
+
         // A large transaction that spills the cache, rolled back and then kept; deleted, and made smaller.
         let fill = "INSERT INTO t(b) SELECT hex(randomblob(500)) FROM
             (WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 8000) SELECT i FROM n);";
@@ -371,6 +380,49 @@ fn killed_in_transactions_again_and_again_a_bank_loses_nothing() {
         sql(&bench, "bank.db", &bank());
         kills(&bench, ROUNDS, &settings);
     }
+}
+
+/// In the middle of a transaction that has spilled, in every journal mode: it is as if it had never begun.
+#[test]
+fn a_transaction_that_has_spilled_dies_with_its_process() {
+    for mode in ["delete", "truncate", "persist", "memory", "off", "wal"] {
+        let bench = store(&[]);
+        let mut writer = Connection::new(&bench, "app.db");
+        assert_eq!(writer.ok(&format!("PRAGMA journal_mode={mode}")), mode);
+        writer.ok("CREATE TABLE t(x)");
+        writer.ok("INSERT INTO t VALUES (1), (2)");
+        writer.ok("PRAGMA cache_size=2");
+        writer.ok("BEGIN");
+        writer.ok("UPDATE t SET x = 0");
+        writer.ok("INSERT INTO t SELECT zeroblob(9000) FROM t, t, t");
+        writer.kill9();
+        assert_eq!(
+            sql(
+                &bench,
+                "app.db",
+                "SELECT sum(x) FROM t; PRAGMA integrity_check"
+            ),
+            "3\nok",
+            "{mode}"
+        );
+    }
+}
+
+/// Without memory that processes share, a write-ahead log is for one at a time.
+#[test]
+fn a_write_ahead_log_in_a_served_store_is_for_one_process() {
+    let bench = store(&[]);
+    let server = bench.serve_store();
+    sql(&bench, "app.db", "CREATE TABLE t(x)");
+    assert_eq!(sql(&bench, "app.db", "PRAGMA journal_mode=WAL"), "delete");
+    let exclusive =
+        "PRAGMA locking_mode=EXCLUSIVE; PRAGMA journal_mode=WAL; INSERT INTO t VALUES (3);
+         PRAGMA journal_mode=DELETE; SELECT count(*) FROM t";
+    assert_eq!(
+        sql(&bench, "app.db", exclusive),
+        "exclusive\nwal\ndelete\n1"
+    );
+    server.end_ok();
 }
 
 #[test]
