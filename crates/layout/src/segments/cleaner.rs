@@ -54,7 +54,7 @@ struct Living {
 
 impl Segments {
     /// Free segments that only checkpoints may take: all changed pages, and a new head.
-    fn checkpoint_reserve(&self) -> u64 {
+    pub(crate) fn checkpoint_reserve(&self) -> u64 {
         self.map_segments + 1
     }
 
@@ -69,7 +69,7 @@ impl Segments {
         self.checkpoint_reserve() + relief + 2
     }
 
-    fn free(&self) -> u64 {
+    pub(crate) fn free(&self) -> u64 {
         self.state.borrow().table.free_and_held().0
     }
 

@@ -50,6 +50,13 @@ impl Content {
         (begin..self.blocks()).find_map(|at| self.copy(begin, at, &accept))
     }
 
+    /// The newest partial that begins at block `begin`. A torn write may have left the front copy of an earlier
+    /// use where only the one behind is of the last.
+    fn newest(&self, begin: u64, accept: impl Fn(&Summary) -> bool) -> Option<Summary> {
+        let copies = (begin..self.blocks()).filter_map(|at| self.copy(begin, at, &accept));
+        copies.max_by_key(|summary| summary.seq)
+    }
+
     /// All partials of what the segment was used for last, from its start. What is left of earlier uses lies
     /// behind them and is older. A place where both copies are damaged is passed over.
     pub fn partials(&self, store: &[u8; 16]) -> Vec<Summary> {
@@ -61,7 +68,7 @@ impl Content {
                 .map_or((0, 0), |last| (last.seq, last.partial + 1));
             let newer = |summary: &Summary| summary.store == *store && summary.seq > least;
             let joins = |summary: &Summary| newer(summary) && summary.partial == partial;
-            let mut next = self.partial(begin, joins);
+            let mut next = self.newest(begin, joins);
             if next.is_none() {
                 let later = |summary: &Summary| newer(summary) && summary.partial > partial;
                 next = (begin + 1..self.blocks()).find_map(|begin| self.copy(begin, begin, &later));

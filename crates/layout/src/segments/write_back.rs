@@ -52,22 +52,42 @@ impl Segments {
             },
             data: Some(block.data),
         });
-        let mut items = holes.chain(blocks).peekable();
         let portion = (PORTION_SEGMENTS * self.media.layout.payload_blocks()) as usize;
-        while items.peek().is_some() {
-            let items: Vec<Item> = items.by_ref().take(portion).collect();
-            // It may end in one segment more where it begins in the middle of one, and opens the next.
-            let segments = (items.len() as u64).div_ceil(self.media.layout.payload_blocks());
-            self.make_room(segments + 2).await?;
-            let kinds: Vec<SummaryKind> = items.iter().map(|item| item.kind).collect();
-            let placed = self.append(items).await?;
-            self.enter(&kinds, &placed).await?;
-            self.relieve_pages().await?;
-            let blocks = placed.len() as u64;
-            self.media.count(|stats| stats.written_blocks += blocks);
-            self.maintain(blocks * self.block_size() as u64).await?;
+        let (mut holes, mut blocks) = (holes.peekable(), blocks.peekable());
+        while holes.peek().is_some() {
+            self.write_portion(holes.by_ref().take(portion).collect(), true)
+                .await?;
+        }
+        while blocks.peek().is_some() {
+            self.write_portion(blocks.by_ref().take(portion).collect(), false)
+                .await?;
         }
         self.settle().await
+    }
+
+    async fn write_portion(&self, items: Vec<Item>, trims: bool) -> Result<(), HomeError> {
+        // It may end in one segment more where it begins in the middle of one, and opens the next.
+        let segments = (items.len() as u64).div_ceil(self.media.layout.payload_blocks());
+        let full = match self.make_room(segments + 2).await {
+            // Tombstones take little, and gain room where nothing else does.
+            Err(HomeError::NoSpace { .. }) if trims && self.free() > self.checkpoint_reserve() => {
+                true
+            }
+            other => {
+                other?;
+                false
+            }
+        };
+        let kinds: Vec<SummaryKind> = items.iter().map(|item| item.kind).collect();
+        let placed = self.append(items).await?;
+        self.enter(&kinds, &placed).await?;
+        let blocks = placed.len() as u64;
+        self.media.count(|stats| stats.written_blocks += blocks);
+        if full {
+            return self.checkpoint().await;
+        }
+        self.relieve_pages().await?;
+        self.maintain(blocks * self.block_size() as u64).await
     }
 
     /// Enters what was appended into the map: holes, then blocks (ascending).

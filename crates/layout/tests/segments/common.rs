@@ -107,10 +107,14 @@ impl Store {
 
     /// The same medium in a new process, after a power cut that loses nothing that was flushed.
     pub fn reopened(&self, cut: u64) -> Result<Self, HomeError> {
-        let images = match cut {
+        self.on(match cut {
             0 => self.world.images(),
             cut => self.world.crash().images(cut),
-        };
+        })
+    }
+
+    /// What `images` hold in a new process.
+    pub fn on(&self, images: Vec<DiskImage>) -> Result<Self, HomeError> {
         let world = SimWorld::new(SimOptions::default(), images);
         let (rt, pool) = (Rt::new(world.driver()), BufPool::new(1 << 20));
         let home = open(&rt, &pool, self.shape)?;
@@ -137,6 +141,11 @@ impl Store {
 
     /// Writes new content into `blocks`, in one call.
     pub fn write(&mut self, blocks: &[u64], holes: &[(u64, u64)]) {
+        self.try_write(blocks, holes).unwrap();
+    }
+
+    /// As [`Store::write`]; after an error the model is that of a call that was made.
+    pub fn try_write(&mut self, blocks: &[u64], holes: &[(u64, u64)]) -> Result<(), HomeError> {
         let mut sorted = blocks.to_vec();
         sorted.sort_unstable();
         sorted.dedup();
@@ -168,6 +177,30 @@ impl Store {
         let (home, zeroes) = (self.home.clone(), zeroes.collect());
         self.rt
             .block_on(async move { home.write_back(zeroes, home_blocks).await })
+    }
+
+    /// Writes again what the model has of `blocks` and holes, as the engine's log does after a crash.
+    pub fn replay(&mut self, blocks: &[u64], holes: &[(u64, u64)]) {
+        let zeroes = holes.iter().map(|(first, count)| ZeroRange {
+            first: *first,
+            count: *count,
+            keep_space: false,
+        });
+        let known = blocks.iter().filter_map(|block| {
+            let version = self.model.get(block)?;
+            Some((*block, Self::content(*block, *version)))
+        });
+        let home_blocks: BTreeMap<u64, HomeBlock> = known
+            .map(|(block, bytes)| {
+                let crc = crc32c(&bytes);
+                let data = self.pool.copy_of(&bytes).share();
+                (block, HomeBlock { block, data, crc })
+            })
+            .collect();
+        let (home, zeroes) = (self.home.clone(), zeroes.collect());
+        let blocks = home_blocks.into_values().collect();
+        self.rt
+            .block_on(async move { home.write_back(zeroes, blocks).await })
             .unwrap();
     }
 
@@ -193,17 +226,29 @@ impl Store {
 
     /// Compares every block with the model, and the map with the summaries.
     pub fn compare(&self) {
+        self.compare_but(|_| false);
+    }
+
+    /// As [`Store::compare`], but for blocks that may be anything.
+    pub fn compare_but(&self, any: impl Fn(u64) -> bool) {
         let mut at = 0;
         while at < self.shape.blocks {
             let count = 300.min(self.shape.blocks - at);
-            let bytes = self.read(at, count).unwrap();
+            let bytes = self.read(at, count).unwrap_or_else(|error| {
+                let read = |block| match self.read(block, 1) {
+                    Ok(bytes) => bytes,
+                    Err(_) if any(block) => vec![0; BLOCK],
+                    Err(_) => panic!("{error}"),
+                };
+                (at..at + count).flat_map(read).collect()
+            });
             for (block, found) in (at..).zip(bytes.chunks_exact(BLOCK)) {
                 let expected = match self.model.get(&block) {
                     Some(version) => Self::content(block, *version),
                     None => vec![0; BLOCK],
                 };
                 assert!(
-                    found == expected,
+                    found == expected || any(block),
                     "block {block}, version {:?}",
                     self.model.get(&block)
                 );

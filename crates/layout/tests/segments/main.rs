@@ -3,5 +3,7 @@
 
 mod common;
 mod cost;
+mod crash;
+mod full;
 mod model;
 mod rebuild;

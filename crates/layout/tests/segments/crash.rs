@@ -1,0 +1,101 @@
+//! Power cuts at every moment of a write-back while the cleaner is at work: what earlier calls brought is
+//! there, and what the interrupted call was to bring is when the log gives it again.
+
+use crate::common::{Numbers, Shape, Store};
+use drive::Crash;
+use format::HEADER_AREA_BYTES;
+use std::cell::RefCell;
+use std::rc::Rc;
+use tonearm_layout::Policy;
+
+/// A full store with little spare room: each write-back cleans, and uses what was cleaned shortly before.
+fn full(seed: u64) -> Store {
+    let blocks = 600 + 100 * (seed % 3);
+    let mut store = Store::new(Shape {
+        segments: blocks / 14 + 24,
+        // A map that is in memory as a whole, or not.
+        cache_bytes: if seed % 2 == 0 { 64 << 10 } else { 16 << 10 },
+        policy: [Policy::Greedy, Policy::CostAge][seed as usize / 2 % 2],
+        ..Shape::small(blocks)
+    });
+    let all: Vec<u64> = (0..blocks).collect();
+    for part in all.chunks(50) {
+        store.write(part, &[]);
+    }
+    store
+}
+
+struct Call {
+    blocks: Vec<u64>,
+    holes: Vec<(u64, u64)>,
+}
+
+impl Call {
+    fn random(numbers: &mut Numbers, size: u64) -> Self {
+        let blocks = (0..1 + numbers.below(40)).map(|_| numbers.below(size));
+        let blocks = blocks.collect();
+        let mut holes = Vec::new();
+        if numbers.below(3) == 0 {
+            let first = numbers.below(size);
+            holes.push((first, 1 + numbers.below((size - first).min(30))));
+        }
+        Self { blocks, holes }
+    }
+
+    fn touches(&self, block: u64) -> bool {
+        let within = |(first, count): &(u64, u64)| (*first..first + count).contains(&block);
+        self.blocks.contains(&block) || self.holes.iter().any(within)
+    }
+
+    /// One power cut in the middle of the call, of which `store` has the model from afterwards.
+    fn check(&self, store: &Store, crash: &Crash, cut: u64, rebuild: bool) {
+        let mut cut_off = store.on(crash.images(cut)).unwrap();
+        cut_off.compare_but(|block| self.touches(block));
+        cut_off.replay(&self.blocks, &self.holes);
+        cut_off.compare();
+        let again = cut_off.reopened(cut).unwrap();
+        again.compare();
+        if rebuild {
+            let slots = again.shape.layout().checkpoint_bytes();
+            again.destroy(HEADER_AREA_BYTES, slots as usize);
+            again.rebuild(64 << 10);
+            again.reopened(0).unwrap().compare();
+        }
+    }
+}
+
+#[test]
+fn a_power_cut_at_any_moment_of_cleaning_loses_nothing() {
+    let (mut cuts, mut cleaned, mut checkpoints) = (0, 0, 0);
+    for seed in 0..6 {
+        let mut numbers = Numbers(seed);
+        let mut store = full(seed);
+        let size = store.shape.blocks;
+        for round in 0..60u64 {
+            let call = Call::random(&mut numbers, size);
+            let states: Rc<RefCell<Vec<Crash>>> = Rc::default();
+            if round % 5 == 4 {
+                let (seen, share) = (states.clone(), 1 + numbers.below(4));
+                let mut number = numbers.below(4);
+                store.world.on_io(move |_, crash| {
+                    number += 1;
+                    if number % (4 * share) == 0 {
+                        seen.borrow_mut().push(crash.clone());
+                    }
+                });
+            }
+            store.write(&call.blocks, &call.holes);
+            store.world.clear_hook();
+            for (index, crash) in states.take().iter().enumerate() {
+                let cut = seed * 1_000_003 + round * 1009 + index as u64;
+                call.check(&store, crash, cut, index % 4 == 0);
+                cuts += 1;
+            }
+        }
+        store.compare();
+        cleaned += store.home.stats().cleaned_segments;
+        checkpoints += store.home.stats().checkpoints;
+    }
+    println!("{cuts} power cuts, {cleaned} segments cleaned, {checkpoints} checkpoints");
+    assert!(cuts > 150 && cleaned > 1000 && checkpoints > 50);
+}
