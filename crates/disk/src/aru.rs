@@ -173,39 +173,38 @@ impl Aru {
     /// Sets a volume's size. What is cut off is gone; what is added reads as zeroes.
     ///
     /// # Errors
-    /// Read-only, no room, a volume of no bytes, or failed.
+    /// Read-only, no room, a volume of no bytes, or failed. The unit goes on without the new size.
     pub async fn resize(&mut self, volume: &Volume, size_bytes: u64) -> Result<(), DiskError> {
         self.check_writable(volume)?;
         if size_bytes == 0 && volume.kind() == VolumeKind::Plain {
             return Err(DiskError::BadSize);
         }
         let block = self.block();
-        let stays = (size_bytes % block) as usize;
+        let (index, stays) = (size_bytes / block, (size_bytes % block) as usize);
         if stays > 0 {
-            // The tail of the last block reads as zeroes when the volume grows again, also if others put
-            // something there before this unit ends.
-            let index = size_bytes / block;
             self.make_room(block).await?;
-            let pieces = self.edge(volume, index, true).await?;
-            let at = self.touch(volume)?;
-            let mut buf = self.shadow.alloc(self.disk.pool(), block as usize);
-            fill_around(&mut buf, 0, &(stays..block as usize), &pieces);
-            buf[stays..].fill(0);
-            let key = (self.volumes[at].serial, index);
-            let version = Version::Memory(buf.share());
-            self.shadow.put(self.disk.shadows(), key, version);
         }
+        let last = self.edge(volume, index, stays > 0).await?;
         let at = self.touch(volume)?;
-        let kept = size_bytes.div_ceil(block);
-        let serial = self.volumes[at].serial;
-        self.shadow.cut(self.disk.shadows(), serial, kept);
-        self.volumes[at].cut = self.volumes[at].cut.min(kept);
         match self.hold(at, size_bytes, 0) {
             Err(DiskError::StoreFull { .. }) if self.disk.give_back_spill().await? => {
                 self.hold(at, size_bytes, 0)?;
             }
             held => held?,
         }
+        let (serial, kept) = (self.volumes[at].serial, size_bytes.div_ceil(block));
+        if stays > 0 {
+            // The tail of the last block reads as zeroes when the volume grows again, also if others put
+            // something there before this unit ends.
+            let mut buf = self.shadow.alloc(self.disk.pool(), block as usize);
+            fill_around(&mut buf, 0, &(stays..block as usize), &last);
+            buf[stays..].fill(0);
+            let version = Version::Memory(buf.share());
+            self.shadow
+                .put(self.disk.shadows(), (serial, index), version);
+        }
+        self.shadow.cut(self.disk.shadows(), serial, kept);
+        self.volumes[at].cut = self.volumes[at].cut.min(kept);
         self.volumes[at].size = size_bytes;
         self.volumes[at].resized = true;
         Ok(())

@@ -152,6 +152,12 @@ impl Disk {
         self.0.shadows.used()
     }
 
+    /// Bytes of home space for what of recovery units memory has no room for.
+    pub fn spill_bytes(&self) -> u64 {
+        let space = self.table().of_kind(VolumeKind::Spill);
+        space.map_or(0, |space| space.borrow().entry.size_bytes)
+    }
+
     /// All plain volumes, by name.
     pub fn volumes(&self) -> Vec<VolumeInfo> {
         self.infos(VolumeKind::Plain)

@@ -15,8 +15,10 @@ use std::rc::Rc;
 
 /// Names that files have.
 const NAMES: u64 = 5;
-/// Blocks that a file has at most.
+/// Blocks that a file has at most, but for one that fills the store.
 const FILE_BLOCKS: u64 = 40;
+/// Free blocks that are few enough for a file to take all of them.
+const FEW_BLOCKS: u64 = 60;
 
 pub struct Client {
     rt: Rt,
@@ -120,6 +122,7 @@ impl Client {
         let mut unit = Unit::default();
         let mut gone = false;
         for _ in 0..steps {
+            let kept = self.disk.spill_bytes();
             let done = match self.below(100) {
                 0..34 => self.write(&mut aru, &mut unit).await?,
                 34..54 => self.list(&mut aru, &mut unit).await?,
@@ -134,6 +137,11 @@ impl Client {
                 }
             };
             gone |= matches!(done, Done::Gone);
+            let given_back = u64::from(self.disk.spill_bytes() < kept);
+            self.model
+                .borrow_mut()
+                .counts
+                .met(Met::SpaceBack, given_back);
         }
         if self.below(6) == 0 {
             aru.abort();
@@ -172,7 +180,7 @@ impl Client {
                     false => Err("a unit with changes has no commit".into()),
                 };
             }
-            unit.count(&mut model.counts);
+            unit.count(&before, &mut model.counts);
             model.structural += u64::from(unit.is_structural());
             model.commit(after)
         };
@@ -309,15 +317,24 @@ impl Client {
         };
         let cells = CELLS as u64;
         let (before, number) = (self.now(), self.model.borrow().last());
-        let size = self.below(FILE_BLOCKS * cells);
+        let old_size = unit.size(&before, id);
+        let free = self.disk.free_bytes() / u64::from(self.disk.block_size());
+        let size = match self.below(8) {
+            // All that is free, or somewhat more.
+            0 if free <= FEW_BLOCKS => {
+                let whole = blocks_of(old_size) + free;
+                whole * cells + self.below(6 * cells) - self.below((3 * cells).min(free * cells))
+            }
+            // About where it is: others may write to the same block.
+            1..3 => (old_size + self.below(2 * cells)).saturating_sub(cells),
+            _ => self.below(FILE_BLOCKS * cells),
+        };
         let size = if self.below(2) == 0 {
             size - size % cells
         } else {
             size
         };
-        let old_size = unit.size(&before, id);
         let (index, stays) = (size / cells, (size % cells) as usize);
-        let cut = size < old_size && stays > 0;
         let (shadow, old) = (unit.has(id, index), unit.block(&before, id, index));
         let bytes = size * self.cell() as u64;
         let done = done(aru.resize(&volume, bytes).await, "a resize")?;
@@ -329,8 +346,8 @@ impl Client {
             true => vec![old],
             false => self.versions(unit, number, id, index),
         };
-        unit.resize(&after, id, old_size, size);
-        if cut {
+        unit.resize(&after, id, size);
+        if stays > 0 {
             for block in &mut versions {
                 block[stays..].fill(0);
             }

@@ -114,7 +114,8 @@ impl Client {
                 let after = unit.apply(&model.now());
                 let after =
                     after.map_err(|why| format!("a simple operation that cannot be: {why}"))?;
-                unit.count(&mut model.counts);
+                let before = model.now();
+                unit.count(&before, &mut model.counts);
                 model.structural += u64::from(unit.is_structural());
                 model.commit(after);
                 Ok(())

@@ -13,6 +13,10 @@ pub enum Met {
     Rename,
     /// A unit has ended that did not fit in memory.
     Spill,
+    /// Space for what does not fit in memory was given back, since the store was full.
+    SpaceBack,
+    /// A unit has ended that set the size of a file which others had changed meanwhile.
+    SharedResize,
     /// A unit could not end because of others.
     Conflict,
     /// A list was made.
@@ -29,12 +33,14 @@ pub enum Met {
 
 impl Met {
     /// All of them.
-    pub const ALL: [Met; 11] = [
+    pub const ALL: [Met; 13] = [
         Met::FileWrite,
         Met::Creation,
         Met::Deletion,
         Met::Rename,
         Met::Spill,
+        Met::SpaceBack,
+        Met::SharedResize,
         Met::Conflict,
         Met::List,
         Met::ListDeletion,

@@ -226,7 +226,9 @@ enum Naming {
 /// A volume that a unit changes.
 #[derive(Clone)]
 pub struct UnitVolume {
-    /// Size when the unit first changed it.
+    /// What it was when the unit first changed it.
+    first: Option<Rc<Volume>>,
+    /// Its size then.
     base: u64,
     size: u64,
     resized: bool,
@@ -262,11 +264,16 @@ impl Unit {
             || self.volumes.values().any(|volume| volume.resized)
     }
 
-    /// The unit has ended.
-    pub fn count(&self, counts: &mut Counts) {
+    /// The unit has ended, which found `state`.
+    pub fn count(&self, state: &State, counts: &mut Counts) {
         for (id, volume) in &self.volumes {
             let wrote = *id != MAIN && !volume.shadow.is_empty();
             counts.met(Met::FileWrite, u64::from(wrote));
+            let found = state.by_id(*id).map(|(_, found)| found);
+            let changed = volume.first.as_ref().zip(found);
+            let changed = changed.is_some_and(|(first, found)| !Rc::ptr_eq(first, found));
+            let into_a_block = volume.resized && !volume.size.is_multiple_of(CELLS as u64);
+            counts.met(Met::SharedResize, u64::from(changed && into_a_block));
         }
         for naming in &self.namings {
             let what = match naming {
@@ -293,7 +300,7 @@ impl Unit {
         self.namings.push(Naming::Create(name.to_string(), id));
         let created = UnitVolume {
             created: true,
-            ..new_volume(0)
+            ..new_volume(None)
         };
         self.volumes.insert(id, created);
     }
@@ -356,20 +363,19 @@ impl Unit {
         volume.shadow.insert(index, block);
     }
 
-    /// The size has been set; `before` is what it was then.
-    pub fn resize(&mut self, state: &State, id: Uuid, before: u64, size: u64) {
+    /// The size has been set: nothing is behind it, whatever others put there before the unit ends.
+    pub fn resize(&mut self, state: &State, id: Uuid, size: u64) {
         let volume = self.touch(state, id);
-        if size < before {
-            let kept = blocks_of(size);
-            volume.shadow.retain(|index, _| *index < kept);
-            volume.cut = volume.cut.min(kept);
-        }
+        let kept = blocks_of(size);
+        volume.shadow.retain(|index, _| *index < kept);
+        volume.cut = volume.cut.min(kept);
         (volume.size, volume.resized) = (size, true);
     }
 
     fn touch(&mut self, state: &State, id: Uuid) -> &mut UnitVolume {
-        let size = state.by_id(id).map_or(0, |(_, volume)| volume.size);
-        self.volumes.entry(id).or_insert_with(|| new_volume(size))
+        let first = || state.by_id(id).map(|(_, volume)| volume.clone());
+        let known = self.volumes.entry(id);
+        known.or_insert_with(|| new_volume(first()))
     }
 
     /// What the end of the unit makes of `state`.
@@ -463,8 +469,10 @@ impl UnitVolume {
     }
 }
 
-fn new_volume(size: u64) -> UnitVolume {
+fn new_volume(first: Option<Rc<Volume>>) -> UnitVolume {
+    let size = first.as_ref().map_or(0, |volume| volume.size);
     UnitVolume {
+        first,
         base: size,
         size,
         resized: false,

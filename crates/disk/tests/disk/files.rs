@@ -244,3 +244,25 @@ fn a_size_that_a_unit_sets_cuts_off_what_others_add_meanwhile() {
         }
     });
 }
+
+#[test]
+fn a_size_for_which_there_is_no_room_changes_nothing() {
+    on_disk(async |disk| {
+        let file = make(&disk, "f", &[1; BLOCK]).await;
+        let (mut a, mut b) = (disk.begin(), disk.begin());
+        a.write(&file, 0, &[2; 10]).await.unwrap();
+        // Into the middle of a block, where the file could never be.
+        let too_much = disk.free_bytes() + 3 * B + 100;
+        let full = a.resize(&file, too_much).await.unwrap_err();
+        assert_eq!(full.kind(), ErrorKind::NoSpace);
+        assert_eq!(a.size_bytes(&file), B);
+        b.write(&file, B, &[3; BLOCK]).await.unwrap();
+        b.end().await.unwrap();
+        a.end().await.unwrap();
+        let now = content(&disk, "f").await;
+        assert!(now[..10].iter().all(|byte| *byte == 2));
+        assert!(now[10..BLOCK].iter().all(|byte| *byte == 1));
+        assert!(now[BLOCK..].iter().all(|byte| *byte == 3));
+        assert_eq!(now.len(), 2 * BLOCK);
+    });
+}
