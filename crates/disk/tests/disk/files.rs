@@ -251,8 +251,8 @@ fn a_size_for_which_there_is_no_room_changes_nothing() {
         let file = make(&disk, "f", &[1; BLOCK]).await;
         let (mut a, mut b) = (disk.begin(), disk.begin());
         a.write(&file, 0, &[2; 10]).await.unwrap();
-        // Into the middle of a block, where the file could never be.
-        let too_much = disk.free_bytes() + 3 * B + 100;
+        // Into the middle of a block that the file can never have.
+        let too_much = disk.size_bytes() + 100;
         let full = a.resize(&file, too_much).await.unwrap_err();
         assert_eq!(full.kind(), ErrorKind::NoSpace);
         assert_eq!(a.size_bytes(&file), B);
