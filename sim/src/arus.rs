@@ -5,6 +5,7 @@
 
 mod client;
 mod client_lists;
+mod client_volumes;
 mod content;
 mod counts;
 mod lists;

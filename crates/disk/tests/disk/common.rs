@@ -8,7 +8,10 @@ use drive::{DiskImage, SimOptions, SimWorld};
 use format::{Roles, SECTOR};
 use rt::{DeviceId, Rt};
 use std::cell::{Cell, RefCell};
+use std::future::poll_fn;
+use std::pin::Pin;
 use std::rc::Rc;
+use std::task::Poll;
 use tonearm_disk::{
     CreateParams, Disk, DiskError, MemberDevice, MemberSpace, NewMember, OpenOptions, Piece,
     plan_create,
@@ -186,4 +189,10 @@ pub fn bytes(pieces: Vec<Piece>) -> Vec<u8> {
         }
     }
     all
+}
+
+/// Begins to wait for `work`, which must have to wait.
+pub async fn begun(work: &mut (impl Future + Unpin)) {
+    let polled = poll_fn(|context| Poll::Ready(Pin::new(&mut *work).poll(context).is_pending()));
+    assert!(polled.await, "it waits for the drive");
 }

@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
-use crate::common::{BLOCK, bytes, store, with};
+use crate::common::{BLOCK, bytes, live, store, with};
 use tonearm_disk::{Disk, ErrorKind, OpenOptions, Volume};
 
 const B: u64 = BLOCK as u64;
@@ -137,4 +137,68 @@ fn small_units_go_on_beside_a_large_one() {
         large.end().await.unwrap();
         check(&f, 500, 1).await;
     });
+}
+
+#[test]
+fn a_full_store_takes_the_space_of_large_units_back() {
+    with(&store(8 << 20), options(), async |disk| {
+        // What was moved from the space is not at home yet.
+        let f = file(&disk, 300, 1).await;
+        let space = disk.spill_bytes();
+        assert!(space > 0);
+        let mut aru = disk.begin();
+        let all = aru.create_file("all", [2; 16], 1).await.unwrap();
+        let free = disk.free_bytes();
+        aru.resize(&all, free + space).await.unwrap();
+        assert_eq!((disk.spill_bytes(), disk.free_bytes()), (0, 0));
+        aru.end().await.unwrap();
+        check(&f, 300, 1).await;
+        let blocks = (free + space) / B;
+        for index in 0..blocks {
+            let mut aru = disk.begin();
+            aru.write(&all, index * B, &content(index, 2))
+                .await
+                .unwrap();
+            aru.end().await.unwrap();
+        }
+        // It is nobody's space but that file's.
+        let mut aru = disk.begin();
+        let mut index = 0;
+        let error = loop {
+            match aru.write(&f, index * B, &content(index, 3)).await {
+                Ok(()) => index += 1,
+                Err(error) => break error,
+            }
+        };
+        assert_eq!(error.kind(), ErrorKind::NoSpace, "{error}");
+        drop(aru);
+        disk.engine().drain().await.unwrap();
+        check(&all, blocks, 2).await;
+        check(&f, 300, 1).await;
+    });
+}
+
+#[test]
+fn what_was_moved_stays_until_no_recovery_needs_it() {
+    for seed in 0..8 {
+        let (_, left) = live(&store(8 << 20), seed, options(), async move |disk| {
+            let f = file(&disk, 300, 1).await;
+            disk.flush().await.unwrap();
+            if seed % 2 == 0 {
+                disk.engine().drain().await.unwrap();
+            }
+            // Another large unit gets the space, and never ends.
+            let space = disk.spill_bytes();
+            let mut aru = disk.begin();
+            for index in 0..300 {
+                let written = aru.write(&f, index * B, &content(index, 2)).await;
+                written.unwrap();
+            }
+            assert!(aru.spilled_blocks() > 0 && disk.spill_bytes() == space);
+            ((), false)
+        });
+        with(&left, options(), async |disk| {
+            check(&disk.volume("f").unwrap(), 300, 1).await;
+        });
+    }
 }

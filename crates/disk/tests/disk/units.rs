@@ -2,9 +2,9 @@
 
 #![allow(clippy::unwrap_used)]
 
-use crate::common::{BLOCK, bytes, cuts, on_disk, store, with};
+use crate::common::{BLOCK, begun, bytes, cuts, on_disk, store, with};
 use base::Lsn;
-use tonearm_disk::{Disk, ErrorKind, OpenOptions, Visibility, Volume};
+use tonearm_disk::{Aru, Disk, ErrorKind, OpenOptions, Visibility, Volume};
 
 const B: u64 = BLOCK as u64;
 
@@ -211,4 +211,60 @@ fn after_a_power_cut_a_unit_is_there_or_not() {
         assert!(found.iter().all(|one| *one == found[0]), "{found:?}");
         Some(found[0])
     }
+}
+
+/// A unit that is larger than the log: its end waits for the drive.
+async fn larger_than_the_log(disk: &Disk) -> Aru {
+    let mut aru = disk.begin();
+    let file = aru.create_file("large", [9; 16], 1).await.unwrap();
+    aru.write(&file, 0, &vec![1; 600 * BLOCK]).await.unwrap();
+    aru
+}
+
+#[test]
+fn what_others_commit_while_a_unit_ends_is_kept() {
+    with(&store(16 << 20), OpenOptions::default(), async |disk| {
+        let list = disk.new_list().await.unwrap();
+        let mut large = larger_than_the_log(&disk).await;
+        let mut small = disk.begin();
+        let of_large = large.new_block(list, None).await.unwrap();
+        let of_small = small.new_block(list, None).await.unwrap();
+        let mut end = Box::pin(large.end());
+        begun(&mut end).await;
+        small.end().await.unwrap();
+        end.await.unwrap();
+        assert_eq!(
+            disk.list_blocks(list).await.unwrap(),
+            [of_large, of_small],
+            "in the order of their ends, each at the head"
+        );
+        let report = disk.check_lists().await.unwrap();
+        assert_eq!((report.blocks, report.problems), (2, vec![]));
+    });
+}
+
+#[test]
+fn a_unit_that_ends_has_room_in_the_log_for_what_others_make_of_it() {
+    with(&store(16 << 20), OpenOptions::default(), async |disk| {
+        let mut aru = disk.begin();
+        let f = aru.create_file("f", [1; 16], 1).await.unwrap();
+        let g = aru.create_file("g", [2; 16], 1).await.unwrap();
+        aru.end().await.unwrap();
+        let mut large = larger_than_the_log(&disk).await;
+        large.delete_volume("f").await.unwrap();
+        let mut end = Box::pin(large.end());
+        begun(&mut end).await;
+        // In many pieces: each is a range of the deletion.
+        for blocks in 1..=40 {
+            for file in [&f, &g] {
+                let mut aru = disk.begin();
+                aru.resize(file, blocks * B).await.unwrap();
+                aru.end().await.unwrap();
+            }
+        }
+        end.await.unwrap();
+        assert!(disk.volume("f").is_err());
+        disk.engine().drain().await.unwrap();
+        assert!(disk.scrub(|_, _| {}).await.unwrap().damaged.is_empty());
+    });
 }
