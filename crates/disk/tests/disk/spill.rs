@@ -141,9 +141,9 @@ fn small_units_go_on_beside_a_large_one() {
 
 #[test]
 fn a_full_store_takes_the_space_of_large_units_back() {
-    with(&store(8 << 20), options(), async |disk| {
-        // What was moved from the space is not at home yet.
-        let f = file(&disk, 300, 1).await;
+    with(&store(16 << 20), options(), async |disk| {
+        // What was moved from the space is not at home yet, and more than goes there at once.
+        let f = file(&disk, 1200, 1).await;
         let space = disk.spill_bytes();
         assert!(space > 0);
         let mut aru = disk.begin();
@@ -152,7 +152,7 @@ fn a_full_store_takes_the_space_of_large_units_back() {
         aru.resize(&all, free + space).await.unwrap();
         assert_eq!((disk.spill_bytes(), disk.free_bytes()), (0, 0));
         aru.end().await.unwrap();
-        check(&f, 300, 1).await;
+        check(&f, 1200, 1).await;
         let blocks = (free + space) / B;
         for index in 0..blocks {
             let mut aru = disk.begin();
@@ -174,7 +174,7 @@ fn a_full_store_takes_the_space_of_large_units_back() {
         drop(aru);
         disk.engine().drain().await.unwrap();
         check(&all, blocks, 2).await;
-        check(&f, 300, 1).await;
+        check(&f, 1200, 1).await;
     });
 }
 

@@ -255,7 +255,7 @@ fn a_unit_that_ends_has_room_in_the_log_for_what_others_make_of_it() {
         let mut end = Box::pin(large.end());
         begun(&mut end).await;
         // In many pieces: each is a range of the deletion.
-        for blocks in 1..=40 {
+        for blocks in 1..=150 {
             for file in [&f, &g] {
                 let mut aru = disk.begin();
                 aru.resize(file, blocks * B).await.unwrap();
