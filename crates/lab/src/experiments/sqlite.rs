@@ -198,15 +198,17 @@ fn run(context: &Context<'_>, drives: &[NamedDrive]) -> Outcome {
         panels.push(Panel {
             title: drive.name.clone(),
             x: Axis::of("", names),
-            y: Axis::log("durable commits per second"),
+            y: Axis::log("durable commits, 1/s"),
             lines: lines
                 .map(|(color, (points, (_, way)))| Line::new(way, Style::Dots, color, points))
                 .collect(),
             legend: Legend::Outside,
         });
     }
+    let caption = "One connection, synchronous=FULL: what SQLite commits on files that it writes in place, with each \
+                   journal mode, and in a store.";
     outcome
         .figures
-        .push(Figure::plot("sqlite", "Durable commits of SQLite", "", panels).with(table));
+        .push(Figure::plot("sqlite", "Durable commits of SQLite", caption, panels).with(table));
     outcome
 }
