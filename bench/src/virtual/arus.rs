@@ -5,7 +5,7 @@ use crate::meter;
 use crate::world::{Running, Settings, Store};
 use anyhow::ensure;
 use base::BufPool;
-use disk::{Aru, Disk, OpenOptions, Volume};
+use disk::{Aru, Disk, HomeParams, OpenOptions, Volume};
 use serde::Serialize;
 
 const BLOCK: usize = 4096;
@@ -45,7 +45,7 @@ pub struct Figures {
 /// # Errors
 /// When the disk fails.
 pub fn round(units: u64, seed: u64) -> anyhow::Result<Figures> {
-    let running = Store::create(BLOCKS, LOG_BYTES)?.start(&Settings {
+    let running = Store::create(BLOCKS, LOG_BYTES, HomeParams::Overwrite)?.start(&Settings {
         seed,
         drives: None,
         power_cuts: false,

@@ -9,6 +9,8 @@
 #![forbid(unsafe_code)]
 
 mod arus;
+mod layouts;
+mod map;
 mod meter;
 mod report;
 mod run;
@@ -31,8 +33,13 @@ Examples:
   tonearm-bench-virtual                   medians of 5 rounds, in both worlds; then atomic recovery units
   tonearm-bench-virtual --quick           one short round: does it work, not how fast it is
   tonearm-bench-virtual --world latency   no mechanics: the engine's own time, as far as possible
-  tonearm-bench-virtual --json            all rounds")]
+  tonearm-bench-virtual --json            all rounds
+  tonearm-bench-virtual layouts           random overwrites: the segments layout beside overwrite
+  tonearm-bench-virtual map               memory of a store of 1 TiB of which every block is mapped")]
+#[command(args_conflicts_with_subcommands = true)]
 struct Args {
+    #[command(subcommand)]
+    part: Option<Part>,
     /// One short round: a rehearsal, no result
     #[arg(long)]
     quick: bool,
@@ -74,6 +81,15 @@ struct Args {
     json: bool,
 }
 
+/// Measurements that are not part of a plain run.
+#[derive(clap::Subcommand)]
+enum Part {
+    /// Random 4-KiB overwrites of a full store on mechanical drives, in both layouts
+    Layouts(layouts::Args),
+    /// Memory of the segments layout when every block is mapped
+    Map(map::Args),
+}
+
 /// What gives the times of the simulated drives.
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum WorldKind {
@@ -111,6 +127,11 @@ fn spec(name: &str) -> anyhow::Result<(String, DriveSpec)> {
 
 fn main() -> anyhow::Result<()> {
     let args = Args::parse();
+    match &args.part {
+        Some(Part::Layouts(args)) => return layouts::run(args),
+        Some(Part::Map(args)) => return map::run(args),
+        None => {}
+    }
     let rounds = args.rounds.unwrap_or(if args.quick { 1 } else { 5 });
     let mut runs = Vec::new();
     for world in [WorldKind::Latency, WorldKind::Drives] {

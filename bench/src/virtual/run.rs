@@ -4,7 +4,7 @@ use crate::meter;
 use crate::world::{Running, Settings, Store};
 use anyhow::{Context, ensure};
 use base::{BufPool, Nanos};
-use disk::OpenOptions;
+use disk::{HomeParams, OpenOptions};
 use drive::DriveSpec;
 use engine::{CommitChange, Engine, EngineError, StoreStats};
 use format::SYSTEM_BLOCKS;
@@ -125,7 +125,7 @@ struct Work {
 /// # Errors
 /// When the engine fails, or a block does not read as it was written.
 pub fn round(shape: &Shape, seed: u64) -> anyhow::Result<Figures> {
-    let store = Store::create(shape.blocks, shape.log_bytes)?;
+    let store = Store::create(shape.blocks, shape.log_bytes, HomeParams::Overwrite)?;
     let running = store.start(&Settings {
         seed,
         drives: shape.drives.as_ref(),

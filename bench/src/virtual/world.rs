@@ -4,7 +4,8 @@ use crate::meter;
 use base::BufPool;
 use device::{Device, RawDevice};
 use disk::{
-    CreateParams, Disk, DiskError, MemberDevice, MemberSpace, NewMember, OpenOptions, plan_create,
+    CreateParams, Disk, DiskError, HomeParams, MemberDevice, MemberSpace, NewMember, OpenOptions,
+    plan_create,
 };
 use drive::{DiskImage, Drive, DriveOptions, DriveSpec, SimDisk, SimOptions, SimWorld, Zeroing};
 use engine::{Engine, EngineError};
@@ -23,13 +24,13 @@ impl Store {
     ///
     /// # Errors
     /// When there can be no such store.
-    pub fn create(blocks: u64, log_bytes: u64) -> anyhow::Result<Self> {
+    pub fn create(blocks: u64, log_bytes: u64, home: HomeParams) -> anyhow::Result<Self> {
         let params = CreateParams {
             size_bytes: (blocks * 4096).max(1 << 20),
             log_bytes: Some(log_bytes),
             track_bytes: None,
             head: None,
-            home: disk::HomeParams::default(),
+            home,
             block_size: 4096,
             store: *b"virtual-time run",
             created_unix_s: 0,

@@ -244,6 +244,9 @@ pub struct Serve {
     /// Bound on written data in memory; writers wait beyond it
     #[arg(long, value_name = "SIZE", value_parser = size::parse, default_value = "256MiB")]
     pub memory: u64,
+    /// Bound on checksum tables or map pages in memory, whatever the size of the store
+    #[arg(long, value_name = "SIZE", value_parser = size::parse, default_value = "32MiB")]
+    pub map_cache: u64,
     /// Serve while this command runs (by sh -c), then end with its exit code
     #[arg(long, value_name = "COMMAND")]
     pub run: Option<String>,
@@ -487,6 +490,9 @@ pub struct Bench {
     /// Bound on written data in memory
     #[arg(long, value_name = "SIZE", value_parser = size::parse, default_value = "256MiB")]
     pub memory: u64,
+    /// Bound on checksum tables or map pages in memory
+    #[arg(long, value_name = "SIZE", value_parser = size::parse, default_value = "32MiB")]
+    pub map_cache: u64,
     /// What is known of the drive's write cache
     #[arg(long, value_enum, default_value_t = WriteCacheMode::Volatile)]
     pub write_cache: WriteCacheMode,

@@ -79,6 +79,16 @@ pub struct StoreStats {
     pub table_writes: u64,
     /// Memory of the table cache.
     pub map_cache_bytes: u64,
+    /// Segments of the home; 0 in the overwrite layout, as the next four.
+    pub segments: u64,
+    /// Of them, free ones.
+    pub free_segments: u64,
+    /// Bytes that live in them.
+    pub segments_live_bytes: u64,
+    /// Bytes that all segments can hold.
+    pub segments_bytes: u64,
+    /// Segments that the cleaner has emptied.
+    pub cleaned_segments: u64,
     /// Checksum errors met.
     pub checksum_errors: u64,
     /// The medium below is full; write-back waits.
@@ -97,6 +107,7 @@ impl StoreStats {
         let (trail, log, home) = (&inner.trail, inner.trail.stats(), inner.home.stats());
         let state = inner.state.borrow();
         let counters = &inner.counters;
+        let block_size = inner.home.block_size() as u64;
         let log_size_bytes = trail.geometry().bytes();
         Self {
             commits: counters.commits.get(),
@@ -138,6 +149,11 @@ impl StoreStats {
             table_hits: home.table_hits,
             table_writes: home.table_writes,
             map_cache_bytes: home.map_cache_bytes as u64,
+            segments: home.segments,
+            free_segments: home.free_segments,
+            segments_live_bytes: home.live_blocks * block_size,
+            segments_bytes: home.segments * home.segment_blocks * block_size,
+            cleaned_segments: home.cleaned_segments,
             checksum_errors: home.checksum_errors,
             waiting_for_space: state.no_space,
             recovery_ns: inner.recovery.duration.0,

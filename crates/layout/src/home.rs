@@ -111,6 +111,10 @@ pub struct HomeStats {
     pub segments: u64,
     /// Of them, free ones.
     pub free_segments: u64,
+    /// Blocks that a segment holds beside its summaries.
+    pub segment_blocks: u64,
+    /// Blocks and map pages that live in all segments.
+    pub live_blocks: u64,
     /// Blocks and holes that write-backs have brought.
     pub written_blocks: u64,
     /// Segments that the cleaner has emptied.

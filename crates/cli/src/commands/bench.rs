@@ -127,7 +127,10 @@ pub fn run(arguments: Bench) -> anyhow::Result<ExitCode> {
         signal_hook::flag::register(signal, stop.clone())?;
     }
     let executor = Executor::new()?;
-    let options = opening::open_options(arguments.memory, AckMode::Flush, arguments.write_cache);
+    let options = disk::OpenOptions {
+        map_cache_bytes: arguments.map_cache as usize,
+        ..opening::open_options(arguments.memory, AckMode::Flush, arguments.write_cache)
+    };
     let disk = opening::open_disk(&executor, &arguments.path, &arguments.members, options)?;
     let size_bytes = arguments.size.min(disk.free_bytes()) / LARGE * LARGE;
     let (closing, measured) = (disk.clone(), executor.clone());

@@ -48,6 +48,7 @@ pub fn run(arguments: Serve) -> anyhow::Result<ExitCode> {
         options: disk::OpenOptions {
             read_only: arguments.read_only,
             write_back_on_recovery: arguments.write_back_on_recovery,
+            map_cache_bytes: arguments.map_cache as usize,
             ..opening::open_options(arguments.memory, arguments.ack, arguments.write_cache)
         },
         catalog: catalog.clone(),

@@ -190,6 +190,18 @@ fn store(stats: &ServerStats, before: Option<(Duration, &ServerStats)>) -> Table
             ),
         ),
     ];
+    if now.segments > 0 {
+        rows.push((
+            "segments",
+            format!(
+                "{} live, {} of {} free, {} cleaned",
+                gauge(now.segments_live_bytes, now.segments_bytes),
+                report::count(now.free_segments),
+                report::count(now.segments),
+                report::count(now.cleaned_segments)
+            ),
+        ));
+    }
     if now.checksum_errors > 0 {
         rows.push(("checksum errors", report::count(now.checksum_errors)));
     }

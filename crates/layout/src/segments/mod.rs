@@ -174,6 +174,8 @@ impl Segments {
             map_cache_bytes: state.pages.bytes(),
             segments: state.table.len(),
             free_segments: state.table.free_and_held().0,
+            live_blocks: state.table.live(),
+            segment_blocks: self.media.layout.payload_blocks(),
             ..self.media.stats.get()
         }
     }

@@ -97,9 +97,7 @@ impl Segments {
             state.table.free_all(&free);
             state.table.sort_free();
             // The leaves are entered anew, with the counts.
-            for segment in 1..=segments {
-                state.table.entry_mut(segment).live = 0;
-            }
+            state.table.forget_live();
         }
         for number in 0..windows {
             let range = number * window..((number + 1) * window).min(home.size_blocks);

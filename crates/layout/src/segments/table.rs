@@ -37,6 +37,8 @@ pub(crate) struct SegmentTable {
     empty: BTreeSet<u64>,
     /// Drained ones in which pages of the map count that have not been written anew.
     drained: BTreeSet<u64>,
+    /// Live blocks of all.
+    live: u64,
     /// Reads under way.
     reads: BTreeSet<u64>,
     next_read: u64,
@@ -50,8 +52,11 @@ impl SegmentTable {
             ..Segment::default()
         };
         let segments = std::iter::once(Segment::default()).chain(entries.map(used));
+        let segments: Vec<Segment> = segments.collect();
+        let live = segments.iter().map(|own| u64::from(own.entry.live));
         Self {
-            segments: segments.collect(),
+            live: live.sum(),
+            segments,
             free: VecDeque::new(),
             empty: BTreeSet::new(),
             drained: BTreeSet::new(),
@@ -77,12 +82,24 @@ impl SegmentTable {
         self.segments[1..].iter().map(|segment| segment.entry)
     }
 
+    /// Live blocks and pages of all segments.
+    pub fn live(&self) -> u64 {
+        self.live
+    }
+
+    /// Nothing is live: all is entered anew.
+    pub fn forget_live(&mut self) {
+        self.segments.iter_mut().for_each(|own| own.entry.live = 0);
+        self.live = 0;
+    }
+
     /// One more live block of `version` in `segment`.
     pub fn take(&mut self, segment: u64, version: u64) {
         let entry = self.entry_mut(segment);
         entry.live += 1;
         entry.age = entry.age.max(version);
-        if entry.live == 1 {
+        self.live += 1;
+        if self.entry(segment).live == 1 {
             self.empty.remove(&segment);
         }
     }
@@ -90,6 +107,7 @@ impl SegmentTable {
     /// One live block less. What a damaged map says may be anything: no count goes below zero.
     pub fn release(&mut self, segment: u64) {
         if let Some(own) = self.segments.get_mut(segment as usize) {
+            self.live -= u64::from(own.entry.live > 0);
             own.entry.live = own.entry.live.saturating_sub(1);
             if own.entry.live == 0 {
                 self.note_empty(segment);

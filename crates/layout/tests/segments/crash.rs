@@ -14,7 +14,11 @@ fn full(seed: u64) -> Store {
     let mut store = Store::new(Shape {
         segments: blocks / 14 + 24,
         // A map that is in memory as a whole, or not.
-        cache_bytes: if seed % 2 == 0 { 64 << 10 } else { 16 << 10 },
+        cache_bytes: if seed.is_multiple_of(2) {
+            64 << 10
+        } else {
+            16 << 10
+        },
         policy: [Policy::Greedy, Policy::CostAge][seed as usize / 2 % 2],
         ..Shape::small(blocks)
     });
@@ -79,7 +83,7 @@ fn a_power_cut_at_any_moment_of_cleaning_loses_nothing() {
                 let mut number = numbers.below(4);
                 store.world.on_io(move |_, crash| {
                     number += 1;
-                    if number % (4 * share) == 0 {
+                    if number.is_multiple_of(4 * share) {
                         seen.borrow_mut().push(crash.clone());
                     }
                 });
@@ -88,7 +92,7 @@ fn a_power_cut_at_any_moment_of_cleaning_loses_nothing() {
             store.world.clear_hook();
             for (index, crash) in states.take().iter().enumerate() {
                 let cut = seed * 1_000_003 + round * 1009 + index as u64;
-                call.check(&store, crash, cut, index % 4 == 0);
+                call.check(&store, crash, cut, index.is_multiple_of(4));
                 cuts += 1;
             }
         }

@@ -285,6 +285,19 @@ impl Page {
                 bytes(),
                 store.map_cache_bytes,
             ),
+            ("segments", "Segments of the home", None, store.segments),
+            (
+                "segments_free",
+                "Segments that can be written",
+                None,
+                store.free_segments,
+            ),
+            (
+                "segments_live",
+                "Live blocks and map pages in segments",
+                bytes(),
+                store.segments_live_bytes,
+            ),
             (
                 "pinned_blocks",
                 "Blocks in the log and not yet at home",
