@@ -36,6 +36,8 @@ const BUFFER_BYTES: usize = 256 << 10;
 /// that write one block the one that ends last counts, with the whole block. Who needs more locks.
 ///
 /// A write of a part of a block takes the rest of the block as it is at the unit's first look at it.
+///
+/// An example: [`Disk`].
 pub struct Aru {
     disk: Disk,
     era: u64,

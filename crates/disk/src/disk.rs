@@ -35,6 +35,72 @@ pub struct VolumeInfo {
 }
 
 /// An open store; cheap to clone, of one thread.
+///
+/// A store on a simulated drive, in virtual time, and recovery units ([`Aru`]):
+///
+/// ```
+/// use base::BufPool;
+/// use device::RawDevice;
+/// use drive::{DiskImage, SimOptions, SimWorld};
+/// use rt::{DeviceId, Rt};
+/// use std::rc::Rc;
+/// use tonearm_disk::{
+///     CreateParams, Disk, DiskError, HomeParams, MemberDevice, MemberSpace, NewMember, OpenOptions, create, plan_create,
+/// };
+///
+/// let params = CreateParams {
+///     size_bytes: 8 << 20,
+///     log_bytes: Some(2 << 20),
+///     track_bytes: Some(64 << 10),
+///     block_size: 4096,
+///     head: None,
+///     home: HomeParams::default(),
+///     store: *b"simulated store!",
+///     created_unix_s: 0,
+/// };
+/// let space = MemberSpace {
+///     roles: format::Roles { log: true, data: true },
+///     available_bytes: None,
+///     uuid: [1; 16],
+///     path: String::new(),
+/// };
+/// let plan = plan_create(&params, &[space]).expect("sizes that work");
+/// let bytes = plan.member_bytes[0];
+/// let world = SimWorld::new(SimOptions::default(), vec![DiskImage::new(bytes)]);
+/// let rt = Rt::new(world.driver());
+/// let pool = BufPool::new(1 << 20);
+/// let device = Rc::new(RawDevice::new(&rt, DeviceId(0), bytes, 512, "member"));
+///
+/// let done: Result<(), DiskError> = rt.clone().block_on(async move {
+///     let member = NewMember { device: device.clone(), blank: true };
+///     create(&rt, &pool, &plan, vec![member], 1 << 20, [2; 16], |_, _| {}).await?;
+///
+///     let member = MemberDevice { device, path: "member".into() };
+///     let disk = Disk::open(&rt, &pool, vec![member], OpenOptions::default(), |_| {}).await?;
+///     // Two recovery units at a time.
+///     let (mut kept, mut given_up) = (disk.begin(), disk.begin());
+///     kept.create_file("accounts", [3; 16], 0).await?;
+///     let accounts = kept.volume("accounts")?;
+///     kept.write(&accounts, 0, b"balance 100").await?;
+///     let list = kept.new_list().await?;
+///     let first = kept.new_block(list, None).await?;
+///     let second = kept.new_block(list, Some(first)).await?;
+///     kept.write_block(second, &[7; 4096]).await?;
+///     let other = given_up.new_list().await?;
+///     assert!(disk.list_blocks(list).await.is_err(), "nobody else sees it yet");
+///     let lsn = kept.end().await?; // the file, the list and its blocks at once
+///     given_up.abort();
+///     disk.wait_durable(lsn).await?; // survives any crash from here on
+///     assert_eq!(disk.list_blocks(list).await?, [first, second]);
+///     assert!(disk.list_blocks(other).await.is_err(), "nothing is left of it");
+///
+///     // Simple operations are units of their own.
+///     disk.delete_block(first).await?;
+///     assert_eq!(disk.list_blocks(list).await?, [second]);
+///     disk.close().await
+/// });
+/// done.expect("a drive without faults");
+/// ```
 #[derive(Clone)]
 pub struct Disk(Rc<Inner>);
 

@@ -5,6 +5,7 @@
 mod ends;
 mod files;
 mod fork;
+mod golden;
 mod remote;
 mod threads;
 
