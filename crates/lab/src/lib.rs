@@ -15,6 +15,7 @@ pub use experiment::{
     Context, Drives, Effort, Experiment, LabError, NamedDrive, Outcome, Random, Run,
 };
 pub use experiments::{EXPERIMENTS, find};
+pub use harness::{Brackets, Client, Deletion};
 pub use report::{
     Axis, Bound, Figure, Finding, Legend, Line, Panel, Report, Style, Table, Verdict, number,
 };

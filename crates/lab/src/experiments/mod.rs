@@ -1,5 +1,6 @@
 //! The experiments.
 
+mod aru;
 mod heads;
 mod log_latency;
 mod mimic_policies;
@@ -26,6 +27,7 @@ pub static EXPERIMENTS: &[Experiment] = &[
     mimic_predictors::EXPERIMENT,
     mimic_tolerance::EXPERIMENT,
     mimic_policies::EXPERIMENT,
+    aru::EXPERIMENT,
     heads::EXPERIMENT,
     log_latency::EXPERIMENT,
     sqlite::EXPERIMENT,

@@ -185,3 +185,14 @@ fn a_store_commits_more_than_five_times_as_often_as_a_rollback_journal() {
         assert!((least..=most).contains(&flushes), "{row:?} of {rows:#?}");
     }
 }
+
+#[test]
+fn an_empty_unit_costs_the_log_nothing_and_units_cost_a_drive_what_simple_operations_do() {
+    let report = quick("aru");
+    held(&report, "an empty unit: log");
+    for size in ["1 KB", "10 KB"] {
+        let what = format!("{size} files, delete: units with list delete");
+        let dearer = finding(&report, &what).ours;
+        assert!(dearer < 20.5, "{what}: {dearer} %");
+    }
+}

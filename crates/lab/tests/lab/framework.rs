@@ -14,6 +14,7 @@ fn the_list_is_complete_and_each_experiment_is_described() {
         .map(|experiment| experiment.name)
         .collect();
     let expected = BTreeSet::from([
+        "aru",
         "heads",
         "log-latency",
         "mimic-policies",
