@@ -41,9 +41,9 @@ pub enum DiskError {
     /// Volumes have at least one byte and fit the store.
     #[error("a volume needs a size of at least one byte")]
     BadSize,
-    /// The store has no room for the volume.
+    /// The store has no room for the volume, file or list.
     #[error(
-        "the store has {free_bytes} bytes free, {needed_bytes} are needed; shrink or delete a volume, or stop the server and run the command again: a closed store in a file grows by itself"
+        "the store has {free_bytes} bytes free, {needed_bytes} are needed; shrink or delete a volume or file, or stop the server and enlarge a volume: a closed store in a file grows with its volumes"
     )]
     StoreFull {
         /// Bytes free.

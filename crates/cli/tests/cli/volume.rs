@@ -44,7 +44,7 @@ fn volumes_of_a_served_store() {
     let serving = bench.serve(&["a"]);
     contains(
         &bench.fails(&["volume", "create", "a", "two", "--size", "1MiB"]),
-        "0 bytes free, 1048576 are needed; shrink or delete a volume, or stop the server",
+        "0 bytes free, 1048576 are needed; shrink or delete a volume or file, or stop the server",
     );
     steps(&bench);
     assert_eq!(serving.end("-TERM").code, Some(0));
