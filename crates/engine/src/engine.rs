@@ -41,6 +41,9 @@ pub struct OpenOptions {
     pub write_back_on_recovery: bool,
     /// Age at which blocks are written home though nothing presses.
     pub write_back_after: Nanos,
+    /// How long commits that nobody waits for may stay in memory before the log takes them, many at once. What the
+    /// program has not handed over when it is killed is lost, as by a power cut.
+    pub linger: Nanos,
     /// Home blocks to add at the end of the last data member, which must be long enough already
     /// ([`crate::grown`]).
     pub grow_blocks: u64,
@@ -58,6 +61,7 @@ impl Default for OpenOptions {
             read_only: false,
             write_back_on_recovery: false,
             write_back_after: Nanos::from_secs(5),
+            linger: Nanos(0),
             grow_blocks: 0,
             give_up_damaged_log: false,
         }

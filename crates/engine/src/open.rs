@@ -141,6 +141,7 @@ impl Engine {
         };
         let trail_options = TrailOptions {
             write_cache: options.write_cache,
+            linger: options.linger,
             ..TrailOptions::default()
         };
         let LogDrives {

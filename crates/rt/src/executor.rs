@@ -289,6 +289,11 @@ impl Rt {
         }
     }
 
+    /// Whether [`Rt::run_ready`] has something to do.
+    pub fn has_ready(&self) -> bool {
+        !self.0.ready.borrow().is_empty()
+    }
+
     fn fire_timers(&self) -> bool {
         let now = self.now();
         let mut fired = false;

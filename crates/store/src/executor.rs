@@ -2,7 +2,7 @@
 
 use base::BufPool;
 use rt::Rt;
-use uring::{EventSender, UringDriver, UringError, UringHandle};
+use uring::{Aside, UringDriver, UringError, UringHandle};
 
 /// Free buffers that are kept for reuse, in bytes.
 const POOL_BYTES: usize = 64 << 20;
@@ -27,13 +27,13 @@ impl Executor {
         Ok(Self::over(UringDriver::new()?))
     }
 
-    /// An executor whose ring threads may use in turn, and the bell that ends its waits.
+    /// An executor whose ring threads may use in turn, and what those do that wait.
     ///
     /// # Errors
     /// When io_uring cannot be had.
-    pub(crate) fn shared() -> Result<(Self, EventSender), UringError> {
-        let (driver, bell) = UringDriver::shared()?;
-        Ok((Self::over(driver), bell))
+    pub(crate) fn shared() -> Result<(Self, Aside), UringError> {
+        let (driver, aside) = UringDriver::shared()?;
+        Ok((Self::over(driver), aside))
     }
 
     fn over(driver: UringDriver) -> Self {

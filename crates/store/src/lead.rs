@@ -1,18 +1,19 @@
-//! Who drives the engine: leader and followers.
+//! Who drives the engine: leaders by turns.
 //!
 //! The engine, its executor and its ring are of one thread at a time: the leader, whoever has put its mark into
-//! `leader`. A caller that finds no leader leads until its own job is done; a caller that finds one puts its
-//! job into the queue, wakes the leader if that sleeps in the ring, and waits. A leader that leaves offers the lead to
-//! one who waits. When nobody leads, the keeper looks in from time to time (`keeper.rs`).
+//! `leader`. Nobody leads for longer than there is something to compute: a caller takes the lead, runs its job as far
+//! as it goes, and gives the lead back before it waits. A caller that finds another one leading puts its job into the
+//! queue. Who waits makes the device's calls (`uring::Aside`): a commit is written by a thread that waits for it.
+//! Without calls one of them watches the ring, the others sleep on their seats. When nobody waits, the keeper looks in
+//! from time to time (`keeper.rs`).
 //!
 //! Invariants:
 //! 1. Only the leader touches the engine. Marks are taken and given back with sequentially consistent
 //!    operations, so whoever leads sees all that the leaders before did.
-//! 2. Nobody waits for nothing: a follower enters the list of those who wait before it looks for a leader, and a
-//!    leader gives its mark back before it looks at that list; so one of the two sees the other. The same holds for
-//!    `asleep` and the queue.
-//! 3. An offer is not lost: only leaders end jobs, and every leader that leaves makes a new offer while a job is
-//!    left.
+//! 2. No news is lost: who has some (a job, the end of a call) tells so in `news` before it looks for the
+//!    lead, and a leader gives its mark back before it looks there; so one of the two sees the other.
+//! 3. Nobody waits for nothing: who waits enters the list before it looks for something to do, and who stops, having
+//!    made a call, watched or led, looks for what it leaves (`pass_on`) and calls one of the list for that.
 //! 4. A job's panic is caught where the job is polled and goes on where it was called. A panic of anything else in
 //!    the engine ends the store for all.
 
@@ -22,6 +23,7 @@ mod seat;
 
 use crate::error::StoreError;
 use crate::store::Context;
+use base::Nanos;
 use job::{Outcome, outcome_of};
 use keeper::Keeper;
 use seat::Seat;
@@ -31,10 +33,9 @@ use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use uring::EventSender;
+use uring::Aside;
 
-/// Looks for the lead before a caller gives its job away: a leader that is at work leaves soon, and to be woken
-/// takes longer than that.
+/// Looks for the lead before a caller gives its job away: a leader leaves soon, and to be woken takes longer than that.
 const LOOKS: usize = 100;
 
 /// The engine with what jobs are given.
@@ -59,16 +60,19 @@ const PANICKED: u8 = 3;
 
 const NOBODY: usize = 0;
 
-/// The seat of the leader, and those who wait.
+/// The mark of the leader, and those who wait.
 pub(crate) struct Lead {
     /// Mark of the thread that leads.
     leader: AtomicUsize,
     engine: UnsafeCell<Option<Engine>>,
     state: AtomicU8,
     queue: Mutex<VecDeque<Job>>,
-    queued: AtomicUsize,
-    /// The leader waits in the ring, or is about to.
-    asleep: AtomicBool,
+    /// There is a job in the queue, or a call has ended, since a leader has last looked.
+    news: AtomicBool,
+    /// As the last leader left it: operations that the ring has under way.
+    in_ring: AtomicBool,
+    /// Somebody watches the ring.
+    watched: AtomicBool,
     waiting: Mutex<Vec<Arc<Seat>>>,
     waiters: AtomicUsize,
     /// The process that opened the store.
@@ -78,7 +82,7 @@ pub(crate) struct Lead {
 
 enum Kind {
     /// Of all threads of the process.
-    Shared { bell: EventSender, keeper: Keeper },
+    Shared { aside: Aside, keeper: Keeper },
     /// Of the thread with this mark.
     OfOneThread(usize),
 }
@@ -97,9 +101,9 @@ impl Lead {
     ///
     /// # Errors
     /// When the system has no thread left; the engine is let go then.
-    pub fn start(engine: Engine, bell: EventSender) -> Result<Arc<Self>, StoreError> {
+    pub fn start(engine: Engine, aside: Aside) -> Result<Arc<Self>, StoreError> {
         let kind = Kind::Shared {
-            bell,
+            aside,
             keeper: Keeper::default(),
         };
         let lead = Arc::new(Self::new(engine, kind));
@@ -121,8 +125,9 @@ impl Lead {
             engine: UnsafeCell::new(Some(engine)),
             state: AtomicU8::new(OPEN),
             queue: Mutex::default(),
-            queued: AtomicUsize::new(0),
-            asleep: AtomicBool::new(false),
+            news: AtomicBool::new(false),
+            in_ring: AtomicBool::new(false),
+            watched: AtomicBool::new(false),
             waiting: Mutex::default(),
             waiters: AtomicUsize::new(0),
             process: std::process::id(),
@@ -144,11 +149,22 @@ impl Lead {
             OPEN => {}
             state => return Err(ended(state)),
         }
-        let outcome = match self.look_for_lead() {
-            Some(led) => self.run_own(&led, job)?,
-            None => self.run_with_others(job)?,
-        };
+        let outcome = self.outcome(job)?;
         outcome.map_err(|panic| resume_unwind(panic))
+    }
+
+    fn outcome<T, F>(
+        &self,
+        job: impl FnOnce(Context) -> F + Send + 'static,
+    ) -> Result<Outcome<T>, StoreError>
+    where
+        T: Send + 'static,
+        F: Future<Output = T> + 'static,
+    {
+        match &self.kind {
+            Kind::Shared { aside, .. } => self.run_with_others(aside, job),
+            Kind::OfOneThread(_) => self.run_alone(job),
+        }
     }
 
     /// `Store::close`.
@@ -156,13 +172,12 @@ impl Lead {
         self.may_call()?;
         let begun = self.state.compare_exchange(OPEN, CLOSING, SeqCst, SeqCst);
         begun.map_err(ended)?;
-        let led = self.wait_for_lead()?;
-        let closing = |context: Context| async move {
+        let closed = self.outcome(|context: Context| async move {
             context.sessions.end_all();
             context.units.clear();
             context.disk.close().await
-        };
-        let closed = self.run_own(&led, closing);
+        });
+        let led = self.wait_for_lead();
         if self.state.load(SeqCst) == CLOSING {
             self.end(&led, CLOSED);
         }
@@ -217,159 +232,192 @@ impl Lead {
             {
                 return Some(led);
             }
-            // Who sleeps in the ring is there for long.
-            if self.asleep.load(SeqCst) {
-                break;
-            }
             std::hint::spin_loop();
         }
         None
     }
 
-    /// Waits until nobody else leads.
-    fn wait_for_lead(&self) -> Result<Led<'_>, StoreError> {
-        let waiting = Waiting::enter(self);
+    /// For an end alone: leaders leave soon.
+    fn wait_for_lead(&self) -> Led<'_> {
         loop {
             if let Some(led) = self.try_lead() {
-                return match self.state.load(SeqCst) {
-                    OPEN | CLOSING => Ok(led),
-                    state => Err(ended(state)),
-                };
+                return led;
             }
-            waiting.seat.wait();
+            std::thread::yield_now();
         }
     }
 
-    fn run_own<T, F>(
+    fn run_alone<T, F>(
         &self,
-        led: &Led<'_>,
         job: impl FnOnce(Context) -> F + 'static,
     ) -> Result<Outcome<T>, StoreError>
     where
         T: 'static,
         F: Future<Output = T> + 'static,
     {
-        let engine = led.engine()?;
-        let context = engine.context.clone();
-        let task = engine.context.rt.spawn(outcome_of(job, context));
-        let mut outcome = None;
-        self.drive(led, || {
-            outcome = task.take();
-            outcome.is_some()
-        })?;
-        outcome.ok_or(StoreError::Stuck)
+        let led = self.wait_for_lead();
+        let driven = self.guarded(&led, |engine| {
+            let rt = &engine.context.rt;
+            let task = rt.spawn(outcome_of(job, engine.context.clone()));
+            loop {
+                rt.run_ready();
+                if let Some(outcome) = task.take() {
+                    return Ok(outcome);
+                }
+                if !rt.wait(None) && rt.in_flight() == 0 {
+                    return Err(StoreError::Stuck);
+                }
+            }
+        });
+        driven?
     }
 
     fn run_with_others<T, F>(
         &self,
+        aside: &Aside,
         job: impl FnOnce(Context) -> F + Send + 'static,
     ) -> Result<Outcome<T>, StoreError>
     where
         T: Send + 'static,
         F: Future<Output = T> + 'static,
     {
-        let waiting = Waiting::enter(self);
-        let (seat, result) = (waiting.seat.clone(), Arc::new(Mutex::new(None)));
-        let place = result.clone();
-        self.enqueue(Box::new(move |engine| {
+        let (seat, result) = (Arc::new(Seat::default()), Arc::new(Mutex::new(None)));
+        let (called, place) = (seat.clone(), result.clone());
+        let job = move |engine: &Engine| {
             let context = engine.context.clone();
             engine.context.rt.spawn_detached(async move {
                 let outcome = outcome_of(job, context).await;
                 *locked(&place) = Some(outcome);
-                seat.done();
+                called.done();
             });
-        }));
-        loop {
+        };
+        let waiting = match self.look_for_lead() {
+            Some(led) => {
+                self.guarded(&led, job)?;
+                self.turn(&led)?;
+                // Before the lead is given back: the keeper has nothing to do as long as somebody waits.
+                (!seat.is_done()).then(|| Waiting::enter(self, &seat))
+            }
+            None => {
+                let waiting = Waiting::enter(self, &seat);
+                locked(&self.queue).push_back(Box::new(job));
+                self.news.store(true, SeqCst);
+                Some(waiting)
+            }
+        };
+        self.catch_up()?;
+        let ended = loop {
             // The state first: a job that ends does so before the state changes.
             let state = self.state.load(SeqCst);
-            if waiting.seat.is_done() {
+            if seat.is_done() {
                 let outcome = locked(&result).take();
-                return outcome.ok_or(StoreError::Stuck);
+                break outcome.ok_or(StoreError::Stuck);
             }
             if state == CLOSED || state == PANICKED {
-                return Err(ended(state));
+                break Err(ended(state));
             }
-            if let Some(led) = self.try_lead() {
-                if led.engine().is_ok() {
-                    self.drive(&led, || waiting.seat.is_done())?;
-                }
-                continue;
-            }
-            waiting.seat.wait();
-        }
+            self.wait(aside, &seat)?;
+        };
+        drop(waiting);
+        self.pass_on(aside);
+        ended
     }
 
-    fn enqueue(&self, job: Job) {
-        let mut queue = locked(&self.queue);
-        queue.push_back(job);
-        self.queued.store(queue.len(), SeqCst);
-        drop(queue);
-        if let Kind::Shared { bell, .. } = &self.kind
-            && self.asleep.swap(false, SeqCst)
-        {
-            bell.notify();
-        }
-    }
-
-    /// Runs the engine until `done`, with all jobs that come meanwhile.
-    fn drive(&self, led: &Led<'_>, done: impl FnMut() -> bool) -> Result<(), StoreError> {
-        let driven = catch_unwind(AssertUnwindSafe(|| self.drive_on(led.engine()?, done)));
-        driven.unwrap_or_else(|_| {
-            self.end(led, PANICKED);
-            Err(StoreError::Panicked)
-        })
-    }
-
-    fn drive_on(&self, engine: &Engine, mut done: impl FnMut() -> bool) -> Result<(), StoreError> {
-        let rt = &engine.context.rt;
-        loop {
-            self.take_in(engine);
-            rt.run_ready();
-            if done() {
+    /// Makes a call, or watches the ring, or sleeps.
+    fn wait(&self, aside: &Aside, seat: &Seat) -> Result<(), StoreError> {
+        if let Some(call) = aside.take() {
+            call.make();
+            self.news.store(true, SeqCst);
+        } else if aside.is_calling() || !self.in_ring.load(SeqCst) {
+            // Who makes a call looks after the ring next.
+            return Ok(seat.wait());
+        } else if self.watched.swap(true, SeqCst) {
+            return Ok(seat.wait());
+        } else {
+            let watched = seat.watch(aside);
+            self.watched.store(false, SeqCst);
+            if !watched {
                 return Ok(());
             }
-            self.asleep.store(true, SeqCst);
-            if self.queued.load(SeqCst) == 0 {
-                let moved = rt.wait(None);
-                let alone = matches!(self.kind, Kind::OfOneThread(_));
-                if alone && !moved && rt.in_flight() == 0 {
-                    return Err(StoreError::Stuck);
-                }
+            self.news.store(true, SeqCst);
+            if self.leader.load(SeqCst) != NOBODY {
+                // It takes what the ring has, and leaves the ring to one who waits, or watches itself.
+                return Ok(seat.wait());
             }
-            self.asleep.store(false, SeqCst);
+        }
+        self.catch_up()
+    }
+
+    /// A turn of the keeper, with the calls that nobody waits for.
+    fn look_in(&self) -> Result<(), StoreError> {
+        let Kind::Shared { aside, .. } = &self.kind else {
+            return Ok(());
+        };
+        self.news.store(true, SeqCst);
+        self.catch_up()?;
+        while self.waiters.load(SeqCst) == 0
+            && let Some(call) = aside.take()
+        {
+            call.make();
+            self.news.store(true, SeqCst);
+            self.catch_up()?;
+        }
+        self.pass_on(aside);
+        Ok(())
+    }
+
+    /// Sees to it that somebody looks after all news.
+    fn catch_up(&self) -> Result<(), StoreError> {
+        while self.news.load(SeqCst) {
+            match self.try_lead() {
+                Some(led) if led.engine().is_ok() => self.turn(&led)?,
+                // The store is over, or the leader sees it before it is done.
+                _ => break,
+            }
+        }
+        Ok(())
+    }
+
+    /// Leaves what there is to do to one who waits, or to the keeper.
+    fn pass_on(&self, aside: &Aside) {
+        let in_ring = self.in_ring.load(SeqCst) && !aside.is_calling();
+        if !aside.has_calls() && (!in_ring || self.watched.load(SeqCst)) {
+            return;
+        }
+        let waiting = locked(&self.waiting);
+        match (waiting.iter().find(|seat| !seat.is_done()), &self.kind) {
+            (Some(seat), _) => seat.call(),
+            (None, Kind::Shared { keeper, .. }) if waiting.is_empty() => keeper.note_under_way(),
+            (None, _) => {}
         }
     }
 
-    /// What is ready, due or completed, without waiting.
-    fn look_in(&self, led: &Led<'_>) -> Result<(), StoreError> {
-        let mut looks = 0;
-        let looked = catch_unwind(AssertUnwindSafe(|| {
-            let engine = led.engine()?;
-            while looks < 2 {
-                self.take_in(engine);
-                engine.context.rt.run_ready();
-                engine.context.rt.wait(Some(engine.context.rt.now()));
-                looks += 1;
-            }
-            engine.context.rt.run_ready();
-            Ok(())
-        }));
-        looked.unwrap_or_else(|_| {
+    /// Uses the engine; its panic ends the store.
+    fn guarded<T>(&self, led: &Led<'_>, work: impl FnOnce(&Engine) -> T) -> Result<T, StoreError> {
+        let worked = catch_unwind(AssertUnwindSafe(|| Ok(work(led.engine()?))));
+        worked.unwrap_or_else(|_| {
             self.end(led, PANICKED);
             Err(StoreError::Panicked)
         })
     }
 
-    fn take_in(&self, engine: &Engine) {
-        while self.queued.load(SeqCst) > 0 {
-            let mut queue = locked(&self.queue);
-            let job = queue.pop_front();
-            self.queued.store(queue.len(), SeqCst);
-            drop(queue);
-            if let Some(job) = job {
-                job(engine);
+    /// Runs the engine as far as it goes without waiting.
+    fn turn(&self, led: &Led<'_>) -> Result<(), StoreError> {
+        self.guarded(led, |engine| {
+            let rt = &engine.context.rt;
+            loop {
+                if self.news.swap(false, SeqCst) {
+                    let jobs = std::mem::take(&mut *locked(&self.queue));
+                    jobs.into_iter().for_each(|job| job(engine));
+                }
+                rt.run_ready();
+                // Hands over what was begun, and takes what has ended.
+                rt.wait(Some(Nanos(0)));
+                if !rt.has_ready() && !self.news.load(SeqCst) {
+                    return;
+                }
             }
-        }
+        })
     }
 
     /// The store is over: lets the engine go and tells all who wait.
@@ -392,10 +440,9 @@ impl Lead {
         drop(gone);
         // Jobs that never began.
         let jobs = std::mem::take(&mut *locked(&self.queue));
-        self.queued.store(0, SeqCst);
         drop(jobs);
         for seat in locked(&self.waiting).iter() {
-            seat.offer();
+            seat.call();
         }
         if let Kind::Shared { keeper, .. } = &self.kind {
             keeper.stop();
@@ -427,18 +474,14 @@ impl Led<'_> {
 impl Drop for Led<'_> {
     fn drop(&mut self) {
         let lead = self.lead;
-        if let (Kind::Shared { keeper, .. }, Ok(engine)) = (&lead.kind, self.engine()) {
+        if let (Kind::Shared { aside, keeper }, Ok(engine)) = (&lead.kind, self.engine()) {
             let rt = &engine.context.rt;
-            keeper.note(rt.in_flight() > 0, rt.next_timer());
+            let in_flight = rt.in_flight();
+            lead.in_ring.store(in_flight > aside.calls(), SeqCst);
+            let kept = in_flight > 0 && lead.waiters.load(SeqCst) == 0;
+            keeper.note(kept, rt.next_timer());
         }
-        lead.asleep.store(false, SeqCst);
         lead.leader.store(NOBODY, SeqCst);
-        if lead.waiters.load(SeqCst) > 0 {
-            let waiting = locked(&lead.waiting);
-            if let Some(seat) = waiting.iter().find(|seat| !seat.is_done()) {
-                seat.offer();
-            }
-        }
     }
 }
 
@@ -449,8 +492,8 @@ struct Waiting<'a> {
 }
 
 impl<'a> Waiting<'a> {
-    fn enter(lead: &'a Lead) -> Self {
-        let seat = Arc::new(Seat::default());
+    fn enter(lead: &'a Lead, seat: &Arc<Seat>) -> Self {
+        let seat = seat.clone();
         locked(&lead.waiting).push(seat.clone());
         lead.waiters.fetch_add(1, SeqCst);
         Self { lead, seat }

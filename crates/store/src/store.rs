@@ -7,6 +7,7 @@ use crate::files::LocalFiles;
 use crate::lead::{Engine, Lead};
 use crate::members::{Members, open_disk};
 use crate::session::Sessions;
+use base::Nanos;
 use disk::{Disk, OpenOptions};
 use rt::Rt;
 use std::future::Future;
@@ -14,12 +15,28 @@ use std::path::Path;
 use std::sync::{Arc, Weak};
 
 /// How a store is opened.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct StoreOptions {
     /// Where its members are.
     pub members: Members,
     /// Memory, acknowledgement, reading alone and so on.
     pub open: OpenOptions,
+}
+
+/// How long a commit that nobody waits for may stay in this process; see [`OpenOptions::linger`].
+const LINGER: Nanos = Nanos::from_millis(1);
+
+impl Default for StoreOptions {
+    fn default() -> Self {
+        let open = OpenOptions {
+            linger: LINGER,
+            ..OpenOptions::default()
+        };
+        Self {
+            members: Members::default(),
+            open,
+        }
+    }
 }
 
 /// An open store, shared by threads; cheap to clone. Whoever calls first drives the engine on its own thread until
@@ -65,7 +82,7 @@ impl Store {
     /// # Errors
     /// When its members cannot be opened or are in use, or recovery fails.
     pub fn open(path: &Path, options: StoreOptions) -> Result<Store, StoreError> {
-        let (executor, bell) = Executor::shared()?;
+        let (executor, aside) = Executor::shared()?;
         let opened = open_disk(&executor, path, &options.members, options.open, |_| {});
         let Executor { rt, .. } = executor;
         let disk = match opened {
@@ -77,7 +94,7 @@ impl Store {
             }
         };
         let context = Context::new(disk, rt);
-        let lead = Lead::start(Engine::new(context), bell)?;
+        let lead = Lead::start(Engine::new(context), aside)?;
         Ok(Self(Arc::new(Handle(lead))))
     }
 

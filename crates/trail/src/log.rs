@@ -45,6 +45,8 @@ pub struct TrailOptions {
     pub pipeline_bytes: u64,
     /// Share of a track, in percent, after whose use the head goes to the next one (Trail 3.1).
     pub threshold_percent: u64,
+    /// How long commits that nobody waits for may stay in memory, so that one device write takes many.
+    pub linger: Nanos,
 }
 
 impl Default for TrailOptions {
@@ -54,6 +56,7 @@ impl Default for TrailOptions {
             writes_in_flight_max: 4,
             pipeline_bytes: 256 << 10,
             threshold_percent: 30,
+            linger: Nanos(0),
         }
     }
 }
@@ -117,6 +120,8 @@ struct State {
     last_whole: Lsn,
     /// Records up to this one are to be made durable as soon as they are written.
     force_seq: RecordSeq,
+    /// Until when what is queued waits for more, if it does.
+    lingers_until: Option<Nanos>,
     /// Sectors promised to commits that are admitted and not appended yet.
     reserved: u64,
     /// Tickets of those who wait for log space, first come first served.
@@ -247,6 +252,7 @@ impl Trail {
                 prev_epoch: log.tail_epoch,
                 last_whole: Lsn(log.tail_lsn),
                 force_seq: RecordSeq(0),
+                lingers_until: None,
                 reserved: 0,
                 space_queue: VecDeque::new(),
                 next_ticket: 0,
@@ -512,6 +518,8 @@ impl Trail {
                 || (under_way > 0 && state.queue.bytes() < inner.options.pipeline_bytes))
         {
             return false;
+        } else if self.lingers(state) {
+            return false;
         }
         let min = state.queue.min_sectors(&inner.geometry);
         if !marker && state.ring.first_fit(min, false).is_none() {
@@ -616,6 +624,34 @@ impl Trail {
             }
         });
         true
+    }
+
+    /// Whether what is queued waits for more: nobody needs it yet, and it is young and small.
+    fn lingers(&self, state: &mut State) -> bool {
+        let inner = &*self.0;
+        let needed = self.first_waited().is_some()
+            || !state.space_queue.is_empty()
+            || state.queue.bytes() >= inner.options.pipeline_bytes;
+        if inner.options.linger == Nanos(0) || needed {
+            state.lingers_until = None;
+            return false;
+        }
+        let now = inner.rt.now();
+        let Some(until) = state.lingers_until else {
+            let until = now + inner.options.linger.0;
+            state.lingers_until = Some(until);
+            let trail = self.clone();
+            inner.rt.spawn_detached(async move {
+                trail.0.rt.sleep_until(until).await;
+                trail.0.work.notify();
+            });
+            return true;
+        };
+        if now < until {
+            return true;
+        }
+        state.lingers_until = None;
+        false
     }
 
     fn note(&self, state: &mut State, packed: &[RecordPlace], whole: Option<Lsn>, marker: bool) {

@@ -11,11 +11,10 @@
 //! A ring belongs to the thread that makes it, which lets the kernel leave completions alone until that
 //! thread waits. Or it is shared: used by one thread at a time, each with what the others have begun. The kernel
 //! completes an operation on the thread that submitted it, which it interrupts for that wherever it is; and
-//! when such a thread ends, its operations that wait for a worker are cancelled, and made again here. A wait of a
-//! shared ring also ends when its bell is rung. The bell is polled beside the ring, not read through it: a
-//! read would be completed on the thread that submitted it, which may sleep elsewhere.
+//! when such a thread ends, its operations that wait for a worker are cancelled, and made again here. What
+//! somebody waits for, durable writes and lone flushes, is left to the threads that wait (`aside.rs`).
 //!
-//! A flush goes through the ring, where the kernel hands it to a worker thread, except when no other
+//! With a ring of one thread a flush goes through the ring, where the kernel hands it to a worker thread, except when no other
 //! operation on a file is under way: then fdatasync(2) is called on this thread. Measured: with 16 writes
 //! kept under way (examples/latency.rs) calls on this thread reached 0.34 to 1.10 of the ring's rate, so
 //! they are not made then. Alone, the disk's own time is the same either way, but in a server the two
@@ -27,18 +26,18 @@
 //! processor was not seen to be the bound here (100,000 random reads a second at depth 32), and 2, 8
 //! and 64 workers showed no difference beyond the noise in filling holes of a sparse file.
 
-use crate::devices::{EventSender, Kind, UringHandle};
+use crate::aside::{Aside, Ready};
+use crate::devices::{Kind, UringHandle};
 use crate::operation::{Next, Operation, Vectors};
 use base::{Buf, BufPool, Nanos};
 use io_uring::types::{SubmitArgs, Timespec};
 use io_uring::{Builder, IoUring, cqueue, opcode, squeue};
 use rt::{Completion, Data, DeviceId, Driver, IoError, Op, Request};
-use rustix::event::{EventfdFlags, PollFd, PollFlags};
 use rustix::time::{ClockId, clock_gettime};
 use std::collections::VecDeque;
 use std::io;
 use std::mem::ManuallyDrop;
-use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
 use std::time::Duration;
 
 /// Entries of the submission queue; the completion queue has four times as many.
@@ -70,8 +69,8 @@ pub enum UringError {
 /// A driver over one ring.
 pub struct UringDriver {
     ring: IoUring,
-    /// Rung by other threads; of a shared ring alone.
-    bell: Option<OwnedFd>,
+    /// What is left to threads that wait; of a shared ring alone.
+    aside: Option<Aside>,
     handle: UringHandle,
     /// Not dropped by itself: should the last wait fail, it is leaked (invariant 3).
     slots: ManuallyDrop<Vec<Slot>>,
@@ -105,27 +104,27 @@ impl UringDriver {
         Self::over(build_ring(&OF_ONE_THREAD)?, None)
     }
 
-    /// A driver with no devices that threads may use in turn, for files alone; and what ends its present or
-    /// next wait from any thread.
+    /// A driver with no devices that threads may use in turn, for files alone; and what they do while another one
+    /// has it.
     ///
     /// # Errors
     /// As for [`UringDriver::new`], and when no descriptor is left.
-    pub fn shared() -> Result<(Self, EventSender), UringError> {
-        let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
-        let bell = rustix::event::eventfd(0, flags);
-        let bell = bell.map_err(|error| UringError::Setup(error.into()))?;
-        let sender = EventSender::to(&bell).map_err(UringError::Setup)?;
-        let driver = Self::over(build_ring(&SHARED)?, Some(bell))?;
-        Ok((driver, sender))
+    pub fn shared() -> Result<(Self, Aside), UringError> {
+        let ring = build_ring(&SHARED)?;
+        // SAFETY: the ring's descriptor is open as long as the ring, which outlives this call.
+        let fd = unsafe { BorrowedFd::borrow_raw(ring.as_raw_fd()) };
+        let aside = Aside::new(fd).map_err(UringError::Setup)?;
+        let driver = Self::over(ring, Some(aside.clone()))?;
+        Ok((driver, aside))
     }
 
-    fn over(ring: IoUring, bell: Option<OwnedFd>) -> Result<Self, UringError> {
+    fn over(ring: IoUring, aside: Option<Aside>) -> Result<Self, UringError> {
         if !ring.params().is_feature_nodrop() || !ring.params().is_feature_ext_arg() {
             return Err(UringError::TooOld);
         }
         Ok(Self {
             ring,
-            bell,
+            aside,
             handle: UringHandle(Default::default()),
             slots: ManuallyDrop::new(Vec::new()),
             free: Vec::new(),
@@ -262,28 +261,6 @@ impl UringDriver {
         self.reap();
     }
 
-    /// Waits for a completion, the bell, or `timeout`; true when the bell was rung.
-    fn listen(&self, bell: &OwnedFd, timeout: Option<Duration>) -> bool {
-        // SAFETY: the ring's descriptor is open as long as the ring, which outlives this call.
-        let ring = unsafe { BorrowedFd::borrow_raw(self.ring.as_raw_fd()) };
-        let mut polled = [
-            PollFd::from_borrowed_fd(ring, PollFlags::IN),
-            PollFd::new(bell, PollFlags::IN),
-        ];
-        let timeout = timeout.map(|timeout| rustix::time::Timespec {
-            tv_sec: timeout.as_secs() as i64,
-            tv_nsec: timeout.subsec_nanos().into(),
-        });
-        // An interrupted wait is looked at as any other end.
-        let _ = rustix::event::poll(&mut polled, timeout.as_ref());
-        let rung = !polled[1].revents().is_empty();
-        if rung {
-            // However often it was rung: the counter goes to zero.
-            let _ = rustix::io::read(bell, &mut [0; 8]);
-        }
-        rung
-    }
-
     fn reap(&mut self) {
         let mut answers = std::mem::take(&mut self.answers);
         answers.extend(
@@ -291,6 +268,9 @@ impl UringDriver {
                 .completion()
                 .map(|entry: cqueue::Entry| (entry.user_data(), entry.result())),
         );
+        if let Some(aside) = &self.aside {
+            aside.ended(&mut answers);
+        }
         for (number, result) in answers.drain(..) {
             if number != NO_SLOT {
                 self.answer(number as u32, result);
@@ -310,7 +290,7 @@ impl UringDriver {
         // shared ring has ended.
         let orphaned = matches!(-result, libc::ECANCELED | libc::EFAULT)
             && before.kind == Kind::File
-            && self.bell.is_some();
+            && self.aside.is_some();
         let next = match orphaned {
             true => Next::Again,
             false => operation.answer(result),
@@ -354,7 +334,8 @@ impl Driver for UringDriver {
             Ok(target) => target,
             Err(error) => return self.finish(token, Err(error), request.data),
         };
-        if request.op == Op::Flush && target.kind == Kind::File && self.files == 0 {
+        let alone = target.kind == Kind::File && self.files == 0;
+        if request.op == Op::Flush && alone && self.aside.is_none() {
             // What is queued, replies above all, goes out before this thread is held up.
             self.fill();
             self.enter(0, None);
@@ -374,7 +355,13 @@ impl Driver for UringDriver {
             (self.slots.len() - 1) as u32
         });
         self.files += usize::from(operation.target.kind == Kind::File);
-        self.slots[number as usize].operation = Some(operation);
+        let slot = &mut self.slots[number as usize];
+        let operation = slot.operation.insert(operation);
+        if let Some(aside) = &self.aside
+            && let Some(what) = operation.call(&mut slot.vectors, alone)
+        {
+            return aside.push(Ready { slot: number, what });
+        }
         self.backlog.push_back(number);
         self.fill();
         if !self.backlog.is_empty() {
@@ -390,22 +377,19 @@ impl Driver for UringDriver {
             let timeout =
                 deadline.map(|deadline| Duration::from_nanos(deadline.since(self.now()).0));
             let late = timeout == Some(Duration::ZERO);
-            let idle = self.under_way() == 0 && deadline.is_none() && self.bell.is_none();
-            let block = self.done.is_empty() && self.backlog.is_empty() && !late && !idle;
-            let mut rung = false;
-            match &self.bell {
-                Some(_) if block => {
-                    self.enter(0, None);
-                    if let (Some(bell), true) = (&self.bell, self.done.is_empty()) {
-                        rung = self.listen(bell, timeout);
-                        self.reap();
-                    }
-                }
-                _ => self.enter(usize::from(block), timeout.filter(|_| block)),
+            let idle = self.under_way() == 0 && deadline.is_none();
+            let call = self.aside.as_ref().filter(|_| !late).and_then(Aside::take);
+            let calls = call.is_some();
+            if let Some(call) = call {
+                // Who has the ring to itself and waits makes them, once what is queued has gone out.
+                self.enter(0, None);
+                call.make();
             }
+            let block = self.done.is_empty() && self.backlog.is_empty() && !late && !idle && !calls;
+            self.enter(usize::from(block), timeout.filter(|_| block));
             let ended = !self.done.is_empty();
             completions.append(&mut self.done);
-            if ended || late || idle || rung {
+            if ended || late || idle {
                 return;
             }
         }
@@ -415,6 +399,12 @@ impl Driver for UringDriver {
 impl Drop for UringDriver {
     fn drop(&mut self) {
         self.draining = true;
+        if let Some(aside) = self.aside.clone() {
+            // Those that nobody makes are cancelled.
+            while aside.take().is_some() {}
+            aside.wait_for_calls();
+            self.reap();
+        }
         self.drain_backlog();
         self.cancel(|operation| operation.target.kind != Kind::File);
         while self.under_way() > 0 {

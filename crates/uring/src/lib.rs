@@ -5,6 +5,7 @@
 //! memory named by a request belongs to the driver, in a slot beside the request, from the submission
 //! until the kernel has reported the end; the driver does not go before that either.
 
+mod aside;
 mod devices;
 mod driver;
 mod fd;
@@ -12,6 +13,7 @@ mod lock;
 mod member;
 mod operation;
 
+pub use aside::{Aside, Call};
 pub use devices::{EventSender, UringHandle};
 pub use driver::{UringDriver, UringError};
 pub use fd::inherited_listeners;

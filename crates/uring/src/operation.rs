@@ -7,6 +7,7 @@
 //! 2. The memory that an entry names (buffers, iovecs, message header) is owned by the operation and
 //!    stays in its place until the operation is dropped, wherever the operation itself is moved.
 
+use crate::aside::What;
 use crate::devices::{Kind, Target};
 use base::Buf;
 use io_uring::{opcode, squeue, types};
@@ -134,6 +135,31 @@ impl Operation {
             entry.flags(squeue::Flags::ASYNC)
         } else {
             entry
+        }
+    }
+
+    /// The system call in place of the first entry, where a waiting thread had better make it itself; `alone`
+    /// says that no other operation on files is under way. The caller keeps the operation and `vectors` until it has
+    /// ended.
+    pub fn call(&self, vectors: &mut Vectors, alone: bool) -> Option<What> {
+        let fd = self.target.fd;
+        match self.request.op {
+            Op::Flush if alone => Some(What::Sync { fd }),
+            Op::WriteDurable => {
+                match &self.request.data {
+                    Data::Buf(buf, range) => vectors.fill(std::iter::once(&buf[range.clone()]), 0),
+                    Data::Slices(slices) => vectors.fill(slices.iter().map(|slice| &slice[..]), 0),
+                    Data::None => unreachable!("an operation without memory ends before it begins"),
+                }
+                Some(What::Write {
+                    fd,
+                    vectors: vectors.iovecs.as_ptr(),
+                    count: vectors.iovecs.len(),
+                    offset: self.request.offset,
+                    flags: write_flags(self.request.op),
+                })
+            }
+            _ => None,
         }
     }
 

@@ -1,10 +1,10 @@
-//! The thread that looks after the engine when nobody leads: writes that are under way, write-back, timers.
+//! The thread that looks after the engine when nobody waits for it: writes that are under way, write-back, timers.
 //!
 //! It never waits in the ring, so a caller that meets it has to wait for a short turn at most. While something is
 //! under way it looks in every millisecond; after some looks without need it sleeps until the next timer, or until a
 //! leader leaves something behind.
 
-use super::{Lead, NOBODY, locked};
+use super::{Lead, locked};
 use base::Nanos;
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
@@ -50,6 +50,14 @@ impl Keeper {
         drop(orders);
         if call {
             self.deep.store(false, SeqCst);
+            self.changed.notify_one();
+        }
+    }
+
+    /// The last who waited leaves, and operations are under way.
+    pub fn note_under_way(&self) {
+        locked(&self.orders).under_way = true;
+        if self.deep.swap(false, SeqCst) {
             self.changed.notify_one();
         }
     }
@@ -109,12 +117,9 @@ fn keep(lead: &Lead) {
         let needed = orders.under_way || due;
         drop(orders);
         idle = if needed { 0 } else { idle + 1 };
-        if needed
-            && lead.leader.load(SeqCst) == NOBODY
-            && let Some(led) = lead.try_lead()
-        {
-            // The leaving lead notes what is left; an end of the store stops this thread.
-            let _ = lead.look_in(&led);
+        // The leaving lead notes what is left; an end of the store stops this thread.
+        if needed {
+            let _ = lead.look_in();
         }
     }
 }

@@ -1,43 +1,83 @@
-//! Where a thread waits for its job's end or for the lead.
+//! Where a thread waits for its job's end, or for something to do.
 
 use super::locked;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Condvar, Mutex, PoisonError};
+use uring::Aside;
 
 /// The seat of one who waits. (Not `thread::park`: the thread's own token may mean something to its owner.)
 #[derive(Default)]
 pub(crate) struct Seat {
     done: AtomicBool,
-    called: Mutex<bool>,
+    state: Mutex<State>,
     changed: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    /// Not answered yet.
+    called: bool,
+    rest: Rest,
+}
+
+/// What its owner does.
+#[derive(Default)]
+enum Rest {
+    /// Is awake.
+    #[default]
+    None,
+    /// Sleeps on the seat.
+    Sleeps,
+    /// Watches the ring.
+    Watches(Aside),
 }
 
 impl Seat {
     /// The job has ended.
     pub fn done(&self) {
         self.done.store(true, SeqCst);
-        self.offer();
+        self.call();
     }
 
     pub fn is_done(&self) -> bool {
         self.done.load(SeqCst)
     }
 
-    /// There is something to look for: the lead is free, or the store has ended.
-    pub fn offer(&self) {
-        *locked(&self.called) = true;
-        self.changed.notify_one();
+    /// There is something to look for.
+    pub fn call(&self) {
+        let mut state = locked(&self.state);
+        if std::mem::replace(&mut state.called, true) {
+            return;
+        }
+        match &state.rest {
+            Rest::None => {}
+            Rest::Sleeps => self.changed.notify_one(),
+            Rest::Watches(aside) => aside.ring_bell(),
+        }
     }
 
     /// Until the next call, or the last one if nobody has waited for it.
     pub fn wait(&self) {
-        let mut called = locked(&self.called);
-        while !*called {
-            called = self
-                .changed
-                .wait(called)
-                .unwrap_or_else(PoisonError::into_inner);
+        let mut state = locked(&self.state);
+        state.rest = Rest::Sleeps;
+        while !state.called {
+            let waited = self.changed.wait(state);
+            state = waited.unwrap_or_else(PoisonError::into_inner);
         }
-        *called = false;
+        *state = State::default();
+    }
+
+    /// Until the ring has completed something, or a call that is still to be answered. Not at all, and false, where one
+    /// was, which counts as answered then.
+    pub fn watch(&self, aside: &Aside) -> bool {
+        let mut state = locked(&self.state);
+        if std::mem::take(&mut state.called) {
+            return false;
+        }
+        state.rest = Rest::Watches(aside.clone());
+        drop(state);
+        aside.watch();
+        locked(&self.state).rest = Rest::None;
+        true
     }
 }

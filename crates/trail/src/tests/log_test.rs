@@ -1,5 +1,5 @@
 use crate::{Case, Change, LogGeometry, Replay, Trail, TrailOptions, TrailStart, WriteCache};
-use base::{Buf, BufPool, Lsn, crc32c};
+use base::{Buf, BufPool, Lsn, Nanos, crc32c};
 use device::{Device, RawDevice};
 use drive::{DiskImage, SimOptions, SimWorld};
 use format::{EntryKind, LogState};
@@ -260,6 +260,42 @@ fn an_ordered_cache_needs_no_flush() {
             (trail.stats().flushes, trail.stats().durable_writes),
             (0, 0)
         );
+    });
+}
+
+#[test]
+fn commits_that_nobody_waits_for_share_a_write() {
+    let geometry = geometry(16, 64);
+    let world = world(&geometry);
+    let rt = Rt::new(world.driver());
+    let (rt2, shape) = (rt.clone(), geometry.clone());
+    rt.block_on(async move {
+        let pool = BufPool::new(1 << 20);
+        let options = TrailOptions {
+            linger: Nanos::from_millis(1),
+            ..TrailOptions::default()
+        };
+        let start = TrailStart {
+            epoch: 1,
+            ..TrailStart::default()
+        };
+        let trail = Trail::start(&rt2, &pool, vec![device(&rt2)], shape, start, options);
+        for block in 0..10 {
+            append(&trail, vec![write(&pool, block, 1, 1)]).await;
+            rt2.sleep(Nanos::from_micros(50)).await;
+        }
+        assert_eq!(trail.stats().writes, 0, "they linger");
+        rt2.sleep(Nanos::from_millis(1)).await;
+        assert_eq!((trail.stats().writes, trail.stats().commits), (1, 10));
+        // Who waits gets what came before, at once.
+        append(&trail, vec![write(&pool, 20, 1, 1)]).await;
+        let (lsn, began) = (
+            append(&trail, vec![write(&pool, 21, 1, 1)]).await,
+            rt2.now(),
+        );
+        trail.wait_durable(lsn).await.unwrap();
+        assert!(rt2.now().since(began) < Nanos::from_millis(1));
+        assert_eq!((trail.stats().writes, trail.stats().commits), (2, 12));
     });
 }
 
