@@ -36,7 +36,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use uring::Aside;
 
 /// Looks for the lead before a caller gives its job away: a leader leaves soon, and to be woken takes longer than that.
-const LOOKS: usize = 100;
+const LOOKS: usize = 400;
 
 /// The engine with what jobs are given.
 pub(crate) struct Engine {
@@ -327,13 +327,10 @@ impl Lead {
     fn wait(&self, aside: &Aside, seat: &Seat) -> Result<(), StoreError> {
         if let Some(call) = aside.take() {
             call.make();
-            self.news.store(true, SeqCst);
-        } else if aside.is_calling() || !self.in_ring.load(SeqCst) {
-            // Who makes a call looks after the ring next.
-            return Ok(seat.wait());
-        } else if self.watched.swap(true, SeqCst) {
-            return Ok(seat.wait());
-        } else {
+        } else if !aside.is_calling()
+            && self.in_ring.load(SeqCst)
+            && !self.watched.swap(true, SeqCst)
+        {
             let watched = seat.watch(aside);
             self.watched.store(false, SeqCst);
             if !watched {
@@ -341,10 +338,16 @@ impl Lead {
             }
             self.news.store(true, SeqCst);
             if self.leader.load(SeqCst) != NOBODY {
-                // It takes what the ring has, and leaves the ring to one who waits, or watches itself.
-                return Ok(seat.wait());
+                // It takes what the ring has, and sees to who watches next.
+                seat.wait();
+                return Ok(());
             }
+        } else {
+            // Who makes a call looks after the ring next.
+            seat.wait();
+            return Ok(());
         }
+        self.news.store(true, SeqCst);
         self.catch_up()
     }
 
@@ -412,7 +415,9 @@ impl Lead {
                 }
                 rt.run_ready();
                 // Hands over what was begun, and takes what has ended.
-                rt.wait(Some(Nanos(0)));
+                if rt.in_flight() > 0 || rt.next_timer().is_some_and(|timer| timer <= rt.now()) {
+                    rt.wait(Some(Nanos(0)));
+                }
                 if !rt.has_ready() && !self.news.load(SeqCst) {
                     return;
                 }

@@ -3,6 +3,7 @@
 
 mod admission;
 mod heads;
+mod when;
 
 pub use admission::Admission;
 
@@ -513,13 +514,13 @@ impl Trail {
                 return self.reposition(state);
             }
             marker = true;
-        } else if state.arms.is_empty()
-            && (under_way >= inner.options.writes_in_flight_max
-                || (under_way > 0 && state.queue.bytes() < inner.options.pipeline_bytes))
-        {
-            return false;
-        } else if self.lingers(state) {
-            return false;
+        } else {
+            let busy = state.arms.is_empty()
+                && (under_way >= inner.options.writes_in_flight_max
+                    || (under_way > 0 && state.queue.bytes() < inner.options.pipeline_bytes));
+            if busy || self.lingers(state) {
+                return false;
+            }
         }
         let min = state.queue.min_sectors(&inner.geometry);
         if !marker && state.ring.first_fit(min, false).is_none() {
@@ -626,34 +627,6 @@ impl Trail {
         true
     }
 
-    /// Whether what is queued waits for more: nobody needs it yet, and it is young and small.
-    fn lingers(&self, state: &mut State) -> bool {
-        let inner = &*self.0;
-        let needed = self.first_waited().is_some()
-            || !state.space_queue.is_empty()
-            || state.queue.bytes() >= inner.options.pipeline_bytes;
-        if inner.options.linger == Nanos(0) || needed {
-            state.lingers_until = None;
-            return false;
-        }
-        let now = inner.rt.now();
-        let Some(until) = state.lingers_until else {
-            let until = now + inner.options.linger.0;
-            state.lingers_until = Some(until);
-            let trail = self.clone();
-            inner.rt.spawn_detached(async move {
-                trail.0.rt.sleep_until(until).await;
-                trail.0.work.notify();
-            });
-            return true;
-        };
-        if now < until {
-            return true;
-        }
-        state.lingers_until = None;
-        false
-    }
-
     fn note(&self, state: &mut State, packed: &[RecordPlace], whole: Option<Lsn>, marker: bool) {
         for record in packed {
             state.live.push_back(Live {
@@ -670,35 +643,6 @@ impl Trail {
             state.stats.commits += lsn - state.last_whole;
             state.last_whole = lsn;
         }
-    }
-
-    /// Written through when somebody waits for just this write and nothing else waits in the cache; always
-    /// where a head is followed, which a write into a cache would not move.
-    fn should_write_through(&self, state: &State, lsn: Lsn) -> bool {
-        let durability = &state.durability;
-        if self.0.options.write_cache == WriteCache::Ordered {
-            return false;
-        }
-        if !state.arms.is_empty() {
-            return true;
-        }
-        durability.writes_in_flight() == 0
-            && durability.durable() == durability.flushed()
-            && self.first_waited().is_some_and(|waited| waited <= lsn)
-    }
-
-    fn flush_is_needed(&self, state: &State) -> bool {
-        let (flushed, durable) = (state.durability.flushed(), state.durability.durable());
-        flushed.seq > durable.seq
-            && (state.force_seq > durable.seq
-                || self
-                    .first_waited()
-                    .is_some_and(|waited| waited <= flushed.lsn))
-    }
-
-    /// Oldest commit that somebody waits for and that is not durable yet.
-    fn first_waited(&self) -> Option<Lsn> {
-        self.0.durable.lowest().map(Lsn)
     }
 
     fn written(&self, id: u64, through: bool) {

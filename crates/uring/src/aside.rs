@@ -203,17 +203,23 @@ impl Call {
     /// Bytes, or a negative error number.
     fn once(&self) -> i32 {
         let result = match self.ready.what {
-            // SAFETY: the vectors name memory that stays until the call has ended (invariant 1); the descriptor is open:
-            // its operation has begun.
             What::Write {
                 fd,
                 vectors,
                 count,
                 offset,
                 flags,
-            } => unsafe { libc::pwritev2(fd, vectors, count as i32, offset as i64, flags) },
-            // SAFETY: the call takes no memory; the descriptor is open.
-            What::Sync { fd } => unsafe { libc::fdatasync(fd) as isize },
+            } => {
+                let (count, offset) = (count as i32, offset as i64);
+                // SAFETY: the vectors name memory that stays until the call has ended (invariant 1); the descriptor is
+                // open: its operation has begun.
+                unsafe { libc::pwritev2(fd, vectors, count, offset, flags) }
+            }
+            What::Sync { fd } => {
+                // SAFETY: the call takes no memory; the descriptor is open.
+                let result = unsafe { libc::fdatasync(fd) };
+                result as isize
+            }
         };
         if result >= 0 {
             // The kernel moves less than 2 GiB at once.

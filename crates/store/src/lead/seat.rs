@@ -49,7 +49,10 @@ impl Seat {
         if std::mem::replace(&mut state.called, true) {
             return;
         }
-        match &state.rest {
+        let rest = std::mem::take(&mut state.rest);
+        // Who wakes up finds the seat unlocked.
+        drop(state);
+        match rest {
             Rest::None => {}
             Rest::Sleeps => self.changed.notify_one(),
             Rest::Watches(aside) => aside.ring_bell(),

@@ -1,0 +1,63 @@
+//! When what is queued is written, and when it is made durable: as soon as somebody waits for it.
+
+use super::{State, Trail, WriteCache};
+use base::{Lsn, Nanos};
+
+impl Trail {
+    /// Whether what is queued waits for more: nobody needs it yet, and it is young and small.
+    pub(super) fn lingers(&self, state: &mut State) -> bool {
+        let inner = &*self.0;
+        let needed = self.first_waited().is_some()
+            || !state.space_queue.is_empty()
+            || state.queue.bytes() >= inner.options.pipeline_bytes;
+        if inner.options.linger == Nanos(0) || needed {
+            state.lingers_until = None;
+            return false;
+        }
+        let now = inner.rt.now();
+        let Some(until) = state.lingers_until else {
+            let until = now + inner.options.linger.0;
+            state.lingers_until = Some(until);
+            let trail = self.clone();
+            inner.rt.spawn_detached(async move {
+                trail.0.rt.sleep_until(until).await;
+                trail.0.work.notify();
+            });
+            return true;
+        };
+        if now < until {
+            return true;
+        }
+        state.lingers_until = None;
+        false
+    }
+
+    /// Written through when somebody waits for just this write and nothing else waits in the cache; always
+    /// where a head is followed, which a write into a cache would not move.
+    pub(super) fn should_write_through(&self, state: &State, lsn: Lsn) -> bool {
+        let durability = &state.durability;
+        if self.0.options.write_cache == WriteCache::Ordered {
+            return false;
+        }
+        if !state.arms.is_empty() {
+            return true;
+        }
+        durability.writes_in_flight() == 0
+            && durability.durable() == durability.flushed()
+            && self.first_waited().is_some_and(|waited| waited <= lsn)
+    }
+
+    pub(super) fn flush_is_needed(&self, state: &State) -> bool {
+        let (flushed, durable) = (state.durability.flushed(), state.durability.durable());
+        flushed.seq > durable.seq
+            && (state.force_seq > durable.seq
+                || self
+                    .first_waited()
+                    .is_some_and(|waited| waited <= flushed.lsn))
+    }
+
+    /// Oldest commit that somebody waits for and that is not durable yet.
+    pub(super) fn first_waited(&self) -> Option<Lsn> {
+        self.0.durable.lowest().map(Lsn)
+    }
+}
