@@ -153,17 +153,18 @@ impl Segments {
     pub(crate) async fn read_checkpoint(
         &self,
     ) -> Result<(HomeCheckpoint, Vec<SegmentEntry>), HomeError> {
-        let mut best: Option<(HomeCheckpoint, Vec<SegmentEntry>)> = None;
+        let mut slots = Vec::new();
         for slot in 0..2 {
-            if let Some(found) = self.read_slot(slot).await
-                && best
-                    .as_ref()
-                    .is_none_or(|best| best.0.generation < found.0.generation)
-            {
-                best = Some(found);
+            slots.extend(self.read_header(slot).await.map(|header| (slot, header)));
+        }
+        // The newer one first: of a large store one table in memory is enough.
+        slots.sort_by_key(|(_, header)| std::cmp::Reverse(header.generation));
+        for (slot, header) in slots {
+            if let Some(entries) = self.read_table(slot, &header).await {
+                return Ok((header, entries));
             }
         }
-        best.ok_or_else(|| HomeError::Checkpoint {
+        Err(HomeError::Checkpoint {
             member: self.media.name(0).to_string(),
             offsets: [self.media.slot_offset(0), self.media.slot_offset(1)],
         })
@@ -171,19 +172,27 @@ impl Segments {
 
     /// One slot; none when it is torn, rotten or cannot be read.
     pub(crate) async fn read_slot(&self, slot: u64) -> Option<(HomeCheckpoint, Vec<SegmentEntry>)> {
+        let header = self.read_header(slot).await?;
+        let entries = self.read_table(slot, &header).await?;
+        Some((header, entries))
+    }
+
+    async fn read_header(&self, slot: u64) -> Option<HomeCheckpoint> {
         let offset = self.media.slot_offset(slot);
         let header = self.media.read_at(0, offset, SECTOR).await.ok()?;
         let checkpoint = HomeCheckpoint::decode(&header).ok()?;
-        let segments = self.media.layout.segments;
-        if (checkpoint.store, checkpoint.segments, checkpoint.levels)
-            != (self.store, segments, self.levels)
-            || !self.media.holds(checkpoint.head)
-        {
-            return None;
-        }
-        let mut entries = Vec::with_capacity(segments as usize);
+        let own = (self.store, self.media.layout.segments, self.levels);
+        let fits = (checkpoint.store, checkpoint.segments, checkpoint.levels) == own;
+        (fits && self.media.holds(checkpoint.head)).then_some(checkpoint)
+    }
+
+    /// The segment table of the slot that has this header.
+    async fn read_table(&self, slot: u64, header: &HomeCheckpoint) -> Option<Vec<SegmentEntry>> {
+        let offset = self.media.slot_offset(slot);
+        let segments = header.segments as usize;
+        let mut entries = Vec::with_capacity(segments);
         let mut crcs = Vec::new();
-        let len = segments as usize * SEGMENT_ENTRY_BYTES as usize;
+        let len = segments * SEGMENT_ENTRY_BYTES as usize;
         for at in (0..len).step_by(STEP) {
             let step = STEP.min(len - at);
             // Whole sectors are read, the checksum is over the entries.
@@ -193,6 +202,6 @@ impl Segments {
             crcs.extend_from_slice(&crc32c(&bytes[..step]).to_le_bytes());
             entries.extend(bytes[..step].chunks_exact(16).map(SegmentEntry::decode));
         }
-        (crc32c(&crcs) == checkpoint.table_crc).then_some((checkpoint, entries))
+        (crc32c(&crcs) == header.table_crc).then_some(entries)
     }
 }
