@@ -122,6 +122,8 @@ impl Aru {
         };
         let stop = offset.checked_add(len).ok_or(too_far)?;
         let (first, end) = (offset / block, stop.div_ceil(block));
+        // From here on nobody may make it shorter: what is read below would come back behind its end.
+        self.touch(volume)?;
         self.make_room((end - first) * block).await?;
         // Content beside what is written, before anything changes.
         let (starts, ends) = (offset.is_multiple_of(block), stop.is_multiple_of(block));
@@ -183,11 +185,12 @@ impl Aru {
         }
         let block = self.block();
         let (index, stays) = (size_bytes / block, (size_bytes % block) as usize);
+        // Before what stays is read, as for a write.
+        let at = self.touch(volume)?;
         if stays > 0 {
             self.make_room(block).await?;
         }
         let last = self.edge(volume, index, stays > 0).await?;
-        let at = self.touch(volume)?;
         match self.hold(at, size_bytes, 0) {
             Err(DiskError::StoreFull { .. }) if self.disk.give_back_spill().await? => {
                 self.hold(at, size_bytes, 0)?;

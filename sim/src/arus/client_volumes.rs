@@ -140,11 +140,12 @@ impl Client {
         let cells = CELLS as u64;
         let (before, number) = (self.now(), self.model.borrow().last());
         let old_size = unit.size(&before, id);
-        let free = self.disk.free_bytes() / u64::from(self.disk.block_size());
+        let block = u64::from(self.disk.block_size());
+        let free = self.disk.free_bytes() / block;
         let size = match self.below(8) {
-            // All that is free, or somewhat more.
+            // All that is free or large units have taken, or somewhat more.
             0 if free <= FEW_BLOCKS => {
-                let whole = blocks_of(old_size) + free;
+                let whole = blocks_of(old_size) + free + self.disk.spill_bytes() / block;
                 whole * cells + self.below(6 * cells) - self.below((3 * cells).min(free * cells))
             }
             // About where it is: others may write to the same block.
