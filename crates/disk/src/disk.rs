@@ -329,8 +329,7 @@ impl Disk {
             let committed = self.engine().commit(admission, changes);
             table.release_blocks(&held);
             let lsn = committed?;
-            state.entry = entry;
-            state.moves += 1;
+            state.change(entry, size_bytes);
             lsn
         };
         self.wait_durable(lsn).await

@@ -31,6 +31,17 @@ pub(crate) struct VolumeState {
     pub life: Life,
     /// How often its blocks have been given other homes.
     pub moves: u64,
+    /// How often some of what it had has been cut off.
+    pub cuts: u64,
+}
+
+impl VolumeState {
+    /// A commit has given it `entry`, and cut off what it had from byte `cut` on.
+    pub fn change(&mut self, entry: VolumeEntry, cut: u64) {
+        self.moves += 1;
+        self.cuts += u64::from(cut.min(entry.size_bytes) < self.entry.size_bytes);
+        self.entry = entry;
+    }
 }
 
 pub(crate) type SharedVolume = Rc<RefCell<VolumeState>>;
@@ -82,6 +93,7 @@ impl Table {
             entry,
             life,
             moves: 0,
+            cuts: 0,
         }))
     }
 

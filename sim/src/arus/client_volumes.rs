@@ -124,7 +124,7 @@ impl Client {
                 }
             }
             if *index == own[0].0 {
-                unit.write(&after, id, stop);
+                unit.write(&before, &after, id, stop);
             }
             unit.put(id, *index, versions[0]);
             self.learn(aru, unit, &volume, id, *index, &versions)
@@ -164,12 +164,11 @@ impl Client {
         if !matches!(done, Done::Yes) {
             return Ok(done);
         }
-        let after = self.now();
         let mut versions = match shadow {
             true => vec![old],
             false => self.versions(unit, number, id, index),
         };
-        unit.resize(&after, id, size);
+        unit.resize(&before, id, size);
         if stays > 0 {
             for block in &mut versions {
                 block[stays..].fill(0);

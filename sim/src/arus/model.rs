@@ -9,12 +9,22 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 /// A volume or file. Sizes in cells.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, Debug)]
 pub struct Volume {
     pub id: Uuid,
     pub size: u64,
     pub blocks: Vec<Block>,
+    /// How often some of what it had has been cut off; nobody can read that.
+    pub cuts: u64,
 }
+
+impl PartialEq for Volume {
+    fn eq(&self, other: &Self) -> bool {
+        (self.id, self.size, &self.blocks) == (other.id, other.size, &other.blocks)
+    }
+}
+
+impl Eq for Volume {}
 
 /// What is committed.
 #[derive(Clone, PartialEq, Eq, Default)]
@@ -39,6 +49,7 @@ impl State {
             id: MAIN,
             size: blocks * CELLS as u64,
             blocks: vec![Block::default(); blocks as usize],
+            cuts: 0,
         };
         Self {
             volumes: BTreeMap::from([("main".to_string(), Rc::new(main))]),
@@ -75,6 +86,7 @@ impl State {
                 id: uuid,
                 size,
                 blocks,
+                cuts: 0,
             };
             volumes.insert(name, Rc::new(volume));
         }
@@ -228,8 +240,8 @@ enum Naming {
 pub struct UnitVolume {
     /// What it was when the unit first changed it.
     first: Option<Rc<Volume>>,
-    /// Its size then.
-    base: u64,
+    /// How often it had been cut off by then.
+    cuts: u64,
     size: u64,
     resized: bool,
     /// First block that the unit has cut off.
@@ -347,10 +359,10 @@ impl Unit {
         volume.is_some_and(|volume| volume.shadow.contains_key(&index))
     }
 
-    /// Cells up to `stop` have been written.
-    pub fn write(&mut self, state: &State, id: Uuid, stop: u64) {
+    /// Cells up to `stop` have been written, since the state `before`.
+    pub fn write(&mut self, before: &State, state: &State, id: Uuid, stop: u64) {
         let committed = state.by_id(id).map_or(0, |(_, volume)| volume.size);
-        let volume = self.touch(state, id);
+        let volume = self.touch(before, id);
         if stop > volume.size_over(committed) {
             volume.size = stop;
         }
@@ -363,9 +375,10 @@ impl Unit {
         volume.shadow.insert(index, block);
     }
 
-    /// The size has been set: nothing is behind it, whatever others put there before the unit ends.
-    pub fn resize(&mut self, state: &State, id: Uuid, size: u64) {
-        let volume = self.touch(state, id);
+    /// The size has been set, since the state `before`: nothing is behind it, whatever others put there before the
+    /// unit ends.
+    pub fn resize(&mut self, before: &State, id: Uuid, size: u64) {
+        let volume = self.touch(before, id);
         let kept = blocks_of(size);
         volume.shadow.retain(|index, _| *index < kept);
         volume.cut = volume.cut.min(kept);
@@ -397,7 +410,8 @@ impl Unit {
                 continue;
             }
             let size = committed.as_ref().map_or(0, |volume| volume.size);
-            if size < unit.base {
+            let cuts = committed.as_ref().map_or(0, |volume| volume.cuts);
+            if cuts != unit.cuts {
                 return Err("a volume has been made shorter".into());
             }
             let mut volume = committed.map_or(
@@ -405,6 +419,7 @@ impl Unit {
                     id: *id,
                     size: 0,
                     blocks: Vec::new(),
+                    cuts: 0,
                 },
                 |volume| (*volume).clone(),
             );
@@ -414,6 +429,8 @@ impl Unit {
                 true => unit.cut.min(kept),
                 false => unit.cut,
             };
+            let left = cut.saturating_mul(CELLS as u64).min(volume.size);
+            volume.cuts += u64::from(left < size);
             volume.blocks.resize(kept as usize, Block::default());
             for block in volume.blocks.iter_mut().skip(cut.min(kept) as usize) {
                 *block = Block::default();
@@ -440,6 +457,7 @@ impl Unit {
                             id: *id,
                             size: 0,
                             blocks: Vec::new(),
+                            cuts: 0,
                         }),
                         false => next.volumes.remove(&waiting(*id)).ok_or("no such volume")?,
                     };
@@ -472,8 +490,8 @@ impl UnitVolume {
 fn new_volume(first: Option<Rc<Volume>>) -> UnitVolume {
     let size = first.as_ref().map_or(0, |volume| volume.size);
     UnitVolume {
+        cuts: first.as_ref().map_or(0, |volume| volume.cuts),
         first,
-        base: size,
         size,
         resized: false,
         cut: u64::MAX,

@@ -201,14 +201,14 @@ impl Aru {
 
     /// The commit is made: everybody sees it.
     fn apply(&mut self, outcomes: Vec<Outcome>, names: Overlay) {
+        let block_size = self.block();
         for (volume, outcome) in self.volumes.iter().zip(outcomes) {
             let mut state = volume.shared.borrow_mut();
             match outcome {
                 Outcome::Same => {}
-                Outcome::Put { entry, .. } => {
-                    state.entry = entry;
+                Outcome::Put { entry, cut } => {
+                    state.change(entry, cut.saturating_mul(block_size));
                     state.life = Life::Live;
-                    state.moves += 1;
                 }
                 Outcome::Gone => state.life = Life::Deleted,
             }

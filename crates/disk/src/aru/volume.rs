@@ -12,6 +12,8 @@ pub(super) struct ShadowVolume {
     pub serial: u64,
     /// Size when the unit first changed it.
     base: u64,
+    /// How often it had been cut off by then.
+    cuts: u64,
     /// Size that the unit has given it.
     pub size: u64,
     /// The size was set, and does not just cover what was written.
@@ -43,6 +45,7 @@ impl ShadowVolume {
             shared: shared.clone(),
             serial: state.serial,
             base: state.entry.size_bytes,
+            cuts: state.cuts,
             size: state.entry.size_bytes,
             resized: false,
             cut: u64::MAX,
@@ -89,7 +92,8 @@ impl ShadowVolume {
             return Ok(Outcome::Gone);
         }
         let committed = state.entry.size_bytes;
-        if committed < self.base {
+        // It may be as long again by now; what the unit has read of it is another content.
+        if state.cuts != self.cuts {
             let name = &state.entry.name;
             let text = format!("volume {name:?} has been made shorter");
             return Err(DiskError::Conflict(text));

@@ -266,3 +266,21 @@ fn a_size_for_which_there_is_no_room_changes_nothing() {
         assert_eq!(now.len(), 2 * BLOCK);
     });
 }
+
+/// The rest of a block that a unit wrote in part is of what the file was; a file that is as long again is another.
+#[test]
+fn a_file_that_was_cut_and_grew_again_is_not_what_a_unit_has_read() {
+    on_disk(async |disk| {
+        let file = make(&disk, "f", &[1; BLOCK]).await;
+        let mut slow = disk.begin();
+        slow.write(&file, 10, b"here").await.unwrap();
+        for size in [0, B] {
+            let mut other = disk.begin();
+            other.resize(&file, size).await.unwrap();
+            other.end().await.unwrap();
+        }
+        let error = slow.end().await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Conflict, "{error}");
+        assert_eq!(content(&disk, "f").await, [0; BLOCK]);
+    });
+}
