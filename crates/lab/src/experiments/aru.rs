@@ -343,7 +343,7 @@ fn small_files(context: &Context<'_>, drive: &NamedDrive, seed: u64, outcome: &m
     let panel = Panel {
         title: drive.name.clone(),
         x: Axis::of("", names),
-        y: Axis::linear("files per second"),
+        y: Axis::linear("files, 1/s"),
         lines: lines
             .map(|(way, points)| Line::new(WAYS[way].name, Style::Dots, way, points))
             .collect(),
@@ -381,7 +381,7 @@ fn large_file(context: &Context<'_>, drive: &NamedDrive, seed: u64, outcome: &mu
     let panel = Panel {
         title: drive.name.clone(),
         x: Axis::of("", LARGE.map(str::to_string).to_vec()),
-        y: Axis::linear("MB/s"),
+        y: Axis::linear("throughput, MB/s"),
         lines: vec![Line::new("", Style::Dots, 0, points)],
         legend: Legend::Outside,
     };
