@@ -1,7 +1,9 @@
 //! A few valid inputs for each target: where fuzzing begins. Each target writes its own before it
 //! reads its corpus.
 
-use format::{Entry, EntryKind, HeadKind, LogState, MemberEntry, RecordHeader, Roles, SECTOR, State};
+use format::{
+    Entry, EntryKind, HeadKind, Layout, LogState, MemberEntry, RecordHeader, Roles, SECTOR, State,
+};
 use format::{Extent, SheetRun, Superblock, TableSlot, TrackSheet, VolumeEntry, VolumeKind};
 use head::{Grid, Profile, Steps};
 use std::fs;
@@ -103,6 +105,7 @@ fn superblocks() -> Vec<Vec<u8>> {
         path: "disk.tonearm".to_owned(),
     };
     let superblock = Superblock {
+        version: Superblock::VERSION,
         store: [2; 16],
         generation: 1,
         epoch: 1,
@@ -119,7 +122,12 @@ fn superblocks() -> Vec<Vec<u8>> {
         log: LogState::default(),
         size_blocks: 1024,
         created_unix_s: 0,
+        layout: Layout::Overwrite,
         members: vec![member],
+    };
+    let mut in_segments = superblock.clone();
+    in_segments.layout = Layout::Segments {
+        segment_bytes: 1 << 20,
     };
     let mut with_head = superblock.clone();
     with_head.head = HeadKind::Online;
@@ -169,6 +177,7 @@ fn superblocks() -> Vec<Vec<u8>> {
         tagged(2, &table, 256),
         tagged(4, &superblock.encode(), SECTOR),
         tagged(8, &with_head.encode(), 1024),
+        tagged(0, &in_segments.encode(), 1024),
         tagged(3, &sheet.encode(), 256),
     ]
 }
@@ -292,7 +301,10 @@ fn profiles() -> Vec<Vec<u8>> {
     };
     let mut profile = Profile::new(grid).expect("a grid that makes sense");
     for index in 0..grid.cells() {
-        profile.add_sample(grid.cell(index), base::Nanos::from_micros(700 + index as u64));
+        profile.add_sample(
+            grid.cell(index),
+            base::Nanos::from_micros(700 + index as u64),
+        );
     }
     let drive = drive::library()[0].text.as_bytes();
     vec![
