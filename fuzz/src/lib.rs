@@ -177,7 +177,7 @@ fn superblocks() -> Vec<Vec<u8>> {
         tagged(2, &table, 256),
         tagged(4, &superblock.encode(), SECTOR),
         tagged(8, &with_head.encode(), 1024),
-        tagged(0, &in_segments.encode(), 1024),
+        tagged(16, &in_segments.encode(), 1024),
         tagged(3, &sheet.encode(), 256),
     ]
 }
