@@ -140,7 +140,7 @@ impl Volume {
                     .await?;
                 self.check_write(offset, len)?;
                 // Else the volume was resized meanwhile, and the blocks may be others now.
-                if self.moves() == moves {
+                if self.moves() == moves && are_current(&edges) {
                     break edges;
                 }
             };
@@ -218,7 +218,8 @@ impl Volume {
                 buffers.push((from, edges, buf));
             }
             self.check_write(offset, len)?;
-            if self.moves() == moves {
+            let current = buffers.iter().all(|(_, edges, _)| are_current(edges));
+            if self.moves() == moves && current {
                 break buffers;
             }
         };
@@ -343,7 +344,7 @@ impl Volume {
             if self.is_gone() {
                 return Err(DiskError::Deleted);
             }
-            if self.moves() == moves {
+            if self.moves() == moves && are_current(&edges) {
                 self.merge(edges, &mut buf);
                 self.push_writes(&mut changes, first, buf.share());
                 return Ok(changes);
@@ -420,7 +421,7 @@ impl Volume {
                 home,
                 from,
                 taken,
-                _guard: guard,
+                guard,
             });
         }
         Ok(edges)
@@ -451,7 +452,12 @@ struct Edge {
     from: usize,
     /// Bytes of the buffer within it that are the writer's.
     taken: std::ops::Range<usize>,
-    _guard: engine::MergeGuard,
+    guard: engine::MergeGuard,
+}
+
+/// Whether what was read, or memory, still has the newest content of all.
+fn are_current(edges: &[Edge]) -> bool {
+    edges.iter().all(|edge| edge.guard.is_current())
 }
 
 /// Copies the content of a block to `buf` at `from`, except for the bytes `taken`.

@@ -33,7 +33,7 @@ impl Engine {
             let known = (first..end).any(|block| state.pinned.get(block).is_some());
             assert!(!known, "blocks that are spilled into are retired");
         }
-        // Nobody reads these blocks but the scrub, which looks at whole groups.
+        // Who reads them is the scrub, which looks at whole groups, and who began while a block was still moved from here.
         while self.is_being_read(first, end) {
             self.0.idle.wait().await;
         }

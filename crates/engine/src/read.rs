@@ -15,6 +15,7 @@ enum Part {
         at: u64,
         count: u64,
         guard: ReadGuard,
+        source: Option<ReadGuard>,
     },
 }
 
@@ -64,11 +65,16 @@ impl Engine {
         for part in parts.drain(..) {
             match part {
                 Part::Ready(piece) => under_way.push(Err(piece)),
-                Part::Home { at, count, guard } => {
+                Part::Home {
+                    at,
+                    count,
+                    guard,
+                    source,
+                } => {
                     let home = self.0.home.clone();
                     under_way.push(Ok(self.0.rt.spawn(async move {
                         let pieces = home.read(at, count).await;
-                        drop(guard);
+                        drop((guard, source));
                         pieces
                     })));
                 }
@@ -116,8 +122,15 @@ impl Engine {
         }
     }
 
-    /// Newest content of one block, and a guard: as long as it lives, what was read from home stays the
-    /// base unless [`Engine::cached`] knows a newer one.
+    /// Keeps others from writing over what `count` blocks from `first` on are moved from, while it is read at `at`. The
+    /// guard of the blocks themselves is not enough: those that are just being written home are at home soon, and what
+    /// they were moved from is free then.
+    fn guard_source(&self, first: u64, count: u64, at: u64) -> Option<ReadGuard> {
+        (at != first).then(|| self.guard(at, count))
+    }
+
+    /// Newest content of one block, and a guard: as long as it lives and [`MergeGuard::is_current`], what was
+    /// read stays the base unless [`Engine::cached`] knows a newer one.
     ///
     /// # Errors
     /// As for [`Engine::read`].
@@ -126,12 +139,19 @@ impl Engine {
         block: u64,
     ) -> Result<(Vec<Piece>, MergeGuard), EngineError> {
         self.check_range(block, 1)?;
-        let guard = self.guard(block, 1);
+        let guard = MergeGuard {
+            at: self.place_of(block),
+            block,
+            guard: self.guard(block, 1),
+        };
         let pieces = match self.cached(block) {
             Some(piece) => vec![piece],
-            None => self.0.home.read(self.place_of(block), 1).await?,
+            None => {
+                let _source = self.guard_source(block, 1, guard.at);
+                self.0.home.read(guard.at, 1).await?
+            }
         };
-        Ok((pieces, MergeGuard { _guard: guard }))
+        Ok((pieces, guard))
     }
 
     /// Runs of blocks and whether they hold data, for as much of the range as one call looks at.
@@ -192,10 +212,12 @@ impl Engine {
                         run => run,
                     };
                     assert!(run > 0, "a block that memory has not got");
+                    let place = self.place_of(at);
                     parts.push(Part::Home {
-                        at: self.place_of(at),
+                        at: place,
                         count: run,
                         guard: self.guard(at, run),
+                        source: self.guard_source(at, run, place),
                     });
                     at += run;
                 }
@@ -207,5 +229,17 @@ impl Engine {
 
 /// See [`Engine::read_for_merge`].
 pub struct MergeGuard {
-    _guard: ReadGuard,
+    block: u64,
+    /// Where its content was.
+    at: u64,
+    guard: ReadGuard,
+}
+
+impl MergeGuard {
+    /// False when the block has got content since that neither memory nor the read has, because it is moved from
+    /// elsewhere: it is to be read again.
+    pub fn is_current(&self) -> bool {
+        let engine = &self.guard.engine;
+        engine.cached(self.block).is_some() || engine.place_of(self.block) == self.at
+    }
 }

@@ -2,7 +2,8 @@
 
 #![allow(clippy::unwrap_used)]
 
-use crate::common::{BLOCK, bytes, live, store, with};
+use crate::common::{BLOCK, begun, bytes, live, store, with};
+use engine::CommitChange;
 use tonearm_disk::{Disk, ErrorKind, OpenOptions, Volume};
 
 const B: u64 = BLOCK as u64;
@@ -201,4 +202,98 @@ fn what_was_moved_stays_until_no_recovery_needs_it() {
             check(&disk.volume("f").unwrap(), 300, 1).await;
         });
     }
+}
+
+/// What a unit has spilled is not in memory when it becomes the block's content.
+#[test]
+fn a_partial_write_goes_on_from_what_a_large_unit_has_made_of_the_block_meanwhile() {
+    let partial: [(&str, Begin, usize); 3] = [
+        ("write", |disk| Box::pin(write_inside(disk.clone())), 100),
+        ("zeroes", |disk| Box::pin(zero_inside(disk.clone())), 100),
+        ("shrink", |disk| Box::pin(shrink(disk.clone())), BLOCK),
+    ];
+    for (what, begin, end) in partial {
+        let (_, closed) = with(&store(40 << 20), options(), async move |disk| {
+            let v = disk.create_volume("v", 4 * B, [9; 16], 1);
+            v.await.unwrap();
+            let v = disk.volume("v").unwrap();
+            for index in 0..4 {
+                let mut aru = disk.begin();
+                aru.write(&v, index * B, &content(index, 1)).await.unwrap();
+                aru.end().await.unwrap();
+            }
+            disk.engine().drain().await.unwrap();
+            let mut aru = disk.begin();
+            aru.write(&v, B, &content(1, 2)).await.unwrap();
+            let f = aru.create_file("f", [1; 16], 1).await.unwrap();
+            aru.write(&f, 0, &vec![3; 100 * BLOCK]).await.unwrap();
+            assert_eq!(aru.spilled_blocks(), 101, "the block of v, too");
+            let mut partial = begin(&disk);
+            begun(&mut partial).await;
+            aru.end().await.unwrap();
+            partial.await;
+        });
+        with(&closed, options(), async move |disk| {
+            let v = disk.volume("v").unwrap();
+            let found = bytes(v.read(B, 90).await.unwrap());
+            assert!(found == content(1, 2)[..90], "{what}: before");
+            if what != "shrink" {
+                let found = bytes(v.read(B + end as u64, B - end as u64).await.unwrap());
+                assert!(found == content(1, 2)[end..], "{what}: behind");
+            }
+        });
+    }
+}
+
+#[test]
+fn what_a_read_takes_a_moved_block_from_is_not_written_over_meanwhile() {
+    with(&store(8 << 20), options(), async |disk| {
+        let main = disk.volume("main").unwrap();
+        let data = || base::BufPool::new(0).copy_of(&[1; BLOCK]).share();
+        main.write(0, data(), true).await.unwrap();
+        disk.engine().drain().await.unwrap();
+        let engine = disk.engine();
+        // Blocks that nobody has.
+        let (to, from) = (engine.size_blocks() - 10, engine.size_blocks() - 20);
+        let crcs = engine.spill(from, vec![data()]).await.unwrap();
+        let admission = engine.admit(0, 1).await.unwrap();
+        let moved = engine.commit(admission, vec![CommitChange::Move { to, from, crcs }]);
+        let moved = moved.unwrap();
+        engine.wait_durable(moved).await.unwrap();
+        // The read begins while the block is written home.
+        let mut drain = Box::pin(engine.drain());
+        begun(&mut drain).await;
+        main.read(0, B).await.unwrap();
+        let mut read = Box::pin(engine.read(to, 1));
+        begun(&mut read).await;
+        begun(&mut drain).await;
+        drain.await.unwrap();
+        engine.retire(moved).await.unwrap();
+        let other = base::BufPool::new(0).copy_of(&[2; BLOCK]).share();
+        let mut spill = Box::pin(engine.spill(from, vec![other]));
+        for _ in 0..50 {
+            begun(&mut spill).await;
+            main.read(0, B).await.unwrap();
+        }
+        assert_eq!(bytes(read.await.unwrap()), [1; BLOCK]);
+        spill.await.unwrap();
+    });
+}
+
+type Begin = fn(&Disk) -> Partial;
+type Partial = std::pin::Pin<Box<dyn Future<Output = ()>>>;
+
+async fn write_inside(disk: Disk) {
+    let v = disk.volume("v").unwrap();
+    let data = base::BufPool::new(0).copy_of(&[4; 10]).share();
+    v.write(B + 90, data, false).await.unwrap();
+}
+
+async fn zero_inside(disk: Disk) {
+    let v = disk.volume("v").unwrap();
+    v.write_zeroes(B + 90, 10, false, false).await.unwrap();
+}
+
+async fn shrink(disk: Disk) {
+    disk.resize_volume("v", B + 90).await.unwrap();
 }
