@@ -197,13 +197,16 @@ impl Engine {
     /// When the store is read-only, or the commit does not fit it.
     ///
     /// # Panics
-    /// When there is no change, data is not a whole number of blocks, or a patch has no words or is not within
-    /// its block.
+    /// When there is no change, data is not a whole number of blocks, a patch has no words or is not within
+    /// its block, or the admission was given for less: the log would stand still once it is full.
     pub fn commit(&self, admission: Admission, changes: Vec<Change>) -> Result<Lsn, EngineError> {
         self.check_writable()?;
         let block_size = self.block_size();
         let mut bytes = 0;
+        let (mut blocks, mut ranges) = (0, 0);
         for change in &changes {
+            let needs = change.needs(block_size);
+            (blocks, ranges) = (blocks + needs.0, ranges + needs.1);
             let (first, count) = match change {
                 Change::Write { first, data } => {
                     assert!(
@@ -235,6 +238,10 @@ impl Engine {
             };
             self.check_range(first, count)?;
         }
+        assert!(
+            admission.covers(blocks, ranges),
+            "a commit of {blocks} blocks and {ranges} ranges that was not admitted"
+        );
         let mut state = self.0.state.borrow_mut();
         let trail = &self.0.trail;
         let lsn = trail.append(admission, changes, |lsn, changes| {

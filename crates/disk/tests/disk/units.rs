@@ -268,3 +268,35 @@ fn a_unit_that_ends_has_room_in_the_log_for_what_others_make_of_it() {
         assert!(disk.scrub(|_, _| {}).await.unwrap().damaged.is_empty());
     });
 }
+
+/// What it costs is known anew once it has waited; the engine refuses a commit that was admitted for less.
+#[test]
+fn a_unit_is_admitted_for_what_others_have_made_of_it_while_it_waited() {
+    with(&store(16 << 20), OpenOptions::default(), async |disk| {
+        let names = ["f", "g", "h"];
+        for name in names {
+            let uuid = [name.as_bytes()[0]; 16];
+            disk.create_volume(name, B, uuid, 1).await.unwrap();
+        }
+        let mut aru = disk.begin();
+        for name in names {
+            aru.delete_volume(name).await.unwrap();
+        }
+        let engine = disk.engine();
+        let all_memory = engine.reserve(engine.options().memory_bytes).await.unwrap();
+        let mut end = Box::pin(aru.end());
+        begun(&mut end).await;
+        // In many pieces: each is a range of the deletion.
+        for blocks in 2..=200 {
+            for name in names {
+                disk.resize_volume(name, blocks * B).await.unwrap();
+            }
+        }
+        begun(&mut end).await;
+        drop(all_memory);
+        end.await.unwrap();
+        assert!(names.iter().all(|name| disk.volume(name).is_err()));
+        engine.drain().await.unwrap();
+        assert!(disk.scrub(|_, _| {}).await.unwrap().damaged.is_empty());
+    });
+}

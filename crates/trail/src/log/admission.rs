@@ -99,6 +99,13 @@ pub struct Admission {
     pub(super) sectors: u64,
 }
 
+impl Admission {
+    /// True when it was given for a commit of `blocks` blocks of data and `ranges` ranges, or more.
+    pub fn covers(&self, blocks: u64, ranges: u64) -> bool {
+        self.trail.0.geometry.commit_sectors(blocks, ranges) <= self.sectors
+    }
+}
+
 impl Drop for Admission {
     fn drop(&mut self) {
         self.trail.0.state.borrow_mut().reserved -= self.sectors;
