@@ -185,8 +185,9 @@ impl Aside {
 /// operation goes through the ring.
 pub struct Call {
     aside: Aside,
-    ready: Ready,
-    result: i32,
+    pub(crate) ready: Ready,
+    /// Bytes, or a negative error number.
+    pub(crate) result: i32,
 }
 
 impl Call {

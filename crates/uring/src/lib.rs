@@ -21,6 +21,8 @@ pub use lock::Lock;
 pub use member::{Create, Member, MemberError, MemberKind, MemberOptions, PathText, open_member};
 
 #[cfg(test)]
+mod aside_test;
+#[cfg(test)]
 mod driver_test;
 #[cfg(test)]
 mod fd_test;
