@@ -59,6 +59,7 @@ pub fn run(seed: u64, size: Size) -> Result<Outcome, Failure> {
             options.memory_bytes = 256 << 10;
         }
         let world_seed = rng.next_u64();
+        options.linger = size.linger(world_seed);
         let fail = |(io, cut, what): (u64, u64, String)| Failure {
             seed,
             at: (generation, io, cut),

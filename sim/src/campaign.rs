@@ -2,6 +2,7 @@
 
 use crate::arus::Counts;
 use crate::drives;
+use crate::generate::Size;
 use crate::oracle::Oracle;
 use crate::script::Model;
 use crate::store::{Heads, Shape, StoreImage, small_segments};
@@ -22,14 +23,10 @@ use trail::WriteCache;
 pub struct Campaign {
     /// Everything follows from it.
     pub seed: u64,
-    /// Operations of a generation.
-    pub operations: u64,
-    /// Workloads in a row, each on what a power cut left of the one before.
-    pub generations: u32,
     /// The log is on drives of its own, whose heads are followed.
     pub heads: bool,
-    /// The home has the segments layout.
-    pub segments: bool,
+    /// Operations, generations, the home's layout, and how long commits linger.
+    pub size: Size,
 }
 
 /// What a seed gave.
@@ -113,16 +110,17 @@ pub fn run_seed(campaign: &Campaign) -> Result<Outcome, Failure> {
     if campaign.heads {
         follow_heads(&mut shape, &mut rng);
     }
-    if campaign.segments {
+    if campaign.size.segments() {
         shape.home = small_segments(shape.block_size);
     }
     let ordered = rng.next_u32().is_multiple_of(5);
     let mut image = shape.create();
     let mut oracle = Oracle::default();
     let mut outcome = Outcome::default();
-    for generation in 0..campaign.generations {
-        let options = options_of(&mut rng, ordered);
+    for generation in 0..campaign.size.generations {
+        let mut options = options_of(&mut rng, ordered);
         let seed = rng.next_u64();
+        options.linger = campaign.size.linger(seed);
         let fail = |io: u64, cut: u64, what: String| Failure {
             seed: campaign.seed,
             at: (generation, io, cut),
@@ -153,7 +151,7 @@ pub fn run_seed(campaign: &Campaign) -> Result<Outcome, Failure> {
         );
         let rt = Rt::new(world.driver());
         let (rt2, image2, shared2) = (rt.clone(), image.clone(), shared.clone());
-        let operations = campaign.operations;
+        let operations = campaign.size.operations;
         let orderly = rng.next_u32().is_multiple_of(4);
         let opened = Rc::new(RefCell::new(None));
         let shown = opened.clone();

@@ -45,12 +45,26 @@ pub struct Size {
     pub generations: u32,
     /// All stores have the segments layout, or none has. It is experimental: without this, none.
     pub segments: Option<bool>,
+    /// How long commits that nobody waits for stay in memory. Without this the seed of each opening chooses.
+    pub linger: Option<Nanos>,
 }
+
+/// What seeds choose from, in milliseconds: not at all, as long as a store in a program does it, and far longer than
+/// drives take.
+const LINGERS_MS: [u64; 4] = [0, 0, 1, 30];
 
 impl Size {
     /// True when stores have the segments layout.
     pub fn segments(&self) -> bool {
         self.segments.unwrap_or(false)
+    }
+
+    /// How long commits that nobody waits for stay in memory, in the opening of `seed`.
+    pub fn linger(&self, seed: u64) -> Nanos {
+        // Nothing is drawn for it: all else that follows from a seed is as it was before commits lingered.
+        let choice = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 62;
+        let chosen = Nanos::from_millis(LINGERS_MS[choice as usize]);
+        self.linger.unwrap_or(chosen)
     }
 }
 
@@ -102,7 +116,7 @@ pub fn generate(seed: u64, size: Size, faults: bool) -> Script {
         stamp: seed << 24,
     };
     let generations = (0..size.generations)
-        .map(|index| generator.generation(size.operations, index == 0, kinds))
+        .map(|index| generator.generation(size, index == 0, kinds))
         .collect();
     Script {
         shape,
@@ -121,7 +135,8 @@ impl Generator {
         of[self.below(of.len() as u64) as usize]
     }
 
-    fn generation(&mut self, operations: u64, first: bool, kinds: &[FaultKind]) -> Generation {
+    fn generation(&mut self, size: Size, first: bool, kinds: &[FaultKind]) -> Generation {
+        let operations = size.operations;
         let clients = 1 + self.below(4);
         let mut scripts = vec![Vec::new(); clients as usize];
         if first {
@@ -147,8 +162,10 @@ impl Generator {
             drives: if self.shape.split { 2 } else { 1 },
             requests: 20 + operations,
         };
+        let seed = self.rng.next_u64();
         Generation {
-            seed: self.rng.next_u64(),
+            seed,
+            linger: size.linger(seed),
             memory_bytes: self.pick(&[256 << 10, 1 << 20, 8 << 20]),
             write_back_on_recovery: self.below(3) == 0,
             write_back_after: Nanos::from_millis(self.pick(&[1, 20, 1000])),

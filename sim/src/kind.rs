@@ -71,10 +71,8 @@ impl Kind {
             None => guarded(seed, || {
                 run_seed(&Campaign {
                     seed,
-                    operations: size.operations,
-                    generations: size.generations,
+                    size,
                     heads: self == Kind::Heads,
-                    segments: size.segments(),
                 })
             }),
         }

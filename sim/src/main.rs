@@ -1,6 +1,7 @@
 //! `crash`: power cuts and faults for as long as one likes.
 
 use anyhow::{Context, anyhow, bail};
+use base::Nanos;
 use clap::Parser;
 use drive::FaultKind;
 use indicatif::{ProgressBar, ProgressStyle};
@@ -36,6 +37,9 @@ struct Args {
     /// Layout of all stores. Without it overwrite: segments is experimental.
     #[arg(long, value_enum)]
     layout: Option<Layout>,
+    /// Milliseconds for which commits that nobody waits for stay in memory. Without it the seed chooses.
+    #[arg(long)]
+    linger_ms: Option<u64>,
     /// Runs this script, and nothing else.
     #[arg(long)]
     script: Option<PathBuf>,
@@ -68,6 +72,7 @@ fn main() -> anyhow::Result<()> {
         operations: args.operations,
         generations: args.generations,
         segments: args.layout.map(|layout| layout == Layout::Segments),
+        linger: args.linger_ms.map(Nanos::from_millis),
     };
     loop {
         let done = match (args.seeds, args.points) {
@@ -134,14 +139,18 @@ fn summarize(args: &Args, seeds: u64, total: &Outcome, elapsed: Duration) {
 
 /// What to tell of a failure: the shortest script that still fails, and how to see it again.
 fn report(args: &Args, kind: Kind, seed: u64, size: Size, failure: Failure) -> anyhow::Error {
-    let again = format!(
+    let mut again = format!(
         "crash --kind {kind} --seed {seed} --seeds 1 --operations {} --generations {}",
         args.operations, args.generations
-    ) + match args.layout {
+    );
+    again += match args.layout {
         None => "",
         Some(Layout::Overwrite) => " --layout overwrite",
         Some(Layout::Segments) => " --layout segments",
     };
+    if let Some(linger) = args.linger_ms {
+        again += &format!(" --linger-ms {linger}");
+    }
     let Some(script) = kind.script(seed, size) else {
         return anyhow!("{failure}\nagain with: {again}");
     };

@@ -42,6 +42,8 @@ pub struct Generation {
     pub write_back_after: Nanos,
     /// Writes are acknowledged when they are durable.
     pub ack_write: bool,
+    /// How long commits that nobody waits for stay in memory.
+    pub linger: Nanos,
     /// What goes wrong.
     pub faults: Vec<Fault>,
     /// What each client does, in turn.

@@ -1,10 +1,11 @@
-//! Runs that once found a fault, kept as files: `NAME.seed` holds `KIND seed=N operations=N generations=N`,
-//! `NAME.script` a script. Comments say what was found.
+//! Runs that once found a fault, kept as files: `NAME.seed` holds `KIND seed=N operations=N generations=N`, and
+//! `linger_ms=N` where the seed does not choose it; `NAME.script` a script. Comments say what was found.
 
 use crate::campaign::{Failure, Outcome};
 use crate::generate::Size;
 use crate::kind::{Kind, try_script};
 use crate::script::Script;
+use base::Nanos;
 use std::fs;
 use std::path::Path;
 
@@ -57,7 +58,9 @@ fn seed(text: &str) -> Result<What, String> {
         .collect::<Vec<_>>()
         .join(" ");
     let words: Vec<&str> = line.split_whitespace().collect();
-    let &[kind, seed, operations, generations] = words.as_slice() else {
+    let (&[kind, seed, operations, generations] | &[kind, seed, operations, generations, _]) =
+        words.as_slice()
+    else {
         return Err("KIND seed=N operations=N generations=N is expected".into());
     };
     let number = |word: &str, key: &str| {
@@ -67,10 +70,12 @@ fn seed(text: &str) -> Result<What, String> {
         let value = value.and_then(|value| value.parse::<u64>().ok());
         value.ok_or_else(|| format!("{word:?} is not {key}=NUMBER"))
     };
+    let linger = words.get(4).map(|word| number(word, "linger_ms"));
     let size = Size {
         operations: number(operations, "operations")?,
         generations: number(generations, "generations")? as u32,
         segments: None,
+        linger: linger.transpose()?.map(Nanos::from_millis),
     };
     Ok(What::Seed(kind.parse()?, number(seed, "seed")?, size))
 }

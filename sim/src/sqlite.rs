@@ -80,6 +80,7 @@ pub fn run(seed: u64, size: Size) -> Result<Outcome, Failure> {
         map_cache_bytes: 32 << 10,
         write_cache: cache(ordered),
         write_back_after: Nanos::from_millis([1, 20, 1000][rng.next_u32() as usize % 3]),
+        linger: size.linger(seed),
         ..OpenOptions::default()
     };
     let setup = Setup::new(&mut rng);

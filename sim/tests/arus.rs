@@ -10,6 +10,7 @@ fn everything_is_met() {
         operations: 200,
         generations: 2,
         segments: None,
+        linger: None,
     };
     let mut met = Counts::default();
     for seed in 0..6 {

@@ -7,16 +7,15 @@ use tonearm_sim::{Campaign, Kind, Outcome, Script, Size, regressions, run_seed};
 
 const SIZE: Size = Size {
     segments: None,
+    linger: None,
     operations: 60,
     generations: 3,
 };
 
 fn campaign(seed: u64) -> Campaign {
     Campaign {
-        segments: false,
         seed,
-        operations: 60,
-        generations: 3,
+        size: SIZE,
         heads: false,
     }
 }

@@ -36,9 +36,13 @@ impl fmt::Display for Script {
                 End::Close => "close".to_string(),
                 End::Cut(io) => format!("{io}"),
             };
+            let linger = match g.linger {
+                Nanos(0) => String::new(),
+                Nanos(linger) => format!(" linger_ns={linger}"),
+            };
             writeln!(
                 f,
-                "generation seed={} memory={} recover={} after_ns={} ack={} end={end}",
+                "generation seed={} memory={} recover={} after_ns={} ack={} end={end}{linger}",
                 g.seed,
                 g.memory_bytes,
                 u8::from(g.write_back_on_recovery),
@@ -260,6 +264,10 @@ impl FromStr for Script {
                     end: match w.value("end")? {
                         "close" => End::Close,
                         io => End::Cut(io.parse().map_err(|_| format!("{line:?}: end"))?),
+                    },
+                    linger: match rest.contains("linger_ns=") {
+                        true => Nanos(w.number("linger_ns")?),
+                        false => Nanos(0),
                     },
                 });
                 continue;
