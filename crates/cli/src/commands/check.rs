@@ -10,13 +10,15 @@ use crate::control::DamagedGroup;
 use crate::progress::{Progress, Unit};
 use crate::report;
 use anyhow::Context;
-use engine::{Engine, Inspection, OpenOptions};
+use base::BufPool;
+use disk::{Disk, DiskError};
+use engine::{Engine, Inspection, MemberDevice, OpenOptions};
 use format::{VolumeEntry, VolumeKind};
 use layout::RepairOptions;
+use rt::Rt;
 use serde::Serialize;
 use std::process::ExitCode;
-use store::Executor;
-use store::{Access, StoreError};
+use store::{Access, Executor, Opened, StoreError};
 
 /// Memory of a rebuild.
 const REBUILD_BYTES: usize = 64 << 20;
@@ -76,6 +78,15 @@ struct Findings {
     rebuilt: Option<Rebuilt>,
     /// Segments whose summaries do not agree with the block map.
     map_problems: Vec<String>,
+    /// Nothing when they were not looked at.
+    lists: Option<Lists>,
+}
+
+#[derive(Serialize, Default)]
+struct Lists {
+    lists: u64,
+    blocks: u64,
+    problems: Vec<String>,
 }
 
 #[derive(Serialize)]
@@ -126,17 +137,37 @@ impl Findings {
             && self.volume_problems.is_empty()
             && self.map_problems.is_empty()
             && self.damaged.is_empty()
+            && self
+                .lists
+                .as_ref()
+                .is_none_or(|lists| lists.problems.is_empty())
     }
 }
 
-fn look(arguments: &Check) -> anyhow::Result<Findings> {
+/// Opens the members, does `work` on them, and lets go of them.
+fn with_members<T: 'static, F>(
+    arguments: &Check,
+    access: Access,
+    work: impl FnOnce(Rt, BufPool, Opened) -> F,
+) -> anyhow::Result<T>
+where
+    F: Future<Output = anyhow::Result<T>> + 'static,
+{
     let executor = Executor::new()?;
-    let opened = store::open_members(
-        &executor,
-        &arguments.path,
-        &(&arguments.members).into(),
-        Access::Read,
-    )?;
+    let (path, places) = (&arguments.path, (&arguments.members).into());
+    let opened = store::open_members(&executor, path, &places, access)?;
+    let Executor { rt, pool, .. } = executor;
+    let result = rt.block_on(work(rt.clone(), pool, opened));
+    // Tasks of an engine and the executor hold each other, and the members, which are locked.
+    rt.shut_down();
+    result
+}
+
+fn look(arguments: &Check) -> anyhow::Result<Findings> {
+    with_members(arguments, Access::Read, look_at)
+}
+
+async fn look_at(rt: Rt, pool: BufPool, opened: Opened) -> anyhow::Result<Findings> {
     let superblocks = opened.devices.iter().zip(&opened.superblocks);
     let superblocks: Vec<Superblocks> = superblocks
         .map(|(device, found)| Superblocks {
@@ -145,67 +176,86 @@ fn look(arguments: &Check) -> anyhow::Result<Findings> {
             damaged_slots: found.damaged_slots.clone(),
         })
         .collect();
-    let (rt, pool) = (executor.rt.clone(), executor.pool.clone());
-    executor.rt.block_on(async move {
-        let mut bar = Progress::new("reading the log", Unit::Count);
-        let progress = |done, total| bar.at(done, total);
-        let look = Inspection::start(&rt, &pool, opened.devices, progress).await?;
-        drop(bar);
-        let (entries, volume_problems) = look.volumes().await;
-        let log = look.log();
-        let mut findings = Findings {
-            store: report::uuid(look.superblock().store),
-            clean: log.clean,
-            superblocks,
-            log: Log {
-                records: log.records,
-                commits: log.commits,
-                blocks: log.blocks,
-                discarded_records: log.discarded_records,
-                end: log.end.clone(),
-                damage: log.damage.as_ref().map(ToString::to_string),
-            },
-            volume_problems,
-            ..Findings::default()
-        };
-        let mut bar = Progress::new("checking", Unit::Count);
-        for group in 0..look.groups() {
-            let found = look.check_group(group).await?;
-            findings.groups += 1;
-            findings.blocks += found.allocated;
-            if let Some(mut damaged) = DamagedGroup::of(&found) {
-                let blocks = found.bad.iter().map(|bad| bad.block);
-                let owners =
-                    blocks.map(|block| owner(&entries, block, look.superblock().block_size));
-                // Damage of blocks stands behind that of tables.
-                let texts = damaged.damages.iter_mut().rev().zip(owners.rev());
-                texts.for_each(|(text, owner)| text.push_str(&owner));
-                findings.damaged.push(damaged);
-            }
-            bar.at(group + 1, look.groups());
+    let mut bar = Progress::new("reading the log", Unit::Count);
+    let progress = |done, total| bar.at(done, total);
+    let look = Inspection::start(&rt, &pool, opened.devices.clone(), progress).await?;
+    drop(bar);
+    let (entries, volume_problems) = look.volumes().await;
+    let log = look.log();
+    let mut findings = Findings {
+        store: report::uuid(look.superblock().store),
+        clean: log.clean,
+        superblocks,
+        log: Log {
+            records: log.records,
+            commits: log.commits,
+            blocks: log.blocks,
+            discarded_records: log.discarded_records,
+            end: log.end.clone(),
+            damage: log.damage.as_ref().map(ToString::to_string),
+        },
+        volume_problems,
+        ..Findings::default()
+    };
+    let mut bar = Progress::new("checking", Unit::Count);
+    for group in 0..look.groups() {
+        let found = look.check_group(group).await?;
+        findings.groups += 1;
+        findings.blocks += found.allocated;
+        if let Some(mut damaged) = DamagedGroup::of(&found) {
+            let blocks = found.bad.iter().map(|bad| bad.block);
+            let owners = blocks.map(|block| owner(&entries, block, look.superblock().block_size));
+            // Damage of blocks stands behind that of tables.
+            let texts = damaged.damages.iter_mut().rev().zip(owners.rev());
+            texts.for_each(|(text, owner)| text.push_str(&owner));
+            findings.damaged.push(damaged);
         }
-        let mut bar = Progress::new("comparing summaries", Unit::Count);
-        let problems = look
-            .check_segments(|done, total| bar.at(done, total))
-            .await?;
-        drop(bar);
-        findings.map_problems = problems.iter().map(ToString::to_string).collect();
-        findings.sound = findings.is_sound();
-        Ok(findings)
-    })
+        bar.at(group + 1, look.groups());
+    }
+    let mut bar = Progress::new("comparing summaries", Unit::Count);
+    let problems = look
+        .check_segments(|done, total| bar.at(done, total))
+        .await?;
+    drop(bar);
+    findings.map_problems = problems.iter().map(ToString::to_string).collect();
+    drop(look);
+    if findings.clean {
+        findings.lists = Some(check_lists(&rt, &pool, opened.devices).await);
+    }
+    findings.sound = findings.is_sound();
+    Ok(findings)
+}
+
+/// Verifies the lists of a store that was shut down in order.
+async fn check_lists(rt: &Rt, pool: &BufPool, members: Vec<MemberDevice>) -> Lists {
+    let report = async {
+        let options = OpenOptions {
+            read_only: true,
+            ..OpenOptions::default()
+        };
+        let disk = Disk::open(rt, pool, members, options, |_| {}).await?;
+        let report = disk.check_lists().await;
+        disk.close().await?;
+        report
+    };
+    let report: Result<_, DiskError> = report.await;
+    match report {
+        Ok(report) => Lists {
+            lists: report.lists,
+            blocks: report.blocks,
+            problems: report.problems,
+        },
+        // Of pages that cannot be read nobody can tell.
+        Err(error) => Lists {
+            problems: vec![format!("the lists cannot be verified: {error}")],
+            ..Lists::default()
+        },
+    }
 }
 
 /// Makes the block map anew, before anything looks at it.
 fn rebuild(arguments: &Check) -> anyhow::Result<Rebuilt> {
-    let executor = Executor::new()?;
-    let members = store::open_members(
-        &executor,
-        &arguments.path,
-        &(&arguments.members).into(),
-        Access::Write,
-    )?;
-    let (rt, pool) = (executor.rt.clone(), executor.pool.clone());
-    executor.rt.block_on(async move {
+    with_members(arguments, Access::Write, async move |rt, pool, members| {
         let mut bar = Progress::new("reading summaries", Unit::Count);
         let progress = |done, total| bar.at(done, total);
         let report =
@@ -241,13 +291,6 @@ fn owner(entries: &[VolumeEntry], block: u64, block_size: u32) -> String {
 }
 
 fn repair(arguments: &Check, findings: &Findings) -> anyhow::Result<Repair> {
-    let executor = Executor::new()?;
-    let members = store::open_members(
-        &executor,
-        &arguments.path,
-        &(&arguments.members).into(),
-        Access::Write,
-    )?;
     let give_up = findings.log.damage.is_some();
     let options = OpenOptions {
         give_up_damaged_log: give_up,
@@ -263,8 +306,8 @@ fn repair(arguments: &Check, findings: &Findings) -> anyhow::Result<Repair> {
         remaining: findings.volume_problems.clone(),
         ..Repair::default()
     };
-    let (rt, pool) = (executor.rt.clone(), executor.pool.clone());
-    executor.rt.block_on(async move {
+    let work = async move |rt: Rt, pool: BufPool, members: Opened| {
+        let devices = members.devices.clone();
         let engine = Engine::open(&rt, &pool, members.devices, options, |_| {}).await?;
         let mut bar = Progress::new("repairing", Unit::Count);
         for (done, group) in groups.iter().enumerate() {
@@ -282,8 +325,11 @@ fn repair(arguments: &Check, findings: &Findings) -> anyhow::Result<Repair> {
         }
         // Opening and closing write every copy of the superblock anew.
         engine.close().await?;
+        let lists = check_lists(&rt, &pool, devices).await;
+        repair.remaining.extend(lists.problems);
         Ok(repair)
-    })
+    };
+    with_members(arguments, Access::Write, work)
 }
 
 fn show(findings: &Findings) -> anyhow::Result<()> {
@@ -332,10 +378,31 @@ fn show(findings: &Findings) -> anyhow::Result<()> {
         report::count(findings.groups)
     ))?;
     show_damage(&findings.damaged)?;
+    show_lists(findings)?;
     match &findings.repair {
         None if findings.is_sound() => report::line("no damage found")?,
         None => report::line("damage found; --repair mends what can be mended")?,
         Some(repair) => show_repair(repair)?,
+    }
+    Ok(())
+}
+
+fn show_lists(findings: &Findings) -> anyhow::Result<()> {
+    let lists = match &findings.lists {
+        Some(lists) => lists,
+        // It has verified them.
+        None if findings.repair.is_some() => return Ok(()),
+        None => return Ok(report::line("lists are verified once recovery has run")?),
+    };
+    for problem in &lists.problems {
+        report::line(format_args!("damage: {problem}"))?;
+    }
+    if lists.lists > 0 {
+        report::line(format_args!(
+            "verified {} lists of {} blocks",
+            report::count(lists.lists),
+            report::count(lists.blocks)
+        ))?;
     }
     Ok(())
 }

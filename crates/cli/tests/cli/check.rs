@@ -1,4 +1,9 @@
 use crate::common::{Bench, contains};
+use base::BufPool;
+use engine::CommitChange;
+use format::{ListRecord, VolumeEntry, VolumeKind, Zones};
+use layout::Piece;
+use store::{ListId, Store, StoreOptions};
 
 const SLOT: usize = 256 << 10;
 /// Behind the log of the stores here: superblocks and 8 MiB of log.
@@ -97,4 +102,111 @@ fn after_a_crash_looks_see_what_the_log_holds_and_change_nothing() {
     contains(&error, "open it for writing once");
     contains(&bench.ok(&["check", "a", "--repair"]), "shut down in order");
     assert_eq!(bench.json(&["info", "a", "--json"])["state"], "clean");
+}
+
+/// A store whose space no volume has.
+fn store_for_lists(bench: &Bench) {
+    let sizes = ["--size", "16MiB", "--log-size", "8MiB"];
+    bench.ok(&[&["create", "a", "--no-volume"][..], &sizes].concat());
+}
+
+/// Makes a list of three blocks; the list.
+fn make_list(bench: &Bench) -> ListId {
+    let store = Store::open(&bench.path("a"), StoreOptions::default()).expect("a store");
+    let mut unit = store.begin().expect("a unit");
+    let list = unit.new_list().expect("a list");
+    for _ in 0..3 {
+        unit.new_block(list, None).expect("a block");
+    }
+    unit.end().expect("it ends");
+    store.close().expect("closed in order");
+    list
+}
+
+/// Writes `record` over that of `list`, in a page that is whole otherwise: no checksum tells.
+fn overwrite_list(bench: &Bench, list: ListId, words: [u64; 2]) {
+    let store = Store::open(&bench.path("a"), StoreOptions::default()).expect("a store");
+    let overwritten = store.run(move |context| async move {
+        let engine = context.disk.engine();
+        let mut area = None;
+        for slot in 0..format::SYSTEM_BLOCKS {
+            if let [Piece::Data(block)] = &engine.read(slot, 1).await?[..] {
+                let entry = VolumeEntry::decode(&block[..format::SECTOR]).expect("an entry");
+                area = area.or(entry.filter(|entry| entry.kind == VolumeKind::Lists));
+            }
+        }
+        let area = area.expect("the lists area");
+        let zones = Zones::new(context.disk.block_size());
+        let record = zones.list_record(list.0).expect("its place");
+        assert_eq!(record.page, 0, "in the first block of the area");
+        let home = area.extents[0].start;
+        let page = engine.read(home, 1).await?.remove(0);
+        let Piece::Data(page) = page else {
+            panic!("a page that holds a list");
+        };
+        let mut data = BufPool::new(0).alloc(page.len());
+        data.copy_from_slice(&page);
+        let at = record.at as usize;
+        data[at..at + 8].copy_from_slice(&words[0].to_le_bytes());
+        data[at + 8..at + 16].copy_from_slice(&words[1].to_le_bytes());
+        let admission = engine.admit(1, 0).await?;
+        let data = data.share();
+        engine.commit(admission, vec![CommitChange::Write { first: home, data }])
+    });
+    overwritten.expect("it runs").expect("it is committed");
+    store.close().expect("closed in order");
+}
+
+#[test]
+fn lists_that_contradict_themselves_are_found() {
+    let bench = Bench::new();
+    store_for_lists(&bench);
+    let list = make_list(&bench);
+    let whole = bench.ok(&["check", "a"]);
+    contains(&whole, "verified 1 lists of 3 blocks");
+    contains(&whole, "no damage found");
+
+    // The zone starts with two pages; the blocks of the list are 2 to 4, the last one made at its head.
+    let record = |count| ListRecord {
+        first: 4,
+        last: 2,
+        count,
+    };
+    overwrite_list(&bench, list, ListRecord::encode(Some(record(2))));
+    let ran = bench.run(&["check", "a"]);
+    assert_eq!(ran.code, Some(3), "{ran:?}");
+    contains(&ran.out, "list 1 has 3 blocks up to 2 and says 2 up to 2");
+
+    // No list at all, whose blocks are left over.
+    overwrite_list(&bench, list, [0; 2]);
+    let report = bench.run(&["check", "a", "--json"]);
+    let report: serde_json::Value = serde_json::from_str(&report.out).expect("JSON");
+    assert_eq!(report["sound"], false);
+    let problems = report["lists"]["problems"].as_array().expect("problems");
+    assert_eq!(problems.len(), 3, "{report}");
+
+    // No record.
+    overwrite_list(&bench, list, [0, 7 << 56]);
+    let ran = bench.run(&["check", "a", "--repair"]);
+    assert_eq!(ran.code, Some(3), "nothing tells what it was: {ran:?}");
+    contains(&ran.out, "its state is neither free nor used");
+    contains(&ran.out, "still damaged");
+
+    overwrite_list(&bench, list, ListRecord::encode(Some(record(3))));
+    contains(&bench.ok(&["check", "a"]), "no damage found");
+}
+
+#[test]
+fn lists_of_a_store_that_was_not_closed_are_verified_after_recovery() {
+    let bench = Bench::new();
+    store_for_lists(&bench);
+    make_list(&bench);
+    let serving = bench.serve(&["a"]);
+    bench.ok(&["volume", "create", "a", "two", "--size", "4MiB"]);
+    serving.kill();
+    let look = bench.ok(&["check", "a"]);
+    contains(&look, "lists are verified once recovery has run");
+    assert!(!look.contains("verified 1 lists"), "{look}");
+    bench.ok(&["check", "a", "--repair"]);
+    contains(&bench.ok(&["check", "a"]), "verified 1 lists of 3 blocks");
 }
