@@ -2,9 +2,10 @@
 //! reads its corpus.
 
 use format::{
-    Entry, EntryKind, HeadKind, Layout, LogState, MemberEntry, RecordHeader, Roles, SECTOR, State,
+    BlockRecord, Entry, EntryKind, Extent, HeadKind, Layout, ListRecord, LogState, MemberEntry,
+    RecordHeader, Roles, SECTOR, SheetRun, State, Superblock, TableSlot, TrackSheet, VolumeEntry,
+    VolumeKind,
 };
-use format::{Extent, SheetRun, Superblock, TableSlot, TrackSheet, VolumeEntry, VolumeKind};
 use head::{Grid, Profile, Steps};
 use std::fs;
 use std::path::Path;
@@ -22,6 +23,8 @@ pub fn write_seeds(target: &str) {
         "nbd_transmission" => sessions(),
         "traces" => traces(),
         "profile" => profiles(),
+        "lists" => pages(),
+        "files_wire" => frames(),
         _ => panic!("no seeds for {target}"),
     };
     let folder = Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -311,4 +314,67 @@ fn profiles() -> Vec<Vec<u8>> {
         [&[0], &profile.encode()[..]].concat(),
         [&[1], drive].concat(),
     ]
+}
+
+/// Pages of lists and of blocks, each with a free record.
+fn pages() -> Vec<Vec<u8>> {
+    let page = |records: &[[u64; 2]]| {
+        let words = records.as_flattened().iter().copied();
+        [
+            &[0][..],
+            &words.flat_map(u64::to_le_bytes).collect::<Vec<_>>(),
+        ]
+        .concat()
+    };
+    let list = |first, last, count| ListRecord::encode(Some(ListRecord { first, last, count }));
+    let block = |next, prev, list| BlockRecord::encode(Some(BlockRecord { next, prev, list }));
+    vec![
+        page(&[
+            list(2, 3, 2),
+            [0; 2],
+            list(0, 0, 0),
+            list(1 << 39, 1 << 30, 1 << 25),
+        ]),
+        page(&[
+            block(3, 0, 1),
+            block(0, 2, 1),
+            [0; 2],
+            block(1 << 39, 1 << 24, 1 << 38),
+        ]),
+    ]
+}
+
+/// Frames of requests, of their answers, and several in a row.
+fn frames() -> Vec<Vec<u8>> {
+    let body = |kind: u8, fields: &[u8]| [&7u32.to_le_bytes()[..], &[kind], fields].concat();
+    let numbers = |numbers: &[u64]| {
+        numbers
+            .iter()
+            .copied()
+            .flat_map(u64::to_le_bytes)
+            .collect::<Vec<_>>()
+    };
+    let text = |text: &str| [&(text.len() as u16).to_le_bytes()[..], text.as_bytes()].concat();
+    let bodies = vec![
+        body(1, &[text("app.db"), vec![1]].concat()),
+        body(3, &[]),
+        body(6, &[text("app.db"), text("old.db")].concat()),
+        body(
+            8,
+            &[numbers(&[1, 0, 4096]), 512u32.to_le_bytes().to_vec()].concat(),
+        ),
+        body(9, &numbers(&[1])),
+        body(10, &[numbers(&[1, 1, 0]), vec![5; 32]].concat()),
+        body(12, &[numbers(&[1]), vec![1]].concat()),
+        body(15, &[numbers(&[1]), vec![4]].concat()),
+        body(18, &[numbers(&[1]), text("new")].concat()),
+        // Answers.
+        body(2, &numbers(&[9])),
+        body(4, &[1, 2, 3]),
+        body(5, &[text("app.db"), numbers(&[8192, 1])].concat()),
+        body(6, &[vec![5], text("others were first")].concat()),
+    ];
+    let framed = |body: &Vec<u8>| [&(body.len() as u32).to_le_bytes()[..], body].concat();
+    let stream = bodies.iter().flat_map(framed).collect();
+    [bodies.clone(), vec![stream]].concat()
 }

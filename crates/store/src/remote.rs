@@ -19,4 +19,4 @@ mod wire;
 pub use client::RemoteFiles;
 pub use server::FileServer;
 #[doc(hidden)]
-pub use wire::decode_any;
+pub use wire::{decode_any, frames};

@@ -399,6 +399,17 @@ pub fn decode_any(bytes: &[u8]) {
     let _ = frame_len(bytes);
 }
 
+/// For fuzzing: the frames at the start of a stream, without their lengths, up to one that is none or not whole.
+#[doc(hidden)]
+pub fn frames(mut bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
+    std::iter::from_fn(move || {
+        let len = frame_len(bytes).ok()??;
+        let (frame, rest) = bytes.split_at_checked(len)?;
+        bytes = rest;
+        Some(&frame[4..])
+    })
+}
+
 /// The order is that of the bytes.
 const KINDS: [FilesErrorKind; 8] = [
     FilesErrorKind::NotFound,
