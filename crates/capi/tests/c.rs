@@ -4,25 +4,14 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::OnceLock;
 
 /// What the static library needs of the system.
 const SYSTEM: &[&str] = &["-lpthread", "-ldl", "-lm", "-lgcc_s", "-lc"];
 
-/// The folder with `libtonearm.so` and `libtonearm.a`, made anew.
-fn libraries() -> &'static Path {
-    static FOLDER: OnceLock<PathBuf> = OnceLock::new();
-    FOLDER.get_or_init(|| {
-        let mut cargo = Command::new(env!("CARGO"));
-        cargo.args(["build", "-p", "tonearm-capi"]);
-        if !cfg!(debug_assertions) {
-            cargo.arg("--release");
-        }
-        run(&mut cargo, "cargo");
-        // The test's own program lies in `deps` of the same folder.
-        let own = std::env::current_exe().unwrap();
-        own.parent().unwrap().parent().unwrap().to_path_buf()
-    })
+/// The folder with `libtonearm.so` and `libtonearm.a`, which Cargo has made for this test: that of its own program.
+fn libraries() -> PathBuf {
+    let own = std::env::current_exe().unwrap();
+    own.parent().unwrap().to_path_buf()
 }
 
 fn run(command: &mut Command, name: &str) {
@@ -55,7 +44,7 @@ fn check(name: &str) {
         match linked {
             "shared" => cc
                 .arg("-L")
-                .arg(libraries)
+                .arg(&libraries)
                 .arg("-ltonearm")
                 .arg("-lpthread"),
             _ => cc.arg(libraries.join("libtonearm.a")).args(SYSTEM),
@@ -63,7 +52,7 @@ fn check(name: &str) {
         run(&mut cc, "cc");
         let mut test = Command::new(&program);
         test.arg(folder.path().join("store.tn"))
-            .env("LD_LIBRARY_PATH", libraries);
+            .env("LD_LIBRARY_PATH", &libraries);
         run(&mut test, &format!("{name}, {linked}"));
     }
 }
