@@ -2,8 +2,9 @@
 //! same writes as simple operations.
 
 use crate::meter;
+use crate::report;
 use crate::world::{Running, Settings, Store};
-use anyhow::ensure;
+use anyhow::{Context, ensure};
 use base::BufPool;
 use disk::{Aru, Disk, HomeParams, OpenOptions, Volume};
 use serde::Serialize;
@@ -40,11 +41,44 @@ pub struct Figures {
     pub durable_ns: f64,
 }
 
+#[derive(clap::Args)]
+pub struct Args {
+    /// Rounds, of which the medians are shown
+    #[arg(long, default_value_t = 5)]
+    pub rounds: usize,
+    /// Units of each kind in a round
+    #[arg(long, default_value_t = 500_000)]
+    pub units: u64,
+    /// Print JSON with all rounds
+    #[arg(long)]
+    pub json: bool,
+}
+
+impl Figures {
+    /// Processor time of a unit beside others, as a share of that of one that is alone.
+    pub fn side_by_side_share(&self) -> f64 {
+        self.side_by_side_ns / self.one_block_ns
+    }
+}
+
+/// Runs all rounds, and tells each.
+///
+/// # Errors
+/// When the disk fails.
+pub fn rounds(args: &Args) -> anyhow::Result<Vec<Figures>> {
+    let one = |round: usize| {
+        let figures = round_of(args.units, round as u64).context("units in virtual time")?;
+        eprintln!("{}", report::units_line(&figures, round + 1, args.rounds));
+        Ok(figures)
+    };
+    (0..args.rounds).map(one).collect()
+}
+
 /// Runs one round of so many units of each kind.
 ///
 /// # Errors
 /// When the disk fails.
-pub fn round(units: u64, seed: u64) -> anyhow::Result<Figures> {
+fn round_of(units: u64, seed: u64) -> anyhow::Result<Figures> {
     let running = Store::create(BLOCKS, LOG_BYTES, HomeParams::Overwrite)?.start(&Settings {
         seed,
         drives: None,
@@ -60,6 +94,7 @@ pub fn round(units: u64, seed: u64) -> anyhow::Result<Figures> {
 }
 
 async fn measure(running: &Running, units: u64, seed: u64) -> anyhow::Result<Figures> {
+    ensure!(units >= 10, "a round has ten units at least");
     let options = OpenOptions {
         memory_bytes: MEMORY_BYTES,
         ..OpenOptions::default()

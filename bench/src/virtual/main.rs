@@ -34,6 +34,7 @@ Examples:
   tonearm-bench-virtual --quick           one short round: does it work, not how fast it is
   tonearm-bench-virtual --world latency   no mechanics: the engine's own time, as far as possible
   tonearm-bench-virtual --json            all rounds
+  tonearm-bench-virtual units             atomic recovery units alone, in seconds
   tonearm-bench-virtual layouts           random overwrites: the segments layout beside overwrite
   tonearm-bench-virtual map               memory of a store of 1 TiB of which every block is mapped")]
 #[command(args_conflicts_with_subcommands = true)]
@@ -84,6 +85,8 @@ struct Args {
 /// Measurements that are not part of a plain run.
 #[derive(clap::Subcommand)]
 enum Part {
+    /// What atomic recovery units take of the processor: empty, one after the other, side by side
+    Units(arus::Args),
     /// Random 4-KiB overwrites of a full store on mechanical drives, in both layouts
     Layouts(layouts::Args),
     /// Memory of the segments layout when every block is mapped
@@ -128,6 +131,7 @@ fn spec(name: &str) -> anyhow::Result<(String, DriveSpec)> {
 fn main() -> anyhow::Result<()> {
     let args = Args::parse();
     match &args.part {
+        Some(Part::Units(args)) => return report::print_units(&arus::rounds(args)?, args.json),
         Some(Part::Layouts(args)) => return layouts::run(args),
         Some(Part::Map(args)) => return map::run(args),
         None => {}
@@ -149,12 +153,11 @@ fn main() -> anyhow::Result<()> {
     }
     let mut units = Vec::new();
     if args.world != Some(WorldKind::Drives) {
-        for round in 0..rounds {
-            let count = if args.quick { 50_000 } else { 500_000 };
-            let figures = arus::round(count, round as u64).context("units in virtual time")?;
-            eprintln!("{}", report::units_line(&figures, round + 1, rounds));
-            units.push(figures);
-        }
+        units = arus::rounds(&arus::Args {
+            rounds,
+            units: if args.quick { 50_000 } else { 500_000 },
+            json: args.json,
+        })?;
     }
     report::print(&runs, &units, args.json)
 }

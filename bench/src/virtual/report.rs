@@ -170,7 +170,19 @@ pub fn print(runs: &[Run], units: &[arus::Figures], as_json: bool) -> anyhow::Re
     for run in runs {
         println!("\n{}", verdict(run));
     }
-    print_units(units);
+    show_units(units);
+    Ok(())
+}
+
+/// Prints rounds of units alone, as Markdown or as JSON.
+///
+/// # Errors
+/// When the figures cannot be told as JSON.
+pub fn print_units(units: &[arus::Figures], as_json: bool) -> anyhow::Result<()> {
+    match as_json {
+        true => println!("{}", serde_json::to_string_pretty(units)?),
+        false => show_units(units),
+    }
     Ok(())
 }
 
@@ -182,7 +194,7 @@ pub fn units_line(figures: &arus::Figures, round: usize, rounds: usize) -> Strin
     )
 }
 
-fn print_units(units: &[arus::Figures]) {
+fn show_units(units: &[arus::Figures]) {
     if units.is_empty() {
         return;
     }
@@ -215,10 +227,14 @@ fn print_units(units: &[arus::Figures]) {
         table.add_row([name.to_owned(), format!("{value:.0}")]);
     }
     println!("{table}");
+    println!(
+        "\nside by side a unit takes {:.2} times the processor time of one that is alone",
+        median(arus::Figures::side_by_side_share)
+    );
     let word = |met: bool| if met { "met" } else { "MISSED" };
     let (empty, one) = (median(|f| f.empty_ns), median(|f| f.one_block_ns));
     println!(
-        "\nan empty unit: {:.1} bytes of log; under {EMPTY_NS_MAX} ns: {}; {:.0} units of one block in a second of \
+        "an empty unit: {:.1} bytes of log; under {EMPTY_NS_MAX} ns: {}; {:.0} units of one block in a second of \
          processor time, {RATE_MIN} wanted: {}",
         median(|f| f.empty_log_bytes),
         word(empty < EMPTY_NS_MAX),
