@@ -8,8 +8,8 @@ use device::Device;
 use format::{
     BLOCK_SIZE_MAX, BLOCK_SIZE_MIN, HEADER_AREA_BYTES, HeadKind, Layout, LogState, MEMBERS_MAX,
     MemberEntry, PATH_MAX, Roles, SECTOR, SEGMENT_BLOCKS_MIN, SEGMENT_BYTES_MAX, SEGMENT_BYTES_MIN,
-    SEGMENTS_RESERVED, SYSTEM_BLOCKS, SegmentLayout, State, Superblock, TrackSheet, Uuid,
-    segments_for, slot_entries,
+    SYSTEM_BLOCKS, SegmentLayout, State, Superblock, TrackSheet, Uuid, segments_for,
+    segments_reserved, slot_entries,
 };
 use rt::Rt;
 use std::rc::Rc;
@@ -210,7 +210,14 @@ pub fn plan_create(
         let fits = (groups_wanted - groups_left).saturating_sub(match layout {
             Layout::Overwrite => 0,
             // Reserved segments, and those of the map.
-            Layout::Segments { .. } => SEGMENTS_RESERVED + groups_wanted / 128 + 1,
+            Layout::Segments { segment_bytes } => {
+                let layout = SegmentLayout {
+                    block_size: params.block_size,
+                    segment_bytes,
+                    segments: 0,
+                };
+                segments_reserved(&layout) + groups_wanted / 128 + 1
+            }
         }) * group_blocks;
         let fits = fits.saturating_sub(SYSTEM_BLOCKS) * block;
         return fail(format!(

@@ -32,8 +32,8 @@ pub use record::{
     unescape_payload,
 };
 pub use segments::{
-    SEGMENT_BLOCKS_MIN, SEGMENT_BYTES_MAX, SEGMENT_BYTES_MIN, SEGMENT_ENTRY_BYTES,
-    SEGMENTS_RESERVED, SegmentLayout, map_levels, map_pages, segments_for,
+    SEGMENT_BLOCKS_MIN, SEGMENT_BYTES_MAX, SEGMENT_BYTES_MIN, SEGMENT_ENTRY_BYTES, SegmentLayout,
+    map_levels, map_pages, segments_for, segments_reserved,
 };
 pub use summary::{SUMMARY_ENTRY_BYTES, Summary, SummaryEntry, SummaryKind, summary_blocks};
 pub use superblock::{

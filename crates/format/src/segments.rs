@@ -13,8 +13,10 @@ pub const SEGMENT_BYTES_MAX: u32 = 64 << 20;
 pub const SEGMENT_BLOCKS_MIN: u64 = 16;
 /// Bytes of the segment table for each segment.
 pub const SEGMENT_ENTRY_BYTES: u64 = 16;
-/// Segments beyond the share that is left free: the cleaner can always go on.
-pub const SEGMENTS_RESERVED: u64 = 16;
+/// Segments beyond the share that is left free: the cleaner can always go on ...
+const SEGMENTS_RESERVED: u64 = 16;
+/// ... and so many blocks more: small segments lose more at their ends.
+const BLOCKS_RESERVED: u64 = 256;
 
 /// The segments layout of a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -92,5 +94,10 @@ pub const fn segments_for(
     };
     let blocks = size_blocks + map_pages(block_size, size_blocks);
     let payload = layout.payload_blocks() * (100 - spare_percent);
-    (blocks * 100).div_ceil(payload) + SEGMENTS_RESERVED
+    (blocks * 100).div_ceil(payload) + segments_reserved(&layout)
+}
+
+/// Segments that a store has beyond its blocks, their map and the share that is left free.
+pub const fn segments_reserved(layout: &SegmentLayout) -> u64 {
+    SEGMENTS_RESERVED + BLOCKS_RESERVED / layout.payload_blocks()
 }

@@ -3,7 +3,9 @@
 use crate::error::HomeError;
 use crate::segments::Segments;
 use base::Slice;
-use format::{MapEntry, NUMBER_MAX, Summary, SummaryEntry, SummaryKind, summary_blocks};
+use format::{
+    MapEntry, NUMBER_MAX, SegmentLayout, Summary, SummaryEntry, SummaryKind, summary_blocks,
+};
 use rt::{Data, JoinHandle, Op};
 use std::collections::VecDeque;
 
@@ -32,7 +34,70 @@ pub(crate) struct Head {
     pub partial: u32,
 }
 
+/// What one partial takes.
+struct Cut {
+    entries: usize,
+    /// Of them those that have a block.
+    payload: u64,
+    /// With both summaries.
+    blocks: u64,
+}
+
+impl Cut {
+    /// Of items that have a block or none, as many as one partial takes where `room` blocks are left.
+    fn of(block_size: u32, room: u64, items: impl Iterator<Item = bool>) -> Self {
+        let (mut entries, mut payload) = (0, 0);
+        for has_block in items.take(ENTRIES_MAX) {
+            let more = payload + u64::from(has_block);
+            let summary = summary_blocks(block_size, entries as u64 + 1);
+            if more + 2 * summary > room || more > PAYLOAD_MAX {
+                break;
+            }
+            (entries, payload) = (entries + 1, more);
+        }
+        Self {
+            entries,
+            payload,
+            blocks: payload + 2 * summary_blocks(block_size, entries as u64),
+        }
+    }
+}
+
+/// Blocks of a segment that is filled by an endless stream: none can hold more.
+pub(crate) fn capacity(layout: &SegmentLayout) -> u64 {
+    let (mut room, mut payload) = (layout.segment_blocks(), 0);
+    while room >= PARTIAL_MIN {
+        let cut = Cut::of(layout.block_size, room, std::iter::repeat(true));
+        payload += cut.payload;
+        room -= cut.blocks;
+    }
+    payload
+}
+
 impl Segments {
+    /// Of items of which the first `holes` have no block and `blocks` have one: how many fill segments to their ends,
+    /// the head's and up to `segments` more. All where they do not reach the end of the head's.
+    pub(crate) fn filling(&self, holes: usize, blocks: usize, segments: u64) -> usize {
+        let (layout, all) = (&self.media.layout, holes + blocks);
+        let head = self.state.borrow().head;
+        let mut room = head.map_or(0, |head| self.room(head.place));
+        let (mut at, mut filled, mut more) = (0, None, segments);
+        while at < all {
+            if room < PARTIAL_MIN {
+                if more == 0 {
+                    break;
+                }
+                (room, more) = (layout.segment_blocks(), more - 1);
+            }
+            let cut = Cut::of(layout.block_size, room, (at..all).map(|at| at >= holes));
+            (at, room) = (at + cut.entries, room - cut.blocks);
+            if room < PARTIAL_MIN {
+                filled = Some(at);
+            }
+        }
+        filled.unwrap_or(at)
+    }
+
     /// Segment of the head.
     pub(crate) fn head_segment(&self) -> Option<u64> {
         let head = self.state.borrow().head;
@@ -68,9 +133,9 @@ impl Segments {
     pub(crate) async fn append(&self, items: Vec<Item>) -> Result<Vec<MapEntry>, HomeError> {
         let mut placed = Vec::with_capacity(items.len());
         let mut under_way: VecDeque<JoinHandle<Result<(), HomeError>>> = VecDeque::new();
-        let mut items = items.into_iter().peekable();
+        let mut items = items.into_iter();
         let mut failed = None;
-        while failed.is_none() && items.peek().is_some() {
+        while failed.is_none() && !items.as_slice().is_empty() {
             let head = match self.open_head() {
                 Ok(head) => head,
                 Err(error) => {
@@ -78,19 +143,10 @@ impl Segments {
                     break;
                 }
             };
-            let room = self.room(head.place);
-            let mut part = Vec::new();
-            let mut payload = 0;
-            while let Some(item) = items.peek() {
-                let more = payload + u64::from(item.data.is_some());
-                let summary = summary_blocks(self.media.layout.block_size, part.len() as u64 + 1);
-                if more + 2 * summary > room || more > PAYLOAD_MAX || part.len() == ENTRIES_MAX {
-                    break;
-                }
-                payload = more;
-                part.extend(items.next());
-            }
-            let write = match self.partial(head, part, payload, &mut placed) {
+            let have = items.as_slice().iter().map(|item| item.data.is_some());
+            let cut = Cut::of(self.media.layout.block_size, self.room(head.place), have);
+            let part = items.by_ref().take(cut.entries).collect();
+            let write = match self.partial(head, part, cut.payload, &mut placed) {
                 Ok(write) => write,
                 Err(error) => {
                     failed = Some(error);
@@ -154,7 +210,7 @@ impl Segments {
         };
         let mut place = head.place + summary_len;
         let mut slices: Vec<Slice> = Vec::with_capacity(payload as usize + 2);
-        let mut has_holes = false;
+        let mut holes = 0;
         for Item {
             version,
             kind,
@@ -164,7 +220,7 @@ impl Segments {
             let version = version.unwrap_or(seq);
             summary.entries.push(SummaryEntry { version, kind });
             let Some(data) = data else {
-                has_holes = true;
+                holes += 1;
                 placed.push(MapEntry::hole(version));
                 continue;
             };
@@ -189,11 +245,10 @@ impl Segments {
         slices.insert(0, copy.clone());
         slices.push(copy);
         let segment = self.media.segment_of(head.place);
-        let entry = state.table.entry_mut(segment);
-        entry.has_holes |= has_holes;
         if head.partial == 0 {
-            (entry.first, entry.age) = (seq, 0);
+            state.table.begin_use(segment, seq);
         }
+        state.table.add_holes(segment, holes);
         state.table.set_needed(segment);
         assert!(
             seq < NUMBER_MAX,

@@ -15,8 +15,6 @@ use crate::segments::page_cache::PageId;
 use crate::segments::policy::{Policy, choose};
 use crate::segments::read::Leaf;
 use crate::segments::walk::Content;
-use crate::segments::write_back::PORTION_SEGMENTS;
-use base::Nanos;
 use format::{SegmentLayout, Summary, SummaryKind, summary_blocks};
 use std::ops::Range;
 
@@ -24,16 +22,6 @@ use std::ops::Range;
 const PASS_BYTES: u64 = 20 << 20;
 /// Segments that one pass may read however large they are, and however few there are.
 const PASS_SEGMENTS_MIN: u64 = 4;
-/// One segment of so many stays free beyond what the next portion needs: below that cleaning goes along with
-/// writing.
-const FREE_SHARE: u64 = 256;
-
-/// How often a writer that waits for reads looks again.
-const READ_WAIT: Nanos = Nanos::from_millis(1);
-
-/// Passes and checkpoints in a row without one more free segment, after which nothing more can be gained.
-const IDLE_MAX: u32 = 32;
-
 /// Most segments that one pass reads: a small part of the store.
 pub(crate) fn pass_segments(layout: &SegmentLayout) -> u64 {
     let most = (PASS_BYTES / u64::from(layout.segment_bytes)).min(layout.segments / 16);
@@ -53,175 +41,130 @@ struct Living {
 }
 
 impl Segments {
-    /// Free segments that only checkpoints may take: all changed pages, and a new head.
-    pub(crate) fn checkpoint_reserve(&self) -> u64 {
-        self.map_segments + 1
-    }
-
-    /// Free segments that data never takes: for a checkpoint, for changed pages that are too many for the
-    /// cache, and for the cleaner to begin with.
-    fn reserve(&self) -> u64 {
-        let relief = if self.map_in_memory {
-            0
-        } else {
-            self.map_segments
-        };
-        self.checkpoint_reserve() + relief + 2
-    }
-
-    pub(crate) fn free(&self) -> u64 {
-        self.state.borrow().table.free_and_held().0
-    }
-
-    /// Makes sure that `segments` segments can be written.
+    /// Cleans until about `wanted` blocks are gained, at most [`PASS_BYTES`] are read or the free segments are used up
+    /// to what [`Segments::pass_room`] leaves; false when nothing was moved. Pages of the map are only marked as
+    /// changed: the next checkpoint, which frees their segments, writes them.
     ///
-    /// # Errors
-    /// `NoSpace` when nothing more can be gained.
-    pub(crate) async fn make_room(&self, segments: u64) -> Result<(), HomeError> {
-        let wanted = self.reserve() + segments;
-        let (mut most, mut idle) = (0, 0);
-        loop {
-            let (free, held) = self.state.borrow().table.free_and_held();
-            if free >= wanted {
-                return Ok(());
-            }
-            if free + held >= wanted {
-                // Reads that began before they became free still look at them.
-                self.rt.sleep(READ_WAIT).await;
-                continue;
-            }
-            // What is gained at a time may be less than a segment.
-            idle = if free + held > most { 0 } else { idle + 1 };
-            most = most.max(free + held);
-            if idle > IDLE_MAX {
-                return Err(self.full());
-            }
-            if !self.gain(wanted - free - held).await? {
-                self.checkpoint().await?;
-            }
-        }
-    }
-
-    /// Gains free segments, `missing` or less, without a checkpoint; false when one is due.
-    async fn gain(&self, missing: u64) -> Result<bool, HomeError> {
-        let head = self.head_segment();
-        let (reusable, emptied, pressed, changed) = {
-            let state = self.state.borrow();
-            let reusable = !state.table.reusable(head).is_empty();
-            let pages = &state.pages;
-            (
-                reusable,
-                state.table.emptied(),
-                pages.is_pressed(),
-                pages.dirty() as u64,
-            )
+    /// A pass that is to `fill` moves what fills segments to their ends and no more, the last of its segments in part
+    /// if need be: however little is gained of each segment, the gain is not lost at the ends of partials.
+    pub(crate) async fn pass(
+        &self,
+        policy: Policy,
+        wanted: u64,
+        fill: bool,
+    ) -> Result<bool, HomeError> {
+        let most = pass_segments(&self.media.layout) as usize;
+        let Some(segments) = self.pass_room() else {
+            return Ok(false);
         };
-        if reusable {
-            self.settle().await?;
-            return Ok(true);
-        }
-        // A checkpoint that frees as much as it writes is worth more than cleaning.
-        let cost = changed.div_ceil(self.media.layout.payload_blocks());
-        let due = pressed || emptied >= missing.max(cost);
-        Ok(!due && self.pass(Policy::Greedy, missing).await? > 0)
-    }
-
-    /// After `written` bytes were appended: cleans in proportion when free segments are few, and leaves a
-    /// checkpoint from time to time.
-    pub(crate) async fn maintain(&self, written: u64) -> Result<(), HomeError> {
-        let segment = u64::from(self.media.layout.segment_bytes);
-        let low = self.reserve() + PORTION_SEGMENTS + 2;
-        let high = low + 1 + self.media.layout.segments / FREE_SHARE;
-        let coming = self.free() + self.state.borrow().table.emptied();
-        if coming < high {
-            // Twice what was written: slowly more than keeping up. Age counts only where there is time for it.
-            let policy = if coming < low {
-                Policy::Greedy
-            } else {
-                self.policy
-            };
-            self.pass(policy, (2 * written).div_ceil(segment)).await?;
-        }
-        if self.state.borrow().since_checkpoint >= self.checkpoint_interval() {
-            self.checkpoint().await?;
-        }
-        Ok(())
-    }
-
-    /// Cleans until about `wanted` segments are gained, at most [`PASS_BYTES`] are read or the free segments
-    /// are used up to the rest for a checkpoint; gives the number of segments that were emptied. Pages of the
-    /// map are only marked as changed: the next checkpoint, which frees the segments, writes them.
-    async fn pass(&self, policy: Policy, wanted: u64) -> Result<u64, HomeError> {
-        let layout = self.media.layout;
-        let payload = layout.payload_blocks();
-        let most = pass_segments(&layout) as usize;
-        let chosen = {
-            let head = self.head_segment();
-            let state = self.state.borrow();
-            let now = state.seq;
-            let candidates = state.table.candidates(head).map(|(segment, entry)| {
-                let live = u64::from(entry.live);
-                (segment, live, now.saturating_sub(entry.age))
-            });
-            choose(policy, candidates, payload, most)
-        };
-        let (mut moved, mut gained) = (0, 0);
-        let mut living = Living {
-            oldest: self.state.borrow().table.oldest(),
-            ..Living::default()
-        };
-        let mut segments = Vec::new();
-        let room = self.free().saturating_sub(self.checkpoint_reserve()) * payload;
-        for segment in chosen {
+        // The head's is not counted: it may be used up by summaries.
+        let room = segments.max(1) * self.capacity;
+        let (mut takes, mut gained) = (0, 0);
+        let mut all: Vec<(u64, Living)> = Vec::new();
+        let oldest = self.state.borrow().table.oldest();
+        for segment in self.choose(policy, most) {
             let live = u64::from(self.state.borrow().table.entry(segment).live);
-            if moved + live > room || gained >= wanted.saturating_mul(payload) {
+            let fits = if fill {
+                takes < room
+            } else {
+                takes + live <= room
+            };
+            if !fits || gained >= wanted {
                 break;
             }
-            let holes = living.holes.len() as u64;
-            if !self.collect(segment, &mut living).await? {
+            let Some(living) = self.collect(segment, oldest).await? else {
                 self.state.borrow_mut().table.set_stuck(segment);
                 continue;
-            }
-            // Tombstones take place in both copies of a summary.
-            let holes = living.holes.len() as u64 - holes;
-            let takes = live + 2 * summary_blocks(layout.block_size, holes) * u64::from(holes > 0);
-            moved += takes;
-            gained += payload.saturating_sub(takes);
-            segments.push(segment);
+            };
+            let own = live + self.tombstone_blocks(living.holes.len() as u64);
+            takes += own;
+            gained += self.capacity.saturating_sub(own);
+            all.push((segment, living));
         }
-        self.carry(living).await?;
-        for segment in &segments {
+        let (moved, drained) = self.join(all, fill.then_some(segments));
+        let blocks = (moved.items.len() + moved.pages.len()) as u64;
+        if blocks == 0 && drained.is_empty() {
+            return Ok(false);
+        }
+        self.carry(moved).await?;
+        for segment in &drained {
             self.state.borrow_mut().table.set_drained(*segment);
         }
-        let emptied = segments.len() as u64;
         self.media.count(|stats| {
-            stats.cleaned_segments += emptied;
-            stats.cleaned_blocks += moved;
+            stats.cleaned_segments += drained.len() as u64;
+            stats.cleaned_blocks += blocks;
         });
-        Ok(emptied)
+        Ok(true)
     }
 
-    /// Adds what lives in `segment`; false when less is found than there should be, or it cannot be read:
-    /// then it stays as it is.
-    async fn collect(&self, segment: u64, living: &mut Living) -> Result<bool, HomeError> {
+    /// The `most` best segments.
+    fn choose(&self, policy: Policy, most: usize) -> Vec<u64> {
+        let head = self.head_segment();
+        let state = self.state.borrow();
+        let by = |with_holes: bool| {
+            let candidates = state.table.candidates(head).map(|(segment, entry, holes)| {
+                let holes = if with_holes {
+                    self.tombstone_blocks(u64::from(holes))
+                } else {
+                    0
+                };
+                let age = state.seq.saturating_sub(entry.age);
+                (segment, u64::from(entry.live) + holes, age)
+            });
+            choose(policy, candidates, self.capacity, most)
+        };
+        let best = by(true);
+        // Tombstones may have become unnecessary: nobody knows before having looked.
+        if best.is_empty() { by(false) } else { best }
+    }
+
+    /// Blocks that `count` tombstones take, in both copies of a summary.
+    fn tombstone_blocks(&self, count: u64) -> u64 {
+        match count {
+            0 => 0,
+            count => 2 * summary_blocks(self.media.layout.block_size, count),
+        }
+    }
+
+    /// What lives in `all`, and the segments of which that is everything: all of them, or what fills the head's segment
+    /// and up to `fill` more to their ends.
+    fn join(&self, all: Vec<(u64, Living)>, fill: Option<u64>) -> (Living, Vec<u64>) {
+        let holes = all.iter().map(|(_, own)| own.holes.len()).sum();
+        let blocks = all.iter().map(|(_, own)| own.items.len()).sum();
+        let taken = fill.map_or(holes + blocks, |segments| {
+            self.filling(holes, blocks, segments)
+        });
+        let mut left = taken.saturating_sub(holes);
+        let (mut joined, mut drained) = (Living::default(), Vec::new());
+        for (segment, mut own) in all {
+            let whole = own.items.len() <= left;
+            own.items.truncate(left);
+            left -= own.items.len();
+            joined.items.append(&mut own.items);
+            if whole {
+                joined.pages.append(&mut own.pages);
+                joined.holes.append(&mut own.holes);
+                drained.push(segment);
+            }
+        }
+        (joined, drained)
+    }
+
+    /// What lives in `segment`; none when less is found than there should be, or it cannot be read: then it stays as
+    /// it is. Tombstones of versions before `oldest` are not necessary any more.
+    async fn collect(&self, segment: u64, oldest: u64) -> Result<Option<Living>, HomeError> {
         let content = self.content_from(self.media.first_place(segment)).await;
         let mut own = Living {
-            oldest: living.oldest,
+            oldest,
             ..Living::default()
         };
         for summary in content.partials(&self.store) {
             if !self.collect_partial(&content, &summary, &mut own).await? {
-                return Ok(false);
+                return Ok(None);
             }
         }
         let expected = u64::from(self.state.borrow().table.entry(segment).live);
-        if own.found != expected {
-            return Ok(false);
-        }
-        living.items.append(&mut own.items);
-        living.pages.append(&mut own.pages);
-        living.holes.append(&mut own.holes);
-        Ok(true)
+        Ok((own.found == expected).then_some(own))
     }
 
     async fn collect_partial(

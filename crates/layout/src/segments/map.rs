@@ -10,6 +10,7 @@
 use crate::error::HomeError;
 use crate::segments::Segments;
 use crate::segments::page_cache::{Page, PageId};
+use crate::segments::room::PAGES_MAX;
 use base::crc32c;
 use format::{MapEntry, MapPage, NUMBER_MAX, SummaryKind};
 use std::ops::Range;
@@ -352,7 +353,7 @@ impl Segments {
     /// Writes changed pages of one level.
     pub(crate) async fn write_page_list(&self, ids: &[PageId]) -> Result<(), HomeError> {
         // As much at once as a few device writes take.
-        for ids in ids.chunks(1024) {
+        for ids in ids.chunks(PAGES_MAX as usize) {
             let mut items = Vec::with_capacity(ids.len());
             for id in ids {
                 let page = self.state.borrow_mut().pages.get(*id);

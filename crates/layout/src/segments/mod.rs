@@ -29,6 +29,7 @@ mod policy;
 mod read;
 mod rebuild;
 mod recover;
+mod room;
 mod table;
 mod walk;
 mod write_back;
@@ -65,8 +66,10 @@ pub(crate) struct Inner {
     levels: u32,
     /// Entries of a map page.
     fanout: usize,
-    /// Segments that writing all changed map pages may take.
-    map_segments: u64,
+    /// Blocks and pages that a segment can hold at most.
+    capacity: u64,
+    /// Most map pages that are changed and not yet written.
+    changed_max: u64,
     /// Changed pages are never too many for the cache.
     map_in_memory: bool,
     policy: Policy,
@@ -121,8 +124,8 @@ impl Segments {
         // Changed pages are written when they are half of the cache; before, a pass and a portion add theirs.
         let cached = (options.map_cache_bytes / options.block_size as usize) as u64;
         let pages = map_pages(options.block_size, options.size_blocks);
-        let changed =
-            pages.min(cached + 2 * cleaner::pass_segments(&layout) * layout.payload_blocks());
+        let capacity = append::capacity(&layout);
+        let changed = pages.min(cached + 2 * cleaner::pass_segments(&layout) * capacity);
         Self(Rc::new(Inner {
             rt: rt.clone(),
             media: Media::new(rt, pool, members, layout),
@@ -130,8 +133,8 @@ impl Segments {
             size_blocks: options.size_blocks,
             levels,
             fanout: map_entries(options.block_size),
-            // Each level is a partial of its own; one segment more for what begins in the middle of one.
-            map_segments: (changed + 2 * u64::from(levels)).div_ceil(layout.payload_blocks()) + 1,
+            capacity,
+            changed_max: changed,
             map_in_memory: 2 * pages <= cached,
             policy: options.policy,
             read_only: options.read_only,

@@ -18,8 +18,8 @@ use format::{MapEntry, SegmentEntry, SummaryKind};
 use rt::Rt;
 use std::ops::Range;
 
-/// Memory of a window for each block: an entry and whether it is whole.
-const BLOCK_BYTES: usize = 24;
+/// Memory of a window for each block.
+const BLOCK_BYTES: usize = size_of::<Best>();
 
 /// What a rebuild has found.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -36,6 +36,8 @@ pub struct RebuildReport {
 struct Best {
     entry: MapEntry,
     whole: bool,
+    /// Of a hole: the segment of the tombstone.
+    segment: u64,
 }
 
 impl Segments {
@@ -80,11 +82,16 @@ impl Segments {
                 .window(&range, number == 0, &mut epoch, &mut report, step)
                 .await;
             let mut state = home.state.borrow_mut();
-            for best in best.iter().filter(|best| best.entry.is_placed()) {
-                let segment = home.media.segment_of(best.entry.place);
-                state.table.take(segment, best.entry.version);
-                report.blocks += 1;
-                report.damaged += u64::from(!best.whole);
+            for best in &best {
+                if best.entry.is_placed() {
+                    let segment = home.media.segment_of(best.entry.place);
+                    state.table.take(segment, best.entry.version);
+                    report.blocks += 1;
+                    report.damaged += u64::from(!best.whole);
+                } else if best.entry.version > 0 {
+                    // One copy of each tombstone that counts is enough.
+                    state.table.entry_mut(best.segment).has_holes = true;
+                }
             }
             last = (windows == 1).then_some(best);
         }
@@ -92,7 +99,6 @@ impl Segments {
             let mut state = home.state.borrow_mut();
             state.epoch = epoch + 1;
             state.seq += EPOCH_GAP;
-            // Tombstones count as long as they lie there: their segments are not free.
             let free = state.table.dead(None);
             state.table.free_all(&free);
             state.table.sort_free();
@@ -152,8 +158,6 @@ impl Segments {
                     if entry.first == 0 {
                         entry.first = summary.seq;
                     }
-                    let hole = |kind| matches!(kind, SummaryKind::Hole { .. });
-                    entry.has_holes |= summary.entries.iter().any(|entry| hole(entry.kind));
                 }
                 for entry in &summary.entries {
                     if let SummaryKind::Hole { first, count } = entry.kind {
@@ -162,8 +166,11 @@ impl Segments {
                             let known = &mut best[(block - range.start) as usize];
                             // A block of the same partial came after it.
                             if known.entry.version < entry.version {
-                                let entry = MapEntry::hole(entry.version);
-                                *known = Best { entry, whole: true };
+                                *known = Best {
+                                    entry: MapEntry::hole(entry.version),
+                                    whole: true,
+                                    segment,
+                                };
                             }
                         }
                     }
@@ -190,7 +197,11 @@ impl Segments {
                             version,
                             crc,
                         };
-                        *known = Best { entry, whole };
+                        *known = Best {
+                            entry,
+                            whole,
+                            segment,
+                        };
                     }
                 }
             }

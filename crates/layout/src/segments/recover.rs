@@ -94,10 +94,8 @@ impl Segments {
             for link in &chain {
                 let segment = home.media.segment_of(link.summary.place);
                 state.table.claim(segment);
-                let entry = state.table.entry_mut(segment);
                 if link.summary.partial == 0 {
-                    (entry.first, entry.age) = (link.summary.seq, 0);
-                    entry.has_holes = false;
+                    state.table.begin_use(segment, link.summary.seq);
                 }
             }
             state.seq += chain.len() as u64;
@@ -160,7 +158,7 @@ impl Segments {
         let mut blocks = Vec::new();
         for entry in &summary.entries {
             if let SummaryKind::Hole { first, count } = entry.kind {
-                self.state.borrow_mut().table.entry_mut(segment).has_holes = true;
+                self.state.borrow_mut().table.add_holes(segment, 1);
                 let end = (first + count).min(self.size_blocks);
                 self.set_holes(first.min(end)..end, entry.version).await?;
             }

@@ -19,6 +19,8 @@ struct Segment {
     drained: bool,
     /// Recovery from the newest checkpoint looks at it.
     needed: bool,
+    /// Tombstones that were written there, as far as this process knows.
+    holes: u32,
 }
 
 impl Segment {
@@ -123,6 +125,20 @@ impl SegmentTable {
         self.release(segment);
     }
 
+    /// `segment` is used anew, from partial `first` on.
+    pub fn begin_use(&mut self, segment: u64, first: u64) {
+        let own = &mut self.segments[segment as usize];
+        (own.entry.first, own.entry.age) = (first, 0);
+        (own.entry.has_holes, own.holes) = (false, 0);
+    }
+
+    /// `count` tombstones are written in `segment`.
+    pub fn add_holes(&mut self, segment: u64, count: u32) {
+        let own = &mut self.segments[segment as usize];
+        own.entry.has_holes |= count > 0;
+        own.holes += count;
+    }
+
     fn note_empty(&mut self, segment: u64) {
         if self.segments[segment as usize].is_empty() {
             self.empty.insert(segment);
@@ -215,6 +231,7 @@ impl SegmentTable {
         let own = &mut self.segments[segment as usize];
         own.drained = true;
         own.needed |= std::mem::take(&mut own.entry.has_holes);
+        own.holes = 0;
         if own.entry.live > 0 {
             self.drained.insert(segment);
         }
@@ -229,15 +246,23 @@ impl SegmentTable {
         }
     }
 
+    /// Segments that are out of use until a rebuild, and what is live in them.
+    pub fn stuck(&self) -> (u64, u64) {
+        let stuck = self.segments.iter().filter(|segment| segment.stuck);
+        stuck.fold((0, 0), |(count, live), own| {
+            (count + 1, live + u64::from(own.entry.live))
+        })
+    }
+
     /// Segments that can be cleaned and are free then without a checkpoint, unless there is a page of the
-    /// map in them.
-    pub fn candidates(&self, head: Option<u64>) -> impl Iterator<Item = (u64, SegmentEntry)> {
+    /// map in them; with the number of tombstones, as far as it is known.
+    pub fn candidates(&self, head: Option<u64>) -> impl Iterator<Item = (u64, SegmentEntry, u32)> {
         let numbered = self.segments.iter().enumerate().skip(1);
         let usable = numbered.filter(move |(number, segment)| {
             let out = segment.free || segment.stuck || segment.drained || segment.needed;
             !out && !segment.is_empty() && head != Some(*number as u64)
         });
-        usable.map(|(number, segment)| (number as u64, segment.entry))
+        usable.map(|(number, segment)| (number as u64, segment.entry, segment.holes))
     }
 
     /// Number of the oldest partial segment of which anything may still lie on the medium.

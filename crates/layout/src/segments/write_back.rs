@@ -13,6 +13,8 @@ use format::{MapEntry, SummaryKind};
 
 /// Segments that one portion of a write-back takes: room is made for so much at a time.
 pub(crate) const PORTION_SEGMENTS: u64 = 2;
+/// It may begin in the middle of a segment, end in one more for that, and open the next.
+pub(crate) const PORTION_ENDS: u64 = 2;
 
 impl Segments {
     pub async fn write_back(
@@ -22,18 +24,23 @@ impl Segments {
     ) -> Result<(), HomeError> {
         self.check_arguments(&zeroes, &blocks);
         let _writer = self.writer.acquire(1).await;
-        let result = self.write_portions(zeroes, blocks).await;
-        if result.is_err() {
-            self.end_epoch();
+        match self.write_portions(zeroes, blocks).await {
+            Ok(true) => Ok(()),
+            // Nothing of the portion was written: the chain goes on.
+            Ok(false) => Err(self.full()),
+            Err(error) => {
+                self.end_epoch();
+                Err(error)
+            }
         }
-        result
     }
 
+    /// False when there is no room for all of it.
     async fn write_portions(
         &self,
         zeroes: Vec<ZeroRange>,
         blocks: Vec<HomeBlock>,
-    ) -> Result<(), HomeError> {
+    ) -> Result<bool, HomeError> {
         self.begin_epoch().await?;
         let holes = zeroes.into_iter().filter(|range| range.count > 0);
         let holes = holes.map(|range| Item {
@@ -52,42 +59,45 @@ impl Segments {
             },
             data: Some(block.data),
         });
-        let portion = (PORTION_SEGMENTS * self.media.layout.payload_blocks()) as usize;
+        let portion = (PORTION_SEGMENTS * self.capacity) as usize;
         let (mut holes, mut blocks) = (holes.peekable(), blocks.peekable());
         while holes.peek().is_some() {
-            self.write_portion(holes.by_ref().take(portion).collect(), true)
-                .await?;
+            let items = holes.by_ref().take(portion).collect();
+            if !self.write_portion(items, true).await? {
+                return Ok(false);
+            }
         }
         while blocks.peek().is_some() {
-            self.write_portion(blocks.by_ref().take(portion).collect(), false)
-                .await?;
+            let items = blocks.by_ref().take(portion).collect();
+            if !self.write_portion(items, false).await? {
+                return Ok(false);
+            }
         }
-        self.settle().await
+        self.settle().await?;
+        Ok(true)
     }
 
-    async fn write_portion(&self, items: Vec<Item>, trims: bool) -> Result<(), HomeError> {
-        // It may end in one segment more where it begins in the middle of one, and opens the next.
-        let segments = (items.len() as u64).div_ceil(self.media.layout.payload_blocks());
-        let full = match self.make_room(segments + 2).await {
-            // Tombstones take little, and gain room where nothing else does.
-            Err(HomeError::NoSpace { .. }) if trims && self.free() > self.checkpoint_reserve() => {
-                true
-            }
-            other => {
-                other?;
-                false
-            }
-        };
+    /// False when there is no room for it.
+    async fn write_portion(&self, items: Vec<Item>, trims: bool) -> Result<bool, HomeError> {
+        let segments = (items.len() as u64).div_ceil(self.capacity);
+        let room = self.make_room(segments + PORTION_ENDS).await?;
+        // Tombstones take little, and gain room where nothing else does.
+        let tombstones = trims && self.has_room_for_tombstones();
+        if !room && !tombstones {
+            return Ok(false);
+        }
         let kinds: Vec<SummaryKind> = items.iter().map(|item| item.kind).collect();
         let placed = self.append(items).await?;
         self.enter(&kinds, &placed).await?;
         let blocks = placed.len() as u64;
         self.media.count(|stats| stats.written_blocks += blocks);
-        if full {
-            return self.checkpoint().await;
+        if !room {
+            self.checkpoint().await?;
+            return Ok(true);
         }
         self.relieve_pages().await?;
-        self.maintain(blocks * self.block_size() as u64).await
+        self.maintain(blocks).await?;
+        Ok(true)
     }
 
     /// Enters what was appended into the map: holes, then blocks (ascending).

@@ -12,7 +12,7 @@ use tonearm_layout::Policy;
 fn full(seed: u64) -> Store {
     let blocks = 600 + 100 * (seed % 3);
     let mut store = Store::new(Shape {
-        segments: blocks / 14 + 24,
+        segments: blocks / 14 + 30,
         // A map that is in memory as a whole, or not.
         cache_bytes: if seed.is_multiple_of(2) {
             64 << 10

@@ -7,3 +7,4 @@ mod crash;
 mod full;
 mod model;
 mod rebuild;
+mod room;
