@@ -10,7 +10,7 @@ use crate::run::next_random;
 use crate::spec;
 use crate::world::{Running, Settings, Store};
 use anyhow::{Context, ensure};
-use base::BufPool;
+use base::{BufPool, Nanos};
 use comfy_table::{Table, presets::ASCII_MARKDOWN};
 use disk::{HomeParams, OpenOptions};
 use engine::{CommitChange, Engine, EngineError};
@@ -41,6 +41,9 @@ pub struct Args {
     /// Times that each block is overwritten
     #[arg(long, default_value_t = 10)]
     times: u64,
+    /// Of the rate of clients that wait all the time, percent at which writes come in the paced part
+    #[arg(long, default_value_t = 70)]
+    paced: u64,
     /// Clients, each with one durable write under way
     #[arg(long, default_value_t = 16)]
     clients: u64,
@@ -62,6 +65,14 @@ struct Figures {
     amplification: f64,
     /// The same for each byte that came home: what was superseded in memory does not count.
     home_amplification: f64,
+    saturated: Waits,
+    /// With writes coming at a fixed share of the rate of before.
+    paced: Waits,
+}
+
+/// How long durable writes took.
+#[derive(Clone)]
+struct Waits {
     latencies: Histogram<u64>,
     stalls: u64,
 }
@@ -78,7 +89,11 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         "writes/s",
         "written home / written",
         "/ come home",
-        "p50 ms",
+        "saturated: p50 ms",
+        "p99.9 ms",
+        "longest ms",
+        "over 100 ms",
+        "paced: p50 ms",
         "p99.9 ms",
         "longest ms",
         "over 100 ms",
@@ -98,18 +113,21 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         }
         for (name, home) in homes {
             let figures = one(args, drive, home).with_context(|| format!("{drive}, {name}"))?;
-            let ms = |ns: u64| format!("{:.1}", ns as f64 / 1e6);
-            table.add_row([
+            let mut row = vec![
                 drive.clone(),
                 name.clone(),
                 format!("{:.0}", figures.writes_per_s),
                 format!("{:.2}", figures.amplification),
                 format!("{:.2}", figures.home_amplification),
-                ms(figures.latencies.value_at_quantile(0.5)),
-                ms(figures.latencies.value_at_quantile(0.999)),
-                ms(figures.latencies.max()),
-                figures.stalls.to_string(),
-            ]);
+            ];
+            for Waits { latencies, stalls } in [&figures.saturated, &figures.paced] {
+                let ms = |ns: u64| format!("{:.1}", ns as f64 / 1e6);
+                row.push(ms(latencies.value_at_quantile(0.5)));
+                row.push(ms(latencies.value_at_quantile(0.999)));
+                row.push(ms(latencies.max()));
+                row.push(stalls.to_string());
+            }
+            table.add_row(row);
             eprintln!("{drive}, {name}: {:.0} writes/s", figures.writes_per_s);
         }
     }
@@ -144,6 +162,8 @@ fn one(args: &Args, drive: &str, home: HomeParams) -> anyhow::Result<Figures> {
     let own = running.clone();
     let (memory_bytes, clients, writes) =
         (args.memory_mib << 20, args.clients, args.times * blocks);
+    let paced = args.paced;
+    ensure!((1..=100).contains(&paced), "--paced is a percentage");
     let figures = running.rt.block_on(async move {
         let options = OpenOptions {
             memory_bytes,
@@ -164,11 +184,16 @@ fn one(args: &Args, drive: &str, home: HomeParams) -> anyhow::Result<Figures> {
             work.commit(&all).await?;
         }
         work.overwrite(clients, writes / 5, 1).await?;
-        work.latencies.borrow_mut().reset();
-        work.stalls.set(0);
+        work.waits();
         let (from, since) = (work.engine.stats(), work.running.rt.now());
         work.overwrite(clients, writes, 2).await?;
         let (to, until) = (work.engine.stats(), work.running.rt.now());
+        let saturated = work.waits();
+        let interval = (until - since) * 100 / (writes * paced);
+        // What has piled up goes home first.
+        work.engine.drain().await?;
+        work.paced(interval, writes / 5).await?;
+        let paced = work.waits();
         work.check(blocks).await?;
         work.engine.close().await?;
         let home_bytes = (to.home_write_bytes - from.home_write_bytes) as f64;
@@ -177,8 +202,8 @@ fn one(args: &Args, drive: &str, home: HomeParams) -> anyhow::Result<Figures> {
             writes_per_s: writes as f64 * 1e9 / (until - since) as f64,
             amplification: home_bytes / (writes * BLOCK as u64) as f64,
             home_amplification: home_bytes / come as f64,
-            latencies: work.latencies.borrow().clone(),
-            stalls: work.stalls.get(),
+            saturated,
+            paced,
         })
     })?;
     running.rt.shut_down();
@@ -211,15 +236,47 @@ impl Work {
         let mut random = next_random(&mut seed);
         while self.left.get() > 0 {
             self.left.set(self.left.get() - 1);
-            let index = next_random(&mut random) % self.versions.borrow().len() as u64;
-            let since = self.running.rt.now();
-            self.commit(&[index]).await?;
-            let took = self.running.rt.now() - since;
-            self.latencies.borrow_mut().saturating_record(took);
-            self.stalls
-                .set(self.stalls.get() + u64::from(took > STALL_NS_MAX));
+            self.write(next_random(&mut random)).await?;
         }
         Ok(())
+    }
+
+    /// `writes` writes, one each `interval` ns whether those before are durable or not.
+    async fn paced(self: &Rc<Self>, interval: u64, writes: u64) -> anyhow::Result<()> {
+        let mut seed = 3 << 32;
+        let mut handles = Vec::with_capacity(writes as usize);
+        for _ in 0..writes {
+            self.running.rt.sleep(Nanos(interval)).await;
+            let (work, random) = (self.clone(), next_random(&mut seed));
+            let write = async move { work.write(random).await };
+            handles.push(self.running.rt.spawn(write));
+        }
+        for handle in handles {
+            handle.await.context("a write")?;
+        }
+        Ok(())
+    }
+
+    /// A durable write of one block; how long it takes is recorded.
+    async fn write(&self, random: u64) -> Result<(), EngineError> {
+        let index = random % self.versions.borrow().len() as u64;
+        let since = self.running.rt.now();
+        self.commit(&[index]).await?;
+        let took = self.running.rt.now() - since;
+        self.latencies.borrow_mut().saturating_record(took);
+        let stalls = self.stalls.get() + u64::from(took > STALL_NS_MAX);
+        self.stalls.set(stalls);
+        Ok(())
+    }
+
+    /// What was recorded since the last call.
+    fn waits(&self) -> Waits {
+        let latencies = self.latencies.borrow().clone();
+        self.latencies.borrow_mut().reset();
+        Waits {
+            latencies,
+            stalls: self.stalls.take(),
+        }
     }
 
     /// New content for adjacent blocks, durable on return.

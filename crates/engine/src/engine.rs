@@ -11,7 +11,7 @@ use format::{State as StoreState, Superblock};
 use layout::Home;
 use rt::{Notify, Permit, Rt, Semaphore};
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 use trail::{Admission, Change, Trail, WriteCache};
 
@@ -77,6 +77,8 @@ pub(crate) struct State {
     pub pinned: Pinned,
     /// Where the write-back's sweep goes on.
     pub cursor: u64,
+    /// Blocks that go home next, oldest first, where the home does not gain by a sweep.
+    pub queue: VecDeque<u64>,
     /// Home reads under way: these blocks are not written home meanwhile.
     pub reads: BTreeMap<u64, (u64, u64)>,
     pub next_read: u64,

@@ -16,7 +16,7 @@ use device::{Device, FlushFence};
 use format::{State as StoreState, Superblock};
 use rt::{Notify, Rt, Semaphore};
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 use trail::{Case, Trail, TrailOptions, TrailStart, WriteCache};
 
@@ -166,6 +166,7 @@ impl Engine {
             state: RefCell::new(State {
                 pinned,
                 cursor: 0,
+                queue: VecDeque::new(),
                 reads: BTreeMap::new(),
                 next_read: 0,
                 failed: None,

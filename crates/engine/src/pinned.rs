@@ -85,6 +85,12 @@ struct Block {
     next_hold: Option<Lsn>,
 }
 
+impl Block {
+    fn is_ready(&self, durable: Lsn) -> bool {
+        self.lsn <= durable && self.writing.is_none()
+    }
+}
+
 struct Range {
     first: u64,
     count: u64,
@@ -101,6 +107,15 @@ pub enum Known<'a> {
     Moved(u64),
     /// Zeroes.
     Zero,
+}
+
+/// Which blocks are written home first.
+#[derive(Clone, Copy)]
+pub enum Order<'a> {
+    /// Ascending from this one on, round the end: for a home where neighbours share a device write.
+    Sweep(u64),
+    /// These, ascending.
+    These(&'a [u64]),
 }
 
 /// A part of the set that is being written home.
@@ -332,13 +347,12 @@ impl Pinned {
             .is_some_and(|(_, end)| block < *end)
     }
 
-    /// Takes up to `blocks_max` blocks in ascending order from `cursor` on, round the end, and all
-    /// ranges, as far as their commits are not beyond `durable` (invariant 4 of the engine: a block with
+    /// Takes up to `blocks_max` blocks in `order`, and all ranges, as far as their commits are not beyond `durable` (invariant 4 of the engine: a block with
     /// LSN L is written home only when durable >= L). Blocks for which `busy` holds stay.
     pub fn start_batch(
         &mut self,
         durable: Lsn,
-        cursor: u64,
+        order: Order<'_>,
         blocks_max: usize,
         busy: impl Fn(u64) -> bool,
     ) -> Batch {
@@ -353,30 +367,69 @@ impl Pinned {
         }
         // What is read for it is not paid for by anybody.
         let moved_max = (blocks_max / 8).max(1);
-        for span in [cursor..u64::MAX, 0..cursor] {
-            for (number, block) in self.blocks.range_mut(span) {
-                if batch.written.len() == blocks_max || batch.moved.len() == moved_max {
-                    break;
+        let mut take = |number: u64, block: &mut Block| {
+            if batch.written.len() == blocks_max || batch.moved.len() == moved_max {
+                return false;
+            }
+            if block.is_ready(durable) && !busy(number) {
+                block.writing = Some(block.lsn);
+                batch.written.push((number, block.lsn));
+                match &mut block.content {
+                    Content::Data { data, crc } => batch.blocks.push(HomeBlock {
+                        block: number,
+                        data: data.clone(),
+                        crc: *crc.get_or_insert_with(|| crc32c(data)),
+                    }),
+                    Content::Moved { from, crc } => batch.moved.push(Moved {
+                        block: number,
+                        from: *from,
+                        crc: *crc,
+                    }),
                 }
-                if block.lsn <= durable && block.writing.is_none() && !busy(*number) {
-                    block.writing = Some(block.lsn);
-                    batch.written.push((*number, block.lsn));
-                    match &mut block.content {
-                        Content::Data { data, crc } => batch.blocks.push(HomeBlock {
-                            block: *number,
-                            data: data.clone(),
-                            crc: *crc.get_or_insert_with(|| crc32c(data)),
-                        }),
-                        Content::Moved { from, crc } => batch.moved.push(Moved {
-                            block: *number,
-                            from: *from,
-                            crc: *crc,
-                        }),
+            }
+            true
+        };
+        match order {
+            Order::Sweep(cursor) => {
+                for span in [cursor..u64::MAX, 0..cursor] {
+                    let mut blocks = self.blocks.range_mut(span);
+                    while let Some((number, block)) = blocks.next()
+                        && take(*number, block)
+                    {}
+                }
+            }
+            Order::These(numbers) => {
+                for number in numbers {
+                    if let Some(block) = self.blocks.get_mut(number)
+                        && !take(*number, block)
+                    {
+                        break;
                     }
                 }
             }
         }
         batch
+    }
+
+    /// True when `block` can be taken.
+    pub fn is_ready(&self, block: u64, durable: Lsn) -> bool {
+        let block = self.blocks.get(&block);
+        block.is_some_and(|block| block.is_ready(durable))
+    }
+
+    /// Up to `most` blocks, those whose commits the log has kept for longest first, whether they can be taken yet
+    /// or not.
+    pub fn oldest(&self, most: usize) -> VecDeque<u64> {
+        let blocks = self.blocks.iter();
+        let mut all: Vec<_> = blocks
+            .map(|(number, block)| (block.hold, *number))
+            .collect();
+        if all.len() > most {
+            all.select_nth_unstable(most);
+            all.truncate(most);
+        }
+        all.sort_unstable();
+        all.into_iter().map(|(_, number)| number).collect()
     }
 
     /// The batch is durable at home.

@@ -4,7 +4,7 @@
 // proptest's macros share their strategies.
 #![allow(clippy::disallowed_types)]
 
-use crate::pinned::{Base, Batch, Holds, Images, Known, Moved, Pinned};
+use crate::pinned::{Base, Batch, Holds, Images, Known, Moved, Order, Pinned};
 use base::{BufPool, Lsn, Slice, crc32c};
 use proptest::prelude::*;
 use std::cell::RefCell;
@@ -185,9 +185,16 @@ impl World {
         if self.batch.is_some() {
             return;
         }
+        // Every other time by age.
+        let mut oldest: Vec<u64> = self.pinned.oldest(blocks_max).into();
+        oldest.sort_unstable();
+        let order = match cursor % 2 {
+            0 => Order::Sweep(cursor),
+            _ => Order::These(&oldest),
+        };
         let batch = self
             .pinned
-            .start_batch(Lsn(self.durable), cursor, blocks_max, |_| false);
+            .start_batch(Lsn(self.durable), order, blocks_max, |_| false);
         for range in &batch.ranges {
             for block in range.first..range.first + range.count {
                 self.home.insert(block, None);
@@ -239,7 +246,10 @@ impl World {
                 all_home(&mut pinned, &images, &mut self.home);
             }
         }
-        for (block, _) in pinned.start_batch(Lsn(u64::MAX), 0, 2, |_| false).written {
+        for (block, _) in pinned
+            .start_batch(Lsn(u64::MAX), Order::Sweep(0), 2, |_| false)
+            .written
+        {
             self.home.insert(block, None);
         }
         let (mut pinned, images) = (Pinned::default(), Images::default());
@@ -291,7 +301,7 @@ fn bring_home(home: &mut BTreeMap<u64, Option<Content>>, batch: &Batch) {
 
 fn all_home(pinned: &mut Pinned, images: &Images, home: &mut BTreeMap<u64, Option<Content>>) {
     while !pinned.is_empty() {
-        let batch = pinned.start_batch(Lsn(u64::MAX), 0, 100, |_| false);
+        let batch = pinned.start_batch(Lsn(u64::MAX), Order::Sweep(0), 100, |_| false);
         bring_home(home, &batch);
         pinned.finish_batch(batch.ranges.len(), &batch.written, images);
     }

@@ -9,7 +9,7 @@ use crate::engine::OpenOptions;
 use crate::error::EngineError;
 use crate::log_drives::LogDrives;
 use crate::open::{Progress, RecoveryReport, describe};
-use crate::pinned::{Base, Images, Known, Moved, Pinned};
+use crate::pinned::{Base, Images, Known, Moved, Order, Pinned};
 use crate::redundancy::Footprint;
 use crate::write_back::write_back_batch;
 use base::{Buf, BufPool, Lsn};
@@ -246,7 +246,7 @@ impl Recovery<'_> {
         let done = write_back_batch(
             self.home,
             everything,
-            0,
+            Order::Sweep(0),
             ROUND_BLOCKS,
             |_| false,
             &self.images,

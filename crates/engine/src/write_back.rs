@@ -1,15 +1,17 @@
-//! Write-back: what is in the log goes home, from memory (Trail 4.1), in ascending block order round and
-//! round, so that newer versions replace older ones and adjacent blocks share a device write.
+//! Write-back: what is in the log goes home, from memory (Trail 4.1), so that newer versions replace older ones.
+//! Where blocks have places, in ascending order round and round: neighbours share a device write. Where all is
+//! appended (`Home::round_bytes`), oldest first in small rounds: memory and tracks of the log become free one
+//! after the other, and nobody waits for a whole sweep.
 
-use crate::engine::Engine;
+use crate::engine::{Engine, State};
 use crate::error::EngineError;
 use crate::moves;
-use crate::pinned::{Holds, Pinned};
+use crate::pinned::{Holds, Order, Pinned};
 use base::{Lsn, Nanos};
 use layout::{Home, HomeError};
 use std::cell::RefCell;
 
-/// Bytes of one round when memory or the log press: the larger, the more blocks share a flush.
+/// Bytes of one round when memory or the log press, if the home gains by so many.
 const ROUND_BYTES: usize = 32 << 20;
 /// Bytes of one round when nothing presses: a reader waits for little.
 const IDLE_ROUND_BYTES: usize = 4 << 20;
@@ -118,13 +120,23 @@ impl Engine {
             let at = busy.partition_point(|(first, _)| *first <= block);
             at > 0 && block < busy[at - 1].1
         };
-        let cursor = self.0.state.borrow().cursor;
-        let blocks_max = bytes / self.block_size();
         let home = &self.0.home;
+        let blocks_max = bytes.min(home.round_bytes()) / self.block_size();
+        let cursor = self.0.state.borrow().cursor;
+        let by_age = home.round_bytes() < usize::MAX;
+        let oldest = if by_age {
+            self.next_oldest(durable, blocks_max, &is_busy)
+        } else {
+            Vec::new()
+        };
+        let order = match by_age {
+            true => Order::These(&oldest),
+            false => Order::Sweep(cursor),
+        };
         let done = write_back_batch(
             home,
             durable,
-            cursor,
+            order,
             blocks_max,
             is_busy,
             &self.0.trail,
@@ -135,10 +147,14 @@ impl Engine {
             Ok(None) => self.wait_for_eligible(durable).await,
             Ok(Some(done)) => {
                 let mut state = self.0.state.borrow_mut();
+                let swept = match by_age {
+                    true => state.queue.is_empty(),
+                    false => done.next_cursor <= cursor,
+                };
                 state.cursor = done.next_cursor;
                 state.no_space = false;
                 // Once the sweep has come round, what is pinned is younger than it.
-                let swept = done.next_cursor <= cursor || reason == Reason::Press;
+                let swept = swept || reason == Reason::Press;
                 if state.pinned.is_empty() {
                     state.pinned_since = None;
                 } else if swept {
@@ -164,6 +180,38 @@ impl Engine {
             }
             Err(error) => Err(error.into()),
         }
+    }
+
+    /// The next blocks by age, ascending. They are chosen for several rounds at once, as it takes a look at all.
+    fn next_oldest(&self, durable: Lsn, blocks_max: usize, busy: impl Fn(u64) -> bool) -> Vec<u64> {
+        let mut state = self.0.state.borrow_mut();
+        let State { pinned, queue, .. } = &mut *state;
+        let (mut next, mut not_yet) = (Vec::new(), Vec::new());
+        for chosen in [false, true] {
+            if chosen {
+                not_yet.clear();
+                *queue = pinned.oldest(ROUND_BYTES / self.block_size());
+            }
+            while next.len() < blocks_max
+                && let Some(block) = queue.pop_front()
+            {
+                match pinned.is_ready(block, durable) && !busy(block) {
+                    true => next.push(block),
+                    false if pinned.get(block).is_some() => not_yet.push(block),
+                    false => {}
+                }
+            }
+            if !next.is_empty() {
+                break;
+            }
+        }
+        // They stay the oldest: the log keeps what they were before, too.
+        not_yet
+            .drain(..)
+            .rev()
+            .for_each(|block| queue.push_front(block));
+        next.sort_unstable();
+        next
     }
 
     /// Nothing may go home yet: makes the log durable, or waits for it to be written.
@@ -237,7 +285,7 @@ impl HasPinned for Pinned {
 pub(crate) async fn write_back_batch<'a, S: HasPinned + 'a>(
     home: &Home,
     durable: Lsn,
-    cursor: u64,
+    order: Order<'_>,
     blocks_max: usize,
     busy: impl Fn(u64) -> bool,
     holds: &dyn Holds,
@@ -246,12 +294,12 @@ pub(crate) async fn write_back_batch<'a, S: HasPinned + 'a>(
     let mut batch = state()
         .borrow_mut()
         .pinned()
-        .start_batch(durable, cursor, blocks_max, busy);
+        .start_batch(durable, order, blocks_max, busy);
     if batch.is_empty() {
         return Ok(None);
     }
     let written = std::mem::take(&mut batch.written);
-    let next_cursor = written.last().map_or(cursor, |(block, _)| block + 1);
+    let next_cursor = written.last().map_or(0, |(block, _)| block + 1);
     let ranges = batch.ranges.len();
     let result = match moves::read(home, &batch.moved).await {
         Ok(moved) => {

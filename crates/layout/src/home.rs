@@ -261,6 +261,15 @@ impl Home {
         }
     }
 
+    /// Most bytes that are worth one call of [`Home::write_back`]: where blocks have places, sorting gains by
+    /// each one more.
+    pub fn round_bytes(&self) -> usize {
+        match self {
+            Self::Overwrite(_) => usize::MAX,
+            Self::Segments(home) => home.0.round_bytes(),
+        }
+    }
+
     /// Counters, and the memory of the map cache.
     pub fn stats(&self) -> HomeStats {
         match self {

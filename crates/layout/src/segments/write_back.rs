@@ -16,7 +16,16 @@ pub(crate) const PORTION_SEGMENTS: u64 = 2;
 /// It may begin in the middle of a segment, end in one more for that, and open the next.
 pub(crate) const PORTION_ENDS: u64 = 2;
 
+/// Bytes that the engine brings at a time.
+const ROUND_BYTES: usize = 512 << 10;
+
 impl Segments {
+    /// Most bytes of one call: more gains nothing where all is appended, and who waits for memory waits for the
+    /// cleaning that goes along with it. Less costs in summaries, two blocks each time.
+    pub fn round_bytes(&self) -> usize {
+        ROUND_BYTES.max(2 * self.block_size())
+    }
+
     pub async fn write_back(
         &self,
         zeroes: Vec<ZeroRange>,
