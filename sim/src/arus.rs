@@ -47,7 +47,8 @@ struct Tally {
 /// The first broken promise.
 pub fn run(seed: u64, size: Size) -> Result<Outcome, Failure> {
     let mut rng = ChaCha8Rng::seed_from_u64(seed ^ 0xa7a5);
-    let shape = shape_of(&mut rng);
+    let mut shape = shape_of(&mut rng);
+    shape.home = size.home(seed, shape.block_size);
     let ordered = rng.next_u32().is_multiple_of(5);
     let mut image = shape.create_with_spare(spare_blocks(&mut rng) * u64::from(shape.block_size));
     let mut model = Model::new(State::with_main(shape.main_bytes(), shape.block_size));

@@ -5,7 +5,7 @@ use crate::drives;
 use crate::generate::Size;
 use crate::oracle::Oracle;
 use crate::script::Model;
-use crate::store::{Heads, Shape, StoreImage, small_segments};
+use crate::store::{Heads, Shape, StoreImage};
 use crate::workload::{self, SharedOracle, read_stamps};
 use base::Nanos;
 use drive::{Crash, FaultKind, SimOptions, SimWorld};
@@ -110,9 +110,7 @@ pub fn run_seed(campaign: &Campaign) -> Result<Outcome, Failure> {
     if campaign.heads {
         follow_heads(&mut shape, &mut rng);
     }
-    if campaign.size.segments() {
-        shape.home = small_segments(shape.block_size);
-    }
+    shape.home = campaign.size.home(campaign.seed, shape.block_size);
     let ordered = rng.next_u32().is_multiple_of(5);
     let mut image = shape.create();
     let mut oracle = Oracle::default();

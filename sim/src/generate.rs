@@ -43,7 +43,7 @@ pub struct Size {
     pub operations: u64,
     /// Openings in a row.
     pub generations: u32,
-    /// All stores have the segments layout, or none has. It is experimental: without this, none.
+    /// All stores have the segments layout, or none has; without this the seed chooses.
     pub segments: Option<bool>,
     /// How long commits that nobody waits for stay in memory. Without this the seed of each opening chooses.
     pub linger: Option<Nanos>,
@@ -54,9 +54,19 @@ pub struct Size {
 const LINGERS_MS: [u64; 4] = [0, 0, 1, 30];
 
 impl Size {
-    /// True when stores have the segments layout.
-    pub fn segments(&self) -> bool {
-        self.segments.unwrap_or(false)
+    /// True when the store of `seed` has the segments layout: without a choice, one of three.
+    pub fn segments(&self, seed: u64) -> bool {
+        // Not drawn from the seed's numbers, so that with either layout a seed is the same work.
+        let chosen = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
+        self.segments.unwrap_or(chosen.is_multiple_of(3))
+    }
+
+    /// The home of `seed`.
+    pub fn home(&self, seed: u64, block_size: u32) -> HomeParams {
+        match self.segments(seed) {
+            true => small_segments(block_size),
+            false => HomeParams::Overwrite,
+        }
     }
 
     /// How long commits that nobody waits for stay in memory, in the opening of `seed`.
@@ -91,9 +101,7 @@ pub fn generate(seed: u64, size: Size, faults: bool) -> Script {
         heads: Heads::None,
         home: HomeParams::Overwrite,
     };
-    if size.segments() {
-        shape.home = small_segments(shape.block_size);
-    }
+    shape.home = size.home(seed, shape.block_size);
     let ordered = below(5) == 0;
     let drives = ["atlas10k", "barracuda", "sata2tb", "ssd"];
     // What keeps what it has taken has its own meaning of a cut: see `Crash::images_ordered`.

@@ -34,7 +34,7 @@ struct Args {
     /// Kind of the runs: power-cuts, heads, volumes, faults, arus or sqlite. Without it the seed chooses.
     #[arg(long)]
     kind: Option<Kind>,
-    /// Layout of all stores. Without it overwrite: segments is experimental.
+    /// Layout of all stores. Without it the seed chooses.
     #[arg(long, value_enum)]
     layout: Option<Layout>,
     /// Milliseconds for which commits that nobody waits for stay in memory. Without it the seed chooses.

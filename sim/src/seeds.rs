@@ -1,5 +1,6 @@
 //! Runs that once found a fault, kept as files: `NAME.seed` holds `KIND seed=N operations=N generations=N`, and
-//! `linger_ms=N` where the seed does not choose it; `NAME.script` a script. Comments say what was found.
+//! `linger_ms=N` where the seed does not choose it, `segments=1` for stores of that layout; `NAME.script` a script.
+//! Comments say what was found.
 
 use crate::campaign::{Failure, Outcome};
 use crate::generate::Size;
@@ -58,9 +59,7 @@ fn seed(text: &str) -> Result<What, String> {
         .collect::<Vec<_>>()
         .join(" ");
     let words: Vec<&str> = line.split_whitespace().collect();
-    let (&[kind, seed, operations, generations] | &[kind, seed, operations, generations, _]) =
-        words.as_slice()
-    else {
+    let &[kind, seed, operations, generations, ref rest @ ..] = words.as_slice() else {
         return Err("KIND seed=N operations=N generations=N is expected".into());
     };
     let number = |word: &str, key: &str| {
@@ -70,12 +69,18 @@ fn seed(text: &str) -> Result<What, String> {
         let value = value.and_then(|value| value.parse::<u64>().ok());
         value.ok_or_else(|| format!("{word:?} is not {key}=NUMBER"))
     };
-    let linger = words.get(4).map(|word| number(word, "linger_ms"));
+    let (mut segments, mut linger) = (false, None);
+    for word in rest {
+        match *word {
+            "segments=1" => segments = true,
+            word => linger = Some(Nanos::from_millis(number(word, "linger_ms")?)),
+        }
+    }
     let size = Size {
         operations: number(operations, "operations")?,
         generations: number(generations, "generations")? as u32,
-        segments: None,
-        linger: linger.transpose()?.map(Nanos::from_millis),
+        segments: Some(segments),
+        linger,
     };
     Ok(What::Seed(kind.parse()?, number(seed, "seed")?, size))
 }

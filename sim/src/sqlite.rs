@@ -8,7 +8,7 @@ use crate::cut::cache;
 use crate::generate::Size;
 use crate::store::{Heads, Shape, StoreImage};
 use base::Nanos;
-use disk::{Disk, HomeParams, OpenOptions};
+use disk::{Disk, OpenOptions};
 use drive::{SimOptions, SimWorld};
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
@@ -72,7 +72,7 @@ pub fn run(seed: u64, size: Size) -> Result<Outcome, Failure> {
         blocks: 1024,
         split: rng.next_u32().is_multiple_of(3),
         heads: Heads::None,
-        home: HomeParams::Overwrite,
+        home: size.home(seed, 4096),
     };
     let ordered = rng.next_u32().is_multiple_of(5);
     let options = OpenOptions {

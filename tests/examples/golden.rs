@@ -6,7 +6,8 @@ use tonearm_tests::{Bench, golden_block};
 
 fn main() {
     let folder = std::env::args().nth(1).expect("usage: golden FOLDER");
-    for (version, crashed) in [(1, false), (1, true), (2, false), (2, true)] {
+    let versions = [1, 2, 3].into_iter();
+    for (version, crashed) in versions.flat_map(|version| [(version, false), (version, true)]) {
         let bench = Bench::new();
         let mut create = vec!["create", "s.tn", "--size", "4MiB", "--log-size", "512KiB"];
         let mut files = vec!["s.tn"];
@@ -14,6 +15,9 @@ fn main() {
             create.extend(["--log", "a.log", "--log", "b.log", "--head", "formula"]);
             create.extend(["--log-drive", "st41601n", "--log-drive", "st41601n"]);
             files.extend(["a.log", "b.log"]);
+        }
+        if version == 3 {
+            create.extend(["--layout", "segments", "--segment-size", "64KiB"]);
         }
         bench.ok(&create);
         bench.ok(&["volume", "resize", "s.tn", "main", "--size", "1MiB"]);
@@ -27,6 +31,18 @@ fn main() {
         }
         client.clear(CMD_TRIM, 5 * 4096, 4096).expect("trimmed");
         client.write(40_000, b"tonearm", 0).expect("written");
+        if version == 3 {
+            // Home and back, so that the summaries tell of more than one version, and of what the cleaner had to do.
+            for round in 0..40 {
+                let block = golden_block(100 + round);
+                for place in 0..64 {
+                    client
+                        .write((64 + place) * 4096, &block, 0)
+                        .expect("written");
+                }
+                client.flush().expect("flushed");
+            }
+        }
         server
             .client("other")
             .write(0, &golden_block(77), 0)

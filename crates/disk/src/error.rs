@@ -143,12 +143,17 @@ impl DiskError {
     pub fn kind(&self) -> ErrorKind {
         match self {
             DiskError::Engine(error) => match error {
-                EngineError::Home(HomeError::NoSpace { .. }) => ErrorKind::NoSpace,
+                EngineError::Home(HomeError::NoSpace { .. } | HomeError::Full { .. }) => {
+                    ErrorKind::NoSpace
+                }
                 EngineError::OpenReadOnly => ErrorKind::ReadOnly,
                 EngineError::OutOfRange { .. } => ErrorKind::OutOfRange,
-                EngineError::Home(HomeError::Checksum { .. } | HomeError::Table { .. }) => {
-                    ErrorKind::Damaged
-                }
+                EngineError::Home(
+                    HomeError::Checksum { .. }
+                    | HomeError::Table { .. }
+                    | HomeError::MapPage { .. }
+                    | HomeError::LostBlock { .. },
+                ) => ErrorKind::Damaged,
                 EngineError::CommitTooLarge { .. } | EngineError::Create(_) => ErrorKind::Invalid,
                 _ => ErrorKind::Failed,
             },

@@ -8,11 +8,14 @@ use crate::superblocks;
 use base::{BufPool, Lsn, Nanos};
 use device::Device;
 use format::{State as StoreState, Superblock};
-use layout::Home;
+use layout::{Home, HomeError};
 use rt::{Notify, Permit, Rt, Semaphore};
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, VecDeque};
+use std::future::poll_fn;
+use std::pin::{Pin, pin};
 use std::rc::Rc;
+use std::task::Poll;
 use trail::{Admission, Change, Trail, WriteCache};
 
 /// When a write is acknowledged.
@@ -85,6 +88,10 @@ pub(crate) struct State {
     pub failed: Option<String>,
     /// The medium below is full: write-back tries again from time to time.
     pub no_space: bool,
+    /// The home is full: only what makes room can help.
+    pub full: Option<HomeError>,
+    /// The last commit that may make room there.
+    pub last_trim: Lsn,
     /// Since when something has been pinned.
     pub pinned_since: Option<Nanos>,
     /// Who waits for everything to be at home.
@@ -145,14 +152,14 @@ impl Engine {
     /// permit to the payload's buffer.
     ///
     /// # Errors
-    /// When the store has failed or is closed.
+    /// When the store has failed or is closed, or would have to wait while the home is full.
     pub async fn reserve(&self, bytes: u64) -> Result<Permit, EngineError> {
         self.check_writable()?;
         let acquire = self.0.memory.acquire(bytes);
         if self.0.memory.used() + bytes > self.0.memory.limit() {
             self.0.work.notify();
         }
-        let permit = acquire.await;
+        let permit = self.unless_full(acquire).await?;
         self.check_writable()?;
         Ok(permit)
     }
@@ -161,8 +168,10 @@ impl Engine {
     /// data and `ranges` ranges and words; a patch may need one block and as many ranges as it has words
     /// ([`Change::needs`]). Take the payload's memory ([`Engine::reserve`]) before.
     ///
+    /// While the home is full, data is refused when memory or log are nearly used up: the rest is for what makes room.
+    ///
     /// # Errors
-    /// When the store has failed or is read-only, or the log could never hold such a commit.
+    /// When the store has failed or is read-only, the log could never hold such a commit, or the home is full.
     pub async fn admit(&self, blocks: u64, ranges: u64) -> Result<Admission, EngineError> {
         self.check_writable()?;
         if !self.fits(blocks, ranges) {
@@ -178,15 +187,44 @@ impl Engine {
             }
             let idle = self.0.idle.wait();
             self.0.work.notify();
-            idle.await;
+            self.unless_full(idle).await?;
             self.check_writable()?;
         }
-        let admission = match self.0.trail.admit(blocks, ranges).await {
+        if ranges == 0 && self.presses() {
+            self.check_full()?;
+        }
+        let admission = match self.unless_full(self.0.trail.admit(blocks, ranges)).await? {
             Ok(admission) => admission,
             Err(error) => return Err(self.fail(error.into())),
         };
         self.check_writable()?;
         Ok(admission)
+    }
+
+    fn check_full(&self) -> Result<(), EngineError> {
+        match &self.0.state.borrow().full {
+            Some(full) => Err(full.clone().into()),
+            None => Ok(()),
+        }
+    }
+
+    /// The outcome of `room`; whoever would have to wait for it while the home is full is refused.
+    async fn unless_full<T>(&self, room: impl Future<Output = T>) -> Result<T, EngineError> {
+        let mut room = pin!(room);
+        let mut news = self.0.idle.wait();
+        poll_fn(|context| {
+            if let Poll::Ready(done) = room.as_mut().poll(context) {
+                return Poll::Ready(Ok(done));
+            }
+            if let Err(full) = self.check_full() {
+                return Poll::Ready(Err(full));
+            }
+            while Pin::new(&mut news).poll(context).is_ready() {
+                news = self.0.idle.wait();
+            }
+            Poll::Pending
+        })
+        .await
     }
 
     /// Changes all of the named blocks at once: visible to reads from now on, durable with
@@ -206,6 +244,8 @@ impl Engine {
         let block_size = self.block_size();
         let mut bytes = 0;
         let (mut blocks, mut ranges) = (0, 0);
+        let zeroes = |change: &Change| matches!(change, Change::Trim { .. } | Change::Zero { .. });
+        let makes_room = changes.iter().any(zeroes);
         for change in &changes {
             let needs = change.needs(block_size);
             (blocks, ranges) = (blocks + needs.0, ranges + needs.1);
@@ -250,6 +290,9 @@ impl Engine {
             state.pinned.apply(lsn, changes, block_size, trail)
         });
         state.pinned_since.get_or_insert_with(|| self.0.rt.now());
+        if makes_room {
+            (state.last_trim, state.full) = (lsn, None);
+        }
         drop(state);
         self.0
             .counters
@@ -329,7 +372,7 @@ impl Engine {
     /// Writes everything that is pinned home.
     ///
     /// # Errors
-    /// When the store fails meanwhile.
+    /// When the store fails meanwhile, or its home is full.
     pub async fn drain(&self) -> Result<(), EngineError> {
         self.write_back_until(|| self.0.state.borrow().pinned.is_empty())
             .await
@@ -348,7 +391,7 @@ impl Engine {
             if done() {
                 break Ok(());
             }
-            if let Err(error) = self.check_alive() {
+            if let Err(error) = self.check_alive().and_then(|()| self.check_full()) {
                 break Err(error);
             }
             let idle = self.0.idle.wait();

@@ -57,7 +57,7 @@ impl Engine {
         });
         match written.await {
             Ok(()) => Ok(crcs),
-            Err(error @ HomeError::NoSpace { .. }) => Err(error.into()),
+            Err(error @ (HomeError::NoSpace { .. } | HomeError::Full { .. })) => Err(error.into()),
             Err(error) => Err(self.fail(error.into())),
         }
     }

@@ -11,7 +11,7 @@ use crate::pinned::{Images, Pinned};
 use crate::recovery::Recovery;
 use crate::redundancy::Footprint;
 use crate::superblocks;
-use base::{BufPool, Nanos};
+use base::{BufPool, Lsn, Nanos};
 use device::{Device, FlushFence};
 use format::{State as StoreState, Superblock};
 use rt::{Notify, Rt, Semaphore};
@@ -171,6 +171,8 @@ impl Engine {
                 next_read: 0,
                 failed: None,
                 no_space: false,
+                full: None,
+                last_trim: Lsn(0),
                 pinned_since,
                 draining: 0,
                 spilling: Vec::new(),

@@ -347,8 +347,9 @@ impl Pinned {
             .is_some_and(|(_, end)| block < *end)
     }
 
-    /// Takes up to `blocks_max` blocks in `order`, and all ranges, as far as their commits are not beyond `durable` (invariant 4 of the engine: a block with
-    /// LSN L is written home only when durable >= L). Blocks for which `busy` holds stay.
+    /// Takes up to `blocks_max` blocks in `order`, and all ranges, as far as their commits are not beyond `durable`
+    /// (invariant 4 of the engine: a block with LSN L is written home only when durable >= L). Blocks for which
+    /// `busy` holds stay.
     pub fn start_batch(
         &mut self,
         durable: Lsn,

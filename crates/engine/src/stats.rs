@@ -155,7 +155,7 @@ impl StoreStats {
             segments_bytes: home.segments * home.segment_blocks * block_size,
             cleaned_segments: home.cleaned_segments,
             checksum_errors: home.checksum_errors,
-            waiting_for_space: state.no_space,
+            waiting_for_space: state.no_space || state.full.is_some(),
             recovery_ns: inner.recovery.duration.0,
             recovered_commits: inner.recovery.commits,
             failure: state.failed.clone(),

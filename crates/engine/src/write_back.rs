@@ -73,7 +73,7 @@ impl Engine {
         self.0.idle.notify();
     }
 
-    fn presses(&self) -> bool {
+    pub(crate) fn presses(&self) -> bool {
         let (used, tracks) = self.0.trail.usage();
         let memory = &self.0.memory;
         memory.waiting() > 0
@@ -152,7 +152,7 @@ impl Engine {
                     false => done.next_cursor <= cursor,
                 };
                 state.cursor = done.next_cursor;
-                state.no_space = false;
+                (state.no_space, state.full) = (false, None);
                 // Once the sweep has come round, what is pinned is younger than it.
                 let swept = swept || reason == Reason::Press;
                 if state.pinned.is_empty() {
@@ -175,6 +175,20 @@ impl Engine {
             }
             Err(HomeError::NoSpace { .. }) => {
                 self.0.state.borrow_mut().no_space = true;
+                self.0.rt.sleep(TICK).await;
+                Ok(())
+            }
+            Err(full @ HomeError::Full { .. }) => {
+                let mut state = self.0.state.borrow_mut();
+                if state.last_trim > durable {
+                    // What may make room is not durable yet.
+                    drop(state);
+                    return self.wait_for_eligible(durable).await;
+                }
+                state.full = Some(full);
+                drop(state);
+                // Who waits is refused.
+                self.0.idle.notify();
                 self.0.rt.sleep(TICK).await;
                 Ok(())
             }
@@ -299,7 +313,11 @@ pub(crate) async fn write_back_batch<'a, S: HasPinned + 'a>(
         return Ok(None);
     }
     let written = std::mem::take(&mut batch.written);
-    let next_cursor = written.last().map_or(0, |(block, _)| block + 1);
+    let from = match order {
+        Order::Sweep(cursor) => cursor,
+        Order::These(_) => 0,
+    };
+    let next_cursor = written.last().map_or(from, |(block, _)| block + 1);
     let ranges = batch.ranges.len();
     let result = match moves::read(home, &batch.moved).await {
         Ok(moved) => {

@@ -7,7 +7,7 @@ const EDQUOT: i32 = 122;
 
 /// Why an operation on the home failed.
 ///
-/// What the caller can do: `NoSpace` can be retried as it is once there is space; `Checksum` and
+/// What the caller can do: `NoSpace` and `Full` can be retried as it is once there is space; `Checksum` and
 /// `Table` are lasting damage of the named place; `Device` is the medium's or the system's answer.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum HomeError {
@@ -112,6 +112,27 @@ pub enum HomeError {
         /// Byte offset on the member.
         offset: u64,
     },
+    /// All segments are full (segments layout): a trim makes room, and then the same call can be made again.
+    #[error(
+        "the store is full: {live} blocks live in {segments} segments{}; discard something", stuck_hint(.stuck)
+    )]
+    Full {
+        /// Live blocks, and pages of the block map.
+        live: u64,
+        /// Segments of the store.
+        segments: u64,
+        /// Of them, those that are damaged and cannot be used again.
+        stuck: u64,
+    },
+}
+
+fn stuck_hint(stuck: &u64) -> String {
+    match stuck {
+        0 => String::new(),
+        stuck => {
+            format!(", {stuck} of which are damaged (`tonearm check --rebuild` may mend them)")
+        }
+    }
 }
 
 impl HomeError {

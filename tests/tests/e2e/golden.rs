@@ -89,3 +89,31 @@ fn format_2_killed_with_commits_in_the_log() {
     assert!(info["log"]["commits"].as_u64() > Some(0), "{info}");
     flushed_content_is_there(&bench);
 }
+
+#[test]
+fn format_3_of_the_segments_layout_closed_in_order() {
+    let bench = unpacked("format-3-clean", &["s.tn"]);
+    let info = bench.json(&["info", "s.tn", "--json"]);
+    assert_eq!(
+        (&info["state"], &info["format_version"]),
+        (&"clean".into(), &3.into())
+    );
+    contains(&bench.ok(&["check", "s.tn"]), "no damage found");
+    flushed_content_is_there(&bench);
+    // The summaries alone are enough.
+    bench.ok(&["check", "s.tn", "--rebuild"]);
+    flushed_content_is_there(&bench);
+}
+
+#[test]
+fn format_3_of_the_segments_layout_killed() {
+    let bench = unpacked("format-3-crashed", &["s.tn"]);
+    let info = bench.json(&["info", "s.tn", "--json"]);
+    assert_eq!(
+        (&info["state"], &info["format_version"]),
+        (&"crashed".into(), &3.into())
+    );
+    assert!(info["log"]["commits"].as_u64() > Some(0), "{info}");
+    contains(&bench.ok(&["check", "s.tn"]), "for recovery");
+    flushed_content_is_there(&bench);
+}

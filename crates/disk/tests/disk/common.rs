@@ -31,13 +31,26 @@ fn raw(rt: &Rt, bytes: u64) -> Rc<RawDevice> {
 
 /// An empty store with `bytes` for volumes, of which `main` has one block.
 pub fn store(bytes: u64) -> DiskImage {
+    made(bytes, tonearm_disk::HomeParams::default(), false)
+}
+
+/// A store of the segments layout whose segments would hold all its blocks, with none to spare.
+pub fn short_of_segments(bytes: u64) -> DiskImage {
+    let home = tonearm_disk::HomeParams::Segments {
+        segment_bytes: 64 << 10,
+        spare_percent: 5,
+    };
+    made(bytes, home, true)
+}
+
+fn made(bytes: u64, home: tonearm_disk::HomeParams, short: bool) -> DiskImage {
     let params = CreateParams {
         size_bytes: bytes,
         log_bytes: Some(2 << 20),
         track_bytes: Some(64 << 10),
         block_size: BLOCK as u32,
         head: None,
-        home: tonearm_disk::HomeParams::default(),
+        home,
         store: *b"simulated store!",
         created_unix_s: 0,
     };
@@ -51,7 +64,11 @@ pub fn store(bytes: u64) -> DiskImage {
         uuid: [1; 16],
         path: String::new(),
     };
-    let plan = plan_create(&params, &[space]).unwrap();
+    let mut plan = plan_create(&params, &[space]).unwrap();
+    if let (true, Some(layout)) = (short, plan.superblock.segments()) {
+        let blocks = plan.superblock.size_blocks;
+        plan.superblock.members[0].groups = blocks.div_ceil(layout.payload_blocks());
+    }
     let size = plan.member_bytes[0];
     let (_, image) = run(DiskImage::new(size), 0, async move |rt, pool| {
         let member = NewMember {

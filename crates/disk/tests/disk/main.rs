@@ -2,6 +2,7 @@
 
 mod common;
 mod files;
+mod full;
 mod lists;
 mod model;
 mod spill;

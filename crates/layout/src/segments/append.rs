@@ -6,7 +6,7 @@ use base::Slice;
 use format::{
     MapEntry, NUMBER_MAX, SegmentLayout, Summary, SummaryEntry, SummaryKind, summary_blocks,
 };
-use rt::{Data, JoinHandle, Op};
+use rt::{Data, JoinHandle};
 use std::collections::VecDeque;
 
 /// Most blocks of data in one partial: its slices go into one device write.
@@ -110,7 +110,10 @@ impl Segments {
         if let Some(head) = state.head {
             return Ok(head);
         }
-        let segment = state.table.allocate().ok_or_else(|| self.full())?;
+        let Some(segment) = state.table.allocate() else {
+            drop(state);
+            return Err(self.full());
+        };
         let head = Head {
             place: self.media.first_place(segment),
             partial: 0,
@@ -121,10 +124,11 @@ impl Segments {
 
     /// No free segment is left, and cleaning gains none.
     pub(crate) fn full(&self) -> HomeError {
-        HomeError::NoSpace {
-            op: Op::Write,
-            member: self.media.name(0).to_string(),
-            offset: self.media.area(0).start,
+        let table = &self.state.borrow().table;
+        HomeError::Full {
+            live: table.live(),
+            segments: table.len(),
+            stuck: table.stuck().0,
         }
     }
 
@@ -192,7 +196,10 @@ impl Segments {
                 partial: head.partial + 1,
             },
             _ => {
-                let segment = state.table.allocate().ok_or_else(|| self.full())?;
+                let Some(segment) = state.table.allocate() else {
+                    drop(state);
+                    return Err(self.full());
+                };
                 Head {
                     place: self.media.first_place(segment),
                     partial: 0,

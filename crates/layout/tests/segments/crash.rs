@@ -68,6 +68,39 @@ impl Call {
     }
 }
 
+/// One slot of the newest checkpoint rots: the other tells the same, whichever it is.
+#[test]
+fn a_rotten_checkpoint_slot_costs_nothing() {
+    for seed in 0..6 {
+        let mut numbers = Numbers(seed);
+        let mut store = full(seed);
+        let size = store.shape.blocks;
+        for round in 0..24u64 {
+            let call = Call::random(&mut numbers, size);
+            store.write(&call.blocks, &call.holes);
+            if round % 4 == 3 {
+                store.close();
+                let slot = store.shape.layout().slot_bytes();
+                for number in 0..2 {
+                    let rotten = store.reopened(0).unwrap();
+                    // The header, or the table behind it.
+                    let within = if round % 8 == 3 { 0 } else { 4096 };
+                    rotten.destroy(HEADER_AREA_BYTES + number * slot + within, 1);
+                    let mut again = rotten.reopened(0).unwrap();
+                    again.compare();
+                    // It goes on from there, cleaning and all.
+                    for _ in 0..10 {
+                        let call = Call::random(&mut numbers, size);
+                        again.write(&call.blocks, &call.holes);
+                    }
+                    again.compare();
+                    again.reopened(1 + round).unwrap().compare();
+                }
+            }
+        }
+    }
+}
+
 #[test]
 fn a_power_cut_at_any_moment_of_cleaning_loses_nothing() {
     let (mut cuts, mut cleaned, mut checkpoints) = (0, 0, 0);

@@ -23,7 +23,7 @@ fn a_full_home_is_an_error_and_can_be_read_overwritten_and_trimmed() {
                 Err(error) => break error,
             }
         };
-        assert!(matches!(refused, HomeError::NoSpace { .. }), "{refused}");
+        assert!(matches!(refused, HomeError::Full { .. }), "{refused}");
         let promised = (1..blocks).rfind(|blocks| {
             segments_for(4096, store.shape.segment_bytes, *blocks, 5) <= store.shape.segments
         });

@@ -64,6 +64,16 @@ fn format_2_closed_in_order() {
 }
 
 #[test]
+fn format_3_closed_in_order() {
+    gets_lists_and_files("format-3-clean", &["s.tn"]);
+}
+
+#[test]
+fn format_3_killed() {
+    gets_lists_and_files("format-3-crashed", &["s.tn"]);
+}
+
+#[test]
 fn format_2_killed() {
     gets_lists_and_files("format-2-crashed", &["s.tn", "a.log", "b.log"]);
 }
