@@ -163,7 +163,6 @@ pub enum LayoutMode {
     /// Each block has one fixed place
     Overwrite,
     /// Blocks are appended to segments and found through a map: for random writes on hard disks
-    /// (experimental: not for data that matters yet)
     Segments,
 }
 
