@@ -22,6 +22,9 @@ fn main() {
         bench.ok(&create);
         bench.ok(&["volume", "resize", "s.tn", "main", "--size", "1MiB"]);
         bench.ok(&["volume", "create", "s.tn", "other", "--size", "1MiB"]);
+        if version == 3 {
+            bench.ok(&["volume", "create", "s.tn", "filled", "--size", "1920KiB"]);
+        }
         let server = bench.serve_store();
         let mut client = server.client("main");
         for block in 0..8 {
@@ -32,15 +35,15 @@ fn main() {
         client.clear(CMD_TRIM, 5 * 4096, 4096).expect("trimmed");
         client.write(40_000, b"tonearm", 0).expect("written");
         if version == 3 {
-            // Home and back, so that the summaries tell of more than one version, and of what the cleaner had to do.
-            for round in 0..40 {
-                let block = golden_block(100 + round);
-                for place in 0..64 {
-                    client
-                        .write((64 + place) * 4096, &block, 0)
-                        .expect("written");
+            // So much all over the place that the cleaner had to carry on what lives.
+            let mut filled = server.client("filled");
+            for round in 0..120 {
+                for step in 0..32 {
+                    let place = (round * 1009 + step * 61) % 480;
+                    let block = golden_block(100 + place);
+                    filled.write(place * 4096, &block, 0).expect("written");
                 }
-                client.flush().expect("flushed");
+                filled.flush().expect("flushed");
             }
         }
         server

@@ -57,8 +57,8 @@ impl Segments {
         let Some(segments) = self.pass_room() else {
             return Ok(false);
         };
-        // The head's is not counted: it may be used up by summaries.
-        let room = segments.max(1) * self.capacity;
+        // The head's is not counted, but a pass that is to fill is cut to what is there.
+        let room = (segments + u64::from(fill)) * self.capacity;
         let (mut takes, mut gained) = (0, 0);
         let mut all: Vec<(u64, Living)> = Vec::new();
         let oldest = self.state.borrow().table.oldest();
