@@ -179,15 +179,12 @@ impl Engine {
                 Ok(())
             }
             Err(full @ HomeError::Full { .. }) => {
-                let mut state = self.0.state.borrow_mut();
-                if state.last_trim > durable {
+                if self.0.state.borrow().last_trim > durable {
                     // What may make room is not durable yet.
-                    drop(state);
                     return self.wait_for_eligible(durable).await;
                 }
-                state.full = Some(full);
-                drop(state);
                 // Who waits is refused.
+                self.0.state.borrow_mut().full = Some(full);
                 self.0.idle.notify();
                 self.0.rt.sleep(TICK).await;
                 Ok(())

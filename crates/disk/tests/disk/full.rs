@@ -1,6 +1,8 @@
 //! A home that is full, as one with damaged segments may be: whoever brings data is told, nothing is lost, and what is
 //! discarded makes room.
 
+#![allow(clippy::unwrap_used)]
+
 use crate::common::{BLOCK, bytes, live, short_of_segments, with};
 use base::BufPool;
 use tonearm_disk::{Disk, DiskError, ErrorKind, OpenOptions, Volume};
