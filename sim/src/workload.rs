@@ -4,7 +4,7 @@ use crate::content;
 use crate::oracle::{Oracle, Stamp};
 use crate::store::Shape;
 use base::{BufPool, Nanos, Slice};
-use engine::{CommitChange, Engine, EngineError, Word};
+use engine::{CommitChange, Engine, EngineError};
 use format::{LOG_SECTOR_MIN, SECTOR};
 use layout::Piece;
 use rand_chacha::ChaCha8Rng;
@@ -161,8 +161,7 @@ impl Client {
         let steps = blocks.len() as u64;
         let bytes = 2 * steps * block_size as u64;
         let permit = Rc::new(self.engine.reserve(bytes).await?);
-        let words = PATCH_WORDS_MAX as u64;
-        let admission = self.engine.admit(2 * steps, steps * words).await?;
+        let admission = self.engine.admit(steps, 0).await?;
         let mut read = BTreeMap::new();
         for block in first..first + count {
             read.insert(block, self.engine.read_for_merge(block).await?);
@@ -192,12 +191,11 @@ impl Client {
             };
             let mut buf = self.pool.copy_of(&old);
             let stamp = stamp_of(&buf) + 1;
-            let words = patch_of(stamp, block_size);
-            apply(&mut buf, &words);
+            apply(&mut buf, &patch_of(stamp, block_size));
             buf.attach(Box::new(permit.clone()));
             let data = buf.share();
             newest.insert(block, Piece::Data(data.clone()));
-            changes.push(CommitChange::Patch { block, words, data });
+            changes.push(CommitChange::Write { first: block, data });
             model.push((block, stamp));
         }
         let lsn = self.engine.commit(admission, changes)?;
@@ -280,8 +278,9 @@ impl Client {
     }
 }
 
-/// Words of a patch at most.
-const PATCH_WORDS_MAX: usize = 6;
+/// Runs of adjacent words of a patch at most, and words of one: now and then the log takes the whole block instead.
+const PATCH_RUNS_MAX: u64 = 6;
+const RUN_WORDS_MAX: u64 = 120;
 
 /// The stamp of a block that is not all zeroes.
 fn stamp_of(block: &[u8]) -> Stamp {
@@ -289,30 +288,31 @@ fn stamp_of(block: &[u8]) -> Stamp {
     u64::from_le_bytes(block[end - 8..].try_into().expect("eight bytes"))
 }
 
-/// What makes a block of the version before `stamp` one of version `stamp`: its low byte counts the patches
-/// since the block was written whole, and is what tells them.
-fn patch_of(stamp: Stamp, block_size: usize) -> Vec<Word> {
+/// What makes a block of the version before `stamp` one of version `stamp`, as words and the byte offsets at which they
+/// lie: its low byte counts the patches since the block was written whole, and is what tells them.
+fn patch_of(stamp: Stamp, block_size: usize) -> Vec<(usize, u64)> {
     let mix = |index: u64| {
         let mixed = (stamp ^ (index << 56)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         (mixed ^ (mixed >> 29)).wrapping_mul(0xbf58_476d_1ce4_e5b9)
     };
     // All but the last three words, which tell of the block.
     let places = (block_size / 8 - 3) as u64;
-    let count = mix(0) % PATCH_WORDS_MAX as u64;
-    let words = (1..=count).map(|index| Word {
-        at: 8 * ((mix(index) >> 32) % places) as u32,
-        value: mix(index),
+    let count = mix(0) % PATCH_RUNS_MAX;
+    let words = (1..=count).flat_map(|index| {
+        let first = (mix(index) >> 32) % places;
+        let run = match mix(index) % 3 {
+            0 => 1 + mix(index) % RUN_WORDS_MAX,
+            _ => 1,
+        };
+        let run = first..(first + run).min(places);
+        run.map(move |word| (8 * word as usize, mix(index).wrapping_add(word)))
     });
-    let stamp = Word {
-        at: block_size as u32 - 8,
-        value: stamp,
-    };
-    words.chain([stamp]).collect()
+    words.chain([(block_size - 8, stamp)]).collect()
 }
 
-fn apply(block: &mut [u8], words: &[Word]) {
-    for word in words {
-        block[word.at as usize..][..8].copy_from_slice(&word.value.to_le_bytes());
+fn apply(block: &mut [u8], words: &[(usize, u64)]) {
+    for (at, value) in words {
+        block[*at..][..8].copy_from_slice(&value.to_le_bytes());
     }
 }
 

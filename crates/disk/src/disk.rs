@@ -72,7 +72,7 @@ pub struct VolumeInfo {
 /// let device = Rc::new(RawDevice::new(&rt, DeviceId(0), bytes, 512, "member"));
 ///
 /// let done: Result<(), DiskError> = rt.clone().block_on(async move {
-///     let member = NewMember { device: device.clone(), blank: true };
+///     let member = NewMember { device: device.clone(), blank: true, log_written: false };
 ///     create(&rt, &pool, &plan, vec![member], 1 << 20, [2; 16], |_, _| {}).await?;
 ///
 ///     let member = MemberDevice { device, path: "member".into() };
@@ -317,13 +317,7 @@ impl Disk {
                 extents,
                 ..state.entry.clone()
             };
-            let mut changes = vec![table::put(
-                self.engine(),
-                self.pool(),
-                state.slot,
-                None,
-                &entry,
-            )];
+            let mut changes = vec![table::put(self.engine(), self.pool(), state.slot, &entry)];
             changes.extend(cut.iter().map(map::trim_of));
             changes.extend(tail);
             let committed = self.engine().commit(admission, changes);

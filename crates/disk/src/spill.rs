@@ -245,7 +245,7 @@ impl Disk {
             let slot = shared.borrow().slot;
             let grown = self.grow_entry(&mut table, &shared.borrow().entry, blocks);
             let committed = grown.and_then(|(entry, held)| {
-                let put = table::put(self.engine(), self.pool(), slot, None, &entry);
+                let put = table::put(self.engine(), self.pool(), slot, &entry);
                 let committed = self.engine().commit(admission, vec![put]);
                 table.release_blocks(&held);
                 Ok((committed?, entry, held))

@@ -2,7 +2,7 @@
 
 use crate::error::DiskError;
 use crate::map;
-use engine::{CommitChange, Engine, Word};
+use engine::{CommitChange, Engine};
 use format::{
     EXTENTS_MAX, Extent, NAME_MAX, SECTOR, SYSTEM_BLOCKS, VOLUMES_MAX, VolumeEntry, VolumeKind,
 };
@@ -191,44 +191,17 @@ pub(crate) fn growth_blocks(size_bytes: u64, extents: usize, block_size: u64) ->
     (size_bytes / 8).clamp(CHUNK_MIN, most).div_ceil(block_size)
 }
 
-/// Most words of an entry that are logged in place of all of it.
-pub(crate) const ENTRY_WORDS_MAX: usize = 8;
-
-/// The change that puts `entry` into `slot`, in place of `old`: of a size alone it is two words.
+/// The change that puts `entry` into `slot`.
 pub(crate) fn put(
     engine: &Engine,
     pool: &base::BufPool,
     slot: u64,
-    old: Option<&VolumeEntry>,
     entry: &VolumeEntry,
 ) -> CommitChange {
     let mut block = pool.alloc_zeroed(engine.block_size());
-    let bytes = entry.encode();
-    block[..SECTOR].copy_from_slice(&bytes);
+    block[..SECTOR].copy_from_slice(&entry.encode());
     let data = block.share();
-    let words = old.map_or(Vec::new(), |old| words_of(&old.encode(), &bytes));
-    if (1..=ENTRY_WORDS_MAX).contains(&words.len()) {
-        return CommitChange::Patch {
-            block: slot,
-            words,
-            data,
-        };
-    }
     CommitChange::Write { first: slot, data }
-}
-
-/// The words in which `new` differs from `old`.
-pub(crate) fn words_of(old: &[u8], new: &[u8]) -> Vec<Word> {
-    let (old, _) = old.as_chunks::<8>();
-    let (new, _) = new.as_chunks::<8>();
-    let differ = old.iter().zip(new).enumerate();
-    let differ = differ.filter(|(_, (old, new))| old != new);
-    differ
-        .map(|(index, (_, new))| Word {
-            at: index as u32 * 8,
-            value: u64::from_le_bytes(*new),
-        })
-        .collect()
 }
 
 /// The change that frees `slot`.

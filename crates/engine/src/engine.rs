@@ -165,8 +165,7 @@ impl Engine {
     }
 
     /// Waits for room in the log and in the account of pending ranges, for a commit of `blocks` blocks of
-    /// data and `ranges` ranges and words; a patch may need one block and as many ranges as it has words
-    /// ([`Change::needs`]). Take the payload's memory ([`Engine::reserve`]) before.
+    /// data and `ranges` ranges. Take the payload's memory ([`Engine::reserve`]) before.
     ///
     /// While the home is full, data is refused when memory or log are nearly used up: the rest is for what makes room.
     ///
@@ -231,14 +230,15 @@ impl Engine {
     /// [`Engine::wait_durable`]. After a crash all of it is there or nothing. `admission` must have been
     /// given for as much.
     ///
-    /// Of a patch the log gets the words where it has the whole block already, and else the block.
+    /// Of a block that the log has already it gets the words that are new, where they are few
+    /// ([`crate::pinned::Pinned::apply`]).
     ///
     /// # Errors
     /// When the store is read-only, or the commit does not fit it.
     ///
     /// # Panics
-    /// When there is no change, data is not a whole number of blocks, a patch has no words or is not within
-    /// its block, or the admission was given for less: the log would stand still once it is full.
+    /// When there is no change, data is not a whole number of blocks, there is a patch (the engine makes them), or the
+    /// admission was given for less: the log would stand still once it is full.
     pub fn commit(&self, admission: Admission, changes: Vec<Change>) -> Result<Lsn, EngineError> {
         self.check_writable()?;
         let block_size = self.block_size();
@@ -259,17 +259,7 @@ impl Engine {
                     (*first, (data.len() / block_size) as u64)
                 }
                 Change::Trim { first, count } | Change::Zero { first, count } => (*first, *count),
-                Change::Patch { block, words, data } => {
-                    let fits = |at: u32| at.is_multiple_of(8) && (at as usize) < block_size;
-                    assert!(
-                        !words.is_empty()
-                            && words.iter().all(|word| fits(word.at))
-                            && data.len() == block_size,
-                        "words of the block, and the whole block"
-                    );
-                    bytes += 8 * words.len() as u64;
-                    (*block, 1)
-                }
+                Change::Patch { .. } => panic!("patches are made below"),
                 Change::Move { to, from, crcs } => {
                     let count = crcs.len() as u64;
                     assert!(count > 0, "some blocks");
@@ -306,7 +296,7 @@ impl Engine {
         Ok(lsn)
     }
 
-    /// True when the log could hold a commit of `blocks` blocks of data and `ranges` ranges and words.
+    /// True when the log could hold a commit of `blocks` blocks of data and `ranges` ranges.
     pub fn fits(&self, blocks: u64, ranges: u64) -> bool {
         let geometry = self.0.trail.geometry();
         geometry.commit_sectors(blocks, ranges) <= geometry.commit_sectors_max()

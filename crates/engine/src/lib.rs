@@ -14,6 +14,9 @@
 //! 9. Memory is bounded: payload by the memory semaphore, tables by the table cache, queues by admission.
 
 mod create;
+mod difference;
+#[cfg(test)]
+mod difference_test;
 mod engine;
 mod error;
 mod grow;
@@ -49,7 +52,7 @@ pub use scrub::ScrubReport;
 pub use stats::StoreStats;
 pub use superblocks::{MemberSuperblock, load as load_superblock};
 
-pub use trail::{Admission, Change as CommitChange, Word, WriteCache};
+pub use trail::{Admission, Change as CommitChange, WriteCache};
 
 use device::Device;
 use std::rc::Rc;

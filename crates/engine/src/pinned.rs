@@ -12,13 +12,13 @@
 //!    behind it: a change of some words is logged as such only where that is so, else as the whole block
 //!    ([`Pinned::apply`]).
 
+use crate::difference::difference;
 use base::{Lsn, Slice, crc32c};
-use format::ENTRY_BYTES;
 use layout::{HomeBlock, ZeroRange};
 use std::cell::RefCell;
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, VecDeque};
-use trail::{Change, Trail};
+use trail::{Change, Trail, Word};
 
 /// Who keeps commits in the log.
 pub trait Holds {
@@ -89,6 +89,42 @@ impl Block {
     fn is_ready(&self, durable: Lsn) -> bool {
         self.lsn <= durable && self.writing.is_none()
     }
+
+    /// The content, when the log will hold its image as long as it holds what comes now. The image of a version that
+    /// is being written home leaves the log with it.
+    fn image(&self) -> Option<&Slice> {
+        let kept = self.writing.is_none() || self.next_hold.is_some();
+        match &self.content {
+            Content::Data { data, .. } if kept => Some(data),
+            _ => None,
+        }
+    }
+}
+
+/// What the log needs of a block.
+enum Log {
+    /// All of it, with this CRC-32C.
+    Image(u32),
+    /// These words.
+    Words(Vec<Word>),
+}
+
+/// What the log gets of a commit.
+struct Logged {
+    changes: Vec<Change>,
+    crcs: Vec<u32>,
+}
+
+impl Logged {
+    /// A part of a write, in bytes of `data`, which begins at block `first`.
+    fn write(&mut self, first: u64, data: &Slice, part: std::ops::Range<usize>, block_size: usize) {
+        if !part.is_empty() {
+            self.changes.push(Change::Write {
+                first: first + (part.start / block_size) as u64,
+                data: data.slice(part),
+            });
+        }
+    }
 }
 
 struct Range {
@@ -153,39 +189,42 @@ pub struct Pinned {
 }
 
 impl Pinned {
-    /// Takes the changes of commit `lsn`, and makes each patch of a block whose image is not in the log
-    /// (invariant 4), or which would take as much room, a write of the whole block. Gives the CRC-32C of all
-    /// blocks of data.
+    /// Takes the changes of commit `lsn`, and makes of them what the log needs: of a block whose image it has
+    /// (invariant 4) the words that change, as long as they take at most half of the block's room, else the whole
+    /// block. Gives the CRC-32C of all blocks of data.
     pub fn apply(
         &mut self,
         lsn: Lsn,
-        changes: &mut [Change],
+        changes: &mut Vec<Change>,
         block_size: usize,
         holds: &dyn Holds,
     ) -> Vec<u32> {
-        let mut crcs = Vec::new();
-        for change in changes {
-            if let Change::Patch { block, words, data } = change {
-                if words.len() * ENTRY_BYTES < block_size && self.has_image(*block) {
-                    self.write(lsn, *block, data.clone(), None, holds);
-                    continue;
-                }
-                let (first, data) = (*block, data.clone());
-                *change = Change::Write { first, data };
-            }
-            match change {
+        let mut logged = Logged {
+            changes: Vec::with_capacity(changes.len()),
+            crcs: Vec::new(),
+        };
+        for change in changes.drain(..) {
+            match &change {
                 Change::Write { first, data } => {
-                    crcs.reserve_exact(data.len() / block_size);
+                    // Blocks up to this one are logged already.
+                    let mut done = 0;
                     for (block, at) in (*first..).zip((0..data.len()).step_by(block_size)) {
                         let part = data.slice(at..at + block_size);
-                        let crc = crc32c(&part);
-                        crcs.push(crc);
-                        self.write(lsn, block, part, Some(crc), holds);
+                        match self.rewrite(lsn, block, part, holds) {
+                            Log::Image(crc) => logged.crcs.push(crc),
+                            Log::Words(words) => {
+                                logged.write(*first, data, done..at, block_size);
+                                done = at + block_size;
+                                logged.changes.push(Change::Patch { block, words });
+                            }
+                        }
                     }
+                    logged.write(*first, data, done..data.len(), block_size);
+                    continue;
                 }
+                Change::Patch { .. } => unreachable!("patches are made here"),
                 Change::Trim { first, count } => self.zero(lsn, *first, *count, false, holds),
                 Change::Zero { first, count } => self.zero(lsn, *first, *count, true, holds),
-                Change::Patch { .. } => unreachable!("patches are done above"),
                 Change::Move { to, from, crcs } => {
                     for ((block, from), crc) in (*to..).zip(*from..).zip(crcs) {
                         let crc = *crc;
@@ -193,17 +232,28 @@ impl Pinned {
                     }
                 }
             }
+            logged.changes.push(change);
         }
-        crcs
+        *changes = logged.changes;
+        logged.crcs
     }
 
-    /// True when the log will hold the image of `block` as long as it holds what comes now. The image of a
-    /// version that is being written home leaves the log with it.
-    fn has_image(&self, block: u64) -> bool {
-        self.blocks.get(&block).is_some_and(|known| {
-            let kept = known.writing.is_none() || known.next_hold.is_some();
-            kept && matches!(known.content, Content::Data { .. })
-        })
+    /// Takes a new version of `block`, and tells what the log needs of it.
+    fn rewrite(&mut self, lsn: Lsn, block: u64, data: Slice, holds: &dyn Holds) -> Log {
+        let entry = self.blocks.entry(block);
+        let words = match &entry {
+            Entry::Occupied(known) => known.get().image().and_then(|old| difference(old, &data)),
+            Entry::Vacant(_) => None,
+        };
+        let (log, crc) = match words {
+            Some(words) => (Log::Words(words), None),
+            None => {
+                let crc = crc32c(&data);
+                (Log::Image(crc), Some(crc))
+            }
+        };
+        take(entry, lsn, lsn, Content::Data { data, crc }, holds);
+        log
     }
 
     /// Takes a new version of `block`; `crc` is its CRC-32C, if known.
@@ -215,13 +265,15 @@ impl Pinned {
         crc: Option<u32>,
         holds: &dyn Holds,
     ) {
-        self.take(lsn, lsn, block, Content::Data { data, crc }, holds);
+        let content = Content::Data { data, crc };
+        take(self.blocks.entry(block), lsn, lsn, content, holds);
     }
 
     /// Takes a block that gets the content of another.
     pub fn moved(&mut self, lsn: Lsn, moved: Moved, holds: &dyn Holds) {
         let Moved { block, from, crc } = moved;
-        self.take(lsn, lsn, block, Content::Moved { from, crc }, holds);
+        let content = Content::Moved { from, crc };
+        take(self.blocks.entry(block), lsn, lsn, content, holds);
     }
 
     /// What patches of `block` that recovery has found go on from.
@@ -239,31 +291,7 @@ impl Pinned {
     pub fn patched(&mut self, lsn: Lsn, block: u64, data: Slice, images: &Images) {
         let image = images.0.borrow().get(&block).copied().unwrap_or(lsn);
         let content = Content::Data { data, crc: None };
-        self.take(image, lsn, block, content, images);
-    }
-
-    /// Takes a version of `block` of which the image is in commit `image`.
-    fn take(&mut self, image: Lsn, lsn: Lsn, block: u64, content: Content, holds: &dyn Holds) {
-        match self.blocks.entry(block) {
-            Entry::Occupied(entry) => {
-                let known = entry.into_mut();
-                (known.content, known.lsn) = (content, lsn);
-                if known.writing.is_some() && known.next_hold.is_none() {
-                    holds.hold(lsn);
-                    known.next_hold = Some(lsn);
-                }
-            }
-            Entry::Vacant(entry) => {
-                holds.hold(image);
-                entry.insert(Block {
-                    content,
-                    lsn,
-                    hold: image,
-                    writing: None,
-                    next_hold: None,
-                });
-            }
-        }
+        take(self.blocks.entry(block), image, lsn, content, images);
     }
 
     /// Takes a range that becomes zeroes.
@@ -537,6 +565,30 @@ impl Batch {
     /// Sorts the blocks into ascending order, as the home wants them.
     pub fn sort(&mut self) {
         self.blocks.sort_by_key(|block| block.block);
+    }
+}
+
+/// Puts a version of which the image is in commit `image` in its place in the set.
+fn take(entry: Entry<'_, u64, Block>, image: Lsn, lsn: Lsn, content: Content, holds: &dyn Holds) {
+    match entry {
+        Entry::Occupied(entry) => {
+            let known = entry.into_mut();
+            (known.content, known.lsn) = (content, lsn);
+            if known.writing.is_some() && known.next_hold.is_none() {
+                holds.hold(lsn);
+                known.next_hold = Some(lsn);
+            }
+        }
+        Entry::Vacant(entry) => {
+            holds.hold(image);
+            entry.insert(Block {
+                content,
+                lsn,
+                hold: image,
+                writing: None,
+                next_hold: None,
+            });
+        }
     }
 }
 

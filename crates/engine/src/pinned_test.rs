@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use trail::{Change, Word};
 
 const BLOCKS: u64 = 5;
-const BLOCK: usize = 64;
+const BLOCK: usize = 256;
 const WORDS: usize = BLOCK / 8;
 
 type Content = [u64; WORDS];
@@ -125,13 +125,8 @@ impl World {
                     for (word, value) in words {
                         content[*word] = *value;
                     }
-                    let word = |(word, value): &(usize, u64)| Word {
-                        at: 8 * *word as u32,
-                        value: *value,
-                    };
-                    changes.push(Change::Patch {
-                        block: *block,
-                        words: words.iter().map(word).collect(),
+                    changes.push(Change::Write {
+                        first: *block,
                         data: slice_of(content),
                     });
                 }
@@ -165,7 +160,7 @@ impl World {
         assert_eq!(crcs.len(), data.count());
         let entry = |change: &Change| match change {
             Change::Write { first, data } => Entry::Data(*first, content_of(data)),
-            Change::Patch { block, words, .. } => Entry::Words(*block, words.clone()),
+            Change::Patch { block, words } => Entry::Words(*block, words.clone()),
             Change::Trim { first, count } | Change::Zero { first, count } => {
                 Entry::Zero(*first, *count)
             }
@@ -383,6 +378,75 @@ proptest! {
     ) {
         run(&ops);
     }
+}
+
+/// What the log gets of each commit, block by block: all of it, or so many words.
+#[test]
+fn the_log_gets_the_words_that_change_of_a_block_that_it_has() {
+    let mut world = World::new();
+    let value = |world: &mut World, block, word, value| {
+        world.commit(&[Step::Patch(block, vec![(word, value)])]);
+        match world.log.last().expect("just made").as_slice() {
+            [Entry::Words(of, words)] if *of == block => Some(words.len()),
+            [Entry::Data(of, _)] if *of == block => None,
+            other => panic!("{other:?}"),
+        }
+    };
+    assert_eq!(
+        value(&mut world, 0, 3, 7),
+        None,
+        "the log has nothing of it"
+    );
+    assert_eq!(value(&mut world, 0, 3, 8), Some(1));
+    assert_eq!(value(&mut world, 0, 5, 9), Some(1));
+    // Under way home the image may leave the log with it.
+    world.durable = 3;
+    world.start(0, 1);
+    assert_eq!(value(&mut world, 0, 3, 10), None);
+    assert_eq!(value(&mut world, 0, 3, 11), Some(1));
+    world.end(true);
+    assert_eq!(value(&mut world, 0, 3, 12), Some(1));
+    // A range takes it out of the set.
+    world.commit(&[Step::Zero(0, 1)]);
+    assert_eq!(value(&mut world, 0, 3, 13), None);
+    // What was moved is not in the log.
+    world.commit(&[Step::Move(1, 5)]);
+    assert_eq!(value(&mut world, 1, 3, 14), None);
+    assert_eq!(value(&mut world, 1, 3, 15), Some(1));
+    // All new: the whole of it, though the log has it.
+    world.commit(&[Step::Write(1, 77)]);
+    assert!(matches!(world.log.last().unwrap()[..], [Entry::Data(1, _)]));
+}
+
+#[test]
+fn adjacent_blocks_of_one_write_are_logged_each_as_it_needs() {
+    let account = Account::default();
+    let mut pinned = Pinned::default();
+    let pool = BufPool::new(0);
+    let mut bytes = vec![1; 5 * BLOCK];
+    let write = |pinned: &mut Pinned, lsn, bytes: &[u8]| {
+        let data = pool.copy_of(bytes).share();
+        let mut changes = vec![Change::Write { first: 10, data }];
+        let crcs = pinned.apply(Lsn(lsn), &mut changes, BLOCK, &account);
+        let shape = |change: &Change| match change {
+            Change::Write { first, data } => (*first, data.len() / BLOCK),
+            Change::Patch { block, .. } => (*block, 0),
+            other => panic!("{other:?}"),
+        };
+        (changes.iter().map(shape).collect::<Vec<_>>(), crcs)
+    };
+    let (shape, crcs) = write(&mut pinned, 1, &bytes);
+    assert_eq!((shape, crcs.len()), (vec![(10, 5)], 5));
+    // The first, the third and the last one change in a word, the others wholly.
+    for block in 0..5 {
+        match block % 2 {
+            0 => bytes[block * BLOCK] = 2,
+            _ => bytes[block * BLOCK..][..BLOCK].fill(3),
+        }
+    }
+    let (shape, crcs) = write(&mut pinned, 2, &bytes);
+    assert_eq!(shape, [(10, 0), (11, 1), (12, 0), (13, 1), (14, 0)]);
+    assert_eq!(crcs, [crc32c(&[3; BLOCK]); 2]);
 }
 
 #[test]

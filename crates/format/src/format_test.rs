@@ -305,7 +305,96 @@ fn patches_and_moves_need_version_2_and_nothing_else_asks_for_it() {
             RecordHeader::decode(sector).is_err()
         };
         assert_eq!(refused(1, &mut sector), version == 2, "{kind:?}");
-        assert!(refused(3, &mut sector) && refused(0, &mut sector));
+        assert!(refused(4, &mut sector) && refused(0, &mut sector));
+    }
+}
+
+fn run(block: u64, at: u32, words: u32) -> Vec<Entry> {
+    let patch = |word| Entry {
+        block,
+        kind: EntryKind::Patch {
+            at: at + 8 * word,
+            value: u64::from(at + word) << 32 | block,
+        },
+        last: word + 1 == words,
+    };
+    (0..words).map(patch).collect()
+}
+
+#[test]
+fn patches_of_adjacent_words_are_a_run_of_version_3() {
+    // Words, and the slots that they take.
+    for (words, slots) in [(1, 1), (2, 2), (3, 2), (4, 3), (6, 3), (7, 4), (300, 101)] {
+        let header = header(run(7, 80, words));
+        let counted = header
+            .entries
+            .iter()
+            .fold(Slots::default(), |slots, entry| slots.with(entry));
+        assert_eq!(counted.count(), slots);
+        assert_eq!(run_slots(words as usize), slots);
+        let mut sector = vec![0; SECTOR];
+        header.encode(&[], &mut sector);
+        assert_eq!(
+            sector[8..12],
+            u32::to_le_bytes(if words < 3 { 2 } else { 3 })
+        );
+        assert_eq!(sector[96..100], u32::to_le_bytes(slots as u32));
+        assert_eq!(RecordHeader::decode(&sector), Ok((header, vec![])));
+    }
+}
+
+#[test]
+fn a_run_ends_with_its_commit_its_block_and_a_gap() {
+    let mut two = [run(7, 80, 4), run(7, 112, 4)].concat();
+    let slots = |entries: &[Entry]| {
+        let all = entries
+            .iter()
+            .fold(Slots::default(), |slots, entry| slots.with(entry));
+        all.count()
+    };
+    // The last word of the first commit is before the first one of the second.
+    assert_eq!(slots(&two), 6);
+    two[3].last = false;
+    assert_eq!(slots(&two), run_slots(8));
+    two[4].block = 8;
+    assert_eq!(slots(&two), 3 + 1 + 2);
+    let gap = [run(7, 80, 3), run(7, 112, 3)].concat();
+    assert_eq!(slots(&gap), 4);
+}
+
+#[test]
+fn a_run_that_is_longer_than_its_slots_is_refused() {
+    let mut sector = vec![0; SECTOR];
+    header(run(7, 80, 9)).encode(&[], &mut sector);
+    let seal = |sector: &mut [u8]| {
+        sector[12..16].fill(0);
+        let crc = base::crc32c(sector);
+        sector[12..16].copy_from_slice(&crc.to_le_bytes());
+    };
+    let count = RECORD_FIXED_BYTES + 8;
+    // Words, of which 9 are there; two make no run.
+    for (words, is_right) in [
+        (9u64, true),
+        (10, false),
+        (2, false),
+        (0, false),
+        (u64::MAX, false),
+        (1 << 32, false),
+    ] {
+        sector[count..count + 8].copy_from_slice(&words.to_le_bytes());
+        seal(&mut sector);
+        assert_eq!(RecordHeader::decode(&sector).is_ok(), is_right, "{words}");
+    }
+    sector[count..count + 8].copy_from_slice(&9u64.to_le_bytes());
+    for (at, is_right) in [
+        (84u32, false),
+        (u32::MAX - 79, false),
+        (u32::MAX - 7, false),
+        (88, true),
+    ] {
+        sector[count + 8..count + 12].copy_from_slice(&at.to_le_bytes());
+        seal(&mut sector);
+        assert_eq!(RecordHeader::decode(&sector).is_ok(), is_right, "{at}");
     }
 }
 
@@ -357,11 +446,16 @@ fn an_escaped_header_is_not_taken_for_a_header() {
 proptest! {
     #[test]
     fn a_record_header_comes_back_as_it_was(
-        raw in prop::collection::vec((0u64..1 << 40, 0u32..5, any::<u32>(), any::<bool>()), 0..150),
+        raw in prop::collection::vec((0u64..1 << 40, 0u32..6, any::<u32>(), any::<bool>()), 0..150),
     ) {
-        let entries: Vec<Entry> = raw
+        let mut entries: Vec<Entry> = raw
             .into_iter()
-            .map(|(block, kind, crc, last)| {
+            .flat_map(|(block, kind, crc, last)| {
+                if kind == 5 {
+                    let mut patches = run(block, crc & 0xfff8, 1 + crc % 30);
+                    patches.iter_mut().for_each(|patch| patch.last &= last);
+                    return patches;
+                }
                 let count = u64::from(crc) + 1;
                 let kind = match kind {
                     0 => EntryKind::Data { crc },
@@ -370,9 +464,17 @@ proptest! {
                     3 => EntryKind::Patch { at: crc & 0xfff8, value: count },
                     _ => EntryKind::Move { from: count, crc },
                 };
-                Entry { block, kind, last }
+                vec![Entry { block, kind, last }]
             })
             .collect();
+        let fits = |entries: &[Entry]| {
+            let slots = entries.iter().fold(Slots::default(), |slots, entry| slots.with(entry));
+            let data = entries.iter().filter(|entry| matches!(entry.kind, EntryKind::Data { .. }));
+            record_fits(slots.count(), data.count(), SECTOR)
+        };
+        while !fits(&entries) {
+            entries.pop();
+        }
         let header = header(entries);
         let displaced: Vec<u8> = (0..header.payload_sectors).map(|i| i as u8).collect();
         let mut sector = vec![0; SECTOR];

@@ -28,8 +28,8 @@ pub use lists::{BlockRecord, LIST_ID_LIMIT, LIST_RECORD_BYTES, ListRecord, Recor
 pub use map_page::{MAP_ENTRY_BYTES, MapEntry, MapPage, NUMBER_MAX, map_entries};
 pub use parity::{PARITY_EXTENTS_MAX, ParityExtent, ParityRecord};
 pub use record::{
-    ENTRY_BYTES, Entry, EntryKind, RECORD_FIXED_BYTES, RecordHeader, escape_payload, record_fits,
-    unescape_payload,
+    ENTRY_BYTES, Entry, EntryKind, RECORD_FIXED_BYTES, RecordHeader, Slots, escape_payload,
+    record_fits, run_slots, unescape_payload,
 };
 pub use segments::{
     SEGMENT_BLOCKS_MIN, SEGMENT_BYTES_MAX, SEGMENT_BYTES_MIN, SEGMENT_ENTRY_BYTES, SegmentLayout,

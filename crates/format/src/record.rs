@@ -30,10 +30,17 @@ const KIND_TRIM: u8 = 2;
 const KIND_ZERO: u8 = 3;
 const KIND_PATCH: u8 = 4;
 const KIND_MOVE: u8 = 5;
+const KIND_RUN: u8 = 6;
 /// Records of data, trims and zeroes alone: what the first programs can read.
 const VERSION_PLAIN: u32 = 1;
 /// Records with patches or moves among their entries.
 const VERSION_PATCHES: u32 = 2;
+/// Records with runs of patches.
+const VERSION_RUNS: u32 = 3;
+/// Words in the room of an entry.
+const SLOT_WORDS: usize = ENTRY_BYTES / 8;
+/// Patches of adjacent words from which on they are a run: it takes less room.
+const RUN_MIN: usize = 3;
 
 #[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
@@ -51,7 +58,7 @@ struct RawHeader {
     head_seq: U64,
     durable_seq: U64,
     first_lsn: U64,
-    entries: U32,
+    slots: U32,
     payload_sectors: U32,
     flags: U16,
     reserved: [u8; 22],
@@ -134,6 +141,60 @@ pub struct Entry {
     pub last: bool,
 }
 
+impl Entry {
+    /// True when `next`, the entry behind this one, patches the next word of the same block in the same commit.
+    fn runs_on(&self, next: &Self) -> bool {
+        match (self.kind, next.kind) {
+            (EntryKind::Patch { at, .. }, EntryKind::Patch { at: behind, .. }) => {
+                self.block == next.block && at.checked_add(8) == Some(behind) && !self.last
+            }
+            _ => false,
+        }
+    }
+}
+
+/// How many slots of [`ENTRY_BYTES`] bytes entries take in a header: one each, but patches of adjacent words are a run,
+/// which has one slot for itself and one for each three words.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct Slots {
+    before: usize,
+    run: usize,
+    last: Option<Entry>,
+}
+
+impl Slots {
+    /// With one entry more.
+    pub fn with(self, entry: &Entry) -> Self {
+        let last = Some(*entry);
+        match self.last.is_some_and(|before| before.runs_on(entry)) {
+            true => Self {
+                run: self.run + 1,
+                last,
+                ..self
+            },
+            false => Self {
+                before: self.count(),
+                run: 1,
+                last,
+            },
+        }
+    }
+
+    /// The slots.
+    pub const fn count(&self) -> usize {
+        self.before + run_slots(self.run)
+    }
+}
+
+/// Slots of patches of `words` adjacent words.
+pub const fn run_slots(words: usize) -> usize {
+    if words < RUN_MIN {
+        words
+    } else {
+        1 + words.div_ceil(SLOT_WORDS)
+    }
+}
+
 /// A record's header.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RecordHeader {
@@ -163,10 +224,10 @@ pub struct RecordHeader {
     pub entries: Vec<Entry>,
 }
 
-/// True when a header sector of `sector` bytes has room for `entries` entries with `payload_sectors` sectors
-/// of payload.
-pub const fn record_fits(entries: usize, payload_sectors: usize, sector: usize) -> bool {
-    RECORD_FIXED_BYTES + entries * ENTRY_BYTES + payload_sectors <= sector
+/// True when a header sector of `sector` bytes has room for `slots` slots of entries ([`Slots`]) with
+/// `payload_sectors` sectors of payload.
+pub const fn record_fits(slots: usize, payload_sectors: usize, sector: usize) -> bool {
+    RECORD_FIXED_BYTES + slots * ENTRY_BYTES + payload_sectors <= sector
 }
 
 /// Copies `block` to `out` with the first byte of each sector set to 0x00, and the displaced bytes to
@@ -205,8 +266,9 @@ impl RecordHeader {
             self.payload_sectors as usize,
             "one displaced byte a sector"
         );
+        let slots = self.slots();
         assert!(
-            record_fits(self.entries.len(), displaced.len(), out.len()),
+            record_fits(slots, displaced.len(), out.len()),
             "too many entries for one record"
         );
         out.fill(0);
@@ -224,31 +286,32 @@ impl RecordHeader {
             head_seq: self.head_seq.0.into(),
             durable_seq: self.durable_seq.0.into(),
             first_lsn: self.first_lsn.0.into(),
-            entries: (self.entries.len() as u32).into(),
+            slots: (slots as u32).into(),
             payload_sectors: self.payload_sectors.into(),
             flags: if self.continues { FLAG_CONTINUES } else { 0 }.into(),
             reserved: [0; 22],
         };
         out[..RECORD_FIXED_BYTES].copy_from_slice(raw.as_bytes());
         let mut at = RECORD_FIXED_BYTES;
-        for entry in &self.entries {
-            let (kind, count, crc) = match entry.kind {
-                EntryKind::Data { crc } => (KIND_DATA, 1, crc),
-                EntryKind::Trim { count } => (KIND_TRIM, count, 0),
-                EntryKind::Zero { count } => (KIND_ZERO, count, 0),
-                EntryKind::Patch { at, value } => (KIND_PATCH, value, at),
-                EntryKind::Move { from, crc } => (KIND_MOVE, from, crc),
-            };
-            let raw = RawEntry {
-                block: entry.block.into(),
-                count: count.into(),
-                crc: crc.into(),
-                kind,
-                flags: if entry.last { ENTRY_LAST } else { 0 },
-                reserved: 0.into(),
-            };
-            out[at..at + ENTRY_BYTES].copy_from_slice(raw.as_bytes());
-            at += ENTRY_BYTES;
+        let mut put = |bytes: &[u8]| {
+            out[at..at + bytes.len()].copy_from_slice(bytes);
+            at += bytes.len();
+        };
+        for run in self.entries.chunk_by(Entry::runs_on) {
+            if run.len() < RUN_MIN {
+                run.iter().for_each(|entry| put(raw_of(entry).as_bytes()));
+                continue;
+            }
+            put(raw_of_run(run).as_bytes());
+            for words in run.chunks(SLOT_WORDS) {
+                let mut slot = [0; ENTRY_BYTES];
+                for (bytes, entry) in slot.as_chunks_mut::<8>().0.iter_mut().zip(words) {
+                    if let EntryKind::Patch { value, .. } = entry.kind {
+                        *bytes = value.to_le_bytes();
+                    }
+                }
+                put(&slot);
+            }
         }
         out[at..at + displaced.len()].copy_from_slice(displaced);
         seal(out);
@@ -270,18 +333,14 @@ impl RecordHeader {
         let (raw, rest) =
             RawHeader::ref_from_prefix(sector).map_err(|_| FormatError::Signature(WHAT))?;
         let version = raw.version.get();
-        check_versions(WHAT, VERSION_PATCHES, sector, version, raw.crc.get())?;
-        let count = raw.entries.get() as usize;
+        check_versions(WHAT, VERSION_RUNS, sector, version, raw.crc.get())?;
+        let count = raw.slots.get() as usize;
         let payload = raw.payload_sectors.get() as usize;
         if count > SECTOR || payload > SECTOR || !record_fits(count, payload, sector.len()) {
             return Err(bad("its entries do not fit into a sector"));
         }
-        let (raw_entries, rest) = <[RawEntry]>::ref_from_prefix_with_elems(rest, count)
-            .map_err(|_| bad("its entries are cut off"))?;
-        let entries = raw_entries
-            .iter()
-            .map(|raw| entry_of(raw, version))
-            .collect::<Result<Vec<_>, _>>()?;
+        let (slots, rest) = rest.split_at(count * ENTRY_BYTES);
+        let entries = entries_of(slots, version)?;
         let header = Self {
             store: raw.store,
             epoch: raw.epoch.get(),
@@ -308,8 +367,18 @@ impl RecordHeader {
 
     /// The oldest version of the format that has all of its entries.
     fn version(&self) -> u32 {
+        let mut runs = self.entries.chunk_by(Entry::runs_on);
+        if runs.any(|run| run.len() >= RUN_MIN) {
+            return VERSION_RUNS;
+        }
         let versions = self.entries.iter().map(|entry| entry.kind.version());
         versions.max().unwrap_or(VERSION_PLAIN)
+    }
+
+    /// Slots that the entries take.
+    fn slots(&self) -> usize {
+        let runs = self.entries.chunk_by(Entry::runs_on);
+        runs.map(|run| run_slots(run.len())).sum()
     }
 
     /// Entries that carry a block of payload.
@@ -324,6 +393,84 @@ impl RecordHeader {
 /// True when a log may have sectors of `bytes` bytes.
 pub(crate) const fn is_log_sector(bytes: usize) -> bool {
     bytes.is_power_of_two() && bytes >= LOG_SECTOR_MIN && bytes <= SECTOR
+}
+
+fn raw_of(entry: &Entry) -> RawEntry {
+    let (kind, count, crc) = match entry.kind {
+        EntryKind::Data { crc } => (KIND_DATA, 1, crc),
+        EntryKind::Trim { count } => (KIND_TRIM, count, 0),
+        EntryKind::Zero { count } => (KIND_ZERO, count, 0),
+        EntryKind::Patch { at, value } => (KIND_PATCH, value, at),
+        EntryKind::Move { from, crc } => (KIND_MOVE, from, crc),
+    };
+    RawEntry {
+        block: entry.block.into(),
+        count: count.into(),
+        crc: crc.into(),
+        kind,
+        flags: if entry.last { ENTRY_LAST } else { 0 },
+        reserved: 0.into(),
+    }
+}
+
+/// What stands before the words of a run.
+fn raw_of_run(run: &[Entry]) -> RawEntry {
+    let first = raw_of(&run[0]);
+    RawEntry {
+        count: (run.len() as u64).into(),
+        kind: KIND_RUN,
+        flags: raw_of(&run[run.len() - 1]).flags,
+        ..first
+    }
+}
+
+/// The entries in `slots`, whole slots, of a header of `version`.
+fn entries_of(slots: &[u8], version: u32) -> Result<Vec<Entry>, FormatError> {
+    let (slots, _) = slots.as_chunks::<ENTRY_BYTES>();
+    let mut entries = Vec::with_capacity(slots.len());
+    let mut slots = slots.iter();
+    while let Some(slot) = slots.next() {
+        let raw = RawEntry::ref_from_bytes(slot).map_err(|_| bad("an entry is cut off"))?;
+        if raw.kind == KIND_RUN && version >= VERSION_RUNS {
+            let (words, rest) = run_of(raw, slots.as_slice())?;
+            entries.extend(words);
+            slots = rest.iter();
+        } else {
+            entries.push(entry_of(raw, version)?);
+        }
+    }
+    Ok(entries)
+}
+
+type Slot = [u8; ENTRY_BYTES];
+
+/// The patches of the run that begins with `raw`, whose words are in `slots`, and the slots behind it.
+fn run_of<'a>(
+    raw: &RawEntry,
+    slots: &'a [Slot],
+) -> Result<(impl Iterator<Item = Entry> + 'a, &'a [Slot]), FormatError> {
+    let (block, count, first) = (raw.block.get(), raw.count.get(), raw.crc.get());
+    let room = slots.len() * SLOT_WORDS;
+    if count < RUN_MIN as u64 || count > room as u64 {
+        return Err(bad("a run of words is longer than its entries"));
+    }
+    let ends = first.is_multiple_of(8) && first.checked_add(8 * count as u32).is_some();
+    if !ends || block == u64::MAX {
+        return Err(bad("a run of words is not possible"));
+    }
+    let count = count as usize;
+    let (words, rest) = slots.split_at(count.div_ceil(SLOT_WORDS));
+    let last = raw.flags & ENTRY_LAST != 0;
+    let words = words.as_flattened().as_chunks::<8>().0[..count].iter();
+    let words = words.enumerate().map(move |(index, bytes)| Entry {
+        block,
+        kind: EntryKind::Patch {
+            at: first + 8 * index as u32,
+            value: u64::from_le_bytes(*bytes),
+        },
+        last: last && index + 1 == count,
+    });
+    Ok((words, rest))
 }
 
 fn entry_of(raw: &RawEntry, version: u32) -> Result<Entry, FormatError> {

@@ -240,10 +240,12 @@ impl LogGeometry {
         sectors * entries / (entries * self.block_sectors() + 1)
     }
 
-    /// Most data entries of one record.
+    /// Data entries, or slots of others, that any full record has at least: a run of words that goes on in the next
+    /// record takes up to two slots more than it would in one.
     const fn entries_max(&self) -> u64 {
-        (self.sector - format::RECORD_FIXED_BYTES) as u64
-            / (format::ENTRY_BYTES as u64 + self.block_sectors())
+        let entries = (self.sector - format::RECORD_FIXED_BYTES) as u64
+            / (format::ENTRY_BYTES as u64 + self.block_sectors());
+        if entries > 3 { entries - 2 } else { 1 }
     }
 }
 

@@ -30,7 +30,7 @@ pub use durability::Durability;
 pub use error::TrailError;
 pub use geometry::{GeometryError, LogGeometry, LogTracks, sheet_run, track_lengths};
 pub use log::{Admission, Trail, TrailOptions, TrailStart, TrailStats, WriteCache};
-pub use pack::{Change, RecordPlace, Word};
+pub use pack::{Change, RecordPlace, Word, patch_slots};
 pub use release::Releases;
 pub use replay::{RecoveredChange, RecoveredCommit, RecoveredTail, Replay, ReplayStats};
 pub use ring::Ring;

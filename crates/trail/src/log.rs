@@ -280,13 +280,14 @@ impl Trail {
     }
 
     /// Queues a commit; its number. It is written as soon as the log device is free. `pin` is told of the
-    /// commit when it has its number and may be held ([`Trail::hold`]); it may put a [`Change::Write`] in the
-    /// place of a patch, and gives the CRC-32C of each block of data, over all changes.
+    /// commit when it has its number and may be held ([`Trail::hold`]); it may put a [`Change::Patch`] in the
+    /// place of a block that is written, where that takes no more room, and gives the CRC-32C of each block of data, over
+    /// all changes.
     pub fn append(
         &self,
         admission: Admission,
         mut changes: Vec<Change>,
-        pin: impl FnOnce(Lsn, &mut [Change]) -> Vec<u32>,
+        pin: impl FnOnce(Lsn, &mut Vec<Change>) -> Vec<u32>,
     ) -> Lsn {
         let lsn = {
             let mut state = self.0.state.borrow_mut();

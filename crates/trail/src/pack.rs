@@ -3,7 +3,7 @@
 
 use crate::geometry::LogGeometry;
 use base::{Lsn, RecordSeq, Slice};
-use format::{Entry, EntryKind, RecordHeader, escape_payload, record_fits};
+use format::{Entry, EntryKind, RecordHeader, Slots, escape_payload, record_fits, run_slots};
 use std::collections::VecDeque;
 
 /// One change of a commit. Blocks are home blocks.
@@ -37,8 +37,6 @@ pub enum Change {
         block: u64,
         /// The words, at least one.
         words: Vec<Word>,
-        /// Content of the whole block after the change.
-        data: Slice,
     },
     /// Adjacent blocks get the content of others, which are durable at home and stay as they are until no
     /// recovery sees this change any more.
@@ -62,22 +60,13 @@ pub struct Word {
 }
 
 impl Change {
-    /// What the log may need for it at most, for blocks of `block_size` bytes: blocks of data, and entries
-    /// without data.
-    pub fn needs(&self, block_size: usize) -> (u64, u64) {
+    /// What it takes of the log, for blocks of `block_size` bytes: blocks of data, and slots of entries without data.
+    fn needs(&self, block_size: usize) -> (u64, u64) {
         match self {
             Self::Write { data, .. } => ((data.len() / block_size) as u64, 0),
             Self::Trim { .. } | Self::Zero { .. } => (0, 1),
-            Self::Patch { words, .. } => (1, words.len() as u64),
+            Self::Patch { words, .. } => (0, patch_slots(words)),
             Self::Move { crcs, .. } => (0, crcs.len() as u64),
-        }
-    }
-
-    /// Entries of the log that it takes as it is.
-    fn entries(&self, block_size: usize) -> (u64, u64) {
-        match self {
-            Self::Patch { words, .. } => (0, words.len() as u64),
-            _ => self.needs(block_size),
         }
     }
 }
@@ -142,6 +131,35 @@ impl RecordPlace {
     }
 }
 
+impl Queued {
+    /// The entry that comes next: its block, what happens to it, and whether its change ends with it.
+    fn entry(&self, block_size: usize) -> (u64, EntryKind, bool) {
+        let part = self.part;
+        match &self.changes[self.change] {
+            Change::Write { first, data } => {
+                let crc = self.crcs[self.crc];
+                let ended = (part + 1) * block_size == data.len();
+                (first + part as u64, EntryKind::Data { crc }, ended)
+            }
+            Change::Trim { first, count } => (*first, EntryKind::Trim { count: *count }, true),
+            Change::Zero { first, count } => (*first, EntryKind::Zero { count: *count }, true),
+            Change::Patch { block, words } => {
+                let Word { at, value } = words[part];
+                (
+                    *block,
+                    EntryKind::Patch { at, value },
+                    part + 1 == words.len(),
+                )
+            }
+            Change::Move { to, from, crcs } => {
+                let (from, crc) = (from + part as u64, crcs[part]);
+                let ended = part + 1 == crcs.len();
+                (to + part as u64, EntryKind::Move { from, crc }, ended)
+            }
+        }
+    }
+}
+
 impl Queue {
     /// Takes a commit for which `promised` sectors have been promised; it gives back what it does not need.
     pub fn push(
@@ -155,7 +173,7 @@ impl Queue {
         assert!(!changes.is_empty(), "a commit changes something");
         let (mut blocks, mut others) = (0, 0);
         for change in &changes {
-            let (data, rest) = change.entries(geometry.block_size);
+            let (data, rest) = change.needs(geometry.block_size);
             (blocks, others) = (blocks + data, others + rest);
         }
         let promised = promised.min(geometry.commit_sectors(blocks, others));
@@ -237,57 +255,41 @@ impl Queue {
         let front = self.commits.front().expect("the queue is not empty");
         let (first_lsn, continues) = (front.lsn, front.change > 0 || front.part > 0);
         let (mut entries, mut displaced, mut ended) = (Vec::new(), Vec::new(), None);
-        let mut payload = 0;
+        let (mut slots, mut payload) = (Slots::default(), 0);
         while let Some(commit) = self.commits.front_mut() {
             let change = &commit.changes[commit.change];
-            let wanted = if matches!(change, Change::Write { .. }) {
-                block_sectors
-            } else {
-                0
+            let (block, kind, change_ended) = commit.entry(geometry.block_size);
+            let last = change_ended && commit.change + 1 == commit.changes.len();
+            let entry = Entry { block, kind, last };
+            let wanted = match change {
+                Change::Write { .. } => block_sectors,
+                _ => 0,
             };
-            if !record_fits(entries.len() + 1, displaced.len() + wanted, geometry.sector)
+            let with = slots.with(&entry);
+            if !record_fits(with.count(), displaced.len() + wanted, geometry.sector)
                 || payload + wanted * geometry.sector > payload_out.len()
             {
                 break;
             }
-            let (block, kind, change_ended) = match change {
-                Change::Write { first, data } => {
-                    let from = commit.part * geometry.block_size;
-                    let start = displaced.len();
-                    displaced.resize(start + wanted, 0);
-                    escape_payload(
-                        &data[from..from + geometry.block_size],
-                        &mut payload_out[payload..payload + geometry.block_size],
-                        &mut displaced[start..],
-                    );
-                    payload += geometry.block_size;
-                    let crc = commit.crcs[commit.crc];
-                    commit.crc += 1;
-                    let ended = from + geometry.block_size == data.len();
-                    let kind = EntryKind::Data { crc };
-                    (first + commit.part as u64, kind, ended)
-                }
-                Change::Trim { first, count } => (*first, EntryKind::Trim { count: *count }, true),
-                Change::Zero { first, count } => (*first, EntryKind::Zero { count: *count }, true),
-                Change::Patch { block, words, .. } => {
-                    let Word { at, value } = words[commit.part];
-                    let ended = commit.part + 1 == words.len();
-                    (*block, EntryKind::Patch { at, value }, ended)
-                }
-                Change::Move { to, from, crcs } => {
-                    let (part, crc) = (commit.part as u64, crcs[commit.part]);
-                    let from = from + part;
-                    let ended = commit.part + 1 == crcs.len();
-                    (to + part, EntryKind::Move { from, crc }, ended)
-                }
-            };
+            slots = with;
+            entries.push(entry);
+            if let Change::Write { data, .. } = change {
+                let from = commit.part * geometry.block_size;
+                let start = displaced.len();
+                displaced.resize(start + wanted, 0);
+                escape_payload(
+                    &data[from..from + geometry.block_size],
+                    &mut payload_out[payload..payload + geometry.block_size],
+                    &mut displaced[start..],
+                );
+                payload += geometry.block_size;
+                commit.crc += 1;
+            }
             commit.part += 1;
             if change_ended {
-                self.bytes -= bytes_of(&commit.changes[commit.change]);
+                self.bytes -= bytes_of(change);
                 (commit.change, commit.part) = (commit.change + 1, 0);
             }
-            let last = commit.change == commit.changes.len();
-            entries.push(Entry { block, kind, last });
             if last {
                 ended = Some(commit.lsn);
                 self.promised -= commit.promised;
@@ -351,7 +353,13 @@ fn bytes_of(change: &Change) -> u64 {
     match change {
         Change::Write { data, .. } => data.len() as u64,
         Change::Trim { .. } | Change::Zero { .. } => 32,
-        Change::Patch { words, .. } => 32 * words.len() as u64,
+        Change::Patch { words, .. } => 32 * patch_slots(words),
         Change::Move { crcs, .. } => 32 * crcs.len() as u64,
     }
+}
+
+/// Slots of entries that the words of a patch take.
+pub fn patch_slots(words: &[Word]) -> u64 {
+    let runs = words.chunk_by(|word, next| word.at + 8 == next.at);
+    runs.map(|run| run_slots(run.len()) as u64).sum()
 }

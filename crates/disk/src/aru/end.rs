@@ -110,7 +110,6 @@ impl Aru {
         for volume in &self.volumes {
             if volume.changes_entry() || !self.names.is_empty() {
                 blocks += 1;
-                ranges += table::ENTRY_WORDS_MAX as u64;
             }
             if volume.deleted || volume.resized {
                 ranges += volume.shared.borrow().entry.extents.len() as u64;
@@ -137,10 +136,9 @@ impl Aru {
                 Outcome::Same => {}
                 Outcome::Put { entry, cut } => {
                     // Cut off first: what is written behind the cut comes later in the commit.
-                    let old = (!volume.created).then_some(&state.entry);
                     let lost = map::split(&state.entry.extents, *cut).1;
                     changes.extend(lost.iter().map(map::trim_of));
-                    changes.push(table::put(engine, pool, state.slot, old, entry));
+                    changes.push(table::put(engine, pool, state.slot, entry));
                 }
                 Outcome::Gone if volume.created => {}
                 Outcome::Gone => {

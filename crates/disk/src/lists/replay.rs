@@ -6,14 +6,10 @@ use super::shadow::{ListOp, damaged};
 use crate::disk::Disk;
 use crate::error::DiskError;
 use crate::map;
-use crate::table::words_of;
 use base::{Buf, Slice};
 use engine::CommitChange;
 use format::{BlockRecord, ListRecord, RecordAt};
 use std::collections::{BTreeMap, BTreeSet};
-
-/// Bytes that a changed word takes in the log.
-const WORD_BYTES: usize = 24;
 
 struct Edit {
     old: Slice,
@@ -111,15 +107,7 @@ impl Replay {
 
     /// Most blocks of data and ranges that [`Replay::changes`] needs.
     pub fn cost(&self) -> (u64, u64) {
-        let ranges = self.freed.len() as u64;
-        let mut cost = (0, ranges);
-        for edit in self.edits.values() {
-            cost.0 += 1;
-            cost.1 += words_of(&edit.old, &edit.new)
-                .len()
-                .min(edit.old.len() / WORD_BYTES) as u64;
-        }
-        cost
+        (self.edits.len() as u64, self.freed.len() as u64)
     }
 
     /// Adds what the operations change. The commit has to follow without an await, and then
@@ -142,16 +130,12 @@ impl Replay {
         }
         let mut pages = Vec::with_capacity(self.edits.len());
         for (page, edit) in std::mem::take(&mut self.edits) {
-            let words = words_of(&edit.old, &edit.new);
-            if words.is_empty() {
+            if edit.old[..] == edit.new[..] {
                 continue;
             }
-            let (block, data) = (self.disk.area_home(page), edit.new.share());
+            let (first, data) = (self.disk.area_home(page), edit.new.share());
             pages.push((page, data.clone()));
-            changes.push(match words.len() * WORD_BYTES > data.len() {
-                true => CommitChange::Write { first: block, data },
-                false => CommitChange::Patch { block, words, data },
-            });
+            changes.push(CommitChange::Write { first, data });
         }
         let lists = self.freed_lists.iter().map(|list| Id::List(*list));
         let freed = self.freed.iter().map(|block| Id::Block(*block));
