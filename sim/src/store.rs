@@ -212,6 +212,7 @@ impl Shape {
             .map(|(index, bytes)| NewMember {
                 device: raw(&rt, index, *bytes, self.log_sector()),
                 blank: true,
+                log_written: false,
             })
             .collect();
         let rt2 = rt.clone();

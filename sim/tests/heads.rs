@@ -97,6 +97,7 @@ fn latencies(
         let members = (0..sizes.len()).map(|index| NewMember {
             device: device(index),
             blank: true,
+            log_written: false,
         });
         let members = members.collect();
         disk::create(

@@ -163,6 +163,7 @@ impl Store {
             let member = |device| NewMember {
                 device,
                 blank: true,
+                log_written: false,
             };
             let members = [
                 member(log),

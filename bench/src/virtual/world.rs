@@ -50,6 +50,7 @@ impl Store {
             .map(|(index, bytes)| NewMember {
                 device: raw(&rt, index, *bytes),
                 blank: true,
+                log_written: false,
             })
             .collect();
         let own = rt.clone();

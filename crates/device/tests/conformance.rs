@@ -43,7 +43,7 @@ fn new_file(preallocate: bool, direct: bool) -> MemberOptions<'static> {
     MemberOptions {
         create: Some(Create {
             size_bytes: SIZE,
-            preallocate,
+            written: if preallocate { 0..SIZE } else { 0..0 },
             force: false,
             progress: None,
         }),

@@ -91,6 +91,8 @@ pub struct NewMember {
     pub device: Rc<dyn Device>,
     /// True when it is known to read as zeroes.
     pub blank: bool,
+    /// True when the log's part of it has been written with zeroes: its space is there.
+    pub log_written: bool,
 }
 
 /// Plans a store on `members`, of which the first is the primary one.
@@ -335,7 +337,7 @@ pub async fn create(
             progress(done, total);
         }
         let log = superblock.log_range(index);
-        if !log.is_empty() {
+        if !log.is_empty() && !member.log_written {
             // The log's space is taken now: a full disk must never stop the log.
             let zeroed = member.device.zero(log.start, log.end - log.start).await;
             zeroed.map_err(failed)?;

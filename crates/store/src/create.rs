@@ -60,7 +60,7 @@ pub fn create(path: &Path, options: &CreateOptions) -> Result<(), StoreError> {
     let executor = Executor::new()?;
     let create = Create {
         size_bytes: plan.member_bytes[0],
-        preallocate: false,
+        written: plan.superblock.log_range(0),
         force: false,
         progress: None,
     };
@@ -71,6 +71,7 @@ pub fn create(path: &Path, options: &CreateOptions) -> Result<(), StoreError> {
     let member = NewMember {
         device: device_of(&executor, open_member(path, options)?).device,
         blank: true,
+        log_written: true,
     };
     let written = write(&executor, plan, member);
     executor.rt.shut_down();

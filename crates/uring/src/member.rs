@@ -11,6 +11,7 @@ use base::{ALIGN, BufPool};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, SeekFrom, StatxFlags};
 use rustix::io::Errno;
 use std::io;
+use std::ops::Range;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
@@ -34,8 +35,9 @@ pub struct MemberOptions<'a> {
 pub struct Create<'a> {
     /// Size of the file, a multiple of 4096; a block device must have at least as much.
     pub size_bytes: u64,
-    /// Write zeroes over the whole file, so that later writes find their space allocated.
-    pub preallocate: bool,
+    /// Bytes to be written with zeroes, within the size: later writes find their space there, and the file system has to
+    /// change nothing of its own for them. (After `fallocate` it does, at the first write to each place.)
+    pub written: Range<u64>,
     /// Overwrite what is there.
     pub force: bool,
     /// Told the bytes filled so far and in all.
@@ -268,12 +270,13 @@ impl At<'_> {
                 size_bytes,
             });
         }
-        if create.preallocate
+        let written_bytes = create.written.end - create.written.start;
+        if written_bytes > 0
             && make_new
             && let Ok(stat) = rustix::fs::statvfs(self.directory())
         {
             let available_bytes = stat.f_bavail.saturating_mul(stat.f_frsize);
-            if available_bytes < size_bytes {
+            if available_bytes < written_bytes {
                 return Err(MemberError::NoSpace {
                     path: self.text(),
                     size_bytes,
@@ -355,22 +358,21 @@ impl At<'_> {
         };
         rustix::fs::ftruncate(fd, 0).map_err(|errno| refused("empty it", errno))?;
         rustix::fs::ftruncate(fd, size_bytes).map_err(|errno| refused("set its size", errno))?;
-        if create.preallocate {
-            let mut progress = create.progress;
-            let zeroes = BufPool::new(0).alloc_zeroed(FILL_BYTES);
-            let mut filled = 0;
-            while filled < size_bytes {
-                let part = &zeroes[..(size_bytes - filled).min(FILL_BYTES as u64) as usize];
-                match rustix::io::pwrite(fd, part, filled) {
-                    Ok(0) => return Err(refused("fill it", Errno::IO)),
-                    Ok(written) => filled += written as u64,
-                    Err(Errno::INTR) => continue,
-                    Err(Errno::INVAL) if self.clear_direct(fd)? => continue,
-                    Err(errno) => return Err(refused("fill it", errno)),
-                }
-                if let Some(progress) = &mut progress {
-                    progress(filled, size_bytes);
-                }
+        let Range { start, end } = create.written;
+        let mut progress = create.progress;
+        let zeroes = BufPool::new(0).alloc_zeroed(FILL_BYTES);
+        let mut at = start;
+        while at < end {
+            let part = &zeroes[..(end - at).min(FILL_BYTES as u64) as usize];
+            match rustix::io::pwrite(fd, part, at) {
+                Ok(0) => return Err(refused("fill it", Errno::IO)),
+                Ok(written) => at += written as u64,
+                Err(Errno::INTR) => continue,
+                Err(Errno::INVAL) if self.clear_direct(fd)? => continue,
+                Err(errno) => return Err(refused("fill it", errno)),
+            }
+            if let Some(progress) = &mut progress {
+                progress(at - start, end - start);
             }
         }
         rustix::fs::fsync(fd).map_err(|errno| refused("flush it", errno))?;

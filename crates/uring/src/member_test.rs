@@ -10,7 +10,7 @@ fn create(size_bytes: u64, preallocate: bool, force: bool) -> MemberOptions<'sta
     MemberOptions {
         create: Some(Create {
             size_bytes,
-            preallocate,
+            written: if preallocate { 0..size_bytes } else { 0..0 },
             force,
             progress: None,
         }),
@@ -65,7 +65,7 @@ fn preallocation_fills_the_whole_file_and_tells_how_far_it_is() {
     let options = MemberOptions {
         create: Some(Create {
             size_bytes,
-            preallocate: true,
+            written: 0..size_bytes,
             force: false,
             progress: Some(&mut progress),
         }),

@@ -11,6 +11,7 @@ use format::Roles;
 use rustix::fs::{FileType, Mode, OFlags};
 use serde::Serialize;
 use signal_hook::consts::{SIGINT, SIGTERM};
+use std::ops::Range;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -33,13 +34,18 @@ pub fn run(arguments: Create) -> anyhow::Result<ExitCode> {
     made.remove_when_interrupted()?;
     let executor = Executor::new()?;
     let mut members = Vec::new();
-    for (member, bytes) in wanted.iter().zip(&plan.member_bytes) {
-        let opened = make(member, *bytes, &arguments, &made);
+    for (index, (member, bytes)) in wanted.iter().zip(&plan.member_bytes).enumerate() {
+        let written = match arguments.preallocate {
+            true => 0..*bytes,
+            false => plan.superblock.log_range(index),
+        };
+        let opened = make(member, *bytes, written, &arguments, &made);
         let opened = opened.map_err(|error| advise(error, &arguments, &params, &spaces))?;
         let blank = opened.kind == MemberKind::File;
         members.push(NewMember {
             device: store::device_of(&executor, opened).device,
             blank,
+            log_written: blank,
         });
     }
     let main_bytes = (!arguments.no_volume).then_some(params.size_bytes);
@@ -176,6 +182,7 @@ fn home_params(arguments: &Create) -> anyhow::Result<HomeParams> {
 fn make(
     member: &Wanted,
     size_bytes: u64,
+    written: Range<u64>,
     arguments: &Create,
     made: &Made,
 ) -> Result<uring::Member, MemberError> {
@@ -189,7 +196,7 @@ fn make(
     }
     let create = uring::Create {
         size_bytes,
-        preallocate: arguments.preallocate,
+        written,
         force: arguments.force,
         progress: Some(&mut progress),
     };

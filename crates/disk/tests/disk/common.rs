@@ -74,6 +74,7 @@ fn made(bytes: u64, home: tonearm_disk::HomeParams, short: bool) -> DiskImage {
         let member = NewMember {
             device: raw(&rt, size),
             blank: true,
+            log_written: false,
         };
         let main = BLOCK as u64;
         tonearm_disk::create(&rt, &pool, &plan, vec![member], main, [2; 16], |_, _| {})

@@ -94,6 +94,7 @@ impl SimStore {
         let members = store.devices().map(|device| NewMember {
             device,
             blank: true,
+            log_written: false,
         });
         let (rt, members) = (store.rt.clone(), members.collect());
         store.rt.block_on(async move {

@@ -68,6 +68,7 @@ impl Store {
             let member = NewMember {
                 device: Self::device(&rt, bytes),
                 blank: true,
+                log_written: false,
             };
             create(&rt, &pool, &plan, vec![member], SIZE, [3; 16], |_, _| {})
                 .await
