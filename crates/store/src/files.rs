@@ -11,9 +11,11 @@
 //!    nothing of what was under way.
 
 mod error;
+mod held;
 mod local;
 
 pub use error::{FilesError, FilesErrorKind};
+pub(crate) use held::{Due, HeldWrite};
 pub use local::LocalFiles;
 
 /// An open file of a session.

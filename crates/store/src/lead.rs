@@ -13,7 +13,8 @@
 //! 2. No news is lost: who has some (a job, the end of a call) tells so in `news` before it looks for the
 //!    lead, and a leader gives its mark back before it looks there; so one of the two sees the other.
 //! 3. Nobody waits for nothing: who waits enters the list before it looks for something to do, and who stops, having
-//!    made a call, watched or led, looks for what it leaves (`pass_on`) and calls one of the list for that.
+//!    made a call, watched or led, looks for what it leaves (`pass_on`) and calls one of the list for that. Who has led
+//!    tells those whose jobs have ended (`tell`).
 //! 4. A job's panic is caught where the job is polled and goes on where it was called. A panic of anything else in
 //!    the engine ends the store for all.
 
@@ -69,6 +70,8 @@ pub(crate) struct Lead {
     queue: Mutex<VecDeque<Job>>,
     /// There is a job in the queue, or a call has ended, since a leader has last looked.
     news: AtomicBool,
+    /// Whose jobs have ended, and who are to be told.
+    ended: Arc<Mutex<Vec<Arc<Seat>>>>,
     /// As the last leader left it: operations that the ring has under way.
     in_ring: AtomicBool,
     /// Somebody watches the ring.
@@ -125,6 +128,7 @@ impl Lead {
             engine: UnsafeCell::new(Some(engine)),
             state: AtomicU8::new(OPEN),
             queue: Mutex::default(),
+            ended: Arc::default(),
             news: AtomicBool::new(false),
             in_ring: AtomicBool::new(false),
             watched: AtomicBool::new(false),
@@ -144,11 +148,7 @@ impl Lead {
         T: Send + 'static,
         F: Future<Output = T> + 'static,
     {
-        self.may_call()?;
-        match self.state.load(SeqCst) {
-            OPEN => {}
-            state => return Err(ended(state)),
-        }
+        self.check()?;
         let outcome = self.outcome(job)?;
         outcome.map_err(|panic| resume_unwind(panic))
     }
@@ -167,11 +167,20 @@ impl Lead {
         }
     }
 
+    /// `Store::check`.
+    pub fn check(&self) -> Result<(), StoreError> {
+        self.may_call()?;
+        match self.state.load(SeqCst) {
+            OPEN => Ok(()),
+            state => Err(over(state)),
+        }
+    }
+
     /// `Store::close`.
     pub fn close(&self) -> Result<(), StoreError> {
         self.may_call()?;
         let begun = self.state.compare_exchange(OPEN, CLOSING, SeqCst, SeqCst);
-        begun.map_err(ended)?;
+        begun.map_err(over)?;
         let closed = self.outcome(|context: Context| async move {
             context.sessions.end_all();
             context.units.clear();
@@ -282,13 +291,15 @@ impl Lead {
         F: Future<Output = T> + 'static,
     {
         let (seat, result) = (Arc::new(Seat::default()), Arc::new(Mutex::new(None)));
-        let (called, place) = (seat.clone(), result.clone());
+        let (called, place, ended) = (seat.clone(), result.clone(), self.ended.clone());
         let job = move |engine: &Engine| {
+            called.begin();
             let context = engine.context.clone();
             engine.context.rt.spawn_detached(async move {
                 let outcome = outcome_of(job, context).await;
                 *locked(&place) = Some(outcome);
-                called.done();
+                called.end();
+                locked(&ended).push(called);
             });
         };
         let waiting = match self.look_for_lead() {
@@ -314,17 +325,31 @@ impl Lead {
                 break outcome.ok_or(StoreError::Stuck);
             }
             if state == CLOSED || state == PANICKED {
-                break Err(ended(state));
+                break Err(over(state));
             }
+            self.tell();
             self.wait(aside, &seat)?;
         };
         drop(waiting);
         self.pass_on(aside);
+        self.tell();
         ended
+    }
+
+    /// Tells the callers of jobs that have ended. After the next call is on its way: to wake somebody takes its time.
+    fn tell(&self) {
+        let ended = std::mem::take(&mut *locked(&self.ended));
+        ended.iter().for_each(|seat| seat.call());
     }
 
     /// Makes a call, or watches the ring, or sleeps.
     fn wait(&self, aside: &Aside, seat: &Seat) -> Result<(), StoreError> {
+        if !seat.has_begun() {
+            // The job may be done as soon as a leader has looked at it: its caller should not be in a call then, which
+            // takes as long as the device.
+            seat.wait();
+            return Ok(());
+        }
         if let Some(call) = aside.take() {
             call.make();
         } else if !aside.is_calling()
@@ -366,15 +391,22 @@ impl Lead {
             self.catch_up()?;
         }
         self.pass_on(aside);
+        self.tell();
         Ok(())
     }
 
-    /// Sees to it that somebody looks after all news.
+    /// Sees to it that somebody looks after all news: itself if the lead is soon free, which is cheaper than to be woken.
     fn catch_up(&self) -> Result<(), StoreError> {
+        let mut looks = 0;
         while self.news.load(SeqCst) {
             match self.try_lead() {
                 Some(led) if led.engine().is_ok() => self.turn(&led)?,
-                // The store is over, or the leader sees it before it is done.
+                // The leader sees it before it is done.
+                None if looks < LOOKS => {
+                    looks += 1;
+                    std::hint::spin_loop();
+                }
+                // Or the store is over.
                 _ => break,
             }
         }
@@ -472,7 +504,7 @@ impl Led<'_> {
         // SAFETY: this is the leader (invariant 1).
         let engine = unsafe { &*self.lead.engine.get() };
         let state = &self.lead.state;
-        engine.as_ref().ok_or_else(|| ended(state.load(SeqCst)))
+        engine.as_ref().ok_or_else(|| over(state.load(SeqCst)))
     }
 }
 
@@ -513,7 +545,7 @@ impl Drop for Waiting<'_> {
     }
 }
 
-fn ended(state: u8) -> StoreError {
+fn over(state: u8) -> StoreError {
     match state {
         PANICKED => StoreError::Panicked,
         _ => StoreError::Closed,

@@ -10,10 +10,12 @@ mod locks;
 
 use crate::aru::joined;
 use crate::create::{new_uuid, now_unix_s};
-use crate::files::{AruId, FileId, FileInfo, FilesError, FilesErrorKind, Level, Open};
+use crate::files::{
+    AruId, Due, FileId, FileInfo, FilesError, FilesErrorKind, HeldWrite, Level, Open,
+};
 use base::Lsn;
 use disk::{Ack, Aru, Disk, DiskError, ErrorKind, Volume, VolumeKind};
-use locks::{Locks, WrongStep};
+pub(crate) use locks::SharedLocks;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -29,7 +31,7 @@ pub struct Sessions(Rc<State>);
 
 struct State {
     disk: Disk,
-    locks: RefCell<Locks>,
+    locks: SharedLocks,
     open: RefCell<BTreeMap<u64, Session>>,
     next: Cell<u64>,
 }
@@ -53,10 +55,15 @@ impl Sessions {
     pub fn new(disk: &Disk) -> Self {
         Self(Rc::new(State {
             disk: disk.clone(),
-            locks: RefCell::default(),
+            locks: SharedLocks::default(),
             open: RefCell::default(),
             next: Cell::new(1),
         }))
+    }
+
+    /// The locks of all sessions.
+    pub(crate) fn locks(&self) -> &SharedLocks {
+        &self.0.locks
     }
 
     /// Begins a session; its number.
@@ -106,16 +113,20 @@ impl Session {
         &self.0.sessions.0.disk
     }
 
+    fn locks(&self) -> &SharedLocks {
+        self.0.sessions.locks()
+    }
+
     fn end_all(&self) {
         self.0.ended.set(true);
         let arus = std::mem::take(&mut *self.0.arus.borrow_mut());
         drop(arus);
         self.0.files.borrow_mut().clear();
-        let mut locks = self.0.sessions.0.locks.borrow_mut();
-        locks.release(self.0.number);
+        self.locks().release(self.0.number);
     }
 
-    pub async fn open(&self, name: &str, how: Open) -> Result<FileId, FilesError> {
+    /// Opens a file; the handle, and the file's serial number.
+    pub async fn open(&self, name: &str, how: Open) -> Result<(FileId, u64), FilesError> {
         self.check_files()?;
         let volume = loop {
             match self.file(name) {
@@ -150,7 +161,8 @@ impl Session {
         Ok(self.opened(volume))
     }
 
-    pub async fn create(&self, aru: AruId, name: &str) -> Result<FileId, FilesError> {
+    /// Makes a file within a unit; as [`Session::open`].
+    pub async fn create(&self, aru: AruId, name: &str) -> Result<(FileId, u64), FilesError> {
         self.check_files()?;
         let mut taken = self.take(aru)?;
         let made = taken.aru_mut().create_file(name, new_uuid(), now_unix_s());
@@ -166,15 +178,16 @@ impl Session {
         }
     }
 
-    fn opened(&self, volume: Volume) -> FileId {
+    fn opened(&self, volume: Volume) -> (FileId, u64) {
         let id = FileId(self.0.next_file.replace(self.0.next_file.get() + 1));
+        let serial = volume.serial();
         self.0.files.borrow_mut().insert(id, volume);
-        id
+        (id, serial)
     }
 
     pub fn close(&self, file: FileId) {
         if let Some(volume) = self.0.files.borrow_mut().remove(&file) {
-            let mut locks = self.0.sessions.0.locks.borrow_mut();
+            let locks = self.locks();
             let released = locks.unlock(volume.serial(), self.holder(file), Level::None);
             debug_assert!(released.is_ok(), "a lock can always be given up");
         }
@@ -260,6 +273,21 @@ impl Session {
         Ok(())
     }
 
+    /// Does what a client has kept back of unit `id`. A file that was deleted since is a conflict.
+    pub async fn catch_up(&self, id: AruId, due: Due) -> Result<(), FilesError> {
+        if due.begin {
+            self.begin(id)?;
+        }
+        for HeldWrite { file, offset, data } in due.writes {
+            let written = self.write(file, Some(id), offset, &data).await;
+            written.map_err(|error| match error.kind {
+                FilesErrorKind::NotFound => FilesError::new(FilesErrorKind::Conflict, error.text),
+                _ => error,
+            })?;
+        }
+        Ok(())
+    }
+
     pub async fn write(
         &self,
         file: FileId,
@@ -334,21 +362,17 @@ impl Session {
 
     pub fn lock(&self, file: FileId, level: Level) -> Result<bool, FilesError> {
         let serial = self.volume(file)?.serial();
-        let mut locks = self.0.sessions.0.locks.borrow_mut();
-        let locked = locks.lock(serial, self.holder(file), level);
-        locked.map_err(wrong_step)
+        self.locks().lock(serial, self.holder(file), level)
     }
 
     pub fn unlock(&self, file: FileId, level: Level) -> Result<(), FilesError> {
         let serial = self.volume(file)?.serial();
-        let mut locks = self.0.sessions.0.locks.borrow_mut();
-        let unlocked = locks.unlock(serial, self.holder(file), level);
-        unlocked.map_err(wrong_step)
+        self.locks().unlock(serial, self.holder(file), level)
     }
 
     pub fn reserved(&self, file: FileId) -> Result<bool, FilesError> {
         let serial = self.volume(file)?.serial();
-        Ok(self.0.sessions.0.locks.borrow().reserved(serial))
+        Ok(self.locks().reserved(serial))
     }
 
     fn holder(&self, file: FileId) -> (u64, u64) {
@@ -370,7 +394,7 @@ impl Session {
     fn volume(&self, file: FileId) -> Result<Volume, FilesError> {
         let files = self.0.files.borrow();
         let volume = files.get(&file).cloned();
-        volume.ok_or_else(|| failed(format!("file {} is not open in this session", file.0)))
+        volume.ok_or_else(|| not_open_file(file))
     }
 
     fn take(&self, id: AruId) -> Result<Taken, FilesError> {
@@ -427,8 +451,9 @@ impl Drop for Taken {
     }
 }
 
-fn wrong_step(WrongStep { from, to }: WrongStep) -> FilesError {
-    failed(format!("there is no step from the lock {from:?} to {to:?}"))
+/// There is no such handle.
+pub(crate) fn not_open_file(file: FileId) -> FilesError {
+    failed(format!("file {} is not open in this session", file.0))
 }
 
 fn failed(text: impl Into<String>) -> FilesError {

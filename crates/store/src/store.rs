@@ -125,6 +125,11 @@ impl Store {
         self.0.0.run(job)
     }
 
+    /// Whether the store may be called here and is open: what [`Store::run`] looks at first.
+    pub(crate) fn check(&self) -> Result<(), StoreError> {
+        self.0.0.check()
+    }
+
     /// Begins a session with the files of the store.
     ///
     /// # Errors

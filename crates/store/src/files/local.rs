@@ -1,17 +1,25 @@
 //! Files of a store that is open in this process.
 
-use super::{AruId, FileId, FileInfo, Files, FilesError, Level, Open};
+use super::held::{HeldUnits, Left, not_open};
+use super::{AruId, Due, FileId, FileInfo, Files, FilesError, Level, Open};
 use crate::error::StoreError;
-use crate::session::Session;
+use crate::session::{Session, SharedLocks, not_open_file};
 use crate::store::Store;
+use std::collections::BTreeMap;
 use std::future::Future;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// A session with an open store.
+/// A session with an open store. Its locks and what its units have written last are in the caller's hands: neither
+/// needs the engine.
 pub struct LocalFiles {
     store: Store,
     session: u64,
     next_aru: AtomicU64,
+    units: HeldUnits,
+    locks: SharedLocks,
+    /// Serial numbers of the open files.
+    serials: Mutex<BTreeMap<FileId, u64>>,
 }
 
 impl LocalFiles {
@@ -20,11 +28,18 @@ impl LocalFiles {
     /// # Errors
     /// When the store is closed or must not be called here.
     pub fn new(store: &Store) -> Result<Self, StoreError> {
-        let session = store.run(|context| async move { context.sessions.begin() })?;
+        let begun = store.run(|context| async move {
+            let sessions = &context.sessions;
+            (sessions.begin(), sessions.locks().clone())
+        });
+        let (session, locks) = begun?;
         Ok(Self {
             store: store.clone(),
             session,
             next_aru: AtomicU64::new(1),
+            units: HeldUnits::default(),
+            locks,
+            serials: Mutex::default(),
         })
     }
 
@@ -45,6 +60,65 @@ impl LocalFiles {
         });
         done?
     }
+
+    /// Runs `job`, which may be of a unit, after what was kept back of it.
+    fn run_in<T, F>(
+        &self,
+        aru: Option<AruId>,
+        job: impl FnOnce(Session) -> F + Send + 'static,
+    ) -> Result<T, FilesError>
+    where
+        T: Send + 'static,
+        F: Future<Output = Result<T, FilesError>> + 'static,
+    {
+        let Some(aru) = aru else {
+            return self.run(job);
+        };
+        let due = self.units.due(aru)?;
+        self.run_after(aru, due, job)
+    }
+
+    fn run_after<T, F>(
+        &self,
+        aru: AruId,
+        due: Due,
+        job: impl FnOnce(Session) -> F + Send + 'static,
+    ) -> Result<T, FilesError>
+    where
+        T: Send + 'static,
+        F: Future<Output = Result<T, FilesError>> + 'static,
+    {
+        let done = self.run(move |session| async move {
+            Ok(match session.catch_up(aru, due).await {
+                Ok(()) => Ok(job(session).await),
+                Err(late) => Err(late),
+            })
+        });
+        // Of a store that is gone the unit is gone too.
+        done?.unwrap_or_else(|late| {
+            self.units.fail(aru, &late);
+            Err(late)
+        })
+    }
+
+    fn serials(&self) -> MutexGuard<'_, BTreeMap<FileId, u64>> {
+        // Nothing is left half done by a panic.
+        self.serials.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn opened(&self, opened: Result<(FileId, u64), FilesError>) -> Result<FileId, FilesError> {
+        let (file, serial) = opened?;
+        self.serials().insert(file, serial);
+        Ok(file)
+    }
+
+    /// What the locks know of the handle `file`: the file, and who has it.
+    fn handle(&self, file: FileId) -> Result<(u64, (u64, u64)), FilesError> {
+        self.store.check()?;
+        let serial = self.serials().get(&file).copied();
+        let serial = serial.ok_or_else(|| not_open_file(file))?;
+        Ok((serial, (self.session, file.0)))
+    }
 }
 
 impl Drop for LocalFiles {
@@ -64,15 +138,21 @@ impl Files for LocalFiles {
 
     fn open(&self, name: &str, how: Open) -> Result<FileId, FilesError> {
         let name = name.to_string();
-        self.run(move |session| async move { session.open(&name, how).await })
+        self.opened(self.run(move |session| async move { session.open(&name, how).await }))
     }
 
     fn create(&self, aru: AruId, name: &str) -> Result<FileId, FilesError> {
         let name = name.to_string();
-        self.run(move |session| async move { session.create(aru, &name).await })
+        let create = move |session: Session| async move { session.create(aru, &name).await };
+        self.opened(self.run_in(Some(aru), create))
     }
 
     fn close(&self, file: FileId) {
+        self.serials().remove(&file);
+        for (aru, due) in self.units.due_of(file) {
+            // The unit's end tells of an error.
+            let _ = self.run_after(aru, due, |_| async { Ok(()) });
+        }
         // Of a store that is closed nothing is open.
         let _ = self.run(move |session| async move {
             session.close(file);
@@ -100,7 +180,7 @@ impl Files for LocalFiles {
     }
 
     fn size(&self, file: FileId, aru: Option<AruId>) -> Result<u64, FilesError> {
-        self.run(move |session| async move { session.size(file, aru) })
+        self.run_in(aru, move |session| async move { session.size(file, aru) })
     }
 
     fn read(
@@ -111,15 +191,17 @@ impl Files for LocalFiles {
         buf: &mut [u8],
     ) -> Result<usize, FilesError> {
         let len = buf.len();
-        let bytes =
-            self.run(move |session| async move { session.read(file, aru, offset, len).await })?;
+        let read =
+            move |session: Session| async move { session.read(file, aru, offset, len).await };
+        let bytes = self.run_in(aru, read)?;
         buf[..bytes.len()].copy_from_slice(&bytes);
         Ok(bytes.len())
     }
 
     fn begin(&self) -> Result<AruId, FilesError> {
+        self.store.check()?;
         let id = AruId(self.next_aru.fetch_add(1, Ordering::Relaxed));
-        self.run(move |session| async move { session.begin(id) })?;
+        self.units.begin(id);
         Ok(id)
     }
 
@@ -130,22 +212,47 @@ impl Files for LocalFiles {
         offset: u64,
         data: &[u8],
     ) -> Result<(), FilesError> {
-        let data = data.to_vec();
-        self.run(move |session| async move { session.write(file, aru, offset, &data).await })
+        let Some(aru) = aru else {
+            let data = data.to_vec();
+            return self
+                .run(move |session| async move { session.write(file, None, offset, &data).await });
+        };
+        self.store.check()?;
+        match self.units.write(aru, file, offset, data)? {
+            None => Ok(()),
+            Some(due) => self.run_after(aru, due, |_| async { Ok(()) }),
+        }
     }
 
     fn truncate(&self, file: FileId, aru: Option<AruId>, size: u64) -> Result<(), FilesError> {
-        self.run(move |session| async move { session.truncate(file, aru, size).await })
+        self.run_in(aru, move |session| async move {
+            session.truncate(file, aru, size).await
+        })
     }
 
     fn end(&self, aru: AruId, durable: bool) -> Result<(), FilesError> {
+        let Left { due, failed } = self.units.leave(aru).ok_or_else(|| not_open(aru))?;
         self.run(move |session| async move {
+            let caught_up = match failed {
+                Some(error) => Err(error),
+                None => session.catch_up(aru, due).await,
+            };
+            if let Err(error) = caught_up {
+                session.abort(aru);
+                return Err(error);
+            }
             let lsn = session.end(aru).await?;
             session.acknowledge(lsn, durable).await
         })
     }
 
     fn abort(&self, aru: AruId) {
+        match self.units.leave(aru) {
+            // The engine does not know of it.
+            Some(Left { due, .. }) if due.begin => return,
+            Some(_) => {}
+            None => return,
+        }
         // Of a store that is closed nothing is open.
         let _ = self.run(move |session| async move {
             session.abort(aru);
@@ -158,14 +265,17 @@ impl Files for LocalFiles {
     }
 
     fn lock(&self, file: FileId, level: Level) -> Result<bool, FilesError> {
-        self.run(move |session| async move { session.lock(file, level) })
+        let (serial, holder) = self.handle(file)?;
+        self.locks.lock(serial, holder, level)
     }
 
     fn unlock(&self, file: FileId, level: Level) -> Result<(), FilesError> {
-        self.run(move |session| async move { session.unlock(file, level) })
+        let (serial, holder) = self.handle(file)?;
+        self.locks.unlock(serial, holder, level)
     }
 
     fn reserved(&self, file: FileId) -> Result<bool, FilesError> {
-        self.run(move |session| async move { session.reserved(file) })
+        let (serial, _) = self.handle(file)?;
+        Ok(self.locks.reserved(serial))
     }
 }

@@ -8,6 +8,7 @@ use uring::Aside;
 /// The seat of one who waits. (Not `thread::park`: the thread's own token may mean something to its owner.)
 #[derive(Default)]
 pub(crate) struct Seat {
+    begun: AtomicBool,
     done: AtomicBool,
     state: Mutex<State>,
     changed: Condvar,
@@ -33,10 +34,18 @@ enum Rest {
 }
 
 impl Seat {
-    /// The job has ended.
-    pub fn done(&self) {
+    /// A leader has taken the job, and goes as far with it as it can.
+    pub fn begin(&self) {
+        self.begun.store(true, SeqCst);
+    }
+
+    pub fn has_begun(&self) -> bool {
+        self.begun.load(SeqCst)
+    }
+
+    /// The job has ended; its caller is called later.
+    pub fn end(&self) {
         self.done.store(true, SeqCst);
-        self.call();
     }
 
     pub fn is_done(&self) -> bool {

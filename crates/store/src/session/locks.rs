@@ -1,8 +1,9 @@
 //! SQLite's locks on files, for all sessions of a store (`src/os.h` of SQLite: SHARED, RESERVED, PENDING,
 //! EXCLUSIVE).
 
-use crate::files::Level;
+use crate::files::{FilesError, FilesErrorKind, Level};
 use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// A handle of a session.
 pub(crate) type Holder = (u64, u64);
@@ -90,6 +91,42 @@ impl Locks {
         let others = holders.filter(|(of, _)| **of != holder);
         others.map(|(_, level)| *level).max().unwrap_or_default()
     }
+}
+
+/// The locks as all threads see them, without the engine; cheap to clone.
+#[derive(Clone, Default)]
+pub(crate) struct SharedLocks(Arc<Mutex<Locks>>);
+
+impl SharedLocks {
+    fn locks(&self) -> MutexGuard<'_, Locks> {
+        // Nothing is left half done by a panic.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// [`Locks::lock`].
+    pub fn lock(&self, file: u64, holder: Holder, to: Level) -> Result<bool, FilesError> {
+        self.locks().lock(file, holder, to).map_err(failed)
+    }
+
+    /// [`Locks::unlock`].
+    pub fn unlock(&self, file: u64, holder: Holder, to: Level) -> Result<(), FilesError> {
+        self.locks().unlock(file, holder, to).map_err(failed)
+    }
+
+    /// [`Locks::reserved`].
+    pub fn reserved(&self, file: u64) -> bool {
+        self.locks().reserved(file)
+    }
+
+    /// [`Locks::release`].
+    pub fn release(&self, session: u64) {
+        self.locks().release(session);
+    }
+}
+
+fn failed(WrongStep { from, to }: WrongStep) -> FilesError {
+    let text = format!("there is no step from the lock {from:?} to {to:?}");
+    FilesError::new(FilesErrorKind::Failed, text)
 }
 
 #[cfg(test)]

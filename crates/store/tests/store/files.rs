@@ -155,6 +155,18 @@ fn errors(one: &dyn Files) {
         kind(one.open(&"n".repeat(300), CREATE).map(|_| ())),
         FilesErrorKind::Failed
     );
+    // A file that is closed in the middle of a unit.
+    let closed = one.open("closed", CREATE).unwrap();
+    let unit = one.begin().unwrap();
+    one.write(closed, Some(unit), 0, b"kept").unwrap();
+    one.close(closed);
+    one.end(unit, false).unwrap();
+    let closed = one.open("closed", Open::default()).unwrap();
+    let mut four = [0; 4];
+    assert_eq!(one.read(closed, None, 0, &mut four).unwrap(), 4);
+    assert_eq!(&four, b"kept");
+    one.close(closed);
+    one.delete("closed").unwrap();
     // A file that is deleted in the middle of a unit.
     let unit = one.begin().unwrap();
     one.write(e, Some(unit), 0, b"lost").unwrap();

@@ -1,0 +1,139 @@
+//! What a session keeps back of its units: begun or not, and written so far. SQLite writes page after page and reads none
+//! of them back; so a transaction is one call of the engine.
+
+use super::{AruId, FileId, FilesError, FilesErrorKind};
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// Bytes that are kept back of one unit at most.
+const HELD_MAX: usize = 256 << 10;
+
+/// A write that is kept back.
+pub(crate) struct HeldWrite {
+    pub file: FileId,
+    pub offset: u64,
+    pub data: Vec<u8>,
+}
+
+/// What the engine has yet to learn of a unit.
+#[derive(Default)]
+pub(crate) struct Due {
+    /// That it is open.
+    pub begin: bool,
+    /// What it writes, in order.
+    pub writes: Vec<HeldWrite>,
+}
+
+/// The open units of a session.
+#[derive(Default)]
+pub(super) struct HeldUnits(Mutex<BTreeMap<AruId, Held>>);
+
+struct Held {
+    due: Due,
+    bytes: usize,
+    /// Why a write that was kept back has failed: so does all that follows in the unit.
+    failed: Option<FilesError>,
+}
+
+/// How a unit leaves.
+pub(super) struct Left {
+    /// What the engine does not know of it.
+    pub due: Due,
+    pub failed: Option<FilesError>,
+}
+
+impl HeldUnits {
+    fn units(&self) -> MutexGuard<'_, BTreeMap<AruId, Held>> {
+        // Nothing is left half done by a panic.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Unit `aru` is open.
+    pub fn begin(&self, aru: AruId) {
+        let due = Due {
+            begin: true,
+            writes: Vec::new(),
+        };
+        let held = Held {
+            due,
+            bytes: 0,
+            failed: None,
+        };
+        self.units().insert(aru, held);
+    }
+
+    /// Keeps a write back, and gives all of them when they have become many.
+    ///
+    /// # Errors
+    /// When the unit is not open, or one of its writes has failed.
+    pub fn write(
+        &self,
+        aru: AruId,
+        file: FileId,
+        offset: u64,
+        data: &[u8],
+    ) -> Result<Option<Due>, FilesError> {
+        let mut units = self.units();
+        let held = open_of(&mut units, aru)?;
+        held.bytes += data.len();
+        held.due.writes.push(HeldWrite {
+            file,
+            offset,
+            data: data.to_vec(),
+        });
+        if held.bytes < HELD_MAX {
+            return Ok(None);
+        }
+        held.bytes = 0;
+        Ok(Some(std::mem::take(&mut held.due)))
+    }
+
+    /// Gives what was kept back.
+    ///
+    /// # Errors
+    /// As for [`HeldUnits::write`].
+    pub fn due(&self, aru: AruId) -> Result<Due, FilesError> {
+        let mut units = self.units();
+        let held = open_of(&mut units, aru)?;
+        held.bytes = 0;
+        Ok(std::mem::take(&mut held.due))
+    }
+
+    /// Gives what was kept back of the units that have written to `file`, which is about to be closed.
+    pub fn due_of(&self, file: FileId) -> Vec<(AruId, Due)> {
+        let mut units = self.units();
+        let of_file = |held: &Held| held.due.writes.iter().any(|write| write.file == file);
+        let units = units.iter_mut().filter(|(_, held)| of_file(held));
+        let due = units.map(|(aru, held)| {
+            held.bytes = 0;
+            (*aru, std::mem::take(&mut held.due))
+        });
+        due.collect()
+    }
+
+    /// What was given has failed.
+    pub fn fail(&self, aru: AruId, error: &FilesError) {
+        if let Some(held) = self.units().get_mut(&aru) {
+            held.failed.get_or_insert_with(|| error.clone());
+        }
+    }
+
+    /// Unit `aru` is open no more; `None` when it was not.
+    pub fn leave(&self, aru: AruId) -> Option<Left> {
+        let Held { due, failed, .. } = self.units().remove(&aru)?;
+        Some(Left { due, failed })
+    }
+}
+
+fn open_of(units: &mut BTreeMap<AruId, Held>, aru: AruId) -> Result<&mut Held, FilesError> {
+    let held = units.get_mut(&aru).ok_or_else(|| not_open(aru))?;
+    match &held.failed {
+        Some(error) => Err(error.clone()),
+        None => Ok(held),
+    }
+}
+
+pub(super) fn not_open(aru: AruId) -> FilesError {
+    let text = format!("unit {} is not open in this session", aru.0);
+    FilesError::new(FilesErrorKind::Failed, text)
+}
