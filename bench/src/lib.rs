@@ -2,8 +2,10 @@
 
 #![forbid(unsafe_code)]
 
+mod contents;
 pub mod machine;
 pub mod options;
 mod spread;
 
+pub use contents::Contents;
 pub use spread::Spread;

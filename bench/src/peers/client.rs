@@ -23,6 +23,7 @@ pub struct Client {
     random: u64,
     out: Vec<u8>,
     payload: Vec<u8>,
+    written: usize,
 }
 
 impl Client {
@@ -55,9 +56,10 @@ impl Client {
             size_bytes: u64::from_be_bytes(size),
             random: 0x9e37_79b9_7f4a_7c15,
             out: Vec::new(),
-            payload: vec![0; MIB],
+            payload: vec![0; 2 * MIB],
+            written: 0,
         };
-        for index in 0..MIB / 8 {
+        for index in 0..2 * MIB / 8 {
             let word = client.random().to_le_bytes();
             client.payload[index * 8..][..8].copy_from_slice(&word);
         }
@@ -150,7 +152,10 @@ impl Client {
         self.out.extend_from_slice(&offset.to_be_bytes());
         self.out.extend_from_slice(&(length as u32).to_be_bytes());
         if command == COMMAND_WRITE {
-            self.out.extend_from_slice(&self.payload[..length]);
+            // New content each time: Tonearm's log takes of a block what changes.
+            self.written += 1;
+            let from = self.written * 8 % MIB;
+            self.out.extend_from_slice(&self.payload[from..][..length]);
         }
     }
 

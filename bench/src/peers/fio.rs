@@ -30,6 +30,8 @@ pub fn run(
         "--name=bench",
         "--ioengine=nbd",
         "--group_reporting",
+        // New content for each write: Tonearm's log takes of a block what changes.
+        "--refill_buffers",
         "--output-format=json",
     ]);
     command

@@ -7,7 +7,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
-use store::files::{Files, LocalFiles, Open};
+use store::files::{Files, LocalFiles};
 use store::{Store, StoreOptions};
 
 /// Where databases are made.
@@ -17,9 +17,6 @@ pub struct Target {
 
 /// What is kept open while a sample is taken: the store, of a contender that uses it.
 pub struct Held(Option<Store>);
-
-/// Bytes that are written at once to warm the store.
-const PIECE: usize = 1 << 20;
 
 impl Target {
     /// Makes the store and registers the VFS.
@@ -40,33 +37,9 @@ impl Target {
         // The volume of a new store has all of its space.
         let mut delete = Command::new(tonearm);
         succeed(delete.args(["volume", "delete"]).arg(&store).arg("main"))?;
-        let target = Self {
+        Ok(Self {
             dir: dir.to_owned(),
-        };
-        target.warm()?;
-        Ok(target)
-    }
-
-    /// Goes once round the log, whose first writes to new space are dearer than all later ones; a log in use has
-    /// gone round.
-    fn warm(&self) -> anyhow::Result<()> {
-        let (store, files) = self.open()?;
-        let log_bytes = store.run(|context| async move { context.disk.stats().log_size_bytes })?;
-        let create = Open {
-            create: true,
-            exclusive: false,
-        };
-        let file = files.open("warm", create)?;
-        let piece = vec![0x5a; PIECE];
-        // One place over and over: what is written home is little.
-        for _ in 0..log_bytes / PIECE as u64 + 16 {
-            files.write(file, None, 0, &piece)?;
-        }
-        files.flush()?;
-        files.close(file);
-        files.delete("warm")?;
-        drop(files);
-        Ok(store.close()?)
+        })
     }
 
     fn open(&self) -> anyhow::Result<(Store, LocalFiles)> {

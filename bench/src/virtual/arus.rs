@@ -8,6 +8,8 @@ use anyhow::{Context, ensure};
 use base::BufPool;
 use disk::{Aru, Disk, HomeParams, OpenOptions, Volume};
 use serde::Serialize;
+use std::cell::Cell;
+use tonearm_bench::Contents;
 
 const BLOCK: usize = 4096;
 /// Blocks that are written, at random: few, so that most are written anew in memory before they go home, and the
@@ -103,7 +105,8 @@ async fn measure(running: &Running, units: u64, seed: u64) -> anyhow::Result<Fig
     let work = Work {
         volume: disk.volume("main")?,
         disk,
-        page: vec![0x5a; BLOCK],
+        contents: Contents::new(BLOCK),
+        written: Cell::new(0),
         pool: BufPool::new(MEMORY_BYTES as usize),
     };
     let mut random = seed;
@@ -133,13 +136,20 @@ async fn measure(running: &Running, units: u64, seed: u64) -> anyhow::Result<Fig
 struct Work {
     disk: Disk,
     volume: Volume,
-    page: Vec<u8>,
+    contents: Contents,
+    written: Cell<u64>,
     pool: BufPool,
 }
 
 impl Work {
     fn place(random: &mut u64) -> u64 {
         crate::run::next_random(random) % BLOCKS * BLOCK as u64
+    }
+
+    /// New content.
+    fn page(&self) -> &[u8] {
+        self.written.set(self.written.get() + 1);
+        self.contents.of(self.written.get())
     }
 
     /// Processor time for each of `units`, which `began` at this time; what is behind is flushed for it.
@@ -153,7 +163,7 @@ impl Work {
         let began = meter::cpu_ns();
         for _ in 0..units {
             let mut page = self.pool.alloc(BLOCK);
-            page.copy_from_slice(&self.page);
+            page.copy_from_slice(self.page());
             self.volume
                 .write(Self::place(random), page.share(), false)
                 .await?;
@@ -165,7 +175,7 @@ impl Work {
         let began = meter::cpu_ns();
         for _ in 0..units {
             let mut aru = self.disk.begin();
-            aru.write(&self.volume, Self::place(random), &self.page)
+            aru.write(&self.volume, Self::place(random), self.page())
                 .await?;
             let lsn = aru.end().await?;
             if durable {
@@ -181,7 +191,7 @@ impl Work {
         for _ in 0..units.div_ceil(SIDE_BY_SIDE as u64) {
             open.extend((0..SIDE_BY_SIDE).map(|_| self.disk.begin()));
             for aru in &mut open {
-                aru.write(&self.volume, Self::place(random), &self.page)
+                aru.write(&self.volume, Self::place(random), self.page())
                     .await?;
             }
             for aru in open.drain(..) {

@@ -19,6 +19,7 @@ use hdrhistogram::Histogram;
 use layout::Piece;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
+use tonearm_bench::Contents;
 
 const BLOCK: usize = 4096;
 /// Longest that a client may wait for a durable write.
@@ -140,6 +141,7 @@ struct Work {
     running: Running,
     engine: Engine,
     pages: BufPool,
+    contents: Contents,
     /// Newest version of each block.
     versions: RefCell<Vec<u32>>,
     begun: Cell<u32>,
@@ -173,6 +175,7 @@ fn one(args: &Args, drive: &str, home: HomeParams) -> anyhow::Result<Figures> {
             engine: own.open(options).await?,
             running: own,
             pages: BufPool::new(memory_bytes as usize),
+            contents: Contents::new(BLOCK),
             versions: RefCell::new(vec![0; blocks as usize]),
             begun: Cell::new(0),
             left: Cell::new(0),
@@ -288,7 +291,7 @@ impl Work {
         for (block, page) in blocks.iter().zip(pages.chunks_exact_mut(BLOCK)) {
             self.begun.set(self.begun.get() + 1);
             self.versions.borrow_mut()[*block as usize] = self.begun.get();
-            page.fill(0);
+            page.copy_from_slice(self.contents.of(self.begun.get().into()));
             page[..16].copy_from_slice(&stamp(*block, self.begun.get()));
         }
         let first = SYSTEM_BLOCKS + blocks[0];
@@ -305,7 +308,8 @@ impl Work {
             let version = self.versions.borrow()[index as usize];
             let right = match &pieces[..] {
                 [Piece::Data(page)] => {
-                    page[..16] == stamp(index, version) && base::is_zero(&page[16..])
+                    page[..16] == stamp(index, version)
+                        && page[16..] == self.contents.of(version.into())[16..]
                 }
                 _ => false,
             };

@@ -13,6 +13,7 @@ use rt::Notify;
 use serde::Serialize;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
+use tonearm_bench::Contents;
 
 const BLOCK: usize = 4096;
 /// Times that the log goes round before the measurement begins.
@@ -106,8 +107,8 @@ impl Mark {
 /// What all clients share.
 struct Work {
     engine: Engine,
-    /// Buffers that only ever hold stamped pages.
     pages: BufPool,
+    contents: Contents,
     /// Newest version of each block; 0 where nothing was written.
     versions: RefCell<Vec<u64>>,
     /// Commits that were begun.
@@ -145,6 +146,7 @@ pub fn round(shape: &Shape, seed: u64) -> anyhow::Result<Figures> {
         let work = Rc::new(Work {
             engine: engine.clone(),
             pages: BufPool::new(memory_bytes as usize),
+            contents: Contents::new(BLOCK),
             versions: RefCell::new(vec![0; blocks as usize]),
             begun: Cell::new(0),
             ended: Cell::new(0),
@@ -211,7 +213,7 @@ impl Work {
         let version = self.begun.get() + 1;
         self.begun.set(version);
         self.versions.borrow_mut()[index as usize] = version;
-        // Beyond the stamp there are zeroes: new memory is zeroed, and nothing else is written to it.
+        page.copy_from_slice(self.contents.of(version));
         page[..16].copy_from_slice(&stamp(index, version));
         let first = SYSTEM_BLOCKS + index;
         let data = page.share();
@@ -244,14 +246,14 @@ impl Work {
                 };
                 for page in bytes.chunks_exact(BLOCK) {
                     let version = self.versions.borrow()[index as usize];
-                    let expected = match version {
-                        0 => [0; 16],
-                        version => stamp(index, version),
+                    let right = match version {
+                        0 => base::is_zero(page),
+                        version => {
+                            page[..16] == stamp(index, version)
+                                && page[16..] == self.contents.of(version)[16..]
+                        }
                     };
-                    ensure!(
-                        page[..16] == expected && base::is_zero(&page[16..]),
-                        "block {index} does not read as version {version}"
-                    );
+                    ensure!(right, "block {index} does not read as version {version}");
                     index += 1;
                 }
             }

@@ -297,9 +297,10 @@ async fn one(bed: &Bed, offset: u64, state: &mut u64) -> Result<(), DiskError> {
     }
     let permit = bed.volume.reserve(bytes).await?;
     let mut buf = bed.pool.alloc(bytes as usize);
-    // Content that is not all the same, at little cost.
-    for block in buf.chunks_exact_mut(SMALL as usize) {
-        block[..8].copy_from_slice(&next_random(state).to_le_bytes());
+    // New in every word: of a block that changes in parts the log takes the parts.
+    let first = next_random(state);
+    for (index, word) in (0..).zip(buf.chunks_exact_mut(8)) {
+        word.copy_from_slice(&(first ^ index).to_le_bytes());
     }
     buf.attach(Box::new(permit));
     bed.volume.write(offset, buf.share(), false).await?;
