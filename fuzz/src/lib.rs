@@ -69,7 +69,15 @@ fn records() -> Vec<Vec<u8>> {
         range(3, EntryKind::Zero { count: 2 }),
     ];
     let ranges = header(2, ranges, 0);
+    let word = |at, last| Entry {
+        block: 6,
+        kind: EntryKind::Patch { at, value: 6 },
+        last,
+    };
     let patched = vec![
+        word(16, false),
+        word(24, false),
+        word(32, true),
         range(7, EntryKind::Patch { at: 16, value: 5 }),
         range(7, EntryKind::Patch { at: 4088, value: 0 }),
         range(8, EntryKind::Move { from: 99, crc }),

@@ -25,7 +25,7 @@ fuzz_target!(init: tonearm_fuzz::write_seeds("record"), |data: &[u8]| {
         track[start..start + length].copy_from_slice(&more[..length]);
         rest = &more[length..];
         if at & 16 == 0 {
-            let version = 1 + u32::from(at & 32 != 0);
+            let version = 1 + u32::from(at >> 5 & 3).min(2);
             mend(&mut track[start..start + SECTOR], version);
         }
     }
