@@ -61,7 +61,7 @@ pub struct Word {
 
 impl Change {
     /// What it takes of the log, for blocks of `block_size` bytes: blocks of data, and slots of entries without data.
-    fn needs(&self, block_size: usize) -> (u64, u64) {
+    pub fn needs(&self, block_size: usize) -> (u64, u64) {
         match self {
             Self::Write { data, .. } => ((data.len() / block_size) as u64, 0),
             Self::Trim { .. } | Self::Zero { .. } => (0, 1),
