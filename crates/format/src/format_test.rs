@@ -388,7 +388,7 @@ fn a_run_that_is_longer_than_its_slots_is_refused() {
     sector[count..count + 8].copy_from_slice(&9u64.to_le_bytes());
     for (at, is_right) in [
         (84u32, false),
-        (u32::MAX - 79, false),
+        (u32::MAX - 63, false),
         (u32::MAX - 7, false),
         (88, true),
     ] {

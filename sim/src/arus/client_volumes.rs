@@ -200,7 +200,11 @@ impl Client {
         let offset = index * CELLS as u64 * cell;
         // The size that the unit sees may be a larger one by now; then what is behind it is committed.
         let size = aru.size_bytes(volume);
-        let len = (CELLS as u64 * cell).min(size.saturating_sub(offset));
+        if size <= offset {
+            // Others have cut it off, and the unit sees their size: nothing of the block is to be seen.
+            return Ok(());
+        }
+        let len = (CELLS as u64 * cell).min(size - offset);
         let pieces = match aru.read(volume, offset, len).await {
             Ok(pieces) => pieces,
             // Deleted by others: the unit cannot end.
