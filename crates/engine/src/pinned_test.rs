@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use trail::{Change, Word};
 
 const BLOCKS: u64 = 5;
-const BLOCK: usize = 256;
+const BLOCK: usize = 128;
 const WORDS: usize = BLOCK / 8;
 
 type Content = [u64; WORDS];
