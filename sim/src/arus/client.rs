@@ -78,7 +78,8 @@ impl Client {
             model: model.clone(),
             rng: ChaCha8Rng::seed_from_u64(seed),
             pool: BufPool::new(1 << 20),
-            stamps: seed << 16,
+            // Clients' seeds differ in bits that the stamps of one would soon take.
+            stamps: (seed << 16) ^ (seed >> 48 << 60),
             large: false,
             only: None,
         }
