@@ -17,7 +17,8 @@ fn unpacked(folder: &Path, name: &str, members: &[&str]) -> PathBuf {
     folder.join(members[0])
 }
 
-fn gets_lists_and_files(name: &str, members: &[&str]) {
+/// `full` is a volume that goes first, because nothing is free.
+fn gets_lists_and_files(name: &str, members: &[&str], full: Option<&str>) {
     let folder = TempDir::new().unwrap();
     let path = unpacked(folder.path(), name, members);
     let store = Store::open(&path, StoreOptions::default()).unwrap();
@@ -26,6 +27,11 @@ fn gets_lists_and_files(name: &str, members: &[&str]) {
     assert!(before.starts_with(b"block 000000000 "));
     assert_eq!(before[40_000..40_007], *b"tonearm");
 
+    if let Some(volume) = full {
+        let mut unit = store.begin().unwrap();
+        unit.delete(volume).unwrap();
+        unit.end().unwrap();
+    }
     let mut unit = store.begin().unwrap();
     let list = unit.new_list().unwrap();
     let second = unit.new_block(list, None).unwrap();
@@ -50,30 +56,30 @@ fn gets_lists_and_files(name: &str, members: &[&str]) {
 
 #[test]
 fn format_1_closed_in_order() {
-    gets_lists_and_files("format-1-clean", &["s.tn"]);
+    gets_lists_and_files("format-1-clean", &["s.tn"], None);
 }
 
 #[test]
 fn format_1_killed() {
-    gets_lists_and_files("format-1-crashed", &["s.tn"]);
+    gets_lists_and_files("format-1-crashed", &["s.tn"], None);
 }
 
 #[test]
 fn format_2_closed_in_order() {
-    gets_lists_and_files("format-2-clean", &["s.tn", "a.log", "b.log"]);
+    gets_lists_and_files("format-2-clean", &["s.tn", "a.log", "b.log"], None);
 }
 
 #[test]
 fn format_3_closed_in_order() {
-    gets_lists_and_files("format-3-clean", &["s.tn"]);
+    gets_lists_and_files("format-3-clean", &["s.tn"], Some("filled"));
 }
 
 #[test]
 fn format_3_killed() {
-    gets_lists_and_files("format-3-crashed", &["s.tn"]);
+    gets_lists_and_files("format-3-crashed", &["s.tn"], Some("filled"));
 }
 
 #[test]
 fn format_2_killed() {
-    gets_lists_and_files("format-2-crashed", &["s.tn", "a.log", "b.log"]);
+    gets_lists_and_files("format-2-crashed", &["s.tn", "a.log", "b.log"], None);
 }
