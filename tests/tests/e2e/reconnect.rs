@@ -3,6 +3,7 @@
 //! What a client must do for it is in the manual: reconnect, and for writes that it believes in before
 //! it has flushed them (every copying tool), a server with `--ack write`.
 
+use std::os::unix::net::UnixStream;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 use tonearm_tests::nbd::Client;
@@ -82,8 +83,9 @@ fn nbdkit(bench: &Bench) -> Beside {
     command.args(["socket=s.sock", "export=main", "rate=240M"]);
     command.args(["retries=20", "retry-delay=1", "retry-exponential=no"]);
     let beside = Beside::start(command);
+    // The socket is there before somebody listens on it.
     wait_until("nbdkit", Duration::from_secs(10), || {
-        bench.path("kit.sock").exists()
+        UnixStream::connect(bench.path("kit.sock")).is_ok()
     });
     beside
 }
