@@ -402,13 +402,17 @@ fn tell(arguments: &Create, plan: &CreatePlan, wanted: &[Wanted]) -> anyhow::Res
     if arguments.json {
         return report::json(&report);
     }
+    let volume = match arguments.no_volume {
+        true => "none yet",
+        false => "main, with all the space",
+    };
     let mut rows = vec![
         ("store", report.store.clone()),
         ("size", size::text(report.size_bytes)),
         ("block size", size::text(report.block_size.into())),
         ("log", size::text(report.log_bytes)),
         ("head", report.head.clone()),
-        ("volume", "main, with all the space".to_string()),
+        ("volume", volume.to_string()),
     ];
     for (member, wanted) in report.members.iter().zip(wanted) {
         let bytes = size::text(member.bytes);
