@@ -209,3 +209,24 @@ fn the_end_of_a_session_aborts_and_unlocks() {
         "the store has been closed; open it again"
     );
 }
+
+#[test]
+fn a_kept_write_that_fails_fails_the_end_of_its_unit() {
+    let place = Place::new();
+    let store = place.open();
+    let files = store.files().unwrap();
+    let (gone, kept) = (
+        files.open("gone", CREATE).unwrap(),
+        files.open("kept", CREATE).unwrap(),
+    );
+    let unit = files.begin().unwrap();
+    files.write(kept, Some(unit), 0, b"half").unwrap();
+    // Beyond any file: found out when the engine learns of it.
+    files.write(gone, Some(unit), u64::MAX - 2, b"far").unwrap();
+    let late = files.size(kept, Some(unit)).unwrap_err();
+    // The unit is spoilt for good, whatever is asked of it next.
+    assert_eq!(files.write(kept, Some(unit), 0, b"more").unwrap_err(), late);
+    assert_eq!(files.end(unit, false).unwrap_err(), late);
+    assert_eq!(files.size(kept, None).unwrap(), 0, "nothing of it is there");
+    store.close().unwrap();
+}
