@@ -1,6 +1,7 @@
 //! Waiting for another task of the same thread.
 
 use crate::executor::{Rt, TaskId};
+use base::Nanos;
 use std::cell::{Cell, RefCell};
 use std::future::Future;
 use std::pin::Pin;
@@ -50,6 +51,18 @@ impl Notify {
 pub struct Notified {
     state: Rc<NotifyState>,
     round: u64,
+}
+
+impl Notified {
+    /// Waits no longer than until the clock has reached `at`.
+    pub async fn until(mut self, at: Nanos) {
+        let mut sleep = self.state.rt.sleep_until(at);
+        std::future::poll_fn(|context| match Pin::new(&mut self).poll(context) {
+            Poll::Ready(()) => Poll::Ready(()),
+            Poll::Pending => Pin::new(&mut sleep).poll(context),
+        })
+        .await;
+    }
 }
 
 impl Future for Notified {

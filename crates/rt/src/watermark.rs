@@ -43,11 +43,12 @@ impl Watermark {
         }))
     }
 
-    /// The number comes to `value`; nothing happens when it is there already.
-    pub fn raise(&self, value: u64) {
+    /// The number comes to `value`; nothing happens when it is there already. How many have waited for that.
+    pub fn raise(&self, value: u64) -> usize {
         let state = &*self.0;
         state.value.set(state.value.get().max(value));
         let mut waiting = state.waiting.borrow_mut();
+        let before = waiting.len();
         while waiting
             .front()
             .is_some_and(|first| state.is_over(first.target))
@@ -55,6 +56,7 @@ impl Watermark {
             let first = waiting.pop_front().expect("looked at above");
             state.rt.wake(first.task);
         }
+        before - waiting.len()
     }
 
     /// Ends every wait from now on: those who wait are to find out that something has failed.
@@ -101,6 +103,11 @@ impl Watermark {
     pub fn lowest(&self) -> Option<u64> {
         let waiting = self.0.waiting.borrow();
         waiting.front().map(|first| first.target)
+    }
+
+    /// How many wait.
+    pub fn waiting(&self) -> usize {
+        self.0.waiting.borrow().len()
     }
 }
 

@@ -2,11 +2,13 @@
 //! it durable when somebody needs that.
 
 mod admission;
+mod company;
 mod heads;
 mod when;
 
 pub use admission::Admission;
 
+use self::company::Company;
 use self::heads::Arm;
 
 use crate::durability::{Durability, Point};
@@ -123,6 +125,8 @@ struct State {
     force_seq: RecordSeq,
     /// Until when what is queued waits for more, if it does.
     lingers_until: Option<Nanos>,
+    /// Who are expected to wait for the next device write together.
+    company: Company,
     /// Sectors promised to commits that are admitted and not appended yet.
     reserved: u64,
     /// Tickets of those who wait for log space, first come first served.
@@ -132,6 +136,14 @@ struct State {
     /// Why the store goes no further, though the log could.
     given_up: Option<String>,
     stats: TrailStats,
+}
+
+/// What the writer does next.
+enum Next {
+    /// Looks for more to write.
+    Again,
+    /// Waits until something changes, or for no longer than this.
+    Wait(Option<Nanos>),
 }
 
 struct Live {
@@ -254,6 +266,7 @@ impl Trail {
                 last_whole: Lsn(log.tail_lsn),
                 force_seq: RecordSeq(0),
                 lingers_until: None,
+                company: Company::default(),
                 reserved: 0,
                 space_queue: VecDeque::new(),
                 next_ticket: 0,
@@ -493,34 +506,42 @@ impl Trail {
 
     async fn write_loop(self) {
         while !self.0.stopped.get() && self.check().is_ok() {
-            let wait = self.0.work.wait();
-            if !self.dispatch() {
-                wait.await;
+            let changed = self.0.work.wait();
+            match self.dispatch() {
+                Next::Again => {}
+                Next::Wait(None) => changed.await,
+                Next::Wait(Some(until)) => changed.until(until).await,
             }
         }
     }
 
-    /// Starts one device write if there is something to write and a place for it.
-    fn dispatch(&self) -> bool {
+    /// Starts one device write if there is something to write, a place for it, and nothing to wait for.
+    fn dispatch(&self) -> Next {
         let inner = &*self.0;
         let mut guard = inner.state.borrow_mut();
         let state = &mut *guard;
         if state.failed.is_some() {
-            return false;
+            return Next::Wait(None);
         }
         let under_way = state.durability.writes_in_flight();
         let mut marker = false;
         if state.queue.is_empty() {
             if state.space_queue.is_empty() {
-                return self.reposition(state);
+                return match self.reposition(state) {
+                    true => Next::Again,
+                    false => Next::Wait(None),
+                };
             }
             marker = true;
         } else {
             let busy = state.arms.is_empty()
                 && (under_way >= inner.options.writes_in_flight_max
                     || (under_way > 0 && state.queue.bytes() < inner.options.pipeline_bytes));
-            if busy || self.lingers(state) {
-                return false;
+            if busy {
+                return Next::Wait(None);
+            }
+            if let Some(until) = self.lingers(state).or_else(|| self.awaits_company(state)) {
+                return Next::Wait(Some(until));
             }
         }
         let min = state.queue.min_sectors(&inner.geometry);
@@ -530,7 +551,7 @@ impl Trail {
                 state.force_flush();
                 drop(guard);
                 inner.flush.notify();
-                return false;
+                return Next::Wait(None);
             }
             marker = !state.ring.may_open(state.ring.head());
         }
@@ -538,21 +559,17 @@ impl Trail {
             // The log head has moved: it must become durable before tracks behind it are used again.
             state.advance_head();
             if state.head_track() <= state.ring.head() || under_way > 0 {
-                return false;
+                return Next::Wait(None);
             }
             if state.durability.flushed().head_track > state.ring.head() {
                 state.force_flush();
                 drop(guard);
                 inner.flush.notify();
-                return false;
+                return Next::Wait(None);
             }
         }
         let wanted = if marker { 1 } else { state.queue.promised() };
-        // Only a head asks for the time.
-        let sent = match state.arms.is_empty() {
-            true => Nanos(0),
-            false => inner.rt.now(),
-        };
+        let sent = inner.rt.now();
         let Some(room) = state.find_room(
             &inner.geometry,
             sent,
@@ -560,7 +577,7 @@ impl Trail {
             (if marker { 1 } else { min }, wanted),
             marker,
         ) else {
-            return false;
+            return Next::Wait(None);
         };
         let sector = room.sector;
         state.advance_head();
@@ -604,6 +621,7 @@ impl Trail {
         };
         let through = self.should_write_through(state, lsn);
         let id = state.durability.start_write(end);
+        state.company.sent = sent;
         state.stats.writes += 1;
         state.stats.durable_writes += u64::from(through);
         state.stats.bytes += out.len() as u64;
@@ -625,7 +643,7 @@ impl Trail {
                 Err(error) => trail.fail(member, "write", offset, error),
             }
         });
-        true
+        Next::Again
     }
 
     fn note(&self, state: &mut State, packed: &[RecordPlace], whole: Option<Lsn>, marker: bool) {
@@ -664,7 +682,11 @@ impl Trail {
     fn publish(&self, state: &mut State) {
         let durable = state.durability.durable();
         state.ring.set_head(durable.head_track);
-        self.0.durable.raise(durable.lsn.0);
+        let released = self.0.durable.raise(durable.lsn.0);
+        if released > 0 {
+            let left = self.0.durable.waiting();
+            state.company.part(self.0.rt.now(), released, left);
+        }
     }
 
     async fn flush_loop(self) {

@@ -1,3 +1,4 @@
+mod company_test;
 mod decide_test;
 mod geometry_test;
 mod heads_test;

@@ -4,32 +4,40 @@ use super::{State, Trail, WriteCache};
 use base::{Lsn, Nanos};
 
 impl Trail {
-    /// Whether what is queued waits for more: nobody needs it yet, and it is young and small.
-    pub(super) fn lingers(&self, state: &mut State) -> bool {
+    /// Until when what is queued waits for more, if it does: nobody needs it yet, and it is young and small.
+    pub(super) fn lingers(&self, state: &mut State) -> Option<Nanos> {
         let inner = &*self.0;
         let needed = self.first_waited().is_some()
             || !state.space_queue.is_empty()
             || state.queue.bytes() >= inner.options.pipeline_bytes;
         if inner.options.linger == Nanos(0) || needed {
             state.lingers_until = None;
-            return false;
+            return None;
         }
         let now = inner.rt.now();
-        let Some(until) = state.lingers_until else {
-            let until = now + inner.options.linger.0;
-            state.lingers_until = Some(until);
-            let trail = self.clone();
-            inner.rt.spawn_detached(async move {
-                trail.0.rt.sleep_until(until).await;
-                trail.0.work.notify();
-            });
-            return true;
-        };
-        if now < until {
-            return true;
+        let until = *state
+            .lingers_until
+            .get_or_insert(now + inner.options.linger.0);
+        if now >= until {
+            state.lingers_until = None;
         }
-        state.lingers_until = None;
-        false
+        state.lingers_until
+    }
+
+    /// Until when those who wait for what is queued wait for others, if they do. Not where a head is followed: there the
+    /// place of a write depends on its time.
+    pub(super) fn awaits_company(&self, state: &mut State) -> Option<Nanos> {
+        let inner = &*self.0;
+        let here = inner.durable.waiting();
+        let alone = here == 0
+            || state.durability.writes_in_flight() > 0
+            || !state.arms.is_empty()
+            || !state.space_queue.is_empty()
+            || state.queue.bytes() >= inner.options.pipeline_bytes;
+        if alone {
+            return None;
+        }
+        state.company.awaited_until(inner.rt.now(), here)
     }
 
     /// Written through when somebody waits for just this write and nothing else waits in the cache; always

@@ -13,11 +13,11 @@ const BLOCK: usize = 4096;
 
 const OFFSET: u64 = 1 << 20;
 
-fn geometry(tracks: u64, track_sectors: u64) -> LogGeometry {
+pub(super) fn geometry(tracks: u64, track_sectors: u64) -> LogGeometry {
     LogGeometry::even([5; 16], OFFSET, tracks, track_sectors, BLOCK)
 }
 
-fn world(geometry: &LogGeometry) -> SimWorld {
+pub(super) fn world(geometry: &LogGeometry) -> SimWorld {
     let size = OFFSET + geometry.bytes();
     SimWorld::new(SimOptions::default(), vec![DiskImage::new(size)])
 }
@@ -33,7 +33,7 @@ fn content(block: u64, version: u64) -> Vec<u8> {
     bytes
 }
 
-fn write(pool: &BufPool, first: u64, count: u64, version: u64) -> Change {
+pub(super) fn write(pool: &BufPool, first: u64, count: u64, version: u64) -> Change {
     let bytes: Vec<u8> = (first..first + count)
         .flat_map(|block| content(block, version))
         .collect();
@@ -43,7 +43,7 @@ fn write(pool: &BufPool, first: u64, count: u64, version: u64) -> Change {
     }
 }
 
-async fn append(trail: &Trail, changes: Vec<Change>) -> Lsn {
+pub(super) async fn append(trail: &Trail, changes: Vec<Change>) -> Lsn {
     let data = changes.iter().filter_map(|change| match change {
         Change::Write { data, .. } => Some(data),
         _ => None,
@@ -59,7 +59,13 @@ async fn append(trail: &Trail, changes: Vec<Change>) -> Lsn {
     trail.append(admission, changes, |_, _| crcs)
 }
 
-fn start(rt: &Rt, pool: &BufPool, geometry: &LogGeometry, epoch: u64, state: LogState) -> Trail {
+pub(super) fn start(
+    rt: &Rt,
+    pool: &BufPool,
+    geometry: &LogGeometry,
+    epoch: u64,
+    state: LogState,
+) -> Trail {
     let options = TrailOptions::default();
     Trail::start(
         rt,
