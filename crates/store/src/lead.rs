@@ -13,8 +13,8 @@
 //! 2. No news is lost: who has some (a job, the end of a call) tells so in `news` before it looks for the
 //!    lead, and a leader gives its mark back before it looks there; so one of the two sees the other.
 //! 3. Nobody waits for nothing: who waits enters the list before it looks for something to do, and who stops, having
-//!    made a call, watched or led, looks for what it leaves (`pass_on`) and calls one of the list for that. Who has led
-//!    tells those whose jobs have ended (`tell`).
+//!    made a call, watched or led, looks for what it leaves (`pass_on`: calls, the ring, a timer) and calls one of the
+//!    list for that. Who has led tells those whose jobs have ended (`tell`).
 //! 4. A job's panic is caught where the job is polled and goes on where it was called. A panic of anything else in
 //!    the engine ends the store for all.
 
@@ -32,12 +32,17 @@ use std::cell::UnsafeCell;
 use std::collections::VecDeque;
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use uring::Aside;
 
 /// Looks for the lead before a caller gives its job away: a leader leaves soon, and to be woken takes longer than that.
 const LOOKS: usize = 400;
+
+/// A timer of the engine that is due within this time is seen to by those who wait.
+const SOON: Nanos = Nanos::from_millis(1);
+/// No such timer.
+const NEVER: u64 = u64::MAX;
 
 /// The engine with what jobs are given.
 pub(crate) struct Engine {
@@ -78,6 +83,10 @@ pub(crate) struct Lead {
     watched: AtomicBool,
     waiting: Mutex<Vec<Arc<Seat>>>,
     waiters: AtomicUsize,
+    /// When a timer of the engine is due, as the last leader left it to those who wait.
+    due: AtomicU64,
+    /// Until then at most one of them sleeps.
+    guarded: AtomicU64,
     /// The process that opened the store.
     process: u32,
     kind: Kind,
@@ -134,6 +143,8 @@ impl Lead {
             watched: AtomicBool::new(false),
             waiting: Mutex::default(),
             waiters: AtomicUsize::new(0),
+            due: AtomicU64::new(NEVER),
+            guarded: AtomicU64::new(NEVER),
             process: std::process::id(),
             kind,
         }
@@ -351,12 +362,15 @@ impl Lead {
             return Ok(());
         }
         if let Some(call) = aside.take() {
+            if self.is_unguarded() {
+                self.pass_on(aside);
+            }
             call.make();
         } else if !aside.is_calling()
             && self.in_ring.load(SeqCst)
             && !self.watched.swap(true, SeqCst)
         {
-            let watched = seat.watch(aside);
+            let watched = self.guard(|due| seat.watch(aside, due));
             self.watched.store(false, SeqCst);
             if !watched {
                 return Ok(());
@@ -367,13 +381,30 @@ impl Lead {
                 seat.wait();
                 return Ok(());
             }
-        } else {
+        } else if self.guard(|due| seat.wait_until(due)) {
             // Who makes a call looks after the ring next.
-            seat.wait();
             return Ok(());
         }
         self.news.store(true, SeqCst);
         self.catch_up()
+    }
+
+    /// Rests no longer than until the engine's timer is due.
+    fn guard<T>(&self, rest: impl FnOnce(Option<Nanos>) -> T) -> T {
+        let due = self.due.load(SeqCst);
+        if due == NEVER {
+            return rest(None);
+        }
+        self.guarded.fetch_min(due, SeqCst);
+        let rested = rest(Some(Nanos(due)));
+        // Should others guard it too, one of them is called in vain.
+        let _ = self.guarded.compare_exchange(due, NEVER, SeqCst, SeqCst);
+        rested
+    }
+
+    /// A timer is due soon, and none of those who wait knows.
+    fn is_unguarded(&self) -> bool {
+        self.due.load(SeqCst) < self.guarded.load(SeqCst)
     }
 
     /// A turn of the keeper, with the calls that nobody waits for.
@@ -416,7 +447,8 @@ impl Lead {
     /// Leaves what there is to do to one who waits, or to the keeper.
     fn pass_on(&self, aside: &Aside) {
         let in_ring = self.in_ring.load(SeqCst) && !aside.is_calling();
-        if !aside.has_calls() && (!in_ring || self.watched.load(SeqCst)) {
+        let unwatched = in_ring && !self.watched.load(SeqCst);
+        if !aside.has_calls() && !unwatched && !self.is_unguarded() {
             return;
         }
         let waiting = locked(&self.waiting);
@@ -515,8 +547,14 @@ impl Drop for Led<'_> {
             let rt = &engine.context.rt;
             let in_flight = rt.in_flight();
             lead.in_ring.store(in_flight > aside.calls(), SeqCst);
-            let kept = in_flight > 0 && lead.waiters.load(SeqCst) == 0;
-            keeper.note(kept, rt.next_timer());
+            let timer = rt.next_timer();
+            let soon = timer.filter(|timer| timer.since(rt.now()).0 < SOON.0);
+            // Before the look at those who wait: who has left before that is not counted, who leaves after it looks here.
+            lead.due.store(soon.map_or(NEVER, |due| due.0), SeqCst);
+            match lead.waiters.load(SeqCst) {
+                0 => keeper.note(in_flight > 0, timer),
+                _ => keeper.note(false, timer.filter(|_| soon.is_none())),
+            }
         }
         lead.leader.store(NOBODY, SeqCst);
     }
@@ -561,4 +599,10 @@ fn mark() -> usize {
 /// Nothing that these locks guard is left half done by a panic.
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The clock of the ring's driver.
+fn now() -> Nanos {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    Nanos(now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64)
 }

@@ -10,12 +10,13 @@
 //!    driver has taken notice; the driver is not dropped before that.
 //! 2. A call that is given out ends, also when nobody makes it.
 
-use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd};
+use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd};
 use std::collections::VecDeque;
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 /// The part of a shared ring that is of all threads; cheap to clone.
 #[derive(Clone)]
@@ -124,14 +125,15 @@ impl Aside {
         self.0.all.load(SeqCst)
     }
 
-    /// Waits until the ring has completed something, or the bell is rung.
-    pub fn watch(&self) {
+    /// Waits until the ring has completed something, the bell is rung, or `limit` has passed.
+    pub fn watch(&self, limit: Option<Duration>) {
         let mut polled = [
             PollFd::new(&self.0.ring, PollFlags::IN),
             PollFd::new(&self.0.bell, PollFlags::IN),
         ];
         // An interrupted wait is looked at as any other end.
-        let _ = rustix::event::poll(&mut polled, None);
+        let limit = limit.and_then(|limit| Timespec::try_from(limit).ok());
+        let _ = rustix::event::poll(&mut polled, limit.as_ref());
         if !polled[1].revents().is_empty() {
             // However often it was rung: the counter goes to zero.
             let _ = rustix::io::read(&self.0.bell, &mut [0; 8]);

@@ -304,7 +304,7 @@ fn the_bell_ends_one_watch_however_often_it_is_rung() {
     aside.ring_bell();
     let watcher = std::thread::spawn(move || {
         for _ in 0..2 {
-            aside.watch();
+            aside.watch(None);
             ended.send(()).unwrap();
         }
     });
@@ -330,7 +330,7 @@ fn a_watch_ends_when_the_ring_has_completed_something() {
     assert_eq!(world.ended(1, Duration::ZERO), [], "it is in the ring");
     let (aside, (ended, ends)) = (world.aside.clone(), mpsc::channel());
     let watcher = std::thread::spawn(move || {
-        aside.watch();
+        aside.watch(None);
         ended.send(()).unwrap();
     });
     assert!(ends.recv_timeout(SOON).is_err(), "nothing has happened");

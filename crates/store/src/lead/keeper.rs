@@ -4,7 +4,7 @@
 //! under way it looks in every millisecond; after some looks without need it sleeps until the next timer, or until a
 //! leader leaves something behind.
 
-use super::{Lead, locked};
+use super::{Lead, locked, now};
 use base::Nanos;
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
@@ -155,10 +155,4 @@ fn sleep<'a>(
     keeper.deep.store(false, SeqCst);
     orders.sleeps_until = None;
     orders
-}
-
-/// The clock of the ring's driver.
-fn now() -> Nanos {
-    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
-    Nanos(now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64)
 }

@@ -1,8 +1,10 @@
 //! Where a thread waits for its job's end, or for something to do.
 
-use super::locked;
+use super::{locked, now};
+use base::Nanos;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Condvar, Mutex, PoisonError};
+use std::time::Duration;
 use uring::Aside;
 
 /// The seat of one who waits. (Not `thread::park`: the thread's own token may mean something to its owner.)
@@ -79,16 +81,37 @@ impl Seat {
         *state = State::default();
     }
 
-    /// Until the ring has completed something, or a call that is still to be answered. Not at all, and false, where one
-    /// was, which counts as answered then.
-    pub fn watch(&self, aside: &Aside) -> bool {
+    /// As [`Seat::wait`], but no longer than until the clock has reached `due`: false then.
+    pub fn wait_until(&self, due: Option<Nanos>) -> bool {
+        let Some(due) = due else {
+            self.wait();
+            return true;
+        };
+        let mut state = locked(&self.state);
+        state.rest = Rest::Sleeps;
+        while !state.called {
+            let left = Duration::from_nanos(due.since(now()).0);
+            if left.is_zero() {
+                state.rest = Rest::None;
+                return false;
+            }
+            let waited = self.changed.wait_timeout(state, left);
+            state = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+        *state = State::default();
+        true
+    }
+
+    /// Until the ring has completed something, the clock has reached `due`, or a call that is still to be answered. Not
+    /// at all, and false, where one was, which counts as answered then.
+    pub fn watch(&self, aside: &Aside, due: Option<Nanos>) -> bool {
         let mut state = locked(&self.state);
         if std::mem::take(&mut state.called) {
             return false;
         }
         state.rest = Rest::Watches(aside.clone());
         drop(state);
-        aside.watch();
+        aside.watch(due.map(|due| Duration::from_nanos(due.since(now()).0)));
         locked(&self.state).rest = Rest::None;
         true
     }
