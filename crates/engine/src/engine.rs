@@ -5,6 +5,7 @@ use crate::open::RecoveryReport;
 use crate::pinned::Pinned;
 use crate::stats::StoreStats;
 use crate::superblocks;
+use crate::throttle::Throttle;
 use base::{BufPool, Lsn, Nanos};
 use device::Device;
 use format::{State as StoreState, Superblock};
@@ -111,6 +112,7 @@ pub(crate) struct Inner {
     pub members: Vec<Rc<dyn Device>>,
     pub options: OpenOptions,
     pub memory: Semaphore,
+    pub throttle: Throttle,
     pub state: RefCell<State>,
     /// Something for the write-back to look at.
     pub work: Notify,
@@ -155,6 +157,11 @@ impl Engine {
     /// When the store has failed or is closed, or would have to wait while the home is full.
     pub async fn reserve(&self, bytes: u64) -> Result<Permit, EngineError> {
         self.check_writable()?;
+        let wait = self.0.throttle.wait(self.0.rt.now(), bytes, self.strain());
+        if wait > Nanos(0) {
+            self.0.rt.sleep(wait).await;
+            self.check_writable()?;
+        }
         let acquire = self.0.memory.acquire(bytes);
         if self.0.memory.used() + bytes > self.0.memory.limit() {
             self.0.work.notify();

@@ -34,6 +34,7 @@ mod redundancy;
 mod scrub;
 mod stats;
 mod superblocks;
+mod throttle;
 mod write_back;
 
 pub use create::{
@@ -68,3 +69,5 @@ pub struct MemberDevice {
 
 #[cfg(test)]
 mod pinned_test;
+#[cfg(test)]
+mod throttle_test;

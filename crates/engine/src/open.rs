@@ -11,6 +11,7 @@ use crate::pinned::{Images, Pinned};
 use crate::recovery::Recovery;
 use crate::redundancy::Footprint;
 use crate::superblocks;
+use crate::throttle::Throttle;
 use base::{BufPool, Lsn, Nanos};
 use device::{Device, FlushFence};
 use format::{State as StoreState, Superblock};
@@ -163,6 +164,7 @@ impl Engine {
             members: devices,
             options,
             memory,
+            throttle: Throttle::default(),
             state: RefCell::new(State {
                 pinned,
                 cursor: 0,

@@ -7,6 +7,7 @@ use crate::engine::{Engine, State};
 use crate::error::EngineError;
 use crate::moves;
 use crate::pinned::{Holds, Order, Pinned};
+use crate::throttle::strain;
 use base::{Lsn, Nanos};
 use layout::{Home, HomeError};
 use std::cell::RefCell;
@@ -84,6 +85,16 @@ impl Engine {
             || self.0.state.borrow().pinned.range_count() > 1024
     }
 
+    /// How near the end memory and log are, for [`Throttle`](crate::throttle::Throttle).
+    pub(crate) fn strain(&self) -> u64 {
+        let (used, tracks) = self.0.trail.usage();
+        let memory = &self.0.memory;
+        let limit = memory.limit();
+        let of_memory = strain(memory.used(), limit / 4 * 3, limit);
+        // The last few tracks are not given out.
+        of_memory.max(strain(used, tracks * 5 / 8, tracks * 15 / 16))
+    }
+
     fn reason(&self) -> Option<Reason> {
         let state = self.0.state.borrow();
         if state.pinned.is_empty() {
@@ -133,6 +144,7 @@ impl Engine {
             true => Order::These(&oldest),
             false => Order::Sweep(cursor),
         };
+        let begun = self.0.rt.now();
         let done = write_back_batch(
             home,
             durable,
@@ -161,6 +173,11 @@ impl Engine {
                     state.pinned_since = Some(self.0.rt.now());
                 }
                 drop(state);
+                let took = self.0.rt.now().since(begun);
+                let bytes = done.blocks * self.block_size() as u64;
+                if by_age {
+                    self.0.throttle.drained(took, bytes);
+                }
                 self.0.counters.rounds.set(self.0.counters.rounds.get() + 1);
                 self.0
                     .counters
