@@ -1,6 +1,7 @@
 //! A store with its volumes.
 
 use crate::aru::Aru;
+use crate::changes::Changes;
 use crate::eras::Eras;
 use crate::error::DiskError;
 use crate::lists::pages::Pages;
@@ -222,6 +223,11 @@ impl Disk {
     pub fn spill_bytes(&self) -> u64 {
         let space = self.table().of_kind(VolumeKind::Spill);
         space.map_or(0, |space| space.borrow().entry.size_bytes)
+    }
+
+    /// Counts the commits that make, delete or rename volumes and files.
+    pub fn names(&self) -> Changes {
+        self.table().names.clone()
     }
 
     /// All plain volumes, by name.

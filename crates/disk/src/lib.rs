@@ -7,6 +7,7 @@
 //! 3. The volume table lives in blocks of the same disk and changes by commits; free space reads as zeroes.
 
 mod aru;
+mod changes;
 mod disk;
 mod eras;
 mod error;
@@ -19,6 +20,7 @@ mod table;
 mod volume;
 
 pub use aru::Aru;
+pub use changes::Changes;
 pub use disk::{Disk, VolumeInfo, create};
 pub use engine::{
     Ack, CreateParams, CreatePlan, HeadParams, HomeParams, LogDrive, MemberDevice, MemberSpace,

@@ -1,5 +1,6 @@
 //! The volume table: one system block for each volume.
 
+use crate::changes::Changes;
 use crate::error::DiskError;
 use crate::map;
 use engine::{CommitChange, Engine};
@@ -33,11 +34,14 @@ pub(crate) struct VolumeState {
     pub moves: u64,
     /// How often some of what it had has been cut off.
     pub cuts: u64,
+    /// Commits that have changed it.
+    pub changes: Changes,
 }
 
 impl VolumeState {
     /// A commit has given it `entry`, and cut off what it had from byte `cut` on.
     pub fn change(&mut self, entry: VolumeEntry, cut: u64) {
+        self.changes.note();
         self.moves += 1;
         self.cuts += u64::from(cut.min(entry.size_bytes) < self.entry.size_bytes);
         self.entry = entry;
@@ -50,6 +54,8 @@ pub(crate) type SharedVolume = Rc<RefCell<VolumeState>>;
 #[derive(Default)]
 pub(crate) struct Table {
     pub volumes: BTreeMap<String, SharedVolume>,
+    /// Commits that have changed their names.
+    pub names: Changes,
     held_slots: BTreeSet<u64>,
     held_extents: Vec<Extent>,
     serials: u64,
@@ -94,6 +100,7 @@ impl Table {
             life,
             moves: 0,
             cuts: 0,
+            changes: Changes::default(),
         }))
     }
 

@@ -1,10 +1,11 @@
 //! A volume: bytes over blocks.
 
+use crate::changes::Changes;
 use crate::error::DiskError;
 use crate::map::{self, Run};
 use crate::table::{Life, SharedVolume};
 use base::{ALIGN, Buf, BufPool, Lsn, Slice};
-use engine::{Ack, CommitChange, Engine};
+use engine::{Ack, Admission, CommitChange, Engine};
 use format::{EXTENTS_MAX, VolumeKind};
 use layout::Piece;
 use rt::Permit;
@@ -38,6 +39,11 @@ impl Volume {
     /// Its number since the opening of the store, which no other volume or file gets.
     pub fn serial(&self) -> u64 {
         self.shared.borrow().serial
+    }
+
+    /// Counts the commits that change it.
+    pub fn changes(&self) -> Changes {
+        self.shared.borrow().changes.clone()
     }
 
     /// Its name.
@@ -123,7 +129,7 @@ impl Volume {
             self.check_write(offset, len)?;
             let mut changes = Vec::with_capacity(1);
             self.push_writes(&mut changes, offset / block, data);
-            self.engine.commit(admission, changes)?
+            self.commit(admission, changes)?
         } else {
             let (first, end) = (offset / block, (offset + len).div_ceil(block));
             let admission = self.engine.admit(end - first, 0).await?;
@@ -147,7 +153,7 @@ impl Volume {
             self.merge(edges, &mut buf);
             let mut changes = Vec::new();
             self.push_writes(&mut changes, first, buf.share());
-            self.engine.commit(admission, changes)?
+            self.commit(admission, changes)?
         };
         self.acknowledge(lsn, durable).await
     }
@@ -172,7 +178,7 @@ impl Volume {
                 count: run.count,
             })
             .collect();
-        let lsn = self.engine.commit(admission, changes)?;
+        let lsn = self.commit(admission, changes)?;
         self.acknowledge(lsn, durable).await
     }
 
@@ -237,7 +243,7 @@ impl Volume {
                 });
             }
         }
-        let lsn = self.engine.commit(admission, changes)?;
+        let lsn = self.commit(admission, changes)?;
         self.acknowledge(lsn, durable).await
     }
 
@@ -435,6 +441,12 @@ impl Volume {
                 fill_around(buf, edge.from, &edge.taken, &[piece]);
             }
         }
+    }
+
+    fn commit(&self, admission: Admission, changes: Vec<CommitChange>) -> Result<Lsn, DiskError> {
+        let lsn = self.engine.commit(admission, changes)?;
+        self.shared.borrow().changes.note();
+        Ok(lsn)
     }
 
     async fn acknowledge(&self, lsn: Lsn, durable: bool) -> Result<(), DiskError> {

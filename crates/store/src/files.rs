@@ -13,6 +13,7 @@
 mod error;
 mod held;
 mod local;
+mod seen;
 
 pub use error::{FilesError, FilesErrorKind};
 pub(crate) use held::{Due, HeldWrite};

@@ -14,7 +14,7 @@ use crate::files::{
     AruId, Due, FileId, FileInfo, FilesError, FilesErrorKind, HeldWrite, Level, Open,
 };
 use base::Lsn;
-use disk::{Ack, Aru, Disk, DiskError, ErrorKind, Volume, VolumeKind};
+use disk::{Ack, Aru, Changes, Disk, DiskError, ErrorKind, Volume, VolumeKind};
 pub(crate) use locks::SharedLocks;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -39,6 +39,16 @@ struct State {
 /// One client's session; clones are handles on the same.
 #[derive(Clone)]
 pub(crate) struct Session(Rc<SessionState>);
+
+/// A file that has just been opened.
+pub(crate) struct Opened {
+    /// The handle.
+    pub file: FileId,
+    /// The file's serial number.
+    pub serial: u64,
+    /// Counts the commits that change it.
+    pub changes: Changes,
+}
 
 struct SessionState {
     number: u64,
@@ -125,8 +135,8 @@ impl Session {
         self.locks().release(self.0.number);
     }
 
-    /// Opens a file; the handle, and the file's serial number.
-    pub async fn open(&self, name: &str, how: Open) -> Result<(FileId, u64), FilesError> {
+    /// Opens a file.
+    pub async fn open(&self, name: &str, how: Open) -> Result<Opened, FilesError> {
         self.check_files()?;
         let volume = loop {
             match self.file(name) {
@@ -162,7 +172,7 @@ impl Session {
     }
 
     /// Makes a file within a unit; as [`Session::open`].
-    pub async fn create(&self, aru: AruId, name: &str) -> Result<(FileId, u64), FilesError> {
+    pub async fn create(&self, aru: AruId, name: &str) -> Result<Opened, FilesError> {
         self.check_files()?;
         let mut taken = self.take(aru)?;
         let made = taken.aru_mut().create_file(name, new_uuid(), now_unix_s());
@@ -178,11 +188,15 @@ impl Session {
         }
     }
 
-    fn opened(&self, volume: Volume) -> (FileId, u64) {
-        let id = FileId(self.0.next_file.replace(self.0.next_file.get() + 1));
-        let serial = volume.serial();
-        self.0.files.borrow_mut().insert(id, volume);
-        (id, serial)
+    fn opened(&self, volume: Volume) -> Opened {
+        let file = FileId(self.0.next_file.replace(self.0.next_file.get() + 1));
+        let (serial, changes) = (volume.serial(), volume.changes());
+        self.0.files.borrow_mut().insert(file, volume);
+        Opened {
+            file,
+            serial,
+            changes,
+        }
     }
 
     pub fn close(&self, file: FileId) {
@@ -201,6 +215,17 @@ impl Session {
             created_unix_s: file.created_unix_s,
         };
         files.map(info).collect()
+    }
+
+    /// Counts the commits that have changed names.
+    pub fn names(&self) -> Changes {
+        self.disk().names()
+    }
+
+    /// How many commits have changed the file, and its size.
+    pub fn state(&self, file: FileId) -> Result<(u64, u64), FilesError> {
+        let volume = self.volume(file)?;
+        Ok((volume.changes().count(), volume.size_bytes()))
     }
 
     pub fn exists(&self, name: &str) -> bool {

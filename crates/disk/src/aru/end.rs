@@ -203,18 +203,22 @@ impl Aru {
         for (volume, outcome) in self.volumes.iter().zip(outcomes) {
             let mut state = volume.shared.borrow_mut();
             match outcome {
-                Outcome::Same => {}
+                Outcome::Same => state.changes.note(),
                 Outcome::Put { entry, cut } => {
                     state.change(entry, cut.saturating_mul(block_size));
                     state.life = Life::Live;
                 }
-                Outcome::Gone => state.life = Life::Deleted,
+                Outcome::Gone => {
+                    state.changes.note();
+                    state.life = Life::Deleted;
+                }
             }
         }
         if names.is_empty() {
             return;
         }
         let mut table = self.disk.table();
+        table.names.note();
         for (name, volume) in names {
             match volume {
                 Some(volume) => table.volumes.insert(name, volume),

@@ -1,25 +1,23 @@
 //! Files of a store that is open in this process.
 
 use super::held::{HeldUnits, Left, not_open};
-use super::{AruId, Due, FileId, FileInfo, Files, FilesError, Level, Open};
+use super::seen::{Seen, View};
+use super::{AruId, Due, FileId, FileInfo, Files, FilesError, HeldWrite, Level, Open};
 use crate::error::StoreError;
-use crate::session::{Session, SharedLocks, not_open_file};
+use crate::session::{Opened, Session, SharedLocks, not_open_file};
 use crate::store::Store;
-use std::collections::BTreeMap;
 use std::future::Future;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// A session with an open store. Its locks and what its units have written last are in the caller's hands: neither
-/// needs the engine.
+/// A session with an open store. Its locks, what its units have written last, and what nobody has changed since it was
+/// looked at are in the caller's hands: none of it needs the engine.
 pub struct LocalFiles {
     store: Store,
     session: u64,
     next_aru: AtomicU64,
     units: HeldUnits,
     locks: SharedLocks,
-    /// Serial numbers of the open files.
-    serials: Mutex<BTreeMap<FileId, u64>>,
+    seen: Seen,
 }
 
 impl LocalFiles {
@@ -30,16 +28,20 @@ impl LocalFiles {
     pub fn new(store: &Store) -> Result<Self, StoreError> {
         let begun = store.run(|context| async move {
             let sessions = &context.sessions;
-            (sessions.begin(), sessions.locks().clone())
+            (
+                sessions.begin(),
+                sessions.locks().clone(),
+                context.disk.names(),
+            )
         });
-        let (session, locks) = begun?;
+        let (session, locks, names) = begun?;
         Ok(Self {
             store: store.clone(),
             session,
             next_aru: AtomicU64::new(1),
             units: HeldUnits::default(),
             locks,
-            serials: Mutex::default(),
+            seen: Seen::new(names),
         })
     }
 
@@ -101,21 +103,44 @@ impl LocalFiles {
         })
     }
 
-    fn serials(&self) -> MutexGuard<'_, BTreeMap<FileId, u64>> {
-        // Nothing is left half done by a panic.
-        self.serials.lock().unwrap_or_else(PoisonError::into_inner)
+    fn opened(&self, opened: Result<Opened, FilesError>) -> Result<FileId, FilesError> {
+        let opened = opened?;
+        let file = opened.file;
+        self.seen.open(opened);
+        Ok(file)
     }
 
-    fn opened(&self, opened: Result<(FileId, u64), FilesError>) -> Result<FileId, FilesError> {
-        let (file, serial) = opened?;
-        self.serials().insert(file, serial);
-        Ok(file)
+    /// What the last short read of each file that `due` writes would give after it, where all of it is written anew.
+    fn after(&self, due: &Due) -> Vec<(FileId, View)> {
+        let mut views: Vec<(FileId, View)> = Vec::new();
+        for write in due.writes.iter().rev() {
+            if views.iter().any(|(file, _)| *file == write.file) {
+                continue;
+            }
+            let read = self.seen.last_read(write.file).and_then(|(at, len)| {
+                let overlaps = |write: &&HeldWrite| {
+                    let end = write.offset.saturating_add(write.data.len() as u64);
+                    write.offset < at + len as u64 && at < end
+                };
+                let mut of_file = due.writes.iter().rev().filter(|of| of.file == write.file);
+                let last = of_file.find(overlaps)?;
+                let from = usize::try_from(at.checked_sub(last.offset)?).ok()?;
+                let bytes = last.data.get(from..from + len)?;
+                Some((at, len, bytes.to_vec()))
+            });
+            let view = View {
+                read,
+                ..View::default()
+            };
+            views.push((write.file, view));
+        }
+        views
     }
 
     /// What the locks know of the handle `file`: the file, and who has it.
     fn handle(&self, file: FileId) -> Result<(u64, (u64, u64)), FilesError> {
         self.store.check()?;
-        let serial = self.serials().get(&file).copied();
+        let serial = self.seen.serial(file);
         let serial = serial.ok_or_else(|| not_open_file(file))?;
         Ok((serial, (self.session, file.0)))
     }
@@ -148,7 +173,7 @@ impl Files for LocalFiles {
     }
 
     fn close(&self, file: FileId) {
-        self.serials().remove(&file);
+        self.seen.close(file);
         for (aru, due) in self.units.due_of(file) {
             // The unit's end tells of an error.
             let _ = self.run_after(aru, due, |_| async { Ok(()) });
@@ -165,8 +190,17 @@ impl Files for LocalFiles {
     }
 
     fn exists(&self, name: &str) -> Result<bool, FilesError> {
+        if let Some(exists) = self.seen.exists(name) {
+            self.store.check()?;
+            return Ok(exists);
+        }
         let name = name.to_string();
-        self.run(move |session| async move { Ok(session.exists(&name)) })
+        let (count, name, exists) = self.run(move |session| async move {
+            let exists = session.exists(&name);
+            Ok((session.names().count(), name, exists))
+        })?;
+        self.seen.found_name(count, name, exists);
+        Ok(exists)
     }
 
     fn delete(&self, name: &str) -> Result<(), FilesError> {
@@ -180,7 +214,21 @@ impl Files for LocalFiles {
     }
 
     fn size(&self, file: FileId, aru: Option<AruId>) -> Result<u64, FilesError> {
-        self.run_in(aru, move |session| async move { session.size(file, aru) })
+        if aru.is_some() {
+            return self.run_in(aru, move |session| async move { session.size(file, aru) });
+        }
+        if let Some(size) = self.seen.size(file) {
+            self.store.check()?;
+            return Ok(size);
+        }
+        let (count, size) = self.run(move |session| async move { session.state(file) })?;
+        let found = View {
+            count,
+            size: Some(size),
+            read: None,
+        };
+        self.seen.found(file, found);
+        Ok(size)
     }
 
     fn read(
@@ -190,12 +238,30 @@ impl Files for LocalFiles {
         offset: u64,
         buf: &mut [u8],
     ) -> Result<usize, FilesError> {
+        if aru.is_none()
+            && let Some(bytes) = self.seen.read(file, offset, buf)
+        {
+            self.store.check()?;
+            return Ok(bytes);
+        }
         let len = buf.len();
-        let read =
-            move |session: Session| async move { session.read(file, aru, offset, len).await };
-        let bytes = self.run_in(aru, read)?;
-        buf[..bytes.len()].copy_from_slice(&bytes);
-        Ok(bytes.len())
+        let read = move |session: Session| async move {
+            // Counted before the read: what changes meanwhile counts as later.
+            let (count, _) = session.state(file)?;
+            Ok((count, session.read(file, aru, offset, len).await?))
+        };
+        let (count, bytes) = self.run_in(aru, read)?;
+        let read = bytes.len();
+        buf[..read].copy_from_slice(&bytes);
+        if aru.is_none() {
+            let found = View {
+                count,
+                size: None,
+                read: Some((offset, len, bytes)),
+            };
+            self.seen.found(file, found);
+        }
+        Ok(read)
     }
 
     fn begin(&self) -> Result<AruId, FilesError> {
@@ -232,7 +298,8 @@ impl Files for LocalFiles {
 
     fn end(&self, aru: AruId, durable: bool) -> Result<(), FilesError> {
         let Left { due, failed } = self.units.leave(aru).ok_or_else(|| not_open(aru))?;
-        self.run(move |session| async move {
+        let mut views = self.after(&due);
+        let (views, ended) = self.run(move |session| async move {
             let caught_up = match failed {
                 Some(error) => Err(error),
                 None => session.catch_up(aru, due).await,
@@ -242,8 +309,20 @@ impl Files for LocalFiles {
                 return Err(error);
             }
             let lsn = session.end(aru).await?;
-            session.acknowledge(lsn, durable).await
-        })
+            // At once: nothing else has been committed in between.
+            views.retain_mut(|(file, view)| {
+                let state = session.state(*file).ok();
+                state.is_some_and(|(count, size)| {
+                    (view.count, view.size) = (count, Some(size));
+                    true
+                })
+            });
+            Ok((views, session.acknowledge(lsn, durable).await))
+        })?;
+        for (file, view) in views {
+            self.seen.found(file, view);
+        }
+        ended
     }
 
     fn abort(&self, aru: AruId) {

@@ -187,11 +187,11 @@ impl Connection {
         let result = match request {
             Request::Open { name, how } => {
                 let file = session.open(name, how).await;
-                file.map(|(file, _)| Reply::Number(file.0))
+                file.map(|opened| Reply::Number(opened.file.0))
             }
             Request::Create { aru, name } => {
                 let file = session.create(aru, name).await;
-                file.map(|(file, _)| Reply::Number(file.0))
+                file.map(|opened| Reply::Number(opened.file.0))
             }
             Request::Close { file } => {
                 session.close(file);

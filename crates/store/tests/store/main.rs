@@ -7,6 +7,7 @@ mod files;
 mod fork;
 mod golden;
 mod remote;
+mod seen;
 mod threads;
 
 use std::path::PathBuf;
