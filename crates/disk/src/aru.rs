@@ -114,13 +114,13 @@ impl Aru {
             return Ok(());
         }
         let block = self.block();
-        let too_far = DiskError::OutOfRange {
+        let too_far = || DiskError::OutOfRange {
             volume: volume.name(),
             offset,
             end: u64::MAX,
             size_bytes: self.size_bytes(volume),
         };
-        let stop = offset.checked_add(len).ok_or(too_far)?;
+        let stop = offset.checked_add(len).ok_or_else(too_far)?;
         let (first, end) = (offset / block, stop.div_ceil(block));
         // From here on nobody may make it shorter: what is read below would come back behind its end.
         self.touch(volume)?;

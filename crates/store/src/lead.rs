@@ -370,7 +370,7 @@ impl Lead {
             && self.in_ring.load(SeqCst)
             && !self.watched.swap(true, SeqCst)
         {
-            let watched = self.guard(|due| seat.watch(aside, due));
+            let (watched, _) = self.guard(|due| (seat.watch(aside, due), false));
             self.watched.store(false, SeqCst);
             if !watched {
                 return Ok(());
@@ -381,25 +381,31 @@ impl Lead {
                 seat.wait();
                 return Ok(());
             }
-        } else if self.guard(|due| seat.wait_until(due)) {
+        } else {
             // Who makes a call looks after the ring next.
-            return Ok(());
+            let (_, due) = self.guard(|due| ((), !seat.wait_until(due)));
+            if !due {
+                return Ok(());
+            }
         }
         self.news.store(true, SeqCst);
         self.catch_up()
     }
 
-    /// Rests no longer than until the engine's timer is due.
-    fn guard<T>(&self, rest: impl FnOnce(Option<Nanos>) -> T) -> T {
+    /// Rests no longer than until the engine's timer is due; whether the caller is the one to see to that. `rest` tells
+    /// whether the time is over.
+    fn guard<T>(&self, rest: impl FnOnce(Option<Nanos>) -> (T, bool)) -> (T, bool) {
         let due = self.due.load(SeqCst);
         if due == NEVER {
             return rest(None);
         }
         self.guarded.fetch_min(due, SeqCst);
-        let rested = rest(Some(Nanos(due)));
+        let (rested, over) = rest(Some(Nanos(due)));
         // Should others guard it too, one of them is called in vain.
         let _ = self.guarded.compare_exchange(due, NEVER, SeqCst, SeqCst);
-        rested
+        // One alone, and not if the timer has been seen to or put off: a leader goes on as long as it is told of news.
+        let taken = || self.due.compare_exchange(due, NEVER, SeqCst, SeqCst);
+        (rested, over && taken().is_ok())
     }
 
     /// A timer is due soon, and none of those who wait knows.
@@ -452,9 +458,13 @@ impl Lead {
             return;
         }
         let waiting = locked(&self.waiting);
-        match (waiting.iter().find(|seat| !seat.is_done()), &self.kind) {
+        let next = waiting.iter().find(|seat| !seat.is_done()).cloned();
+        let nobody = waiting.is_empty();
+        // To wake somebody takes its time, and others enter the list and leave it.
+        drop(waiting);
+        match (next, &self.kind) {
             (Some(seat), _) => seat.call(),
-            (None, Kind::Shared { keeper, .. }) if waiting.is_empty() => keeper.note_under_way(),
+            (None, Kind::Shared { keeper, .. }) if nobody => keeper.note_under_way(),
             (None, _) => {}
         }
     }

@@ -1,7 +1,7 @@
 //! Threads that share a store.
 
 use crate::Place;
-use base::BufPool;
+use base::{BufPool, Nanos};
 use disk::Piece;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
@@ -194,4 +194,124 @@ fn jobs_meet_in_the_engine() {
     make(&store, "late");
     waits.join().unwrap().unwrap();
     assert!(started.elapsed() < Duration::from_secs(5));
+}
+
+/// Processor time of the calling thread.
+fn thread_cpu() -> Duration {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    Duration::new(now.tv_sec as u64, now.tv_nsec as u32)
+}
+
+#[test]
+fn timers_are_seen_to_in_time_by_those_who_wait_and_nobody_spins() {
+    let place = Place::new();
+    let store = place.open();
+    // On a busy machine not at the first attempt.
+    let mut attempts = Vec::new();
+    for _ in 0..8 {
+        let (late, cpu, wall) = sleep_in_turns(&store);
+        attempts.push(format!(
+            "{late:?} late, {cpu:?} of processor time in {wall:?}"
+        ));
+        // A look of the keeper, which comes every millisecond, would be later on average.
+        if late < Duration::from_micros(400) && cpu < wall {
+            return store.close().unwrap();
+        }
+    }
+    panic!("{attempts:#?}");
+}
+
+/// Four threads wait for timers of the engine: how late half of them are, and the processor time of all of it.
+fn sleep_in_turns(store: &Store) -> (Duration, Duration, Duration) {
+    let began = Instant::now();
+    let threads: Vec<_> = (0..4u64)
+        .map(|number| {
+            let store = store.clone();
+            std::thread::spawn(move || {
+                let (mut waits, cpu) = (Vec::new(), thread_cpu());
+                for round in 0..300 {
+                    // Now the sooner timer is the older one, now the newer.
+                    let span = Nanos::from_micros(100 + (number * 7 + round * 3) % 10 * 50);
+                    let asked = Instant::now();
+                    let sleep = move |context: Context| async move { context.rt.sleep(span).await };
+                    store.run(sleep).unwrap();
+                    waits.push(asked.elapsed().saturating_sub(Duration::from_nanos(span.0)));
+                }
+                (waits, thread_cpu() - cpu)
+            })
+        })
+        .collect();
+    let (mut late, mut cpu) = (Vec::new(), Duration::ZERO);
+    for thread in threads {
+        let (waits, used) = thread.join().unwrap();
+        late.extend(waits);
+        cpu += used;
+    }
+    late.sort_unstable();
+    (late[late.len() / 2], cpu, began.elapsed())
+}
+
+#[test]
+fn a_timer_that_is_set_while_others_sleep_is_seen_to() {
+    let place = Place::new();
+    let store = place.open();
+    make(&store, "v");
+    for _ in 0..3 {
+        // All memory is taken, and given back after two timers, of which the second is soon due when it is set.
+        let taken = store.run(|context| async move {
+            let volume = context.disk.volume("v").unwrap();
+            let bytes = context.disk.engine().options().memory_bytes;
+            let permit = volume.reserve(bytes).await.unwrap();
+            let rt = context.rt.clone();
+            context.rt.spawn_detached(async move {
+                rt.sleep(Nanos::from_millis(20)).await;
+                rt.sleep(Nanos::from_micros(700)).await;
+                drop(permit);
+            });
+        });
+        taken.unwrap();
+        let (done, is_done) = std::sync::mpsc::channel();
+        let waiting = store.clone();
+        let waiter = std::thread::spawn(move || {
+            let reserve = |context: Context| async move {
+                let volume = context.disk.volume("v").unwrap();
+                drop(volume.reserve(4096).await.unwrap());
+            };
+            waiting.run(reserve).unwrap();
+            done.send(()).unwrap();
+        });
+        let ended = is_done.recv_timeout(Duration::from_secs(20));
+        assert!(ended.is_ok(), "nobody has seen to the second timer");
+        waiter.join().unwrap();
+    }
+    store.close().unwrap();
+}
+
+#[test]
+fn who_waits_for_a_timer_does_not_spin_while_another_leads_for_long() {
+    let place = Place::new();
+    let store = place.open();
+    for _ in 0..3 {
+        let (begins, has_begun) = std::sync::mpsc::channel();
+        let sleeping = store.clone();
+        let sleeper = std::thread::spawn(move || {
+            begins.send(()).unwrap();
+            let cpu = thread_cpu();
+            let sleep =
+                |context: Context| async move { context.rt.sleep(Nanos::from_micros(900)).await };
+            sleeping.run(sleep).unwrap();
+            thread_cpu() - cpu
+        });
+        has_begun.recv().unwrap();
+        std::thread::sleep(Duration::from_micros(300));
+        // Leads from before the timer is due, mostly, until long after.
+        let lead = |_: Context| async move { std::thread::sleep(Duration::from_millis(200)) };
+        store.run(lead).unwrap();
+        let cpu = sleeper.join().unwrap();
+        assert!(
+            cpu < Duration::from_millis(50),
+            "{cpu:?} of processor time, to wait"
+        );
+    }
+    store.close().unwrap();
 }
