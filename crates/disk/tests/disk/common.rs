@@ -31,7 +31,16 @@ fn raw(rt: &Rt, bytes: u64) -> Rc<RawDevice> {
 
 /// An empty store with `bytes` for volumes, of which `main` has one block.
 pub fn store(bytes: u64) -> DiskImage {
-    made(bytes, tonearm_disk::HomeParams::default(), false)
+    made(bytes, 2 << 20, tonearm_disk::HomeParams::default(), false)
+}
+
+/// A store of the segments layout, with 15 % of the segments to spare.
+pub fn segments(bytes: u64) -> DiskImage {
+    let home = tonearm_disk::HomeParams::Segments {
+        segment_bytes: 64 << 10,
+        spare_percent: 15,
+    };
+    made(bytes, 16 << 20, home, false)
 }
 
 /// A store of the segments layout whose segments would hold all its blocks, with none to spare.
@@ -40,13 +49,13 @@ pub fn short_of_segments(bytes: u64) -> DiskImage {
         segment_bytes: 64 << 10,
         spare_percent: 5,
     };
-    made(bytes, home, true)
+    made(bytes, 2 << 20, home, true)
 }
 
-fn made(bytes: u64, home: tonearm_disk::HomeParams, short: bool) -> DiskImage {
+fn made(bytes: u64, log_bytes: u64, home: tonearm_disk::HomeParams, short: bool) -> DiskImage {
     let params = CreateParams {
         size_bytes: bytes,
-        log_bytes: Some(2 << 20),
+        log_bytes: Some(log_bytes),
         track_bytes: Some(64 << 10),
         block_size: BLOCK as u32,
         head: None,
@@ -70,30 +79,30 @@ fn made(bytes: u64, home: tonearm_disk::HomeParams, short: bool) -> DiskImage {
         plan.superblock.members[0].groups = blocks.div_ceil(layout.payload_blocks());
     }
     let size = plan.member_bytes[0];
-    let (_, image) = run(DiskImage::new(size), 0, async move |rt, pool| {
-        let member = NewMember {
-            device: raw(&rt, size),
-            blank: true,
-            log_written: false,
-        };
-        let main = BLOCK as u64;
-        tonearm_disk::create(&rt, &pool, &plan, vec![member], main, [2; 16], |_, _| {})
-            .await
-            .unwrap();
-    });
+    let (_, image) = run(
+        DiskImage::new(size),
+        SimOptions::default(),
+        async move |rt, pool| {
+            let member = NewMember {
+                device: raw(&rt, size),
+                blank: true,
+                log_written: false,
+            };
+            let main = BLOCK as u64;
+            tonearm_disk::create(&rt, &pool, &plan, vec![member], main, [2; 16], |_, _| {})
+                .await
+                .unwrap();
+        },
+    );
     image
 }
 
 /// Runs `work` in a world of `image`; its result, and what the drive holds then.
 fn run<T: 'static>(
     image: DiskImage,
-    seed: u64,
+    options: SimOptions,
     work: impl AsyncFnOnce(Rt, BufPool) -> T + 'static,
 ) -> (T, DiskImage) {
-    let options = SimOptions {
-        seed,
-        ..SimOptions::default()
-    };
     let world = SimWorld::new(options, vec![image]);
     let rt = Rt::new(world.driver());
     let own = rt.clone();
@@ -109,10 +118,22 @@ pub fn with<T: 'static>(
     options: OpenOptions,
     work: impl AsyncFnOnce(Disk) -> T + 'static,
 ) -> (T, DiskImage) {
+    let sim = SimOptions::default();
+    with_rt(image, options, sim, async move |_, disk| work(disk).await)
+}
+
+/// As [`with`], on the drive of `sim`, for work that has tasks of its own.
+pub fn with_rt<T: 'static>(
+    image: &DiskImage,
+    options: OpenOptions,
+    sim: SimOptions,
+    work: impl AsyncFnOnce(Rt, Disk) -> T + 'static,
+) -> (T, DiskImage) {
     let size = image.size;
-    run(image.clone(), 1, async move |rt, pool| {
+    let sim = SimOptions { seed: 1, ..sim };
+    run(image.clone(), sim, async move |rt, pool| {
         let disk = open(&rt, &pool, size, options).await.unwrap();
-        let result = work(disk.clone()).await;
+        let result = work(rt, disk.clone()).await;
         disk.close().await.unwrap();
         result
     })

@@ -6,4 +6,5 @@ mod full;
 mod lists;
 mod model;
 mod spill;
+mod turns;
 mod units;
