@@ -1,8 +1,8 @@
 //! Makes the golden images in a folder; only for a new format version, whose images come beside the
 //! old ones.
 
-use tonearm_tests::nbd::CMD_TRIM;
-use tonearm_tests::{Bench, golden_block};
+use tonearm_tests::nbd::{CMD_TRIM, FLAG_FUA};
+use tonearm_tests::{Bench, DIFFERENCES, golden_block, golden_differences};
 
 fn main() {
     let folder = std::env::args().nth(1).expect("usage: golden FOLDER");
@@ -60,10 +60,37 @@ fn main() {
         }
         let name = if crashed { "crashed" } else { "clean" };
         for file in files {
-            let packed = bench.tool_run("gzip", &["-9", "-n", file]);
-            assert_eq!(packed.code, Some(0), "{packed:?}");
-            let place = format!("{folder}/format-{version}-{name}.{file}.gz");
-            std::fs::copy(bench.path(&format!("{file}.gz")), place).expect("copied");
+            pack(
+                &bench,
+                file,
+                &format!("{folder}/format-{version}-{name}.{file}.gz"),
+            );
         }
     }
+    differences(&folder);
+}
+
+/// Killed with blocks in the log as the words that differ: some alone, some in runs, over each other.
+fn differences(folder: &str) {
+    let bench = Bench::new();
+    bench.ok(&["create", "s.tn", "--size", "4MiB", "--log-size", "512KiB"]);
+    bench.ok(&["volume", "resize", "s.tn", "main", "--size", "1MiB"]);
+    let server = bench.serve_store();
+    let mut client = server.client("main");
+    for step in 0..=DIFFERENCES {
+        let block = golden_differences(step);
+        client.write(12 * 4096, &block, FLAG_FUA).expect("written");
+    }
+    server.kill9();
+    pack(
+        &bench,
+        "s.tn",
+        &format!("{folder}/records-3-crashed.s.tn.gz"),
+    );
+}
+
+fn pack(bench: &Bench, file: &str, place: &str) {
+    let packed = bench.tool_run("gzip", &["-9", "-n", file]);
+    assert_eq!(packed.code, Some(0), "{packed:?}");
+    std::fs::copy(bench.path(&format!("{file}.gz")), place).expect("copied");
 }

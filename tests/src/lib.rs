@@ -52,3 +52,17 @@ pub fn noise(seed: u64, length: usize) -> Vec<u8> {
 pub fn golden_block(number: u64) -> Vec<u8> {
     format!("block {number:09} ").into_bytes().repeat(256)
 }
+
+/// Times that block 12 of the golden image with differences is written again.
+pub const DIFFERENCES: usize = 6;
+
+/// Block 12 of the golden image with differences after so many times: now a word differs, now a row of them, and
+/// at last both, over what differed before.
+pub fn golden_differences(times: usize) -> Vec<u8> {
+    let mut block = golden_block(12);
+    let spans = [8..16, 100..140, 4000..4096, 0..3, 1000..1400, 120..1010];
+    for (time, span) in spans.into_iter().enumerate().take(times) {
+        block[span].fill(b'a' + time as u8);
+    }
+    block
+}

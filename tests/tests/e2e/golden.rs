@@ -1,7 +1,7 @@
 //! Stores that an earlier program has made must open for ever, whole, with the same content.
 //! How they were made: `tests/golden/README.md`.
 
-use tonearm_tests::{Bench, contains, golden_block, tool};
+use tonearm_tests::{Bench, DIFFERENCES, contains, golden_block, golden_differences, tool};
 
 /// Unpacks a golden image as `s.tn`, and its other members under their names.
 fn unpacked(name: &str, files: &[&str]) -> Bench {
@@ -116,4 +116,20 @@ fn format_3_of_the_segments_layout_killed() {
     assert!(info["log"]["commits"].as_u64() > Some(0), "{info}");
     contains(&bench.ok(&["check", "s.tn"]), "for recovery");
     flushed_content_is_there(&bench);
+}
+
+#[test]
+fn records_with_runs_of_words_in_the_log_of_a_killed_program() {
+    let bench = unpacked("records-3-crashed", &["s.tn"]);
+    let store = std::fs::read(bench.path("s.tn")).expect("read");
+    let with_runs =
+        |sector: &[u8]| sector.starts_with(b"\xffTNREC\r\n") && sector[8..12] == 3u32.to_le_bytes();
+    let records = store.chunks(512).filter(|sector| with_runs(sector)).count();
+    assert!(records >= 3, "{records} records of version 3");
+    contains(&bench.ok(&["check", "s.tn"]), "for recovery");
+    let server = bench.serve_store();
+    let read = server.client("main").read(12 * 4096, 4096).expect("read");
+    assert!(read == golden_differences(DIFFERENCES));
+    server.end_ok();
+    contains(&bench.ok(&["check", "s.tn"]), "no damage found");
 }

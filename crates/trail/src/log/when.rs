@@ -29,8 +29,11 @@ impl Trail {
     pub(super) fn awaits_company(&self, state: &mut State) -> Option<Nanos> {
         let inner = &*self.0;
         let here = inner.durable.waiting();
+        let durability = &state.durability;
+        // Those who wait for a flush of what is written do not wait for what is queued.
         let alone = here == 0
-            || state.durability.writes_in_flight() > 0
+            || durability.writes_in_flight() > 0
+            || durability.durable() != durability.flushed()
             || !state.arms.is_empty()
             || !state.space_queue.is_empty()
             || state.queue.bytes() >= inner.options.pipeline_bytes;
