@@ -2,7 +2,7 @@
 //! it durable when somebody needs that.
 
 mod admission;
-mod company;
+pub(crate) mod company;
 mod heads;
 mod when;
 

@@ -13,7 +13,7 @@ const SKIP_MAX: u32 = 7;
 
 /// See the module.
 #[derive(Default)]
-pub(super) struct Company {
+pub(crate) struct Company {
     /// When the last device write was sent.
     pub sent: Nanos,
     /// How many waited when the last commits became durable: for these, and for the next ones.

@@ -2,6 +2,7 @@
 
 use super::log_test::{append, geometry, start, world, write};
 use crate::Trail;
+use crate::log::company::Company;
 use base::{BufPool, Nanos};
 use format::LogState;
 use rt::Rt;
@@ -59,4 +60,33 @@ fn who_is_alone_or_among_those_who_think_for_long_hardly_waits() {
         among.0 < alone.0 / 100 * 108,
         "{among:?} beside others, {alone:?} alone"
     );
+}
+
+#[test]
+fn after_waits_in_vain_nobody_is_waited_for_for_a_while() {
+    let mut company = Company::default();
+    let (mut now, mut waits) = (Nanos(0), 0);
+    for _ in 0..160 {
+        company.sent = now;
+        now += Nanos::from_micros(100).0;
+        // One was served and one is left, but nobody ever joins it in time.
+        company.part(now, 1, 1);
+        while let Some(until) = company.awaited_until(now, 1) {
+            waits += 1;
+            now = until;
+        }
+    }
+    assert!((10..=30).contains(&waits), "{waits} waits in vain");
+    // Somebody comes after all: from then on each write is waited for.
+    let mut joined = 0;
+    for _ in 0..20 {
+        company.sent = now;
+        now += Nanos::from_micros(100).0;
+        company.part(now, 1, 1);
+        if company.awaited_until(now, 1).is_some() {
+            assert_eq!(company.awaited_until(now, 2), None);
+            joined += 1;
+        }
+    }
+    assert!(joined >= 12, "{joined} writes of both");
 }
