@@ -319,8 +319,11 @@ impl Files for LocalFiles {
             });
             Ok((views, session.acknowledge(lsn, durable).await))
         })?;
-        for (file, view) in views {
-            self.seen.found(file, view);
+        // Of a store that has failed the engine tells, not what was seen.
+        if ended.is_ok() {
+            for (file, view) in views {
+                self.seen.found(file, view);
+            }
         }
         ended
     }
