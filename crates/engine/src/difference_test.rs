@@ -3,7 +3,7 @@
 // proptest's macros share their strategies.
 #![allow(clippy::disallowed_types)]
 
-use crate::difference::difference;
+use crate::difference::{difference, is_all_new};
 use format::ENTRY_BYTES;
 use proptest::prelude::*;
 use trail::{Word, patch_slots};
@@ -23,6 +23,18 @@ fn bytes(words: &[Word]) -> usize {
 #[test]
 fn a_block_that_is_all_new_has_no_difference() {
     assert_eq!(difference(&[1; BLOCK], &[2; BLOCK]), None);
+}
+
+#[test]
+fn a_block_is_taken_for_new_where_all_places_looked_at_are_and_only_there() {
+    let old = [0; BLOCK];
+    let mut new = old;
+    for part in 0..8 {
+        assert!(!is_all_new(&old, &new) && difference(&old, &new).is_some());
+        new[512 * part + 256] = 1;
+    }
+    assert!(is_all_new(&old, &new));
+    assert_eq!(difference(&old, &new), None);
 }
 
 #[test]
@@ -78,8 +90,8 @@ proptest! {
                 apply(&mut made, &words);
                 prop_assert_eq!(made, new);
             }
-            // Each word in an entry of its own would still be too much, or they are many.
-            None => prop_assert!(changed * ENTRY_BYTES > new.len() / 2),
+            // Each word in an entry of its own would still be too much, or they are many, or it looks so.
+            None => prop_assert!(changed * ENTRY_BYTES > new.len() / 2 || is_all_new(&old, &new)),
         }
     }
 }
