@@ -1,5 +1,5 @@
 //! Content in as little memory as it needs, losslessly: a page that is zero behind its first 16 bytes is
-//! kept as these 16 bytes (a stamp), any other page as its bytes up to the last sector that is not zero.
+//! kept as these 16 bytes (a stamp), any other page as its bytes up to the last sector that is not zero, or whole.
 
 use crate::image::DiskImage;
 use rt::{Data, Op, Request};
@@ -73,10 +73,10 @@ impl Page {
     /// Overwrites the part of the page from `at` on.
     pub fn write(&mut self, at: usize, data: &[u8]) {
         if at == 0 && data.len() == PAGE {
-            // A busy page is overwritten in place.
+            // A busy page is overwritten in place, unless half of its memory could be saved.
             if let Page::Bytes(bytes) = self
                 && bytes.len() == PAGE
-                && data[PAGE - STAMP..].iter().any(|byte| *byte != 0)
+                && data[PAGE / 2..].iter().any(|byte| *byte != 0)
                 && let Some(bytes) = Rc::get_mut(bytes)
             {
                 bytes.copy_from_slice(data);
