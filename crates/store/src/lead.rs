@@ -396,7 +396,8 @@ impl Lead {
     /// whether the time is over.
     fn guard<T>(&self, rest: impl FnOnce(Option<Nanos>) -> (T, bool)) -> (T, bool) {
         let due = self.due.load(SeqCst);
-        if due == NEVER {
+        // One alone sees to it: to wake for it and find that another one has been there takes its time.
+        if due == NEVER || !self.is_unguarded() {
             return rest(None);
         }
         self.guarded.fetch_min(due, SeqCst);
