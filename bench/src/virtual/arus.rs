@@ -17,6 +17,8 @@ const BLOCK: usize = 4096;
 const BLOCKS: u64 = 1024;
 const LOG_BYTES: u64 = 64 << 20;
 const MEMORY_BYTES: u64 = 64 << 20;
+/// What the log writes at once while nobody waits.
+const RECORDS_BYTES: u64 = 256 << 10;
 /// Units that are open side by side.
 pub const SIDE_BY_SIDE: usize = 64;
 
@@ -41,6 +43,11 @@ pub struct Figures {
     pub side_by_side_ns: f64,
     /// A unit of one block that is made durable before the next one begins.
     pub durable_ns: f64,
+    /// A unit of one block of which one word is new, one after the other.
+    pub one_word_ns: f64,
+    /// The three copies of a block that is all new and nothing else: into the unit, into the log's record, onto the
+    /// simulated drive.
+    pub copies_ns: f64,
 }
 
 #[derive(clap::Args)]
@@ -128,6 +135,8 @@ async fn measure(running: &Running, units: u64, seed: u64) -> anyhow::Result<Fig
         one_block_ns: work.one_by_one(units, false, &mut random).await?,
         side_by_side_ns: work.side_by_side(units, &mut random).await?,
         durable_ns: work.one_by_one(units / 10, true, &mut random).await?,
+        one_word_ns: work.one_word(units, &mut random).await?,
+        copies_ns: work.copies(units, &mut random),
     };
     work.disk.close().await?;
     Ok(figures)
@@ -169,6 +178,39 @@ impl Work {
                 .await?;
         }
         self.each(began, units).await
+    }
+
+    async fn one_word(&self, units: u64, random: &mut u64) -> anyhow::Result<f64> {
+        let mut page = self.page().to_vec();
+        let began = meter::cpu_ns();
+        for unit in 0..units {
+            page[..8].copy_from_slice(&unit.to_le_bytes());
+            let mut aru = self.disk.begin();
+            aru.write(&self.volume, Self::place(random), &page).await?;
+            aru.end().await?;
+        }
+        self.each(began, units).await
+    }
+
+    /// Copies among as much memory as a unit's way goes through.
+    fn copies(&self, units: u64, random: &mut u64) -> f64 {
+        let memory = |bytes: u64| vec![1; bytes as usize];
+        let mut blocks = memory(BLOCKS * BLOCK as u64);
+        let mut records = memory(RECORDS_BYTES);
+        let mut drive = memory(LOG_BYTES);
+        let began = meter::cpu_ns();
+        for unit in 0..units as usize {
+            let block = &mut blocks[Self::place(random) as usize..][..BLOCK];
+            block.copy_from_slice(self.page());
+            let at = unit * BLOCK % records.len();
+            let record = &mut records[at..at + BLOCK];
+            record.copy_from_slice(block);
+            let at = unit * BLOCK % drive.len();
+            drive[at..at + BLOCK].copy_from_slice(record);
+        }
+        let took = meter::cpu_ns() - began;
+        std::hint::black_box(&drive);
+        took as f64 / units as f64
     }
 
     async fn one_by_one(&self, units: u64, durable: bool, random: &mut u64) -> anyhow::Result<f64> {

@@ -223,6 +223,14 @@ fn show_units(units: &[arus::Figures]) {
             "a unit of one block, durable before the next",
             median(|f| f.durable_ns),
         ),
+        (
+            "a unit of one block, one word of it new",
+            median(|f| f.one_word_ns),
+        ),
+        (
+            "the copies of a new block alone: unit, record, simulated drive",
+            median(|f| f.copies_ns),
+        ),
     ] {
         table.add_row([name.to_owned(), format!("{value:.0}")]);
     }

@@ -145,7 +145,8 @@ impl Running {
     /// # Errors
     /// What the disk says.
     pub async fn open_disk(&self, options: OpenOptions) -> Result<Disk, DiskError> {
-        let pool = BufPool::new(4 << 20);
+        // As of the program.
+        let pool = BufPool::new(64 << 20);
         Disk::open(&self.rt, &pool, self.members(), options, |_| {}).await
     }
 
