@@ -74,7 +74,7 @@ const fn store(
 /// All of them.
 pub const CONTENDERS: &[Contender] = &[
     store(
-        "tonearm-full",
+        TONEARM_FULL,
         "Tonearm's VFS, default journal mode, synchronous=FULL",
         Place::Store,
         "FULL",
@@ -105,7 +105,7 @@ pub const CONTENDERS: &[Contender] = &[
         "FULL",
     ),
     store(
-        "tonearm-normal",
+        TONEARM_NORMAL,
         "Tonearm's VFS, default journal mode, synchronous=NORMAL",
         Place::Store,
         "NORMAL",
@@ -118,6 +118,10 @@ pub const CONTENDERS: &[Contender] = &[
     ),
 ];
 
+/// Ours, durable.
+pub const TONEARM_FULL: &str = "tonearm-full";
+/// Ours, durable a little later.
+pub const TONEARM_NORMAL: &str = "tonearm-normal";
 /// The durable peer that pays one write and one flush.
 pub const WAL_FULL: &str = "wal-full";
 /// SQLite's default.

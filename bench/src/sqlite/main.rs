@@ -3,10 +3,12 @@
 //! One process, one SQLite library for all: what differs is the VFS and the pragmas. In each round every
 //! contender takes each workload in turn, and the order rotates from round to round, so that a ratio is of
 //! two samples of the same minutes. Each sample begins with a database of its own, freshly loaded and
-//! written out. A sample waits for a quiet machine; what else ran meanwhile is recorded beside it.
+//! written out. A sample waits for a quiet machine; what else ran meanwhile is recorded beside it. Each round tells what the
+//! disk itself takes for a block.
 
 #![forbid(unsafe_code)]
 
+mod bare;
 mod contender;
 mod disk_io;
 mod load;
@@ -16,6 +18,7 @@ mod target;
 mod workload;
 
 use anyhow::Context;
+use bare::Bare;
 use clap::Parser;
 use contender::CONTENDERS;
 use sample::{Bench, Sample};
@@ -81,7 +84,11 @@ fn main() -> anyhow::Result<()> {
     let rounds = common.rounds();
     let bench = Bench::prepare(&args).context("cannot prepare")?;
     let mut samples: Vec<Sample> = Vec::new();
+    let mut disk: Vec<Bare> = Vec::new();
     for round in 0..rounds {
+        let bare = bench.bare(round).context("writing bare blocks")?;
+        eprintln!("{}", bare.line(round + 1, rounds));
+        disk.push(bare);
         for workload in &workloads {
             for turn in 0..contenders.len() {
                 let contender = contenders[(turn + round) % contenders.len()];
@@ -96,9 +103,9 @@ fn main() -> anyhow::Result<()> {
     let machine = machine::describe(&args.dir, &[]);
     bench.clean_up();
     if common.json {
-        report::json(&machine, &common.log_size, &samples)
+        report::json(&machine, &common.log_size, &disk, &samples)
     } else {
-        report::tables(&machine, &common.log_size, &samples);
+        report::tables(&machine, &common.log_size, &disk, &samples);
         Ok(())
     }
 }

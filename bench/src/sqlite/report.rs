@@ -1,6 +1,9 @@
 //! Tables and JSON of a run.
 
-use crate::contender::{CONTENDERS, Contender, DELETE_FULL, Promise, WAL_FULL, WAL_NORMAL};
+use crate::bare::Bare;
+use crate::contender::{
+    CONTENDERS, Contender, DELETE_FULL, Promise, TONEARM_FULL, TONEARM_NORMAL, WAL_FULL, WAL_NORMAL,
+};
 use crate::sample::Sample;
 use crate::workload::{DELETE_FULL_MIN, WAL_FULL_P999_MAX, WAL_NORMAL_MIN, WORKLOADS, Workload};
 use comfy_table::{Table, presets::ASCII_MARKDOWN};
@@ -120,7 +123,7 @@ impl Samples<'_> {
 }
 
 /// Prints the run as Markdown.
-pub fn tables(machine: &Machine, log_size: &str, samples: &[Sample]) {
+pub fn tables(machine: &Machine, log_size: &str, disk: &[Bare], samples: &[Sample]) {
     let all = Samples(samples);
     let rounds = samples.iter().map(|sample| sample.round + 1).max();
     println!(
@@ -131,6 +134,8 @@ pub fn tables(machine: &Machine, log_size: &str, samples: &[Sample]) {
     );
     print("Commits in a second", &all, |sample| sample.rate, 0);
     print_ratios(&all.ratios());
+    print_disk(disk);
+    print_bounds(&all, disk);
     let figures: [(&str, Figure, usize); 9] = [
         ("Time of a transaction, p50, in us", |s| s.p50_us, 0),
         ("Time of a transaction, p99, in us", |s| s.p99_us, 0),
@@ -236,16 +241,109 @@ fn print_ratios(ratios: &[Ratio]) {
     println!("{table}");
 }
 
+fn print_disk(disk: &[Bare]) {
+    let text = |figure: fn(&Bare) -> f64| {
+        let spread = Spread::of(disk.iter().map(figure));
+        spread.map_or(String::new(), |spread| spread.text(0))
+    };
+    println!(
+        "\nThe disk itself, blocks of 4 KiB written through one after the other, in us: p50 {}, p99 {}, p99.9 {}, \
+         longest {}.",
+        text(|bare| bare.p50_us),
+        text(|bare| bare.p99_us),
+        text(|bare| bare.p999_us),
+        text(|bare| bare.max_us)
+    );
+}
+
+/// What one device write for a transaction of each connection can give at most.
+#[derive(Serialize)]
+struct Bound {
+    workload: &'static str,
+    /// Median over the rounds, in a second.
+    median: f64,
+    /// What of it is reached.
+    share: f64,
+    /// By the rate of WAL with FULL.
+    by_wal: Option<f64>,
+}
+
+/// All connections make their transactions, as fast as where nobody waits for the disk; then one block is written, and
+/// everybody goes on at once.
+fn bounds(samples: &Samples<'_>, disk: &[Bare]) -> Vec<Bound> {
+    let bound = |workload: &'static Workload| {
+        let of_round = |contender: &'static str, round: usize| {
+            let mut all = samples.of(workload.name, contender);
+            all.find(|sample| sample.round == round)
+                .map(|sample| sample.rate)
+        };
+        // What is possible, what is reached, and what WAL reaches.
+        let (mut most, mut share, mut by_wal) = (Vec::new(), Vec::new(), Vec::new());
+        for bare in disk {
+            let normal = of_round(TONEARM_NORMAL, bare.round)?;
+            let connections = workload.connections as f64;
+            let possible = connections / (connections / normal + bare.p50_us / 1e6);
+            most.push(possible);
+            share.push(of_round(TONEARM_FULL, bare.round)? / possible);
+            by_wal.extend(of_round(WAL_FULL, bare.round).map(|wal| possible / wal));
+        }
+        let median = |values: Vec<f64>| Spread::of(values.into_iter()).map(|spread| spread.median);
+        Some(Bound {
+            workload: workload.name,
+            median: median(most)?,
+            share: median(share)?,
+            by_wal: median(by_wal),
+        })
+    };
+    // Where connections wait for each other's locks, none of this holds.
+    let apart = WORKLOADS
+        .iter()
+        .filter(|workload| workload.connections == workload.databases);
+    apart.filter_map(bound).collect()
+}
+
+fn print_bounds(samples: &Samples<'_>, disk: &[Bare]) {
+    let bounds = bounds(samples, disk);
+    if bounds.is_empty() {
+        return;
+    }
+    println!(
+        "\nWhat {TONEARM_FULL} can reach at most with one write for a transaction of each connection: those as fast as \
+         {TONEARM_NORMAL} makes them, then one bare write, and nobody is late.\n"
+    );
+    let mut table = Table::new();
+    table.load_style(ASCII_MARKDOWN);
+    table.set_header(["workload", "commits/s", "reached", "by wal-full"]);
+    for bound in bounds {
+        table.add_row([
+            bound.workload.to_owned(),
+            format!("{:.0}", bound.median),
+            format!("{:.0} %", bound.share * 100.0),
+            bound
+                .by_wal
+                .map_or(String::new(), |ratio| format!("{ratio:.2}")),
+        ]);
+    }
+    println!("{table}");
+}
+
 /// Prints everything that was measured.
 ///
 /// # Errors
 /// When standard output is closed.
-pub fn json(machine: &Machine, log_size: &str, samples: &[Sample]) -> anyhow::Result<()> {
+pub fn json(
+    machine: &Machine,
+    log_size: &str,
+    disk: &[Bare],
+    samples: &[Sample],
+) -> anyhow::Result<()> {
     let report = json!({
         "sqlite": rusqlite::version(),
         "machine": machine,
         "log_size": log_size,
         "ratios": Samples(samples).ratios(),
+        "bounds": bounds(&Samples(samples), disk),
+        "disk": disk,
         "samples": samples,
     });
     println!("{}", serde_json::to_string_pretty(&report)?);

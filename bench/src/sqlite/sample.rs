@@ -1,6 +1,7 @@
 //! One sample: a contender, a workload, and what the disk and the machine did meanwhile.
 
 use crate::Args;
+use crate::bare::Bare;
 use crate::contender::{Contender, Promise};
 use crate::disk_io::BlockDevice;
 use crate::load;
@@ -158,6 +159,14 @@ impl Bench {
             log_flushes: log.map(|(a, b)| each(b.flushes - a.flushes)),
             surroundings,
         })
+    }
+
+    /// What the disk itself takes for a block.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn bare(&self, round: usize) -> anyhow::Result<Bare> {
+        Bare::measure(&self.dir, round, Duration::from_secs(self.seconds))
     }
 
     /// Removes what was made.
