@@ -85,7 +85,7 @@ impl Client {
                     let volume = self.disk.volume(&volume_name(volume))?;
                     let permit = volume.reserve(len).await?;
                     let mut buf = self.pool.copy_of(&data);
-                    buf.attach(Box::new(permit));
+                    buf.attach(Rc::new(permit));
                     volume.write(offset, buf.share(), durable).await
                 };
                 self.change(effect, durable, false, work).await

@@ -192,7 +192,7 @@ impl Client {
             let mut buf = self.pool.copy_of(&old);
             let stamp = stamp_of(&buf) + 1;
             apply(&mut buf, &patch_of(stamp, block_size));
-            buf.attach(Box::new(permit.clone()));
+            buf.attach(permit.clone());
             let data = buf.share();
             newest.insert(block, Piece::Data(data.clone()));
             changes.push(CommitChange::Write { first: block, data });
@@ -273,7 +273,7 @@ impl Client {
             fill(block, stamp, first + index as u64, evil);
             stamps.push(stamp);
         }
-        buf.attach(Box::new(permit));
+        buf.attach(permit);
         (buf.share(), stamps)
     }
 }

@@ -7,6 +7,7 @@ use drive::{DiskImage, Fault, FaultKind, Place, SimOptions, SimWorld};
 use engine::{CommitChange, Engine, EngineError, OpenOptions};
 use layout::Piece;
 use rt::{IoError, Op, Rt};
+use std::rc::Rc;
 use tonearm_sim::{Heads, Shape, StoreImage};
 
 const SHAPE: Shape = Shape {
@@ -36,7 +37,7 @@ async fn write(engine: &Engine, first: u64, count: u64, byte: u8) -> Result<Lsn,
     let permit = engine.reserve(count * 4096).await?;
     let mut buf = BufPool::new(0).alloc(count as usize * 4096);
     buf.fill(byte);
-    buf.attach(Box::new(permit));
+    buf.attach(Rc::new(permit));
     let admission = engine.admit(count, 0).await?;
     engine.commit(
         admission,

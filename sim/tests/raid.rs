@@ -245,7 +245,7 @@ async fn workload(rt: Rt, engine: Engine, oracle: Rc<RefCell<Oracle>>, plan: Pla
                     fill(block, number, stamp);
                     model.push((number, stamp));
                 }
-                buf.attach(Box::new(permit));
+                buf.attach(Rc::new(permit));
                 let admission = engine.admit(count, 0).await.unwrap();
                 let data = buf.share();
                 let change = CommitChange::Write {

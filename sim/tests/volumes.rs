@@ -120,7 +120,7 @@ fn neighbours_in_one_block_never_undo_each_other() {
                 _ => {
                     let bytes: Vec<u8> = (0..len).map(|_| rng.next_u32() as u8).collect();
                     let mut buf = pool.copy_of(&bytes);
-                    buf.attach(Box::new(volume.reserve(len).await.unwrap()));
+                    buf.attach(Rc::new(volume.reserve(len).await.unwrap()));
                     volume
                         .write(offset, buf.share(), rng.next_u32().is_multiple_of(8))
                         .await

@@ -286,7 +286,7 @@ impl Work {
     async fn commit(&self, blocks: &[u64]) -> Result<(), EngineError> {
         let permit = self.engine.reserve((blocks.len() * BLOCK) as u64).await?;
         let mut pages = self.pages.alloc(blocks.len() * BLOCK);
-        pages.attach(Box::new(permit));
+        pages.attach(Rc::new(permit));
         let admission = self.engine.admit(blocks.len() as u64, 0).await?;
         for (block, page) in blocks.iter().zip(pages.chunks_exact_mut(BLOCK)) {
             self.begun.set(self.begun.get() + 1);

@@ -208,7 +208,7 @@ impl Work {
     async fn commit_one(&self, index: u64) -> Result<(), EngineError> {
         let permit = self.engine.reserve(BLOCK as u64).await?;
         let mut page = self.pages.alloc(BLOCK);
-        page.attach(Box::new(permit));
+        page.attach(Rc::new(permit));
         let admission = self.engine.admit(1, 0).await?;
         let version = self.begun.get() + 1;
         self.begun.set(version);

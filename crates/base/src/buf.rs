@@ -26,7 +26,7 @@ pub struct Buf {
     len: usize,
     pool: Rc<PoolState>,
     /// Dropped with the buffer: a permit of the budget that pays for this memory.
-    lease: Option<Box<dyn Any>>,
+    lease: Option<Rc<dyn Any>>,
 }
 
 /// Where buffers come from and go back to; cheap to clone, one for each engine thread.
@@ -125,8 +125,8 @@ impl Buf {
         self.len = len;
     }
 
-    /// Ties `lease` to the buffer: it is dropped when the memory is given back.
-    pub fn attach(&mut self, lease: Box<dyn Any>) {
+    /// Ties `lease` to the buffer, as it may be to others: its owner is let go when the memory is given back.
+    pub fn attach(&mut self, lease: Rc<dyn Any>) {
         self.lease = Some(lease);
     }
 

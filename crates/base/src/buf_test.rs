@@ -35,7 +35,7 @@ fn a_lease_ends_with_the_last_slice() {
     let ended = Rc::new(Cell::new(false));
     let pool = BufPool::new(0);
     let mut buf = pool.alloc(8192);
-    buf.attach(Box::new(Lease(ended.clone())));
+    buf.attach(Rc::new(Lease(ended.clone())));
     let whole = buf.share();
     let (first, second) = (whole.slice(0..4096), whole.slice(4096..8192));
     drop(whole);

@@ -145,7 +145,7 @@ impl Shadow {
     pub fn alloc(&mut self, pool: &BufPool, len: usize) -> Buf {
         let lease = self.lease.get_or_insert_default();
         let mut buf = pool.alloc(len);
-        buf.attach(Box::new(lease.clone()));
+        buf.attach(lease.clone());
         buf
     }
 

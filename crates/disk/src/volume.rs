@@ -9,6 +9,7 @@ use engine::{Ack, Admission, CommitChange, Engine};
 use format::{EXTENTS_MAX, VolumeKind};
 use layout::Piece;
 use rt::Permit;
+use std::rc::Rc;
 
 /// A handle on a volume; cheap to clone. It stays valid when the volume is resized.
 #[derive(Clone)]
@@ -138,7 +139,7 @@ impl Volume {
             let start = (offset - first * block) as usize;
             buf[start..start + data.len()].copy_from_slice(&data);
             // The payload's memory was paid for by its sender; it stays charged as long as the copy lives.
-            buf.attach(Box::new(data));
+            buf.attach(Rc::new(data));
             let edges = loop {
                 let moves = self.moves();
                 let edges = self

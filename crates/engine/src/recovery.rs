@@ -18,6 +18,7 @@ use layout::{Home, Piece};
 use rt::Semaphore;
 use std::cell::{Cell, RefCell};
 use std::iter::Peekable;
+use std::rc::Rc;
 use trail::{Case, RecordPlace, RecoveredChange, Replay, Word, WriteCache};
 
 /// Blocks of one write-back round.
@@ -235,7 +236,7 @@ impl Recovery<'_> {
             }
         }
         if self.memory.used() + data.len() as u64 <= self.memory.limit() {
-            data.attach(Box::new(self.memory.acquire(data.len() as u64).await));
+            data.attach(Rc::new(self.memory.acquire(data.len() as u64).await));
         }
         Ok(data)
     }

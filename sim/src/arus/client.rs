@@ -317,7 +317,7 @@ impl Client {
                 stamps = self.stamps(count);
                 let permit = volume.reserve(len).await;
                 let mut buf = self.pool.copy_of(&bytes_of(&stamps, cell));
-                buf.attach(Box::new(permit.map_err(|error| error.to_string())?));
+                buf.attach(Rc::new(permit.map_err(|error| error.to_string())?));
                 volume.write(offset, buf.share(), false).await
             }
         };

@@ -302,7 +302,7 @@ async fn one(bed: &Bed, offset: u64, state: &mut u64) -> Result<(), DiskError> {
     for (index, word) in (0..).zip(buf.chunks_exact_mut(8)) {
         word.copy_from_slice(&(first ^ index).to_le_bytes());
     }
-    buf.attach(Box::new(permit));
+    buf.attach(Rc::new(permit));
     bed.volume.write(offset, buf.share(), false).await?;
     if bed.work.kind == Kind::WriteFlush {
         bed.volume.flush().await?;

@@ -5,6 +5,7 @@
 
 use crate::common::{BLOCK, bytes, live, short_of_segments, with};
 use base::BufPool;
+use std::rc::Rc;
 use tonearm_disk::{Disk, DiskError, ErrorKind, OpenOptions, Volume};
 
 const B: u64 = BLOCK as u64;
@@ -28,7 +29,7 @@ async fn write(volume: &Volume, block: u64, version: u64) -> Result<(), DiskErro
     let data = content(block, version);
     let permit = volume.reserve(B).await?;
     let mut buf = BufPool::new(1 << 20).copy_of(&data);
-    buf.attach(Box::new(permit));
+    buf.attach(Rc::new(permit));
     volume.write(block * B, buf.share(), false).await
 }
 

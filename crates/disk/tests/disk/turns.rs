@@ -31,7 +31,7 @@ async fn client(rt: Rt, volume: Volume, number: u64, waits: Rc<RefCell<Vec<Nanos
         let began = rt.now();
         let permit = volume.reserve(B).await.unwrap();
         let mut buf = pool.copy_of(&content);
-        buf.attach(Box::new(permit));
+        buf.attach(Rc::new(permit));
         volume
             .write((random >> 33) % BLOCKS * B, buf.share(), true)
             .await

@@ -194,7 +194,7 @@ impl<T: Target> Receiver<T> {
             None => return ControlFlow::Continue(Err(shutdown())),
         };
         let mut buf = self.link.shared.pool.alloc(len);
-        buf.attach(Box::new(permit));
+        buf.attach(Rc::new(permit));
         let mut filled = self.window.take(&mut buf);
         if filled < len && len >= IN_PLACE_BYTES_MIN {
             self.window.expect_header();
