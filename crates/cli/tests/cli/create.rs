@@ -66,6 +66,20 @@ fn a_preallocated_store_has_all_its_space() {
 }
 
 #[test]
+fn the_log_has_its_space_also_in_a_file_that_was_there() {
+    let bench = Bench::new();
+    let create = ["create", "a", "--size", "64MiB", "--log-size", "8MiB"];
+    bench.ok(&create);
+    let used = || bench.path("a").metadata().expect("a file").blocks() * 512;
+    assert!(used() >= 8 << 20, "{} bytes", used());
+    let file = std::fs::File::create(bench.path("a")).expect("emptied");
+    file.set_len(80 << 20).expect("all of it a hole");
+    assert!(used() < 1 << 20, "{} bytes", used());
+    bench.ok(&[&create[..], &["--force"]].concat());
+    assert!(used() >= 8 << 20, "{} bytes", used());
+}
+
+#[test]
 fn members_are_found_beside_the_primary_one_and_where_they_were_moved() {
     let bench = Bench::new();
     std::fs::create_dir(bench.path("one")).expect("a folder");

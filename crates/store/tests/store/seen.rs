@@ -133,9 +133,14 @@ impl World {
                 for write in writes {
                     self.write(session, Some(aru), write);
                 }
+                // Of the unit alone.
+                self.check_session(session, Some(aru));
                 let after = std::mem::replace(&mut self.model, before);
-                // Not yet.
                 self.check();
+                // Again, with all that is known now.
+                let before = std::mem::replace(&mut self.model, after);
+                self.check_session(session, Some(aru));
+                let after = std::mem::replace(&mut self.model, before);
                 match ends {
                     true => {
                         self.sessions[session].end(aru, false).unwrap();
@@ -227,20 +232,26 @@ impl World {
 
     /// All sessions see the model, whether they have looked before or not.
     fn check(&self) {
-        for (files, open) in self.sessions.iter().zip(&self.open) {
+        for (session, files) in self.sessions.iter().enumerate() {
             for name in NAMES {
                 let there = self.model.contains_key(name);
                 assert_eq!(files.exists(name).unwrap(), there, "{name}");
             }
-            for (name, id) in open {
-                let model = &self.model[name];
-                let mut counter = [0; COUNTER.1];
-                let read = files.read(*id, None, COUNTER.0, &mut counter).unwrap();
-                let from = (COUNTER.0 as usize).min(model.len());
-                let expected = &model[from..model.len().min(from + COUNTER.1)];
-                assert_eq!(&counter[..read], expected, "{name}");
-                assert_eq!(files.size(*id, None).unwrap(), model.len() as u64, "{name}");
-            }
+            self.check_session(session, None);
+        }
+    }
+
+    /// Files that are open in a session are as the model has them, in the unit or outside.
+    fn check_session(&self, session: usize, aru: Option<AruId>) {
+        let files = &self.sessions[session];
+        for (name, id) in &self.open[session] {
+            let model = &self.model[name];
+            let mut counter = [0; COUNTER.1];
+            let read = files.read(*id, aru, COUNTER.0, &mut counter).unwrap();
+            let from = (COUNTER.0 as usize).min(model.len());
+            let expected = &model[from..model.len().min(from + COUNTER.1)];
+            assert_eq!(&counter[..read], expected, "{name}");
+            assert_eq!(files.size(*id, aru).unwrap(), model.len() as u64, "{name}");
         }
     }
 

@@ -306,6 +306,43 @@ fn commits_that_nobody_waits_for_share_a_write() {
 }
 
 #[test]
+fn what_is_much_or_fills_the_log_does_not_linger() {
+    let writes = |pipeline_bytes: u64, blocks: u64| {
+        let geometry = geometry(8, 16);
+        let rt = Rt::new(world(&geometry).driver());
+        let rt2 = rt.clone();
+        rt.block_on(async move {
+            let pool = BufPool::new(1 << 20);
+            let options = TrailOptions {
+                linger: Nanos::from_millis(3_600_000),
+                pipeline_bytes,
+                ..TrailOptions::default()
+            };
+            let start = TrailStart {
+                epoch: 1,
+                ..TrailStart::default()
+            };
+            let trail = Trail::start(&rt2, &pool, vec![device(&rt2)], geometry, start, options);
+            let own = trail.clone();
+            let appended = rt2.spawn(async move {
+                for block in 0..blocks {
+                    let lsn = append(&own, vec![write(&pool, block, 1, 1)]).await;
+                    own.hold(lsn);
+                }
+            });
+            rt2.sleep(Nanos::from_millis(100)).await;
+            let found = (trail.stats().writes > 0, trail.is_full());
+            drop(appended);
+            found
+        })
+    };
+    let (little, much) = (8, 200);
+    assert_eq!(writes(1 << 20, little), (false, false));
+    assert_eq!(writes(4 * BLOCK as u64, little), (true, false));
+    assert_eq!(writes(1 << 20, much), (true, true));
+}
+
+#[test]
 fn the_payload_may_be_a_copy_of_a_log() {
     let geometry = geometry(16, 16);
     let first = world(&geometry);
