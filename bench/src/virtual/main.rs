@@ -30,7 +30,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 #[derive(Parser)]
 #[command(after_help = "\
 Examples:
-  tonearm-bench-virtual                   medians of 5 rounds, in both worlds; then atomic recovery units
+  tonearm-bench-virtual                   medians of 5 rounds, in all worlds; then atomic recovery units
   tonearm-bench-virtual --quick           one short round: does it work, not how fast it is
   tonearm-bench-virtual --world latency   no mechanics: the engine's own time, as far as possible
   tonearm-bench-virtual --json            all rounds
@@ -44,7 +44,7 @@ struct Args {
     /// One short round: a rehearsal, no result
     #[arg(long)]
     quick: bool,
-    /// Drives with random latencies, or mechanical ones [default: both]
+    /// Drives with random latencies, or mechanical ones, or contents that are all new [default: one after the other]
     #[arg(long)]
     world: Option<WorldKind>,
     /// Rounds [default: 5, or 1 with --quick]
@@ -100,17 +100,20 @@ enum WorldKind {
     Latency,
     /// Models of mechanical drives.
     Drives,
+    /// Random latencies, and blocks of which every word is new.
+    AllNew,
 }
 
 impl Args {
     fn shape(&self, world: WorldKind) -> anyhow::Result<Shape> {
         let drives = match world {
-            WorldKind::Latency => None,
+            WorldKind::Latency | WorldKind::AllNew => None,
             WorldKind::Drives => Some([spec(&self.log_drive)?, spec(&self.home_drive)?]),
         };
         let commits = if self.quick { 100_000 } else { 1_000_000 };
         Ok(Shape {
             drives,
+            all_new: world == WorldKind::AllNew,
             commits: self.commits.unwrap_or(commits),
             clients: self.clients,
             blocks: self.blocks,
@@ -138,7 +141,8 @@ fn main() -> anyhow::Result<()> {
     }
     let rounds = args.rounds.unwrap_or(if args.quick { 1 } else { 5 });
     let mut runs = Vec::new();
-    for world in [WorldKind::Latency, WorldKind::Drives] {
+    // The one that takes memory last: peaks are those of the program.
+    for world in [WorldKind::Latency, WorldKind::Drives, WorldKind::AllNew] {
         if args.world.is_some_and(|wanted| wanted != world) {
             continue;
         }
@@ -152,7 +156,7 @@ fn main() -> anyhow::Result<()> {
         runs.push(Run { shape, results });
     }
     let mut units = Vec::new();
-    if args.world != Some(WorldKind::Drives) {
+    if args.world.is_none_or(|world| world == WorldKind::Latency) {
         units = arus::rounds(&arus::Args {
             rounds,
             units: if args.quick { 50_000 } else { 500_000 },

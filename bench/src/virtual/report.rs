@@ -26,6 +26,11 @@ impl Run {
         values.get(values.len() / 2).copied().unwrap_or(0.0)
     }
 
+    /// The world of which a rate is asked for.
+    fn is_targeted(&self) -> bool {
+        self.shape.drives.is_none() && !self.shape.all_new
+    }
+
     fn per_commit(&self, count: fn(&Figures) -> u64) -> f64 {
         self.median(|figures| figures.per_commit(count(figures)))
     }
@@ -85,6 +90,7 @@ impl Run {
         let shape = &self.shape;
         json!({
             "drives": drives(shape),
+            "all_new": shape.all_new,
             "commits_per_cpu_second": self.median(Figures::rate),
             "ns_per_commit": self.per_commit(|f| f.cpu_ns),
             "world_ns_per_commit": shape.split.then(|| self.per_commit(|f| f.world_ns)),
@@ -106,6 +112,7 @@ fn mib(bytes: u64) -> f64 {
 
 fn drives(shape: &Shape) -> String {
     match &shape.drives {
+        None if shape.all_new => "random latencies, contents all new".to_owned(),
         None => "random latencies".to_owned(),
         Some([(log, _), (home, _)]) => format!("log on {log}, home on {home}"),
     }
@@ -129,7 +136,7 @@ pub fn line(shape: &Shape, figures: &Figures, round: usize, rounds: usize) -> St
 /// When the figures cannot be told as JSON.
 pub fn print(runs: &[Run], units: &[arus::Figures], as_json: bool) -> anyhow::Result<()> {
     if as_json {
-        let targeted = runs.iter().find(|run| run.shape.drives.is_none());
+        let targeted = runs.iter().find(|run| run.is_targeted());
         let runs: Vec<_> = runs.iter().map(Run::json).collect();
         let report = json!({
             "commits_per_cpu_second": targeted.map(|run| run.median(Figures::rate)),
@@ -167,7 +174,8 @@ pub fn print(runs: &[Run], units: &[arus::Figures], as_json: bool) -> anyhow::Re
         table.add_row([(*name).to_owned()].into_iter().chain(values));
     }
     println!("{table}");
-    for run in runs {
+    // Of contents that are all new the memory is that of the simulated drives.
+    for run in runs.iter().filter(|run| !run.shape.all_new) {
         println!("\n{}", verdict(run));
     }
     show_units(units);
@@ -254,12 +262,12 @@ fn show_units(units: &[arus::Figures]) {
 fn verdict(run: &Run) -> String {
     let word = |met: bool| if met { "met" } else { "MISSED" };
     let memory = word(run.peak_rss_bytes() < RSS_MAX);
-    let rate = match run.shape.drives {
-        None => {
+    let rate = match run.is_targeted() {
+        true => {
             let met = run.median(Figures::rate) >= RATE_TARGET;
             format!("{RATE_TARGET} commits per CPU second: {}; ", word(met))
         }
-        Some(_) => String::new(),
+        false => String::new(),
     };
     let most = RSS_MAX >> 20;
     format!(

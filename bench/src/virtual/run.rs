@@ -28,6 +28,9 @@ pub struct Shape {
     pub drives: Option<[(String, DriveSpec); 2]>,
     /// Commits in the measured time.
     pub commits: u64,
+    /// Every word of a block is new; else its first 16 bytes, the others being zeroes, which simulated drives keep in
+    /// little memory.
+    pub all_new: bool,
     /// Clients, each with one commit under way.
     pub clients: u64,
     /// Blocks that they write, at random.
@@ -107,8 +110,9 @@ impl Mark {
 /// What all clients share.
 struct Work {
     engine: Engine,
+    /// Without contents buffers that only ever hold stamped pages.
     pages: BufPool,
-    contents: Contents,
+    contents: Option<Contents>,
     /// Newest version of each block; 0 where nothing was written.
     versions: RefCell<Vec<u64>>,
     /// Commits that were begun.
@@ -136,6 +140,7 @@ pub fn round(shape: &Shape, seed: u64) -> anyhow::Result<Figures> {
     let own = running.clone();
     let (commits, clients, blocks) = (shape.commits, shape.clients, shape.blocks);
     let (memory_bytes, log_bytes) = (shape.memory_bytes, shape.log_bytes);
+    let contents = shape.all_new.then(|| Contents::new(BLOCK));
     let figures = running.rt.block_on(async move {
         let options = OpenOptions {
             memory_bytes,
@@ -146,7 +151,7 @@ pub fn round(shape: &Shape, seed: u64) -> anyhow::Result<Figures> {
         let work = Rc::new(Work {
             engine: engine.clone(),
             pages: BufPool::new(memory_bytes as usize),
-            contents: Contents::new(BLOCK),
+            contents,
             versions: RefCell::new(vec![0; blocks as usize]),
             begun: Cell::new(0),
             ended: Cell::new(0),
@@ -213,7 +218,10 @@ impl Work {
         let version = self.begun.get() + 1;
         self.begun.set(version);
         self.versions.borrow_mut()[index as usize] = version;
-        page.copy_from_slice(self.contents.of(version));
+        // Beyond the stamp there are zeroes otherwise: new memory is zeroed, and nothing else is written to it.
+        if let Some(contents) = &self.contents {
+            page.copy_from_slice(contents.of(version));
+        }
         page[..16].copy_from_slice(&stamp(index, version));
         let first = SYSTEM_BLOCKS + index;
         let data = page.share();
@@ -250,7 +258,10 @@ impl Work {
                         0 => base::is_zero(page),
                         version => {
                             page[..16] == stamp(index, version)
-                                && page[16..] == self.contents.of(version)[16..]
+                                && match &self.contents {
+                                    Some(contents) => page[16..] == contents.of(version)[16..],
+                                    None => base::is_zero(&page[16..]),
+                                }
                         }
                     };
                     ensure!(right, "block {index} does not read as version {version}");
