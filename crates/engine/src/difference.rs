@@ -49,7 +49,7 @@ pub(crate) fn difference(old: &[u8], new: &[u8]) -> Option<Vec<Word>> {
 }
 
 /// Every word that is looked at differs: the old version, which has often left the cache, is not read to its end for that.
-/// Of blocks whose words differ at random in less than half of all places one in 256 is taken for new.
+/// Of blocks whose words differ in half of all places, at random, one in 256 is taken for new.
 pub(crate) fn is_all_new(old: &[u8], new: &[u8]) -> bool {
     let part = new.len() / PROBES;
     (0..PROBES).all(|probe| {
