@@ -85,7 +85,7 @@ pub(crate) struct Lead {
     waiters: AtomicUsize,
     /// When a timer of the engine is due, as the last leader left it to those who wait.
     due: AtomicU64,
-    /// Until then at most one of them sleeps.
+    /// One of them wakes until then; the others need not.
     guarded: AtomicU64,
     /// The process that opened the store.
     process: u32,
@@ -342,7 +342,7 @@ impl Lead {
             self.wait(aside, &seat)?;
         };
         drop(waiting);
-        self.pass_on(aside);
+        self.pass_on(aside, None);
         self.tell();
         ended
     }
@@ -363,7 +363,7 @@ impl Lead {
         }
         if let Some(call) = aside.take() {
             if self.is_unguarded() {
-                self.pass_on(aside);
+                self.pass_on(aside, Some(seat));
             }
             call.make();
         } else if !aside.is_calling()
@@ -428,7 +428,7 @@ impl Lead {
             self.news.store(true, SeqCst);
             self.catch_up()?;
         }
-        self.pass_on(aside);
+        self.pass_on(aside, None);
         self.tell();
         Ok(())
     }
@@ -451,22 +451,28 @@ impl Lead {
         Ok(())
     }
 
-    /// Leaves what there is to do to one who waits, or to the keeper.
-    fn pass_on(&self, aside: &Aside) {
+    /// Leaves what there is to do to another one who waits, or to the keeper; `own` is the caller's seat, if it waits.
+    fn pass_on(&self, aside: &Aside, own: Option<&Seat>) {
         let in_ring = self.in_ring.load(SeqCst) && !aside.is_calling();
         let unwatched = in_ring && !self.watched.load(SeqCst);
-        if !aside.has_calls() && !unwatched && !self.is_unguarded() {
+        let unguarded = self.is_unguarded();
+        if !aside.has_calls() && !unwatched && !unguarded {
             return;
         }
         let waiting = locked(&self.waiting);
-        let next = waiting.iter().find(|seat| !seat.is_done()).cloned();
+        let next = seat::next(&waiting, own);
         let nobody = waiting.is_empty();
         // To wake somebody takes its time, and others enter the list and leave it.
         drop(waiting);
-        match (next, &self.kind) {
-            (Some(seat), _) => seat.call(),
-            (None, Kind::Shared { keeper, .. }) if nobody => keeper.note_under_way(),
-            (None, _) => {}
+        let rests = next.as_ref().is_some_and(|seat| seat.rests());
+        if let Some(seat) = next {
+            seat.call();
+        }
+        // Who makes a call may come back too late for a timer.
+        if let Kind::Shared { keeper, .. } = &self.kind
+            && (nobody || unguarded && !rests)
+        {
+            keeper.note_under_way();
         }
     }
 

@@ -3,7 +3,7 @@
 use super::{locked, now};
 use base::Nanos;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
-use std::sync::{Condvar, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 use uring::Aside;
 
@@ -52,6 +52,11 @@ impl Seat {
 
     pub fn is_done(&self) -> bool {
         self.done.load(SeqCst)
+    }
+
+    /// Whether its owner sleeps or watches, and comes as soon as it is called.
+    pub fn rests(&self) -> bool {
+        !matches!(locked(&self.state).rest, Rest::None)
     }
 
     /// There is something to look for.
@@ -116,3 +121,18 @@ impl Seat {
         true
     }
 }
+
+/// Who is to be called next, of those in the list but `own`: one who rests, and not for its job to be looked at.
+/// Otherwise anybody who is not done, who looks when it is done with what it does.
+pub(super) fn next(waiting: &[Arc<Seat>], own: Option<&Seat>) -> Option<Arc<Seat>> {
+    let is_other = |seat: &&Arc<Seat>| {
+        !seat.is_done() && own.is_none_or(|own| !std::ptr::eq(own, Arc::as_ptr(seat)))
+    };
+    let others = || waiting.iter().filter(is_other);
+    let mut ready = others().filter(|seat| seat.has_begun() && seat.rests());
+    ready.next().or_else(|| others().next()).cloned()
+}
+
+#[cfg(test)]
+#[path = "seat_test.rs"]
+mod seat_test;
