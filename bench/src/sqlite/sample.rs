@@ -14,6 +14,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 use tonearm_bench::machine::{self, Surroundings, Watch};
 
+/// Where everything is made, in the folder that was asked for.
+const FOLDER: &str = "tonearm-bench-sqlite.tmp";
+
 /// How a run is made.
 pub struct Bench {
     dir: PathBuf,
@@ -86,8 +89,13 @@ impl Bench {
     /// # Errors
     /// When there is no space.
     pub fn prepare(args: &Args) -> anyhow::Result<Self> {
-        std::fs::create_dir_all(&args.dir)?;
-        let dir = args.dir.canonicalize()?;
+        // Of its own, since it is removed in the end; there may be one of a run that was cut short.
+        let dir = args.dir.join(FOLDER);
+        if dir.exists() {
+            std::fs::remove_dir_all(&dir)?;
+        }
+        std::fs::create_dir_all(&dir)?;
+        let dir = dir.canonicalize()?;
         let target = Target::create(&dir, &args.common.tonearm, &args.common.log_size)?;
         Ok(Self {
             device: BlockDevice::below(&dir)?,
@@ -166,7 +174,12 @@ impl Bench {
     /// # Errors
     /// When it cannot be written.
     pub fn bare(&self, round: usize) -> anyhow::Result<Bare> {
-        Bare::measure(&self.dir, round, Duration::from_secs(self.seconds))
+        // What earlier samples have left in the page cache.
+        rustix::fs::syncfs(File::open(&self.dir)?).context("cannot sync the file system")?;
+        let watch = Watch::begin(self.quiet_max);
+        let bare = Bare::measure(&self.dir, round, Duration::from_secs(self.seconds));
+        watch.end();
+        bare
     }
 
     /// Removes what was made.
