@@ -7,6 +7,8 @@ cd "$(dirname "$0")/.."
 PATH="$PATH:/usr/sbin:/sbin"
 store=${STORE:-run/store.tn}
 size=${SIZE:-10GiB}
+# With room for files and databases beside the disk.
+store_size=${STORE_SIZE:-12GiB}
 tonearm=target/release/tonearm
 image=run/image.ext4
 back=run/back.ext4
@@ -15,8 +17,9 @@ mkdir -p run
 fresh=no
 if [ ! -e "$store" ]; then
     fresh=yes
-    "$tonearm" create "$store" --size "$size" >run/create.out
-    echo "== created $store ($size, sparse)"
+    "$tonearm" create "$store" --size "$store_size" --no-volume >run/create.out
+    "$tonearm" volume create "$store" main --size "$size" >>run/create.out
+    echo "== created $store ($store_size, sparse) with the volume main ($size)"
 fi
 
 # A process group of its own: Ctrl-C comes to this script, which then asks the server once.
