@@ -1,6 +1,7 @@
-# What one does with Tonearm. Everything is built in release mode, so that nothing is built twice.
+# What one does with Tonearm. Everything is built in release mode, and tests are chosen from the whole workspace
+# (--workspace --test, not -p): with -p alone Cargo takes other features of dependencies, and builds all of them again.
 #
-#   make run      a disk, served, with a file system copied in and out
+#   make run      a disk, served: a file system copied in, the server killed, and what comes out verified
 #   make test     everything that has to hold: format, lints, tests, power cuts, fuzzing, real clients
 #   make bench    in virtual time, then SQLite, then against nbdkit and qemu-nbd, on this machine's disk (over an
 #                 hour; quiet, please)
@@ -40,7 +41,7 @@ lint:
 
 # File length, dependency arrows, licences, documents.
 tidy:
-	$(CARGO) test --release --locked -p tidy
+	$(CARGO) test --release --locked --workspace --test tidy
 
 unit:
 	$(CARGO) test --release --locked --workspace --exclude tonearm-tests --exclude tidy
@@ -48,14 +49,14 @@ unit:
 # End to end: real clients, kill -9, hostile clients.
 e2e:
 	$(CARGO) build --release --locked -p tonearm -p tonearm-sqlite
-	$(CARGO) test --release --locked -p tonearm-tests
+	$(CARGO) test --release --locked --workspace --test e2e
 
 crash-test:
-	$(CARGO) build --release --locked -p tonearm-sim
+	$(CARGO) build --release --locked --workspace --bin crash
 	scripts/crash.sh points $(POINTS) $(SEED)
 
 crash:
-	$(CARGO) build --release --locked -p tonearm-sim
+	$(CARGO) build --release --locked --workspace --bin crash
 	scripts/crash.sh seconds $(SECONDS) $(SEED)
 
 fuzz:

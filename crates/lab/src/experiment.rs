@@ -82,6 +82,12 @@ pub enum LabError {
     /// There is no such experiment.
     #[error("there is no experiment '{0}'; `tonearm lab list` shows them all")]
     UnknownExperiment(String),
+    /// It was left out of this program.
+    #[error(
+        "experiment sqlite is not in this program, since it brings SQLite's source with it; \
+         build it in: cargo build --release -p tonearm --features lab-sqlite"
+    )]
+    NotBuilt,
     /// A drive without a platter.
     #[error("experiment {experiment} needs a drive that turns, and {drive} is none")]
     NeedsPlatter {

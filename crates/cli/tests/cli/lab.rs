@@ -117,3 +117,19 @@ fn wrong_names_and_drives_are_told() {
         "experiment trail-batch needs a drive that turns, and ssd is none",
     );
 }
+
+#[test]
+fn an_experiment_that_is_not_built_in_is_told_with_how_to_get_it() {
+    let bench = Bench::new();
+    let list = bench.ok(&["lab", "list"]);
+    let run = ["lab", "run", "sqlite", "--quick"];
+    // A test of the whole workspace builds it in.
+    if list.contains("Durable commits of SQLite") {
+        bench.ok(&run);
+    } else {
+        contains(
+            &bench.fails(&run),
+            "cargo build --release -p tonearm --features lab-sqlite",
+        );
+    }
+}

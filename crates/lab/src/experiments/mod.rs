@@ -7,6 +7,7 @@ mod mimic_policies;
 mod mimic_predictors;
 mod mimic_skip;
 mod mimic_tolerance;
+#[cfg(feature = "sqlite")]
 mod sqlite;
 mod trail_batch;
 mod trail_latency;
@@ -30,6 +31,7 @@ pub static EXPERIMENTS: &[Experiment] = &[
     aru::EXPERIMENT,
     heads::EXPERIMENT,
     log_latency::EXPERIMENT,
+    #[cfg(feature = "sqlite")]
     sqlite::EXPERIMENT,
 ];
 
@@ -41,5 +43,8 @@ pub fn find(name: &str) -> Result<&'static Experiment, LabError> {
     EXPERIMENTS
         .iter()
         .find(|experiment| experiment.name == name)
-        .ok_or_else(|| LabError::UnknownExperiment(name.to_string()))
+        .ok_or_else(|| match name {
+            "sqlite" => LabError::NotBuilt,
+            _ => LabError::UnknownExperiment(name.to_string()),
+        })
 }

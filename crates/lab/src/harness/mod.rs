@@ -3,6 +3,7 @@
 mod floor;
 mod heads;
 mod in_place;
+#[cfg(feature = "sqlite")]
 mod in_place_files;
 mod load;
 mod mimic_log;
@@ -10,6 +11,7 @@ mod profiling;
 mod rig;
 mod sequential;
 mod small_files;
+#[cfg(feature = "sqlite")]
 mod sqlite_load;
 mod store;
 mod times;
@@ -19,6 +21,7 @@ mod trail_log;
 pub use floor::{Before, Floor};
 pub use heads::{formula, online};
 pub use in_place::in_place;
+#[cfg(feature = "sqlite")]
 pub use in_place_files::{VFS as IN_PLACE_VFS, account, mount};
 pub use load::{Arrivals, Load, Processes};
 pub use mimic_log::{Lost, Writes, write_log};
@@ -26,6 +29,7 @@ pub use profiling::{LATE_MS, one_size, paper_grid, profile, region, skip_respons
 pub use rig::Rig;
 pub use sequential::{group_commit, journal, sequential};
 pub use small_files::{Brackets, Client, Deletion};
+#[cfg(feature = "sqlite")]
 pub use sqlite_load::{Session, Spent, Transaction};
 pub use store::{SimStore, StoreShape};
 pub use times::{Times, ms};

@@ -70,7 +70,7 @@ impl Authority {
     pub(crate) fn client(&self, with_certificate: bool) -> ClientConnection {
         let mut roots = RootCertStore::empty();
         roots.add(self.certificate.clone()).expect("root");
-        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
         let builder = ClientConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()
             .expect("versions")
