@@ -15,7 +15,7 @@ use crate::map;
 use crate::table::{self, Life, SPILL};
 use base::{Lsn, Slice};
 use format::{Extent, VolumeEntry, VolumeKind};
-use rt::{Rt, Semaphore};
+use rt::{Boxed, Rt, Semaphore};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 
@@ -161,7 +161,11 @@ impl Disk {
     ///
     /// # Errors
     /// When there is no space, or the store fails. Nothing is kept then.
-    pub(crate) async fn spill(&self, data: Vec<Slice>) -> Result<Vec<Spilled>, DiskError> {
+    pub(crate) fn spill(&self, data: Vec<Slice>) -> Boxed<'_, Result<Vec<Spilled>, DiskError>> {
+        Box::pin(self.write_spill(data))
+    }
+
+    async fn write_spill(&self, data: Vec<Slice>) -> Result<Vec<Spilled>, DiskError> {
         let runs = self.take_space(data.len() as u64).await?;
         let (mut data, mut spilled) = (data.into_iter(), Vec::new());
         let mut failed = None;

@@ -11,7 +11,7 @@ use format::{
     SYSTEM_BLOCKS, SegmentLayout, State, Superblock, TrackSheet, Uuid, segments_for,
     segments_reserved, slot_entries,
 };
-use rt::Rt;
+use rt::{Boxed, Rt};
 use std::rc::Rc;
 
 /// Bytes zeroed by one operation on a device that is not blank.
@@ -313,6 +313,26 @@ pub async fn create(
     plan: &CreatePlan,
     members: &[NewMember],
     mut progress: impl FnMut(u64, u64),
+) -> Result<(), EngineError> {
+    created(rt, pool, plan, members, &mut progress).await
+}
+
+fn created<'a>(
+    rt: &'a Rt,
+    pool: &'a BufPool,
+    plan: &'a CreatePlan,
+    members: &'a [NewMember],
+    progress: &'a mut dyn FnMut(u64, u64),
+) -> Boxed<'a, Result<(), EngineError>> {
+    Box::pin(write_empty(rt, pool, plan, members, progress))
+}
+
+async fn write_empty(
+    rt: &Rt,
+    pool: &BufPool,
+    plan: &CreatePlan,
+    members: &[NewMember],
+    progress: &mut dyn FnMut(u64, u64),
 ) -> Result<(), EngineError> {
     let superblock = &plan.superblock;
     let total: u64 = members

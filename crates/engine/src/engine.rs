@@ -10,7 +10,7 @@ use base::{BufPool, Lsn, Nanos};
 use device::Device;
 use format::{State as StoreState, Superblock};
 use layout::{Home, HomeError};
-use rt::{Notify, Permit, Rt, Semaphore};
+use rt::{Boxed, Notify, Permit, Rt, Semaphore};
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, VecDeque};
 use std::future::poll_fn;
@@ -342,7 +342,11 @@ impl Engine {
     ///
     /// # Errors
     /// When something cannot be written: the store stays marked as open, and recovery will do the rest.
-    pub async fn close(&self) -> Result<(), EngineError> {
+    pub fn close(&self) -> Boxed<'_, Result<(), EngineError>> {
+        Box::pin(self.write_home_and_end())
+    }
+
+    async fn write_home_and_end(&self) -> Result<(), EngineError> {
         self.check_alive()?;
         if self.0.options.read_only {
             self.shut();

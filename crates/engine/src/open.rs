@@ -15,7 +15,7 @@ use crate::throttle::Throttle;
 use base::{BufPool, Lsn, Nanos};
 use device::{Device, FlushFence};
 use format::{State as StoreState, Superblock};
-use rt::{Notify, Rt, Semaphore};
+use rt::{Boxed, Notify, Rt, Semaphore};
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
@@ -74,6 +74,28 @@ impl Engine {
         options: OpenOptions,
         mut progress: impl FnMut(Progress),
     ) -> Result<Engine, EngineError> {
+        Self::opened(rt, pool, members, options, &mut progress).await
+    }
+
+    fn opened<'a>(
+        rt: &'a Rt,
+        pool: &'a BufPool,
+        members: Vec<MemberDevice>,
+        options: OpenOptions,
+        progress: &'a mut dyn FnMut(Progress),
+    ) -> Boxed<'a, Result<Engine, EngineError>> {
+        Box::pin(Self::recover_and_start(
+            rt, pool, members, options, progress,
+        ))
+    }
+
+    async fn recover_and_start(
+        rt: &Rt,
+        pool: &BufPool,
+        members: Vec<MemberDevice>,
+        options: OpenOptions,
+        progress: &mut dyn FnMut(Progress),
+    ) -> Result<Engine, EngineError> {
         let started = rt.now();
         let (mut superblock, mut devices) = assemble(pool, members).await?;
         if options.write_cache == WriteCache::Ordered {
@@ -121,7 +143,7 @@ impl Engine {
                 moves: Cell::new(false),
                 footprint: &footprint,
             };
-            (log, live) = recovery.run(&mut report, &mut progress).await?;
+            (log, live) = recovery.run(&mut report, progress).await?;
         }
         report.pinned_blocks = pinned.borrow().block_count() as u64;
         if !options.read_only {

@@ -42,7 +42,7 @@ impl Recovery<'_> {
     pub async fn run(
         &self,
         report: &mut RecoveryReport,
-        progress: &mut impl FnMut(Progress),
+        progress: &mut dyn FnMut(Progress),
     ) -> Result<(LogState, Vec<RecordPlace>), EngineError> {
         if self.options.write_cache == WriteCache::Volatile {
             // What is read may still be in the storage's cache alone: nothing is known to be durable
@@ -159,7 +159,7 @@ impl Recovery<'_> {
         &self,
         lsn: Lsn,
         change: RecoveredChange,
-        progress: &mut impl FnMut(Progress),
+        progress: &mut dyn FnMut(Progress),
     ) -> Result<(), EngineError> {
         let first = change.block;
         match (change.kind, change.data) {
@@ -197,7 +197,7 @@ impl Recovery<'_> {
         lsn: Lsn,
         block: u64,
         words: &[Word],
-        progress: &mut impl FnMut(Progress),
+        progress: &mut dyn FnMut(Progress),
     ) -> Result<(), EngineError> {
         if matches!(self.pinned.borrow().base(block, &self.images), Base::None) {
             return Ok(());
@@ -228,7 +228,7 @@ impl Recovery<'_> {
     async fn charge(
         &self,
         mut data: Buf,
-        progress: &mut impl FnMut(Progress),
+        progress: &mut dyn FnMut(Progress),
     ) -> Result<Buf, EngineError> {
         while self.memory.used() + data.len() as u64 > self.memory.limit() {
             if !self.write_back(progress).await? {
@@ -242,7 +242,7 @@ impl Recovery<'_> {
     }
 
     /// One round; false when everything is at home. All that was replayed is durable in the log.
-    async fn write_back(&self, progress: &mut impl FnMut(Progress)) -> Result<bool, EngineError> {
+    async fn write_back(&self, progress: &mut dyn FnMut(Progress)) -> Result<bool, EngineError> {
         let everything = Lsn(u64::MAX);
         let done = write_back_batch(
             self.home,

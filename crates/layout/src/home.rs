@@ -7,7 +7,7 @@ use crate::segments::{Policy, RebuildReport, Segments};
 use base::{BufPool, Slice};
 use device::{Device, Interrupted};
 use format::{Geometry, Uuid};
-use rt::Rt;
+use rt::{Boxed, Rt};
 use std::collections::BTreeSet;
 use std::rc::Rc;
 
@@ -155,27 +155,29 @@ impl Home {
     ///
     /// # Errors
     /// When a device fails.
-    pub async fn create_segments(
-        rt: &Rt,
-        pool: &BufPool,
+    pub fn create_segments<'a>(
+        rt: &'a Rt,
+        pool: &'a BufPool,
         members: Vec<SegmentsMember>,
-        options: &SegmentsOptions,
-    ) -> Result<(), HomeError> {
-        Segments::create(rt, pool, members, options).await
+        options: &'a SegmentsOptions,
+    ) -> Boxed<'a, Result<(), HomeError>> {
+        Box::pin(Segments::create(rt, pool, members, options))
     }
 
     /// Opens the segments layout on `members` in their order, and recovers it if need be.
     ///
     /// # Errors
     /// When there is no checkpoint, or what was written since cannot be read.
-    pub async fn open_segments(
-        rt: &Rt,
-        pool: &BufPool,
+    pub fn open_segments<'a>(
+        rt: &'a Rt,
+        pool: &'a BufPool,
         members: Vec<SegmentsMember>,
-        options: &SegmentsOptions,
-    ) -> Result<Self, HomeError> {
-        let home = Segments::open(rt, pool, members, options).await?;
-        Ok(Self::Segments(SegmentsHome(home)))
+        options: &'a SegmentsOptions,
+    ) -> Boxed<'a, Result<Self, HomeError>> {
+        Box::pin(async move {
+            let home = Segments::open(rt, pool, members, options).await?;
+            Ok(Self::Segments(SegmentsHome(home)))
+        })
     }
 
     /// Makes the block map of the segments layout anew from the segment summaries. `progress` is told
@@ -286,10 +288,10 @@ impl Home {
     ///
     /// # Panics
     /// When the range goes beyond the store's end.
-    pub async fn read(&self, first: u64, count: u64) -> Result<Vec<Piece>, HomeError> {
+    pub fn read(&self, first: u64, count: u64) -> Boxed<'_, Result<Vec<Piece>, HomeError>> {
         match self {
-            Self::Overwrite(home) => home.0.read(first, count).await,
-            Self::Segments(home) => home.0.read(first, count).await,
+            Self::Overwrite(home) => Box::pin(home.0.read(first, count)),
+            Self::Segments(home) => Box::pin(home.0.read(first, count)),
         }
     }
 
@@ -301,10 +303,10 @@ impl Home {
     ///
     /// # Panics
     /// When the range goes beyond the store's end.
-    pub async fn status(&self, first: u64, count: u64) -> Result<Vec<(u64, bool)>, HomeError> {
+    pub fn status(&self, first: u64, count: u64) -> Boxed<'_, Result<Vec<(u64, bool)>, HomeError>> {
         match self {
-            Self::Overwrite(home) => home.0.status(first, count).await,
-            Self::Segments(home) => home.0.status(first, count).await,
+            Self::Overwrite(home) => Box::pin(home.0.status(first, count)),
+            Self::Segments(home) => Box::pin(home.0.status(first, count)),
         }
     }
 
@@ -317,14 +319,14 @@ impl Home {
     ///
     /// # Panics
     /// When blocks are not ascending, of another length, or beyond the store's end.
-    pub async fn write_back(
+    pub fn write_back(
         &self,
         zeroes: Vec<ZeroRange>,
         blocks: Vec<HomeBlock>,
-    ) -> Result<(), HomeError> {
+    ) -> Boxed<'_, Result<(), HomeError>> {
         match self {
-            Self::Overwrite(home) => home.0.write_back(zeroes, blocks).await,
-            Self::Segments(home) => home.0.write_back(zeroes, blocks).await,
+            Self::Overwrite(home) => Box::pin(home.0.write_back(zeroes, blocks)),
+            Self::Segments(home) => Box::pin(home.0.write_back(zeroes, blocks)),
         }
     }
 
@@ -332,10 +334,10 @@ impl Home {
     ///
     /// # Errors
     /// When a device fails.
-    pub async fn close(&self) -> Result<(), HomeError> {
+    pub fn close(&self) -> Boxed<'_, Result<(), HomeError>> {
         match self {
-            Self::Overwrite(_) => Ok(()),
-            Self::Segments(home) => home.0.close().await,
+            Self::Overwrite(_) => Box::pin(async { Ok(()) }),
+            Self::Segments(home) => Box::pin(home.0.close()),
         }
     }
 
@@ -343,10 +345,10 @@ impl Home {
     ///
     /// # Errors
     /// When the group's table or map page cannot be read at all; unreadable blocks are in the report.
-    pub async fn check_group(&self, group: u64) -> Result<GroupReport, HomeError> {
+    pub fn check_group(&self, group: u64) -> Boxed<'_, Result<GroupReport, HomeError>> {
         match self {
-            Self::Overwrite(home) => home.0.check_group(group).await,
-            Self::Segments(home) => home.0.check_group(group).await,
+            Self::Overwrite(home) => Box::pin(home.0.check_group(group)),
+            Self::Segments(home) => Box::pin(home.0.check_group(group)),
         }
     }
 
@@ -354,14 +356,14 @@ impl Home {
     ///
     /// # Errors
     /// When a device fails or has no space; the call can be made again.
-    pub async fn repair_group(
+    pub fn repair_group(
         &self,
         group: u64,
         options: RepairOptions,
-    ) -> Result<RepairReport, HomeError> {
+    ) -> Boxed<'_, Result<RepairReport, HomeError>> {
         match self {
-            Self::Overwrite(home) => home.0.repair_group(group, options).await,
-            Self::Segments(home) => home.0.repair_group(group, options).await,
+            Self::Overwrite(home) => Box::pin(home.0.repair_group(group, options)),
+            Self::Segments(home) => Box::pin(home.0.repair_group(group, options)),
         }
     }
 

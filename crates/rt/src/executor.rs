@@ -16,7 +16,11 @@ pub(crate) struct TaskId {
     generation: u32,
 }
 
-type TaskFuture = Pin<Box<dyn Future<Output = ()>>>;
+/// A future in a box, for the border of a crate. What an `async fn` does is compiled in the crates that await it, in each
+/// of them anew; what is in a box, once, where it is put there.
+pub type Boxed<'a, T> = Pin<Box<dyn Future<Output = T> + 'a>>;
+
+type TaskFuture = Boxed<'static, ()>;
 
 struct TaskSlot {
     generation: u32,

@@ -16,7 +16,7 @@ mod sync;
 mod watermark;
 
 pub use driver::{Completion, Data, DeviceId, Driver, IoError, Op, Request, SLICES_MAX};
-pub use executor::{Io, JoinHandle, Rt, Sleep};
+pub use executor::{Boxed, Io, JoinHandle, Rt, Sleep};
 pub use idle::IdleDriver;
 pub use semaphore::{Permit, Semaphore};
 pub use sync::{Notified, Notify};

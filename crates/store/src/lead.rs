@@ -56,7 +56,31 @@ impl Engine {
 }
 
 /// A job on its way to the leader.
-type Job = Box<dyn FnOnce(&Engine) + Send>;
+struct Job {
+    /// Starts it. One type for all jobs: what drives them is compiled once, and not for each.
+    start: Box<dyn FnOnce(&Engine, End) + Send>,
+    end: End,
+}
+
+impl Job {
+    fn begin(self, engine: &Engine) {
+        self.end.seat.begin();
+        (self.start)(engine, self.end);
+    }
+}
+
+/// Where the end of a job is told.
+struct End {
+    seat: Arc<Seat>,
+    ended: Arc<Mutex<Vec<Arc<Seat>>>>,
+}
+
+impl End {
+    fn reach(self) {
+        self.seat.end();
+        locked(&self.ended).push(self.seat);
+    }
+}
 
 const OPEN: u8 = 0;
 /// New jobs are refused, those under way may end.
@@ -172,9 +196,31 @@ impl Lead {
         T: Send + 'static,
         F: Future<Output = T> + 'static,
     {
+        let result = Arc::new(Mutex::new(None));
+        let place = result.clone();
+        let start = Box::new(move |engine: &Engine, end: End| {
+            let context = engine.context.clone();
+            engine.context.rt.spawn_detached(async move {
+                let outcome = outcome_of(job, context).await;
+                *locked(&place) = Some(outcome);
+                end.reach();
+            });
+        });
+        let seat = Arc::new(Seat::default());
+        let end = End {
+            seat: seat.clone(),
+            ended: self.ended.clone(),
+        };
+        self.drive(Job { start, end }, &seat)?;
+        let outcome = locked(&result).take();
+        outcome.ok_or(StoreError::Stuck)
+    }
+
+    /// Runs `job`, whose end is told to `seat`.
+    fn drive(&self, job: Job, seat: &Arc<Seat>) -> Result<(), StoreError> {
         match &self.kind {
-            Kind::Shared { aside, .. } => self.run_with_others(aside, job),
-            Kind::OfOneThread(_) => self.run_alone(job),
+            Kind::Shared { aside, .. } => self.run_with_others(aside, job, seat),
+            Kind::OfOneThread(_) => self.run_alone(job, seat),
         }
     }
 
@@ -267,62 +313,37 @@ impl Lead {
         }
     }
 
-    fn run_alone<T, F>(
-        &self,
-        job: impl FnOnce(Context) -> F + 'static,
-    ) -> Result<Outcome<T>, StoreError>
-    where
-        T: 'static,
-        F: Future<Output = T> + 'static,
-    {
+    fn run_alone(&self, job: Job, seat: &Seat) -> Result<(), StoreError> {
         let led = self.wait_for_lead();
         let driven = self.guarded(&led, |engine| {
             let rt = &engine.context.rt;
-            let task = rt.spawn(outcome_of(job, engine.context.clone()));
+            job.begin(engine);
             loop {
                 rt.run_ready();
-                if let Some(outcome) = task.take() {
-                    return Ok(outcome);
+                if seat.is_done() {
+                    return Ok(());
                 }
                 if !rt.wait(None) && rt.in_flight() == 0 {
                     return Err(StoreError::Stuck);
                 }
             }
         });
+        // Nobody waits for any of them.
+        locked(&self.ended).clear();
         driven?
     }
 
-    fn run_with_others<T, F>(
-        &self,
-        aside: &Aside,
-        job: impl FnOnce(Context) -> F + Send + 'static,
-    ) -> Result<Outcome<T>, StoreError>
-    where
-        T: Send + 'static,
-        F: Future<Output = T> + 'static,
-    {
-        let (seat, result) = (Arc::new(Seat::default()), Arc::new(Mutex::new(None)));
-        let (called, place, ended) = (seat.clone(), result.clone(), self.ended.clone());
-        let job = move |engine: &Engine| {
-            called.begin();
-            let context = engine.context.clone();
-            engine.context.rt.spawn_detached(async move {
-                let outcome = outcome_of(job, context).await;
-                *locked(&place) = Some(outcome);
-                called.end();
-                locked(&ended).push(called);
-            });
-        };
+    fn run_with_others(&self, aside: &Aside, job: Job, seat: &Arc<Seat>) -> Result<(), StoreError> {
         let waiting = match self.look_for_lead() {
             Some(led) => {
-                self.guarded(&led, job)?;
+                self.guarded(&led, |engine| job.begin(engine))?;
                 self.turn(&led)?;
                 // Before the lead is given back: the keeper has nothing to do as long as somebody waits.
-                (!seat.is_done()).then(|| Waiting::enter(self, &seat))
+                (!seat.is_done()).then(|| Waiting::enter(self, seat))
             }
             None => {
-                let waiting = Waiting::enter(self, &seat);
-                locked(&self.queue).push_back(Box::new(job));
+                let waiting = Waiting::enter(self, seat);
+                locked(&self.queue).push_back(job);
                 self.news.store(true, SeqCst);
                 Some(waiting)
             }
@@ -332,14 +353,13 @@ impl Lead {
             // The state first: a job that ends does so before the state changes.
             let state = self.state.load(SeqCst);
             if seat.is_done() {
-                let outcome = locked(&result).take();
-                break outcome.ok_or(StoreError::Stuck);
+                break Ok(());
             }
             if state == CLOSED || state == PANICKED {
                 break Err(over(state));
             }
             self.tell();
-            self.wait(aside, &seat)?;
+            self.wait(aside, seat)?;
         };
         drop(waiting);
         self.pass_on(aside, None);
@@ -492,7 +512,7 @@ impl Lead {
             loop {
                 if self.news.swap(false, SeqCst) {
                     let jobs = std::mem::take(&mut *locked(&self.queue));
-                    jobs.into_iter().for_each(|job| job(engine));
+                    jobs.into_iter().for_each(|job| job.begin(engine));
                 }
                 rt.run_ready();
                 // Hands over what was begun, and takes what has ended.

@@ -10,6 +10,7 @@ use crate::spill::Spilled;
 use crate::table::{self, Life};
 use base::Lsn;
 use engine::CommitChange;
+use rt::Boxed;
 use std::rc::Rc;
 
 /// What the end of a unit changes.
@@ -27,7 +28,11 @@ impl Aru {
     /// # Errors
     /// `Conflict` when others have ended what makes it impossible; read-only, full or failed. Nothing of the
     /// unit is applied then.
-    pub async fn end(mut self) -> Result<Lsn, DiskError> {
+    pub fn end(self) -> Boxed<'static, Result<Lsn, DiskError>> {
+        Box::pin(self.commit())
+    }
+
+    async fn commit(mut self) -> Result<Lsn, DiskError> {
         if self.shadow.len() == 0 && self.volumes.is_empty() && self.lists.log.is_empty() {
             return Ok(Lsn(0));
         }
