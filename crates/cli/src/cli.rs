@@ -301,6 +301,8 @@ Examples:
   tonearm volume list disk.tonearm
   tonearm volume resize disk.tonearm scratch --size 4GiB
   tonearm volume delete disk.tonearm scratch
+  tonearm volume put disk.tonearm main image.raw            an image in; it is durable then
+  tonearm volume get disk.tonearm main copy.raw             and out, with holes where there is nothing
 
 A new store gives all its space to 'main'; make room by resizing it first.")]
 pub struct Volume {
@@ -348,6 +350,52 @@ pub enum VolumeAction {
         #[arg(long, value_parser = size::parse)]
         size: u64,
     },
+    /// Make an image the content of a volume, durably
+    Put(VolumePut),
+    /// Copy a volume out into an image; what is damaged is an error, never wrong bytes
+    Get(VolumeGet),
+}
+
+/// `tonearm volume put`.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  tonearm volume put disk.tonearm main image.raw
+  zcat image.raw.gz | tonearm volume put disk.tonearm main -
+
+Only what is not zero is written, and what the volume held before is zeroed where the image has
+nothing, also behind its end: the volume reads as the image, and then as zeroes. On return that is
+durable. It is no atomic unit: after an interruption the volume holds a part of the image; put it
+again. Refused while NBD clients are connected to the volume, unless there is a --force.")]
+pub struct VolumePut {
+    /// The store.
+    #[command(flatten)]
+    pub store: VolumeStore,
+    /// Name of the volume
+    pub name: String,
+    /// The image: a file, a block device, or - for standard input
+    #[arg(value_name = "FILE")]
+    pub file: PathBuf,
+    /// Write below NBD clients that are connected to the volume
+    #[arg(long)]
+    pub force: bool,
+}
+
+/// `tonearm volume get`.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  tonearm volume get disk.tonearm main copy.raw
+  tonearm volume get disk.tonearm main - | gzip > copy.raw.gz
+  tonearm volume get disk.tonearm main - > /dev/sdx
+
+Every block is verified against its checksum. FILE has a hole where the volume has nothing or
+zeroes, and appears under its name when it is complete and on the disk. What NBD clients write
+meanwhile may be in it or not. Ends with exit code 3 when a block is damaged.")]
+pub struct VolumeGet {
+    /// What, and where to.
+    #[command(flatten)]
+    pub copy: CopyOut,
 }
 
 /// The store of a volume command.

@@ -87,6 +87,12 @@ pub trait Files: Send + Sync {
     /// `Exists`, `NoSpace`, `ReadOnly`; `Failed` for a name that cannot be one.
     fn create(&self, aru: AruId, name: &str) -> Result<FileId, FilesError>;
 
+    /// Opens the volume `name`, to be read and written as a file is; its size stays as it is.
+    ///
+    /// # Errors
+    /// `NotFound`.
+    fn open_volume(&self, name: &str) -> Result<FileId, FilesError>;
+
     /// Closes a handle and releases its locks. Unknown handles are ignored.
     fn close(&self, file: FileId);
 
@@ -157,6 +163,19 @@ pub trait Files: Send + Sync {
     /// # Errors
     /// As for [`Files::write`].
     fn truncate(&self, file: FileId, aru: Option<AruId>, size: u64) -> Result<(), FilesError>;
+
+    /// Makes the range read as zeroes, as a unit of its own, and gives the space of its whole blocks back.
+    ///
+    /// # Errors
+    /// As for [`Files::write`]; `Failed` beyond the end.
+    fn zero(&self, file: FileId, offset: u64, len: u64) -> Result<(), FilesError>;
+
+    /// Runs of bytes from `offset` on, and whether each may hold data (else it reads as zeroes): for the whole range,
+    /// or for its first part.
+    ///
+    /// # Errors
+    /// As for [`Files::read`]; `Failed` beyond the end.
+    fn status(&self, file: FileId, offset: u64, len: u64) -> Result<Vec<(u64, bool)>, FilesError>;
 
     /// Ends a unit: all of it takes effect, or, on an error, nothing. With `durable` it returns when the unit
     /// is durable. The unit is over in any case.

@@ -22,6 +22,8 @@ use std::rc::Rc;
 
 /// Most open files of a session.
 const FILES_MAX: usize = 1024;
+/// Most runs of one answer about what is allocated.
+const RUNS_MAX: usize = 4096;
 /// Most open units of a session.
 const ARUS_MAX: usize = 256;
 
@@ -169,6 +171,37 @@ impl Session {
             }
         };
         Ok(self.opened(volume))
+    }
+
+    /// Opens a volume.
+    pub fn open_volume(&self, name: &str) -> Result<Opened, FilesError> {
+        self.check_files()?;
+        match self.disk().volume(name) {
+            Ok(volume) if volume.kind() == VolumeKind::Plain => Ok(self.opened(volume)),
+            Ok(_) | Err(DiskError::NoVolume(_)) => {
+                let text = format!("there is no volume {name:?}; `tonearm volume list` shows all");
+                Err(FilesError::new(FilesErrorKind::NotFound, text))
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Makes a range read as zeroes.
+    pub async fn zero(&self, file: FileId, offset: u64, len: u64) -> Result<(), FilesError> {
+        let volume = self.volume(file)?;
+        Ok(volume.write_zeroes(offset, len, false, false).await?)
+    }
+
+    /// What of a range is allocated, at least of its first part.
+    pub async fn status(
+        &self,
+        file: FileId,
+        offset: u64,
+        len: u64,
+    ) -> Result<Vec<(u64, bool)>, FilesError> {
+        let mut runs = self.volume(file)?.status(offset, len).await?;
+        runs.truncate(RUNS_MAX);
+        Ok(runs)
     }
 
     /// Makes a file within a unit; as [`Session::open`].
@@ -342,6 +375,11 @@ impl Session {
         size: u64,
     ) -> Result<(), FilesError> {
         let volume = self.volume(file)?;
+        if volume.kind() == VolumeKind::Plain {
+            return Err(failed(
+                "the size of a volume is changed by `tonearm volume resize`",
+            ));
+        }
         match aru {
             Some(id) => Ok(self.take(id)?.aru_mut().resize(&volume, size).await?),
             None => {

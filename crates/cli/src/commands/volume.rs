@@ -1,5 +1,7 @@
 //! `tonearm volume`: through the control socket when the store is served, else in process.
 
+mod image;
+
 use crate::cli::{AckMode, Volume, VolumeAction, VolumeStore, WriteCacheMode};
 use crate::control::{Answer, Client, Request, Volumes};
 use crate::serve::desk;
@@ -42,6 +44,8 @@ pub fn run(arguments: Volume) -> anyhow::Result<ExitCode> {
                 Some(done),
             )
         }
+        VolumeAction::Put(arguments) => return image::put(&arguments),
+        VolumeAction::Get(arguments) => return image::get(&arguments),
     };
     let volumes = match Client::find(&place.store.path, place.control.as_deref())? {
         Some(mut client) => match client.ask(request, |_, _| {})? {

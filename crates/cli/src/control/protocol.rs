@@ -181,6 +181,9 @@ pub struct VolumeInfo {
     pub read_only: bool,
     /// Seconds since 1970.
     pub created_unix_s: u64,
+    /// NBD clients that are connected to it.
+    #[serde(default)]
+    pub clients: u64,
 }
 
 /// All volumes.
@@ -227,6 +230,7 @@ impl VolumeInfo {
             uuid: crate::report::uuid(volume.uuid),
             read_only: volume.read_only,
             created_unix_s: volume.created_unix_s,
+            clients: 0,
         }
     }
 
@@ -238,6 +242,7 @@ impl VolumeInfo {
             uuid: crate::report::uuid(entry.uuid),
             read_only: entry.read_only,
             created_unix_s: entry.created_unix_s,
+            clients: 0,
         }
     }
 }

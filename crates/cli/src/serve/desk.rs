@@ -77,7 +77,7 @@ impl Desk {
         match request {
             Request::Stats => Ok(Answer::Stats(Box::new(self.stats()))),
             Request::Info => Ok(Answer::Info(Box::new(self.info()))),
-            Request::VolumeList => Ok(Answer::Volumes(volumes_of(disk))),
+            Request::VolumeList => Ok(Answer::Volumes(self.volumes())),
             Request::VolumeCreate { name, size_bytes } => {
                 self.changed(create_volume(disk, &name, size_bytes).await)
             }
@@ -102,7 +102,19 @@ impl Desk {
     fn changed(&self, result: Result<(), DiskError>) -> anyhow::Result<Answer> {
         self.publish();
         result?;
-        Ok(Answer::Volumes(volumes_of(&self.0.disk)))
+        Ok(Answer::Volumes(self.volumes()))
+    }
+
+    /// The volumes as they are now, and who is connected to them.
+    fn volumes(&self) -> Volumes {
+        let mut volumes = volumes_of(&self.0.disk);
+        for connection in self.0.connections.list() {
+            let mut all = volumes.volumes.iter_mut();
+            if let Some(volume) = all.find(|volume| volume.name == connection.export) {
+                volume.clients += 1;
+            }
+        }
+        volumes
     }
 
     /// Tells handshakes what there is.
@@ -186,7 +198,7 @@ impl Desk {
                 blocks: Some(stats.pinned_blocks),
                 state,
             },
-            volumes: volumes_of(disk).volumes,
+            volumes: self.volumes().volumes,
             problems: Vec::new(),
         }
     }

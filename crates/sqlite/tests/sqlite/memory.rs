@@ -265,6 +265,18 @@ impl Files for Memory {
         unreachable!("SQLite knows no units when it makes files")
     }
 
+    fn open_volume(&self, _: &str) -> Result<FileId, FilesError> {
+        unreachable!("SQLite keeps nothing in volumes")
+    }
+
+    fn zero(&self, _: FileId, _: u64, _: u64) -> Result<(), FilesError> {
+        unreachable!("SQLite zeroes nothing")
+    }
+
+    fn status(&self, _: FileId, _: u64, _: u64) -> Result<Vec<(u64, bool)>, FilesError> {
+        unreachable!("SQLite asks for no holes")
+    }
+
     fn close(&self, file: FileId) {
         self.inner().handles.remove(&file.0);
     }

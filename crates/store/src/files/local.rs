@@ -172,6 +172,11 @@ impl Files for LocalFiles {
         self.opened(self.run_in(Some(aru), create))
     }
 
+    fn open_volume(&self, name: &str) -> Result<FileId, FilesError> {
+        let name = name.to_string();
+        self.opened(self.run(move |session| async move { session.open_volume(&name) }))
+    }
+
     fn close(&self, file: FileId) {
         self.seen.close(file);
         for (aru, due) in self.units.due_of(file) {
@@ -294,6 +299,14 @@ impl Files for LocalFiles {
         self.run_in(aru, move |session| async move {
             session.truncate(file, aru, size).await
         })
+    }
+
+    fn zero(&self, file: FileId, offset: u64, len: u64) -> Result<(), FilesError> {
+        self.run(move |session| async move { session.zero(file, offset, len).await })
+    }
+
+    fn status(&self, file: FileId, offset: u64, len: u64) -> Result<Vec<(u64, bool)>, FilesError> {
+        self.run(move |session| async move { session.status(file, offset, len).await })
     }
 
     fn end(&self, aru: AruId, durable: bool) -> Result<(), FilesError> {

@@ -260,6 +260,11 @@ impl Files for RemoteFiles {
         Ok(FileId(self.number(Request::Create { aru, name })?))
     }
 
+    fn open_volume(&self, name: &str) -> Result<FileId, FilesError> {
+        check_name(name)?;
+        Ok(FileId(self.number(Request::OpenVolume { name })?))
+    }
+
     fn close(&self, file: FileId) {
         // A session that is over has nothing open.
         let _ = self.ask(Request::Close { file });
@@ -374,6 +379,17 @@ impl Files for RemoteFiles {
         self.check_unit(unit)?;
         self.send(&Request::Truncate { file, aru, size }, false)?;
         Ok(())
+    }
+
+    fn zero(&self, file: FileId, offset: u64, len: u64) -> Result<(), FilesError> {
+        self.done(Request::Zero { file, offset, len })
+    }
+
+    fn status(&self, file: FileId, offset: u64, len: u64) -> Result<Vec<(u64, bool)>, FilesError> {
+        match self.ask(Request::Status { file, offset, len })? {
+            Reply::Runs(runs) => Ok(runs),
+            _ => Err(self.unexpected()),
+        }
     }
 
     fn end(&self, aru: AruId, durable: bool) -> Result<(), FilesError> {

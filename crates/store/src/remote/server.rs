@@ -193,6 +193,18 @@ impl Connection {
                 let file = session.create(aru, name).await;
                 file.map(|opened| Reply::Number(opened.file.0))
             }
+            Request::OpenVolume { name } => {
+                let file = session.open_volume(name);
+                file.map(|opened| Reply::Number(opened.file.0))
+            }
+            Request::Zero { file, offset, len } => {
+                let zeroed = session.zero(file, offset, len).await;
+                zeroed.map(|()| Reply::Done)
+            }
+            Request::Status { file, offset, len } => {
+                let runs = session.status(file, offset, len).await;
+                runs.map(Reply::Runs)
+            }
             Request::Close { file } => {
                 session.close(file);
                 Ok(Reply::Done)

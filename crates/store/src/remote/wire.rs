@@ -15,7 +15,7 @@ use crate::files::{AruId, FileId, FileInfo, FilesError, FilesErrorKind, Level, O
 /// First bytes of either side.
 pub const MAGIC: [u8; 8] = *b"tonearmF";
 /// Version of the protocol: both sides speak the same.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 /// Bytes of a hello.
 pub const HELLO_LEN: usize = 16;
 /// Most bytes of file content in one frame.
@@ -93,6 +93,19 @@ pub enum Request<'a> {
         aru: AruId,
         name: &'a str,
     },
+    OpenVolume {
+        name: &'a str,
+    },
+    Zero {
+        file: FileId,
+        offset: u64,
+        len: u64,
+    },
+    Status {
+        file: FileId,
+        offset: u64,
+        len: u64,
+    },
 }
 
 /// What a server answers.
@@ -103,6 +116,8 @@ pub enum Reply {
     Flag(bool),
     Data(Vec<u8>),
     Files(Vec<FileInfo>),
+    /// Bytes, and whether they are allocated.
+    Runs(Vec<(u64, bool)>),
     Failed(FilesError),
 }
 
@@ -209,6 +224,12 @@ impl Request<'_> {
                 numbers(out, 18, &[aru.0]);
                 text(out, name);
             }
+            Request::OpenVolume { name } => {
+                out.push(19);
+                text(out, name);
+            }
+            Request::Zero { file, offset, len } => numbers(out, 20, &[file.0, *offset, *len]),
+            Request::Status { file, offset, len } => numbers(out, 21, &[file.0, *offset, *len]),
         });
     }
 }
@@ -286,6 +307,19 @@ impl<'a> Request<'a> {
                 aru: fields.aru()?,
                 name: fields.text()?,
             },
+            19 => Request::OpenVolume {
+                name: fields.text()?,
+            },
+            20 => Request::Zero {
+                file: fields.file()?,
+                offset: fields.u64()?,
+                len: fields.u64()?,
+            },
+            21 => Request::Status {
+                file: fields.file()?,
+                offset: fields.u64()?,
+                len: fields.u64()?,
+            },
             _ => return Err(Violation("a request is of no known kind")),
         };
         let too_long = match &request {
@@ -326,6 +360,13 @@ impl Reply {
                 out.push(kind.expect("all kinds are listed") as u8);
                 text(out, &error.text);
             }
+            Reply::Runs(runs) => {
+                out.push(7);
+                for (bytes, allocated) in runs {
+                    out.extend_from_slice(&bytes.to_le_bytes());
+                    out.push(u8::from(*allocated));
+                }
+            }
         });
     }
 
@@ -356,6 +397,13 @@ impl Reply {
                 let kind = KINDS.get(usize::from(fields.u8()?));
                 let kind = *kind.ok_or(Violation("an error is of no known kind"))?;
                 Reply::Failed(FilesError::new(kind, fields.text()?))
+            }
+            7 => {
+                let mut runs = Vec::new();
+                while !fields.0.is_empty() {
+                    runs.push((fields.u64()?, fields.flag()?));
+                }
+                Reply::Runs(runs)
             }
             _ => return Err(Violation("a reply is of no known kind")),
         };

@@ -57,6 +57,17 @@ fn requests() -> Vec<Request<'static>> {
             aru: AruId(2),
             name: "n",
         },
+        Request::OpenVolume { name: "main" },
+        Request::Zero {
+            file,
+            offset: 1,
+            len: 1 << 40,
+        },
+        Request::Status {
+            file,
+            offset: 0,
+            len: u64::MAX,
+        },
     ]
 }
 
@@ -72,6 +83,7 @@ fn replies() -> Vec<Reply> {
         Reply::Flag(true),
         Reply::Data(vec![1, 2, 3]),
         Reply::Files(vec![info.clone(), info]),
+        Reply::Runs(vec![(1, true), (u64::MAX, false)]),
         Reply::Failed(FilesError::new(FilesErrorKind::Busy, "why")),
     ]
 }
@@ -90,7 +102,7 @@ fn frames_come_back_as_they_were() {
         reply.encode(9, &mut bytes);
         assert_eq!(Reply::decode(&bytes[4..]), Ok((9, reply)));
     }
-    assert_eq!(version_of(&hello()), Ok(1));
+    assert_eq!(version_of(&hello()), Ok(2));
 }
 
 #[test]

@@ -229,7 +229,7 @@ fn hostile_clients_are_told_and_closed() {
     let mut server = Server::start();
     let good = server.connect();
     let mut hello = b"tonearmF".to_vec();
-    hello.extend_from_slice(&[1, 0, 0, 0, 0, 0, 0, 0]);
+    hello.extend_from_slice(&[2, 0, 0, 0, 0, 0, 0, 0]);
     let with_hello = |frame: &[u8]| [&hello[..], frame].concat();
     let other_version = [b"tonearmF".as_slice(), &[9, 0, 0, 0, 0, 0, 0, 0]].concat();
     let begin = |number: u8| [13, 0, 0, 0, number, 0, 0, 0, 9, 1, 0, 0, 0, 0, 0, 0, 0];

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use store::files::{AruId, FileId, Files, FilesError, FilesErrorKind, Level, Open};
 
 /// Bytes at a time.
-const STEP_BYTES: usize = 1 << 20;
+pub const STEP_BYTES: usize = 1 << 20;
 
 /// Whether a signal has come. A second one ends the process on the spot: nothing half done stays in a store.
 pub struct Stop(Arc<AtomicBool>);
@@ -28,8 +28,15 @@ impl Stop {
         Ok(Self(stop))
     }
 
-    fn check(&self) -> anyhow::Result<()> {
-        match self.0.load(Ordering::Relaxed) {
+    /// Whether one has come.
+    pub fn has_come(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    /// # Errors
+    /// When one has come.
+    pub fn check(&self) -> anyhow::Result<()> {
+        match self.has_come() {
             true => bail!("interrupted; nothing was changed"),
             false => Ok(()),
         }

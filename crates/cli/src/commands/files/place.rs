@@ -2,7 +2,7 @@
 
 use anyhow::{Context, bail};
 use std::fs::{File, Permissions};
-use std::io::{self, Write};
+use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use tempfile::NamedTempFile;
@@ -88,6 +88,21 @@ pub enum Target {
 }
 
 impl Target {
+    /// Goes on behind `bytes` zeroes: a hole, where the target is a file.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn skip(&mut self, bytes: u64) -> io::Result<()> {
+        match self {
+            Self::Standard(out) => io::copy(&mut io::repeat(0).take(bytes), out).map(|_| ()),
+            Self::File { file, .. } => {
+                let end = file.stream_position()? + bytes;
+                file.as_file().set_len(end)?;
+                file.seek(SeekFrom::Start(end)).map(|_| ())
+            }
+        }
+    }
+
     /// Gives the file its name, durably; the name, if it is a file.
     ///
     /// # Errors
