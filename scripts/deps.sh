@@ -1,10 +1,12 @@
 #!/bin/sh
 # deps.sh run|test: the programs that `make run` and `make test` drive. Installs what is missing when it
-# can (root, Debian); otherwise says what to install. Takes a few milliseconds when nothing is missing.
+# can (root, Debian); otherwise says what to install. `run` goes on without NBD clients, after one attempt to get them.
+# Takes a few milliseconds when nothing is missing.
 set -eu
 
 # program:package, or /file:package
 programs_run="mkfs.ext4:e2fsprogs e2fsck:e2fsprogs cc:gcc cmp:diffutils setsid:util-linux"
+wanted_run="nbdcopy:libnbd-bin nbdinfo:libnbd-bin nbdfuse:libnbd-bin"
 programs_test="$programs_run c++:g++ git:git nbdcopy:libnbd-bin nbdinfo:libnbd-bin nbdsh:python3-libnbd
     nbdfuse:libnbd-bin nbdkit:nbdkit qemu-img:qemu-utils qemu-io:qemu-utils qemu-nbd:qemu-utils fio:fio
     mkfs.xfs:xfsprogs xfs_repair:xfsprogs fusermount3:fuse3 losetup:mount openssl:openssl
@@ -31,21 +33,42 @@ command -v cargo >/dev/null 2>&1 || {
     echo "deps: cargo is missing; see https://rustup.rs" >&2
     exit 1
 }
-missing=$(missing_packages "$programs")
-[ -n "$missing" ] || exit 0
-if [ "$(id -u)" -eq 0 ] && command -v apt-get >/dev/null 2>&1; then
-    echo "deps: installing $missing"
+can_install() { [ "$(id -u)" -eq 0 ] && command -v apt-get >/dev/null 2>&1; }
+
+install() {
+    echo "deps: installing $*"
     # Newer Debian has some programs in packages of their own.
-    case " $missing " in
-        *" libnbd-bin "*) missing="$missing $(apt-cache search --names-only '^nbdfuse$' 2>/dev/null | cut -d' ' -f1)" ;;
+    case " $* " in
+        *" libnbd-bin "*) set -- "$@" $(apt-cache search --names-only '^nbdfuse$' 2>/dev/null | cut -d' ' -f1) ;;
     esac
-    export DEBIAN_FRONTEND=noninteractive
-    apt-get update -qq || true
+    # Without a network it must not take long to find that out.
+    DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
+        -o Acquire::Retries=0 -o Acquire::http::Timeout=20 -o Acquire::https::Timeout=20 "$@" >/dev/null || true
+}
+
+update() { apt-get update -qq -o Acquire::Retries=0 -o Acquire::http::Timeout=20 -o Acquire::https::Timeout=20 || true; }
+
+missing=$(missing_packages "$programs")
+if [ -n "$missing" ] && can_install; then
+    update
     # shellcheck disable=SC2086
-    apt-get install -y -qq --no-install-recommends $missing >/dev/null || true
+    install $missing
     missing=$(missing_packages "$programs")
-    [ -n "$missing" ] || exit 0
 fi
-echo "deps: missing packages: $missing" >&2
-echo "deps: install them with: sudo apt-get install $missing" >&2
-exit 1
+if [ -n "$missing" ]; then
+    echo "deps: missing packages: $missing" >&2
+    echo "deps: install them with: sudo apt-get install $missing" >&2
+    exit 1
+fi
+tried=run/deps.tried
+if [ "${1:-test}" = run ] && [ ! -e "$tried" ] && can_install; then
+    missing=$(missing_packages "$wanted_run")
+    [ -n "$missing" ] || exit 0
+    mkdir -p run
+    : >"$tried"
+    update
+    # shellcheck disable=SC2086
+    install $missing
+    missing=$(missing_packages "$wanted_run")
+    [ -z "$missing" ] || echo "deps: going on without $missing"
+fi

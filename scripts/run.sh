@@ -1,92 +1,149 @@
 #!/usr/bin/env bash
-# run.sh: from nothing to a disk that serves. Makes run/store.tn, serves it, copies a real ext4 image in
-# and out through a real NBD client, compares, and goes on serving until Ctrl-C. A store that is there
-# already is served as it is.
+# run.sh: from nothing to a disk that serves. Makes run/store.tn, serves it, copies a real ext4 file system in, kills the
+# server with -9, serves again, copies out, compares, and goes on serving until Ctrl-C. Needs no NBD client; those that are
+# here do the same again. A store that is there already is verified and served as it is.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-PATH="$PATH:/usr/sbin:/sbin"
+command -v mkfs.ext4 >/dev/null 2>&1 || PATH="$PATH:/usr/sbin:/sbin"
 store=${STORE:-run/store.tn}
 size=${SIZE:-10GiB}
 # With room for files and databases beside the disk.
 store_size=${STORE_SIZE:-12GiB}
 tonearm=target/release/tonearm
-image=run/image.ext4
-back=run/back.ext4
 mkdir -p run
 
-fresh=no
-if [ ! -e "$store" ]; then
-    fresh=yes
-    "$tonearm" create "$store" --size "$store_size" --no-volume >run/create.out
-    "$tonearm" volume create "$store" main --size "$size" >>run/create.out
-    echo "== created $store ($store_size, sparse) with the volume main ($size)"
-fi
+have() { command -v "$1" >/dev/null 2>&1; }
+fail() { echo "run: $*" >&2; exit 1; }
 
-# A process group of its own: Ctrl-C comes to this script, which then asks the server once.
-: >run/serve.out
-setsid "$tonearm" serve "$store" >run/serve.out &
-server=$!
+server=
+fresh=no
+ready=no
 # shellcheck disable=SC2317
 stop() {
     trap '' INT TERM
     trap - EXIT
-    kill -TERM "$server" 2>/dev/null || true
     local status=0
-    wait "$server" || status=$?
+    if [ -n "$server" ]; then
+        kill -TERM "$server" 2>/dev/null || true
+        wait "$server" || status=$?
+    fi
+    if [ "$fresh$ready" = yesno ]; then
+        # Else the next run would take it for one that was verified.
+        [ ! -e "$store" ] || mv -f "$store" "$store.failed"
+        echo "run: ended before the copy was verified; the store, if there is one, is now $store.failed" >&2
+        exit "$(($1 != 0 ? $1 : 130))"
+    fi
     exit "$((status != 0 ? status : $1))"
 }
 trap 'echo; stop 0' INT TERM
 trap 'stop 1' EXIT
-until grep -q '^serving ' run/serve.out; do
-    kill -0 "$server" 2>/dev/null || { echo "run: the server did not start" >&2; exit 1; }
-    sleep 0.05
-done
-uri=$(sed -n 's/^serving //p' run/serve.out)
-echo "== serving $uri"
 
-if [ "$fresh" = no ]; then
+# In a process group of its own: Ctrl-C comes to this script, which then asks the server once.
+serve() {
+    : >run/serve.out
+    setsid "$tonearm" serve "$store" >run/serve.out &
+    server=$!
+    until grep -q '^serving ' run/serve.out; do
+        kill -0 "$server" 2>/dev/null || fail "the server did not start"
+        sleep 0.05
+    done
+    uri=$(sed -n 's/^serving //p' run/serve.out)
+}
+
+kill_and_serve_again() {
+    kill -9 "$server"
+    { wait "$server" || true; } 2>/dev/null
+    serve
+    echo "== killed the server with -9, serving again: $uri"
+}
+
+# A file system like no other: it has a name and an identity of its own.
+make_image() {
+    truncate -s 64M "$1"
+    mkfs.ext4 -q -L "$2" -d run/files "$1"
+}
+
+# same IMAGE COPY: the disk has the image's bytes, and they are a file system.
+same() {
+    cmp -n "$(stat -c %s "$1")" "$1" "$2" || fail "other bytes came back than went in"
+    e2fsck -fn "$2" >/dev/null 2>&1 || fail "the file system came back damaged"
+    echo "== the same bytes came back, and the file system is sound"
+    rm -f "$2"
+}
+
+if [ -e "$store" ]; then
+    serve
     echo "== $store was there already: served as it is (remove run/ to start afresh)"
+    "$tonearm" volume list "$store"
+    "$tonearm" scrub "$store" || fail "the store has damaged blocks"
 else
-    # An ext4 file system that holds this project's sources.
-    rm -rf run/files "$image" "$back"
-    mkdir -p run/files
+    fresh=yes
+    "$tonearm" create "$store" --size "$store_size" --no-volume >run/create.out
+    "$tonearm" volume create "$store" main --size "$size" >>run/create.out
+    echo "== created $store ($store_size, sparse) with the volume main ($size)"
+    serve
+    echo "== serving $uri"
+
+    # Ext4 file systems that hold this project's sources.
+    rm -rf run/files run/*.ext4
+    mkdir run/files
     cp -r crates docs Cargo.toml run/files/
-    truncate -s 64M "$image"
-    mkfs.ext4 -q -d run/files "$image"
-    if command -v nbdcopy >/dev/null 2>&1; then
-        echo "== nbdcopy: $image in, the disk out to $back"
-        nbdcopy --flush "$image" "$uri"
-        nbdcopy "$uri" "$back"
-    elif command -v qemu-img >/dev/null 2>&1; then
-        echo "== qemu-img convert: $image in, the disk out to $back"
-        qemu-img convert -n -f raw -O raw "$image" "$uri"
-        qemu-img convert -f raw -O raw "$uri" "$back"
-    else
-        echo "== no NBD client here: apt-get install libnbd-bin (or qemu-utils), then remove run/ and try again" >&2
+
+    make_image run/image.ext4 tonearm
+    echo "== tonearm volume put: run/image.ext4 in"
+    "$tonearm" volume put "$store" main run/image.ext4
+    kill_and_serve_again
+    echo "== tonearm volume get: the disk out"
+    "$tonearm" volume get "$store" main run/back.ext4
+    same run/image.ext4 run/back.ext4
+
+    if have nbdcopy; then
+        make_image run/nbdcopy.ext4 nbdcopy
+        echo "== nbdcopy: run/nbdcopy.ext4 in, the disk out"
+        nbdcopy --flush run/nbdcopy.ext4 "$uri"
+        kill_and_serve_again
+        nbdcopy "$uri" run/back.ext4
+        same run/nbdcopy.ext4 run/back.ext4
     fi
-    if [ -e "$back" ]; then
-        cmp -n "$(stat -c %s "$image")" "$image" "$back"
-        e2fsck -fn "$back" >/dev/null 2>&1 || { echo "run: the file system came back damaged" >&2; exit 1; }
-        echo "== the same bytes came back, and the file system is sound"
+    if have qemu-img; then
+        make_image run/qemu-img.ext4 qemu-img
+        echo "== qemu-img convert: run/qemu-img.ext4 in, the disk out"
+        qemu-img convert -n -f raw -O raw run/qemu-img.ext4 "$uri"
+        kill_and_serve_again
+        qemu-img convert -f raw -O raw "$uri" run/back.ext4
+        same run/qemu-img.ext4 run/back.ext4
     fi
 fi
+ready=yes
 
-socket=$PWD/$store.sock
-cat <<END
-
-  The disk:  $uri
-
-  Try, in another terminal:
-    nbdinfo '$uri'
-    $tonearm stats $store --watch
-    fio --name=try --ioengine=nbd --uri='$uri' --rw=randwrite --bs=4k --fsync=1 --runtime=5 --time_based
-    nbdfuse run/disk.img '$uri' &    then, as root: mount -o loop run/disk.img /mnt
-    $tonearm sqlite shell $store try.db    (SQLite in the same store; needs sqlite3)
-    kill -9 $server, then make run again: nothing that was flushed is lost
-    qemu-system-x86_64 -drive file=nbd:unix:$socket:exportname=main,format=raw,if=virtio ...
-
-  Ctrl-C closes it in order.
-END
+# try PROGRAM PACKAGE COMMAND: proposes what can be run here, and remembers what is missing for the rest.
+missing=
+try() {
+    if have "$1"; then
+        echo "    $3"
+    else
+        case " $missing " in *" $2 "*) ;; *) missing="$missing${missing:+ }$2" ;; esac
+    fi
+}
+socket=$(realpath "$store").sock
+echo
+echo "  The disk:  $uri"
+echo
+echo "  Try, in another terminal:"
+echo "    $tonearm stats $store --watch"
+echo "    $tonearm volume get $store main copy.raw"
+try sqlite3 sqlite3 "$tonearm sqlite shell $store try.db    (SQLite in the same store)"
+try nbdinfo libnbd-bin "nbdinfo '$uri'"
+if ! have fio || fio --enghelp 2>/dev/null | grep -qw nbd; then
+    try fio fio "fio --name=try --ioengine=nbd --uri='$uri' --rw=randwrite --bs=4k --fsync=1 --runtime=5 --time_based"
+fi
+try nbdfuse libnbd-bin "touch run/disk.img; nbdfuse run/disk.img '$uri' &    then, as root: mount -o loop run/disk.img /mnt"
+try qemu-system-x86_64 qemu-system-x86 \
+    "qemu-system-x86_64 -drive file=nbd:unix:$socket:exportname=main,format=raw,if=virtio ..."
+echo "    kill -9 $server, then make run again: nothing that was flushed is lost"
+[ -z "$missing" ] || echo "  And more, after: apt-get install $missing"
+echo
+echo "  Ctrl-C closes it in order."
 # A signal interrupts the first wait; the trap then ends the script.
 status=0
 wait "$server" || status=$?

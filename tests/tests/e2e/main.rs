@@ -15,5 +15,7 @@ mod heads;
 mod hostile;
 mod nbdsh;
 mod reconnect;
+mod run_script;
 mod sessions;
 mod shutdown;
+mod volume_images;
