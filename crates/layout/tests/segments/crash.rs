@@ -136,3 +136,42 @@ fn a_power_cut_at_any_moment_of_cleaning_loses_nothing() {
     println!("{cuts} power cuts, {cleaned} segments cleaned, {checkpoints} checkpoints");
     assert!(cuts > 150 && cleaned > 1000 && checkpoints > 50);
 }
+
+/// One call that is longer than the free segments: it comes to write into segments that it has cleaned itself.
+/// The blocks that it leaves alone are where they were, or their copies are durable.
+#[test]
+fn a_power_cut_in_a_call_that_uses_what_it_has_cleaned_loses_nothing() {
+    let mut cuts = 0;
+    for seed in 0..3 {
+        let mut numbers = Numbers(100 + seed);
+        let mut store = full(seed);
+        let size = store.shape.blocks;
+        for round in 0..4u64 {
+            let blocks = (0..size).filter(|_| numbers.below(2) == 0).collect();
+            let call = Call {
+                blocks,
+                holes: Vec::new(),
+            };
+            let states: Rc<RefCell<Vec<Crash>>> = Rc::default();
+            let (seen, mut number) = (states.clone(), 0);
+            store.world.on_io(move |_, crash| {
+                number += 1;
+                if number % 24 == 0 {
+                    seen.borrow_mut().push(crash.clone());
+                }
+            });
+            store.write(&call.blocks, &call.holes);
+            store.world.clear_hook();
+            for (index, crash) in states.take().iter().enumerate() {
+                for manner in 0..4 {
+                    let cut = seed * 1_000_003 + round * 1009 + index as u64 * 4 + manner;
+                    let cut_off = store.on(crash.images(cut)).unwrap();
+                    cut_off.compare_but(|block| call.touches(block));
+                    cuts += 1;
+                }
+            }
+        }
+        store.compare();
+    }
+    assert!(cuts > 100, "{cuts} power cuts");
+}
