@@ -6,6 +6,7 @@ mod ends;
 mod files;
 mod fork;
 mod golden;
+mod overtaken;
 mod remote;
 mod seen;
 mod threads;
