@@ -52,6 +52,8 @@ pub struct OsFile {
     handle: *mut Box<dyn Handle>,
     /// Batch atomic writes are offered.
     batches: bool,
+    /// Tells the process that opened it from its children.
+    forks: u32,
 }
 
 impl OsFile {
@@ -73,6 +75,7 @@ impl OsFile {
             host,
             handle: Box::into_raw(Box::new(handle)),
             batches,
+            forks: store::forks(),
         };
         // SAFETY: the caller has room for it, and nothing that needs to be dropped is there.
         unsafe { file.cast::<Self>().write(open) };
@@ -139,11 +142,17 @@ pub fn guarded(host: &Host, work: impl FnOnce() -> Result<c_int>) -> c_int {
 /// `file` was opened by [`OsFile::open`] and is not closed; nobody else uses it now.
 unsafe fn with(file: *mut File, work: impl FnOnce(&mut dyn Handle) -> Result<c_int>) -> c_int {
     // SAFETY: as the caller says; SQLite calls the methods of one file one at a time.
-    let (host, handle) = unsafe {
+    let (host, handle, forks) = unsafe {
         let file = &*file.cast::<OsFile>();
-        (file.host, &mut *file.handle)
+        (file.host, &mut *file.handle, file.forks)
     };
-    guarded(host, || work(handle.as_mut()))
+    guarded(host, || match forks == store::forks() {
+        true => work(handle.as_mut()),
+        false => Err(Failure::new(
+            ffi::IOERR,
+            "the connection belongs to the process that this one was forked from; open one after the fork",
+        )),
+    })
 }
 
 fn done<T>(_: T) -> c_int {
@@ -155,6 +164,10 @@ unsafe extern "C" fn close(file: *mut File) -> c_int {
     let (host, handle) = unsafe {
         let file = &mut *file.cast::<OsFile>();
         file.base.methods = std::ptr::null();
+        if file.forks != store::forks() {
+            // The parent's, with its locks, its session and its engine: nothing of them may be touched here.
+            return ffi::OK;
+        }
         (file.host, Box::from_raw(file.handle))
     };
     guarded(host, || {

@@ -10,8 +10,8 @@ use std::collections::BTreeMap;
 use std::ops::Deref;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
-use store::StoreOptions;
 use store::files::Files;
+use store::{PerProcess, StoreOptions};
 
 /// An open store.
 pub struct Store {
@@ -117,7 +117,7 @@ impl Store {
 }
 
 /// All stores, by path.
-static SLOTS: Mutex<BTreeMap<String, Arc<Mutex<Slot>>>> = Mutex::new(BTreeMap::new());
+static SLOTS: PerProcess<BTreeMap<String, Arc<Mutex<Slot>>>> = PerProcess::new();
 
 #[derive(Default)]
 struct Slot {
@@ -128,7 +128,7 @@ struct Slot {
 }
 
 fn slot(path: &str) -> Arc<Mutex<Slot>> {
-    let mut slots = locked(&SLOTS);
+    let mut slots = SLOTS.lock();
     slots.retain(|known, slot| {
         known == path || Arc::strong_count(slot) > 1 || locked(slot).provided.is_some()
     });
@@ -180,7 +180,7 @@ pub fn withdraw(path: &str) {
 
 /// Whether `path` is provided by the program.
 pub fn is_provided(path: &str) -> bool {
-    let slot = locked(&SLOTS).get(path).cloned();
+    let slot = SLOTS.lock().get(path).cloned();
     slot.is_some_and(|slot| locked(&slot).provided.is_some())
 }
 

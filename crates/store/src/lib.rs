@@ -11,6 +11,7 @@ mod lead;
 mod lists;
 mod members;
 mod open_files;
+mod per_process;
 pub mod remote;
 mod session;
 mod store;
@@ -24,8 +25,10 @@ pub use members::{
     Access, Members, Opened, beside, device_of, folder_of, holder, open_disk, open_members,
 };
 pub use open_files::{files_socket, open_files};
+pub use per_process::PerProcess;
 pub use session::Sessions;
 pub use store::{Context, Store, StoreOptions};
+pub use uring::forks;
 
 /// The examples of `docs/library.md` are tests.
 #[cfg(doctest)]

@@ -3,11 +3,12 @@
 use crate::error::StoreError;
 use crate::files::{Files, FilesError, FilesErrorKind};
 use crate::members::beside;
+use crate::per_process::PerProcess;
 use crate::remote::RemoteFiles;
 use crate::store::{Store, StoreOptions, WeakStore};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 use uring::MemberError;
 
@@ -19,13 +20,12 @@ const BETWEEN_TRIES: Duration = Duration::from_millis(10);
 
 /// A store that this process has opened here.
 struct Opened {
-    process: u32,
     /// Device and inode of its primary member.
     identity: (u64, u64),
     store: WeakStore,
 }
 
-static OPENED: Mutex<Vec<Opened>> = Mutex::new(Vec::new());
+static OPENED: PerProcess<Vec<Opened>> = PerProcess::new();
 
 /// Where the server of the store at `path` takes sessions with its files.
 pub fn files_socket(path: &Path) -> PathBuf {
@@ -51,11 +51,8 @@ pub fn open_files(path: &Path, options: StoreOptions) -> Result<Arc<dyn Files>, 
         FilesError::new(kind, format!("{} {why}; check the path", path.display()))
     })?;
     let identity = (found.dev(), found.ino());
-    let process = std::process::id();
-    let mut opened = OPENED.lock().unwrap_or_else(PoisonError::into_inner);
-    let here = opened
-        .iter()
-        .position(|known| known.process == process && known.identity == identity);
+    let mut opened = OPENED.lock();
+    let here = opened.iter().position(|known| known.identity == identity);
     if let Some(here) = here {
         if let Some(store) = opened[here].store.upgrade()
             && let Ok(files) = store.files()
@@ -79,7 +76,6 @@ pub fn open_files(path: &Path, options: StoreOptions) -> Result<Arc<dyn Files>, 
             Ok(store) => {
                 let files = store.files()?;
                 opened.push(Opened {
-                    process,
                     identity,
                     store: store.downgrade(),
                 });

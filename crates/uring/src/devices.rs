@@ -5,7 +5,10 @@
 //! 1. A descriptor stays open while an operation on it is under way; a closed device's descriptor is
 //!    dropped when its last operation has ended.
 //! 2. A [`DeviceId`] is given out once: a late request for a closed device cannot meet a new one.
+//! 3. A closed file is unlocked, also where a child process has inherited its descriptor.
 
+use crate::fork::{NotForChildren, forks};
+use crate::lock::release;
 use rt::{DeviceId, IoError};
 use rustix::event::EventfdFlags;
 use rustix::fs::OFlags;
@@ -38,11 +41,23 @@ pub(crate) struct Target {
 }
 
 struct Device {
+    /// Of a file. Before the descriptor, which is closed after it.
+    _own: Option<NotForChildren>,
     fd: OwnedFd,
+    forks: u32,
     target: Target,
     under_way: usize,
     /// Token of the close that waits for the last operation.
     closing: Option<u64>,
+}
+
+impl Drop for Device {
+    fn drop(&mut self) {
+        // The lock is the parent's.
+        if self.target.kind == Kind::File && self.forks == forks() {
+            release(&self.fd);
+        }
+    }
 }
 
 #[derive(Default)]
@@ -69,7 +84,9 @@ impl Devices {
         self.entries.insert(
             id,
             Device {
+                _own: (kind == Kind::File).then(|| NotForChildren::keep(&fd)),
                 fd,
+                forks: forks(),
                 target,
                 under_way: 0,
                 closing: None,

@@ -9,6 +9,7 @@ mod aside;
 mod devices;
 mod driver;
 mod fd;
+mod fork;
 mod lock;
 mod member;
 mod operation;
@@ -17,6 +18,7 @@ pub use aside::{Aside, Call};
 pub use devices::{EventSender, UringHandle};
 pub use driver::{UringDriver, UringError};
 pub use fd::inherited_listeners;
+pub use fork::{NotForChildren, forks};
 pub use lock::Lock;
 pub use member::{Create, Member, MemberError, MemberKind, MemberOptions, PathText, open_member};
 

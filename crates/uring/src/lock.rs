@@ -39,7 +39,7 @@ const TRIES: u32 = 10;
 const TRIES_LEFT_BEHIND: u32 = 60;
 const BETWEEN_TRIES: Duration = Duration::from_millis(50);
 
-/// Locks `fd` until it is closed.
+/// Locks `fd` until it is closed, or [`release`]d.
 pub(crate) fn take(fd: &OwnedFd, lock: Lock, is_device: bool) -> Result<(), LockFailure> {
     let (flock, record) = match lock {
         Lock::None => return Ok(()),
@@ -74,6 +74,12 @@ pub(crate) fn take(fd: &OwnedFd, lock: Lock, is_device: bool) -> Result<(), Lock
     }
     let _best_effort = rustix::fs::fcntl_lock(fd, record);
     Ok(())
+}
+
+/// Gives the lock of `fd` up, also where a process that was started meanwhile has a copy of the descriptor.
+pub(crate) fn release(fd: &OwnedFd) {
+    // Without a lock, or on what is no file, nothing happens.
+    let _ = rustix::fs::flock(fd, FlockOperation::Unlock);
 }
 
 fn holder(fd: &OwnedFd) -> Option<u32> {

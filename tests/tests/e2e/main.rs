@@ -8,6 +8,7 @@ mod extension;
 mod features;
 mod files;
 mod filesystems;
+mod forks;
 mod front_ends;
 mod full_host;
 mod golden;

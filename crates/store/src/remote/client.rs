@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+use uring::NotForChildren;
 
 /// Bytes that are collected before they are sent without need.
 const COLLECT_BYTES: usize = 256 << 10;
@@ -25,6 +26,8 @@ const HELLO_TIMEOUT: Duration = Duration::from_secs(10);
 pub struct RemoteFiles {
     socket: PathBuf,
     process: u32,
+    /// Before the stream, which is closed after it.
+    _own: NotForChildren,
     stream: UnixStream,
     out: Mutex<Out>,
     inbox: Mutex<Inbox>,
@@ -89,6 +92,7 @@ impl RemoteFiles {
         Ok(Self {
             socket: socket.to_path_buf(),
             process: std::process::id(),
+            _own: NotForChildren::keep(&stream),
             stream,
             out: Mutex::default(),
             inbox: Mutex::default(),
@@ -98,13 +102,19 @@ impl RemoteFiles {
         })
     }
 
+    /// Before any lock: in a forked child nobody may be there to release it.
+    fn check_process(&self) -> Result<(), FilesError> {
+        match std::process::id() == self.process {
+            true => Ok(()),
+            false => Err(failed(
+                "this process was forked from the one that has the session; open the files after the fork",
+            )),
+        }
+    }
+
     /// Sends `request`, at the latest with the next one that is answered. Its number.
     fn send(&self, request: &Request<'_>, now: bool) -> Result<u32, FilesError> {
-        if std::process::id() != self.process {
-            return Err(failed(
-                "this process was forked from the one that has the session; open the files after the fork",
-            ));
-        }
+        self.check_process()?;
         let mut out = locked(&self.out);
         // 0 is the server's; a reply is taken long before its number comes again.
         out.number = out.number.checked_add(1).unwrap_or(1);
@@ -225,6 +235,7 @@ impl RemoteFiles {
     }
 
     fn check_unit(&self, aru: AruId) -> Result<(), FilesError> {
+        self.check_process()?;
         match locked(&self.units).contains(&aru) {
             true => Ok(()),
             false => Err(failed(format!(
@@ -399,7 +410,7 @@ impl Files for RemoteFiles {
     }
 
     fn abort(&self, aru: AruId) {
-        if locked(&self.units).remove(&aru) {
+        if self.check_process().is_ok() && locked(&self.units).remove(&aru) {
             // A session that is over has nothing open.
             let _ = self.send(&Request::Abort { aru }, true);
         }

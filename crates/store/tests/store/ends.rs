@@ -6,7 +6,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Barrier};
 use std::time::{Duration, Instant};
-use tonearm_store::{Context, Store, StoreError, StoreOptions};
+use tonearm_store::{Context, Store, StoreError, StoreOptions, open_files};
 
 const UUID: [u8; 16] = [7; 16];
 
@@ -253,4 +253,35 @@ fn a_forked_child_is_refused_and_the_parent_goes_on() {
     store.run(|context| write(context, 2, 2)).unwrap();
     store.close().unwrap();
     assert!(is_clean(&place.open()));
+}
+
+#[test]
+fn a_forked_child_does_not_keep_the_store_of_its_parent() {
+    let place = Place::new();
+    let store = place.open();
+    let sleepers = crate::fork::Sleepers::new();
+    sleepers.add();
+    store.close().unwrap();
+    // At once: nobody waits for the child.
+    assert!(is_clean(&place.open()));
+    drop(sleepers);
+}
+
+#[test]
+fn a_forked_child_may_have_the_store_after_its_parent() {
+    let place = Place::new();
+    let files = open_files(&place.path, StoreOptions::default()).unwrap();
+    let opens = || open_files(&place.path, StoreOptions::default()).map(drop);
+    let child = crate::fork::child(|| {
+        let refused = opens().unwrap_err().to_string();
+        refused.contains(&format!("in use by process {}", parent()))
+    });
+    assert!(child, "the child was told who has it");
+    drop(files);
+    assert!(crate::fork::child(|| opens().is_ok()));
+    opens().unwrap();
+}
+
+fn parent() -> u32 {
+    std::os::unix::process::parent_id()
 }

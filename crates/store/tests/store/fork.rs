@@ -1,4 +1,7 @@
-//! A child process by fork(2), for one question.
+//! Child processes by fork(2): for one question, and to have inherited what its parent has.
+
+use std::io::{PipeReader, PipeWriter, Read, pipe};
+use std::os::fd::AsRawFd;
 
 /// Asks `question` in a forked child; its answer.
 pub fn child(question: impl FnOnce() -> bool) -> bool {
@@ -18,5 +21,43 @@ pub fn child(question: impl FnOnce() -> bool) -> bool {
             assert_eq!(waited, child);
             status == 0
         }
+    }
+}
+
+/// Children that do nothing until this is dropped.
+pub struct Sleepers {
+    asleep: PipeReader,
+    wake: Option<PipeWriter>,
+}
+
+impl Sleepers {
+    pub fn new() -> Self {
+        let (asleep, wake) = pipe().unwrap();
+        Self {
+            asleep,
+            wake: Some(wake),
+        }
+    }
+
+    /// One more, of the calling process.
+    pub fn add(&self) {
+        // SAFETY: the child calls close(2), read(2) and _exit(2) alone.
+        let child = unsafe { libc::fork() };
+        assert!(child >= 0, "no child");
+        if child == 0 {
+            let wake = self.wake.as_ref().map_or(-1, AsRawFd::as_raw_fd);
+            // SAFETY: of the child's copy, which is not used again.
+            unsafe { libc::close(wake) };
+            let _ = (&self.asleep).read(&mut [0]);
+            // SAFETY: ends the child at once, without the parent's destructors.
+            unsafe { libc::_exit(0) }
+        }
+    }
+}
+
+impl Drop for Sleepers {
+    fn drop(&mut self) {
+        // All of them wake up, and end by themselves.
+        self.wake = None;
     }
 }

@@ -127,6 +127,40 @@ fn remote_files_keep_the_rules() {
 }
 
 #[test]
+fn a_forked_child_has_a_session_of_its_own_and_leaves_that_of_its_parent() {
+    let mut server = Server::start();
+    let open = || open_files(&server.place.path, StoreOptions::default());
+    let files = open().unwrap();
+    let file = files.open("kept", CREATE).unwrap();
+    assert!(
+        files.lock(file, Level::Shared).unwrap() && files.lock(file, Level::Exclusive).unwrap()
+    );
+    let child = crate::fork::child(|| {
+        let refused = files.begin().is_err() && files.lock(file, Level::Shared).is_err();
+        let own = open().unwrap();
+        let own_file = own.open("kept", Open::default()).unwrap();
+        refused && !own.lock(own_file, Level::Shared).unwrap()
+    });
+    assert!(child);
+    // The session ends with its parent, and does not live on in a child.
+    let sleepers = crate::fork::Sleepers::new();
+    let killed = crate::fork::child(|| {
+        let own = open().unwrap();
+        let own_file = own.open("other", CREATE).unwrap();
+        let locked = own.lock(own_file, Level::Shared).unwrap();
+        let locked = locked && own.lock(own_file, Level::Exclusive).unwrap();
+        sleepers.add();
+        std::mem::forget(own);
+        locked
+    });
+    assert!(killed);
+    let other = files.open("other", CREATE).unwrap();
+    eventually(|| files.lock(other, Level::Shared).unwrap());
+    drop((sleepers, files));
+    server.end();
+}
+
+#[test]
 fn paths_lead_to_the_server_or_to_the_store_itself() {
     let mut server = Server::start();
     let open = || open_files(&server.place.path, StoreOptions::default());

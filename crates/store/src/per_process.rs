@@ -1,0 +1,46 @@
+//! What belongs to one process. A child by fork(2) begins with its own, and never looks at its parent's: there a thread
+//! that the child does not have may hold the lock, and what lies behind it is the parent's to use and to close.
+
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+
+/// A `T` for each process, to be kept in a static.
+pub struct PerProcess<T> {
+    first: OnceLock<Link<T>>,
+}
+
+struct Link<T> {
+    process: u32,
+    value: Mutex<T>,
+    /// A child's.
+    next: OnceLock<Box<Link<T>>>,
+}
+
+impl<T: Default> Link<T> {
+    fn new() -> Self {
+        Self {
+            process: std::process::id(),
+            value: Mutex::default(),
+            next: OnceLock::new(),
+        }
+    }
+}
+
+impl<T: Default> PerProcess<T> {
+    /// Nothing yet.
+    #[expect(clippy::new_without_default, reason = "for statics alone")]
+    pub const fn new() -> Self {
+        Self {
+            first: OnceLock::new(),
+        }
+    }
+
+    /// That of this process, locked.
+    pub fn lock(&self) -> MutexGuard<'_, T> {
+        let process = std::process::id();
+        let mut link = self.first.get_or_init(Link::new);
+        while link.process != process {
+            link = link.next.get_or_init(|| Box::new(Link::new()));
+        }
+        link.value.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

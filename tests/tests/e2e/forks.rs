@@ -1,0 +1,160 @@
+//! Programs that fork: Python's `multiprocessing` does, and a server that forks its workers.
+
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Child, ChildStdin, ChildStdout, Stdio};
+use std::time::Duration;
+use tonearm_tests::sqlite::{sql, uri};
+use tonearm_tests::{Bench, extension, tool, wait_until};
+
+const LOAD: &str = "
+import multiprocessing, os, sqlite3, sys
+extension, uri = sys.argv[1:3]
+loader = sqlite3.connect(':memory:')
+loader.enable_load_extension(True)
+loader.load_extension(extension)
+def connect():
+    return sqlite3.connect(uri, uri=True, isolation_level=None, timeout=60)
+";
+
+const POOL: &str = "
+db = connect()
+db.execute('CREATE TABLE t(worker, n)')
+def work(n):
+    own = connect()
+    for more in range(10):
+        own.execute('INSERT INTO t VALUES (?, ?)', (os.getpid(), 10 * n + more))
+    own.close()
+    try:
+        db.execute('SELECT count(*) FROM t')
+        return 'the connection of the parent works in the child'
+    except sqlite3.OperationalError:
+        return None
+with multiprocessing.get_context('fork').Pool(4) as pool:
+    print(set(pool.map(work, range(12))))
+db.execute('INSERT INTO t VALUES (0, 120)')
+print(db.execute('SELECT count(DISTINCT n), min(n), max(n) FROM t').fetchall())
+";
+
+const REOPENS: &str = "
+db = connect()
+db.execute('CREATE TABLE t(x)')
+asleep, wake = os.pipe()
+if os.fork() == 0:
+    os.close(wake)
+    os.read(asleep, 1)
+    os._exit(0)
+for n in range(3):
+    db.execute('INSERT INTO t VALUES (?)', (n,))
+    db.close()
+    db = connect()
+print(db.execute('SELECT count(*) FROM t').fetchall())
+child = os.fork()
+if child == 0:
+    try:
+        connect()
+        os._exit(1)
+    except sqlite3.OperationalError:
+        os._exit(0)
+print(os.waitpid(child, 0)[1])
+db.close()
+";
+
+const LEAVES_A_CHILD: &str = "
+db = connect()
+db.execute('BEGIN EXCLUSIVE')
+if os.fork() == 0:
+    sys.stdin.read()
+    os._exit(0)
+print(os.getpid(), flush=True)
+sys.stdin.read()
+";
+
+fn store() -> Bench {
+    let bench = Bench::new();
+    bench.ok(&["create", "s.tn", "--size", "64MiB", "--no-volume"]);
+    bench
+}
+
+fn python(bench: &Bench, program: &str) -> String {
+    let (extension, program) = (extension(), format!("{LOAD}{program}"));
+    let extension = extension.to_str().expect("UTF-8");
+    bench.tool(
+        "python3",
+        &["-c", &program, extension, &uri(bench, "app.db")],
+    )
+}
+
+#[test]
+fn a_pool_of_forked_workers_shares_a_served_store() {
+    let bench = store();
+    let server = bench.serve_store();
+    assert_eq!(python(&bench, POOL), "{None}\n[(121, 0, 120)]\n");
+    assert_eq!(sql(&bench, "app.db", "PRAGMA integrity_check"), "ok");
+    server.end_ok();
+}
+
+#[test]
+fn a_store_is_closed_and_opened_again_beside_a_child_that_sleeps() {
+    let bench = store();
+    assert_eq!(python(&bench, REOPENS), "[(3,)]\n0\n");
+}
+
+/// A program whose child lives on when it is killed.
+struct Parent {
+    child: Child,
+    _wake: ChildStdin,
+    pid: rustix::process::Pid,
+}
+
+impl Parent {
+    fn start(bench: &Bench) -> Self {
+        let mut child = tool(bench.folder(), "python3")
+            .args(["-c", &format!("{LOAD}{LEAVES_A_CHILD}")])
+            .args([extension().as_os_str(), uri(bench, "app.db").as_ref()])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("timeout runs");
+        let mut wake = child.stdin.take().expect("piped");
+        wake.flush().expect("a pipe");
+        let mut said = BufReader::<ChildStdout>::new(child.stdout.take().expect("piped"));
+        let mut line = String::new();
+        said.read_line(&mut line).expect("a line");
+        let pid = line.trim().parse().ok();
+        let pid = pid.and_then(rustix::process::Pid::from_raw);
+        Self {
+            child,
+            _wake: wake,
+            pid: pid.expect("the number of a process"),
+        }
+    }
+
+    fn kill9(&self) {
+        rustix::process::kill_process(self.pid, rustix::process::Signal::KILL).expect("killed");
+    }
+}
+
+impl Drop for Parent {
+    fn drop(&mut self) {
+        // timeout(1) runs it in a group of their own.
+        let group = rustix::process::Pid::from_child(&self.child);
+        let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
+        let _ = self.child.wait();
+    }
+}
+
+#[test]
+fn what_a_killed_process_had_is_free_beside_a_child_that_lives_on() {
+    for served in [false, true] {
+        let bench = store();
+        let server = served.then(|| bench.serve_store());
+        let parent = Parent::start(&bench);
+        parent.kill9();
+        wait_until("the store or its lock", Duration::from_secs(20), || {
+            let ran = tonearm_tests::sqlite::shell(&bench, "app.db", "CREATE TABLE t(x)");
+            ran.code == Some(0)
+        });
+        drop(parent);
+        drop(server);
+    }
+}
