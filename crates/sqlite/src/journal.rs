@@ -93,9 +93,9 @@ impl Handle for SuperJournal {
         self.size = self.size.max(offset + data.len() as u64);
         let name = data.split(|byte| *byte == 0).next().unwrap_or_default();
         let name = String::from_utf8_lossy(name);
-        match names::split(&name) {
-            Some((store, _)) if store == self.store.path() => Ok(()),
-            _ => Err(names::not_one_store(&name, self.store.path())),
+        match self.store.file_of(&name) {
+            Some(_) => Ok(()),
+            None => Err(names::not_one_store(&name, self.store.path())),
         }
     }
 

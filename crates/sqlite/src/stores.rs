@@ -1,5 +1,8 @@
 //! The stores that this process has open for SQLite: each once, shared by all connections, and closed with the last
 //! file of it, so that other processes may open it then.
+//!
+//! A store may have several names: a hard link, another mount of its folder, a path and what the program provides it as.
+//! What connections of one process share of a database (`database.rs`) belongs to the open store, not to a name of it.
 
 use crate::database::Database;
 use crate::failure::{Failure, Result};
@@ -20,7 +23,7 @@ pub struct Store {
     databases: Mutex<BTreeMap<String, Weak<Database>>>,
     /// By connection.
     transactions: Mutex<BTreeMap<usize, Weak<Transaction>>>,
-    /// The super-journals that exist, by name, with the transaction that each belongs to once it is known.
+    /// The super-journals that exist, by the name of the file, with the transaction that each belongs to once it is known.
     super_journals: Mutex<BTreeMap<String, Option<Arc<Transaction>>>>,
 }
 
@@ -39,9 +42,24 @@ impl Store {
         }
     }
 
-    /// Its path, as full names begin.
+    /// A name of it.
     pub fn path(&self) -> &str {
         &self.path
+    }
+
+    /// The name of the file that is called `full`, if it lies here: under this or another name of the store.
+    pub fn file_of<'a>(&self, full: &'a str) -> Option<&'a str> {
+        let (path, file) = names::split(full)?;
+        if path == self.path {
+            return Some(file);
+        }
+        let slot = TABLE.lock().slots.get(path).cloned()?;
+        let slot = locked(&slot);
+        let is_here = slot
+            .store
+            .as_ref()
+            .is_some_and(|store| std::ptr::eq(&**store, self));
+        is_here.then_some(file)
     }
 
     /// Its files.
@@ -87,17 +105,19 @@ impl Store {
         locked(&self.super_journals).contains_key(name)
     }
 
-    /// The super-journal `name` decides about `transaction`.
+    /// The super-journal with the full name `full` decides about `transaction`.
     ///
     /// # Errors
     /// When it is none of this store.
-    pub fn set_super_journal(&self, name: &str, transaction: &Arc<Transaction>) -> Result<()> {
-        match locked(&self.super_journals).get_mut(name) {
+    pub fn set_super_journal(&self, full: &str, transaction: &Arc<Transaction>) -> Result<()> {
+        let file = self.file_of(full);
+        let mut super_journals = locked(&self.super_journals);
+        match file.and_then(|file| super_journals.get_mut(file)) {
             Some(place) => {
                 *place = Some(transaction.clone());
                 Ok(())
             }
-            None => Err(names::not_one_store(name, &self.path)),
+            None => Err(names::not_one_store(full, &self.path)),
         }
     }
 
@@ -116,8 +136,15 @@ impl Store {
     }
 }
 
-/// All stores, by path.
-static SLOTS: PerProcess<BTreeMap<String, Arc<Mutex<Slot>>>> = PerProcess::new();
+static TABLE: PerProcess<Table> = PerProcess::new();
+
+#[derive(Default)]
+struct Table {
+    /// All stores, by path.
+    slots: BTreeMap<String, Arc<Mutex<Slot>>>,
+    /// Those that this process has for itself, by [`Files::in_process`].
+    own: BTreeMap<usize, Weak<Store>>,
+}
 
 #[derive(Default)]
 struct Slot {
@@ -128,7 +155,7 @@ struct Slot {
 }
 
 fn slot(path: &str) -> Arc<Mutex<Slot>> {
-    let mut slots = SLOTS.lock();
+    let slots = &mut TABLE.lock().slots;
     slots.retain(|known, slot| {
         known == path || Arc::strong_count(slot) > 1 || locked(slot).provided.is_some()
     });
@@ -149,7 +176,7 @@ pub fn acquire(path: &str) -> Result<StoreRef> {
                 Some(files) => files.clone(),
                 None => open(path)?,
             };
-            let store = Arc::new(Store::new(path, files));
+            let store = shared(path, files);
             inner.store = Some(store.clone());
             store
         }
@@ -160,6 +187,24 @@ pub fn acquire(path: &str) -> Result<StoreRef> {
         store: Some(store),
         slot,
     })
+}
+
+/// The open store behind `files`, which has other names perhaps.
+fn shared(path: &str, files: Arc<dyn Files>) -> Arc<Store> {
+    let number = files.in_process();
+    let store = Arc::new(Store::new(path, files));
+    let Some(number) = number else {
+        return store;
+    };
+    let mut table = TABLE.lock();
+    table.own.retain(|_, store| store.strong_count() > 0);
+    if let Some(known) = table.own.get(&number).and_then(Weak::upgrade) {
+        // The session that is one too many ends without the lock.
+        drop(table);
+        return known;
+    }
+    table.own.insert(number, Arc::downgrade(&store));
+    store
 }
 
 /// Opens the store itself, or a session with the server that has it open.
@@ -180,7 +225,7 @@ pub fn withdraw(path: &str) {
 
 /// Whether `path` is provided by the program.
 pub fn is_provided(path: &str) -> bool {
-    let slot = SLOTS.lock().get(path).cloned();
+    let slot = TABLE.lock().slots.get(path).cloned();
     slot.is_some_and(|slot| locked(&slot).provided.is_some())
 }
 

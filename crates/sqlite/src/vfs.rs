@@ -179,7 +179,7 @@ unsafe fn open_named(
     }
     let (store, file) = find(full)?;
     if flags & ffi::OPEN_SUPER_JOURNAL != 0 {
-        return Ok((Box::new(SuperJournal::new(store, full)), false));
+        return Ok((Box::new(SuperJournal::new(store, file)), false));
     }
     let how = Open {
         create: flags & ffi::OPEN_CREATE != 0,
@@ -194,7 +194,7 @@ unsafe fn open_named(
         let text = "nolock=1 is not for the VFS tonearm: its locks tell where a transaction begins and ends";
         return Err(Failure::new(ffi::CANTOPEN, text));
     }
-    let shm = store.files().in_process();
+    let shm = store.files().in_process().is_some();
     Ok((Box::new(MainDb::open(host, store, file, how)?), shm))
 }
 
@@ -207,8 +207,8 @@ unsafe extern "C" fn delete(vfs: *mut Vfs, name: *const c_char, _sync: c_int) ->
                 return Ok(ffi::OK);
             }
             let (store, file) = find(full)?;
-            if store.has_super_journal(full) {
-                return store.delete_super_journal(full).map(|()| ffi::OK);
+            if store.has_super_journal(file) {
+                return store.delete_super_journal(file).map(|()| ffi::OK);
             }
             match store.files().delete(file) {
                 Ok(()) => Ok(ffi::OK),
@@ -251,7 +251,7 @@ fn exists(full: &str) -> Result<bool> {
     if journal.is_some() {
         return Ok(false);
     }
-    if store.has_super_journal(full) {
+    if store.has_super_journal(file) {
         return Ok(true);
     }
     let exists = store.files().exists(file);

@@ -71,8 +71,10 @@ pub struct FileInfo {
 /// one it sees what is committed, and what it changes is a unit of its own, visible on return and durable
 /// after [`Files::flush`]. Unless it says otherwise an operation that fails has changed nothing.
 pub trait Files: Send + Sync {
-    /// Whether all sessions with these files are of this process, so that its memory may stand for what they share.
-    fn in_process(&self) -> bool;
+    /// Where all sessions with these files are of this process, a number that they share with each other and with no
+    /// other open files: its memory may stand for what they share, whatever names lead there. `None` where other processes
+    /// may have sessions.
+    fn in_process(&self) -> Option<usize>;
 
     /// Opens the file `name`. A file that is made here is a unit of its own.
     ///

@@ -6,7 +6,7 @@ use crate::members::beside;
 use crate::per_process::PerProcess;
 use crate::remote::RemoteFiles;
 use crate::store::{Store, StoreOptions, WeakStore};
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -20,7 +20,7 @@ const BETWEEN_TRIES: Duration = Duration::from_millis(10);
 
 /// A store that this process has opened here.
 struct Opened {
-    /// Device and inode of its primary member.
+    /// Device and inode of its primary member, or its number if it is a block device.
     identity: (u64, u64),
     store: WeakStore,
 }
@@ -50,7 +50,11 @@ pub fn open_files(path: &Path, options: StoreOptions) -> Result<Arc<dyn Files>, 
         };
         FilesError::new(kind, format!("{} {why}; check the path", path.display()))
     })?;
-    let identity = (found.dev(), found.ino());
+    // Of a block device there may be several files.
+    let identity = match found.file_type().is_block_device() {
+        true => (u64::MAX, found.rdev()),
+        false => (found.dev(), found.ino()),
+    };
     let mut opened = OPENED.lock();
     let here = opened.iter().position(|known| known.identity == identity);
     if let Some(here) = here {

@@ -125,6 +125,11 @@ impl Store {
         self.0.0.run(job)
     }
 
+    /// Its number among the stores that this process has open.
+    pub(crate) fn number(&self) -> usize {
+        Arc::as_ptr(&self.0.0).addr()
+    }
+
     /// Whether the store may be called here and is open: what [`Store::run`] looks at first.
     pub(crate) fn check(&self) -> Result<(), StoreError> {
         self.0.0.check()

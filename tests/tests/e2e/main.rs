@@ -19,4 +19,5 @@ mod reconnect;
 mod run_script;
 mod sessions;
 mod shutdown;
+mod two_names;
 mod volume_images;

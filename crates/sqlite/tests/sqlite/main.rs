@@ -9,4 +9,5 @@ mod locks;
 mod memory;
 mod modes;
 mod transactions;
+mod two_names;
 mod wal;

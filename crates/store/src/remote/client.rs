@@ -256,8 +256,8 @@ impl Drop for RemoteFiles {
 }
 
 impl Files for RemoteFiles {
-    fn in_process(&self) -> bool {
-        false
+    fn in_process(&self) -> Option<usize> {
+        None
     }
 
     fn open(&self, name: &str, how: Open) -> Result<FileId, FilesError> {
