@@ -116,7 +116,7 @@ fn names_are_plain() {
         "{}",
         tonearm_sqlite::last_error()
     );
-    assert!(store.try_open("a%20b.db").is_err());
+    assert!(store.try_open("a%20b.db").is_ok());
     let long = "n".repeat(600);
     assert!(store.try_open(&long).is_err());
     // The full name is one, too.

@@ -228,7 +228,7 @@ impl Files for Memory {
 
     fn open(&self, name: &str, how: Open) -> Result<FileId, FilesError> {
         let mut inner = self.inner();
-        if name.is_empty() || name.contains(['/', ' ']) {
+        if name.is_empty() || name.contains('/') {
             return Err(FilesError::new(
                 FilesErrorKind::Failed,
                 format!("{name:?} cannot be a name"),
