@@ -5,7 +5,7 @@
 
 use super::wire::{self, DATA_MAX, HELLO_LEN, Reply, Request, VERSION};
 use crate::files::{AruId, FileId, FileInfo, Files, FilesError, FilesErrorKind, Level, Open};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
 use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
@@ -17,6 +17,9 @@ use uring::NotForChildren;
 
 /// Bytes that are collected before they are sent without need.
 const COLLECT_BYTES: usize = 256 << 10;
+/// Bytes that are written in a unit before the server is asked whether it still goes on: a unit that has failed is not
+/// sent to its end.
+const UNASKED_BYTES: usize = 4 << 20;
 /// Longest name that is sent; the store refuses shorter ones already.
 const NAME_MAX: usize = 1000;
 /// How long a server may take for its hello.
@@ -32,8 +35,8 @@ pub struct RemoteFiles {
     out: Mutex<Out>,
     inbox: Mutex<Inbox>,
     arrived: Condvar,
-    /// Open units: what names another one is refused here.
-    units: Mutex<BTreeSet<AruId>>,
+    /// Open units, with the bytes written since the server was asked about them. What names another one is refused here.
+    units: Mutex<BTreeMap<AruId, usize>>,
     next_unit: AtomicU64,
 }
 
@@ -236,13 +239,27 @@ impl RemoteFiles {
 
     fn check_unit(&self, aru: AruId) -> Result<(), FilesError> {
         self.check_process()?;
-        match locked(&self.units).contains(&aru) {
+        match locked(&self.units).contains_key(&aru) {
             true => Ok(()),
             false => Err(failed(format!(
                 "unit {} is not open in this session",
                 aru.0
             ))),
         }
+    }
+
+    /// Counts what is written in `unit`; whether that is much since the server was asked about it.
+    fn is_to_be_asked(&self, unit: AruId, bytes: usize) -> bool {
+        let mut units = locked(&self.units);
+        let Some(unasked) = units.get_mut(&unit) else {
+            return false;
+        };
+        *unasked += bytes;
+        if *unasked < UNASKED_BYTES {
+            return false;
+        }
+        *unasked = 0;
+        true
     }
 }
 
@@ -341,7 +358,7 @@ impl Files for RemoteFiles {
     fn begin(&self) -> Result<AruId, FilesError> {
         let aru = AruId(self.next_unit.fetch_add(1, Ordering::Relaxed));
         self.send(&Request::Begin { aru }, false)?;
-        locked(&self.units).insert(aru);
+        locked(&self.units).insert(aru, 0);
         Ok(aru)
     }
 
@@ -363,8 +380,13 @@ impl Files for RemoteFiles {
             }
             // All or nothing also where it takes several frames.
             let unit = self.begin()?;
-            self.write(file, Some(unit), offset, data)?;
-            return self.end(unit, false);
+            return match self.write(file, Some(unit), offset, data) {
+                Ok(()) => self.end(unit, false),
+                Err(error) => {
+                    self.abort(unit);
+                    Err(error)
+                }
+            };
         };
         self.check_unit(unit)?;
         let mut offset = offset;
@@ -379,6 +401,9 @@ impl Files for RemoteFiles {
                 false,
             )?;
             offset = offset.saturating_add(data.len() as u64);
+            if self.is_to_be_asked(unit, data.len()) {
+                self.size(file, aru)?;
+            }
         }
         Ok(())
     }
@@ -410,7 +435,7 @@ impl Files for RemoteFiles {
     }
 
     fn abort(&self, aru: AruId) {
-        if self.check_process().is_ok() && locked(&self.units).remove(&aru) {
+        if self.check_process().is_ok() && locked(&self.units).remove(&aru).is_some() {
             // A session that is over has nothing open.
             let _ = self.send(&Request::Abort { aru }, true);
         }

@@ -184,6 +184,16 @@ impl Connection {
 
     async fn answer(&self, number: u32, request: Request<'_>) -> Result<(), Violation> {
         let session = &self.session;
+        let doomed = request
+            .unit()
+            .and_then(|aru| self.doomed.borrow().get(&aru).cloned());
+        if let Some(error) = doomed {
+            // It will not end: nothing more is done for it, and nobody sees what it has not written.
+            if request.is_answered() {
+                self.link.reply(number, Reply::Failed(error)).await;
+            }
+            return Ok(());
+        }
         let result = match request {
             Request::Open { name, how } => {
                 let file = session.open(name, how).await;

@@ -159,6 +159,18 @@ impl Request<'_> {
         !in_unit && !silent
     }
 
+    /// The unit that it looks at or changes.
+    pub fn unit(&self) -> Option<AruId> {
+        match self {
+            Request::Size { aru, .. }
+            | Request::Read { aru, .. }
+            | Request::Write { aru, .. }
+            | Request::Truncate { aru, .. } => *aru,
+            Request::Create { aru, .. } => Some(*aru),
+            _ => None,
+        }
+    }
+
     /// Appends the frame.
     pub fn encode(&self, number: u32, out: &mut Vec<u8>) {
         frame(number, out, |out| match self {

@@ -161,6 +161,32 @@ fn a_forked_child_has_a_session_of_its_own_and_leaves_that_of_its_parent() {
 }
 
 #[test]
+fn a_unit_that_does_not_fit_fails_while_it_is_written() {
+    let mut server = Server::start();
+    let files = server.connect();
+    let file = files.open("large", CREATE).unwrap();
+    files.write(file, None, 0, &[1; 4096]).unwrap();
+    let unit = files.begin().unwrap();
+    let part = vec![7; 1 << 20];
+    let write = |at: u64| files.write(file, Some(unit), at << 20, &part);
+    // The store has 64 MiB.
+    let failed = (0..80).find_map(|at| write(at).err()).expect("it is told");
+    assert_eq!(failed.kind, FilesErrorKind::NoSpace, "{failed}");
+    // No reader of the unit takes for its content what it has not written.
+    let read = files.read(file, Some(unit), 0, &mut [0; 10]);
+    assert_eq!(read.unwrap_err(), failed);
+    assert_eq!(files.size(file, Some(unit)).unwrap_err(), failed);
+    assert_eq!(files.end(unit, true).unwrap_err(), failed);
+    assert_eq!(files.size(file, None).unwrap(), 4096);
+    let unit = files.begin().unwrap();
+    files.write(file, Some(unit), 4096, &[2; 4096]).unwrap();
+    files.end(unit, true).unwrap();
+    assert_eq!(files.size(file, None).unwrap(), 8192);
+    drop(files);
+    server.end();
+}
+
+#[test]
 fn paths_lead_to_the_server_or_to_the_store_itself() {
     let mut server = Server::start();
     let open = || open_files(&server.place.path, StoreOptions::default());
