@@ -55,10 +55,12 @@ impl Engine {
     }
 }
 
+/// Starts a job. One type for all of them: what drives them is compiled once, and not for each.
+type Start = Box<dyn FnOnce(&Engine, End) + Send>;
+
 /// A job on its way to the leader.
 struct Job {
-    /// Starts it. One type for all jobs: what drives them is compiled once, and not for each.
-    start: Box<dyn FnOnce(&Engine, End) + Send>,
+    start: Start,
     end: End,
 }
 
