@@ -5,10 +5,12 @@
 //! 2. What exists is overwritten only when the caller said so; what could not be made in full is
 //!    removed again.
 //! 3. A file that was made, and its name, are on stable storage when it is handed over.
+//! 4. What is read of a member that another process has written is what the medium has, as far as the kernel lets one:
+//!    where reads go through the page cache, that is emptied at the opening ([`empty_cache`]).
 
 use crate::lock::{Lock, LockFailure, take};
 use base::{ALIGN, BufPool};
-use rustix::fs::{AtFlags, FileType, Mode, OFlags, SeekFrom, StatxFlags};
+use rustix::fs::{Advice, AtFlags, FileType, Mode, OFlags, SeekFrom, StatxFlags};
 use rustix::io::Errno;
 use std::io;
 use std::ops::Range;
@@ -199,6 +201,7 @@ pub fn open_member(path: &Path, options: MemberOptions<'_>) -> Result<Member, Me
             at.error("lock it", error)
         }
     })?;
+    let exists = options.create.is_none();
     match (kind, options.create) {
         (_, None) => {}
         (MemberKind::File, Some(create)) => {
@@ -219,6 +222,13 @@ pub fn open_member(path: &Path, options: MemberOptions<'_>) -> Result<Member, Me
         }
     }
     let direct = direct && at.direct_works(&fd)?;
+    // Whoever only looks may look at what another process has in use.
+    if exists && !direct && options.lock != Lock::None {
+        empty_cache(
+            || rustix::fs::fdatasync(&fd),
+            || rustix::fs::fadvise(&fd, 0, None, Advice::DontNeed),
+        );
+    }
     Ok(Member {
         size_bytes: at.size(&fd)?,
         logical_block_size: at.block_size(&fd, kind, direct),
@@ -227,6 +237,19 @@ pub fn open_member(path: &Path, options: MemberOptions<'_>) -> Result<Member, Me
         direct,
         path: path.to_path_buf(),
     })
+}
+
+/// Has the kernel write what it still holds, and then drop what it holds. After a failed flush it keeps pages that have
+/// never reached the medium, calls them clean, and lets reads have them: they would be taken for the tail of a log.
+pub(crate) fn empty_cache(
+    sync: impl FnOnce() -> rustix::io::Result<()>,
+    drop_pages: impl FnOnce() -> rustix::io::Result<()>,
+) {
+    // An error here is that of writes which nobody was told are durable: they are gone from the cache then, and from
+    // what is read. A page that is still to be written cannot be dropped, so this comes first.
+    let _ = sync();
+    // It is advice: where it is not taken, things are as they were.
+    let _ = drop_pages();
 }
 
 /// The path under work, for the errors.

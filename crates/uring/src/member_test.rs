@@ -230,3 +230,16 @@ fn a_file_that_cannot_be_opened_directly_is_opened_without() {
         Err(error) => assert!(error.to_string().contains("find its size"), "{error}"),
     }
 }
+
+#[test]
+fn the_page_cache_is_written_before_it_is_dropped_and_dropped_whatever_that_says() {
+    for synced in [Ok(()), Err(rustix::io::Errno::IO)] {
+        let calls = std::cell::RefCell::new(Vec::new());
+        let call = |name, result| {
+            calls.borrow_mut().push(name);
+            result
+        };
+        crate::member::empty_cache(|| call("sync", synced), || call("drop", Ok(())));
+        assert_eq!(*calls.borrow(), ["sync", "drop"]);
+    }
+}
