@@ -2,6 +2,7 @@
 
 use crate::cli::{AckMode, Members, WriteCacheMode};
 use crate::progress::{Progress, Unit};
+use crate::report;
 use disk::{Ack, Disk, OpenOptions};
 use std::path::Path;
 use store::{Executor, StoreError};
@@ -28,7 +29,11 @@ pub fn open_disk(
 ) -> Result<Disk, StoreError> {
     let mut recovery = Recovery::default();
     let progress = move |progress| recovery.at(progress);
-    store::open_disk(executor, path, &places.into(), options, progress)
+    let disk = store::open_disk(executor, path, &places.into(), options, progress)?;
+    for slot in disk.recovery().unreadable {
+        report::note(format_args!("{slot}; the other copies count"));
+    }
+    Ok(disk)
 }
 
 /// Options of an opening, from the words of the command line.

@@ -106,6 +106,9 @@ pub enum DiskError {
         /// What is wrong.
         cause: format::FormatError,
     },
+    /// An entry of the volume table contradicts the store or another entry.
+    #[error("the volume table is damaged: {0}; restore the store from a backup")]
+    Volume(format::VolumeFault),
 }
 
 /// What kind of error it is, for the answer of a protocol.
@@ -172,7 +175,9 @@ impl DiskError {
             }
             DiskError::Conflict(_) => ErrorKind::Conflict,
             DiskError::Deleted => ErrorKind::Deleted,
-            DiskError::Table { .. } | DiskError::ListsDamaged(_) => ErrorKind::Damaged,
+            DiskError::Table { .. } | DiskError::Volume(_) | DiskError::ListsDamaged(_) => {
+                ErrorKind::Damaged
+            }
         }
     }
 }

@@ -6,6 +6,7 @@ use crate::map;
 use engine::{CommitChange, Engine};
 use format::{
     EXTENTS_MAX, Extent, NAME_MAX, SECTOR, SYSTEM_BLOCKS, VOLUMES_MAX, VolumeEntry, VolumeKind,
+    volume_faults,
 };
 use layout::Piece;
 use std::cell::RefCell;
@@ -65,9 +66,9 @@ impl Table {
     /// Reads the table.
     ///
     /// # Errors
-    /// When an entry is damaged.
+    /// When an entry is damaged, or cannot be beside the others.
     pub async fn load(engine: &Engine) -> Result<Self, DiskError> {
-        let mut table = Self::default();
+        let mut entries = Vec::new();
         let mut slot = 0;
         let block_size = engine.block_size();
         for piece in engine.read(0, SYSTEM_BLOCKS).await? {
@@ -77,15 +78,22 @@ impl Table {
                     for block in data.chunks_exact(block_size) {
                         let entry = VolumeEntry::decode(&block[..SECTOR])
                             .map_err(|cause| DiskError::Table { slot, cause })?;
-                        if let Some(entry) = entry {
-                            let name = entry.name.clone();
-                            let volume = table.state(slot, entry, Life::Live);
-                            table.volumes.insert(name, volume);
-                        }
+                        entries.extend(entry.map(|entry| (slot, entry)));
                         slot += 1;
                     }
                 }
             }
+        }
+        let by_slot = entries.iter().map(|(slot, entry)| (*slot, entry));
+        let faults = volume_faults(by_slot, engine.size_blocks(), block_size as u32);
+        if let Some(fault) = faults.into_iter().next() {
+            return Err(DiskError::Volume(fault));
+        }
+        let mut table = Self::default();
+        for (slot, entry) in entries {
+            let name = entry.name.clone();
+            let volume = table.state(slot, entry, Life::Live);
+            table.volumes.insert(name, volume);
         }
         Ok(table)
     }

@@ -1,5 +1,6 @@
 //! What can go wrong with a store.
 
+use crate::superblocks::UnreadableSlot;
 use format::FormatError;
 use layout::HomeError;
 use trail::TrailError;
@@ -25,6 +26,27 @@ pub enum EngineError {
         /// Copies looked at.
         copies: u64,
         /// Why the last one was refused.
+        cause: FormatError,
+    },
+    /// No copy of a member's superblock is valid, and some cannot be read.
+    #[error(
+        "no copy of the superblock can be used: {}; restore the member from a backup, or try the drive in another place",
+        list(slots)
+    )]
+    SuperblocksUnreadable {
+        /// Path of the member.
+        member: String,
+        /// Those that cannot be read; the others are damaged.
+        slots: Vec<UnreadableSlot>,
+    },
+    /// The superblock that would have to be written is not valid.
+    #[error(
+        "{member}: the store cannot be opened for writing: {cause}; copy its volumes to a new store"
+    )]
+    SuperblockRefused {
+        /// Path of the member with the log.
+        member: String,
+        /// The rule that it breaks.
         cause: FormatError,
     },
     /// The members do not belong together.
@@ -164,4 +186,9 @@ pub enum EngineError {
     /// The store has been closed.
     #[error("the store is closed")]
     Closed,
+}
+
+fn list(slots: &[UnreadableSlot]) -> String {
+    let texts: Vec<String> = slots.iter().map(ToString::to_string).collect();
+    texts.join("; ")
 }

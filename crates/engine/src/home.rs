@@ -2,7 +2,7 @@
 
 use crate::MemberDevice;
 use crate::error::EngineError;
-use crate::open::assemble;
+use crate::open::{Assembled, assemble};
 use base::BufPool;
 use device::Device;
 use format::{Geometry, SegmentLayout, Superblock};
@@ -66,7 +66,11 @@ pub async fn rebuild_map(
     map_cache_bytes: usize,
     progress: impl FnMut(u64, u64),
 ) -> Result<RebuildReport, EngineError> {
-    let (superblock, devices) = assemble(pool, members).await?;
+    let Assembled {
+        superblock,
+        devices,
+        ..
+    } = assemble(pool, members).await?;
     let layout = superblock.segments().ok_or(EngineError::NoSegments)?;
     let options = SegmentsOptions {
         map_cache_bytes,

@@ -7,9 +7,9 @@ use crate::MemberDevice;
 use crate::engine::Engine;
 use crate::error::EngineError;
 use crate::log_drives::LogDrives;
-use crate::open::{assemble, describe};
+use crate::open::{Assembled, assemble, describe};
 use base::{Buf, BufPool};
-use format::{EntryKind, SYSTEM_BLOCKS, State, Superblock, VolumeEntry, VolumeKind};
+use format::{EntryKind, SYSTEM_BLOCKS, State, Superblock, VolumeEntry, VolumeKind, volume_faults};
 use layout::{GroupReport, Home, Piece, SlotReport};
 use rt::Rt;
 use std::collections::BTreeMap;
@@ -89,7 +89,11 @@ impl Inspection {
         members: Vec<MemberDevice>,
         progress: impl FnMut(u64, u64),
     ) -> Result<Self, EngineError> {
-        let (superblock, devices) = assemble(pool, members).await?;
+        let Assembled {
+            superblock,
+            devices,
+            ..
+        } = assemble(pool, members).await?;
         let home =
             crate::home::open(rt, pool, &superblock, &devices, TABLE_CACHE_BYTES, true).await?;
         let mut look = Self {
@@ -105,10 +109,9 @@ impl Inspection {
         if !look.log.clean {
             let log = LogDrives::load(pool, &look.superblock, &devices).await?;
             let (epoch, before) = (look.superblock.epoch, look.superblock.log);
-            match Replay::start(pool, log.devices, log.geometry, epoch, before, false).await {
-                Ok(replay) => look.read_log(replay, progress).await,
-                Err(error) => look.log.damage = Some(error.into()),
-            }
+            let (devices, geometry) = (log.devices, log.geometry);
+            let replay = Replay::start(pool, devices, geometry, epoch, before, false).await;
+            look.read_log(replay, progress).await;
             look.log.blocks = look.covered.blocks();
             look.leave_spill_out().await;
         }
@@ -182,8 +185,8 @@ impl Inspection {
         &self.log
     }
 
-    /// The volume table as recovery will leave it: the entries that can be read, and what is wrong with
-    /// the others.
+    /// The volume table as recovery will leave it: the entries that can be read and go with each other, and what is
+    /// wrong with the others.
     pub async fn volumes(&self) -> (Vec<VolumeEntry>, Vec<String>) {
         let (mut entries, mut problems) = (Vec::new(), Vec::new());
         for slot in 0..SYSTEM_BLOCKS {
@@ -200,10 +203,19 @@ impl Inspection {
                 },
             };
             match content {
-                Ok(entry) => entries.extend(entry),
+                Ok(entry) => entries.extend(entry.map(|entry| (slot, entry))),
                 Err(error) => problems.push(format!("entry {slot} of the volume table: {error}")),
             }
         }
+        let by_slot = entries.iter().map(|(slot, entry)| (*slot, entry));
+        let faults = volume_faults(
+            by_slot,
+            self.superblock.size_blocks,
+            self.superblock.block_size,
+        );
+        entries.retain(|(slot, _)| faults.iter().all(|fault| fault.slot != *slot));
+        problems.extend(faults.iter().map(ToString::to_string));
+        let mut entries: Vec<VolumeEntry> = entries.into_iter().map(|(_, entry)| entry).collect();
         entries.sort_by(|a, b| a.name.cmp(&b.name));
         (entries, problems)
     }

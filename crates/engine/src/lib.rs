@@ -51,9 +51,9 @@ pub use plan_log::{HeadParams, LogDrive};
 pub use read::MergeGuard;
 pub use scrub::ScrubReport;
 pub use stats::StoreStats;
-pub use superblocks::{MemberSuperblock, load as load_superblock};
+pub use superblocks::{MemberSuperblock, UnreadableSlot, load as load_superblock};
 
-pub use trail::{Admission, Change as CommitChange, WriteCache};
+pub use trail::{Admission, Change as CommitChange, GivenUp, WriteCache};
 
 use device::Device;
 use std::rc::Rc;

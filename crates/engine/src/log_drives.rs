@@ -78,11 +78,12 @@ impl LogDrives {
             LogTracks::Even { .. } => None,
         };
         match (self.kind, map) {
-            (HeadKind::Formula, Some(map)) => Box::new(formula(map, sheet)),
+            (HeadKind::Formula, Some(map)) if sheet.period_ps > 0 => Box::new(formula(map, sheet)),
             (HeadKind::Online, Some(map)) => Box::new(Online::with_map(map)),
             (HeadKind::Online, None) => Box::new(Online::new()),
             (HeadKind::Mimic, _) => mimic(sheet),
-            (HeadKind::Formula, None) | (HeadKind::Sequential, _) => Box::new(Sequential),
+            // What is only slower is no reason not to open the store.
+            (HeadKind::Formula | HeadKind::Sequential, _) => Box::new(Sequential),
         }
     }
 }
@@ -112,7 +113,6 @@ fn mimic(sheet: &TrackSheet) -> Box<dyn Head> {
     };
     match Table::of_skips(grid, table.skips.clone()) {
         Ok(table) => Box::new(Mimic::new(grid, table)),
-        // Whatever the sheet says, a place that is only slower is no reason not to open the store.
         Err(_) => Box::new(Sequential),
     }
 }
@@ -198,8 +198,17 @@ async fn load_sheet(
     device: &Rc<dyn Device>,
 ) -> Result<TrackSheet, EngineError> {
     let mut cause = FormatError::Signature("track sheet");
+    let mut unreadable = None;
     for offset in SHEET_OFFSETS {
-        match read_sheet(pool, device, offset).await? {
+        let read = match read_sheet(pool, device, offset).await {
+            Ok(read) => read,
+            // The other copy is as good.
+            Err(error) => {
+                unreadable.get_or_insert(error);
+                continue;
+            }
+        };
+        match read {
             Ok(sheet)
                 if sheet.store == superblock.store && usize::from(sheet.member_index) == index =>
             {
@@ -209,10 +218,10 @@ async fn load_sheet(
             Err(error) => cause = error,
         }
     }
-    Err(EngineError::SheetLost {
+    Err(unreadable.unwrap_or(EngineError::SheetLost {
         member: device.name().to_string(),
         cause,
-    })
+    }))
 }
 
 async fn read_sheet(
@@ -238,4 +247,37 @@ async fn read_sheet(
         .await
         .map_err(failed)?;
     Ok(TrackSheet::decode(&bytes))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use head::TrackRun;
+
+    #[test]
+    fn a_sheet_that_does_not_know_the_period_has_no_formula_and_does_no_harm() {
+        let run = TrackRun {
+            first: 2048,
+            tracks: 9,
+            sectors: 64,
+            turn_sectors: 64,
+            angle: 0,
+            group: 1,
+            at: 0,
+            short: 0,
+            track_skew: 0,
+            cylinder_skew: 0,
+        };
+        let map = TrackMap::new(vec![run]).expect("tracks");
+        let drives = LogDrives {
+            devices: Vec::new(),
+            geometry: LogGeometry {
+                members: vec![LogTracks::Physical(Rc::new(map))],
+                ..LogGeometry::even([1; 16], 1 << 20, 9, 8, SECTOR)
+            },
+            kind: HeadKind::Formula,
+            sheets: vec![TrackSheet::default()],
+        };
+        assert_eq!(drives.heads().len(), 1);
+    }
 }

@@ -10,7 +10,7 @@ use crate::ordered::Ordered;
 use crate::pinned::{Images, Pinned};
 use crate::recovery::Recovery;
 use crate::redundancy::Footprint;
-use crate::superblocks;
+use crate::superblocks::{self, UnreadableSlot};
 use crate::throttle::Throttle;
 use base::{BufPool, Lsn, Nanos};
 use device::{Device, FlushFence};
@@ -19,7 +19,7 @@ use rt::{Boxed, Notify, Rt, Semaphore};
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
-use trail::{Case, Trail, TrailOptions, TrailStart, WriteCache};
+use trail::{Case, GivenUp, Trail, TrailOptions, TrailStart, WriteCache};
 
 /// What recovery is doing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -43,6 +43,8 @@ pub enum Progress {
 pub struct RecoveryReport {
     /// The store had been shut down in order.
     pub clean: bool,
+    /// Superblock slots that could not be read. Opening for writing has written them anew.
+    pub unreadable: Vec<UnreadableSlot>,
     /// Tracks read to find the youngest record.
     pub search_tracks: u64,
     /// Tracks read to replay.
@@ -53,6 +55,8 @@ pub struct RecoveryReport {
     pub commits: u64,
     /// Records behind a hole of the ragged tail, dropped.
     pub discarded_records: u64,
+    /// What was given up of a damaged log ([`OpenOptions::give_up_damaged_log`]).
+    pub given_up: Option<GivenUp>,
     /// Where the log ended, in the words of recovery's decision table.
     pub end: String,
     /// Blocks that are pinned after it.
@@ -97,7 +101,11 @@ impl Engine {
         progress: &mut dyn FnMut(Progress),
     ) -> Result<Engine, EngineError> {
         let started = rt.now();
-        let (mut superblock, mut devices) = assemble(pool, members).await?;
+        let Assembled {
+            mut superblock,
+            mut devices,
+            unreadable,
+        } = assemble(pool, members).await?;
         if options.write_cache == WriteCache::Ordered {
             let ordered = |device| Rc::new(Ordered(device)) as Rc<dyn Device>;
             devices = devices.into_iter().map(ordered).collect();
@@ -122,6 +130,7 @@ impl Engine {
         let log_drives = LogDrives::load(pool, &superblock, &devices).await?;
         let mut report = RecoveryReport {
             clean: superblock.state == StoreState::Clean,
+            unreadable,
             ..Default::default()
         };
         let pinned = RefCell::new(Pinned::default());
@@ -216,15 +225,26 @@ impl Engine {
     }
 }
 
+/// A store whose members belong together.
+pub(crate) struct Assembled {
+    /// The superblock that counts.
+    pub superblock: Superblock,
+    /// The members in the store's order.
+    pub devices: Vec<Rc<dyn Device>>,
+    /// Superblock slots that could not be read.
+    pub unreadable: Vec<UnreadableSlot>,
+}
+
 /// Brings the members into the store's order and checks that they belong together.
 pub(crate) async fn assemble(
     pool: &BufPool,
     members: Vec<MemberDevice>,
-) -> Result<(Superblock, Vec<Rc<dyn Device>>), EngineError> {
-    let mut found = Vec::new();
+) -> Result<Assembled, EngineError> {
+    let (mut found, mut unreadable) = (Vec::new(), Vec::new());
     for member in members {
-        let superblock = superblocks::load(pool, &member).await?.superblock;
-        found.push((member, superblock));
+        let loaded = superblocks::load(pool, &member).await?;
+        unreadable.extend(loaded.unreadable_slots);
+        found.push((member, loaded.superblock));
     }
     let wrong = |member: &MemberDevice, why: String| EngineError::WrongMember {
         member: member.path.clone(),
@@ -293,7 +313,11 @@ pub(crate) async fn assemble(
     let fenced = |device| Rc::new(FlushFence::new(device)) as Rc<dyn Device>;
     let devices = members.into_iter();
     let devices = devices.map(|(member, _)| fenced(member.device));
-    Ok((log, devices.collect()))
+    Ok(Assembled {
+        superblock: log,
+        devices: devices.collect(),
+        unreadable,
+    })
 }
 
 fn check_size(

@@ -13,7 +13,9 @@ use crate::pinned::{Base, Images, Known, Moved, Order, Pinned};
 use crate::redundancy::Footprint;
 use crate::write_back::write_back_batch;
 use base::{Buf, BufPool, Lsn};
-use format::{EntryKind, LogState, SECTOR, SYSTEM_BLOCKS, Superblock, VolumeEntry, VolumeKind};
+use format::{
+    EntryKind, Extent, LogState, SECTOR, SYSTEM_BLOCKS, Superblock, VolumeEntry, VolumeKind,
+};
 use layout::{Home, Piece};
 use rt::Semaphore;
 use std::cell::{Cell, RefCell};
@@ -60,7 +62,7 @@ impl Recovery<'_> {
         let lenient = self.options.give_up_damaged_log;
         let (epoch, before) = (self.superblock.epoch, self.superblock.log);
         let (log, geometry) = (self.log.devices.clone(), self.log.geometry.clone());
-        let mut replay = Replay::start(self.pool, log, geometry, epoch, before, lenient).await?;
+        let mut replay = Replay::start(self.pool, log, geometry, epoch, before, lenient).await;
         while let Some(commit) = replay.next().await? {
             let mut changes = commit.changes.into_iter().peekable();
             while let Some(change) = changes.next() {
@@ -88,6 +90,7 @@ impl Recovery<'_> {
         report.commits = tail.stats.commits;
         report.discarded_records = tail.stats.discarded;
         report.end = describe(tail.case).to_string();
+        report.given_up = tail.given_up;
         if !matches!(tail.case, Case::End | Case::RaggedTail) {
             self.footprint.borrow_mut().lose();
         }
@@ -125,7 +128,10 @@ impl Recovery<'_> {
                 && entry.kind == VolumeKind::Spill
             {
                 let mut footprint = self.footprint.borrow_mut();
-                for extent in entry.extents {
+                // An entry that is not possible is an error of the volume table, later.
+                let size_blocks = self.home.size_blocks();
+                let inside = |extent: &Extent| extent.start + extent.count <= size_blocks;
+                for extent in entry.extents.into_iter().filter(inside) {
                     footprint.add_spill(extent.start, extent.count);
                 }
             }

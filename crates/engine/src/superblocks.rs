@@ -4,7 +4,8 @@
 //! cut in its middle leaves the older one whole; once it is durable there, the other two slots follow. So
 //! two copies can rot without an older state being taken for the newest. The two slots that come first are
 //! those without the member's newest generation, if there are such: after several power cuts in a row they
-//! may be torn, and the others all that the member has. The data members are written and flushed first: the
+//! may be torn, and the others all that the member has. A slot that cannot be read is an invalid one, and is
+//! written anew with the others. The data members are written and flushed first: the
 //! log member, whose state counts, never names an epoch that a data member has not seen.
 
 use crate::MemberDevice;
@@ -12,7 +13,7 @@ use crate::error::EngineError;
 use base::BufPool;
 use device::Device;
 use format::{FormatError, SECTOR, SUPERBLOCK_SLOTS, Superblock, superblock_offset};
-use rt::Data;
+use rt::{Data, IoError};
 use std::cmp::Ordering;
 use std::rc::Rc;
 
@@ -24,15 +25,32 @@ pub struct MemberSuperblock {
     pub valid_slots: u64,
     /// Slots that hold neither a valid copy nor zeroes.
     pub damaged_slots: Vec<u64>,
+    /// Slots that the device could not read.
+    pub unreadable_slots: Vec<UnreadableSlot>,
+}
+
+/// A superblock slot that the device could not read. It does no harm as long as another one is valid.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("{member}: copy {slot} of the superblock, at byte {offset}, cannot be read: {error}")]
+pub struct UnreadableSlot {
+    /// Path of the member.
+    pub member: String,
+    /// Number of the slot.
+    pub slot: u64,
+    /// Its byte offset.
+    pub offset: u64,
+    /// What the device said.
+    pub error: IoError,
 }
 
 /// Reads the newest valid superblock of `device`.
 ///
 /// # Errors
-/// When no slot has one.
+/// When no slot has one; every slot that cannot be read is named.
 pub async fn load(pool: &BufPool, member: &MemberDevice) -> Result<MemberSuperblock, EngineError> {
     let mut best: Option<Superblock> = None;
     let (mut valid_slots, mut damaged_slots, mut cause) = (0, Vec::new(), None);
+    let mut unreadable_slots = Vec::new();
     for slot in 0..SUPERBLOCK_SLOTS {
         let offset = superblock_offset(slot);
         if offset + SECTOR as u64 > member.device.size_bytes() {
@@ -42,12 +60,13 @@ pub async fn load(pool: &BufPool, member: &MemberDevice) -> Result<MemberSuperbl
         let bytes = match read {
             Ok(bytes) => bytes,
             Err(error) => {
-                let member = member.path.clone();
-                return Err(EngineError::Superblock {
-                    member,
-                    what: "reading",
+                unreadable_slots.push(UnreadableSlot {
+                    member: member.path.clone(),
+                    slot,
+                    offset,
                     error,
                 });
+                continue;
             }
         };
         match Superblock::decode(&bytes) {
@@ -67,7 +86,7 @@ pub async fn load(pool: &BufPool, member: &MemberDevice) -> Result<MemberSuperbl
                 // The most telling reason: another version, then damage, then "none here".
                 let rank = |error: &FormatError| match error {
                     FormatError::Version { .. } => 3,
-                    FormatError::Inconsistent { .. } => 2,
+                    FormatError::Inconsistent { .. } | FormatError::Number { .. } => 2,
                     FormatError::Checksum(_) => 1,
                     FormatError::Signature(_) => 0,
                 };
@@ -85,6 +104,13 @@ pub async fn load(pool: &BufPool, member: &MemberDevice) -> Result<MemberSuperbl
             superblock,
             valid_slots,
             damaged_slots,
+            unreadable_slots,
+        });
+    }
+    if !unreadable_slots.is_empty() {
+        return Err(EngineError::SuperblocksUnreadable {
+            member: member.path.clone(),
+            slots: unreadable_slots,
         });
     }
     let path = member.path.clone();
@@ -106,7 +132,8 @@ pub async fn load(pool: &BufPool, member: &MemberDevice) -> Result<MemberSuperbl
 /// Writes `superblock` (with the right member index each) to all members and makes it durable.
 ///
 /// # Errors
-/// When a member cannot be written: the older superblock is whole then.
+/// When a member cannot be written, or the superblock breaks a rule of the format (its numbers are used up): the older
+/// superblock is whole then.
 pub async fn store(
     pool: &BufPool,
     members: &[Rc<dyn Device>],
@@ -114,6 +141,12 @@ pub async fn store(
     flush: bool,
 ) -> Result<(), EngineError> {
     let log = usize::from(superblock.log_member);
+    superblock
+        .check()
+        .map_err(|cause| EngineError::SuperblockRefused {
+            member: members[log].name().to_string(),
+            cause,
+        })?;
     let order = (0..members.len())
         .filter(|index| *index != log)
         .chain([log]);

@@ -27,4 +27,36 @@ pub enum FormatError {
         /// The rule that it breaks.
         why: &'static str,
     },
+    /// The checksum is right and a number is larger than any store counts to: made by a faulty or hostile program.
+    #[error("{what} is not consistent: its {field} is {value}, and a store counts up to {most}")]
+    Number {
+        /// The structure.
+        what: &'static str,
+        /// The field.
+        field: &'static str,
+        /// What it says.
+        value: u64,
+        /// The largest that is valid.
+        most: u64,
+    },
+}
+
+/// Checks fields that are counted on from.
+///
+/// # Errors
+/// When one is larger than `most`.
+pub(crate) fn check_numbers(
+    what: &'static str,
+    most: u64,
+    numbers: &[(&'static str, u64)],
+) -> Result<(), FormatError> {
+    match numbers.iter().find(|(_, value)| *value > most) {
+        None => Ok(()),
+        Some(&(field, value)) => Err(FormatError::Number {
+            what,
+            field,
+            value,
+            most,
+        }),
+    }
 }

@@ -19,6 +19,9 @@ pub const SUPERBLOCK_SLOTS: u64 = 4;
 pub const BLOCK_SIZE_MIN: u32 = 4096;
 /// Largest block size in bytes.
 pub const BLOCK_SIZE_MAX: u32 = 65536;
+/// Largest generation, epoch, and number of a record or commit with which a store opens: far from where arithmetic
+/// ends, and from where records are refused. A store that counts a million a second takes 36,000 years.
+pub const COUNTER_MAX: u64 = 1 << 60;
 /// Home blocks at the start of the address space that hold the volume table.
 pub const SYSTEM_BLOCKS: u64 = 256;
 /// Most volumes of a store: one system block each.

@@ -1,7 +1,8 @@
 //! Checkpoint of the segments layout: the root of the block map, where the log of partial segments goes on,
 //! and the segment table. Byte table: `docs/format/segments.md`.
 
-use crate::geometry::SECTOR;
+use crate::error::check_numbers;
+use crate::geometry::{COUNTER_MAX, SECTOR};
 use crate::map_page::{MAP_ENTRY_BYTES, MapEntry};
 use crate::seal::{check_versions, seal};
 use crate::{FormatError, Uuid};
@@ -10,6 +11,9 @@ const MAGIC: [u8; 8] = *b"TACHKPNT";
 const VERSION: u32 = 1;
 const WHAT: &str = "checkpoint";
 const HAS_HOLES: u16 = 1 << 15;
+/// Largest number of a partial segment with which a home opens: as many again can follow before places and versions
+/// have no room for them.
+pub const PARTIAL_SEQ_MAX: u64 = 1 << 47;
 
 /// The first sector of a checkpoint slot; the segment table follows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -71,6 +75,9 @@ impl HomeCheckpoint {
         let word = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four"));
         let long = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight"));
         check_versions(WHAT, VERSION, bytes, word(8), word(12))?;
+        let numbers = [("generation", long(32)), ("epoch", long(40))];
+        check_numbers(WHAT, COUNTER_MAX, &numbers)?;
+        check_numbers(WHAT, PARTIAL_SEQ_MAX, &[("seq", long(48))])?;
         Ok(Self {
             store: bytes[16..32].try_into().expect("sixteen"),
             generation: long(32),
@@ -100,6 +107,9 @@ pub struct SegmentEntry {
 }
 
 impl SegmentEntry {
+    /// Most live blocks.
+    pub const LIVE_MAX: u16 = HAS_HOLES - 1;
+
     /// The entry as bytes.
     pub fn encode(&self) -> [u8; 16] {
         let mut out = [0; 16];

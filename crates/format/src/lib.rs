@@ -17,13 +17,14 @@ mod superblock;
 mod table;
 mod track_sheet;
 mod volume;
+mod volume_table;
 
 pub use error::FormatError;
 pub use geometry::{
-    BLOCK_SIZE_MAX, BLOCK_SIZE_MIN, Geometry, HEADER_AREA_BYTES, LOG_SECTOR_MIN, SECTOR,
-    SUPERBLOCK_SLOTS, SYSTEM_BLOCKS, VOLUMES_MAX, superblock_offset,
+    BLOCK_SIZE_MAX, BLOCK_SIZE_MIN, COUNTER_MAX, Geometry, HEADER_AREA_BYTES, LOG_SECTOR_MIN,
+    SECTOR, SUPERBLOCK_SLOTS, SYSTEM_BLOCKS, VOLUMES_MAX, superblock_offset,
 };
-pub use home_checkpoint::{HomeCheckpoint, SegmentEntry};
+pub use home_checkpoint::{HomeCheckpoint, PARTIAL_SEQ_MAX, SegmentEntry};
 pub use lists::{BlockRecord, LIST_ID_LIMIT, LIST_RECORD_BYTES, ListRecord, RecordAt, Zones};
 pub use map_page::{MAP_ENTRY_BYTES, MapEntry, MapPage, NUMBER_MAX, map_entries};
 pub use parity::{PARITY_EXTENTS_MAX, ParityExtent, ParityRecord};
@@ -38,11 +39,12 @@ pub use segments::{
 pub use summary::{SUMMARY_ENTRY_BYTES, Summary, SummaryEntry, SummaryKind, summary_blocks};
 pub use superblock::{
     HeadKind, LOG_TRACKS_MIN, Layout, LogState, MEMBERS_MAX, MemberEntry, PATH_MAX, Roles, State,
-    Superblock, TRACK_OVERHEAD_SECTORS,
+    Superblock, TRACK_BYTES_MAX, TRACK_OVERHEAD_SECTORS,
 };
 pub use table::{HOLE, TableSlot, entry_of_crc, slot_entries};
 pub use track_sheet::{SHEET_BYTES_MAX, SHEET_OFFSETS, SheetRun, SkipAxis, SkipTable, TrackSheet};
 pub use volume::{EXTENTS_MAX, Extent, NAME_MAX, VolumeEntry, VolumeKind};
+pub use volume_table::{VolumeFault, volume_faults};
 
 /// Version of the on-disk format that this program writes. It opens no other, but for superblocks, which
 /// have a second one.
@@ -61,3 +63,5 @@ mod parity_test;
 mod segments_test;
 #[cfg(test)]
 mod track_sheet_test;
+#[cfg(test)]
+mod volume_table_test;

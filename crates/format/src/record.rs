@@ -23,7 +23,7 @@ pub const RECORD_FIXED_BYTES: usize = 128;
 pub const ENTRY_BYTES: usize = 24;
 const FLAG_CONTINUES: u16 = 1;
 const ENTRY_LAST: u8 = 1;
-/// Sequence numbers stay below: a store that makes a million a second takes 146,000 years.
+/// Sequence numbers stay below: far above what a store opens with ([`crate::COUNTER_MAX`]).
 const NUMBER_MAX: u64 = 1 << 62;
 const KIND_DATA: u8 = 1;
 const KIND_TRIM: u8 = 2;

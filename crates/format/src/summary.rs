@@ -1,6 +1,8 @@
 //! Segment summary: what a partial segment brings. It stands in front of the partial's blocks and, once
 //! more, behind them; both copies are the same bytes. Byte table: `docs/format/segments.md`.
 
+use crate::error::check_numbers;
+use crate::geometry::COUNTER_MAX;
 use crate::map_page::NUMBER_MAX;
 use crate::seal::{check_versions, seal};
 use crate::{FormatError, Uuid};
@@ -159,6 +161,8 @@ impl Summary {
         let own = bytes.get(..len);
         check_versions(WHAT, VERSION, own.unwrap_or(bytes), word(8), word(12))?;
         let own = own.ok_or(FormatError::Checksum(WHAT))?;
+        check_numbers(WHAT, COUNTER_MAX, &[("epoch", long(32))])?;
+        check_numbers(WHAT, NUMBER_MAX, &[("seq", long(40))])?;
         let bad = |why| FormatError::Inconsistent { what: WHAT, why };
         let slots = own[HEADER_BYTES..].chunks_exact(SUMMARY_ENTRY_BYTES);
         let mut entries = Vec::with_capacity(count);

@@ -3,7 +3,11 @@
 //! Valid if and only if: signature and version match, the checksum over the whole sector holds, and
 //! the fields are consistent with each other. Of several valid copies the highest generation counts.
 
-use crate::geometry::{BLOCK_SIZE_MAX, BLOCK_SIZE_MIN, Geometry, HEADER_AREA_BYTES, SECTOR};
+use crate::error::check_numbers;
+use crate::geometry::{
+    BLOCK_SIZE_MAX, BLOCK_SIZE_MIN, COUNTER_MAX, Geometry, HEADER_AREA_BYTES, SECTOR, SYSTEM_BLOCKS,
+};
+use crate::map_page::NUMBER_MAX;
 use crate::record::is_log_sector;
 use crate::seal::{check_versions, seal};
 use crate::segments::{SEGMENT_BLOCKS_MIN, SEGMENT_BYTES_MAX, SEGMENT_BYTES_MIN, SegmentLayout};
@@ -25,6 +29,8 @@ const WHAT: &str = "superblock";
 pub const MEMBERS_MAX: usize = 8;
 /// Fewest tracks of a log.
 pub const LOG_TRACKS_MIN: u64 = 8;
+/// Most bytes of a log track: recovery reads several at a time.
+pub const TRACK_BYTES_MAX: u32 = 64 << 20;
 /// Sectors of a log track that no block of data can count on: a header, a second one for a commit that goes
 /// on from the track before, a marker.
 pub const TRACK_OVERHEAD_SECTORS: u32 = 3;
@@ -402,7 +408,19 @@ impl Superblock {
         }
     }
 
-    fn check(&self) -> Result<(), FormatError> {
+    /// Checks that the fields are consistent with each other: what breaks a rule is not to be written either.
+    ///
+    /// # Errors
+    /// The rule that is broken.
+    pub fn check(&self) -> Result<(), FormatError> {
+        let log = &self.log;
+        let numbers = [
+            ("generation", self.generation),
+            ("epoch", self.epoch),
+            ("tail_seq", log.tail_seq),
+            ("tail_lsn", log.tail_lsn),
+        ];
+        check_numbers(WHAT, COUNTER_MAX, &numbers)?;
         let count = self.members.len();
         let block = self.block_size;
         if !block.is_power_of_two() || !(BLOCK_SIZE_MIN..=BLOCK_SIZE_MAX).contains(&block) {
@@ -430,7 +448,9 @@ impl Superblock {
         } else {
             block + TRACK_OVERHEAD_SECTORS * sector
         };
-        if !self.track_bytes.is_multiple_of(sector) || self.track_bytes < least {
+        if !self.track_bytes.is_multiple_of(sector)
+            || !(least..=TRACK_BYTES_MAX).contains(&self.track_bytes)
+        {
             return Err(bad("the track size is not possible"));
         }
         let in_range = |member: &MemberEntry| {
@@ -447,19 +467,25 @@ impl Superblock {
         let log_end = log_end.and_then(|bytes| bytes.checked_add(self.log_offset));
         if self.log_tracks < 4
             || self.log_offset < HEADER_AREA_BYTES
+            || !self.log_offset.is_multiple_of(SECTOR as u64)
             || log_end.is_none_or(|end| end >> 62 != 0)
         {
             return Err(bad("the log's place is not possible"));
         }
+        // Where the tracks are those of a drive, its sheet tells where they are.
+        let share = self.log_tracks.div_ceil(logs as u64) * u64::from(self.track_bytes);
+        let short = |index: usize| self.members[index].data_offset - self.log_offset < share;
+        if !plain && !self.physical_tracks && self.log_members().any(short) {
+            return Err(bad("a log member is too short for its tracks"));
+        }
         let sectors = self.log_bytes() / u64::from(sector);
-        let log = &self.log;
         if log.head_sector >= sectors
             || log.tail_sector >= sectors
             || log.start_track >= self.log_tracks
         {
             return Err(bad("a log position lies outside the log"));
         }
-        if log.head_seq > log.tail_seq.saturating_add(1) || log.tail_epoch > self.epoch {
+        if log.head_seq > log.tail_seq + 1 || log.tail_epoch > self.epoch {
             return Err(bad("the log's sequence numbers do not fit"));
         }
         self.check_data()
@@ -489,17 +515,35 @@ impl Superblock {
             }
         };
         let mut blocks = 0u64;
-        for member in self.members.iter().filter(|member| member.roles.data) {
+        for (index, member) in self.members.iter().enumerate() {
+            if !member.roles.data {
+                continue;
+            }
+            // Members with the log begin with it.
+            let before = self.log_range(index).end.max(HEADER_AREA_BYTES);
             // The checkpoint takes less than one more segment for each.
             let end = member.groups.checked_mul(2 * unit_bytes);
             let end = end.and_then(|bytes| bytes.checked_add(member.data_offset));
-            if member.data_offset < HEADER_AREA_BYTES || end.is_none_or(|end| end >> 63 != 0) {
+            if member.data_offset < before
+                || !member.data_offset.is_multiple_of(SECTOR as u64)
+                || end.is_none_or(|end| end >> 63 != 0)
+            {
                 return Err(bad("a data member's place is not possible"));
             }
             blocks += member.groups * unit_blocks;
         }
-        if self.size_blocks == 0 || self.size_blocks > blocks {
+        if self.size_blocks > blocks {
             return Err(bad("the size is not covered by the data members"));
+        }
+        if self.size_blocks < SYSTEM_BLOCKS {
+            return Err(bad("the store is smaller than its volume table"));
+        }
+        // The last two numbers of a place stand for something else.
+        let places = self.segments().map_or(0, |layout| {
+            u128::from(layout.segments + 1) * u128::from(layout.segment_blocks())
+        });
+        if places >= u128::from(NUMBER_MAX) {
+            return Err(bad("it has more segments than places have numbers"));
         }
         Ok(())
     }

@@ -5,6 +5,8 @@
 //! Byte table: `docs/format/table.md`.
 
 use crate::FormatError;
+use crate::error::check_numbers;
+use crate::geometry::COUNTER_MAX;
 use base::{crc32c, is_zero};
 
 const MAGIC: u32 = 0x4c42_5401;
@@ -85,6 +87,11 @@ impl TableSlot {
                 why: "it belongs to another group (misdirected)",
             });
         }
+        check_numbers(
+            WHAT,
+            COUNTER_MAX,
+            &[("generation", u64::from_le_bytes(long(8)))],
+        )?;
         let entries = bytes[HEADER_BYTES..]
             .chunks_exact(4)
             .map(|chunk| u32::from_le_bytes(chunk.try_into().expect("four bytes")))

@@ -2,8 +2,9 @@
 //! Trail 3.2. Byte table: `docs/format/track-sheet.md`.
 //!
 //! It is written when the store is made and never changes. Valid if and only if: signature and version
-//! match, and the checksum over the whole sheet holds.
+//! match, the checksum over the whole sheet holds, and no time is longer than any drive takes.
 
+use crate::error::check_numbers;
 use crate::geometry::{HEADER_AREA_BYTES, SECTOR, SUPERBLOCK_SLOTS, superblock_offset};
 use crate::{FORMAT_VERSION, FormatError, Uuid};
 use base::crc32c;
@@ -15,6 +16,8 @@ const WHAT: &str = "track sheet";
 const CRC: std::ops::Range<usize> = 12..16;
 /// Most bytes of a sheet: what lies between two superblock slots.
 pub const SHEET_BYTES_MAX: usize = (HEADER_AREA_BYTES / SUPERBLOCK_SLOTS) as usize - SECTOR;
+/// Longest time of a revolution, a switch or a lag.
+const TIME_MAX_NS: u64 = 10_000_000_000;
 /// Byte offsets of its two copies on the member.
 pub const SHEET_OFFSETS: [u64; 2] = [
     superblock_offset(0) + SECTOR as u64,
@@ -277,6 +280,18 @@ impl TrackSheet {
         } else {
             None
         };
+        let lag = raw.read_lag_ns.get().cast_signed().unsigned_abs();
+        let times = [
+            ("switch_ns", raw.switch_ns.get()),
+            ("read_lag_ns", lag),
+            ("turn_ns", table.as_ref().map_or(0, |table| table.turn_ns)),
+        ];
+        check_numbers(WHAT, TIME_MAX_NS, &times)?;
+        check_numbers(
+            WHAT,
+            1000 * TIME_MAX_NS,
+            &[("period_ps", raw.period_ps.get())],
+        )?;
         Ok(Self {
             store: raw.store,
             member_index: raw.member_index.get(),

@@ -56,6 +56,26 @@ fn a_table_that_does_not_fit_its_axes_is_refused() {
 }
 
 #[test]
+fn times_that_no_drive_takes_are_refused_by_field() {
+    type Spoil = fn(&mut TrackSheet);
+    let spoils: [(&str, Spoil); 5] = [
+        ("period_ps", |sheet| sheet.period_ps = u64::MAX),
+        ("switch_ns", |sheet| sheet.switch_ns = u64::MAX),
+        ("read_lag_ns", |sheet| sheet.read_lag_ns = i64::MIN),
+        ("read_lag_ns", |sheet| sheet.read_lag_ns = i64::MAX),
+        ("turn_ns", |sheet| {
+            sheet.table.as_mut().unwrap().turn_ns = u64::MAX
+        }),
+    ];
+    for (field, spoil) in spoils {
+        let mut wrong = sheet(2, 50);
+        spoil(&mut wrong);
+        let error = TrackSheet::decode(&wrong.encode()).unwrap_err();
+        assert!(error.to_string().contains(field), "{error}");
+    }
+}
+
+#[test]
 fn a_sheet_comes_back() {
     for (runs, skips) in [(0, 0), (1, 0), (0, 4550), (60, 4550), (5000, 1000)] {
         let before = sheet(runs, skips);

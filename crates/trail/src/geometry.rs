@@ -234,7 +234,7 @@ impl LogGeometry {
 
     /// Most blocks that one commit may have.
     pub const fn commit_blocks_max(&self) -> u64 {
-        let sectors = self.commit_sectors_max() - 8;
+        let sectors = self.commit_sectors_max().saturating_sub(8);
         let entries = self.entries_max();
         // One sector more for each full record.
         sectors * entries / (entries * self.block_sectors() + 1)

@@ -32,7 +32,7 @@ pub use geometry::{GeometryError, LogGeometry, LogTracks, sheet_run, track_lengt
 pub use log::{Admission, Trail, TrailOptions, TrailStart, TrailStats, WriteCache};
 pub use pack::{Change, RecordPlace, Word, patch_slots};
 pub use release::Releases;
-pub use replay::{RecoveredChange, RecoveredCommit, RecoveredTail, Replay, ReplayStats};
+pub use replay::{GivenUp, RecoveredChange, RecoveredCommit, RecoveredTail, Replay, ReplayStats};
 pub use ring::Ring;
 pub use scan::{FoundRecord, scan_track};
 pub use search::Search;

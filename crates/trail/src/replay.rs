@@ -4,6 +4,10 @@
 //! The chain of `prev_sector` links is checked record by record while the tracks are read forward: a chain
 //! followed backwards, as in the paper, would end at the first hole of a ragged tail and leave the records
 //! before the hole unfound (docs/decisions/0003-forward-replay.md).
+//!
+//! Where the search meets a track that cannot be read, all tracks are read instead: the highest record of the epoch
+//! names a log head that is good, wherever it lies. Whether the unreadable track matters is then for the decision
+//! table, as it is for one that the search has not met.
 
 use crate::decide::{Case, Finding, Join, Sight, decide};
 use crate::error::TrailError;
@@ -56,6 +60,24 @@ pub struct ReplayStats {
     pub discarded: u64,
 }
 
+/// What a lenient replay has left out, as far as can be told from what can be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GivenUp {
+    /// First commit that is lost: the one behind the last that was kept.
+    pub first: Lsn,
+    /// Last commit that is known of. Below `first`: none is.
+    pub last: Lsn,
+    /// Records found behind the end, dead from now on.
+    pub records: u64,
+}
+
+impl GivenUp {
+    /// Commits known to be lost. Some of them may never have been durable.
+    pub fn commits(&self) -> u64 {
+        (self.last.0 + 1).saturating_sub(self.first.0)
+    }
+}
+
 /// Where the log ended.
 #[derive(Clone, Debug)]
 pub struct RecoveredTail {
@@ -65,6 +87,8 @@ pub struct RecoveredTail {
     pub records: Vec<RecordPlace>,
     /// Why the log ended where it ended.
     pub case: Case,
+    /// What was given up, if the log ended at a place that is refused otherwise.
+    pub given_up: Option<GivenUp>,
     /// Counters.
     pub stats: ReplayStats,
 }
@@ -106,16 +130,16 @@ pub struct Replay {
     last: Option<(RecordPlace, u64)>,
     records: Vec<RecordPlace>,
     end: Option<Case>,
+    given_up: Option<GivenUp>,
     stats: ReplayStats,
+    /// Where the replay began: what is live never comes round to it again.
+    first_track: u64,
     tracks_expected: u64,
 }
 
 impl Replay {
     /// Starts to recover the log of epoch `epoch`, whose superblock says `before`. With `lenient`,
     /// damage ends the log instead of being an error.
-    ///
-    /// # Errors
-    /// When the log cannot be flushed, or a track that the search needs cannot be read.
     pub async fn start(
         pool: &BufPool,
         devices: Vec<Rc<dyn Device>>,
@@ -123,9 +147,9 @@ impl Replay {
         epoch: u64,
         before: LogState,
         lenient: bool,
-    ) -> Result<Self, TrailError> {
+    ) -> Self {
         let mut stats = ReplayStats::default();
-        let youngest = find_youngest(pool, &devices, &geometry, epoch, &before, &mut stats).await?;
+        let youngest = find_youngest(pool, &devices, &geometry, epoch, &before, &mut stats).await;
         let (mut start, mut expected) = (None, RecordSeq(before.head_seq.max(1)));
         if before.head_seq <= before.tail_seq {
             start = Some(before.head_sector);
@@ -168,12 +192,14 @@ impl Replay {
             last: None,
             records: Vec::new(),
             end: None,
+            given_up: None,
             stats,
+            first_track,
             tracks_expected: (last_track + tracks - first_track) % tracks + 1,
         };
         replay.fill_ahead(first_track);
         replay.current = replay.read_next().await;
-        Ok(replay)
+        replay
     }
 
     /// The next commit of the prefix, `None` at its end.
@@ -238,6 +264,7 @@ impl Replay {
             state,
             records: self.records,
             case,
+            given_up: self.given_up,
             stats: self.stats,
         }
     }
@@ -251,7 +278,9 @@ impl Replay {
             if self.next.is_none() {
                 self.next = Some(self.read_next().await);
             }
-            let behind = self.next.as_ref().and_then(|next| self.find_in(next));
+            let next = self.next.as_ref();
+            let next = next.filter(|next| next.index != self.first_track);
+            let behind = next.and_then(|next| self.find_in(next));
             let epoch = |record: &Option<FoundRecord>| record.as_ref().map(|r| r.header.epoch);
             if epoch(&behind) > epoch(&record) {
                 record = behind;
@@ -274,6 +303,7 @@ impl Replay {
                 if !self.lenient {
                     return Err(self.damaged(case));
                 }
+                self.given_up = Some(self.count_given_up().await);
                 self.end = Some(case);
             }
         }
@@ -305,13 +335,8 @@ impl Replay {
 
     fn join_of(&self, record: &FoundRecord) -> Join {
         let header = &record.header;
-        let numbered = header.entries.is_empty() || !self.numbered || {
-            let open = self
-                .open
-                .as_ref()
-                .map_or(self.last_lsn + 1, |open| open.lsn);
-            header.first_lsn == open
-        };
+        let numbered =
+            header.entries.is_empty() || !self.numbered || { header.first_lsn == self.next_lsn() };
         match (&self.open, header.continues) {
             // A record without entries joins anything; an open commit stays open behind it, unless the
             // epoch has changed.
@@ -332,7 +357,18 @@ impl Replay {
         let (record, blocks) = record
             .zip(blocks)
             .expect("the table replays whole records only");
-        let header = record.header;
+        let (header, mut place) = (record.header, record.place);
+        let next_lsn = self.next_lsn();
+        if header.entries.is_empty() {
+            // It has no commit, whatever number it tells.
+            (place.first_lsn, place.last_lsn) = (next_lsn, Lsn(next_lsn.0.saturating_sub(1)));
+        } else if !self.numbered {
+            // Those before it had none either.
+            let first = header.first_lsn;
+            for before in &mut self.records {
+                (before.first_lsn, before.last_lsn) = (first, Lsn(first.0.saturating_sub(1)));
+            }
+        }
         let mut blocks = blocks.into_iter();
         let mut lsn = header.first_lsn;
         for entry in &header.entries {
@@ -363,9 +399,15 @@ impl Replay {
         self.numbered |= !header.entries.is_empty();
         self.stats.records += 1;
         self.expected = header.seq + 1;
-        self.link = Some((record.place.sector, header.epoch));
-        self.last = Some((record.place, header.epoch));
-        self.records.push(record.place);
+        self.link = Some((place.sector, header.epoch));
+        self.last = Some((place, header.epoch));
+        self.records.push(place);
+    }
+
+    /// The commit that the next entry belongs to.
+    fn next_lsn(&self) -> Lsn {
+        let open = self.open.as_ref();
+        open.map_or(self.last_lsn + 1, |open| open.lsn)
     }
 
     /// The expected record on `track`: right number, right link, of an epoch that counts. Of several (what
@@ -419,6 +461,42 @@ impl Replay {
         (followed, proven)
     }
 
+    /// What lies behind the end at which the expected record was given up: every track is looked at.
+    async fn count_given_up(&self) -> GivenUp {
+        let (expected, before) = (self.expected, &self.before);
+        let (mut first, mut last, mut records) = (None, Lsn(0), 0);
+        if expected.0 <= before.tail_seq {
+            last = Lsn(before.tail_lsn);
+            first = Some(last);
+        }
+        for index in 0..self.geometry.tracks {
+            let track = read_track(&self.pool, &self.devices, &self.geometry, index).await;
+            for record in track.found {
+                let header = &record.header;
+                let own = header.epoch == self.epoch && header.seq.0 > before.tail_seq;
+                let older = header.epoch <= before.tail_epoch && header.seq.0 <= before.tail_seq;
+                if header.seq < expected || !(own || older) {
+                    continue;
+                }
+                records += 1;
+                if own && !header.entries.is_empty() {
+                    last = last.max(record.place.last_lsn);
+                    let least = first.get_or_insert(header.first_lsn);
+                    *least = header.first_lsn.min(*least);
+                }
+            }
+        }
+        // Where no record before it tells, the number of the expected commit is that of the epoch's first one, or it
+        // is not known.
+        let known = self.numbered || expected.0 == before.tail_seq + 1;
+        let first = first.filter(|_| !known).unwrap_or(self.next_lsn());
+        GivenUp {
+            first,
+            last,
+            records,
+        }
+    }
+
     fn damaged(&self, case: Case) -> TrailError {
         let proof = match case {
             Case::DamagedBeforeTail => "the superblock says that it was durable".to_string(),
@@ -456,17 +534,33 @@ impl Replay {
         let (index, io) = self.ahead.pop_front().expect("reads are always ahead");
         self.fill_ahead((index + 1) % self.geometry.tracks);
         self.stats.replay_tracks += 1;
+        Track::of(&self.geometry, index, io).await
+    }
+}
+
+impl Track {
+    /// The track with index `index` once `io` has read it.
+    async fn of(geometry: &LogGeometry, index: u64, io: DeviceIo) -> Self {
         let (result, data) = io.await;
         let bytes = result.is_ok().then(|| data.into_buf());
         let found = bytes
             .as_ref()
-            .map_or(Vec::new(), |bytes| scan_track(&self.geometry, index, bytes));
-        Track {
+            .map_or(Vec::new(), |bytes| scan_track(geometry, index, bytes));
+        Self {
             index,
             bytes,
             found,
         }
     }
+}
+
+async fn read_track(
+    pool: &BufPool,
+    devices: &[Rc<dyn Device>],
+    geometry: &LogGeometry,
+    index: u64,
+) -> Track {
+    Track::of(geometry, index, start_read(pool, devices, geometry, index)).await
 }
 
 fn start_read(
@@ -479,6 +573,7 @@ fn start_read(
     devices[geometry.member_of(track)].io(Op::Read, geometry.track_start(track), 0, data)
 }
 
+/// The youngest record of `epoch`, or one that names as good a log head.
 async fn find_youngest(
     pool: &BufPool,
     devices: &[Rc<dyn Device>],
@@ -486,40 +581,36 @@ async fn find_youngest(
     epoch: u64,
     before: &LogState,
     stats: &mut ReplayStats,
-) -> Result<Option<FoundRecord>, TrailError> {
+) -> Option<FoundRecord> {
+    let own = |record: &FoundRecord| {
+        record.header.epoch == epoch && record.header.seq.0 > before.tail_seq
+    };
+    let youngest_on = |track: Track| {
+        let found = track.found.into_iter().filter(own);
+        found.max_by_key(|record| record.header.seq)
+    };
+    let younger = |one: Option<FoundRecord>, other: Option<FoundRecord>| {
+        let both = one.into_iter().chain(other);
+        both.max_by_key(|record| record.header.seq)
+    };
     let mut search = Search::new(geometry.tracks, before.start_track);
-    let mut last: Option<(u64, FoundRecord)> = None;
-    while let Some(track) = search.probe() {
+    let mut last: Option<FoundRecord> = None;
+    while let Some(index) = search.probe() {
         stats.search_tracks += 1;
-        let (result, data) = start_read(pool, devices, geometry, track).await;
-        let bytes = match result {
-            Ok(_) => data.into_buf(),
-            Err(error) => {
-                let offset = geometry.track_start(track);
-                let device = devices[geometry.member_of(track)].name().to_string();
-                return Err(TrailError::Device {
-                    device,
-                    what: "read",
-                    offset,
-                    error,
-                });
+        let track = read_track(pool, devices, geometry, index).await;
+        if track.bytes.is_none() {
+            let mut last = None;
+            for index in 0..geometry.tracks {
+                stats.search_tracks += 1;
+                let track = read_track(pool, devices, geometry, index).await;
+                last = younger(last, youngest_on(track));
             }
-        };
-        let youngest = scan_track(geometry, track, &bytes)
-            .into_iter()
-            .filter(|record| record.header.epoch == epoch && record.header.seq.0 > before.tail_seq)
-            .max_by_key(|record| record.header.seq);
-        search.feed(youngest.as_ref().map(|record| record.header.seq));
-        if let Some(record) = youngest {
-            let better = last
-                .as_ref()
-                .is_none_or(|(_, best)| best.header.seq < record.header.seq);
-            if better {
-                last = Some((track, record));
-            }
+            return last;
         }
+        let youngest = youngest_on(track);
+        search.feed(youngest.as_ref().map(|record| record.header.seq));
+        last = younger(last, youngest);
     }
     // The search ends on the track with the highest key that it has seen.
-    let found = search.result().zip(last);
-    Ok(found.map(|(_, (_, record))| record))
+    search.result().and(last)
 }

@@ -16,8 +16,8 @@ pub struct FoundRecord {
     pub displaced: Vec<u8>,
 }
 
-/// Headers of this store's records on the track with index `track`, in sector order. Records of older
-/// laps and epochs are among them; what they are worth is for the caller to say.
+/// Headers of this store's records on the track with index `track`, in sector order, if what they name lies in the
+/// log. Records of older laps and epochs are among them; what they are worth is for the caller to say.
 pub fn scan_track(geometry: &LogGeometry, track: u64, bytes: &[u8]) -> Vec<FoundRecord> {
     let mut found = Vec::new();
     for (index, sector) in bytes.chunks_exact(geometry.sector).enumerate() {
@@ -33,7 +33,9 @@ pub fn scan_track(geometry: &LogGeometry, track: u64, bytes: &[u8]) -> Vec<Found
             EntryKind::Patch { at, .. } => (at as usize) < geometry.block_size,
             _ => true,
         });
+        let head_fits = geometry.track_of(header.head_sector) < geometry.tracks;
         if header.store == geometry.store
+            && head_fits
             && fits
             && payload == u64::from(header.payload_sectors)
             && patches_fit

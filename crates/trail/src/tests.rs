@@ -6,3 +6,4 @@ mod heads_test;
 mod log_test;
 mod ring_test;
 mod search_test;
+mod unreadable_test;

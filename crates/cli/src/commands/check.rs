@@ -101,6 +101,14 @@ struct Superblocks {
     member: String,
     valid_slots: u64,
     damaged_slots: Vec<u64>,
+    unreadable_slots: Vec<Unreadable>,
+}
+
+#[derive(Serialize)]
+struct Unreadable {
+    slot: u64,
+    offset: u64,
+    error: String,
 }
 
 #[derive(Serialize, Default)]
@@ -116,19 +124,29 @@ struct Log {
 #[derive(Serialize, Default)]
 struct Repair {
     log_given_up: bool,
+    /// What of it, as far as can be told.
+    given_up: Option<GivenUp>,
     tables_rewritten: u64,
     blocks_unverified: u64,
     remaining: Vec<String>,
 }
 
+#[derive(Serialize)]
+struct GivenUp {
+    /// Commits known of, from `first_lsn` to `last_lsn`; 0 when none is.
+    commits: u64,
+    first_lsn: u64,
+    last_lsn: Option<u64>,
+    /// Records behind the damage that could be read.
+    records: u64,
+}
+
 impl Findings {
-    /// A crash may cut a superblock update short; of a clean store all copies are whole.
+    /// A crash may cut a superblock update short, but makes nothing unreadable; of a clean store all copies are whole.
     fn superblocks_sound(&self) -> bool {
-        !self.clean
-            || self
-                .superblocks
-                .iter()
-                .all(|member| member.damaged_slots.is_empty())
+        self.superblocks.iter().all(|member| {
+            member.unreadable_slots.is_empty() && (!self.clean || member.damaged_slots.is_empty())
+        })
     }
 
     fn is_sound(&self) -> bool {
@@ -174,6 +192,15 @@ async fn look_at(rt: Rt, pool: BufPool, opened: Opened) -> anyhow::Result<Findin
             member: device.path.clone(),
             valid_slots: found.valid_slots,
             damaged_slots: found.damaged_slots.clone(),
+            unreadable_slots: found
+                .unreadable_slots
+                .iter()
+                .map(|unreadable| Unreadable {
+                    slot: unreadable.slot,
+                    offset: unreadable.offset,
+                    error: unreadable.error.to_string(),
+                })
+                .collect(),
         })
         .collect();
     let mut bar = Progress::new("reading the log", Unit::Count);
@@ -309,6 +336,12 @@ fn repair(arguments: &Check, findings: &Findings) -> anyhow::Result<Repair> {
     let work = async move |rt: Rt, pool: BufPool, members: Opened| {
         let devices = members.devices.clone();
         let engine = Engine::open(&rt, &pool, members.devices, options, |_| {}).await?;
+        repair.given_up = engine.recovery().given_up.map(|given_up| GivenUp {
+            commits: given_up.commits(),
+            first_lsn: given_up.first.0,
+            last_lsn: (given_up.commits() > 0).then_some(given_up.last.0),
+            records: given_up.records,
+        });
         let mut bar = Progress::new("repairing", Unit::Count);
         for (done, group) in groups.iter().enumerate() {
             let result = engine
@@ -345,6 +378,19 @@ fn show(findings: &Findings) -> anyhow::Result<()> {
             (_, false) => report::line(format_args!(
                 "{text}, {damaged} were cut short by the crash"
             ))?,
+        }
+    }
+    for member in &findings.superblocks {
+        for Unreadable {
+            slot,
+            offset,
+            error,
+        } in &member.unreadable_slots
+        {
+            report::line(format_args!(
+                "damage: {}: copy {slot} of the superblock, at byte {offset}, cannot be read: {error}",
+                member.member
+            ))?;
         }
     }
     let log = &findings.log;
@@ -410,6 +456,22 @@ fn show_lists(findings: &Findings) -> anyhow::Result<()> {
 fn show_repair(repair: &Repair) -> anyhow::Result<()> {
     if repair.log_given_up {
         report::line("repaired: the log up to its damage was recovered, the rest was given up")?;
+    }
+    match &repair.given_up {
+        Some(GivenUp {
+            commits,
+            first_lsn,
+            last_lsn: Some(last_lsn),
+            records,
+        }) => report::line(format_args!(
+            "given up: {} commits, numbers {first_lsn} to {last_lsn}, of which {} records could be read; some of them may never have been durable",
+            report::count(*commits),
+            report::count(*records)
+        ))?,
+        Some(GivenUp { first_lsn, .. }) => report::line(format_args!(
+            "given up: commits from number {first_lsn} on, if there were any; no later one is known of"
+        ))?,
+        None => {}
     }
     if repair.tables_rewritten > 0 {
         report::line(format_args!(

@@ -40,7 +40,11 @@ pub fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
 pub fn look(path: &Path, places: &Members) -> anyhow::Result<Info> {
     let executor = Executor::new()?;
     let pid = store::holder(path);
-    let members = store::open_members(&executor, path, &places.into(), Access::Peek)?.devices;
+    let opened = store::open_members(&executor, path, &places.into(), Access::Peek)?;
+    let unreadable = opened.superblocks.iter();
+    let unreadable = unreadable.flat_map(|found| found.unreadable_slots.clone());
+    let unreadable: Vec<_> = unreadable.collect();
+    let members = opened.devices;
     let paths: Vec<String> = members.iter().map(|member| member.path.clone()).collect();
     let (rt, pool) = (executor.rt.clone(), executor.pool.clone());
     let mut bar = Progress::new("reading the log", Unit::Count);
@@ -49,6 +53,7 @@ pub fn look(path: &Path, places: &Members) -> anyhow::Result<Info> {
             Inspection::start(&rt, &pool, members, |done, total| bar.at(done, total)).await?;
         let (entries, mut problems) = look.volumes().await;
         let (superblock, log) = (look.superblock(), look.log());
+        problems.extend(unreadable.iter().map(ToString::to_string));
         problems.extend(
             log.damage
                 .as_ref()

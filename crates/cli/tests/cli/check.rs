@@ -104,6 +104,54 @@ fn after_a_crash_looks_see_what_the_log_holds_and_change_nothing() {
     assert_eq!(bench.json(&["info", "a", "--json"])["state"], "clean");
 }
 
+#[test]
+fn a_repair_tells_how_many_commits_it_gives_up_and_which() {
+    let bench = Bench::new();
+    store(&bench);
+    let serving = bench.serve(&["a"]);
+    for name in ["one", "two", "three", "four"] {
+        bench.ok(&["volume", "create", "a", name, "--size", "1MiB"]);
+    }
+    serving.kill();
+    let bytes = std::fs::read(bench.path("a")).expect("a file");
+    let places = (1 << 20..HOME as usize).step_by(format::SECTOR);
+    let records = places.filter_map(|at| {
+        let sector = &bytes[at..at + format::SECTOR];
+        let (header, _) = format::RecordHeader::decode(sector).ok()?;
+        Some((at, header))
+    });
+    let mut records: Vec<_> = records.collect();
+    let epoch = records.iter().map(|(_, header)| header.epoch).max();
+    records.retain(|(_, header)| Some(header.epoch) == epoch && !header.entries.is_empty());
+    records.sort_by_key(|(_, header)| header.seq);
+    let (at, header) = &records[1];
+    let (first, last) = (header.first_lsn.0, records[records.len() - 1].1.first_lsn.0);
+    assert!(last > first, "several commits are behind it");
+    bench.overwrite("a", *at, &[0x5a; 16]);
+    std::fs::copy(bench.path("a"), bench.path("b")).expect("a copy");
+
+    let ran = bench.run(&["check", "a"]);
+    assert_eq!(ran.code, Some(3), "{ran:?}");
+    contains(&ran.out, "tonearm check --repair");
+    let lost = last - first + 1;
+    let text = bench.ok(&["check", "a", "--repair"]);
+    contains(
+        &text,
+        &format!("given up: {lost} commits, numbers {first} to {last}"),
+    );
+    contains(&bench.ok(&["check", "a"]), "no damage found");
+    let report = bench.json(&["check", "b", "--repair", "--json"]);
+    assert_eq!(
+        report["repair"]["given_up"],
+        serde_json::json!({
+            "commits": lost,
+            "first_lsn": first,
+            "last_lsn": last,
+            "records": records.len() - 2,
+        })
+    );
+}
+
 /// A store whose space no volume has.
 fn store_for_lists(bench: &Bench) {
     let sizes = ["--size", "16MiB", "--log-size", "8MiB"];

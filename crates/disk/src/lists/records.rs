@@ -1,7 +1,7 @@
 //! List operations over records, wherever these are: in a unit's shadow, or in the committed state.
 
 use crate::error::DiskError;
-use format::{BlockRecord, ListRecord};
+use format::{BlockRecord, LIST_ID_LIMIT, ListRecord};
 
 /// Records that can be looked up and changed.
 pub(crate) trait Records {
@@ -36,6 +36,9 @@ pub(crate) async fn insert(
     let behind = neighbour(records, next, list).await?;
     records.block(block).await?;
 
+    if of_list.count + 1 == LIST_ID_LIMIT {
+        return Err(records.broken(list));
+    }
     of_list.count += 1;
     match before {
         Some((id, record)) => {

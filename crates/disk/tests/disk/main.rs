@@ -3,6 +3,8 @@
 mod common;
 mod files;
 mod full;
+mod hostile;
+mod images;
 mod lists;
 mod model;
 mod spill;

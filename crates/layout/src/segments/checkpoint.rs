@@ -202,6 +202,8 @@ impl Segments {
             crcs.extend_from_slice(&crc32c(&bytes[..step]).to_le_bytes());
             entries.extend(bytes[..step].chunks_exact(16).map(SegmentEntry::decode));
         }
-        (crc32c(&crcs) == header.table_crc).then_some(entries)
+        let blocks = self.media.layout.segment_blocks();
+        let possible = |entry: &SegmentEntry| u64::from(entry.live) <= blocks;
+        (crc32c(&crcs) == header.table_crc && entries.iter().all(possible)).then_some(entries)
     }
 }

@@ -14,7 +14,7 @@ use crate::home::{SegmentsMember, SegmentsOptions};
 use crate::segments::table::SegmentTable;
 use crate::segments::{EPOCH_GAP, Segments};
 use base::BufPool;
-use format::{MapEntry, SegmentEntry, SummaryKind};
+use format::{MapEntry, PARTIAL_SEQ_MAX, SegmentEntry, SummaryKind};
 use rt::Rt;
 use std::ops::Range;
 
@@ -149,6 +149,10 @@ impl Segments {
         for segment in 1..=self.media.layout.segments {
             let content = self.content_from(self.media.first_place(segment)).await;
             for summary in content.partials(&self.store) {
+                // Nobody could count on from it: no program of ours has written it.
+                if summary.seq > PARTIAL_SEQ_MAX {
+                    continue;
+                }
                 if count {
                     report.partials += 1;
                     *epoch = summary.epoch.max(*epoch);

@@ -95,12 +95,15 @@ impl SegmentTable {
         self.live = 0;
     }
 
-    /// One more live block of `version` in `segment`.
+    /// One more live block of `version` in `segment`. What a damaged map says may be anything: no count goes beyond
+    /// what its field has room for.
     pub fn take(&mut self, segment: u64, version: u64) {
         let entry = self.entry_mut(segment);
-        entry.live += 1;
         entry.age = entry.age.max(version);
-        self.live += 1;
+        if entry.live < SegmentEntry::LIVE_MAX {
+            entry.live += 1;
+            self.live += 1;
+        }
         if self.entry(segment).live == 1 {
             self.empty.remove(&segment);
         }

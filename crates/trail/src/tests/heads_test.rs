@@ -194,9 +194,7 @@ fn recovered(images: Vec<DiskImage>, tracks: u64) -> Vec<u64> {
         let pool = BufPool::new(1 << 20);
         let (devices, geometry) = (devices(&rt2, drives), geometry(drives, tracks));
         let state = LogState::default();
-        let mut replay = Replay::start(&pool, devices, geometry, 1, state, false)
-            .await
-            .unwrap();
+        let mut replay = Replay::start(&pool, devices, geometry, 1, state, false).await;
         let mut found = Vec::new();
         while let Some(commit) = replay.next().await.unwrap() {
             let change = &commit.changes[0];

@@ -92,9 +92,8 @@ fn recovered(
     let (rt2, shape) = (rt.clone(), geometry.clone());
     rt.block_on(async move {
         let pool = BufPool::new(1 << 20);
-        let mut replay = Replay::start(&pool, vec![device(&rt2)], shape, epoch, state, false)
-            .await
-            .unwrap();
+        let devices = vec![device(&rt2)];
+        let mut replay = Replay::start(&pool, devices, shape, epoch, state, false).await;
         let mut commits = Vec::new();
         while let Some(commit) = replay.next().await.unwrap() {
             for change in &commit.changes {
@@ -379,8 +378,7 @@ fn the_payload_may_be_a_copy_of_a_log() {
             LogState::default(),
             false,
         )
-        .await
-        .unwrap();
+        .await;
         let commit = replay.next().await.unwrap().unwrap();
         assert_eq!(commit.changes.len(), 8);
         assert!(format::RecordHeader::looks_like_one(
