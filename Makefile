@@ -16,7 +16,7 @@ SEED ?= 1
 # Power cuts of `make crash-test`, over two processes, and how long `make test` tries.
 POINTS ?= 100000
 CRASH_SECONDS ?= 60
-# How long `make test` fuzzes each of nine targets.
+# How long `make test` fuzzes each of ten targets.
 FUZZ_SECONDS ?= 48
 BENCH ?=
 

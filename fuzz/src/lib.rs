@@ -1,6 +1,10 @@
 //! A few valid inputs for each target: where fuzzing begins. Each target writes its own before it
 //! reads its corpus.
 
+/// Shared with the tests of `disk`.
+#[path = "../../crates/disk/tests/disk/images.rs"]
+pub mod images;
+
 use format::{
     BlockRecord, Entry, EntryKind, Extent, HeadKind, Layout, ListRecord, LogState, MemberEntry,
     RecordHeader, Roles, SECTOR, SheetRun, State, Superblock, TableSlot, TrackSheet, VolumeEntry,
@@ -25,6 +29,7 @@ pub fn write_seeds(target: &str) {
         "profile" => profiles(),
         "lists" => pages(),
         "files_wire" => frames(),
+        "images" => edits(),
         _ => panic!("no seeds for {target}"),
     };
     let folder = Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -385,4 +390,26 @@ fn frames() -> Vec<Vec<u8>> {
     let framed = |body: &Vec<u8>| [&(body.len() as u32).to_le_bytes()[..], body].concat();
     let stream = bodies.iter().flat_map(framed).collect();
     [bodies.clone(), vec![stream]].concat()
+}
+
+/// Edits of each store: single ones of many structures, and two at a time.
+fn edits() -> Vec<Vec<u8>> {
+    let edit = |index: u16, at: u16, op: u8, value: u64| {
+        let (index, at) = (index.to_le_bytes(), at.to_le_bytes());
+        [&index[..], &at, &[op, 0], &value.to_le_bytes()].concat()
+    };
+    let mut seeds = Vec::new();
+    for base in 0..6 {
+        seeds.push(vec![base, 0]);
+        for index in 0..24 {
+            let (one, other) = (
+                edit(index, 40 + 8 * index, 3 + 4 * (index as u8 % 8), u64::from(index) + 1),
+                edit(3 * index, 96 + index, 4, 7),
+            );
+            let choice = index as u8;
+            seeds.push([&[base, choice][..], &one].concat());
+            seeds.push([&[base, choice | 0x40][..], &one, &other].concat());
+        }
+    }
+    seeds
 }
