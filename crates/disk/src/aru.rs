@@ -18,13 +18,16 @@ use crate::disk::Disk;
 use crate::error::DiskError;
 use crate::lists::shadow::ListShadow;
 use crate::map;
-use crate::shadow::{Key, Shadow, Version, Visibility};
+use crate::partial::{Ranges, Watch, copy_from, fill_around};
+use crate::shadow::{Key, Part, Shadow, Version, Visibility};
 use crate::spill::Spilled;
 use crate::table::{self, Life, SharedVolume};
-use crate::volume::{Volume, cut, fill_around};
-use base::Slice;
+use crate::volume::{Volume, cut};
+use base::{Buf, Slice};
 use format::{Uuid, VolumeEntry, VolumeKind};
 use layout::Piece;
+use std::ops::Range;
+use std::rc::Rc;
 
 /// Most bytes of one shadow buffer: a block that stays in memory keeps the buffer that it came in.
 const BUFFER_BYTES: usize = 256 << 10;
@@ -33,9 +36,10 @@ const BUFFER_BYTES: usize = 256 << 10;
 ///
 /// Its operations are called one at a time. They see the unit's own changes, then what is committed. Units are
 /// serialised by their ends. They are atomic with respect to failures and not isolated from each other: of two
-/// that write one block the one that ends last counts, with the whole block. Who needs more locks.
+/// that write the same bytes the one that ends last counts. Callers that need isolation must lock.
 ///
-/// A write of a part of a block takes the rest of the block as it is at the unit's first look at it.
+/// A unit changes the bytes that it has written and no others: what others commit to the rest of a block before
+/// the unit ends is kept.
 ///
 /// An example: [`Disk`].
 pub struct Aru {
@@ -123,13 +127,25 @@ impl Aru {
         let stop = offset.checked_add(len).ok_or_else(too_far)?;
         let (first, end) = (offset / block, stop.div_ceil(block));
         // From here on nobody may make it shorter: what is read below would come back behind its end.
-        self.touch(volume)?;
+        let at = self.touch(volume)?;
+        let (starts, ends) = (offset.is_multiple_of(block), stop.is_multiple_of(block));
+        if !(starts && ends) {
+            self.shadow.check_parts(self.disk.shadows())?;
+        }
         self.make_room((end - first) * block).await?;
         // Content beside what is written, before anything changes.
-        let (starts, ends) = (offset.is_multiple_of(block), stop.is_multiple_of(block));
-        let head = self.edge(volume, first, !starts).await?;
-        let tail = !ends && (end - first > 1 || starts);
-        let tail = self.edge(volume, end - 1, tail).await?;
+        let bytes = |index: u64| {
+            let start = index * block;
+            let written = offset.max(start) - start..stop.min(start + block) - start;
+            written.start as usize..written.end as usize
+        };
+        let mut edges = Vec::new();
+        if !starts {
+            edges.push(self.edge(at, volume, first, bytes(first)).await?);
+        }
+        if !ends && (end - first > 1 || starts) {
+            edges.push(self.edge(at, volume, end - 1, bytes(end - 1)).await?);
+        }
         // All in memory, or all in home space: where there is too little of that, nothing is changed.
         let in_memory = self
             .shadow
@@ -146,10 +162,14 @@ impl Aru {
             let taken = (offset.max(base) - base) as usize..(stop.min(to * block) - base) as usize;
             let skipped = (base + taken.start as u64 - offset) as usize;
             buf[taken.clone()].copy_from_slice(&data[skipped..skipped + taken.len()]);
-            for (index, pieces) in [(first, &head), (end - 1, &tail)] {
-                if !pieces.is_empty() && (from..to).contains(&index) {
-                    fill_around(&mut buf, ((index - from) * block) as usize, &taken, pieces);
-                }
+            for edge in edges.iter().filter(|edge| (from..to).contains(&edge.index)) {
+                let start = ((edge.index - from) * block) as usize;
+                let written = [edge.written.clone()];
+                fill_around(
+                    &mut buf[start..start + block as usize],
+                    written,
+                    &edge.pieces,
+                );
             }
             let data = buf.share();
             let parts = (0..bytes).step_by(block as usize);
@@ -168,8 +188,10 @@ impl Aru {
             Err(error) => return Err(self.drop_versions(versions, error)),
         };
         for (index, version) in (first..).zip(versions) {
+            let edge = edges.iter_mut().find(|edge| edge.index == index);
+            let part = edge.and_then(|edge| edge.part.take());
             self.shadow
-                .put(self.disk.shadows(), (serial, index), version);
+                .put(self.disk.shadows(), (serial, index), version, part);
         }
         Ok(())
     }
@@ -187,10 +209,15 @@ impl Aru {
         let (index, stays) = (size_bytes / block, (size_bytes % block) as usize);
         // Before what stays is read, as for a write.
         let at = self.touch(volume)?;
+        // The tail of the last block reads as zeroes when the volume grows again, also if others put something
+        // there before this unit ends: it is written.
+        let mut last = None;
         if stays > 0 {
+            self.shadow.check_parts(self.disk.shadows())?;
             self.make_room(block).await?;
+            let tail = stays..block as usize;
+            last = Some(self.edge(at, volume, index, tail).await?);
         }
-        let last = self.edge(volume, index, stays > 0).await?;
         match self.hold(at, size_bytes, 0) {
             Err(DiskError::StoreFull { .. }) if self.disk.give_back_spill().await? => {
                 self.hold(at, size_bytes, 0)?;
@@ -198,15 +225,13 @@ impl Aru {
             held => held?,
         }
         let (serial, kept) = (self.volumes[at].serial, size_bytes.div_ceil(block));
-        if stays > 0 {
-            // The tail of the last block reads as zeroes when the volume grows again, also if others put
-            // something there before this unit ends.
+        if let Some(last) = last {
             let mut buf = self.shadow.alloc(self.disk.pool(), block as usize);
-            fill_around(&mut buf, 0, &(stays..block as usize), &last);
+            fill_around(&mut buf, [last.written], &last.pieces);
             buf[stays..].fill(0);
             let version = Version::Memory(buf.share());
             self.shadow
-                .put(self.disk.shadows(), (serial, index), version);
+                .put(self.disk.shadows(), (serial, index), version, last.part);
         }
         self.shadow.cut(self.disk.shadows(), serial, kept);
         self.volumes[at].cut = self.volumes[at].cut.min(kept);
@@ -414,17 +439,56 @@ impl Aru {
         Ok(())
     }
 
-    /// Content of a block that is written in part; nothing for one that is not.
+    /// Reads a block of which the bytes `written` are about to be written. The volume is at `at` among the unit's.
     async fn edge(
         &self,
+        at: usize,
         volume: &Volume,
         index: u64,
-        in_part: bool,
-    ) -> Result<Vec<Piece>, DiskError> {
-        match in_part {
-            true => self.blocks(volume, index, index + 1, Visibility::Own).await,
-            false => Ok(Vec::new()),
-        }
+        written: Range<usize>,
+    ) -> Result<Edge, DiskError> {
+        let known = &self.volumes[at];
+        let key = (known.serial, index);
+        let part = match (self.shadow.get(key), self.shadow.part(key)) {
+            (Some(_), None) => None,
+            (Some(_), Some(part)) => {
+                let mut part = part.clone();
+                part.written.add(written.clone());
+                (!part.written.cover(self.block() as usize)).then_some(part)
+            }
+            // Zeroes, as the unit wants it.
+            (None, _) if known.created || index >= known.cut => None,
+            (None, _) => {
+                let watch = Rc::new(Watch::new(&known.shared.borrow().watched, index));
+                watch.look();
+                let written = Ranges::of(written.clone());
+                Some(Part { written, watch })
+            }
+        };
+        Ok(Edge {
+            pieces: self
+                .blocks(volume, index, index + 1, Visibility::Own)
+                .await?,
+            part: part.map(Box::new),
+            index,
+            written,
+        })
+    }
+
+    /// Fills `buf` with a block that the unit has written in part: its bytes over what is committed now.
+    async fn merge(&self, volume: &Volume, index: u64, buf: &mut Buf) -> Result<(), DiskError> {
+        let key = (volume.shared().borrow().serial, index);
+        let mut rest = Vec::new();
+        self.committed(volume, index, index + 1, &mut rest).await?;
+        let own = match self.shadow.get(key) {
+            Some(Version::Memory(data)) => vec![Piece::Data(data.clone())],
+            Some(Version::Spilled(spilled)) => self.disk.engine().read(spilled.block, 1).await?,
+            None => return Ok(()),
+        };
+        copy_from(buf, 0, &own);
+        let written = self.shadow.part(key).map(|part| part.written.iter());
+        fill_around(buf, written.into_iter().flatten(), &rest);
+        Ok(())
     }
 
     /// The blocks `first .. end` as the unit sees them, as long as asked for wherever the volume ends.
@@ -440,6 +504,13 @@ impl Aru {
         let shadows = self.disk.shadows();
         let (mut pieces, mut at) = (Vec::new(), first);
         while at < end {
+            if !any && self.shadow.is_stale((serial, at)) {
+                let mut buf = self.disk.pool().alloc(self.block() as usize);
+                self.merge(volume, at, &mut buf).await?;
+                pieces.push(Piece::Data(buf.share()));
+                at += 1;
+                continue;
+            }
             match self.version((serial, at), any) {
                 Some(Version::Memory(data)) => {
                     push_data(&mut pieces, data);
@@ -480,7 +551,9 @@ impl Aru {
     /// Blocks from the spilled one of `key` on, `count` at most, that lie side by side in home space too.
     fn spilled_run(&self, (serial, index): Key, first: Spilled, count: u64) -> u64 {
         let next = |run: &u64| match self.shadow.get((serial, index + run)) {
-            Some(Version::Spilled(spilled)) => spilled.block == first.block + run,
+            Some(Version::Spilled(spilled)) => {
+                spilled.block == first.block + run && !self.shadow.is_stale((serial, index + run))
+            }
             _ => false,
         };
         (0..count).take_while(next).count() as u64
@@ -507,8 +580,7 @@ impl Aru {
             self.shadow.oldest(self.disk.shadows()).into_iter().unzip();
         let spilled = self.disk.spill(data).await?;
         for (key, spilled) in keys.into_iter().zip(spilled) {
-            let version = Version::Spilled(spilled);
-            self.shadow.put(self.disk.shadows(), key, version);
+            self.shadow.sent_home(self.disk.shadows(), key, spilled);
         }
         Ok(())
     }
@@ -558,6 +630,17 @@ impl Aru {
         }
         Ok(())
     }
+}
+
+/// A block that a write writes in part.
+struct Edge {
+    index: u64,
+    /// Its bytes that are written.
+    written: Range<usize>,
+    /// Its content before.
+    pieces: Vec<Piece>,
+    /// What is known of it then, unless all of it is the unit's.
+    part: Option<Box<Part>>,
 }
 
 fn push_data(pieces: &mut Vec<Piece>, data: Slice) {

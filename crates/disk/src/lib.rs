@@ -13,6 +13,7 @@ mod eras;
 mod error;
 mod lists;
 mod map;
+mod partial;
 mod shadow;
 mod simple;
 mod spill;

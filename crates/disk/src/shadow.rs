@@ -1,13 +1,16 @@
 //! Shadow versions: what an open recovery unit has written and nobody else sees (ARU 3.1).
 //!
 //! Invariants:
-//! 1. A shadow is a whole block; of several versions of a block within one unit only the newest is kept.
+//! 1. A shadow is a whole block; of several versions of a block within one unit only the newest is kept. Of a block that
+//!    the unit has written in part it tells which bytes are the unit's, and watches what others commit to the rest
+//!    (`partial.rs`).
 //! 2. The shadows of all open units together stay within a budget of their own, and those of one unit within
 //!    half of it; the oldest of a unit that asks for more go to home space (`spill.rs`). In memory they hold
 //!    none of the write path's, so that units which stay open cannot stop it; a unit takes that memory when it
 //!    ends.
 
 use crate::error::DiskError;
+use crate::partial::{Ranges, Watch};
 use crate::spill::{Spill, Spilled};
 use base::{Buf, BufPool, Lsn, Slice};
 use rt::{Permit, Rt};
@@ -41,6 +44,32 @@ pub(crate) enum Version {
     Spilled(Spilled),
 }
 
+/// What is known of a block that a unit has written in part.
+#[derive(Clone)]
+pub(crate) struct Part {
+    /// The unit's bytes.
+    pub written: Ranges,
+    /// Looked when the rest was read.
+    pub watch: Rc<Watch>,
+}
+
+impl Part {
+    /// Memory that it takes.
+    fn bytes(&self) -> u64 {
+        PART_BYTES + 8 * self.written.count() as u64
+    }
+}
+
+/// Bytes that a block which is written in part takes in memory besides its content and its ranges.
+const PART_BYTES: u64 = 160;
+
+/// A block of a unit.
+struct Block {
+    version: Version,
+    /// `None` when all of it is the unit's.
+    part: Option<Box<Part>>,
+}
+
 /// Versions of one block in open units, the newest last, each with the number of its unit.
 type Versions = Vec<(u64, Version)>;
 
@@ -49,6 +78,8 @@ pub(crate) struct Shadows {
     pub spill: Spill,
     limit: u64,
     used: Cell<u64>,
+    /// Bytes for what is known of blocks that are written in part; they have half as much room of their own.
+    parts: Cell<u64>,
     visibility: Cell<Visibility>,
     /// Shadows by identifier, for [`Visibility::AnyShadow`] alone.
     versions: RefCell<BTreeMap<Key, Versions>>,
@@ -60,6 +91,7 @@ impl Shadows {
             spill: Spill::new(rt),
             limit,
             used: Cell::new(0),
+            parts: Cell::new(0),
             visibility: Cell::default(),
             versions: RefCell::default(),
         }
@@ -80,7 +112,7 @@ impl Shadows {
 
     /// Bytes that shadows hold.
     pub fn used(&self) -> u64 {
-        self.used.get()
+        self.used.get() + self.parts.get()
     }
 
     /// The newest shadow of any unit.
@@ -116,13 +148,15 @@ struct Lease(RefCell<Option<Permit>>);
 pub(crate) struct Shadow {
     /// Number of the unit.
     unit: u64,
-    blocks: BTreeMap<Key, Version>,
+    blocks: BTreeMap<Key, Block>,
     /// Blocks that are in memory, the oldest first, and some that are not any more.
     ages: VecDeque<Key>,
     /// In memory.
     bytes: u64,
     /// Number of those that are not.
     spilled: u64,
+    /// Bytes for what is known of blocks that are written in part.
+    parts: u64,
     lease: Option<Rc<Lease>>,
     /// Some are in [`Shadows::versions`].
     indexed: bool,
@@ -136,6 +170,7 @@ impl Shadow {
             ages: VecDeque::new(),
             bytes: 0,
             spilled: 0,
+            parts: 0,
             lease: None,
             indexed: false,
         }
@@ -162,6 +197,18 @@ impl Shadow {
         }
     }
 
+    /// Whether what is known of blocks that are written in part has room for two more.
+    ///
+    /// # Errors
+    /// When it has not.
+    pub fn check_parts(&self, shadows: &Shadows) -> Result<(), DiskError> {
+        let limit_bytes = shadows.limit;
+        match shadows.parts.get() + 2 * PART_BYTES <= limit_bytes / 2 {
+            true => Ok(()),
+            false => Err(DiskError::ShadowsFull { limit_bytes }),
+        }
+    }
+
     /// Whether `bytes` more have room in memory.
     pub fn has_room(&self, shadows: &Shadows, bytes: u64) -> bool {
         shadows.used.get().saturating_add(bytes) <= shadows.limit
@@ -172,7 +219,7 @@ impl Shadow {
     pub fn oldest(&mut self, shadows: &Shadows) -> Vec<(Key, Slice)> {
         let bytes_max = (shadows.limit / 8).min(SPILL_BYTES);
         let (blocks, mut oldest, mut bytes) = (&self.blocks, BTreeMap::new(), 0);
-        let in_memory = |key: &Key| match blocks.get(key) {
+        let in_memory = |key: &Key| match blocks.get(key).map(|block| &block.version) {
             Some(Version::Memory(data)) => Some(data),
             _ => None,
         };
@@ -203,8 +250,28 @@ impl Shadow {
         Ok(())
     }
 
-    /// Takes a version of a block.
-    pub fn put(&mut self, shadows: &Shadows, key: Key, version: Version) {
+    /// Takes a version of a block, of which `part` is the unit's or all.
+    pub fn put(&mut self, shadows: &Shadows, key: Key, version: Version, part: Option<Box<Part>>) {
+        self.enter(shadows, key, &version);
+        if let Some(part) = &part {
+            self.count_parts(shadows, part.bytes(), 0);
+        }
+        if let Some(old) = self.blocks.insert(key, Block { version, part }) {
+            self.gone(shadows, old);
+        }
+    }
+
+    /// The content of a block is in home space now.
+    pub fn sent_home(&mut self, shadows: &Shadows, key: Key, spilled: Spilled) {
+        let version = Version::Spilled(spilled);
+        self.enter(shadows, key, &version);
+        if let Some(block) = self.blocks.get_mut(&key) {
+            let old = std::mem::replace(&mut block.version, version);
+            self.version_gone(shadows, old);
+        }
+    }
+
+    fn enter(&mut self, shadows: &Shadows, key: Key, version: &Version) {
         if shadows.visibility() == Visibility::AnyShadow || self.indexed {
             self.indexed = true;
             shadows.forget(key, self.unit);
@@ -214,19 +281,23 @@ impl Shadow {
                 .or_default()
                 .push((self.unit, version.clone()));
         }
-        match &version {
+        match version {
             Version::Memory(data) => {
                 self.count(shadows, data.len() as u64, 0);
                 self.ages.push_back(key);
             }
             Version::Spilled(_) => self.spilled += 1,
         }
-        if let Some(old) = self.blocks.insert(key, version) {
-            self.gone(shadows, old);
-        }
     }
 
-    fn gone(&mut self, shadows: &Shadows, version: Version) {
+    fn gone(&mut self, shadows: &Shadows, block: Block) {
+        if let Some(part) = &block.part {
+            self.count_parts(shadows, 0, part.bytes());
+        }
+        self.version_gone(shadows, block.version);
+    }
+
+    fn version_gone(&mut self, shadows: &Shadows, version: Version) {
         match version {
             Version::Memory(data) => self.count(shadows, 0, data.len() as u64),
             Version::Spilled(spilled) => {
@@ -241,9 +312,36 @@ impl Shadow {
         shadows.used.set(shadows.used.get() + more - less);
     }
 
+    fn count_parts(&mut self, shadows: &Shadows, more: u64, less: u64) {
+        self.parts = self.parts + more - less;
+        shadows.parts.set(shadows.parts.get() + more - less);
+    }
+
     /// The unit's version of a block.
     pub fn get(&self, key: Key) -> Option<&Version> {
-        self.blocks.get(&key)
+        self.blocks.get(&key).map(|block| &block.version)
+    }
+
+    /// What is known of a block that the unit has written in part.
+    pub fn part(&self, key: Key) -> Option<&Part> {
+        if self.parts == 0 {
+            return None;
+        }
+        self.blocks.get(&key)?.part.as_deref()
+    }
+
+    /// Whether others have committed to the rest of a block that the unit has written in part.
+    pub fn is_stale(&self, key: Key) -> bool {
+        self.part(key).is_some_and(|part| part.watch.is_stale())
+    }
+
+    /// All such blocks.
+    pub fn stale(&self) -> Vec<Key> {
+        if self.parts == 0 {
+            return Vec::new();
+        }
+        let keys = self.blocks.keys().copied();
+        keys.filter(|key| self.is_stale(*key)).collect()
     }
 
     /// First block of the range that has a shadow.
@@ -265,8 +363,8 @@ impl Shadow {
 
     /// Drops the shadow of a block.
     pub fn remove(&mut self, shadows: &Shadows, key: Key) {
-        if let Some(version) = self.blocks.remove(&key) {
-            self.gone(shadows, version);
+        if let Some(block) = self.blocks.remove(&key) {
+            self.gone(shadows, block);
             if self.indexed {
                 shadows.forget(key, self.unit);
             }
@@ -275,7 +373,9 @@ impl Shadow {
 
     /// All shadows, in the order of their keys.
     pub fn blocks(&self) -> impl Iterator<Item = (Key, &Version)> {
-        self.blocks.iter().map(|(key, version)| (*key, version))
+        self.blocks
+            .iter()
+            .map(|(key, block)| (*key, &block.version))
     }
 
     /// Blocks of a volume that have a shadow, in order.
@@ -313,27 +413,30 @@ impl Shadow {
         }
         let moved = self
             .blocks
-            .extract_if(.., |_, version| matches!(version, Version::Spilled(_)));
-        let blocks = moved.filter_map(|(key, version)| {
+            .extract_if(.., |_, block| matches!(block.version, Version::Spilled(_)));
+        let mut parts = 0;
+        let blocks = moved.filter_map(|(key, block)| {
+            parts += block.part.map_or(0, |part| part.bytes());
             if self.indexed {
                 shadows.forget(key, self.unit);
             }
-            match version {
+            match block.version {
                 Version::Spilled(spilled) => Some(spilled.block),
                 Version::Memory(_) => None,
             }
         });
         shadows.spill.moved(lsn, blocks);
         self.spilled = 0;
+        self.count_parts(shadows, 0, parts);
     }
 
     /// Drops all shadows.
     pub fn clear(&mut self, shadows: &Shadows) {
-        for (key, version) in std::mem::take(&mut self.blocks) {
+        for (key, block) in std::mem::take(&mut self.blocks) {
             if self.indexed {
                 shadows.forget(key, self.unit);
             }
-            self.gone(shadows, version);
+            self.gone(shadows, block);
         }
         self.count(shadows, 0, self.bytes);
     }

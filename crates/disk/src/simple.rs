@@ -1,12 +1,45 @@
-//! Simple operations on lists: recovery units of their own.
+//! Simple operations: recovery units of their own.
 
 use crate::disk::Disk;
 use crate::error::DiskError;
 use crate::lists::shadow::ListShadow;
 use crate::lists::{BlockId, ListId};
+use crate::volume::Volume;
+use base::Lsn;
 use layout::Piece;
 
 impl Disk {
+    /// Writes `data` at `offset` of a volume or file, which grows as needed if it is a file.
+    ///
+    /// # Errors
+    /// As for `Aru::write`, and what `Aru::end` says but for a conflict.
+    pub async fn write(&self, volume: &Volume, offset: u64, data: &[u8]) -> Result<Lsn, DiskError> {
+        loop {
+            let mut aru = self.begin();
+            aru.write(volume, offset, data).await?;
+            match aru.end().await {
+                // Others have made it shorter: this comes after that.
+                Err(DiskError::Conflict(_)) => {}
+                ended => return ended,
+            }
+        }
+    }
+
+    /// Sets the size of a volume or file. What is cut off is gone; what is added reads as zeroes.
+    ///
+    /// # Errors
+    /// As for `Aru::resize`, and what `Aru::end` says but for a conflict.
+    pub async fn resize(&self, volume: &Volume, size_bytes: u64) -> Result<Lsn, DiskError> {
+        loop {
+            let mut aru = self.begin();
+            aru.resize(volume, size_bytes).await?;
+            match aru.end().await {
+                Err(DiskError::Conflict(_)) => {}
+                ended => return ended,
+            }
+        }
+    }
+
     /// Makes an empty list.
     ///
     /// # Errors

@@ -3,6 +3,7 @@
 use crate::changes::Changes;
 use crate::error::DiskError;
 use crate::map;
+use crate::partial::Watched;
 use engine::{CommitChange, Engine};
 use format::{
     EXTENTS_MAX, Extent, NAME_MAX, SECTOR, SYSTEM_BLOCKS, VOLUMES_MAX, VolumeEntry, VolumeKind,
@@ -37,6 +38,8 @@ pub(crate) struct VolumeState {
     pub cuts: u64,
     /// Commits that have changed it.
     pub changes: Changes,
+    /// Its blocks that are being written in part.
+    pub watched: Rc<Watched>,
 }
 
 impl VolumeState {
@@ -44,7 +47,11 @@ impl VolumeState {
     pub fn change(&mut self, entry: VolumeEntry, cut: u64) {
         self.changes.note();
         self.moves += 1;
-        self.cuts += u64::from(cut.min(entry.size_bytes) < self.entry.size_bytes);
+        if cut.min(entry.size_bytes) < self.entry.size_bytes {
+            self.cuts += 1;
+            // The volume may grow again, over other homes.
+            self.watched.change(0..u64::MAX);
+        }
         self.entry = entry;
     }
 }
@@ -109,6 +116,7 @@ impl Table {
             moves: 0,
             cuts: 0,
             changes: Changes::default(),
+            watched: Rc::default(),
         }))
     }
 

@@ -3,12 +3,14 @@
 use crate::changes::Changes;
 use crate::error::DiskError;
 use crate::map::{self, Run};
+use crate::partial::{Watch, fill_around, piece_len};
 use crate::table::{Life, SharedVolume};
 use base::{ALIGN, Buf, BufPool, Lsn, Slice};
 use engine::{Ack, Admission, CommitChange, Engine};
 use format::{EXTENTS_MAX, VolumeKind};
 use layout::Piece;
 use rt::Permit;
+use std::ops::Range;
 use std::rc::Rc;
 
 /// A handle on a volume; cheap to clone. It stays valid when the volume is resized.
@@ -129,8 +131,9 @@ impl Volume {
             let admission = self.engine.admit(len / block, 0).await?;
             self.check_write(offset, len)?;
             let mut changes = Vec::with_capacity(1);
-            self.push_writes(&mut changes, offset / block, data);
-            self.commit(admission, changes)?
+            let first = offset / block;
+            self.push_writes(&mut changes, first, data);
+            self.commit(admission, changes, first..first + len / block)?
         } else {
             let (first, end) = (offset / block, (offset + len).div_ceil(block));
             let admission = self.engine.admit(end - first, 0).await?;
@@ -140,21 +143,14 @@ impl Volume {
             buf[start..start + data.len()].copy_from_slice(&data);
             // The payload's memory was paid for by its sender; it stays charged as long as the copy lives.
             buf.attach(Rc::new(data));
-            let edges = loop {
-                let moves = self.moves();
-                let edges = self
-                    .edges(first, start, start + len as usize, &mut buf)
-                    .await?;
-                self.check_write(offset, len)?;
-                // Else the volume was resized meanwhile, and the blocks may be others now.
-                if self.moves() == moves && are_current(&edges) {
-                    break edges;
-                }
-            };
-            self.merge(edges, &mut buf);
+            let mut spans = [self.span(first, buf, start..start + len as usize)];
+            let check = || self.check_write(offset, len);
+            self.fill(&mut spans, check).await?;
             let mut changes = Vec::new();
-            self.push_writes(&mut changes, first, buf.share());
-            self.commit(admission, changes)?
+            for span in spans {
+                self.push_writes(&mut changes, first, span.buf.share());
+            }
+            self.commit(admission, changes, first..end)?
         };
         self.acknowledge(lsn, durable).await
     }
@@ -179,7 +175,7 @@ impl Volume {
                 count: run.count,
             })
             .collect();
-        let lsn = self.commit(admission, changes)?;
+        let lsn = self.commit(admission, changes, first..end)?;
         self.acknowledge(lsn, durable).await
     }
 
@@ -201,39 +197,30 @@ impl Volume {
         let admission = self.engine.admit(2, EXTENTS_MAX as u64).await?;
         let block = self.engine.block_size() as u64;
         let (first, end) = self.inner_blocks(offset, len);
-        let mut parts = Vec::new();
+        let (touched, stop) = (offset / block..(offset + len).div_ceil(block), offset + len);
+        let zeroes = |from: u64, to: u64| {
+            let buf = self.pool.alloc_zeroed(((to - from) * block) as usize);
+            let (start, stop) = (offset.max(from * block), stop.min(to * block));
+            let written = (start - from * block) as usize..(stop - from * block) as usize;
+            self.span(from, buf, written)
+        };
+        let mut spans = Vec::new();
         if first >= end {
             // No whole block: one or two partial ones.
-            let (from, to) = (offset / block, (offset + len).div_ceil(block));
-            parts.push((from, to, offset - from * block, offset + len - from * block));
+            spans.push(zeroes(touched.start, touched.end));
         } else {
             if offset < first * block {
-                parts.push((first - 1, first, offset - (first - 1) * block, block));
+                spans.push(zeroes(first - 1, first));
             }
-            if offset + len > end * block {
-                parts.push((end, end + 1, 0, offset + len - end * block));
+            if stop > end * block {
+                spans.push(zeroes(end, end + 1));
             }
         }
-        let buffers = loop {
-            let (moves, mut buffers) = (self.moves(), Vec::new());
-            for &(from, to, start, stop) in &parts {
-                self.check_write(offset, len)?;
-                let mut buf = self.pool.alloc_zeroed(((to - from) * block) as usize);
-                let edges = self
-                    .edges(from, start as usize, stop as usize, &mut buf)
-                    .await?;
-                buffers.push((from, edges, buf));
-            }
-            self.check_write(offset, len)?;
-            let current = buffers.iter().all(|(_, edges, _)| are_current(edges));
-            if self.moves() == moves && current {
-                break buffers;
-            }
-        };
+        let check = || self.check_write(offset, len);
+        self.fill(&mut spans, check).await?;
         let mut changes = Vec::new();
-        for (from, edges, mut buf) in buffers {
-            self.merge(edges, &mut buf);
-            self.push_writes(&mut changes, from, buf.share());
+        for span in spans {
+            self.push_writes(&mut changes, span.first, span.buf.share());
         }
         if first < end {
             for Run { home, count } in self.runs(first, end - first) {
@@ -244,7 +231,7 @@ impl Volume {
                 });
             }
         }
-        let lsn = self.commit(admission, changes)?;
+        let lsn = self.commit(admission, changes, touched)?;
         self.acknowledge(lsn, durable).await
     }
 
@@ -342,21 +329,22 @@ impl Volume {
         let block = self.engine.block_size() as u64;
         let (first, stays) = (size_bytes / block, (size_bytes % block) as usize);
         let mut changes = Vec::new();
-        loop {
-            if size_bytes >= self.size_bytes() || stays == 0 {
-                return Ok(changes);
-            }
-            let (moves, mut buf) = (self.moves(), self.pool.alloc_zeroed(block as usize));
-            let edges = self.edges(first, stays, block as usize, &mut buf).await?;
-            if self.is_gone() {
-                return Err(DiskError::Deleted);
-            }
-            if self.moves() == moves && are_current(&edges) {
-                self.merge(edges, &mut buf);
-                self.push_writes(&mut changes, first, buf.share());
-                return Ok(changes);
-            }
+        if stays == 0 || size_bytes >= self.size_bytes() {
+            return Ok(changes);
         }
+        let buf = self.pool.alloc_zeroed(block as usize);
+        let mut spans = [self.span(first, buf, stays..block as usize)];
+        // Others may make it as short meanwhile.
+        let check = || self.check(0, size_bytes + 1);
+        match self.fill(&mut spans, check).await {
+            Ok(()) => {}
+            Err(DiskError::OutOfRange { .. }) => return Ok(changes),
+            Err(error) => return Err(error),
+        }
+        for span in spans {
+            self.push_writes(&mut changes, first, span.buf.share());
+        }
+        Ok(changes)
     }
 
     fn is_gone(&self) -> bool {
@@ -397,56 +385,66 @@ impl Volume {
         }
     }
 
-    /// Reads what surrounds bytes `start..stop` of `buf` (which begins at volume block `first`), under a
-    /// guard for each edge block.
-    async fn edges(
-        &self,
-        first: u64,
-        start: usize,
-        stop: usize,
-        buf: &mut Buf,
-    ) -> Result<Vec<Edge>, DiskError> {
-        let block = self.engine.block_size();
-        let blocks = buf.len() / block;
+    /// Blocks from `first` on, of which `written` is what the writer has put into `buf`.
+    fn span(&self, first: u64, buf: Buf, written: Range<usize>) -> Span {
+        let (block, watched) = (self.engine.block_size(), &self.shared.borrow().watched);
+        let last = buf.len() / block - 1;
         let mut edges = Vec::new();
-        let mut edge_blocks = vec![0];
-        if blocks > 1 {
-            edge_blocks.push(blocks - 1);
-        }
-        // Looked up together: while the first block is read the volume may become shorter.
-        let home = |index: usize| (index, self.runs(first + index as u64, 1)[0].home);
-        let edge_blocks: Vec<_> = edge_blocks.into_iter().map(home).collect();
-        for (index, home) in edge_blocks {
-            let (from, to) = (index * block, (index + 1) * block);
-            if start <= from && stop >= to {
-                continue;
-            }
-            let (pieces, guard) = self.engine.read_for_merge(home).await?;
-            let taken = start.clamp(from, to)..stop.clamp(from, to);
-            fill_around(buf, from, &taken, &pieces);
-            edges.push(Edge {
-                home,
-                from,
-                taken,
-                guard,
-            });
-        }
-        Ok(edges)
-    }
-
-    /// Takes over what was committed to the edge blocks since they were read: from here to the commit there
-    /// must be no await.
-    fn merge(&self, edges: Vec<Edge>, buf: &mut Buf) {
-        for edge in edges {
-            if let Some(piece) = self.engine.cached(edge.home) {
-                fill_around(buf, edge.from, &edge.taken, &[piece]);
+        for at in [0, last].into_iter().take(1 + last.min(1)) {
+            let start = at * block;
+            let written = written.start.max(start)..written.end.min(start + block);
+            if written.len() < block {
+                edges.push(Edge {
+                    index: first + at as u64,
+                    start,
+                    written: written.start - start..written.end - start,
+                    watch: Watch::new(watched, first + at as u64),
+                });
             }
         }
+        Span { first, buf, edges }
     }
 
-    fn commit(&self, admission: Admission, changes: Vec<CommitChange>) -> Result<Lsn, DiskError> {
+    /// Fills what is not written of `spans` with the newest content: from here to the commit there must be no await.
+    /// `check` looks whether the blocks are still the volume's.
+    async fn fill(
+        &self,
+        spans: &mut [Span],
+        check: impl Fn() -> Result<(), DiskError>,
+    ) -> Result<(), DiskError> {
+        let block = self.engine.block_size();
+        check()?;
+        let is_stale = |edge: &&Edge| edge.watch.is_stale();
+        while spans
+            .iter()
+            .flat_map(|span| &span.edges)
+            .any(|edge| is_stale(&edge))
+        {
+            for Span { buf, edges, .. } in &mut *spans {
+                for edge in edges.iter().filter(is_stale) {
+                    let home = self.runs(edge.index, 1)[0].home;
+                    edge.watch.look();
+                    let pieces = self.engine.read(home, 1).await?;
+                    check()?;
+                    let bytes = &mut buf[edge.start..edge.start + block];
+                    fill_around(bytes, [edge.written.clone()], &pieces);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Commits `changes`, all within `blocks` of the volume.
+    fn commit(
+        &self,
+        admission: Admission,
+        changes: Vec<CommitChange>,
+        blocks: Range<u64>,
+    ) -> Result<Lsn, DiskError> {
         let lsn = self.engine.commit(admission, changes)?;
-        self.shared.borrow().changes.note();
+        let state = self.shared.borrow();
+        state.changes.note();
+        state.watched.change(blocks);
         Ok(lsn)
     }
 
@@ -458,54 +456,21 @@ impl Volume {
     }
 }
 
+/// Content for adjacent blocks, of which the first and the last may be written in part.
+struct Span {
+    first: u64,
+    buf: Buf,
+    edges: Vec<Edge>,
+}
+
 /// A block that is written in part.
 struct Edge {
-    home: u64,
+    index: u64,
     /// Where the block begins in the buffer.
-    from: usize,
-    /// Bytes of the buffer within it that are the writer's.
-    taken: std::ops::Range<usize>,
-    guard: engine::MergeGuard,
-}
-
-/// Whether what was read, or memory, still has the newest content of all.
-fn are_current(edges: &[Edge]) -> bool {
-    edges.iter().all(|edge| edge.guard.is_current())
-}
-
-/// Copies the content of a block to `buf` at `from`, except for the bytes `taken`.
-pub(crate) fn fill_around(
-    buf: &mut Buf,
-    from: usize,
-    taken: &std::ops::Range<usize>,
-    pieces: &[Piece],
-) {
-    let mut at = from;
-    for piece in pieces {
-        let len = piece_len(piece);
-        for part in [
-            at..(at + len).min(taken.start.max(at)),
-            taken.end.clamp(at, at + len)..at + len,
-        ] {
-            if part.start >= part.end {
-                continue;
-            }
-            match piece {
-                Piece::Data(data) => {
-                    buf[part.clone()].copy_from_slice(&data[part.start - at..part.end - at])
-                }
-                Piece::Zero(_) => buf[part].fill(0),
-            }
-        }
-        at += len;
-    }
-}
-
-pub(crate) fn piece_len(piece: &Piece) -> usize {
-    match piece {
-        Piece::Data(data) => data.len(),
-        Piece::Zero(bytes) => *bytes,
-    }
+    start: usize,
+    /// Its bytes that are the writer's.
+    written: Range<usize>,
+    watch: Watch,
 }
 
 /// The bytes `skip .. skip + len` of `pieces`.

@@ -99,11 +99,14 @@ impl Store {
     /// Writes `data` at `offset` of a volume or file, as a unit of its own.
     ///
     /// # Errors
-    /// As for [`Aru::write`] and [`Aru::end`].
+    /// As for [`Aru::write`]; read-only, full or failed.
     pub fn write(&self, name: &str, offset: u64, data: &[u8]) -> Result<Lsn, StoreError> {
-        let mut unit = self.begin()?;
-        unit.write(name, offset, data)?;
-        unit.end()
+        let (name, data) = (name.to_string(), data.to_vec());
+        let write = move |context: crate::Context| async move {
+            let volume = context.disk.volume(&name)?;
+            context.disk.write(&volume, offset, &data).await
+        };
+        Ok(self.run(write)??)
     }
 
     /// Size in bytes of a volume or file as it is committed.

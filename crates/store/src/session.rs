@@ -361,9 +361,8 @@ impl Session {
                 .write(&volume, offset, data)
                 .await?),
             None => {
-                let mut aru = self.disk().begin();
-                aru.write(&volume, offset, data).await?;
-                self.acknowledge(aru.end().await?, false).await
+                let lsn = self.disk().write(&volume, offset, data).await?;
+                self.acknowledge(lsn, false).await
             }
         }
     }
@@ -383,9 +382,8 @@ impl Session {
         match aru {
             Some(id) => Ok(self.take(id)?.aru_mut().resize(&volume, size).await?),
             None => {
-                let mut aru = self.disk().begin();
-                aru.resize(&volume, size).await?;
-                self.acknowledge(aru.end().await?, false).await
+                let lsn = self.disk().resize(&volume, size).await?;
+                self.acknowledge(lsn, false).await
             }
         }
     }

@@ -3,9 +3,10 @@
 
 use super::content::{CELLS, bytes_of};
 use super::counts::Met;
-use super::model::{Model, State, Unit};
+use super::model::{MAIN, Model, State, Unit};
 use base::{BufPool, Lsn, Nanos};
 use disk::{Aru, Disk, DiskError, ErrorKind};
+use format::Uuid;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 use rt::Rt;
@@ -308,8 +309,9 @@ impl Client {
         let cell = self.cell();
         let (offset, len) = (from * cell as u64, count * cell as u64);
         let mut stamps = vec![0; count as usize];
-        let result = match self.below(4) {
-            0 => {
+        let result = match self.below(6) {
+            0 | 1 => return self.plain(&volume, known.id, from, count).await,
+            2 => {
                 let keep_space = self.below(2) == 0;
                 volume.write_zeroes(offset, len, keep_space, false).await
             }
@@ -339,6 +341,47 @@ impl Client {
         state.volumes.insert(name, Rc::new(written));
         model.commit(state);
         Ok(())
+    }
+
+    /// A write or truncation of one call: a unit of its own, which waits out others that make the file shorter.
+    async fn plain(
+        &mut self,
+        volume: &disk::Volume,
+        id: Uuid,
+        from: u64,
+        count: u64,
+    ) -> Result<(), String> {
+        let (cell, stamps) = (self.cell(), self.stamps(count));
+        let offset = from * cell as u64;
+        let resizes = id != MAIN && self.below(4) == 0;
+        let result = match resizes {
+            true => self.disk.resize(volume, offset).await,
+            false => {
+                self.disk
+                    .write(volume, offset, &bytes_of(&stamps, cell))
+                    .await
+            }
+        };
+        let lsn = match result {
+            Ok(lsn) => lsn,
+            Err(error) if matches!(error.kind(), ErrorKind::Deleted | ErrorKind::NoSpace) => {
+                return Ok(());
+            }
+            Err(error) => return Err(format!("a plain write: {error}")),
+        };
+        let (state, mut unit) = (self.now(), Unit::default());
+        if resizes {
+            unit.resize(&state, id, from);
+            for behind in from..from.next_multiple_of(CELLS as u64) {
+                unit.put(id, behind, 0);
+            }
+        } else {
+            unit.write(&state, &state, id, from + count);
+            for (place, stamp) in (from..).zip(stamps) {
+                unit.put(id, place, stamp);
+            }
+        }
+        self.ended(&unit, lsn).await
     }
 
     async fn flush(&mut self) -> Result<(), String> {

@@ -1,7 +1,7 @@
 //! What clients do to volumes and files.
 
 use super::client::{Client, Done, done};
-use super::content::{Block, CELLS, bytes_of};
+use super::content::{CELLS, bytes_of};
 use super::model::{MAIN, Unit, blocks_of, cells};
 use disk::{Aru, DiskError, ErrorKind, Volume};
 use format::Uuid;
@@ -99,36 +99,18 @@ impl Client {
         let (cell, stop) = (self.cell(), from + count);
         let written = self.stamps(count);
         let data = bytes_of(&written, cell);
-        let (before, number) = (self.now(), self.model.borrow().last());
-        let own = (blocks_of(from + 1) - 1..blocks_of(stop))
-            .map(|index| (index, unit.has(id, index), unit.block(&before, id, index)))
-            .collect::<Vec<_>>();
+        let before = self.now();
         let offset = from * cell as u64;
         let done = done(aru.write(&volume, offset, &data).await, "a write")?;
         if !matches!(done, Done::Yes) {
             return Ok(done);
         }
-        let after = self.now();
-        for (index, shadow, old) in &own {
-            // Which version the rest of the block has, the block itself tells later.
-            let mut versions = match shadow {
-                true => vec![*old],
-                false => self.versions(unit, number, id, *index),
-            };
-            for block in &mut versions {
-                for (at, cell) in block.iter_mut().enumerate() {
-                    let place = index * cells + at as u64;
-                    if (from..stop).contains(&place) {
-                        *cell = written[(place - from) as usize];
-                    }
-                }
-            }
-            if *index == own[0].0 {
-                unit.write(&before, &after, id, stop);
-            }
-            unit.put(id, *index, versions[0]);
-            self.learn(aru, unit, &volume, id, *index, &versions)
-                .await?;
+        unit.write(&before, &self.now(), id, stop);
+        for (place, stamp) in (from..stop).zip(&written) {
+            unit.put(id, place, *stamp);
+        }
+        for index in [blocks_of(from + 1) - 1, blocks_of(stop) - 1] {
+            self.check_block(aru, unit, &volume, id, index).await?;
         }
         Ok(Done::Yes)
     }
@@ -138,7 +120,7 @@ impl Client {
             return Ok(Done::Yes);
         };
         let cells = CELLS as u64;
-        let (before, number) = (self.now(), self.model.borrow().last());
+        let before = self.now();
         let old_size = unit.size(&before, id);
         let block = u64::from(self.disk.block_size());
         let free = self.disk.free_bytes() / block;
@@ -157,54 +139,39 @@ impl Client {
         } else {
             size
         };
-        let (index, stays) = (size / cells, (size % cells) as usize);
-        let (shadow, old) = (unit.has(id, index), unit.block(&before, id, index));
         let bytes = size * self.cell() as u64;
         let done = done(aru.resize(&volume, bytes).await, "a resize")?;
         if !matches!(done, Done::Yes) {
             return Ok(done);
         }
-        let mut versions = match shadow {
-            true => vec![old],
-            false => self.versions(unit, number, id, index),
-        };
         unit.resize(&before, id, size);
-        if stays > 0 {
-            for block in &mut versions {
-                block[stays..].fill(0);
-            }
-            unit.put(id, index, versions[0]);
-            self.learn(aru, unit, &volume, id, index, &versions).await?;
+        for behind in size..blocks_of(size) * cells {
+            unit.put(id, behind, 0);
+        }
+        if !size.is_multiple_of(cells) {
+            let index = size / cells;
+            self.check_block(aru, unit, &volume, id, index).await?;
         }
         Ok(Done::Yes)
     }
 
-    /// What the block has been for the unit since state `number`.
-    fn versions(&self, unit: &Unit, number: u64, id: Uuid, index: u64) -> Vec<Block> {
-        let model = self.model.borrow();
-        let states = model.since(number).iter();
-        states.map(|state| unit.block(state, id, index)).collect()
-    }
-
-    /// Reads a block that has a shadow, which must be one of `versions`.
-    async fn learn(
+    /// Reads a block that the unit has written: its cells over what is committed.
+    async fn check_block(
         &mut self,
         aru: &Aru,
-        unit: &mut Unit,
+        unit: &Unit,
         volume: &Volume,
         id: Uuid,
         index: u64,
-        versions: &[Block],
     ) -> Result<(), String> {
         let cell = self.cell() as u64;
         let offset = index * CELLS as u64 * cell;
-        // The size that the unit sees may be a larger one by now; then what is behind it is committed.
-        let size = aru.size_bytes(volume);
-        if size <= offset {
-            // Others have cut it off, and the unit sees their size: nothing of the block is to be seen.
+        let before = self.now();
+        // Others may have cut it off, and the unit sees their size: it cannot end.
+        let len = (CELLS as u64 * cell).min(aru.size_bytes(volume).saturating_sub(offset));
+        if len == 0 {
             return Ok(());
         }
-        let len = (CELLS as u64 * cell).min(size - offset);
         let pieces = match aru.read(volume, offset, len).await {
             Ok(pieces) => pieces,
             // Deleted by others: the unit cannot end.
@@ -212,15 +179,11 @@ impl Client {
             Err(error) => return Err(format!("a unit reads its own block {index}: {error}")),
         };
         let found = cells(&pieces, cell as usize)?;
-        let fits = |version: &&Block| version[..found.len()] == found[..];
-        match versions.iter().find(fits) {
-            Some(version) => {
-                unit.put(id, index, *version);
-                Ok(())
-            }
-            None => Err(format!(
-                "a unit's own block {index} is {found:x?} in place of {:x?}",
-                versions[0]
+        let expected = unit.block(&before, id, index);
+        match found[..] == expected[..found.len()] || !Rc::ptr_eq(&before, &self.now()) {
+            true => Ok(()),
+            false => Err(format!(
+                "a unit's own block {index} is {found:x?} in place of {expected:x?}"
             )),
         }
     }

@@ -179,11 +179,6 @@ impl Model {
         self.states[self.states.len() - 1].clone()
     }
 
-    /// The states from `number` on.
-    pub fn since(&self, number: u64) -> &[Rc<State>] {
-        &self.states[number as usize..]
-    }
-
     /// Number of the newest state.
     pub fn last(&self) -> u64 {
         self.states.len() as u64 - 1
@@ -246,7 +241,8 @@ pub struct UnitVolume {
     resized: bool,
     /// First block that the unit has cut off.
     cut: u64,
-    shadow: BTreeMap<u64, Block>,
+    /// Cells that it has written, by block.
+    shadow: BTreeMap<u64, [Option<u64>; CELLS]>,
     created: bool,
     deleted: bool,
 }
@@ -343,20 +339,15 @@ impl Unit {
     /// The block as the unit sees it.
     pub fn block(&self, state: &State, id: Uuid, index: u64) -> Block {
         let volume = self.volumes.get(&id);
-        if let Some(own) = volume.and_then(|volume| volume.shadow.get(&index)) {
-            return *own;
-        }
         let cut = volume.map_or(u64::MAX, |volume| volume.cut);
-        match index < cut {
+        let mut block = match index < cut {
             true => state.block(id, index).unwrap_or_default(),
             false => Block::default(),
+        };
+        if let Some(own) = volume.and_then(|volume| volume.shadow.get(&index)) {
+            write_over(&mut block, own);
         }
-    }
-
-    /// True when the block has a shadow.
-    pub fn has(&self, id: Uuid, index: u64) -> bool {
-        let volume = self.volumes.get(&id);
-        volume.is_some_and(|volume| volume.shadow.contains_key(&index))
+        block
     }
 
     /// Cells up to `stop` have been written, since the state `before`.
@@ -368,11 +359,13 @@ impl Unit {
         }
     }
 
-    /// The block has a shadow now.
-    pub fn put(&mut self, id: Uuid, index: u64, block: Block) {
+    /// A cell has been written.
+    pub fn put(&mut self, id: Uuid, cell: u64, stamp: u64) {
         let volume = self.volumes.get_mut(&id);
-        let volume = volume.expect("a block of a volume that the unit changes");
-        volume.shadow.insert(index, block);
+        let volume = volume.expect("a cell of a volume that the unit changes");
+        let cells = CELLS as u64;
+        let block = volume.shadow.entry(cell / cells).or_default();
+        block[(cell % cells) as usize] = Some(stamp);
     }
 
     /// The size has been set, since the state `before`: nothing is behind it, whatever others put there before the
@@ -435,9 +428,9 @@ impl Unit {
             for block in volume.blocks.iter_mut().skip(cut.min(kept) as usize) {
                 *block = Block::default();
             }
-            for (index, block) in &unit.shadow {
-                let place = volume.blocks.get_mut(*index as usize);
-                *place.ok_or("a shadow behind the end")? = *block;
+            for (index, own) in &unit.shadow {
+                let block = volume.blocks.get_mut(*index as usize);
+                write_over(block.ok_or("a shadow behind the end")?, own);
             }
             zero_tail(&mut volume);
             // A new volume has no name yet: it waits under one that none has.
@@ -498,6 +491,12 @@ fn new_volume(first: Option<Rc<Volume>>) -> UnitVolume {
         shadow: BTreeMap::new(),
         created: false,
         deleted: false,
+    }
+}
+
+fn write_over(block: &mut Block, own: &[Option<u64>; CELLS]) {
+    for (cell, own) in block.iter_mut().zip(own) {
+        *cell = own.unwrap_or(*cell);
     }
 }
 

@@ -40,6 +40,7 @@ impl Aru {
         let engine = disk.engine();
         let mut paid = 0;
         let (admission, replay) = loop {
+            self.refresh(true).await?;
             let replay = self.replay().await?;
             let mut cost = self.cost(replay.as_ref());
             while self.shadow.in_memory() > 0 && !engine.fits(cost.0, cost.1) {
@@ -55,9 +56,11 @@ impl Aru {
                 paid = blocks;
             }
             let admission = engine.admit(blocks, ranges).await?;
+            self.refresh(false).await?;
             let now = self.cost(replay.as_ref());
             let fits = now.0 <= blocks && now.1 <= ranges;
-            if fits && replay.as_ref().is_none_or(Replay::is_current) {
+            let current = replay.as_ref().is_none_or(Replay::is_current);
+            if fits && current && self.shadow.stale().is_empty() {
                 break (admission, replay);
             }
         };
@@ -72,6 +75,7 @@ impl Aru {
             return Ok(Lsn(0));
         }
         let lsn = engine.commit(admission, plan.changes)?;
+        self.tell_watches();
         self.shadow.committed(self.disk.shadows(), lsn);
         self.apply(plan.outcomes, plan.names);
         if let Some(replayed) = replayed {
@@ -101,6 +105,54 @@ impl Aru {
                 Err(error) if replay.is_current() => return Err(error),
                 // It has met pages of different commits.
                 Err(_) => {}
+            }
+        }
+    }
+
+    /// Takes over what others have committed to the rest of blocks that the unit has written in part. When it returns
+    /// none of them is stale, or only such as are in home space, unless `spilled` asks for them, too: they come to
+    /// memory then.
+    ///
+    /// # Errors
+    /// `Conflict` when others have deleted or shrunk the volume, or the store fails.
+    async fn refresh(&mut self, spilled: bool) -> Result<(), DiskError> {
+        loop {
+            let mut stale = self.shadow.stale();
+            if !spilled {
+                stale.retain(|key| matches!(self.shadow.get(*key), Some(Version::Memory(_))));
+            }
+            if stale.is_empty() {
+                return Ok(());
+            }
+            for key in stale {
+                if spilled {
+                    self.make_room(self.block()).await?;
+                }
+                let mut known = self.volumes.iter();
+                let known = known.find(|known| known.serial == key.0);
+                let known = known.expect("a shadow block is of a volume of the unit");
+                known.check()?;
+                let volume = self.handle(known.shared.clone());
+                let part = self.shadow.part(key).cloned().map(Box::new);
+                let part = part.expect("a stale block is written in part");
+                part.watch.look();
+                let bytes = self.block() as usize;
+                let mut buf = self.shadow.alloc(self.disk.pool(), bytes);
+                self.merge(&volume, key.1, &mut buf).await?;
+                let version = Version::Memory(buf.share());
+                self.shadow
+                    .put(self.disk.shadows(), key, version, Some(part));
+            }
+        }
+    }
+
+    /// The commit changes the unit's blocks: those who write parts of them read the rest again.
+    fn tell_watches(&self) {
+        for volume in &self.volumes {
+            let watched = volume.shared.borrow().watched.clone();
+            if !watched.is_empty() {
+                let indexes = self.shadow.indexes(volume.serial);
+                indexes.for_each(|index| watched.change(index..index + 1));
             }
         }
     }

@@ -18,7 +18,7 @@ pub(super) struct ShadowVolume {
     pub size: u64,
     /// The size was set, and does not just cover what was written.
     pub resized: bool,
-    /// First block whose committed content the unit has cut off.
+    /// First block whose committed content the unit has cut off: from there on all bytes are the unit's.
     pub cut: u64,
     /// Blocks taken for it, behind those that it has.
     pub held: Vec<Extent>,
@@ -72,6 +72,24 @@ impl ShadowVolume {
         self.created || self.deleted || self.resized || self.size != self.base
     }
 
+    /// Whether the unit can still end as far as this volume goes.
+    ///
+    /// # Errors
+    /// When others have deleted or shrunk it.
+    pub fn check(&self) -> Result<(), DiskError> {
+        let state = self.shared.borrow();
+        if !self.created && state.life != Life::Live {
+            return Err(deleted(&state.entry.name));
+        }
+        // It may be as long again by now; what the unit has read of it is another content.
+        if !self.deleted && state.cuts != self.cuts {
+            let name = &state.entry.name;
+            let text = format!("volume {name:?} has been made shorter");
+            return Err(DiskError::Conflict(text));
+        }
+        Ok(())
+    }
+
     /// What becomes of it now, under the name `name` if that is a new one. Takes further blocks if others
     /// have taken some from the volume meanwhile.
     ///
@@ -84,20 +102,12 @@ impl ShadowVolume {
         size_blocks: u64,
         block_size: u64,
     ) -> Result<Outcome, DiskError> {
-        let state = self.shared.borrow();
-        if !self.created && state.life != Life::Live {
-            return Err(deleted(&state.entry.name));
-        }
+        self.check()?;
         if self.deleted {
             return Ok(Outcome::Gone);
         }
+        let state = self.shared.borrow();
         let committed = state.entry.size_bytes;
-        // It may be as long again by now; what the unit has read of it is another content.
-        if state.cuts != self.cuts {
-            let name = &state.entry.name;
-            let text = format!("volume {name:?} has been made shorter");
-            return Err(DiskError::Conflict(text));
-        }
         let size_bytes = self.size_over(committed);
         let same = size_bytes == committed && self.cut == u64::MAX && !self.created;
         if same && name.is_none() {

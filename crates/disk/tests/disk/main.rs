@@ -1,5 +1,6 @@
 //! The logical disk on simulated drives: recovery units, files, lists.
 
+mod bytes;
 mod common;
 mod files;
 mod full;

@@ -19,8 +19,46 @@ pub fn content(files: &dyn Files, file: FileId, aru: Option<AruId>) -> Vec<u8> {
 pub fn check(one: &dyn Files, two: &dyn Files) {
     names(one, two);
     units(one, two);
+    bytes(one, two);
     locks(one, two);
     errors(one);
+}
+
+/// Two sessions write parts of the same blocks at a time, in units and without: none loses what the other one wrote.
+fn bytes(one: &dyn Files, two: &dyn Files) {
+    const BLOCKS: usize = 100;
+    let all = one.open("bytes", CREATE).unwrap();
+    one.write(all, None, 0, &vec![7; BLOCKS * 4096]).unwrap();
+    let write = |files: &dyn Files, at: usize, byte: u8, in_unit: bool| {
+        let file = files.open("bytes", Open::default()).unwrap();
+        for block in 0..BLOCKS {
+            let unit = in_unit.then(|| files.begin().unwrap());
+            let offset = (block * 4096 + at) as u64;
+            files.write(file, unit, offset, &[byte; 100]).unwrap();
+            if let Some(unit) = unit {
+                files.end(unit, false).unwrap();
+            }
+        }
+        files.close(file);
+    };
+    for (round, units) in [(true, true), (true, false), (false, false)]
+        .into_iter()
+        .enumerate()
+    {
+        let byte = round as u8 * 2;
+        std::thread::scope(|scope| {
+            scope.spawn(|| write(two, 2000, byte + 1, units.1));
+            write(one, 0, byte, units.0);
+        });
+        let found = content(one, all, None);
+        for block in found.chunks(4096) {
+            assert_eq!(block[..100], [byte; 100]);
+            assert_eq!(block[2000..2100], [byte + 1; 100]);
+            assert_eq!((block[100], block[1999], block[2100]), (7, 7, 7));
+        }
+    }
+    one.close(all);
+    one.delete("bytes").unwrap();
 }
 
 fn names(one: &dyn Files, two: &dyn Files) {

@@ -5,7 +5,7 @@ use base::{BufPool, Nanos};
 use disk::Piece;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Barrier, Mutex};
 use std::time::{Duration, Instant};
 use tonearm_store::{Context, Store};
 
@@ -312,6 +312,58 @@ fn who_waits_for_a_timer_does_not_spin_while_another_leads_for_long() {
             cpu < Duration::from_millis(50),
             "{cpu:?} of processor time, to wait"
         );
+    }
+    store.close().unwrap();
+}
+
+/// Two threads write parts of one cold block at a time, each in a unit of its own, or without: both are told that it is
+/// done, and both parts are there.
+#[test]
+fn two_threads_that_write_parts_of_one_block_keep_each_others_bytes() {
+    const BLOCKS: u64 = 300;
+    let place = Place::new();
+    let store = place.open();
+    for (round, units) in [[true, true], [true, false], [false, false]]
+        .into_iter()
+        .enumerate()
+    {
+        let byte = round as u8 * 2 + 10;
+        let mut unit = store.begin().unwrap();
+        let name = format!("f{round}");
+        unit.create_file(&name).unwrap();
+        unit.write(&name, 0, &vec![7; (BLOCKS * 4096) as usize])
+            .unwrap();
+        unit.end().unwrap();
+        let drain = |context: Context| async move { context.disk.engine().drain().await };
+        store.run(drain).unwrap().unwrap();
+        let together = Barrier::new(2);
+        std::thread::scope(|scope| {
+            for (thread, in_unit) in units.into_iter().enumerate() {
+                let (store, name, together) = (&store, &name, &together);
+                scope.spawn(move || {
+                    let data = [byte + thread as u8; 100];
+                    for block in 0..BLOCKS {
+                        let offset = block * 4096 + thread as u64 * 2000;
+                        together.wait();
+                        if in_unit {
+                            let mut unit = store.begin().unwrap();
+                            unit.write(name, offset, &data).unwrap();
+                            unit.end().unwrap();
+                        } else {
+                            store.write(name, offset, &data).unwrap();
+                        }
+                    }
+                });
+            }
+        });
+        let found = store.read(&name, 0, (BLOCKS * 4096) as usize).unwrap();
+        let lost = found.chunks(4096).filter(|block| {
+            let mut expected = vec![7; 4096];
+            expected[..100].fill(byte);
+            expected[2000..2100].fill(byte + 1);
+            *block != expected
+        });
+        assert_eq!(lost.count(), 0, "blocks that lost bytes, units {units:?}");
     }
     store.close().unwrap();
 }
