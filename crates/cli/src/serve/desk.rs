@@ -247,8 +247,11 @@ pub fn volumes_of(disk: &Disk) -> Volumes {
 
 /// The members of a store, which are at `paths`.
 pub fn members_of(superblock: &format::Superblock, paths: &[String]) -> Vec<MemberInfo> {
-    let group_bytes =
-        (format::slot_entries(superblock.block_size) as u64 + 2) * u64::from(superblock.block_size);
+    let block_bytes = u64::from(superblock.block_size);
+    let group_bytes = match superblock.segments() {
+        Some(layout) => u64::from(layout.segment_bytes),
+        None => (format::slot_entries(superblock.block_size) as u64 + 2) * block_bytes,
+    };
     let members = superblock.members.iter().zip(paths);
     let info = |(member, path): (&format::MemberEntry, &String)| MemberInfo {
         path: path.clone(),
