@@ -13,7 +13,8 @@ use std::collections::BTreeMap;
 use std::ops::Deref;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
-use store::files::Files;
+use std::time::Duration;
+use store::files::{Files, FilesErrorKind};
 use store::{PerProcess, StoreOptions};
 
 /// An open store.
@@ -207,10 +208,29 @@ fn shared(path: &str, files: Arc<dyn Files>) -> Arc<Store> {
     store
 }
 
+/// The environment variable with the seconds to wait for a server that has gone away.
+const WAIT_VARIABLE: &str = "TONEARM_SERVER_WAIT";
+
+fn server_wait() -> Option<Duration> {
+    let seconds = std::env::var(WAIT_VARIABLE).ok()?;
+    Duration::try_from_secs_f64(seconds.parse().ok()?).ok()
+}
+
 /// Opens the store itself, or a session with the server that has it open.
 fn open(path: &str) -> Result<Arc<dyn Files>> {
-    let opened = store::open_files(Path::new(path), StoreOptions::default());
-    opened.map_err(|error| Failure::new(ffi::CANTOPEN, error.text))
+    let defaults = StoreOptions::default();
+    let options = StoreOptions {
+        server_wait: server_wait().unwrap_or(defaults.server_wait),
+        ..defaults
+    };
+    let opened = store::open_files(Path::new(path), options);
+    opened.map_err(|error| {
+        let code = match error.kind {
+            FilesErrorKind::Away => ffi::BUSY,
+            _ => ffi::CANTOPEN,
+        };
+        Failure::new(code, error.text)
+    })
 }
 
 /// Has connections find `files` under `path`, until [`withdraw`].

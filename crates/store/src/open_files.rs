@@ -6,6 +6,7 @@ use crate::members::beside;
 use crate::per_process::PerProcess;
 use crate::remote::RemoteFiles;
 use crate::store::{Store, StoreOptions, WeakStore};
+use std::collections::BTreeSet;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -18,14 +19,24 @@ const PATIENCE: Duration = Duration::from_millis(300);
 const PATIENCE_WITH_OURSELVES: Duration = Duration::from_secs(60);
 const BETWEEN_TRIES: Duration = Duration::from_millis(10);
 
+/// Which store a path leads to: device and inode of its primary member, or the number of a block device.
+type Identity = (u64, u64);
+
+/// What this process knows of the stores that it has used through [`open_files`].
+#[derive(Default)]
+struct Known {
+    opened: Vec<Opened>,
+    /// Those that it has had from a server.
+    served: BTreeSet<Identity>,
+}
+
 /// A store that this process has opened here.
 struct Opened {
-    /// Device and inode of its primary member, or its number if it is a block device.
-    identity: (u64, u64),
+    identity: Identity,
     store: WeakStore,
 }
 
-static OPENED: PerProcess<Vec<Opened>> = PerProcess::new();
+static KNOWN: PerProcess<Known> = PerProcess::new();
 
 /// Where the server of the store at `path` takes sessions with its files.
 pub fn files_socket(path: &Path) -> PathBuf {
@@ -36,9 +47,69 @@ pub fn files_socket(path: &Path) -> PathBuf {
 /// itself, which is opened with `options`, unless this process has it open through this function already. The store is
 /// closed with its last session.
 ///
+/// Where a server has been, it is expected to come back, and whoever opened the store itself meanwhile would keep it from
+/// that. A process that a server has served never does so; where a server that was killed has left its socket, any process
+/// waits first. Both for [`StoreOptions::server_wait`].
+///
 /// # Errors
-/// `Busy` when another process has the store open for itself; others as for `Store::open`.
+/// `Busy` when another process has the store open for itself; `Away` when the server has not come back; others as for
+/// `Store::open`.
 pub fn open_files(path: &Path, options: StoreOptions) -> Result<Arc<dyn Files>, FilesError> {
+    let identity = identity_of(path)?;
+    let (socket, wait) = (files_socket(path), options.server_wait);
+    let mut patience = PATIENCE;
+    let started = Instant::now();
+    loop {
+        // Not kept between the tries: others want other stores.
+        let mut known = KNOWN.lock();
+        let here = known
+            .opened
+            .iter()
+            .position(|known| known.identity == identity);
+        if let Some(here) = here {
+            if let Some(store) = known.opened[here].store.upgrade()
+                && let Ok(files) = store.files()
+            {
+                return Ok(Arc::new(files));
+            }
+            known.opened.swap_remove(here);
+            patience = PATIENCE_WITH_OURSELVES;
+        }
+        match RemoteFiles::connect(&socket) {
+            Ok(files) => {
+                known.served.insert(identity);
+                return Ok(Arc::new(files));
+            }
+            Err(error) if error.kind == FilesErrorKind::NotFound => {}
+            Err(error) => return Err(error),
+        }
+        let waited = started.elapsed();
+        let was_served = known.served.contains(&identity) && !wait.is_zero();
+        let is_expected = was_served || socket.symlink_metadata().is_ok();
+        if !is_expected || (waited >= wait && !was_served) {
+            match Store::open(path, options.clone()) {
+                Ok(store) => {
+                    let files = store.files()?;
+                    let store = store.downgrade();
+                    known.opened.push(Opened { identity, store });
+                    return Ok(Arc::new(files));
+                }
+                Err(StoreError::Member(MemberError::InUse { holder, .. })) => {
+                    if waited > patience {
+                        return Err(in_use(path, holder));
+                    }
+                }
+                Err(error) => return Err(error.into()),
+            }
+        } else if waited >= wait {
+            return Err(away(path, wait));
+        }
+        drop(known);
+        std::thread::sleep(BETWEEN_TRIES);
+    }
+}
+
+fn identity_of(path: &Path) -> Result<Identity, FilesError> {
     let found = std::fs::metadata(path).map_err(|error| {
         let kind = match error.kind() {
             std::io::ErrorKind::NotFound => FilesErrorKind::NotFound,
@@ -51,49 +122,20 @@ pub fn open_files(path: &Path, options: StoreOptions) -> Result<Arc<dyn Files>, 
         FilesError::new(kind, format!("{} {why}; check the path", path.display()))
     })?;
     // Of a block device there may be several files.
-    let identity = match found.file_type().is_block_device() {
+    Ok(match found.file_type().is_block_device() {
         true => (u64::MAX, found.rdev()),
         false => (found.dev(), found.ino()),
-    };
-    let mut opened = OPENED.lock();
-    let here = opened.iter().position(|known| known.identity == identity);
-    if let Some(here) = here {
-        if let Some(store) = opened[here].store.upgrade()
-            && let Ok(files) = store.files()
-        {
-            return Ok(Arc::new(files));
-        }
-        opened.swap_remove(here);
-    }
-    let patience = match here {
-        Some(_) => PATIENCE_WITH_OURSELVES,
-        None => PATIENCE,
-    };
-    let started = Instant::now();
-    loop {
-        match RemoteFiles::connect(&files_socket(path)) {
-            Ok(files) => return Ok(Arc::new(files)),
-            Err(error) if error.kind == FilesErrorKind::NotFound => {}
-            Err(error) => return Err(error),
-        }
-        match Store::open(path, options.clone()) {
-            Ok(store) => {
-                let files = store.files()?;
-                opened.push(Opened {
-                    identity,
-                    store: store.downgrade(),
-                });
-                return Ok(Arc::new(files));
-            }
-            Err(StoreError::Member(MemberError::InUse { holder, .. })) => {
-                if started.elapsed() > patience {
-                    return Err(in_use(path, holder));
-                }
-            }
-            Err(error) => return Err(error.into()),
-        }
-        std::thread::sleep(BETWEEN_TRIES);
-    }
+    })
+}
+
+fn away(path: &Path, wait: Duration) -> FilesError {
+    let path = path.display();
+    let text = format!(
+        "the server of {path} has gone away and has not come back for {} s; start it again: `tonearm serve {path}` (a \
+         process that it has served does not open the store itself, unless it is told to wait for 0 s)",
+        wait.as_secs_f64()
+    );
+    FilesError::new(FilesErrorKind::Away, text)
 }
 
 fn in_use(path: &Path, holder: Option<u32>) -> FilesError {

@@ -13,6 +13,7 @@ use rt::Rt;
 use std::future::Future;
 use std::path::Path;
 use std::sync::{Arc, Weak};
+use std::time::Duration;
 
 /// How a store is opened.
 #[derive(Clone, Debug)]
@@ -21,10 +22,14 @@ pub struct StoreOptions {
     pub members: Members,
     /// Memory, acknowledgement, reading alone and so on.
     pub open: OpenOptions,
+    /// How long [`open_files`](crate::open_files) waits for a server that has gone away.
+    pub server_wait: Duration,
 }
 
 /// How long a commit that nobody waits for may stay in this process; see [`OpenOptions::linger`].
 const LINGER: Nanos = Nanos::from_millis(1);
+/// A supervisor starts a server again within seconds.
+const SERVER_WAIT: Duration = Duration::from_secs(10);
 
 impl Default for StoreOptions {
     fn default() -> Self {
@@ -35,6 +40,7 @@ impl Default for StoreOptions {
         Self {
             members: Members::default(),
             open,
+            server_wait: SERVER_WAIT,
         }
     }
 }

@@ -111,7 +111,11 @@ fn files_survive_the_kill_of_their_server() {
         FilesErrorKind::Failed
     );
     // The store itself, then its server again.
-    let direct = open(&path);
+    let options = StoreOptions {
+        server_wait: Duration::ZERO,
+        ..StoreOptions::default()
+    };
+    let direct = store::open_files(&path, options).expect("files");
     let file = direct.open("data", Open::default()).expect("the file");
     let mut seen = vec![0; 60_000];
     assert_eq!(direct.read(file, None, 0, &mut seen).expect("read"), 50_000);

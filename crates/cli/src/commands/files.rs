@@ -15,6 +15,7 @@ use serde::Serialize;
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::time::Duration;
 use store::files::{FileId, Files, FilesError, FilesErrorKind, Level, Open};
 
 /// Does what was asked.
@@ -37,6 +38,8 @@ pub fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
 pub fn open(store: &StoreArgs) -> anyhow::Result<Arc<dyn Files>> {
     let options = store::StoreOptions {
         members: (&store.members).into(),
+        // A command is soon over, and whoever types it wants it done.
+        server_wait: Duration::ZERO,
         ..Default::default()
     };
     Ok(store::open_files(&store.path, options)?)

@@ -21,6 +21,8 @@ pub enum FilesErrorKind {
     Conflict,
     /// Another process has the store open.
     Busy,
+    /// The server of the store is away, and did not come back in time: try again.
+    Away,
     /// Anything else: a device failed, the server is gone, a request makes no sense.
     Failed,
 }

@@ -471,7 +471,7 @@ pub fn frames(mut bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
 }
 
 /// The order is that of the bytes.
-const KINDS: [FilesErrorKind; 8] = [
+const KINDS: [FilesErrorKind; 9] = [
     FilesErrorKind::NotFound,
     FilesErrorKind::Exists,
     FilesErrorKind::NoSpace,
@@ -480,6 +480,7 @@ const KINDS: [FilesErrorKind; 8] = [
     FilesErrorKind::Conflict,
     FilesErrorKind::Busy,
     FilesErrorKind::Failed,
+    FilesErrorKind::Away,
 ];
 
 const LEVELS: [Level; 5] = [

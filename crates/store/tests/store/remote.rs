@@ -186,6 +186,43 @@ fn a_unit_that_does_not_fit_fails_while_it_is_written() {
     server.end();
 }
 
+fn waiting(time: Duration) -> StoreOptions {
+    StoreOptions {
+        server_wait: time,
+        ..StoreOptions::default()
+    }
+}
+
+#[test]
+fn who_was_served_leaves_the_store_to_the_server() {
+    let mut server = Server::start();
+    let path = server.place.path.clone();
+    let open = |time| open_files(&path, waiting(time));
+    drop(open(Duration::from_secs(60)).unwrap());
+    server.end();
+    for left_behind in [true, false] {
+        let away = open(Duration::from_millis(100)).map(drop).unwrap_err();
+        assert_eq!(away.kind, FilesErrorKind::Away, "{left_behind} {away}");
+        assert!(away.text.contains("tonearm serve"), "{away}");
+        let _ = std::fs::remove_file(files_socket(&path));
+    }
+    // The server may have it.
+    drop(server.place.open());
+    open(Duration::ZERO).unwrap().list().unwrap();
+}
+
+#[test]
+fn a_socket_that_was_left_behind_is_waited_for() {
+    let place = Place::new();
+    drop(UnixListener::bind(files_socket(&place.path)).unwrap());
+    let (started, wait) = (Instant::now(), Duration::from_millis(300));
+    let first = open_files(&place.path, waiting(wait)).unwrap();
+    assert!(started.elapsed() >= wait);
+    // What this process has open is shared without any.
+    let second = open_files(&place.path, waiting(Duration::from_secs(600))).unwrap();
+    files::check(&*first, &*second);
+}
+
 #[test]
 fn paths_lead_to_the_server_or_to_the_store_itself() {
     let mut server = Server::start();
@@ -195,7 +232,7 @@ fn paths_lead_to_the_server_or_to_the_store_itself() {
     one.open("kept", CREATE).unwrap();
     server.end();
     assert_eq!(one.flush().unwrap_err().kind, FilesErrorKind::Failed);
-    let open = || open_files(&server.place.path, StoreOptions::default());
+    let open = || open_files(&server.place.path, waiting(Duration::ZERO));
     let (three, four) = (open().unwrap(), open().unwrap());
     assert!(three.exists("kept").unwrap());
     three.delete("kept").unwrap();
