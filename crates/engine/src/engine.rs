@@ -181,9 +181,10 @@ impl Engine {
     pub async fn admit(&self, blocks: u64, ranges: u64) -> Result<Admission, EngineError> {
         self.check_writable()?;
         if !self.fits(blocks, ranges) {
+            let geometry = self.0.trail.geometry();
             return Err(EngineError::CommitTooLarge {
-                blocks,
-                max: self.commit_blocks_max(),
+                bytes: geometry.commit_sectors(blocks, ranges) * geometry.sector_bytes(),
+                max_bytes: geometry.commit_sectors_max() * geometry.sector_bytes(),
             });
         }
         loop {

@@ -170,13 +170,14 @@ pub enum EngineError {
     },
     /// A commit that the log cannot hold.
     #[error(
-        "a commit of {blocks} blocks is larger than the log allows ({max} blocks); create the store with a larger --log-size"
+        "a commit that takes {bytes} bytes of the log is larger than the log allows ({max_bytes} bytes); change less at \
+         once, or create the store with a larger --log-size"
     )]
     CommitTooLarge {
-        /// Its blocks.
-        blocks: u64,
-        /// Most blocks of one commit.
-        max: u64,
+        /// What it takes of the log.
+        bytes: u64,
+        /// What a commit may take at most.
+        max_bytes: u64,
     },
     /// There is no block map to be rebuilt.
     #[error(

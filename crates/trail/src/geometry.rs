@@ -227,6 +227,11 @@ impl LogGeometry {
         1 + blocks * self.block_sectors() + (blocks + ranges) / self.entries_max()
     }
 
+    /// Bytes of a sector.
+    pub const fn sector_bytes(&self) -> u64 {
+        self.sector as u64
+    }
+
     /// Most sectors that one commit may take: all tracks but the one being written and the two spare ones.
     pub const fn commit_sectors_max(&self) -> u64 {
         (self.tracks - 3) * self.track_sectors_usable()

@@ -2,6 +2,7 @@
 
 use crate::error::StoreError;
 use disk::{DiskError, ErrorKind};
+use engine::EngineError;
 use uring::MemberError;
 
 /// What kind of error it is: what a front end makes its own code from.
@@ -50,6 +51,10 @@ impl FilesError {
 impl From<DiskError> for FilesError {
     fn from(error: DiskError) -> Self {
         let kind = match error.kind() {
+            // It is the log that has no room.
+            _ if matches!(error, DiskError::Engine(EngineError::CommitTooLarge { .. })) => {
+                FilesErrorKind::NoSpace
+            }
             ErrorKind::NotFound | ErrorKind::Deleted => FilesErrorKind::NotFound,
             ErrorKind::Exists => FilesErrorKind::Exists,
             ErrorKind::NoSpace => FilesErrorKind::NoSpace,
