@@ -17,6 +17,7 @@ mod hostile;
 mod nbdsh;
 mod reconnect;
 mod run_script;
+mod served_databases;
 mod sessions;
 mod shutdown;
 mod two_names;

@@ -1,0 +1,266 @@
+//! Databases in a store that is served: when it is full, and when its server is started again.
+
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+use tonearm_tests::sqlite::{sql, uri};
+use tonearm_tests::{Bench, contains, extension, tool, wait_until};
+
+const LOAD: &str = "
+import os, sqlite3, sys, time
+extension, uri = sys.argv[1:3]
+loader = sqlite3.connect(':memory:')
+loader.enable_load_extension(True)
+loader.load_extension(extension)
+def connect():
+    return sqlite3.connect(uri, uri=True, isolation_level=None, timeout=60)
+";
+
+/// A transaction that does not fit the store, with a cache that does not hold it; then one that does.
+const FILLS: &str = "
+db = connect()
+db.execute('CREATE TABLE t(x)')
+db.execute('INSERT INTO t VALUES (1)')
+db.execute('PRAGMA cache_size = 10')
+for statement in ['INSERT INTO t VALUES (randomblob(100000))', 'INSERT INTO t SELECT randomblob(3000) FROM many']:
+    db.execute('CREATE TEMP TABLE IF NOT EXISTS many AS WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 50000) SELECT i FROM n')
+    db.execute('BEGIN')
+    try:
+        for n in range(2000):
+            db.execute(statement)
+        db.execute('COMMIT')
+        print('it fits')
+    except sqlite3.Error as error:
+        print(error)
+    if db.in_transaction:
+        db.execute('ROLLBACK')
+    db.execute('INSERT INTO t VALUES (2)')
+print(db.execute('SELECT sum(x), count(*) FROM t').fetchall())
+print(db.execute('PRAGMA integrity_check').fetchall())
+";
+
+/// Numbers rows without a gap for as long as the file `go` is there, whatever becomes of its connection.
+const GOES_ON: &str = "
+db, n, errors = connect(), 0, 0
+db.execute('CREATE TABLE t(n INTEGER PRIMARY KEY)')
+print('ready', flush=True)
+while os.path.exists('go'):
+    try:
+        if db is None:
+            db = connect()
+            n = db.execute('SELECT coalesce(max(n), 0) FROM t').fetchone()[0]
+        db.execute('INSERT INTO t VALUES (?)', (n + 1,))
+        n += 1
+    except sqlite3.Error:
+        errors += 1
+        if db is not None:
+            db.close()
+            db = None
+if db is None:
+    db = connect()
+n = db.execute('SELECT max(n) FROM t').fetchone()[0]
+assert errors > 0 and db.execute('SELECT count(*) FROM t').fetchone()[0] == n, (errors, n)
+print('over', flush=True)
+";
+
+fn store() -> Bench {
+    let bench = Bench::new();
+    bench.ok(&["create", "s.tn", "--size", "64MiB", "--no-volume"]);
+    bench
+}
+
+fn python(bench: &Bench, program: &str) -> Command {
+    let mut command = tool(bench.folder(), "python3");
+    command
+        .args(["-c", &format!("{LOAD}{program}")])
+        .args([extension().as_os_str(), uri(bench, "app.db").as_ref()]);
+    command
+}
+
+#[test]
+fn a_transaction_that_fills_the_store_is_told_so_and_undone() {
+    for served in [false, true] {
+        let bench = store();
+        let server = served.then(|| bench.serve_store());
+        let output = python(&bench, FILLS).output().expect("timeout runs");
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        let wanted = "database or disk is full\ndatabase or disk is full\n[(5, 3)]\n[('ok',)]\n";
+        assert_eq!(said, wanted, "{}", String::from_utf8_lossy(&output.stderr));
+        if let Some(server) = server {
+            server.end_ok();
+        }
+    }
+}
+
+#[test]
+fn a_transaction_that_the_log_cannot_take_names_the_limit() {
+    for served in [false, true] {
+        let bench = Bench::new();
+        bench.ok(&[
+            "create",
+            "s.tn",
+            "--size",
+            "1GiB",
+            "--log-size",
+            "1MiB",
+            "--no-volume",
+        ]);
+        let server = served.then(|| bench.serve_store());
+        let large = "CREATE TABLE t(x); BEGIN;
+            WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 300)
+            INSERT INTO t SELECT zeroblob(1000000) FROM n; COMMIT";
+        let mut arguments = vec!["-bail"];
+        let load = format!(".load {}", extension().display());
+        let open = format!(".open {}", uri(&bench, "app.db"));
+        for line in [".log stderr", &load, &open] {
+            arguments.extend(["-cmd", line]);
+        }
+        arguments.extend([":memory:", large]);
+        let ran = bench.tool_run("sqlite3", &arguments);
+        contains(&ran.text(), "larger than the log allows");
+        contains(&ran.text(), "--log-size");
+        contains(&ran.text(), "database or disk is full");
+        assert_eq!(
+            sql(
+                &bench,
+                "app.db",
+                "SELECT count(*) FROM t; PRAGMA integrity_check"
+            ),
+            "0\nok"
+        );
+        drop(server);
+    }
+}
+
+struct GoesOn(Child);
+
+impl GoesOn {
+    fn start(bench: &Bench) -> Self {
+        bench.write("go", b"");
+        let out = std::fs::File::create(bench.path("client.out")).expect("a file");
+        let mut command = python(bench, GOES_ON);
+        let child = command
+            .env("TONEARM_SERVER_WAIT", "60")
+            .stdout(Stdio::from(out));
+        let client = Self(child.spawn().expect("timeout runs"));
+        wait_until("the client", Duration::from_secs(20), || {
+            said(bench, "ready")
+        });
+        client
+    }
+}
+
+fn said(bench: &Bench, word: &str) -> bool {
+    String::from_utf8_lossy(&bench.read("client.out")).contains(word)
+}
+
+impl Drop for GoesOn {
+    fn drop(&mut self) {
+        // timeout(1) runs it in a group of their own.
+        let group = rustix::process::Pid::from_child(&self.0);
+        let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn a_server_that_is_started_again_finds_its_store_free() {
+    let bench = store();
+    let mut server = bench.serve_store();
+    let client = GoesOn::start(&bench);
+    for round in 0..6 {
+        match round % 2 {
+            0 => server.kill9(),
+            _ => server.end_ok(),
+        }
+        // The client has noticed, and has come back.
+        std::thread::sleep(Duration::from_millis(300));
+        server = bench.serve_store();
+        std::thread::sleep(Duration::from_millis(200));
+    }
+    std::fs::remove_file(bench.path("go")).expect("removed");
+    wait_until("the client's end", Duration::from_secs(60), || {
+        said(&bench, "over")
+    });
+    drop(client);
+    server.end_ok();
+}
+
+/// A program that was never served meets the socket that a killed server has left.
+#[test]
+fn who_comes_while_a_killed_server_is_away_waits_for_it() {
+    let bench = store();
+    bench.serve_store().kill9();
+    assert!(bench.path("s.tn.files").exists());
+    let newcomer = "db = connect(); db.execute('CREATE TABLE t(x)'); print('over', flush=True)";
+    let mut command = python(&bench, newcomer);
+    let out = std::fs::File::create(bench.path("client.out")).expect("a file");
+    let command = command
+        .env("TONEARM_SERVER_WAIT", "60")
+        .stdout(Stdio::from(out));
+    let client = GoesOn(command.spawn().expect("timeout runs"));
+    std::thread::sleep(Duration::from_secs(1));
+    assert!(!said(&bench, "over"));
+    let server = bench.serve_store();
+    wait_until("the newcomer", Duration::from_secs(60), || {
+        said(&bench, "over")
+    });
+    drop(client);
+    server.kill9();
+    // Nobody has to wait who does not want to.
+    let started = Instant::now();
+    let mut command = python(
+        &bench,
+        "print(connect().execute('SELECT count(*) FROM t').fetchall())",
+    );
+    let output = command.env("TONEARM_SERVER_WAIT", "0").output();
+    assert_eq!(output.expect("timeout runs").stdout, b"[(0,)]\n");
+    assert!(started.elapsed() < Duration::from_secs(50));
+}
+
+/// The size of what holds blocks, in each layout.
+#[test]
+fn info_tells_what_a_member_has_for_blocks() {
+    for layout in tonearm_tests::LAYOUTS {
+        let bench = Bench::new();
+        bench.ok(&[
+            &["create", "s.tn", "--size", "512MiB", "--log-size", "16MiB"],
+            layout,
+        ]
+        .concat());
+        let info = bench.json(&["info", "s.tn", "--json"]);
+        let bytes = info["members"][0]["data_bytes"].as_u64().expect("a size");
+        let member = bench.path("s.tn").metadata().expect("a file").len();
+        assert!(
+            (512 << 20..member).contains(&bytes),
+            "{bytes} of {member}: {layout:?}"
+        );
+    }
+}
+
+#[test]
+fn names_have_spaces_and_copies_go_beside_the_store() {
+    let bench = store();
+    let fill = "CREATE TABLE t(x); INSERT INTO t VALUES (7)";
+    sql(&bench, "my%20app.db", fill);
+    let listed = bench.json(&["files", "list", "s.tn", "--json"]);
+    assert_eq!(listed["files"][0]["name"], "my app.db");
+    let copy = bench.path("a copy.db");
+    // A plain path is a name in a store, as the VFS is that of the database.
+    let plain = format!("VACUUM INTO '{}'", copy.display());
+    let ran = tonearm_tests::sqlite::shell(&bench, "my%20app.db", &plain);
+    assert_ne!(ran.code, Some(0), "{ran:?}");
+    assert!(!copy.exists());
+    let escaped = copy.display().to_string().replace(' ', "%20");
+    sql(
+        &bench,
+        "my%20app.db",
+        &format!("VACUUM INTO 'file:{escaped}?vfs=unix'"),
+    );
+    assert_eq!(
+        tonearm_tests::sqlite::host_sql(&bench, "a copy.db", "SELECT x FROM t"),
+        "7"
+    );
+    let inside = uri(&bench, "copy.db");
+    sql(&bench, "my%20app.db", &format!("VACUUM INTO '{inside}'"));
+    assert_eq!(sql(&bench, "copy.db", "SELECT x FROM t"), "7");
+}
