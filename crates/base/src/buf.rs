@@ -26,7 +26,7 @@ pub struct Buf {
     len: usize,
     pool: Rc<PoolState>,
     /// Dropped with the buffer: a permit of the budget that pays for this memory.
-    lease: Option<Rc<dyn Any>>,
+    lease: RefCell<Option<Rc<dyn Any>>>,
 }
 
 /// Where buffers come from and go back to; cheap to clone, one for each engine thread.
@@ -37,6 +37,7 @@ struct PoolState {
     free: RefCell<Vec<Vec<NonNull<u8>>>>,
     cached_bytes: Cell<usize>,
     cached_bytes_max: usize,
+    in_use_bytes: Cell<usize>,
 }
 
 impl BufPool {
@@ -46,6 +47,7 @@ impl BufPool {
             free: RefCell::new((0..CLASSES).map(|_| Vec::new()).collect()),
             cached_bytes: Cell::new(0),
             cached_bytes_max,
+            in_use_bytes: Cell::new(0),
         }))
     }
 
@@ -67,12 +69,15 @@ impl BufPool {
                 NonNull::new(raw).unwrap_or_else(|| handle_alloc_error(layout))
             }
         };
+        self.0
+            .in_use_bytes
+            .set(self.0.in_use_bytes.get() + (1 << class));
         Buf {
             memory,
             class,
             len,
             pool: self.0.clone(),
-            lease: None,
+            lease: RefCell::default(),
         }
     }
 
@@ -88,6 +93,16 @@ impl BufPool {
         let mut buf = self.alloc(data.len());
         buf.copy_from_slice(data);
         buf
+    }
+
+    /// Bytes of memory that a buffer of `len` bytes takes.
+    pub fn capacity_of(len: usize) -> usize {
+        1 << class_of(len)
+    }
+
+    /// Bytes of memory of the buffers that live now.
+    pub fn in_use_bytes(&self) -> usize {
+        self.0.in_use_bytes.get()
     }
 
     /// Bytes that lie free in the pool.
@@ -127,7 +142,7 @@ impl Buf {
 
     /// Ties `lease` to the buffer, as it may be to others: its owner is let go when the memory is given back.
     pub fn attach(&mut self, lease: Rc<dyn Any>) {
-        self.lease = Some(lease);
+        *self.lease.get_mut() = Some(lease);
     }
 
     /// Makes the buffer shared and immutable.
@@ -160,6 +175,9 @@ impl DerefMut for Buf {
 impl Drop for Buf {
     fn drop(&mut self) {
         let bytes = 1usize << self.class;
+        self.pool
+            .in_use_bytes
+            .set(self.pool.in_use_bytes.get() - bytes);
         self.pool.make_room(bytes, self.class);
         let cached = self.pool.cached_bytes.get();
         if cached + bytes <= self.pool.cached_bytes_max {
@@ -232,6 +250,22 @@ impl Slice {
     /// True for a slice of no bytes.
     pub fn is_empty(&self) -> bool {
         self.len == 0
+    }
+
+    /// Bytes of memory behind the buffer, which lives as long as any slice of it.
+    pub fn capacity(&self) -> usize {
+        self.buf.capacity()
+    }
+
+    /// Ties `lease` to the buffer in place of the one that it had ([`Buf::attach`]).
+    pub fn attach(&self, lease: Rc<dyn Any>) {
+        let before = self.buf.lease.replace(Some(lease));
+        drop(before);
+    }
+
+    /// True when a lease is tied to the buffer.
+    pub fn has_lease(&self) -> bool {
+        self.buf.lease.borrow().is_some()
     }
 
     /// Part `range` of this slice.

@@ -22,6 +22,13 @@ pub type Boxed<'a, T> = Pin<Box<dyn Future<Output = T> + 'a>>;
 
 type TaskFuture = Boxed<'static, ()>;
 
+impl TaskId {
+    /// Number of its slot; small.
+    pub fn slot(self) -> usize {
+        self.slot as usize
+    }
+}
+
 struct TaskSlot {
     generation: u32,
     /// True from the moment the task is queued until it is polled: a task is queued once.
@@ -51,6 +58,7 @@ struct Core {
     timers: RefCell<BTreeMap<(Nanos, u64), TaskId>>,
     timer_seq: Cell<u64>,
     in_flight: Cell<usize>,
+    polls: Cell<u64>,
     /// Empty between calls: kept for its memory.
     completions: RefCell<Vec<Completion>>,
 }
@@ -73,6 +81,7 @@ impl Rt {
             timers: RefCell::default(),
             timer_seq: Cell::new(0),
             in_flight: Cell::new(0),
+            polls: Cell::new(0),
             completions: RefCell::default(),
         }))
     }
@@ -192,6 +201,11 @@ impl Rt {
         self.0.in_flight.get()
     }
 
+    /// Polls of tasks so far: the cost of wake-ups, for tests.
+    pub fn polls(&self) -> u64 {
+        self.0.polls.get()
+    }
+
     /// Runs `future` and every spawned task until `future` ends. Other tasks stay where they are.
     ///
     /// # Panics
@@ -274,6 +288,7 @@ impl Rt {
             };
             let Some(mut future) = future else { continue };
             self.0.current.set(Some(id));
+            self.0.polls.set(self.0.polls.get() + 1);
             let poll = future
                 .as_mut()
                 .poll(&mut Context::from_waker(Waker::noop()));

@@ -50,6 +50,15 @@ impl Semaphore {
         }
     }
 
+    /// Takes `units` at once, beyond the limit if need be, for what exists already: later demands wait for longer.
+    pub fn take(&self, units: u64) -> Permit {
+        self.0.used.set(self.0.used.get() + units);
+        Permit {
+            state: self.0.clone(),
+            units,
+        }
+    }
+
     /// Units taken now.
     pub fn used(&self) -> u64 {
         self.0.used.get()
@@ -115,10 +124,9 @@ impl Future for Acquire {
                 }
                 Some(ticket) => {
                     let first = queue.front().is_some_and(|front| front.ticket == ticket);
-                    if let Some(waiting) = queue.iter_mut().find(|waiting| waiting.ticket == ticket)
-                    {
-                        waiting.task = task;
-                    }
+                    // Tickets are in ascending order.
+                    let at = queue.binary_search_by_key(&ticket, |waiting| waiting.ticket);
+                    queue[at.expect("a waiting demand is queued")].task = task;
                     first
                 }
             }

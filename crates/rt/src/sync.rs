@@ -17,6 +17,9 @@ struct NotifyState {
     rt: Rt,
     rounds: Cell<u64>,
     waiters: RefCell<Vec<TaskId>>,
+    /// For each slot of a task: the task that was noted last, and the round. A look-up takes the same time however many
+    /// wait.
+    noted: RefCell<Vec<Option<(TaskId, u64)>>>,
 }
 
 impl Notify {
@@ -26,6 +29,7 @@ impl Notify {
             rt: rt.clone(),
             rounds: Cell::new(0),
             waiters: RefCell::default(),
+            noted: RefCell::default(),
         }))
     }
 
@@ -72,9 +76,14 @@ impl Future for Notified {
             return Poll::Ready(());
         }
         let task = self.state.rt.current_task();
-        let mut waiters = self.state.waiters.borrow_mut();
-        if !waiters.contains(&task) {
-            waiters.push(task);
+        let mut noted = self.state.noted.borrow_mut();
+        if noted.len() <= task.slot() {
+            noted.resize(task.slot() + 1, None);
+        }
+        let note = Some((task, self.round));
+        if noted[task.slot()] != note {
+            noted[task.slot()] = note;
+            self.state.waiters.borrow_mut().push(task);
         }
         Poll::Pending
     }
