@@ -237,6 +237,14 @@ impl LogGeometry {
         (self.tracks - 3) * self.track_sectors_usable()
     }
 
+    /// What a commit of data that takes `sectors` leaves free for those that make room at home: a track, or what there is
+    /// besides it.
+    pub const fn spare_sectors(&self, sectors: u64) -> u64 {
+        let left = self.commit_sectors_max() - sectors;
+        let track = self.track_sectors_usable();
+        if left < track { left } else { track }
+    }
+
     /// Most blocks that one commit may have.
     pub const fn commit_blocks_max(&self) -> u64 {
         let sectors = self.commit_sectors_max().saturating_sub(8);

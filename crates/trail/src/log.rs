@@ -3,6 +3,7 @@
 
 mod admission;
 pub(crate) mod company;
+mod end;
 mod heads;
 mod when;
 
@@ -133,6 +134,8 @@ struct State {
     space_queue: VecDeque<u64>,
     next_ticket: u64,
     failed: Option<TrailError>,
+    /// Nothing is appended any more: markers would serve nobody.
+    ending: bool,
     /// Why the store goes no further, though the log could.
     given_up: Option<String>,
     stats: TrailStats,
@@ -271,6 +274,7 @@ impl Trail {
                 space_queue: VecDeque::new(),
                 next_ticket: 0,
                 failed: None,
+                ending: false,
                 given_up: None,
                 stats: TrailStats::default(),
             }),
@@ -447,36 +451,6 @@ impl Trail {
         }
     }
 
-    /// Where the log ends now, for the superblock of an orderly end. Everything must be durable and
-    /// released.
-    pub fn end_state(&self) -> LogState {
-        let mut state = self.0.state.borrow_mut();
-        state.advance_head();
-        assert!(
-            state.live.is_empty() && state.queue.is_empty(),
-            "an orderly end leaves nothing in the log"
-        );
-        let end = state.durability.durable();
-        assert_eq!(end, state.durability.flushed(), "an orderly end is durable");
-        let start_track = state.ring.next_index();
-        LogState {
-            head_sector: state.prev_sector,
-            head_seq: state.next_seq.0,
-            tail_sector: state.prev_sector,
-            tail_seq: state.next_seq.0 - 1,
-            tail_epoch: state.prev_epoch,
-            tail_lsn: state.durability.appended().0,
-            start_track,
-        }
-    }
-
-    /// Ends the tasks.
-    pub fn stop(&self) {
-        self.0.stopped.set(true);
-        self.0.work.notify();
-        self.0.flush.notify();
-    }
-
     /// The failure that made the log unusable, if any.
     ///
     /// # Errors
@@ -526,6 +500,9 @@ impl Trail {
         let under_way = state.durability.writes_in_flight();
         let mut marker = false;
         if state.queue.is_empty() {
+            if state.ending {
+                return Next::Wait(None);
+            }
             if state.space_queue.is_empty() {
                 return match self.reposition(state) {
                     true => Next::Again,
@@ -595,7 +572,9 @@ impl Trail {
         let wanted = room.sectors.min(wanted);
         let mut out = inner.pool.alloc(wanted as usize * inner.geometry.sector);
         let (packed, sectors, whole) = if marker {
-            let lsn = state.durability.appended() + 1;
+            // Not `appended + 1`: commits may be queued, whose records come behind this one. Recovery would be said to
+            // begin behind them.
+            let lsn = state.last_whole + 1;
             (
                 vec![pack_marker(&inner.geometry, &frame, sector, lsn, &mut out)],
                 1,

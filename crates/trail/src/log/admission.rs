@@ -6,7 +6,8 @@ use super::Trail;
 use crate::error::TrailError;
 
 impl Trail {
-    /// Waits for log space for a commit of `blocks` blocks of data and `ranges` ranges.
+    /// Waits for log space for a commit of `blocks` blocks of data and `ranges` ranges. A commit of data alone leaves one
+    /// track to those that make room at home.
     ///
     /// A commit that replaces versions which the log still holds must not wait for space afterwards: it
     /// would wait for the very tracks that it keeps from being freed.
@@ -24,8 +25,13 @@ impl Trail {
         );
         self.check()?;
         self.check_given_up()?;
+        let spare = match ranges {
+            0 => self.0.geometry.spare_sectors(sectors),
+            _ => 0,
+        };
         let nobody_waits = self.0.state.borrow().space_queue.is_empty();
-        if let Some(admission) = nobody_waits.then(|| self.promise(sectors)).flatten() {
+        let promised = nobody_waits.then(|| self.promise(sectors, spare));
+        if let Some(admission) = promised.flatten() {
             return Ok(admission);
         }
         let ticket = Ticket::draw(self);
@@ -36,7 +42,7 @@ impl Trail {
             self.check()?;
             self.check_given_up()?;
             let progress = self.0.progress.wait();
-            if let Some(admission) = self.promise(sectors) {
+            if let Some(admission) = self.promise(sectors, spare) {
                 return Ok(admission);
             }
             self.want_space();
@@ -44,9 +50,10 @@ impl Trail {
         }
     }
 
-    fn promise(&self, sectors: u64) -> Option<Admission> {
+    /// Promises `sectors` if `spare` others are left.
+    fn promise(&self, sectors: u64, spare: u64) -> Option<Admission> {
         let mut state = self.0.state.borrow_mut();
-        let fits = state.space(&self.0.geometry) >= sectors;
+        let fits = state.space(&self.0.geometry) >= sectors + spare;
         fits.then(|| {
             state.reserved += sectors;
             Admission {
@@ -108,6 +115,12 @@ impl Admission {
 
 impl Drop for Admission {
     fn drop(&mut self) {
-        self.trail.0.state.borrow_mut().reserved -= self.sectors;
+        let inner = &self.trail.0;
+        let mut state = inner.state.borrow_mut();
+        state.reserved -= self.sectors;
+        if !state.space_queue.is_empty() {
+            // Of a commit that was given up, or that needs less than was promised.
+            inner.progress.notify();
+        }
     }
 }

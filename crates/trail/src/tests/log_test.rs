@@ -387,3 +387,138 @@ fn the_payload_may_be_a_copy_of_a_log() {
         assert!(replay.next().await.unwrap().is_none());
     });
 }
+
+/// A marker tells where recovery begins. Commits that are queued come behind it: it must not say that they are before.
+#[test]
+fn a_marker_that_is_written_before_queued_commits_is_numbered_before_them() {
+    let geometry = geometry(8, 16);
+    let world = world(&geometry);
+    let rt = Rt::new(world.driver());
+    let (rt2, shape) = (rt.clone(), geometry.clone());
+    let (markers, durable) = rt.block_on(async move {
+        let pool = BufPool::new(1 << 20);
+        let trail = start(&rt2, &pool, &shape, 1, LogState::default());
+        // More than the log has promised: no track may be opened any more while commits are queued.
+        for version in 0..12u64 {
+            let admission = trail.admit(1, 0).await.unwrap();
+            let changes = vec![write(&pool, version * 10, 10, version)];
+            let crcs = (0..10).map(|block| crc32c(&content(version * 10 + block, version)));
+            let lsn = trail.append(admission, changes, |_, _| crcs.collect());
+            trail.hold(lsn);
+        }
+        rt2.sleep(Nanos::from_millis(20)).await;
+        assert!(trail.flushed() < trail.appended(), "some are queued");
+        trail.sync_written().await.unwrap();
+        let durable = trail.durable();
+        for lsn in 1..=durable.0 {
+            trail.release(Lsn(lsn));
+        }
+        trail.advance();
+        trail.wait_durable(trail.appended()).await.unwrap();
+        assert_eq!(trail.replayed_from(), durable + 1);
+        (trail.stats().markers, durable)
+    });
+    assert!(markers > 0, "a marker was needed");
+    let (commits, case, _) = recovered(world.images().remove(0), &geometry, 1, LogState::default());
+    assert_eq!(case, Case::End);
+    assert_eq!(commits.first().map(|commit| commit.0), Some(durable.0 + 1));
+    // Every record without entries has the number of the commit that comes next.
+    let mut records = Vec::new();
+    for sector in 0..8 * 16 {
+        let mut bytes = vec![0; 4096];
+        world.images()[0].read(OFFSET + sector * 4096, &mut bytes);
+        if let Ok((header, _)) = format::RecordHeader::decode(&bytes) {
+            records.push((header.seq, header.first_lsn, header.entries.is_empty()));
+        }
+    }
+    records.sort();
+    for pair in records.windows(2) {
+        if pair[0].2 && pair[0].0 + 1 == pair[1].0 {
+            assert_eq!(pair[0].1, pair[1].1, "record {:?}", pair[0].0);
+        }
+    }
+}
+
+#[test]
+fn log_space_that_is_given_back_goes_to_those_who_wait() {
+    let geometry = geometry(8, 16);
+    let rt = Rt::new(world(&geometry).driver());
+    let (rt2, shape) = (rt.clone(), geometry.clone());
+    rt.block_on(async move {
+        let pool = BufPool::new(1 << 20);
+        let trail = start(&rt2, &pool, &shape, 1, LogState::default());
+        let all = trail.admit(shape.commit_blocks_max(), 0).await.unwrap();
+        let served = Rc::new(std::cell::Cell::new(0));
+        for _ in 0..3 {
+            let (trail, served) = (trail.clone(), served.clone());
+            rt2.spawn(async move {
+                drop(trail.admit(20, 0).await.unwrap());
+                served.set(served.get() + 1);
+            });
+        }
+        rt2.sleep(Nanos::from_millis(1)).await;
+        assert_eq!(served.get(), 0);
+        // Nothing is written, and nothing becomes durable.
+        drop(all);
+        rt2.sleep(Nanos::from_millis(1)).await;
+        assert_eq!(served.get(), 3);
+    });
+}
+
+#[test]
+fn data_alone_leaves_log_space_to_what_makes_room() {
+    let geometry = geometry(8, 16);
+    let rt = Rt::new(world(&geometry).driver());
+    let (rt2, shape) = (rt.clone(), geometry.clone());
+    rt.block_on(async move {
+        let pool = BufPool::new(1 << 20);
+        let trail = start(&rt2, &pool, &shape, 1, LogState::default());
+        let noop = &mut Context::from_waker(Waker::noop());
+        let mut waiting = loop {
+            let mut admit = Box::pin(trail.admit(1, 0));
+            match admit.as_mut().poll(noop) {
+                std::task::Poll::Ready(admission) => {
+                    let crcs = vec![crc32c(&content(1, 1))];
+                    let changes = vec![write(&pool, 1, 1, 1)];
+                    let lsn = trail.append(admission.unwrap(), changes, |_, _| crcs);
+                    trail.hold(lsn);
+                    trail.wait_durable(lsn).await.unwrap();
+                }
+                std::task::Poll::Pending => break admit,
+            }
+        };
+        assert!(waiting.as_mut().poll(noop).is_pending());
+        drop(waiting);
+        let trim = Change::Trim { first: 0, count: 9 };
+        let lsn = append(&trail, vec![trim]).await;
+        trail.wait_durable(lsn).await.unwrap();
+    });
+}
+
+#[test]
+fn a_log_that_ends_makes_durable_what_is_written_and_writes_no_marker() {
+    let geometry = geometry(8, 16);
+    let rt = Rt::new(world(&geometry).driver());
+    let (rt2, shape) = (rt.clone(), geometry.clone());
+    rt.block_on(async move {
+        let pool = BufPool::new(1 << 20);
+        let trail = start(&rt2, &pool, &shape, 1, LogState::default());
+        for version in 0..60 {
+            append(&trail, vec![write(&pool, 1, 1, version)]).await;
+        }
+        // Somebody waits for log space, which asks for a marker.
+        let waits = trail.clone();
+        let waiting = rt2.spawn(async move { waits.admit(50, 0).await.is_ok() });
+        rt2.yield_now().await;
+        assert!(trail.is_full());
+        trail.finish().await.unwrap();
+        assert_eq!(trail.durable(), Lsn(60));
+        let markers = trail.stats().markers;
+        trail.advance();
+        rt2.sleep(Nanos::from_millis(1)).await;
+        assert_eq!(trail.stats().markers, markers);
+        assert_eq!(trail.end_state().tail_lsn, 60);
+        trail.stop();
+        drop(waiting);
+    });
+}
