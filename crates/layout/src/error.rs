@@ -7,7 +7,8 @@ const EDQUOT: i32 = 122;
 
 /// Why an operation on the home failed.
 ///
-/// What the caller can do: `NoSpace` and `Full` can be retried as it is once there is space; `Checksum` and
+/// What the caller can do: `NoSpace` and `Full` can be retried as it is once there is space (never of a flush, which has
+/// failed for good whatever the reason); `Checksum` and
 /// `Table` are lasting damage of the named place; `Device` is the medium's or the system's answer.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum HomeError {
@@ -138,7 +139,10 @@ fn stuck_hint(stuck: &u64) -> String {
 impl HomeError {
     pub(crate) fn of_device(op: Op, member: &str, offset: u64, error: IoError) -> Self {
         let member = member.to_string();
-        if error == IoError::ENOSPC || error.errno == EDQUOT {
+        // A flush that fails for lack of space may have lost what was in a cache: trying again would hide that. So may
+        // the flush within a write that is made durable at once.
+        let can_repeat = matches!(op, Op::Write | Op::Punch | Op::Zero);
+        if can_repeat && (error == IoError::ENOSPC || error.errno == EDQUOT) {
             return Self::NoSpace { op, member, offset };
         }
         Self::Device {
