@@ -13,7 +13,7 @@ use crate::error::DiskError;
 use crate::partial::{Ranges, Watch};
 use crate::spill::{Spill, Spilled};
 use base::{Buf, BufPool, Lsn, Slice};
-use rt::{Permit, Rt};
+use rt::Rt;
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
@@ -140,10 +140,6 @@ impl Shadows {
     }
 }
 
-/// Memory of the write path, which the buffers of a unit share once it has ended.
-#[derive(Default)]
-struct Lease(RefCell<Option<Permit>>);
-
 /// The shadow blocks of one unit.
 pub(crate) struct Shadow {
     /// Number of the unit.
@@ -157,7 +153,6 @@ pub(crate) struct Shadow {
     spilled: u64,
     /// Bytes for what is known of blocks that are written in part.
     parts: u64,
-    lease: Option<Rc<Lease>>,
     /// Some are in [`Shadows::versions`].
     indexed: bool,
 }
@@ -171,17 +166,13 @@ impl Shadow {
             bytes: 0,
             spilled: 0,
             parts: 0,
-            lease: None,
             indexed: false,
         }
     }
 
-    /// A buffer for shadows of `len` bytes, paid for by [`Shadow::put`] and [`Shadow::pay`].
-    pub fn alloc(&mut self, pool: &BufPool, len: usize) -> Buf {
-        let lease = self.lease.get_or_insert_default();
-        let mut buf = pool.alloc(len);
-        buf.attach(lease.clone());
-        buf
+    /// A buffer for shadows of `len` bytes, paid for by [`Shadow::put`], and by the engine once the unit has ended.
+    pub fn alloc(&self, pool: &BufPool, len: usize) -> Buf {
+        pool.alloc(len)
     }
 
     /// Whether `bytes` more have room in the budget, for what cannot go home.
@@ -397,13 +388,6 @@ impl Shadow {
     /// Blocks in home space.
     pub fn spilled(&self) -> u64 {
         self.spilled
-    }
-
-    /// The unit ends: its buffers are paid for by `permit` from now on.
-    pub fn pay(&mut self, permit: Option<Permit>) {
-        if let Some(lease) = &self.lease {
-            *lease.0.borrow_mut() = permit;
-        }
     }
 
     /// The unit has ended with commit `lsn`, which moves what was spilled.

@@ -70,19 +70,22 @@ impl Volume {
     }
 
     /// Memory for a write of `bytes`, first come first served: the back-pressure. Attach the permit to the
-    /// payload's buffer before the payload is received.
+    /// payload's buffer before the payload is received. A write whose payload has none takes it itself.
     ///
     /// # Errors
     /// When the store has failed or is closed.
     pub async fn reserve(&self, bytes: u64) -> Result<Permit, DiskError> {
         let block = self.engine.block_size() as u64;
-        // What is not whole blocks is merged into a second buffer.
-        let charged = if bytes.is_multiple_of(block) {
-            bytes
-        } else {
-            bytes.next_multiple_of(block) * 2 + block
-        };
+        let mut charged = memory_of(bytes);
+        if !bytes.is_multiple_of(block) {
+            charged += self.merge_memory(bytes.next_multiple_of(block) + block);
+        }
         Ok(self.engine.reserve(charged).await?)
+    }
+
+    /// Memory for merging into `bytes` of whole blocks: the buffer, and an edge block as it is read.
+    fn merge_memory(&self, bytes: u64) -> u64 {
+        memory_of(bytes) + memory_of(self.engine.block_size() as u64)
     }
 
     /// Reads `len` bytes at `offset`; the pieces are in order and as long together.
@@ -126,6 +129,9 @@ impl Volume {
             return Ok(());
         }
         let block = self.engine.block_size() as u64;
+        if !data.has_lease() {
+            data.attach(Rc::new(self.reserve(len).await?));
+        }
         let whole = offset.is_multiple_of(block) && len.is_multiple_of(block);
         let lsn = if whole && (data.as_ptr() as usize).is_multiple_of(ALIGN) {
             let admission = self.engine.admit(len / block, 0).await?;
@@ -141,7 +147,7 @@ impl Volume {
             let mut buf = self.pool.alloc(((end - first) * block) as usize);
             let start = (offset - first * block) as usize;
             buf[start..start + data.len()].copy_from_slice(&data);
-            // The payload's memory was paid for by its sender; it stays charged as long as the copy lives.
+            // The payload's memory was paid for by its sender, and pays for the copy until it is committed.
             buf.attach(Rc::new(data));
             let mut spans = [self.span(first, buf, start..start + len as usize)];
             let check = || self.check_write(offset, len);
@@ -194,8 +200,17 @@ impl Volume {
         if len == 0 {
             return Ok(());
         }
-        let admission = self.engine.admit(2, EXTENTS_MAX as u64).await?;
         let block = self.engine.block_size() as u64;
+        let whole = offset.is_multiple_of(block) && len.is_multiple_of(block);
+        let _memory = match whole {
+            true => None,
+            // At both ends there may be a block of which a part stays.
+            false => {
+                let bytes = 2 * memory_of(block) + self.merge_memory(block);
+                Some(self.engine.reserve(bytes).await?)
+            }
+        };
+        let admission = self.engine.admit(2, EXTENTS_MAX as u64).await?;
         let (first, end) = self.inner_blocks(offset, len);
         let (touched, stop) = (offset / block..(offset + len).div_ceil(block), offset + len);
         let zeroes = |from: u64, to: u64| {
@@ -453,6 +468,15 @@ impl Volume {
             self.engine.wait_durable(lsn).await?;
         }
         Ok(())
+    }
+}
+
+/// Memory that a buffer of `bytes` takes.
+fn memory_of(bytes: u64) -> u64 {
+    // No buffer is as large as what is asked for by mistake.
+    match bytes {
+        0..0x10_0000_0000 => BufPool::capacity_of(bytes as usize) as u64,
+        bytes => bytes,
     }
 }
 

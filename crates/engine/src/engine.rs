@@ -101,6 +101,8 @@ pub(crate) struct State {
     pub spilling: Vec<(u64, u64)>,
     pub round_under_way: bool,
     pub superblock: Superblock,
+    /// No commit is taken any more.
+    pub closing: bool,
     pub closed: bool,
 }
 
@@ -118,6 +120,11 @@ pub(crate) struct Inner {
     pub work: Notify,
     /// A round or a home read has ended, or the store has failed.
     pub idle: Notify,
+    /// A round has ended.
+    pub rounds: Notify,
+    /// The home is full, or the store has failed or is being closed: those who wait for room are refused. Nothing else
+    /// wakes them, but their turn.
+    pub refusals: Notify,
     pub counters: Counters,
     pub recovery: RecoveryReport,
 }
@@ -192,9 +199,9 @@ impl Engine {
             if (ranges == 0 || pending < RANGES_MAX) && self.0.trail.commits_kept() < COMMITS_MAX {
                 break;
             }
-            let idle = self.0.idle.wait();
+            let round = self.0.rounds.wait();
             self.0.work.notify();
-            self.unless_full(idle).await?;
+            self.unless_full(round).await?;
             self.check_writable()?;
         }
         if ranges == 0 && self.presses() {
@@ -215,19 +222,20 @@ impl Engine {
         }
     }
 
-    /// The outcome of `room`; whoever would have to wait for it while the home is full is refused.
+    /// The outcome of `room`; whoever would have to wait for it while the home is full, or the store is being closed, is
+    /// refused.
     async fn unless_full<T>(&self, room: impl Future<Output = T>) -> Result<T, EngineError> {
         let mut room = pin!(room);
-        let mut news = self.0.idle.wait();
+        let mut refusal = self.0.refusals.wait();
         poll_fn(|context| {
             if let Poll::Ready(done) = room.as_mut().poll(context) {
                 return Poll::Ready(Ok(done));
             }
-            if let Err(full) = self.check_full() {
-                return Poll::Ready(Err(full));
+            if let Err(refused) = self.check_writable().and_then(|()| self.check_full()) {
+                return Poll::Ready(Err(refused));
             }
-            while Pin::new(&mut news).poll(context).is_ready() {
-                news = self.0.idle.wait();
+            while Pin::new(&mut refusal).poll(context).is_ready() {
+                refusal = self.0.refusals.wait();
             }
             Poll::Pending
         })
@@ -238,11 +246,13 @@ impl Engine {
     /// [`Engine::wait_durable`]. After a crash all of it is there or nothing. `admission` must have been
     /// given for as much.
     ///
+    /// Each buffer of data holds its memory of the budget from now on, in place of what was reserved for it.
+    ///
     /// Of a block that the log has already it gets the words that are new, where they are few
     /// ([`crate::pinned::Pinned::apply`]).
     ///
     /// # Errors
-    /// When the store is read-only, or the commit does not fit it.
+    /// When the store is read-only or being closed, or the commit does not fit it.
     ///
     /// # Panics
     /// When there is no change, data is not a whole number of blocks, there is a patch (the engine makes them), or the
@@ -282,6 +292,13 @@ impl Engine {
             admission.covers(blocks, ranges),
             "a commit of {blocks} blocks and {ranges} ranges that was not admitted"
         );
+        for change in &changes {
+            if let Change::Write { data, .. } = change {
+                // Memory is bounded by what is kept, not by what was reserved for it.
+                let permit = self.0.memory.take(data.capacity() as u64);
+                data.attach(Rc::new(permit));
+            }
+        }
         let mut state = self.0.state.borrow_mut();
         let trail = &self.0.trail;
         let lsn = trail.append(admission, changes, |lsn, changes| {
@@ -339,7 +356,11 @@ impl Engine {
         self.wait_durable(self.0.trail.appended()).await
     }
 
-    /// Writes everything home, marks the store clean and ends. Further calls are errors.
+    /// Takes no further commits, those of callers that wait for room included, writes everything home, marks the store
+    /// clean and ends. Further calls are errors.
+    ///
+    /// While the medium below is full it waits. What has no room in a home that is full itself stays in the log, durably:
+    /// then the store is not marked clean, and the next opening recovers it.
     ///
     /// # Errors
     /// When something cannot be written: the store stays marked as open, and recovery will do the rest.
@@ -353,13 +374,28 @@ impl Engine {
             self.shut();
             return Ok(());
         }
+        {
+            let mut state = self.0.state.borrow_mut();
+            if state.closing {
+                return Err(EngineError::Closing);
+            }
+            // Whether there is room now is found out anew.
+            (state.closing, state.full) = (true, None);
+        }
+        self.0.refusals.notify();
         self.flush().await?;
-        self.drain().await?;
-        if let Err(error) = self.0.home.close().await {
+        let is_home = self.close_home().await?;
+        if let Err(error) = self.0.trail.finish().await {
             return Err(self.fail(error.into()));
         }
         self.shut();
+        while self.home_is_being_written() {
+            self.0.idle.wait().await;
+        }
         self.0.trail.stop();
+        if !is_home {
+            return Ok(());
+        }
         let superblock = {
             let mut state = self.0.state.borrow_mut();
             state.superblock.log = self.0.trail.end_state();
@@ -369,6 +405,25 @@ impl Engine {
         };
         let flush = self.0.options.write_cache == WriteCache::Volatile;
         superblocks::store(&self.0.pool, &self.0.members, &superblock, flush).await
+    }
+
+    /// Writes everything home and ends the use of the home; false when there is no room for all of it.
+    ///
+    /// # Errors
+    /// When a device fails.
+    async fn close_home(&self) -> Result<bool, EngineError> {
+        match self.drain().await {
+            Err(EngineError::Home(HomeError::Full { .. })) => return Ok(false),
+            other => other?,
+        }
+        while !self.0.state.borrow().spilling.is_empty() {
+            self.0.idle.wait().await;
+        }
+        match self.0.home.close().await {
+            Ok(()) => Ok(true),
+            Err(HomeError::NoSpace { .. } | HomeError::Full { .. }) => Ok(false),
+            Err(error) => Err(self.fail(error.into())),
+        }
     }
 
     /// Writes everything that is pinned home.
@@ -453,7 +508,11 @@ impl Engine {
         if self.0.options.read_only {
             return Err(EngineError::OpenReadOnly);
         }
-        self.check_alive()
+        self.check_alive()?;
+        match self.0.state.borrow().closing {
+            true => Err(EngineError::Closing),
+            false => Ok(()),
+        }
     }
 
     pub(crate) fn check_range(&self, first: u64, count: u64) -> Result<(), EngineError> {
@@ -479,6 +538,7 @@ impl Engine {
         self.0.memory.lift();
         self.0.work.notify();
         self.0.idle.notify();
+        self.0.refusals.notify();
         error
     }
 

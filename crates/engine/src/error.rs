@@ -184,6 +184,9 @@ pub enum EngineError {
         "the store has the overwrite layout: it has no block map that could be rebuilt; use --repair"
     )]
     NoSegments,
+    /// The store is being closed: what has been committed is kept, nothing else is taken.
+    #[error("the store is being closed")]
+    Closing,
     /// The store has been closed.
     #[error("the store is closed")]
     Closed,

@@ -211,10 +211,13 @@ impl Engine {
                 spilling: Vec::new(),
                 round_under_way: false,
                 superblock,
+                closing: false,
                 closed: false,
             }),
             work: Notify::new(rt),
             idle: Notify::new(rt),
+            rounds: Notify::new(rt),
+            refusals: Notify::new(rt),
             counters: Counters::default(),
             recovery: report,
         }));

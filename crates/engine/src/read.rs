@@ -14,12 +14,13 @@ enum Part {
         /// Where the content is: the blocks themselves, or those from which they are moved.
         at: u64,
         count: u64,
+        /// Of the blocks at `at` alone: the copy of moved blocks to their places, which frees the log, meets no read of
+        /// what they are moved from, and must not wait until nobody reads them.
         guard: ReadGuard,
-        source: Option<ReadGuard>,
     },
 }
 
-/// While it lives, the blocks are not written home: no home read meets a home write.
+/// While it lives, nothing is written to the blocks at home: no home read meets a home write.
 pub(crate) struct ReadGuard {
     engine: Engine,
     id: u64,
@@ -65,16 +66,11 @@ impl Engine {
         for part in parts.drain(..) {
             match part {
                 Part::Ready(piece) => under_way.push(Err(piece)),
-                Part::Home {
-                    at,
-                    count,
-                    guard,
-                    source,
-                } => {
+                Part::Home { at, count, guard } => {
                     let home = self.0.home.clone();
                     under_way.push(Ok(self.0.rt.spawn(async move {
                         let pieces = home.read(at, count).await;
-                        drop((guard, source));
+                        drop(guard);
                         pieces
                     })));
                 }
@@ -122,13 +118,6 @@ impl Engine {
         }
     }
 
-    /// Keeps others from writing over what `count` blocks from `first` on are moved from, while it is read at `at`. The
-    /// guard of the blocks themselves is not enough: those that are just being written home are at home soon, and what
-    /// they were moved from is free then.
-    fn guard_source(&self, first: u64, count: u64, at: u64) -> Option<ReadGuard> {
-        (at != first).then(|| self.guard(at, count))
-    }
-
     /// Newest content of one block, and a guard: as long as it lives and [`MergeGuard::is_current`], what was
     /// read stays the base unless [`Engine::cached`] knows a newer one.
     ///
@@ -147,7 +136,9 @@ impl Engine {
         let pieces = match self.cached(block) {
             Some(piece) => vec![piece],
             None => {
-                let _source = self.guard_source(block, 1, guard.at);
+                // Others must not write over what the block is moved from: it is free as soon as the block, which may
+                // be under way already, is at home.
+                let _source = (guard.at != block).then(|| self.guard(guard.at, 1));
                 self.0.home.read(guard.at, 1).await?
             }
         };
@@ -216,8 +207,7 @@ impl Engine {
                     parts.push(Part::Home {
                         at: place,
                         count: run,
-                        guard: self.guard(at, run),
-                        source: self.guard_source(at, run, place),
+                        guard: self.guard(place, run),
                     });
                     at += run;
                 }

@@ -16,7 +16,7 @@ use base::{Buf, BufPool, Lsn};
 use format::{
     EntryKind, Extent, LogState, SECTOR, SYSTEM_BLOCKS, Superblock, VolumeEntry, VolumeKind,
 };
-use layout::{Home, Piece};
+use layout::{Home, HomeError, Piece};
 use rt::Semaphore;
 use std::cell::{Cell, RefCell};
 use std::iter::Peekable;
@@ -236,18 +236,18 @@ impl Recovery<'_> {
         mut data: Buf,
         progress: &mut dyn FnMut(Progress),
     ) -> Result<Buf, EngineError> {
-        while self.memory.used() + data.len() as u64 > self.memory.limit() {
+        let bytes = data.capacity() as u64;
+        while self.memory.used() + bytes > self.memory.limit() {
             if !self.write_back(progress).await? {
                 break;
             }
         }
-        if self.memory.used() + data.len() as u64 <= self.memory.limit() {
-            data.attach(Rc::new(self.memory.acquire(data.len() as u64).await));
-        }
+        data.attach(Rc::new(self.memory.take(bytes)));
         Ok(data)
     }
 
-    /// One round; false when everything is at home. All that was replayed is durable in the log.
+    /// One round; false when everything is at home, or the home is full: then the log keeps the rest, and once the store
+    /// is open a trim can make room. All that was replayed is durable in the log.
     async fn write_back(&self, progress: &mut dyn FnMut(Progress)) -> Result<bool, EngineError> {
         let everything = Lsn(u64::MAX);
         let done = write_back_batch(
@@ -259,7 +259,15 @@ impl Recovery<'_> {
             &self.images,
             || self.pinned,
         )
-        .await?;
+        .await;
+        let done = match done {
+            Err(HomeError::Full { .. })
+                if !self.moves.get() && !self.options.give_up_damaged_log =>
+            {
+                return Ok(false);
+            }
+            done => done?,
+        };
         progress(Progress::WriteBack {
             left: self.pinned.borrow().block_count() as u64,
         });

@@ -67,7 +67,7 @@ impl Engine {
         Ok(report)
     }
 
-    fn home_is_being_written(&self) -> bool {
+    pub(crate) fn home_is_being_written(&self) -> bool {
         let state = self.0.state.borrow();
         state.round_under_way || !state.spilling.is_empty()
     }

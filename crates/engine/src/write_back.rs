@@ -65,6 +65,7 @@ impl Engine {
                     let result = self.round(reason).await;
                     self.0.state.borrow_mut().round_under_way = false;
                     self.0.idle.notify();
+                    self.0.rounds.notify();
                     if let Err(error) = result {
                         self.fail(error);
                     }
@@ -200,9 +201,10 @@ impl Engine {
                     // What may make room is not durable yet.
                     return self.wait_for_eligible(durable).await;
                 }
-                // Who waits is refused.
+                // Waiting writers are refused.
                 self.0.state.borrow_mut().full = Some(full);
                 self.0.idle.notify();
+                self.0.refusals.notify();
                 self.0.rt.sleep(TICK).await;
                 Ok(())
             }

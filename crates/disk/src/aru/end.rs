@@ -38,7 +38,7 @@ impl Aru {
         }
         let disk = self.disk.clone();
         let engine = disk.engine();
-        let mut paid = 0;
+        let (mut paid, mut memory) = (0, None);
         let (admission, replay) = loop {
             self.refresh(true).await?;
             let replay = self.replay().await?;
@@ -49,10 +49,9 @@ impl Aru {
             }
             let (blocks, ranges) = cost;
             if blocks > paid {
-                // Who waits for memory must not hold any.
-                self.shadow.pay(None);
-                let permit = engine.reserve(blocks * self.block()).await?;
-                self.shadow.pay(Some(permit));
+                // A unit that waits for memory must not hold any.
+                drop(memory.take());
+                memory = Some(engine.reserve(blocks * self.block()).await?);
                 paid = blocks;
             }
             let admission = engine.admit(blocks, ranges).await?;
@@ -75,6 +74,8 @@ impl Aru {
             return Ok(Lsn(0));
         }
         let lsn = engine.commit(admission, plan.changes)?;
+        // The engine has charged each buffer.
+        drop(memory);
         self.tell_watches();
         self.shadow.committed(self.disk.shadows(), lsn);
         self.apply(plan.outcomes, plan.names);

@@ -224,7 +224,10 @@ pub(crate) struct Replayed {
 impl Replayed {
     /// The commit is made.
     pub fn apply(self, disk: &Disk) {
-        disk.list_state().pages.commit(self.pages.into_iter());
+        // The cache has copies: what is committed gives its memory back when it is at home.
+        let copy = |(page, data): (u64, Slice)| (page, disk.pool().copy_of(&data).share());
+        let pages = self.pages.into_iter().map(copy);
+        disk.list_state().pages.commit(pages);
         disk.free_ids(self.freed);
     }
 }

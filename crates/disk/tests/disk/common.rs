@@ -34,6 +34,18 @@ pub fn store(bytes: u64) -> DiskImage {
     made(bytes, 2 << 20, tonearm_disk::HomeParams::default(), false)
 }
 
+/// As [`store`], with a log of `log_bytes`, and with half of the segments to spare in the segments layout.
+pub fn with_log(bytes: u64, log_bytes: u64, segments: bool) -> DiskImage {
+    let home = match segments {
+        false => tonearm_disk::HomeParams::Overwrite,
+        true => tonearm_disk::HomeParams::Segments {
+            segment_bytes: 64 << 10,
+            spare_percent: 50,
+        },
+    };
+    made(bytes, log_bytes, home, false)
+}
+
 /// A store of the segments layout, with 15 % of the segments to spare.
 pub fn segments(bytes: u64) -> DiskImage {
     let home = tonearm_disk::HomeParams::Segments {
@@ -203,6 +215,41 @@ pub fn live<T: 'static>(
     });
     rt.shut_down();
     (result, left)
+}
+
+/// An open store and the world in which it is.
+pub struct Open {
+    pub world: SimWorld,
+    pub rt: Rt,
+    /// The pool of the store's buffers.
+    pub pool: BufPool,
+    pub disk: Disk,
+}
+
+/// Does `work` on the open store of `image`, which may close it; the result, and what the drive holds then.
+pub fn in_world<T: 'static>(
+    image: &DiskImage,
+    options: OpenOptions,
+    work: impl AsyncFnOnce(Open) -> T + 'static,
+) -> (T, DiskImage) {
+    let size = image.size;
+    let world = SimWorld::new(SimOptions::default(), vec![image.clone()]);
+    let rt = Rt::new(world.driver());
+    let (own, drives) = (rt.clone(), world.clone());
+    let result = rt.block_on(async move {
+        let pool = BufPool::new(1 << 20);
+        let disk = open(&own, &pool, size, options).await.unwrap();
+        let open = Open {
+            world: drives,
+            rt: own,
+            pool,
+            disk,
+        };
+        work(open).await
+    });
+    let image = world.images().remove(0);
+    rt.shut_down();
+    (result, image)
 }
 
 async fn open(rt: &Rt, pool: &BufPool, size: u64, options: OpenOptions) -> Result<Disk, DiskError> {

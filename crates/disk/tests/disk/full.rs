@@ -3,8 +3,9 @@
 
 #![allow(clippy::unwrap_used)]
 
-use crate::common::{BLOCK, bytes, live, short_of_segments, with};
+use crate::common::{BLOCK, Open, bytes, in_world, live, short_of_segments, with};
 use base::BufPool;
+use rt::Rt;
 use std::rc::Rc;
 use tonearm_disk::{Disk, DiskError, ErrorKind, OpenOptions, Volume};
 
@@ -106,5 +107,74 @@ fn a_full_home_refuses_data_and_loses_nothing_and_goes_on_after_a_trim() {
     let (versions, image) = with(&image, larger, work);
     with(&image, options(), async move |disk| {
         check(&disk.volume("main").unwrap(), &versions).await;
+    });
+}
+
+/// Many writers overwrite their blocks until all are refused; what was refused is not there.
+async fn overfill(rt: &Rt, disk: &Disk, versions: &mut [u64]) {
+    let tasks: Vec<_> = (0..100u64)
+        .map(|number| {
+            let main = disk.volume("main").unwrap();
+            let own = (number..BLOCKS).step_by(100);
+            let mut own: Vec<_> = own.map(|block| (block, versions[block as usize])).collect();
+            rt.spawn(async move {
+                for index in (0..own.len()).cycle() {
+                    let (block, version) = own[index];
+                    match write(&main, block, version + 1).await {
+                        Ok(()) => own[index].1 += 1,
+                        Err(error) => {
+                            assert_eq!(error.kind(), ErrorKind::NoSpace, "{error}");
+                            break;
+                        }
+                    }
+                }
+                own
+            })
+        })
+        .collect();
+    for task in tasks {
+        for (block, version) in task.await {
+            versions[block as usize] = version;
+        }
+    }
+}
+
+/// Many writers use the log up before the home is known to be full; what makes room still gets log space.
+#[test]
+fn a_full_home_takes_a_trim_when_the_log_is_used_up_first_and_closes() {
+    let image = short_of_segments(BLOCKS * B);
+    let options = || OpenOptions {
+        memory_bytes: 64 << 20,
+        ..OpenOptions::default()
+    };
+    let work = async move |open: Open| {
+        let Open { rt, disk, .. } = open;
+        disk.resize_volume("main", BLOCKS * B).await.unwrap();
+        let mut versions = vec![0; BLOCKS as usize];
+        overfill(&rt, &disk, &mut versions).await;
+        let stats = disk.stats();
+        assert!(stats.log_full_waits > 0, "the log was used up");
+        // What has no room at home stays in the log: that is no error.
+        disk.close().await.unwrap();
+        versions
+    };
+    let (versions, image) = in_world(&image, options(), work);
+    let work = async move |open: Open| {
+        let Open { rt, disk, .. } = open;
+        assert!(!disk.recovery().clean, "the log has something");
+        let (main, mut versions) = (disk.volume("main").unwrap(), versions);
+        check(&main, &versions).await;
+        overfill(&rt, &disk, &mut versions).await;
+        main.trim(0, 1000 * B, false).await.unwrap();
+        versions[..1000].fill(0);
+        disk.engine().drain().await.unwrap();
+        check(&main, &versions).await;
+        disk.close().await.unwrap();
+        versions
+    };
+    let (versions, image) = in_world(&image, options(), work);
+    in_world(&image, options(), async move |open: Open| {
+        assert!(open.disk.recovery().clean);
+        check(&open.disk.volume("main").unwrap(), &versions).await;
     });
 }

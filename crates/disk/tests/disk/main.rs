@@ -1,13 +1,17 @@
 //! The logical disk on simulated drives: recovery units, files, lists.
 
 mod bytes;
+mod closing;
 mod common;
+mod failing;
 mod files;
 mod full;
 mod hostile;
 mod images;
 mod lists;
+mod memory;
 mod model;
+mod progress;
 mod spill;
 mod turns;
 mod units;

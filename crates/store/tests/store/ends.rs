@@ -6,7 +6,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Barrier};
 use std::time::{Duration, Instant};
-use tonearm_store::{Context, Store, StoreError, StoreOptions, open_files};
+use tonearm_store::{Context, CreateOptions, Store, StoreError, StoreOptions, create, open_files};
 
 const UUID: [u8; 16] = [7; 16];
 
@@ -284,4 +284,59 @@ fn a_forked_child_may_have_the_store_after_its_parent() {
 
 fn parent() -> u32 {
     std::os::unix::process::parent_id()
+}
+
+/// Threads commit and wait for log space while another closes: they are told, and the store is clean.
+#[test]
+fn a_store_that_is_closed_while_its_log_is_full_is_clean() {
+    for round in 0..300u64 {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("store.tn");
+        let options = CreateOptions {
+            size_bytes: 12 << 20,
+            log_bytes: Some(512 << 10 << (round % 4)),
+            ..CreateOptions::default()
+        };
+        create(&path, &options).unwrap();
+        let store = Store::open(&path, StoreOptions::default()).unwrap();
+        let made = store
+            .run(|context| async move { context.disk.create_volume("v", 8 << 20, UUID, 0).await });
+        made.unwrap().unwrap();
+        let done = Arc::new(AtomicU64::new(0));
+        let callers: Vec<_> = (0..6u64)
+            .map(|number| {
+                let (store, done) = (store.clone(), done.clone());
+                std::thread::spawn(move || {
+                    for round in 0.. {
+                        let written = store.run(move |context| async move {
+                            let data = BufPool::new(0).copy_of(&[5; 8 * 4096]).share();
+                            let volume = context.disk.volume("v").unwrap();
+                            let at = (number * 300 + round * 8 % 280) * 4096;
+                            volume.write(at, data, false).await
+                        });
+                        match written {
+                            Ok(Ok(())) => done.fetch_add(1, Ordering::SeqCst),
+                            // The engine refuses first, then the store.
+                            Ok(Err(error)) => {
+                                let text = error.to_string();
+                                assert!(text.starts_with("the store is "), "{text}");
+                                continue;
+                            }
+                            Err(StoreError::Closed) => return,
+                            Err(other) => panic!("{other}"),
+                        };
+                    }
+                })
+            })
+            .collect();
+        while done.load(Ordering::SeqCst) < 30 + round % 40 {
+            std::thread::yield_now();
+        }
+        store.close().unwrap();
+        for caller in callers {
+            caller.join().unwrap();
+        }
+        let again = Store::open(&path, StoreOptions::default()).unwrap();
+        assert!(is_clean(&again), "round {round}");
+    }
 }

@@ -8,6 +8,7 @@ mod fork;
 mod golden;
 mod overtaken;
 mod remote;
+mod rss;
 mod seen;
 mod threads;
 

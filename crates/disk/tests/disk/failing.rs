@@ -1,0 +1,80 @@
+//! A store on a drive that fails: writers are told, and nobody waits for what can never come.
+
+#![allow(clippy::unwrap_used)]
+
+use crate::common::{BLOCK, Open, in_world, store, with_log};
+use base::{BufPool, Nanos, Slice};
+use rt::{IoError, Op};
+use tonearm_disk::OpenOptions;
+
+const B: u64 = BLOCK as u64;
+const EDQUOT: IoError = IoError { errno: 122 };
+
+fn block(byte: u8) -> Slice {
+    BufPool::new(0).copy_of(&[byte; BLOCK]).share()
+}
+
+/// A drive may have thrown away what was in its cache when a flush fails, for lack of space too. Trying again would
+/// report success for data that is gone, and the fence fails every later flush: waiting for space would never end.
+#[test]
+fn a_flush_that_fails_for_lack_of_space_makes_the_store_read_only() {
+    for segments in [false, true] {
+        for error in [IoError::ENOSPC, EDQUOT, IoError::EIO] {
+            let image = with_log(8 << 20, 1 << 20, segments);
+            in_world(&image, OpenOptions::default(), async move |open: Open| {
+                let Open {
+                    world, rt, disk, ..
+                } = open;
+                disk.resize_volume("main", 512 * B).await.unwrap();
+                let main = disk.volume("main").unwrap();
+                main.write(0, block(1), true).await.unwrap();
+                // Of the home alone: the log is flushed before, and not while it is written home.
+                let mut written_home = false;
+                world.set_fault(move |request| {
+                    written_home |= request.op == Op::Write && request.offset >= 2 << 20;
+                    (written_home && request.op == Op::Flush).then_some(error)
+                });
+                let engine = disk.engine().clone();
+                let drained = rt.spawn(async move { engine.drain().await });
+                rt.sleep(Nanos::from_secs(5)).await;
+                world.clear_fault();
+                rt.sleep(Nanos::from_secs(5)).await;
+                let failure = disk.stats().failure.expect("the store has failed");
+                assert!(failure.contains("flush failed on member"), "{failure}");
+                assert!(drained.await.is_err());
+                // Nobody waits for what can never come, and the first reason stays.
+                for index in 0..512 {
+                    let refused = main.write(index * B, block(2), false).await.unwrap_err();
+                    assert!(refused.to_string().contains(&failure), "{refused}");
+                }
+                assert!(disk.close().await.is_err());
+            });
+        }
+    }
+}
+
+/// What the file system refuses to take is not lost: it is tried again until there is space.
+#[test]
+fn a_write_that_fails_for_lack_of_space_is_tried_again() {
+    in_world(
+        &store(8 << 20),
+        OpenOptions::default(),
+        async |open: Open| {
+            let Open {
+                world, rt, disk, ..
+            } = open;
+            let main = disk.volume("main").unwrap();
+            main.write(0, block(1), true).await.unwrap();
+            world.set_fault(|request| {
+                (request.op == Op::Write && request.offset >= 3 << 20).then_some(EDQUOT)
+            });
+            let engine = disk.engine().clone();
+            let drained = rt.spawn(async move { engine.drain().await });
+            rt.sleep(Nanos::from_secs(5)).await;
+            assert!(disk.stats().waiting_for_space && disk.stats().failure.is_none());
+            world.clear_fault();
+            drained.await.unwrap();
+            disk.close().await.unwrap();
+        },
+    );
+}
