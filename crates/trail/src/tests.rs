@@ -4,6 +4,8 @@ mod durability_test;
 mod geometry_test;
 mod heads_test;
 mod log_test;
+mod release_test;
+mod replay_test;
 mod ring_test;
 mod search_test;
 mod unreadable_test;

@@ -22,7 +22,7 @@ pub(super) fn world(geometry: &LogGeometry) -> SimWorld {
     SimWorld::new(SimOptions::default(), vec![DiskImage::new(size)])
 }
 
-fn device(rt: &Rt) -> Rc<dyn Device> {
+pub(super) fn device(rt: &Rt) -> Rc<dyn Device> {
     Rc::new(RawDevice::new(rt, DeviceId(0), u64::MAX, 512, "log"))
 }
 
@@ -145,6 +145,28 @@ fn what_was_appended_is_recovered_in_order() {
     let expected: Vec<(u64, usize)> = (1..=10).map(|lsn| (lsn, 1)).chain([(11, 41)]).collect();
     assert_eq!((commits, case), (expected, Case::End));
     assert_eq!((state.tail_lsn, state.head_seq), (11, 1));
+}
+
+#[test]
+fn several_records_of_one_device_write_are_recovered() {
+    let geometry = geometry(16, 16);
+    let world = world(&geometry);
+    let rt = Rt::new(world.driver());
+    let (rt2, shape) = (rt.clone(), geometry.clone());
+    rt.block_on(async move {
+        let pool = BufPool::new(1 << 20);
+        let trail = start(&rt2, &pool, &shape, 1, LogState::default());
+        let mut last = Lsn(0);
+        // More ranges than one header has room for.
+        for first in 0..1000 {
+            last = append(&trail, vec![Change::Trim { first, count: 1 }]).await;
+        }
+        trail.wait_durable(last).await.unwrap();
+        let stats = trail.stats();
+        assert!(stats.records > stats.writes, "{stats:?}");
+    });
+    let (commits, case, _) = recovered(world.images().remove(0), &geometry, 1, LogState::default());
+    assert_eq!((commits.len(), case), (1000, Case::End));
 }
 
 #[test]
