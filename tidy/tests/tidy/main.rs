@@ -5,4 +5,5 @@
 mod crates;
 mod documents;
 mod licences;
+mod mutants;
 mod text;

@@ -1,0 +1,239 @@
+#!/usr/bin/env bash
+# mutants.sh: plants the faults of tests/mutants/*.patch, one at a time, and tells which test notices each.
+#
+#   scripts/mutants.sh                    all of them
+#   scripts/mutants.sh fua-over-cache     these alone
+#   scripts/mutants.sh --list             names and promises
+#   scripts/mutants.sh --share K/N        the K-th of N parts; `auto` as K: by the number of commits, so that the parts
+#                                         take turns
+#   scripts/mutants.sh --quick            only those that a test of a small crate is to notice
+#
+# Exit code 1 when a fault is not noticed, or its patch does not apply or does not build. The checkout is never touched:
+# all happens in a copy, target/mutants/tree, with a target folder of its own. Each command must pass on the unchanged
+# copy before it counts. The form of a patch file: CONTRIBUTING.md.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+root=$PWD
+work=$root/target/mutants
+tree=$work/tree
+export CARGO_TARGET_DIR=$work/build CARGO_TERM_COLOR=never RUST_BACKTRACE=0
+
+# A patch whose first command tests one of these crates is quick: little is built, and no test waits for a clock.
+quick_crates='base|format|rt|drive|device|trail|layout|engine|disk|nbd'
+quick=no list=no share= names=()
+while [ $# -gt 0 ]; do
+    case $1 in
+    --list) list=yes ;;
+    --quick) quick=yes ;;
+    --share)
+        share=${2:?--share K/N}
+        shift
+        ;;
+    -*)
+        sed -n '2,13s/^# \{0,1\}//p' "$0"
+        exit 2
+        ;;
+    *) names+=("$1") ;;
+    esac
+    shift
+done
+
+patch_file() { printf '%s/tests/mutants/%s.patch' "$root" "$1"; }
+# Values of a header line, one on each line.
+header() { sed -n "/^diff --git/q; s/^$2: //p" "$(patch_file "$1")"; }
+
+# Seconds that a command of a patch may take.
+limit_of() {
+    local limit
+    limit=$(header "$1" limit)
+    echo "${limit:-300}"
+}
+# The commands of a patch, cheapest first.
+commands() { sed -n '/^diff --git/q; /^\(test\|e2e\|crash\): /p' "$(patch_file "$1")"; }
+
+if [ ${#names[@]} -eq 0 ]; then
+    for file in tests/mutants/*.patch; do
+        name=${file##*/}
+        names+=("${name%.patch}")
+    done
+fi
+chosen=()
+for name in "${names[@]}"; do
+    [ -f "$(patch_file "$name")" ] || { echo "mutants: there is no tests/mutants/$name.patch" >&2; exit 2; }
+    if [ $quick = yes ]; then
+        [[ $(commands "$name" | head -1) =~ ^test:\ -p\ tonearm-($quick_crates)(\ |$) ]] || continue
+    fi
+    chosen+=("$name")
+done
+if [ -n "$share" ]; then
+    part=${share%/*} parts=${share#*/}
+    if [ "$part" = auto ]; then
+        commits=$(git rev-list --count HEAD 2>/dev/null || echo 0)
+        part=$((commits % parts + 1))
+    fi
+    shared=()
+    for i in "${!chosen[@]}"; do
+        [ $((i % parts + 1)) -ne "$part" ] || shared+=("${chosen[$i]}")
+    done
+    echo "share $part/$parts: ${#shared[@]} of ${#chosen[@]} faults"
+    chosen=("${shared[@]}")
+fi
+if [ $list = yes ]; then
+    for name in "${chosen[@]}"; do printf '%-32s %s\n' "$name" "$(header "$name" promise)"; done
+    echo "${#chosen[@]} faults"
+    exit 0
+fi
+
+# Makes the copy what the checkout is, changed and new files too. A new copy has the times of the checkout's files and
+# what the checkout has built, so that cargo builds nothing twice; later a file that differs gets a new time, so that
+# cargo sees it.
+sync_tree() {
+    local keep=
+    if [ ! -d "$tree" ]; then
+        keep=-p
+        rm -rf "$CARGO_TARGET_DIR"
+        if [ -d target/release/deps ]; then
+            mkdir -p "$CARGO_TARGET_DIR/release"
+            cp -a target/release/{deps,build,.fingerprint} "$CARGO_TARGET_DIR/release"
+        fi
+        mkdir -p "$tree.new"
+    fi
+    local to=${keep:+$tree.new}
+    to=${to:-$tree}
+    git ls-files -z --cached --others --exclude-standard |
+        while IFS= read -r -d '' file; do
+            if [ -f "$file" ] && ! cmp -s "$file" "$to/$file"; then
+                mkdir -p "$to/$(dirname "$file")"
+                cp $keep "$file" "$to/$file"
+            fi
+        done
+    # In one step: a copy that was interrupted is made anew.
+    [ -z "$keep" ] || mv "$tree.new" "$tree"
+    (cd "$tree" && find . -type f -print0) |
+        while IFS= read -r -d '' file; do
+            [ -f "$root/$file" ] || rm -f "$tree/$file"
+        done
+}
+
+# Puts the files that a patch touches back, with a new time.
+restore() {
+    local file
+    git apply --numstat "$(patch_file "$1")" | while IFS=$'\t' read -r _ _ file; do
+        cp "$root/$file" "$tree/$file"
+    done
+}
+
+# build_of LINE, run_of LINE: what a header line stands for.
+build_of() {
+    case $1 in
+    test:*) echo "cargo test --release --locked --no-run ${1#test: }" ;;
+    e2e:*) echo "cargo build --release --locked -p tonearm -p tonearm-sqlite && cargo test --release --locked --no-run -p tonearm-tests ${1#e2e: }" ;;
+    crash:*) echo "cargo build --release --locked -p tonearm-sim" ;;
+    esac
+}
+run_of() {
+    case $1 in
+    test:*) echo "cargo test --release --locked ${1#test: }" ;;
+    e2e:*) echo "cargo test --release --locked -p tonearm-tests ${1#e2e: }" ;;
+    crash:*) echo "$CARGO_TARGET_DIR/release/crash ${1#crash: }" ;;
+    esac
+}
+
+# Runs a command of a patch in the copy: 0 passed, 1 failed, 2 does not build, 3 took too long.
+log=$work/log
+attempt() {
+    local line=$1 limit=$2 code=0
+    (cd "$tree" && bash -c "$(build_of "$line")") >"$log" 2>&1 || return 2
+    (cd "$tree" && timeout --kill-after=10 "$limit" bash -c "$(run_of "$line")") >"$log" 2>&1 || code=$?
+    case $code in
+    0) return 0 ;;
+    124 | 137) return 3 ;;
+    *) return 1 ;;
+    esac
+}
+
+# Who has failed, by the log.
+noticed_by() {
+    local line=$1 failed
+    failed=$(sed -n 's/^test \(.*\) \.\.\. FAILED$/\1/p; s/^    \([a-z_0-9:]*\)$/\1/p' "$log" | sort -u)
+    case $line in
+    crash:*) echo "crash ${line#crash: }" ;;
+    *)
+        if [ -z "$failed" ]; then
+            echo "${line#*: } (the test program died)"
+        else
+            local count
+            count=$(wc -l <<<"$failed")
+            echo "$(head -1 <<<"$failed")$([ "$count" -eq 1 ] || echo " and $((count - 1)) more")"
+        fi
+        ;;
+    esac
+}
+
+mkdir -p "$work"
+exec 9>"$work/lock"
+flock -n 9 || { echo "mutants: another run uses $work" >&2; exit 2; }
+sync_tree
+
+# A command that fails without a fault tells nothing. What has passed on this very tree is not run again.
+sum=$(cd "$tree" && find . -type f ! -path './tests/mutants/*' -print0 | LC_ALL=C sort -z | xargs -0 sha256sum | sha256sum)
+sum=${sum%% *}
+passed=$work/passed-$sum
+find "$work" -maxdepth 1 -name 'passed-*' ! -name "passed-$sum" -delete
+touch "$passed"
+passes_unchanged() {
+    ! grep -qxF -- "$1" "$passed" || return 0
+    attempt "$1" "$2" || return 1
+    echo "$1" >>"$passed"
+}
+
+# The first of each at once, so that nothing is built back and forth.
+for name in "${chosen[@]}"; do
+    passes_unchanged "$(commands "$name" | head -1)" "$(limit_of "$name")" || true
+done
+
+noticed=0 survived=0 broken=0 hung=0
+began=$SECONDS
+row() { printf '%-32s %5s s  %s\n%34s%s\n' "$1" "$2" "$3" '' "$(header "$1" promise)"; }
+for name in "${chosen[@]}"; do
+    start=$SECONDS
+    limit=$(limit_of "$name")
+    mapfile -t lines < <(commands "$name")
+    outcome=survived by=
+    if [ ${#lines[@]} -eq 0 ]; then
+        outcome=broken by="BROKEN: it names no command"
+    fi
+    for line in "${lines[@]}"; do
+        if ! passes_unchanged "$line" "$limit"; then
+            cp "$log" "$work/$name.log"
+            outcome=broken by="BROKEN: \"$line\" does not pass without the fault ($work/$name.log)"
+            break
+        fi
+        if ! (cd "$tree" && GIT_CEILING_DIRECTORIES=$work git apply -C1 --unidiff-zero "$(patch_file "$name")") >"$log" 2>&1; then
+            outcome=broken by="BROKEN: the patch does not apply: $(head -1 "$log")"
+            break
+        fi
+        code=0
+        attempt "$line" "$limit" || code=$?
+        restore "$name"
+        case $code in
+        1) outcome=noticed by=$(noticed_by "$line") ;;
+        2)
+            cp "$log" "$work/$name.log"
+            outcome=broken by="BROKEN: it does not build ($work/$name.log)"
+            ;;
+        3) outcome=hung by="a hang: ${line#*: }" ;;
+        esac
+        [ $outcome = survived ] || break
+    done
+    case $outcome in
+    noticed) noticed=$((noticed + 1)) ;;
+    hung) noticed=$((noticed + 1)) hung=$((hung + 1)) ;;
+    survived) survived=$((survived + 1)) by="SURVIVED" ;;
+    broken) broken=$((broken + 1)) ;;
+    esac
+    row "$name" $((SECONDS - start)) "$by"
+done
+printf '%d noticed (%d by a hang), %d survived, %d broken, in %d s\n' \
+    $noticed $hung $survived $broken $((SECONDS - began))
+[ $((survived + broken)) -eq 0 ]
