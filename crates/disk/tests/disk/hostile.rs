@@ -1,5 +1,7 @@
 //! Stores that nobody has made in good faith, or whose drive does not read: they open or are refused, with a reason.
 
+#![allow(clippy::unwrap_used)]
+
 use crate::common::{BLOCK, bytes, segments, store, with};
 use crate::images::Bases;
 use base::BufPool;
