@@ -225,6 +225,36 @@ fn truncation_keeps_what_others_write_before_the_new_end() {
     });
 }
 
+/// The rest of its blocks was read before the unit waited.
+#[test]
+fn what_others_write_while_a_unit_waits_for_memory_to_end_is_kept() {
+    for options in [OpenOptions::default(), small_memory()] {
+        with(&store(8 << 20), options, async |disk| {
+            let file = cold_file(&disk, 12).await;
+            let mut aru = disk.begin();
+            for block in 0..12 {
+                aru.write(&file, block * B + 10, b"own").await.unwrap();
+            }
+            let engine = disk.engine();
+            let all_memory = engine.reserve(engine.options().memory_bytes).await.unwrap();
+            let mut end = Box::pin(aru.end());
+            begun(&mut end).await;
+            for block in 0..12 {
+                let written = volume_write(&file, block * B + 100, b"other").await;
+                written.unwrap();
+            }
+            begun(&mut end).await;
+            drop(all_memory);
+            end.await.unwrap();
+            let mut expected = vec![7; BLOCK];
+            expected[10..13].copy_from_slice(b"own");
+            expected[100..105].copy_from_slice(b"other");
+            let found = read_all(&file).await;
+            assert!(found.chunks(BLOCK).all(|block| block == expected));
+        });
+    }
+}
+
 /// The unit conflicts, a call of its own does not: it comes after the truncation.
 #[test]
 fn a_plain_write_is_no_conflict_when_others_make_the_file_shorter_meanwhile() {
