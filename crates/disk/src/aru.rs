@@ -264,9 +264,10 @@ impl Aru {
     /// Deletes a volume or a file.
     ///
     /// # Errors
-    /// When there is none.
+    /// When there is none, or it is read-only.
     pub async fn delete_volume(&mut self, name: &str) -> Result<(), DiskError> {
         let volume = self.volume(name)?;
+        volume.check_mode()?;
         let at = self.touch(&volume)?;
         let serial = self.volumes[at].serial;
         self.shadow.cut(self.disk.shadows(), serial, 0);
@@ -278,9 +279,10 @@ impl Aru {
     /// Renames a volume or a file. It replaces nothing.
     ///
     /// # Errors
-    /// When there is none, or the new name is taken or impossible.
+    /// When there is none, it is read-only, or the new name is taken or impossible.
     pub async fn rename_volume(&mut self, from: &str, to: &str) -> Result<(), DiskError> {
         let volume = self.volume(from)?;
+        volume.check_mode()?;
         match volume.kind() {
             VolumeKind::File => table::check_file_name(to)?,
             _ => table::check_name(to)?,
@@ -381,9 +383,7 @@ impl Aru {
     }
 
     fn check_writable(&self, volume: &Volume) -> Result<(), DiskError> {
-        if volume.shared().borrow().entry.read_only {
-            return Err(DiskError::ReadOnlyVolume(volume.name()));
-        }
+        volume.check_mode()?;
         self.check_there(volume)
     }
 

@@ -274,7 +274,7 @@ impl Disk {
     /// Deletes a volume or file and gives its space back, durably. Handles on it fail from now on.
     ///
     /// # Errors
-    /// When there is none, or the store is read-only.
+    /// When there is none, or the volume or the store is read-only.
     pub async fn delete_volume(&self, name: &str) -> Result<(), DiskError> {
         let mut aru = self.begin();
         aru.delete_volume(name).await?;
@@ -288,7 +288,7 @@ impl Disk {
     /// Changes a volume's size, durably. What is cut off is gone; what is added reads as zeroes.
     ///
     /// # Errors
-    /// When there is none, there is no room, or the store is read-only.
+    /// When there is none, there is no room, or the volume or the store is read-only.
     pub async fn resize_volume(&self, name: &str, size_bytes: u64) -> Result<(), DiskError> {
         if size_bytes == 0 {
             return Err(DiskError::BadSize);
@@ -296,6 +296,7 @@ impl Disk {
         let admission = self.engine().admit(2, EXTENTS_MAX as u64).await?;
         let shared = self.shared(name)?;
         let volume = Volume::new(self.engine(), self.pool(), shared.clone());
+        volume.check_mode()?;
         // The tail of the last block that stays must read as zeroes when the volume grows again. Unlike in a
         // recovery unit, what is committed to the block meanwhile is kept.
         let tail = volume.cut_off(size_bytes).await?;
@@ -305,6 +306,7 @@ impl Disk {
             if state.life != Life::Live {
                 return Err(DiskError::Deleted);
             }
+            volume.check_mode()?;
             let (size_blocks, block_size) =
                 (self.engine().size_blocks(), u64::from(self.block_size()));
             let blocks = size_bytes.div_ceil(block_size);
@@ -333,6 +335,41 @@ impl Disk {
             lsn
         };
         self.wait_durable(lsn).await
+    }
+
+    /// Makes a plain volume refuse every change, or take changes again, durably. Writes that were answered before
+    /// are in it; recovery units that have changed it and not ended cannot end any more.
+    ///
+    /// # Errors
+    /// When there is none, or the store is read-only.
+    pub async fn set_read_only(&self, name: &str, read_only: bool) -> Result<(), DiskError> {
+        let admission = self.engine().admit(1, 0).await?;
+        let shared = self.shared(name)?;
+        let lsn = {
+            let mut state = shared.borrow_mut();
+            if state.entry.kind != VolumeKind::Plain {
+                return Err(DiskError::NoVolume(name.to_string()));
+            }
+            let entry = VolumeEntry {
+                read_only,
+                ..state.entry.clone()
+            };
+            let put = table::put(self.engine(), self.pool(), state.slot, &entry);
+            let lsn = self.engine().commit(admission, vec![put])?;
+            let size_bytes = entry.size_bytes;
+            state.change(entry, size_bytes);
+            lsn
+        };
+        self.wait_durable(lsn).await
+    }
+
+    /// All entries of the volume table, the disk's own too.
+    pub fn entries(&self) -> Vec<VolumeEntry> {
+        let table = self.table();
+        let volumes = table.volumes.values();
+        volumes
+            .map(|volume| volume.borrow().entry.clone())
+            .collect()
     }
 
     /// Bytes that no volume has.

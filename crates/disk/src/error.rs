@@ -22,7 +22,9 @@ pub enum DiskError {
         size_bytes: u64,
     },
     /// The volume refuses writes.
-    #[error("volume {0:?} is read-only")]
+    #[error(
+        "volume {0:?} is read-only; `tonearm volume set STORE {0} --read-write` makes it writable"
+    )]
     ReadOnlyVolume(String),
     /// No such volume.
     #[error("there is no volume {0:?}; `tonearm volume list` shows those there are")]

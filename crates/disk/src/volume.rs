@@ -329,10 +329,16 @@ impl Volume {
     }
 
     fn check_write(&self, offset: u64, len: u64) -> Result<(), DiskError> {
-        if self.shared.borrow().entry.read_only {
-            return Err(DiskError::ReadOnlyVolume(self.name()));
-        }
+        self.check_mode()?;
         self.check(offset, len)
+    }
+
+    /// The volume takes changes.
+    pub(crate) fn check_mode(&self) -> Result<(), DiskError> {
+        match self.shared.borrow().entry.read_only {
+            true => Err(DiskError::ReadOnlyVolume(self.name())),
+            false => Ok(()),
+        }
     }
 
     /// What makes the bytes behind `size_bytes` of the block that holds this end zeroes, for a commit that

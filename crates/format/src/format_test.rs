@@ -137,6 +137,8 @@ fn a_volume_entry_comes_back_and_zeroes_are_a_free_one() {
             EXTENTS_MAX
         ],
     };
+    // Where every version has looked for it.
+    assert_eq!(entry.encode()[40] & 1, 1);
     assert_eq!(VolumeEntry::decode(&entry.encode()), Ok(Some(entry)));
     assert_eq!(VolumeEntry::decode(&[0; SECTOR]), Ok(None));
 }

@@ -75,11 +75,15 @@ impl ShadowVolume {
     /// Whether the unit can still end as far as this volume goes.
     ///
     /// # Errors
-    /// When others have deleted or shrunk it.
+    /// When others have deleted or shrunk it or made it read-only.
     pub fn check(&self) -> Result<(), DiskError> {
         let state = self.shared.borrow();
         if !self.created && state.life != Life::Live {
             return Err(deleted(&state.entry.name));
+        }
+        // It has become so since the unit began to change it.
+        if state.entry.read_only {
+            return Err(DiskError::ReadOnlyVolume(state.entry.name.clone()));
         }
         // It may be as long again by now; what the unit has read of it is another content.
         if !self.deleted && state.cuts != self.cuts {
@@ -94,7 +98,7 @@ impl ShadowVolume {
     /// have taken some from the volume meanwhile.
     ///
     /// # Errors
-    /// When others have deleted or shrunk it, or the store has become full.
+    /// When others have deleted or shrunk it or made it read-only, or the store has become full.
     pub fn outcome(
         &mut self,
         name: Option<&str>,

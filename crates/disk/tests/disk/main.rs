@@ -12,6 +12,7 @@ mod lists;
 mod memory;
 mod model;
 mod progress;
+mod read_only;
 mod spill;
 mod turns;
 mod units;
