@@ -15,7 +15,7 @@ pub use self::lab::{Lab, LabAction, LabHow, LabList, LabRun};
 pub use self::sqlite::{Sqlite, SqliteAction, SqliteImport, SqliteShell};
 
 use crate::size;
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{ArgGroup, Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
 
 const ABOUT: &str =
@@ -58,7 +58,7 @@ pub enum Command {
     Create(Create),
     /// Serve the volumes of a store over NBD
     Serve(Serve),
-    /// Make, list, delete or resize volumes
+    /// Make, list, delete, resize or protect volumes
     Volume(Volume),
     /// List, get, put or remove files, such as databases
     Files(Files),
@@ -162,7 +162,8 @@ pub struct Create {
 pub enum LayoutMode {
     /// Each block has one fixed place
     Overwrite,
-    /// Blocks are appended to segments and found through a map: for random writes on hard disks
+    /// Blocks are appended to segments and found through a map: for random writes on hard disks. Trimmed space is
+    /// used again, and never given back to the file system below
     Segments,
 }
 
@@ -277,7 +278,7 @@ pub enum TlsMode {
 pub enum AckMode {
     /// At once; FLUSH and FUA make durable (what NBD promises)
     Flush,
-    /// When it is durable
+    /// When it is durable: for clients that reconnect by themselves
     Write,
 }
 
@@ -300,6 +301,7 @@ Examples:
   tonearm volume create disk.tonearm scratch --size 2GiB
   tonearm volume list disk.tonearm
   tonearm volume resize disk.tonearm scratch --size 4GiB
+  tonearm volume set disk.tonearm scratch --read-only
   tonearm volume delete disk.tonearm scratch
   tonearm volume put disk.tonearm main image.raw            an image in; it is durable then
   tonearm volume get disk.tonearm main copy.raw             and out, with holes where there is nothing
@@ -349,6 +351,23 @@ pub enum VolumeAction {
         /// Its new size, such as 4GiB
         #[arg(long, value_parser = size::parse)]
         size: u64,
+    },
+    /// Make a volume read-only or writable, until it is set otherwise
+    #[command(group(
+        ArgGroup::new("mode").required(true).args(["read_only", "read_write"])
+    ))]
+    Set {
+        /// The store.
+        #[command(flatten)]
+        store: VolumeStore,
+        /// Name of the volume
+        name: String,
+        /// Refuse every change of it, by NBD or otherwise; also its deletion and a new size
+        #[arg(long)]
+        read_only: bool,
+        /// Take changes again; NBD clients that were told it is read-only have to reconnect
+        #[arg(long)]
+        read_write: bool,
     },
     /// Make an image the content of a volume, durably
     Put(VolumePut),
@@ -479,14 +498,18 @@ pub struct Check {
 /// `tonearm scrub`.
 #[derive(Args, Debug)]
 #[command(after_help = "\
-Example:
-  tonearm scrub disk.tonearm
+Examples:
+  tonearm scrub disk.tonearm             Ctrl-C ends it, and shows what it has found by then
+  tonearm scrub disk.tonearm --cancel    ends the one that is running
 
 Asks the server of the store to verify every block while it goes on serving. Ends with exit code 3
 when damage was found.")]
 pub struct Scrub {
     /// The store's primary file or block device
     pub path: PathBuf,
+    /// End the scrub that is running
+    #[arg(long, conflicts_with = "json")]
+    pub cancel: bool,
     /// Control socket, if the store is served with another than PATH.ctl
     #[arg(long, value_name = "PATH")]
     pub control: Option<PathBuf>,

@@ -189,6 +189,7 @@ fn a_rotten_block_is_an_error_to_its_reader_and_to_nobody_else() {
     let scrub = bench.run(&["scrub", "s.tn"]);
     assert_eq!(scrub.code, Some(3), "{scrub:?}");
     contains(&scrub.out, &format!("on s.tn at byte {place}"));
+    contains(&scrub.out, "(volume main, byte 69632)");
     let stats = bench.json(&["stats", "s.tn", "--json"]);
     assert!(
         stats["store"]["checksum_errors"].as_u64() > Some(0),

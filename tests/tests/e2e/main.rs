@@ -17,6 +17,7 @@ mod hostile;
 mod nbdsh;
 mod reconnect;
 mod run_script;
+mod scrub;
 mod served_databases;
 mod sessions;
 mod shutdown;

@@ -1,6 +1,6 @@
 //! Corners of the protocol, through libnbd.
 
-use tonearm_tests::Bench;
+use tonearm_tests::{Bench, contains};
 
 /// What the programs share: the extents of a range, and the errno of what must fail.
 const PRELUDE: &str = "
@@ -159,6 +159,69 @@ for call in (lambda: h.pwrite(b'x', 0), lambda: h.zero(4096, 0), lambda: h.trim(
 assert h.pread(4096, 0) == bytes(4096)
 ",
     );
+}
+
+#[test]
+fn a_read_only_volume_refuses_changes_and_another_takes_them() {
+    let bench = Bench::with_store("64MiB");
+    bench.ok(&["volume", "resize", "s.tn", "main", "--size", "16MiB"]);
+    bench.ok(&["volume", "create", "s.tn", "other", "--size", "16MiB"]);
+    let server = bench.serve_store();
+    let mut writer = server.client("main");
+    writer.write(0, &[7; 4096], 0).expect("written");
+    let set = bench.ok(&["volume", "set", "s.tn", "main", "--read-only"]);
+    contains(&set, "volume main is read-only now");
+    let error = writer.write(0, &[8; 4096], 0).expect_err("read-only");
+    assert_eq!(error.raw_os_error(), Some(1), "EPERM: {error}");
+    let refuses = format!(
+        "
+assert h.is_read_only()
+for call in (lambda: h.pwrite(b'x', 0), lambda: h.zero(4096, 0), lambda: h.trim(4096, 0)):
+    fails(errno.EPERM, call)
+assert h.pread(4096, 0) == b'\\x07' * 4096
+other = nbd.NBD()
+other.connect_uri({:?})
+assert not other.is_read_only()
+other.pwrite(b'y', 0)
+",
+        server.uri_of("other")
+    );
+    run(&bench, &server.uri, &refuses);
+    for change in [
+        &["volume", "delete", "s.tn", "main"][..],
+        &["volume", "resize", "s.tn", "main", "--size", "8MiB"],
+    ] {
+        let ran = bench.run(change);
+        assert_eq!(ran.code, Some(1), "{ran:?}");
+        contains(&ran.err, "`tonearm volume set STORE main --read-write`");
+    }
+    server.kill9();
+    // It is kept, over a crash and in a closed store.
+    let server = bench.serve_store();
+    run(&bench, &server.uri, &refuses);
+    server.end_ok();
+    let modes = |bench: &Bench| {
+        let list = bench.json(&["volume", "list", "s.tn", "--json"]);
+        [0, 1].map(|at| list["volumes"][at]["read_only"] == true)
+    };
+    assert_eq!(modes(&bench), [true, false]);
+    contains(&bench.ok(&["info", "s.tn"]), "read-only");
+    bench.ok(&["volume", "set", "s.tn", "main", "--read-write"]);
+    bench.ok(&["volume", "set", "s.tn", "other", "--read-only"]);
+    assert_eq!(modes(&bench), [false, true]);
+    let server = bench.serve_store();
+    let writes = "assert not h.is_read_only(); h.pwrite(b'z', 0)";
+    run(&bench, &server.uri, writes);
+    let both = [
+        "volume",
+        "set",
+        "s.tn",
+        "main",
+        "--read-only",
+        "--read-write",
+    ];
+    assert_eq!(bench.run(&both).code, Some(2));
+    assert_eq!(bench.run(&both[..4]).code, Some(2));
 }
 
 #[test]

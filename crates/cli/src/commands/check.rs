@@ -13,7 +13,6 @@ use anyhow::Context;
 use base::BufPool;
 use disk::{Disk, DiskError};
 use engine::{Engine, Inspection, MemberDevice, OpenOptions};
-use format::{VolumeEntry, VolumeKind};
 use layout::RepairOptions;
 use rt::Rt;
 use serde::Serialize;
@@ -229,14 +228,10 @@ async fn look_at(rt: Rt, pool: BufPool, opened: Opened) -> anyhow::Result<Findin
         let found = look.check_group(group).await?;
         findings.groups += 1;
         findings.blocks += found.allocated;
-        if let Some(mut damaged) = DamagedGroup::of(&found) {
-            let blocks = found.bad.iter().map(|bad| bad.block);
-            let owners = blocks.map(|block| owner(&entries, block, look.superblock().block_size));
-            // Damage of blocks stands behind that of tables.
-            let texts = damaged.damages.iter_mut().rev().zip(owners.rev());
-            texts.for_each(|(text, owner)| text.push_str(&owner));
-            findings.damaged.push(damaged);
-        }
+        let block_size = look.superblock().block_size;
+        findings
+            .damaged
+            .extend(DamagedGroup::of(&found, &entries, block_size));
         bar.at(group + 1, look.groups());
     }
     let mut bar = Progress::new("comparing summaries", Unit::Count);
@@ -293,28 +288,6 @@ fn rebuild(arguments: &Check) -> anyhow::Result<Rebuilt> {
             damaged: report.damaged,
         })
     })
-}
-
-/// Which volume has home block `block`, and where.
-fn owner(entries: &[VolumeEntry], block: u64, block_size: u32) -> String {
-    if block < format::SYSTEM_BLOCKS {
-        return " (the volume table)".into();
-    }
-    for entry in entries {
-        let mut before = 0;
-        for extent in &entry.extents {
-            if (extent.start..extent.start + extent.count).contains(&block) {
-                let byte = (before + block - extent.start) * u64::from(block_size);
-                let what = match entry.kind {
-                    VolumeKind::File => "file",
-                    _ => "volume",
-                };
-                return format!(" ({what} {}, byte {byte})", entry.name);
-            }
-            before += extent.count;
-        }
-    }
-    " (in no volume)".into()
 }
 
 fn repair(arguments: &Check, findings: &Findings) -> anyhow::Result<Repair> {

@@ -6,14 +6,24 @@ use crate::control::{Answer, Client, DamagedGroup, Request};
 use crate::progress::{Progress, Unit};
 use crate::report;
 use anyhow::bail;
+use signal_hook::consts::{SIGINT, SIGTERM};
 use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI32, Ordering};
 
 /// Has the server verify all blocks.
 ///
 /// # Errors
 /// When there is no server, or a device fails.
 pub fn run(arguments: Scrub) -> anyhow::Result<ExitCode> {
-    let mut client = Client::need(&arguments.path, arguments.control.as_deref())?;
+    let (path, control) = (&arguments.path, arguments.control.as_deref());
+    let mut client = Client::need(path, control)?;
+    if arguments.cancel {
+        client.ask(Request::ScrubCancel, |_, _| {})?;
+        report::line("the scrub ends")?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let signal = cancel_on_signals(Client::need(path, control)?)?;
     let mut bar = Progress::new("scrubbing", Unit::Count);
     let answer = client.ask(Request::Scrub, |done, total| bar.at(done, total))?;
     drop(bar);
@@ -27,15 +37,46 @@ pub fn run(arguments: Scrub) -> anyhow::Result<ExitCode> {
         let (blocks, groups) = (report::count(result.blocks), report::count(result.groups));
         report::line(format_args!("verified {blocks} blocks in {groups} groups"))?;
         show_damage(&result.damaged)?;
-        if sound {
+        if result.cancelled {
+            let total = report::count(result.groups_total);
+            report::line(format_args!("cancelled after {groups} of {total} groups"))?;
+        } else if sound {
             report::line("no damage found")?;
         }
     }
-    Ok(if sound {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::from(DAMAGED)
+    Ok(match (sound, result.cancelled) {
+        (false, _) => ExitCode::from(DAMAGED),
+        (true, false) => ExitCode::SUCCESS,
+        (true, true) => match signal.load(Ordering::Relaxed) {
+            0 => ExitCode::FAILURE,
+            signal => ExitCode::from(128 + signal as u8),
+        },
     })
+}
+
+/// From now on the first signal has `client` cancel the scrub, so that its result comes; the second ends the program.
+/// The signal that has come, 0 for none.
+fn cancel_on_signals(mut client: Client) -> anyhow::Result<Arc<AtomicI32>> {
+    let mut signals = signal_hook::iterator::Signals::new([SIGINT, SIGTERM])?;
+    let come = Arc::new(AtomicI32::new(0));
+    let told = come.clone();
+    let wait = move || {
+        let mut signals = signals.forever();
+        if let Some(signal) = signals.next() {
+            told.store(signal, Ordering::Relaxed);
+            // The server may be one that cannot cancel: its answer is not waited for then.
+            if client.ask(Request::ScrubCancel, |_, _| {}).is_err() {
+                std::process::exit(128 + signal);
+            }
+        }
+        if let Some(signal) = signals.next() {
+            std::process::exit(128 + signal);
+        }
+    };
+    std::thread::Builder::new()
+        .name("signals".into())
+        .spawn(wait)?;
+    Ok(come)
 }
 
 /// Lists damage, group by group.

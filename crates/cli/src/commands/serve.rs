@@ -4,7 +4,7 @@
 //! open the store -> control, files, listeners -> "serving URI" -> wait -> stop listening -> close
 //! ```
 
-use crate::cli::{Serve, TlsMode};
+use crate::cli::{AckMode, Serve, TlsMode};
 use crate::control;
 use crate::opening;
 use crate::report;
@@ -30,6 +30,10 @@ use std::time::{Duration, Instant};
 
 /// How long TLS connections may take for their last bytes.
 const LAST_BYTES: Duration = Duration::from_secs(5);
+
+/// What who connects by a client that reconnects has to know.
+const RECONNECTING: &str = "--ack flush: what was answered and not flushed may be lost when this server is killed, \
+    and a client that reconnects by itself does not know; for such clients serve with --ack write";
 
 /// Serves until a signal, the end of `--run`, a request at the control socket, or a failure.
 ///
@@ -66,6 +70,11 @@ pub fn run(arguments: Serve) -> anyhow::Result<ExitCode> {
         Event::Asked | Event::Child(_) => unreachable!("nothing runs yet that could say so"),
     };
     let started = Running::start(plan, catalog, &front, &mailbox, sender);
+    // The protocol has no word by which a client could say that it reconnects. A command of --run ends with us.
+    let may_come_back = !arguments.read_only && arguments.run.is_none();
+    if started.is_ok() && may_come_back && arguments.ack == AckMode::Flush {
+        report::note(RECONNECTING);
+    }
     let (code, ended) = match &started {
         Ok(running) => running.wait(&events),
         Err(_) => (0, None),

@@ -46,6 +46,15 @@ pub fn run(arguments: Volume) -> anyhow::Result<ExitCode> {
         }
         VolumeAction::Put(arguments) => return image::put(&arguments),
         VolumeAction::Get(arguments) => return image::get(&arguments),
+        VolumeAction::Set {
+            store,
+            name,
+            read_only,
+            ..
+        } => {
+            let done = format!("volume {name} is {} now", mode(read_only));
+            (store, Request::VolumeSet { name, read_only }, Some(done))
+        }
     };
     let volumes = match Client::find(&place.store.path, place.control.as_deref())? {
         Some(mut client) => match client.ask(request, |_, _| {})? {
@@ -80,21 +89,23 @@ fn show(volumes: &Volumes) -> anyhow::Result<()> {
 pub fn table(volumes: &[crate::control::VolumeInfo]) -> comfy_table::Table {
     let mut table = report::table(&["volume", "size", "mode", "made", "uuid"]);
     for volume in volumes {
-        let mode = if volume.read_only {
-            "read-only"
-        } else {
-            "read-write"
-        };
         table.add_row([
             volume.name.as_str(),
             &size::text(volume.size_bytes),
-            mode,
+            mode(volume.read_only),
             &report::date(volume.created_unix_s),
             &volume.uuid,
         ]);
     }
     report::align_right(&mut table, 1..2);
     table
+}
+
+fn mode(read_only: bool) -> &'static str {
+    match read_only {
+        true => "read-only",
+        false => "read-write",
+    }
 }
 
 fn offline(place: &VolumeStore, request: Request) -> anyhow::Result<Volumes> {
@@ -160,6 +171,9 @@ fn change(
             Request::VolumeDelete { name } => changing.delete_volume(&name).await,
             Request::VolumeResize { name, size_bytes } => {
                 changing.resize_volume(&name, size_bytes).await
+            }
+            Request::VolumeSet { name, read_only } => {
+                changing.set_read_only(&name, read_only).await
             }
             _ => Ok(()),
         };

@@ -66,8 +66,17 @@ pub enum Request {
         /// Its new size.
         size_bytes: u64,
     },
-    /// Verify all blocks.
+    /// Make a volume read-only or writable.
+    VolumeSet {
+        /// Its name.
+        name: String,
+        /// It refuses changes.
+        read_only: bool,
+    },
+    /// Verify all blocks. Ends early when who asked goes away.
     Scrub,
+    /// End the scrub that is running; who asked for it is told what it has found by then.
+    ScrubCancel,
     /// Shut down in order.
     Shutdown,
 }
@@ -101,6 +110,8 @@ pub enum Answer {
     Volumes(Volumes),
     /// To `Scrub`.
     Scrub(ScrubResult),
+    /// To `ScrubCancel`: it ends with the group that it is at.
+    ScrubCancelled,
     /// To `Shutdown`: it has begun.
     ShuttingDown,
 }
@@ -200,6 +211,12 @@ pub struct Volumes {
 pub struct ScrubResult {
     /// Groups looked at.
     pub groups: u64,
+    /// Groups that there are.
+    #[serde(default)]
+    pub groups_total: u64,
+    /// It was ended before it had looked at all of them.
+    #[serde(default)]
+    pub cancelled: bool,
     /// Blocks verified.
     pub blocks: u64,
     /// Groups with damage.
@@ -248,8 +265,12 @@ impl VolumeInfo {
 }
 
 impl DamagedGroup {
-    /// The damage of `report`; `None` when it is sound.
-    pub fn of(report: &layout::GroupReport) -> Option<Self> {
+    /// The damage of `report` in a store with these volumes; `None` when it is sound.
+    pub fn of(
+        report: &layout::GroupReport,
+        entries: &[format::VolumeEntry],
+        block_size: u32,
+    ) -> Option<Self> {
         if report.is_sound() {
             return None;
         }
@@ -259,7 +280,11 @@ impl DamagedGroup {
                 damages.push(format!("checksum table, copy {index}: {why}"));
             }
         }
-        damages.extend(report.bad.iter().map(|bad| bad.error.to_string()));
+        let bad = report.bad.iter().map(|bad| {
+            let owner = owner(entries, bad.block, block_size);
+            format!("{} ({owner})", bad.error)
+        });
+        damages.extend(bad);
         Some(Self {
             group: report.group,
             member: report.member.clone(),
@@ -268,6 +293,28 @@ impl DamagedGroup {
             damages,
         })
     }
+}
+
+/// Which volume has home block `block`, and where.
+fn owner(entries: &[format::VolumeEntry], block: u64, block_size: u32) -> String {
+    if block < format::SYSTEM_BLOCKS {
+        return "the volume table".into();
+    }
+    for entry in entries {
+        let mut before = 0;
+        for extent in &entry.extents {
+            if (extent.start..extent.start + extent.count).contains(&block) {
+                let byte = (before + block - extent.start) * u64::from(block_size);
+                let what = match entry.kind {
+                    format::VolumeKind::File => "file",
+                    _ => "volume",
+                };
+                return format!("{what} {}, byte {byte}", entry.name);
+            }
+            before += extent.count;
+        }
+    }
+    "in no volume".into()
 }
 
 #[cfg(test)]

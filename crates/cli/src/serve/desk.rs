@@ -8,6 +8,7 @@ use crate::control::{
 use crate::report;
 use base::Nanos;
 use disk::{Disk, DiskError};
+use engine::EngineError;
 use format::HeadKind;
 use nbd::transmission::Connections;
 use nbd::{Catalog, Export, Exports};
@@ -28,6 +29,14 @@ pub type Front = Arc<Mutex<Option<nbd::Server>>>;
 #[derive(Clone)]
 pub struct Desk(Rc<State>);
 
+/// Where the scrub is; there is one at a time.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Scrub {
+    None,
+    Running,
+    Cancelled,
+}
+
 struct State {
     rt: Rt,
     disk: Disk,
@@ -35,7 +44,7 @@ struct State {
     catalog: Catalog,
     front: Front,
     started: Nanos,
-    scrubbing: Cell<bool>,
+    scrub: Cell<Scrub>,
     asked_to_stop: Box<dyn Fn()>,
 }
 
@@ -55,7 +64,7 @@ impl Desk {
             catalog,
             front,
             started: rt.now(),
-            scrubbing: Cell::new(false),
+            scrub: Cell::new(Scrub::None),
             asked_to_stop: Box::new(asked_to_stop),
         }));
         desk.publish();
@@ -91,7 +100,14 @@ impl Desk {
             Request::VolumeResize { name, size_bytes } => {
                 self.changed(disk.resize_volume(&name, size_bytes).await)
             }
+            Request::VolumeSet { name, read_only } => {
+                self.changed(disk.set_read_only(&name, read_only).await)
+            }
             Request::Scrub => self.scrub(events).await,
+            Request::ScrubCancel => match self.cancel_scrub() {
+                true => Ok(Answer::ScrubCancelled),
+                false => anyhow::bail!("no scrub is running"),
+            },
             Request::Shutdown => {
                 (self.0.asked_to_stop)();
                 Ok(Answer::ShuttingDown)
@@ -135,25 +151,63 @@ impl Desk {
             .replace(Exports::new(exports, Some("main".to_string())));
     }
 
-    async fn scrub(&self, events: &Sender<Event>) -> anyhow::Result<Answer> {
-        if self.0.scrubbing.replace(true) {
-            anyhow::bail!("a scrub is running already; wait until it has ended");
+    /// Ends the scrub that is running with the group that it is at; false when there is none.
+    pub fn cancel_scrub(&self) -> bool {
+        let running = self.0.scrub.get() != Scrub::None;
+        if running {
+            self.0.scrub.set(Scrub::Cancelled);
         }
-        let (rt, mut next) = (self.0.rt.clone(), Nanos(0));
-        let progress = |done, total| {
-            if rt.now() >= next {
-                next = rt.now() + PROGRESS_EVERY.0;
-                let _ = events.send(Event::Progress { done, total });
-            }
+        running
+    }
+
+    async fn scrub(&self, events: &Sender<Event>) -> anyhow::Result<Answer> {
+        if self.0.scrub.get() != Scrub::None {
+            anyhow::bail!(
+                "a scrub is running already; wait until it has ended, or end it with --cancel"
+            );
+        }
+        self.0.scrub.set(Scrub::Running);
+        let result = self.scrub_groups(events).await;
+        self.0.scrub.set(Scrub::None);
+        Ok(Answer::Scrub(result?))
+    }
+
+    async fn scrub_groups(&self, events: &Sender<Event>) -> Result<ScrubResult, EngineError> {
+        let (disk, mut next) = (&self.0.disk, Nanos(0));
+        let engine = disk.engine();
+        let mut result = ScrubResult {
+            groups: 0,
+            groups_total: engine.groups(),
+            cancelled: false,
+            blocks: 0,
+            damaged: Vec::new(),
         };
-        let result = self.0.disk.scrub(progress).await;
-        self.0.scrubbing.set(false);
-        let report = result?;
-        Ok(Answer::Scrub(ScrubResult {
-            groups: report.groups,
-            blocks: report.blocks,
-            damaged: report.damaged.iter().filter_map(DamagedGroup::of).collect(),
-        }))
+        for group in 0..result.groups_total {
+            if self.0.scrub.get() == Scrub::Cancelled {
+                result.cancelled = true;
+                break;
+            }
+            let found = engine.scrub_group(group).await?;
+            result.groups += 1;
+            result.blocks += found.allocated;
+            if !found.is_sound() {
+                let damaged = DamagedGroup::of(&found, &disk.entries(), disk.block_size());
+                result.damaged.extend(damaged);
+            }
+            let now = self.0.rt.now();
+            if now >= next {
+                next = now + PROGRESS_EVERY.0;
+                let progress = Event::Progress {
+                    done: result.groups,
+                    total: result.groups_total,
+                };
+                if events.send(progress).is_err() {
+                    // Who asked has gone: nobody would read the result.
+                    self.cancel_scrub();
+                }
+            }
+        }
+        Ok(result)
     }
 
     fn stats(&self) -> ServerStats {

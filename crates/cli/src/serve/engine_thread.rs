@@ -152,6 +152,7 @@ impl Serving {
         }
         // Threads that still ask are told at once that it is over.
         drop(messages);
+        self.desk.cancel_scrub();
         let done = show_closing(rt, &self.disk);
         self.files.shut_down().await;
         self.connections.shutdown(GRACE).await;

@@ -1,0 +1,109 @@
+//! A scrub that is ended before it has seen everything.
+
+use rustix::process::{Pid, Signal, kill_process};
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::net::UnixStream;
+use std::process::Stdio;
+use std::time::Duration;
+use tonearm_tests::{Bench, Ran, contains, wait_until};
+
+/// A store that takes a while to look through, though there is nothing in it.
+fn large() -> Bench {
+    let bench = Bench::new();
+    bench.ok(&["create", "s.tn", "--size", "4TiB", "--log-size", "8MiB"]);
+    bench
+}
+
+/// A scrub that is running: lines of its progress.
+fn begin(bench: &Bench) -> BufReader<UnixStream> {
+    let mut control = UnixStream::connect(bench.path("s.tn.ctl")).expect("connected");
+    let request = b"{\"tonearm\":1,\"request\":{\"command\":\"scrub\"}}\n";
+    control.write_all(request).expect("sent");
+    let mut events = BufReader::new(control);
+    contains(&next(&mut events), "\"progress\"");
+    events
+}
+
+fn next(events: &mut BufReader<UnixStream>) -> String {
+    let mut line = String::new();
+    events.read_line(&mut line).expect("a line");
+    line
+}
+
+/// What the scrub has found by its end.
+fn end(mut events: BufReader<UnixStream>) -> serde_json::Value {
+    loop {
+        let line = next(&mut events);
+        let event: serde_json::Value = serde_json::from_str(&line).expect("JSON");
+        if event["event"]["progress"].is_null() {
+            return event["event"]["done"]["scrub"].clone();
+        }
+    }
+}
+
+#[track_caller]
+fn cancelled(result: &serde_json::Value) {
+    assert_eq!(result["cancelled"], true, "{result}");
+    let groups = result["groups"].as_u64().expect("a number");
+    assert!(Some(groups) < result["groups_total"].as_u64(), "{result}");
+}
+
+#[test]
+fn a_signal_ends_a_scrub_and_shows_what_it_has_found() {
+    let bench = large();
+    let server = bench.serve_store();
+    // On a machine that is busy it may come before the scrub has begun.
+    let found = [1, 4, 16].into_iter().any(|seconds| {
+        let mut command = bench.command(&["scrub", "s.tn"]);
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        let scrub = command.spawn().expect("tonearm runs");
+        std::thread::sleep(Duration::from_secs(seconds));
+        kill_process(Pid::from_child(&scrub), Signal::INT).expect("sent");
+        let ran = Ran::of(&scrub.wait_with_output().expect("an end"));
+        ran.code == Some(130)
+            && ran.out.contains("verified ")
+            && ran.out.contains("cancelled after ")
+    });
+    assert!(found);
+    server.end_ok();
+}
+
+#[test]
+fn another_command_ends_a_scrub() {
+    let bench = large();
+    let server = bench.serve_store();
+    let none = bench.run(&["scrub", "s.tn", "--cancel"]);
+    assert_eq!(none.code, Some(1));
+    contains(&none.err, "no scrub is running");
+    let scrub = begin(&bench);
+    contains(
+        &bench.run(&["scrub", "s.tn"]).err,
+        "a scrub is running already",
+    );
+    bench.ok(&["scrub", "s.tn", "--cancel"]);
+    cancelled(&end(scrub));
+    server.end_ok();
+}
+
+#[test]
+fn a_scrub_ends_with_who_asked_for_it() {
+    let bench = large();
+    let server = bench.serve_store();
+    drop(begin(&bench));
+    wait_until("the end of the scrub", Duration::from_secs(30), || {
+        let mut scrub = UnixStream::connect(bench.path("s.tn.ctl")).expect("connected");
+        let request = b"{\"tonearm\":1,\"request\":{\"command\":\"scrub\"}}\n";
+        scrub.write_all(request).expect("sent");
+        !next(&mut BufReader::new(scrub)).contains("a scrub is running already")
+    });
+    server.end_ok();
+}
+
+#[test]
+fn a_server_that_is_shut_down_does_not_wait_for_a_scrub() {
+    let bench = large();
+    let server = bench.serve_store();
+    let scrub = begin(&bench);
+    server.end_ok();
+    cancelled(&end(scrub));
+}
