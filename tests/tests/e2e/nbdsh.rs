@@ -187,9 +187,11 @@ other.pwrite(b'y', 0)
         server.uri_of("other")
     );
     run(&bench, &server.uri, &refuses);
+    bench.write("image", &[9; 8192]);
     for change in [
         &["volume", "delete", "s.tn", "main"][..],
         &["volume", "resize", "s.tn", "main", "--size", "8MiB"],
+        &["volume", "put", "s.tn", "main", "image", "--force"],
     ] {
         let ran = bench.run(change);
         assert_eq!(ran.code, Some(1), "{ran:?}");

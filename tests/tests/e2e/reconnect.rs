@@ -9,8 +9,25 @@ use std::time::Duration;
 use tonearm_tests::nbd::Client;
 use tonearm_tests::{Bench, MIB, Server, contains, noise, tool, wait_until};
 
-/// Reconnects for ten seconds.
-const QEMU: &str = "driver=nbd,server.type=unix,server.path=s.sock,export=main,reconnect-delay=10";
+const MANUAL: &str = include_str!("../../../docs/operations.md");
+
+/// The line of the manual that begins with `start`, for the store and sockets of these tests.
+fn recipe(start: &str) -> String {
+    let mut lines = MANUAL.lines().map(str::trim);
+    let line = lines.find(|line| line.starts_with(start));
+    let line = line.unwrap_or_else(|| panic!("the manual has no line {start:?}"));
+    let line = line.replace("/srv/tonearm/disk.tn.sock", "s.sock");
+    line.replace("/srv/tonearm/kit.sock", "kit.sock")
+}
+
+/// The options of the manual's `-drive` for a virtual machine that are of the image, and not of the machine.
+fn qemu() -> String {
+    let drive = recipe("-drive driver=nbd");
+    let machine = ["werror=", "rerror=", "if="];
+    let options = drive["-drive ".len()..].split(',');
+    let image = options.filter(|option| !machine.iter().any(|of| option.starts_with(of)));
+    image.collect::<Vec<_>>().join(",")
+}
 
 /// A program that goes on beside the test.
 struct Beside(Child);
@@ -75,13 +92,14 @@ fn kills(bench: &Bench, client: &mut Beside, command: &str) -> Server {
     server
 }
 
-/// nbdkit between a client and the server: retries, and no faster than what leaves time for kills.
+/// nbdkit between a client and the server, as the manual starts it, but in the foreground, and no faster than what
+/// leaves time for kills.
 fn nbdkit(bench: &Bench) -> Beside {
+    let line = recipe("nbdkit -U");
+    let words = line.split(' ').skip(1);
     let mut command = tool(bench.folder(), "nbdkit");
-    command.args(["--foreground", "--exit-with-parent", "-U", "kit.sock"]);
-    command.args(["--filter=rate", "--filter=retry", "nbd"]);
-    command.args(["socket=s.sock", "export=main", "rate=240M"]);
-    command.args(["retries=20", "retry-delay=1", "retry-exponential=no"]);
+    command.args(["--foreground", "--exit-with-parent", "--filter=rate"]);
+    command.args(words).arg("rate=240M");
     let beside = Beside::start(command);
     // The socket is there before somebody listens on it.
     wait_until("nbdkit", Duration::from_secs(10), || {
@@ -161,7 +179,7 @@ fn qemu_reconnects_in_the_middle_of_a_conversion() {
         "raw",
         "in.raw",
         "--target-image-opts",
-        QEMU,
+        &qemu(),
     ]);
     let mut convert = Beside::start(convert);
     wait_until("progress", Duration::from_secs(20), || {
@@ -177,4 +195,43 @@ fn qemu_reconnects_in_the_middle_of_a_conversion() {
         &["compare", "in.raw", "nbd+unix:///?socket=s.sock"],
     );
     contains(&compared, "Images are identical");
+}
+
+#[test]
+fn qemu_gives_space_back_where_it_is_told_to() {
+    let bench = Bench::with_store("64MiB");
+    let server = serve(&bench);
+    let io = |options: &str, command: &str| {
+        let ran = bench.tool("qemu-io", &["--image-opts", options, "-c", command]);
+        assert!(!ran.contains("error"), "{ran}");
+    };
+    let taken = || bench.allocated("s.tn");
+    let before = taken();
+    io(&qemu(), "write -P 7 0 32M");
+    wait_until("write-back", Duration::from_secs(60), || {
+        taken() > before + 30 * MIB
+    });
+    // What a virtual machine does without the option.
+    io(
+        &qemu().replace("discard=unmap", "discard=ignore"),
+        "discard 0 32M",
+    );
+    assert_eq!(moved(&bench, "trim"), 0);
+    // It shows some seconds later: with the write-back.
+    io(&qemu(), "discard 0 32M");
+    assert_eq!(moved(&bench, "trim"), 32 * MIB);
+    wait_until("space", Duration::from_secs(60), || {
+        taken() < before + 4 * MIB
+    });
+    server.end_ok();
+}
+
+#[test]
+fn the_server_says_to_whom_what_was_answered_may_be_lost() {
+    let bench = Bench::with_store("16MiB");
+    let said = |arguments: &[&str]| bench.serve(arguments).end().err;
+    let note = "for such clients serve with --ack write";
+    contains(&said(&["s.tn"]), note);
+    assert!(!said(&["s.tn", "--ack", "write"]).contains(note));
+    assert!(!said(&["s.tn", "--read-only"]).contains(note));
 }
