@@ -145,7 +145,9 @@ pub fn fuzz_transmission(data: &[u8]) {
         requests_max: u64::from(requests_max) + 1,
         reply_bytes_max: u64::from(memory) << 10,
         total_reply_bytes_max: u64::from(memory) << 11,
-        large_payload_bytes_max: 1 << 20,
+        shortage_timeout: Nanos::from_millis(300),
+        reply_bytes_own: u64::from(memory) << 6,
+        partial_payload_bytes_max: u64::from(memory) << 10,
     };
     let world = TestWorld::new(200_000, u64::from(memory) << 10, options);
     let piece = usize::from(piece) * usize::from(piece) + 1;

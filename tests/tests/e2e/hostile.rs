@@ -2,7 +2,7 @@
 
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tonearm_tests::nbd::{self, CMD_READ, CMD_WRITE, go, request};
 use tonearm_tests::{Bench, MIB, Server, noise, wait_until};
 
@@ -205,4 +205,55 @@ fn writers_beyond_the_memory_limit_wait_instead_of_filling_it() {
         }
     });
     besieged.holds();
+}
+
+/// Median time of some 4-KiB writes and reads on a connection of their own.
+fn median_of_small(server: &Server) -> Duration {
+    let mut client = server.client("main");
+    let mut times = Vec::new();
+    for step in 0..15 {
+        let started = Instant::now();
+        client.write(step * 4096, &[7; 4096], 0).expect("written");
+        assert_eq!(client.read(step * 4096, 4096).expect("read"), [7; 4096]);
+        times.push(started.elapsed());
+    }
+    times.sort();
+    times[times.len() / 2]
+}
+
+#[test]
+fn payloads_that_do_not_come_keep_no_small_request_waiting() {
+    for sent in [0, 100 << 10] {
+        let mut besieged = Besieged::new();
+        let mut stalled = Vec::new();
+        for _ in 0..300 {
+            let mut client = besieged.server.client("main");
+            let stream = client.stream();
+            let header = request(CMD_WRITE, 0, 1, 0, 1 << 20);
+            stream.write_all(&header).expect("sent");
+            stream.write_all(&vec![1; sent]).expect("sent");
+            stalled.push(client);
+        }
+        let took = median_of_small(&besieged.server);
+        assert!(took < Duration::from_secs(2), "{sent} bytes sent: {took:?}");
+        besieged.holds();
+    }
+}
+
+#[test]
+fn readers_that_take_nothing_keep_no_small_request_waiting() {
+    for count in [8, 64] {
+        let mut besieged = Besieged::new();
+        let mut stalled = Vec::new();
+        for _ in 0..count {
+            let mut client = besieged.server.client("main");
+            let ask = request(CMD_READ, 0, 1, 0, 32 << 20);
+            client.stream().write_all(&ask.repeat(4)).expect("sent");
+            stalled.push(client);
+        }
+        std::thread::sleep(Duration::from_millis(500));
+        let took = median_of_small(&besieged.server);
+        assert!(took < Duration::from_secs(2), "{count} readers: {took:?}");
+        assert!(besieged.server.runs());
+    }
 }

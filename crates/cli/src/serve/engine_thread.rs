@@ -81,7 +81,7 @@ fn run(setup: &Setup, events: &Sender<Event>) -> anyhow::Result<()> {
         rt,
         pool,
         TransmissionOptions {
-            large_payload_bytes_max: setup.options.memory_bytes / 2,
+            partial_payload_bytes_max: setup.options.memory_bytes / 4,
             ..TransmissionOptions::default()
         },
     );

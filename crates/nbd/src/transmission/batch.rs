@@ -31,6 +31,8 @@ pub(super) struct Batch {
     /// Bytes of the head in use.
     used: usize,
     bytes: usize,
+    /// It has data that lies in memory of the target.
+    pub uncopied: bool,
     pub tickets: Vec<Ticket>,
 }
 

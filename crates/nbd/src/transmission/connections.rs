@@ -120,6 +120,11 @@ impl Connections {
         &self.0.shared.metrics
     }
 
+    /// Bytes of memory of large payloads that are being received.
+    pub fn partial_bytes(&self) -> u64 {
+        self.0.shared.partial.used()
+    }
+
     /// The open connections, oldest first.
     pub fn list(&self) -> Vec<ConnectionInfo> {
         self.0.entries.borrow().values().cloned().collect()

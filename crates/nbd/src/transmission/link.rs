@@ -15,16 +15,20 @@
 use super::batch::Batch;
 use super::metrics::{Counters, add};
 use super::outbox::Outbox;
+use super::payer::{Class, Payer};
 use super::shared::Shared;
 use super::ticket::Ticket;
 use crate::proto::Negotiated;
 use base::Nanos;
-use rt::{Data, DeviceId, Io, Notify, Op, Permit};
+use rt::{Data, DeviceId, Io, Notify, Op};
 use std::cell::{Cell, RefCell};
 use std::future::Future;
 use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::task::Poll;
+
+/// A client that takes so long for a batch gets copies, so that it does not keep memory of the target.
+const SLOW: Nanos = Nanos::from_secs(1);
 
 pub(super) struct Link {
     pub shared: Rc<Shared>,
@@ -34,14 +38,23 @@ pub(super) struct Link {
     pub outbox: RefCell<Outbox>,
     /// Since when the client owes us the rest of a request.
     pub receiving_since: Cell<Option<Nanos>>,
+    /// Memory that a payload has while it is received.
+    pub payload_bytes: Cell<u64>,
     /// True while the receiving task waits for the socket and holds no request that it could answer.
     pub receiver_waits: Cell<bool>,
     sending_since: Cell<Option<Nanos>>,
+    /// What is being sent lies in memory of the target.
+    sends_uncopied: Cell<bool>,
+    /// The last batch took the client long.
+    slow: Cell<bool>,
+    /// Since when a payload has been waiting for memory of the target.
+    pub reserving_since: Cell<Option<Nanos>>,
     /// A `Send` under way that the sending task has not yet taken up.
     sending: RefCell<Option<(Io, Batch)>>,
     send_active: Cell<bool>,
     in_flight: Cell<u64>,
-    reply_bytes: Cell<u64>,
+    /// Bytes of replies, by what pays for them.
+    reply_bytes: [Cell<u64>; Class::ALL.len()],
     received_all: Cell<bool>,
     stopping: Cell<bool>,
     closed: Cell<bool>,
@@ -54,8 +67,8 @@ pub(super) struct Link {
 
 /// What became of the wait for a place among the requests under way.
 pub(super) enum Room {
-    /// There is one; the permit is for the bytes of the reply.
-    Free(Option<Permit>),
+    /// There is one, and memory for the reply.
+    Free(Payer),
     /// The server stops: the request is to be refused.
     Stopping,
     /// Nobody would get the answer.
@@ -73,12 +86,16 @@ impl Link {
             negotiated,
             counters: Rc::default(),
             receiving_since: Cell::new(None),
+            payload_bytes: Cell::new(0),
             receiver_waits: Cell::new(false),
             sending_since: Cell::new(None),
+            sends_uncopied: Cell::new(false),
+            slow: Cell::new(false),
+            reserving_since: Cell::new(None),
             sending: RefCell::new(None),
             send_active: Cell::new(false),
             in_flight: Cell::new(0),
-            reply_bytes: Cell::new(0),
+            reply_bytes: Default::default(),
             received_all: Cell::new(false),
             stopping: Cell::new(false),
             closed: Cell::new(false),
@@ -134,21 +151,37 @@ impl Link {
             self.send_now();
             self.room.wait().await;
         }
-        if reply_bytes == 0 {
-            return Room::Free(None);
-        }
-        match self
-            .unless_ended(self.shared.budget.acquire(reply_bytes))
-            .await
-        {
-            Some(permit) => Room::Free(Some(permit)),
+        match self.unless_ended(self.payer(reply_bytes)).await {
+            Some(payer) => Room::Free(payer),
             None if self.closed.get() => Room::Closed,
             None => Room::Stopping,
         }
     }
 
+    /// Waits until the connection's own memory or that of all has room for a reply of `bytes`. The task is woken when
+    /// a reply has been sent ([`Link::unless_ended`]).
+    async fn payer(&self, bytes: u64) -> Payer {
+        let own = &self.reply_bytes[Class::Own as usize];
+        let has_own = || own.get() + bytes <= self.shared.options.reply_bytes_own;
+        if has_own() {
+            return Payer::OWN;
+        }
+        let (class, budget) = self.shared.replies.for_reply(bytes);
+        let mut acquire = pin!(budget.acquire(bytes));
+        std::future::poll_fn(|context| match acquire.as_mut().poll(context) {
+            Poll::Ready(permit) => Poll::Ready(Payer {
+                class,
+                _permit: Some(permit),
+            }),
+            Poll::Pending if has_own() => Poll::Ready(Payer::OWN),
+            Poll::Pending => Poll::Pending,
+        })
+        .await
+    }
+
     fn has_room(&self, reply_bytes: u64) -> bool {
-        let (options, queued) = (&self.shared.options, self.reply_bytes.get());
+        let options = &self.shared.options;
+        let queued: u64 = self.reply_bytes.iter().map(Cell::get).sum();
         self.in_flight.get() < options.requests_max
             && (reply_bytes == 0 || queued == 0 || queued + reply_bytes <= options.reply_bytes_max)
     }
@@ -176,9 +209,10 @@ impl Link {
     }
 
     /// Counts a request in.
-    pub fn begin(&self, reply_bytes: u64) {
+    pub fn begin(&self, reply_bytes: u64, payer: &Payer) {
         self.in_flight.set(self.in_flight.get() + 1);
-        self.reply_bytes.set(self.reply_bytes.get() + reply_bytes);
+        let held = &self.reply_bytes[payer.class as usize];
+        held.set(held.get() + reply_bytes);
     }
 
     /// Tells the sending task of a reply in the outbox.
@@ -207,6 +241,7 @@ impl Link {
         add(&metrics.sends, 1);
         self.send_active.set(true);
         self.sending_since.set(Some(now));
+        self.sends_uncopied.set(batch.uncopied);
         self.shared.watch();
         let io = self.shared.rt.stream(self.stream, Op::Send, data);
         *self.sending.borrow_mut() = Some((io, batch));
@@ -226,7 +261,9 @@ impl Link {
                     // Read data may be pinned in the engine: released before anyone is told of room.
                     drop(data);
                     self.send_active.set(false);
+                    self.slow.set(self.is_slow());
                     self.sending_since.set(None);
+                    self.sends_uncopied.set(false);
                     self.count_out(batch);
                     if result.is_err() {
                         self.close();
@@ -261,13 +298,15 @@ impl Link {
     }
 
     fn count_out(&self, mut batch: Batch) {
-        let mut bytes = 0;
         let count = batch.tickets.len() as u64;
-        for Ticket { reply_bytes, .. } in batch.tickets.drain(..) {
-            bytes += reply_bytes;
+        for ticket in batch.tickets.drain(..) {
+            let Ticket {
+                reply_bytes, payer, ..
+            } = ticket;
+            let held = &self.reply_bytes[payer.class as usize];
+            held.set(held.get() - reply_bytes);
         }
         self.in_flight.set(self.in_flight.get() - count);
-        self.reply_bytes.set(self.reply_bytes.get() - bytes);
         self.outbox.borrow_mut().recycle(batch);
         if count > 0 {
             self.room.notify();
@@ -280,6 +319,33 @@ impl Link {
             self.receiving_since.set(Some(self.shared.rt.now()));
             self.shared.watch();
         }
+    }
+
+    /// True when the client takes long for the present batch, or has for the last one.
+    pub fn is_slow(&self) -> bool {
+        match self.sending_since.get() {
+            Some(since) => self.shared.rt.now().since(since) >= SLOW,
+            None => self.slow.get(),
+        }
+    }
+
+    /// Since when the client has been taking no reply, and 1 when data of its replies lies in memory of the target.
+    pub fn stalls_with_data(&self) -> Option<(Nanos, u64)> {
+        let since = self.sending_since.get()?;
+        let holds = self.sends_uncopied.get() || self.outbox.borrow().holds_memory();
+        Some((since, u64::from(holds)))
+    }
+
+    /// Since when the client has been stalling within a payload, and the memory that the payload has.
+    pub fn stalls_with_payload(&self) -> Option<(Nanos, u64)> {
+        let since = self.receiving_since.get()?;
+        Some((since, self.payload_bytes.get()))
+    }
+
+    /// Since when the client has been taking no reply, and the memory of `class` that its replies have.
+    pub fn stalls_with_replies(&self, class: Class) -> Option<(Nanos, u64)> {
+        let since = self.sending_since.get()?;
+        Some((since, self.reply_bytes[class as usize].get()))
     }
 
     /// Since when the client has been stalling, if it does.

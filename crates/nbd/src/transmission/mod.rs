@@ -11,12 +11,14 @@
 //!
 //! Invariants:
 //! 1. Everything a client can make the server hold is bounded: a window, one payload, requests under
-//!    way, and bytes of replies, of its own and of all together ([`TransmissionOptions`]); payloads by
-//!    the target's own reservation.
+//!    way, and bytes of replies, of its own and of all together ([`TransmissionOptions`]); payloads that are
+//!    not yet whole by a budget of theirs, whole ones by the target's own reservation.
 //! 2. A request is answered exactly once, or its connection has gone.
 //! 3. `CAN_MULTI_CONN` is true, since all connections to an export have handles on one [`Target`]: a
 //!    write that was answered on one connection is seen by reads of all, and a flush on any covers it.
-//! 4. No clock but the executor's, no thread, no random source.
+//! 4. A client that stalls keeps no small request of others waiting, and a large one for the shortage timeout at
+//!    most.
+//! 5. No clock but the executor's, no thread, no random source.
 
 mod accepted;
 mod batch;
@@ -26,6 +28,8 @@ mod link;
 mod metrics;
 mod options;
 mod outbox;
+mod partial;
+mod payer;
 mod receive;
 mod reply;
 mod runner;

@@ -11,14 +11,20 @@ pub struct TransmissionOptions {
     pub stall_timeout: Nanos,
     /// Most requests of one connection that are not yet answered.
     pub requests_max: u64,
+    /// Longest such time while other clients wait for the memory that the request or the replies hold. Those that
+    /// have stalled for longest are cut first, and as many as it takes.
+    pub shortage_timeout: Nanos,
     /// Most bytes of replies, made or in the making, of one connection. A single larger reply passes
     /// alone.
     pub reply_bytes_max: u64,
-    /// Most bytes of replies of all connections together.
+    /// Bytes of replies that each connection has for itself: it need not wait for others within them.
+    pub reply_bytes_own: u64,
+    /// Most bytes of replies of all connections together, beyond those that are their own: one half for replies over a
+    /// MiB, one for the others.
     pub total_reply_bytes_max: u64,
-    /// Most bytes of payloads over a MiB in reception, of all connections together: at most half of the
-    /// store's memory, or clients that announce much and send nothing would keep all others from writing.
-    pub large_payload_bytes_max: u64,
+    /// Most bytes of payloads of 64 KiB and more that are being received, of all connections together. One payload
+    /// passes in any case.
+    pub partial_payload_bytes_max: u64,
 }
 
 impl Default for TransmissionOptions {
@@ -26,9 +32,12 @@ impl Default for TransmissionOptions {
         Self {
             stall_timeout: Nanos::from_secs(60),
             requests_max: 256,
+            shortage_timeout: Nanos::from_secs(5),
             reply_bytes_max: 32 << 20,
-            total_reply_bytes_max: 256 << 20,
-            large_payload_bytes_max: 128 << 20,
+            reply_bytes_own: 64 << 10,
+            // With the own bytes of 1024 connections 256 MiB.
+            total_reply_bytes_max: 192 << 20,
+            partial_payload_bytes_max: 64 << 20,
         }
     }
 }

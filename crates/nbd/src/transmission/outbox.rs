@@ -20,6 +20,17 @@ pub(super) struct Outbox {
     spare: Vec<Batch>,
 }
 
+/// How the data of a read gets into a batch.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum How {
+    /// Copied beside the headers: there is little of it.
+    Copied,
+    /// From where it is.
+    Shared,
+    /// From a copy: the client is slow, and must not keep the target's memory.
+    Detached,
+}
+
 impl Outbox {
     pub fn new(pool: BufPool, zeroes: Slice) -> Self {
         Self {
@@ -32,6 +43,11 @@ impl Outbox {
 
     pub fn is_empty(&self) -> bool {
         self.batches.is_empty()
+    }
+
+    /// True when data in memory of the target is queued.
+    pub fn holds_memory(&self) -> bool {
+        self.batches.iter().any(|batch| batch.uncopied)
     }
 
     fn open(&mut self) -> &mut Batch {
@@ -47,20 +63,26 @@ impl Outbox {
         self.open().copy(&pool, bytes);
     }
 
-    /// Appends data of a read; `few` tells that the whole read is to be copied.
-    pub fn piece(&mut self, piece: &Piece, few: bool) {
+    /// Appends data of a read.
+    pub fn piece(&mut self, piece: &Piece, how: How) {
         match piece {
-            Piece::Data(slice) if few => self.copy(slice),
+            Piece::Data(slice) if how == How::Copied => self.copy(slice),
             Piece::Data(slice) => {
+                let detached = how == How::Detached;
+                let slice = match detached {
+                    true => self.pool.copy_of(slice).share(),
+                    false => slice.clone(),
+                };
                 let mut at = 0;
                 while at < slice.len() {
                     let batch = self.open();
                     let end = slice.len().min(at + batch.room());
                     batch.share(slice.slice(at..end));
+                    batch.uncopied |= !detached;
                     at = end;
                 }
             }
-            Piece::Zero(bytes) if few => {
+            Piece::Zero(bytes) if how == How::Copied => {
                 let pool = self.pool.clone();
                 self.open().zeroes(&pool, *bytes);
             }
@@ -91,6 +113,7 @@ impl Outbox {
     /// Takes back a batch that was sent or thrown away.
     pub fn recycle(&mut self, mut batch: Batch) {
         batch.tickets.clear();
+        batch.uncopied = false;
         if self.spare.len() < SPARE_MAX && batch.is_empty() {
             self.spare.push(batch);
         }

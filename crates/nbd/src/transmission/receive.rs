@@ -1,14 +1,16 @@
 //! The receiving side of a connection: bytes in, requests started.
 //!
 //! Invariants:
-//! 1. Memory for a payload is reserved before the payload is taken from the socket; while the
-//!    reservation or a place among the requests waits, nothing is read: the client feels it.
-//! 2. Requests start in the order in which they came.
-//! 3. What a client can make the server hold before a request starts is one window and one payload.
+//! 1. A small payload is received into the window. A large one gets its memory as it comes (`partial.rs`), and of the
+//!    target's memory both get theirs when they are whole. So nobody waits for payloads that do not come.
+//! 2. While memory or a place among the requests is waited for, nothing is read: the client feels it.
+//! 3. Requests start in the order in which they came.
+//! 4. What a client can make the server hold before a request starts is one window and one payload.
 
 use super::execute::{Session, execute, reply_bytes};
 use super::link::{Link, Room};
 use super::metrics::{CommandKind, add};
+use super::payer::Payer;
 use super::runner::Runner;
 use super::target::{Target, TargetError};
 use super::ticket::Ticket;
@@ -16,19 +18,20 @@ use super::window::Window;
 use crate::proto::{
     Command, ExportInfo, Intake, NbdErrno, Parsed, REQUEST_HEADER_BYTES, Request, admit,
 };
-use base::{Nanos, Slice};
-use rt::{Data, Op, Permit};
+use base::{Buf, Nanos, Slice};
+use rt::{Data, Op};
 use std::ops::ControlFlow;
 use std::rc::Rc;
 
-/// Payloads from here on are received in place, when they have not come with their header.
+/// Payloads from here on are received in place, as far as they have not come with their header.
 const IN_PLACE_BYTES_MIN: usize = 64 << 10;
 
-/// Payloads over this share a bound of their own while they are received.
-const LARGE_BYTES: usize = 1 << 20;
-
 /// Bytes of one in-place operation: the client has the stall timeout for each.
-const IN_PLACE_STEP_BYTES: usize = 1 << 20;
+const STEP_BYTES: usize = 256 << 10;
+
+/// Memory that a payload begins with where that is scarce. Some of it has come before it gets any, and then it gets as
+/// much again as has come.
+const SCARCE_BYTES: usize = 64 << 10;
 
 /// No request can follow: the client is gone or let go, or the server stops.
 type Flow<T> = ControlFlow<(), T>;
@@ -39,6 +42,8 @@ struct Receiver<T> {
     window: Window,
     /// When the last bytes came.
     arrived: Nanos,
+    /// The client has sent a whole payload.
+    proven: bool,
 }
 
 /// Receives and starts requests until none can follow.
@@ -48,6 +53,7 @@ pub(super) async fn receive<T: Target>(session: Rc<Session<T>>) {
     let mut receiver = Receiver {
         window: Window::new(&link.shared.pool),
         arrived: link.shared.rt.now(),
+        proven: false,
         link: link.clone(),
         session: session.clone(),
     };
@@ -82,8 +88,8 @@ impl<T: Target> Receiver<T> {
             return self.refuse(&request, shutdown()).await;
         }
         let reply_bytes = reply_bytes(&command);
-        let permit = match self.link.room(reply_bytes).await {
-            Room::Free(permit) => permit,
+        let payer = match self.link.room(reply_bytes).await {
+            Room::Free(payer) => payer,
             Room::Stopping => return self.refuse(&request, shutdown()).await,
             Room::Closed => return ControlFlow::Break(()),
         };
@@ -91,12 +97,15 @@ impl<T: Target> Receiver<T> {
         let ticket_arrived = self.arrived;
         let payload = match command {
             Command::Write { length, .. } => match self.payload(length as usize).await? {
-                Ok(payload) => Some(payload),
-                Err(error) => return self.refuse(&request, error).await,
+                Ok(payload) => {
+                    self.proven = true;
+                    Some(payload)
+                }
+                Err(error) => return self.answer_error(&request, error).await,
             },
             _ => None,
         };
-        let ticket = self.ticket(&request, ticket_arrived, reply_bytes, permit)?;
+        let ticket = self.ticket(&request, ticket_arrived, reply_bytes, payer)?;
         ControlFlow::Continue(Some((ticket, command, payload)))
     }
 
@@ -107,10 +116,10 @@ impl<T: Target> Receiver<T> {
         request: &Request,
         arrived: Nanos,
         reply_bytes: u64,
-        permit: Option<Permit>,
+        payer: Payer,
     ) -> Flow<Ticket> {
         end_if(self.link.is_closed())?;
-        self.link.begin(reply_bytes);
+        self.link.begin(reply_bytes, &payer);
         ControlFlow::Continue(Ticket {
             cookie: request.cookie,
             kind: CommandKind::of(request.command),
@@ -118,7 +127,7 @@ impl<T: Target> Receiver<T> {
             failed: false,
             arrived,
             reply_bytes,
-            _permit: permit,
+            payer,
         })
     }
 
@@ -133,10 +142,12 @@ impl<T: Target> Receiver<T> {
                     self.link.receiving_since.set(None);
                     return ControlFlow::Continue(request);
                 }
-                Ok(Parsed::NeedMore(REQUEST_HEADER_BYTES)) => self.fill().await?,
+                Ok(Parsed::NeedMore(REQUEST_HEADER_BYTES)) => {
+                    self.fill(REQUEST_HEADER_BYTES).await?;
+                }
                 Ok(Parsed::NeedMore(_)) => {
                     self.link.expect_rest();
-                    self.fill().await?;
+                    self.fill(REQUEST_HEADER_BYTES).await?;
                 }
                 Err(_) => return self.violation(),
             }
@@ -149,9 +160,9 @@ impl<T: Target> Receiver<T> {
         ControlFlow::Break(())
     }
 
-    /// Receives at least one more byte into the window.
-    async fn fill(&mut self) -> Flow<()> {
-        let lent = self.window.lend();
+    /// Receives at least one more byte into the window, which has room for `whole` bytes together.
+    async fn fill(&mut self, whole: usize) -> Flow<()> {
+        let lent = self.window.lend(whole);
         let (received, data) = self.operation(Op::Recv, lent).await;
         self.window.give_back(data, received);
         self.arrived = self.link.shared.rt.now();
@@ -173,50 +184,88 @@ impl<T: Target> Receiver<T> {
         (result.unwrap_or(0), data)
     }
 
-    /// The payload of a write, in memory of its own, or why it was not taken from the socket.
+    /// The payload of a write, in memory of its own that the target has given, or why it has given none.
     async fn payload(&mut self, len: usize) -> Flow<Result<Slice, TargetError>> {
-        // Held until the payload is here, and only then given to the next large one.
-        let _large = if len > LARGE_BYTES {
-            let acquire = self.link.shared.large.acquire(len as u64);
-            match self.link.unless_ended(acquire).await {
-                Some(permit) => Some(permit),
-                None if self.link.is_closed() => return ControlFlow::Break(()),
-                None => return ControlFlow::Continue(Err(shutdown())),
+        if len >= IN_PLACE_BYTES_MIN {
+            return self.large_payload(len).await;
+        }
+        while self.window.bytes().len() < len {
+            self.link.expect_rest();
+            self.fill(len).await?;
+        }
+        self.link.receiving_since.set(None);
+        let permit = match self.reserve(len).await? {
+            Ok(permit) => permit,
+            Err(error) => {
+                self.window.consume(len);
+                return ControlFlow::Continue(Err(error));
             }
-        } else {
-            None
-        };
-        let reserve = self.session.target.reserve(len as u64);
-        let permit = match self.link.unless_ended(reserve).await {
-            Some(Ok(permit)) => permit,
-            Some(Err(error)) => return ControlFlow::Continue(Err(error)),
-            None if self.link.is_closed() => return ControlFlow::Break(()),
-            None => return ControlFlow::Continue(Err(shutdown())),
         };
         let mut buf = self.link.shared.pool.alloc(len);
         buf.attach(Rc::new(permit));
-        let mut filled = self.window.take(&mut buf);
-        if filled < len && len >= IN_PLACE_BYTES_MIN {
-            self.window.expect_header();
-            while filled < len {
-                let to = len.min(filled + IN_PLACE_STEP_BYTES);
+        self.window.take(&mut buf);
+        ControlFlow::Continue(Ok(buf.share()))
+    }
+
+    async fn large_payload(&mut self, len: usize) -> Flow<Result<Slice, TargetError>> {
+        let mut partial = self.link.shared.partial.begin(len as u64, self.proven);
+        let mut buf: Buf = self.link.shared.pool.alloc(0);
+        let mut filled = 0;
+        while filled < len {
+            if filled == buf.len() {
+                let to = if partial.is_ample(len - filled) {
+                    len
+                } else {
+                    if self.window.bytes().is_empty() {
+                        self.link.expect_rest();
+                        self.window.expect_header();
+                        self.fill(0).await?;
+                    }
+                    len.min(2 * filled.max(SCARCE_BYTES / 2))
+                };
+                // What is waited for from here on is not the client's fault.
+                self.link.receiving_since.set(None);
+                let grown = partial.grow((to - filled) as u64);
+                end_if(self.link.unless_ended(grown).await.is_none())?;
+                self.link.payload_bytes.set(partial.bytes());
+                let mut larger = self.link.shared.pool.alloc(to);
+                larger[..filled].copy_from_slice(&buf);
+                buf = larger;
+            }
+            filled += self.window.take(&mut buf[filled..]);
+            let to = buf.len().min(filled + STEP_BYTES);
+            if filled < to {
+                self.window.expect_header();
                 self.link.expect_rest();
-                let (received, data) = self
-                    .operation(Op::RecvAll, Data::Buf(buf, filled..to))
-                    .await;
+                let step = Data::Buf(buf, filled..to);
+                let (received, data) = self.operation(Op::RecvAll, step).await;
                 buf = data.into_buf();
                 self.link.receiving_since.set(None);
                 end_if(received < to - filled)?;
                 filled = to;
             }
         }
-        while filled < len {
-            self.link.expect_rest();
-            self.fill().await?;
-            filled += self.window.take(&mut buf[filled..]);
-        }
-        self.link.receiving_since.set(None);
+        self.link.payload_bytes.set(0);
+        let permit = match self.reserve(len).await? {
+            Ok(permit) => permit,
+            Err(error) => return ControlFlow::Continue(Err(error)),
+        };
+        buf.attach(Rc::new(permit));
         ControlFlow::Continue(Ok(buf.share()))
+    }
+
+    /// Memory of the target for a payload that is whole.
+    async fn reserve(&self, len: usize) -> Flow<Result<T::Permit, TargetError>> {
+        let reserve = self.session.target.reserve(len as u64);
+        let since = &self.link.reserving_since;
+        since.set(Some(self.arrived));
+        let reserved = self.link.unless_ended(reserve).await;
+        since.set(None);
+        match reserved {
+            Some(reserved) => ControlFlow::Continue(reserved),
+            None if self.link.is_closed() => ControlFlow::Break(()),
+            None => ControlFlow::Continue(Err(shutdown())),
+        }
     }
 
     /// Throws the payload of `request` away and answers with `error`.
@@ -235,11 +284,20 @@ impl<T: Target> Receiver<T> {
             end_if(received < want)?;
             left -= want;
         }
+        self.answer_error(request, error).await
+    }
+
+    /// Answers a request, of which nothing is left to receive, with `error`.
+    async fn answer_error(
+        &mut self,
+        request: &Request,
+        error: TargetError,
+    ) -> Flow<Option<Started>> {
         // A refusal needs a place too: its reply has to be taken by the client.
         if let Room::Closed = self.link.room(0).await {
             return ControlFlow::Break(());
         }
-        let ticket = self.ticket(request, self.arrived, 0, None)?;
+        let ticket = self.ticket(request, self.arrived, 0, Payer::OWN)?;
         self.link.reply_error(ticket, &error);
         ControlFlow::Continue(None)
     }

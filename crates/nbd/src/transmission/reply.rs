@@ -5,7 +5,7 @@
 //! which is four bytes shorter. The last chunk of an answer carries the DONE flag itself.
 
 use super::link::Link;
-use super::outbox::COPY_BYTES_MAX;
+use super::outbox::{COPY_BYTES_MAX, How};
 use super::target::TargetError;
 use super::ticket::Ticket;
 use crate::proto::{
@@ -66,7 +66,11 @@ impl Link {
             };
             return self.reply_error(ticket, &error);
         }
-        let few = total <= COPY_BYTES_MAX;
+        let how = match total <= COPY_BYTES_MAX {
+            true => How::Copied,
+            false if self.is_slow() => How::Detached,
+            false => How::Shared,
+        };
         let holes = pieces.iter().any(|piece| matches!(piece, Piece::Zero(1..)));
         let cookie = ticket.cookie;
         let mut outbox = self.outbox.borrow_mut();
@@ -77,7 +81,7 @@ impl Link {
         }
         if !self.negotiated.structured_replies || whole || !holes {
             for piece in pieces.iter().filter(|piece| piece_bytes(piece) > 0) {
-                outbox.piece(piece, few);
+                outbox.piece(piece, how);
             }
         } else {
             let mut at = offset;
@@ -93,7 +97,7 @@ impl Link {
                 } else {
                     outbox.copy(&offset_data_header(cookie, at, bytes as u32, done));
                     for piece in run.iter().filter(|piece| piece_bytes(piece) > 0) {
-                        outbox.piece(piece, few);
+                        outbox.piece(piece, how);
                     }
                 }
                 at += bytes as u64;

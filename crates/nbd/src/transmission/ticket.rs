@@ -1,8 +1,8 @@
 //! A request's place among those that are not yet answered.
 
 use super::metrics::CommandKind;
+use super::payer::Payer;
 use base::Nanos;
-use rt::Permit;
 
 /// Made when a request is admitted or refused; counted out when its reply has been sent or thrown
 /// away.
@@ -14,8 +14,8 @@ pub(super) struct Ticket {
     pub failed: bool,
     /// When its header was received.
     pub arrived: Nanos,
-    /// Bytes that its reply may take, of the connection's share.
+    /// Bytes that its reply may take.
     pub reply_bytes: u64,
-    /// The same bytes of the share of all connections.
-    pub _permit: Option<Permit>,
+    /// What pays for them.
+    pub payer: Payer,
 }

@@ -1,7 +1,7 @@
 //! The buffer that requests are received into.
 //!
 //! Its size follows the client: small for one that sends little at a time, so that a thousand idle
-//! connections cost little, and large for one that fills it.
+//! connections cost little, and large for one that fills it. A small payload waits here until it is whole.
 
 use base::{Buf, BufPool};
 use rt::Data;
@@ -66,12 +66,17 @@ impl Window {
         self.peek = true;
     }
 
-    /// Memory to receive into, behind what is left.
-    pub fn lend(&mut self) -> Data {
+    /// Memory to receive into, behind what is left, so large that `whole` bytes have room together.
+    pub fn lend(&mut self, whole: usize) -> Data {
         let mut buf = self.buf.take().expect("no operation has the buffer");
         let left = self.end - self.start;
-        if buf.len() != self.size {
-            let mut other = self.pool.alloc(self.size);
+        let size = self.size.max(whole.next_power_of_two());
+        debug_assert!(
+            left < size && size <= BYTES_MAX,
+            "what is left is no more than it waits for"
+        );
+        if buf.len() != size {
+            let mut other = self.pool.alloc(size);
             other[..left].copy_from_slice(&buf[self.start..self.end]);
             buf = other;
         } else if self.start > 0 {

@@ -3,8 +3,8 @@
 use crate::common::*;
 use base::Nanos;
 use nbd::proto::*;
-use nbd::transmission::TransmissionOptions;
-use nbd::transmission::testing::TestWorld;
+use nbd::transmission::testing::{TestClient, TestWorld};
+use nbd::transmission::{Target, TransmissionOptions};
 use rt::{Data, Op};
 
 const MINUTE: Nanos = Nanos::from_secs(60);
@@ -49,9 +49,11 @@ fn a_client_that_vanishes_in_mid_payload_leaves_nothing() {
             bytes.extend(vec![7; sent]);
             assert!(client.send(&bytes).await);
             world.rt.sleep(Nanos::from_millis(1)).await;
-            assert!(world.target.memory().used() > 0, "it was reserved");
+            assert_eq!(world.target.memory().used(), 0, "it is not whole");
+            assert_eq!(world.connections.partial_bytes() > 0, len > 4096);
             client.close().await;
             assert!(world.all_gone(MINUTE).await);
+            assert_eq!(world.connections.partial_bytes(), 0);
             assert_eq!(world.target.memory().used(), 0);
             assert!(world.target.bytes().iter().all(|byte| *byte == 0));
         });
@@ -206,31 +208,280 @@ fn a_thousand_idle_connections_cost_no_timer_and_little_memory() {
     });
 }
 
-#[test]
-fn clients_that_announce_much_and_send_nothing_do_not_keep_others_from_writing() {
+/// What half-received payloads may hold in [`world`].
+const PARTIAL: u64 = 64 << 20;
+
+/// A world in which a few large replies are all that there is memory for.
+fn world_of_readers() -> TestWorld {
     let options = TransmissionOptions {
-        large_payload_bytes_max: 4 << 20,
+        total_reply_bytes_max: 16 << 20,
         ..TransmissionOptions::default()
     };
-    run(
-        TestWorld::new(16 << 20, 8 << 20, options),
-        |world| async move {
-            let mut stalled = Vec::new();
-            for _ in 0..8 {
-                let mut client = world.connect(true);
-                let request = client.request(CMD_WRITE, 0, 0, 2 << 20);
-                assert!(client.send(&request.encode()).await);
-                stalled.push(client);
+    TestWorld::new(SIZE, MEMORY, options)
+}
+
+/// Connections that have announced a payload of `len` bytes and sent `sent` of it.
+async fn stalled_writers(
+    world: &TestWorld,
+    count: usize,
+    len: u32,
+    sent: usize,
+) -> Vec<TestClient> {
+    let mut stalled = Vec::new();
+    for _ in 0..count {
+        let mut client = world.connect(true);
+        let mut bytes = client.request(CMD_WRITE, 0, 0, len).encode().to_vec();
+        bytes.extend(vec![7; sent]);
+        let (rt, pool, stream) = (world.rt.clone(), world.pool.clone(), client.stream);
+        // It may take longer than the caller waits: the server does not read what it has no memory for.
+        world.rt.spawn_detached(async move {
+            let data = Data::whole(pool.copy_of(&bytes));
+            let _ = rt.stream(stream, Op::Send, data).done().await;
+        });
+        stalled.push(client);
+    }
+    world.rt.sleep(Nanos::from_millis(100)).await;
+    stalled
+}
+
+/// Connections that ask for `len` bytes `times` over and take nothing.
+async fn stalled_readers(
+    world: &TestWorld,
+    count: usize,
+    len: u32,
+    times: usize,
+) -> Vec<TestClient> {
+    // Holes would be answered by a note that they are some.
+    let data = world.pool.copy_of(&pattern(1, SIZE)).share();
+    let written = Target::write(&world.target, 0, data, false).await;
+    written.expect("written");
+    let mut stalled = Vec::new();
+    for number in 0..count {
+        let mut client = world.connect(number % 2 == 0);
+        let bytes = client.request(CMD_READ, 0, 0, len).encode().repeat(times);
+        assert!(client.send(&bytes).await);
+        stalled.push(client);
+    }
+    world.rt.sleep(Nanos::from_millis(100)).await;
+    stalled
+}
+
+/// How long a request takes that has to succeed, on a connection of its own.
+async fn time_of(world: &TestWorld, command: u16, len: u32) -> Nanos {
+    let mut client = world.connect(true);
+    let start = world.rt.now();
+    let request = client.request(command, 0, 0, len);
+    let payload = match command {
+        CMD_WRITE => vec![1; len as usize],
+        _ => Vec::new(),
+    };
+    let answer = client.call(request, &payload).await;
+    assert_eq!(answer.expect("answered").error, None);
+    client.close().await;
+    world.rt.now().since(start)
+}
+
+fn stalled_and_cut(world: &TestWorld) -> u64 {
+    world.connections.metrics().connections_stalled.get()
+}
+
+/// How long a client may stall while others wait for the memory that it holds.
+const SHORT: Nanos = Nanos::from_secs(5);
+const SOON: Nanos = Nanos::from_secs(1);
+
+#[test]
+fn payloads_that_are_announced_and_not_sent_take_no_memory_from_others() {
+    for len in [60 << 10, 1 << 20, 32 << 20] {
+        run(world(), move |world| async move {
+            let stalled = stalled_writers(&world, 300, len, 0).await;
+            assert_eq!(world.target.memory().used(), 0, "nothing has come");
+            let held = world.connections.partial_bytes();
+            assert!(held <= PARTIAL / 2, "{held} bytes are held for nothing");
+            for len in [512, 4096, 1 << 20] {
+                let took = time_of(&world, CMD_WRITE, len).await;
+                assert!(took < SOON, "a write of {len} bytes took {took}");
             }
-            world.rt.sleep(Nanos::from_secs(1)).await;
-            let mut client = world.connect(true);
-            let request = client.request(CMD_WRITE, 0, 0, 1 << 20);
-            let answer = client.call(request, &vec![1; 1 << 20]).await;
+            assert_eq!(stalled_and_cut(&world), 0, "nobody waited for memory");
+            assert!(world.connections.list().len() >= stalled.len());
+        });
+    }
+}
+
+#[test]
+fn payloads_that_are_half_sent_keep_no_small_write_and_no_large_one_for_long() {
+    run(world(), |world| async move {
+        // 300 MiB announced, 150 MiB sent: more than there is for payloads on their way.
+        let stalled = stalled_writers(&world, 300, 1 << 20, 512 << 10).await;
+        let held = world.connections.partial_bytes();
+        assert!(held <= PARTIAL + (1 << 20), "{held} bytes are held");
+        // A client that has written before waits for none that never has.
+        let mut client = world.connect(true);
+        for len in [4096, 100 << 10, 1 << 20] {
+            let start = world.rt.now();
+            let request = client.request(CMD_WRITE, 0, 0, len);
+            let answer = client.call(request, &vec![1; len as usize]).await;
             assert_eq!(answer.expect("answered").error, None);
-            assert!(
-                world.rt.now() < Nanos::from_secs(5),
-                "without waiting for the stalled ones"
-            );
-        },
-    );
+            let took = world.rt.now().since(start);
+            assert!(took < SOON, "a write of {len} bytes took {took}");
+        }
+        assert_eq!(stalled_and_cut(&world), 0, "nobody has waited for long");
+        let took = time_of(&world, CMD_WRITE, 1 << 20).await;
+        assert!(took < Nanos(2 * SHORT.0), "a first large write took {took}");
+        assert!(stalled_and_cut(&world) > 0);
+        assert!(!world.connections.is_empty(), "{}", stalled.len());
+    });
+}
+
+#[test]
+fn large_payloads_that_have_no_room_together_pass_one_after_the_other() {
+    let options = TransmissionOptions {
+        partial_payload_bytes_max: 3 << 20,
+        ..TransmissionOptions::default()
+    };
+    let world = TestWorld::new(SIZE, 2 << 20, options);
+    run(world, |world| async move {
+        world.streams.set_split(|there| there.min(30_000));
+        let mut clients = Vec::new();
+        for number in 0..12 {
+            let mut client = world.connect(true);
+            let mut bytes = client
+                .request(CMD_WRITE, 0, 0, SIZE as u32)
+                .encode()
+                .to_vec();
+            bytes.extend(pattern(number, SIZE));
+            let (rt, pool, stream) = (world.rt.clone(), world.pool.clone(), client.stream);
+            world.rt.spawn_detached(async move {
+                let data = Data::whole(pool.copy_of(&bytes));
+                rt.stream(stream, Op::Send, data)
+                    .done()
+                    .await
+                    .expect("taken");
+            });
+            clients.push(client);
+        }
+        for client in &mut clients {
+            let answers = client.answers().await.expect("answered");
+            assert_eq!(answers[0].error, None);
+        }
+        assert_eq!(world.connections.partial_bytes(), 0);
+        assert_eq!(stalled_and_cut(&world), 0);
+    });
+}
+
+#[test]
+fn a_slow_link_may_take_its_time_for_a_large_write() {
+    run(world(), |world| async move {
+        let mut slow = world.connect(true);
+        let mut bytes = slow.request(CMD_WRITE, 0, 0, 2 << 20).encode().to_vec();
+        bytes.extend(pattern(5, 2 << 20));
+        for part in bytes.chunks(64 << 10) {
+            assert!(slow.send(part).await);
+            world.rt.sleep(Nanos::from_secs(3)).await;
+        }
+        let answers = slow.answers().await.expect("answered");
+        assert_eq!(answers[0].error, None);
+    });
+}
+
+#[test]
+fn a_slow_link_that_goes_on_is_not_cut_for_those_that_stall() {
+    run(world(), |world| async move {
+        let _stalled = stalled_writers(&world, 200, 1 << 20, 512 << 10).await;
+        let mut slow = world.connect(true);
+        let mut bytes = slow.request(CMD_WRITE, 0, 0, 1 << 20).encode().to_vec();
+        bytes.extend(pattern(5, 1 << 20));
+        for part in bytes.chunks(32 << 10) {
+            assert!(slow.send(part).await);
+            world.rt.sleep(Nanos::from_secs(2)).await;
+        }
+        let answers = slow.answers().await.expect("answered");
+        assert_eq!(answers[0].error, None);
+    });
+}
+
+#[test]
+fn readers_that_take_nothing_do_not_keep_others_from_reading() {
+    for count in [8, 32, 64, 300] {
+        run(world_of_readers(), move |world| async move {
+            let _stalled = stalled_readers(&world, count, SIZE as u32, 3).await;
+            for len in [512, 4096, 64 << 10, 1 << 20] {
+                let took = time_of(&world, CMD_READ, len).await;
+                assert!(
+                    took < SOON,
+                    "{count} stalled: a read of {len} bytes took {took}"
+                );
+            }
+            let took = time_of(&world, CMD_WRITE, 4096).await;
+            assert!(took < SOON, "{count} stalled: a write took {took}");
+        });
+    }
+}
+
+#[test]
+fn readers_that_take_nothing_are_cut_when_others_wait_for_their_memory() {
+    run(world_of_readers(), |world| async move {
+        // Each within what many may have, and all together more.
+        let stalled = stalled_readers(&world, 12, 1 << 20, 1).await;
+        let took = time_of(&world, CMD_READ, 4096).await;
+        assert!(took < SOON, "a small read took {took}");
+        assert_eq!(stalled_and_cut(&world), 0, "nobody waits for long yet");
+        for len in [100 << 10, 1 << 20] {
+            let took = time_of(&world, CMD_READ, len).await;
+            assert!(took < Nanos(2 * SHORT.0), "a large read took {took}");
+        }
+        assert!(stalled_and_cut(&world) > 0);
+        assert!(
+            stalled.len() > stalled_and_cut(&world) as usize,
+            "as many as it takes"
+        );
+    });
+}
+
+#[test]
+fn small_reads_in_numbers_go_on_while_others_hold_what_all_share() {
+    run(world_of_readers(), |world| async move {
+        let _stalled = stalled_readers(&world, 12, 1 << 20, 1).await;
+        let mut client = world.connect(true);
+        let start = world.rt.now();
+        let mut bytes = Vec::new();
+        for _ in 0..256 {
+            bytes.extend_from_slice(&client.request(CMD_READ, 0, 0, 4096).encode());
+        }
+        assert!(client.send(&bytes).await);
+        while client.waiting() > 0 {
+            client.answers().await.expect("answered");
+        }
+        let took = world.rt.now().since(start);
+        assert!(took < SOON, "256 small reads took {took}");
+    });
+}
+
+#[test]
+fn readers_that_take_nothing_do_not_keep_the_memory_of_writes() {
+    let world = TestWorld::new(SIZE, 8 << 20, TransmissionOptions::default());
+    run(world, |world| async move {
+        let data = world.pool.copy_of(&pattern(1, SIZE)).share();
+        let written = Target::write(&world.target, 0, data, false).await;
+        written.expect("written");
+        world.target.set_pinned();
+        let stalled = stalled_readers(&world, 8, 1 << 20, 1).await;
+        assert_eq!(world.target.memory().used(), 8 << 20, "{}", stalled.len());
+        let took = time_of(&world, CMD_WRITE, 4096).await;
+        assert!(took < Nanos(2 * SHORT.0), "a small write took {took}");
+        assert_eq!(stalled_and_cut(&world), 1, "as many as it takes");
+        // What is asked for later is copied for them.
+        world.rt.sleep(Nanos::from_secs(2)).await;
+        for client in &stalled[..7] {
+            let ask = Request {
+                flags: 0,
+                command: CMD_READ,
+                cookie: 99,
+                offset: 0,
+                length: 1 << 20,
+            };
+            client.send(&ask.encode()).await;
+        }
+        world.rt.sleep(Nanos::from_secs(1)).await;
+        assert!(world.target.memory().used() <= 7 << 20);
+    });
 }

@@ -27,6 +27,8 @@ struct State {
     delay: Cell<Nanos>,
     random: Cell<u64>,
     read_only: Cell<bool>,
+    /// Reads hold memory for payloads, as those of data that was written of late do.
+    pinned: Cell<bool>,
     failure: RefCell<Option<TargetError>>,
     flushes: Cell<u64>,
     durable: Cell<u64>,
@@ -44,6 +46,7 @@ impl MemoryTarget {
             delay: Cell::default(),
             random: Cell::new(1),
             read_only: Cell::default(),
+            pinned: Cell::default(),
             failure: RefCell::default(),
             flushes: Cell::default(),
             durable: Cell::default(),
@@ -63,6 +66,11 @@ impl MemoryTarget {
     /// Refuses changes from now on.
     pub fn set_read_only(&self) {
         self.0.read_only.set(true);
+    }
+
+    /// Lets the data of reads lie in the memory for payloads from now on.
+    pub fn set_pinned(&self) {
+        self.0.pinned.set(true);
     }
 
     /// Grows or shrinks.
@@ -152,6 +160,10 @@ impl Target for MemoryTarget {
 
     async fn read(&self, offset: u64, len: u64) -> Result<Vec<Piece>, TargetError> {
         self.check(offset, len, false)?;
+        let lease = match self.0.pinned.get() {
+            true => Some(Rc::new(self.0.memory.acquire(len).await)),
+            false => None,
+        };
         let mut pieces = Vec::new();
         let (mut at, end) = (offset as usize, (offset + len) as usize);
         while at < end {
@@ -168,7 +180,10 @@ impl Target for MemoryTarget {
                     {
                         to = hole * BLOCK;
                     }
-                    let data = self.0.pool.copy_of(&self.0.bytes.borrow()[at..to]);
+                    let mut data = self.0.pool.copy_of(&self.0.bytes.borrow()[at..to]);
+                    if let Some(lease) = &lease {
+                        data.attach(lease.clone());
+                    }
                     pieces.push(Piece::Data(data.share()));
                     at = to;
                     continue;
