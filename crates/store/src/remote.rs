@@ -9,14 +9,16 @@
 //! server                  magic, version                                  Done | Failed
 //! ```
 //!
-//! A client that breaks the protocol is told why, under the number 0, and closed. The end of a connection, whatever its
-//! cause, is the end of the session.
+//! A client that breaks the protocol is told why, under the number 0, and closed; so is every client when the server
+//! stops. A client that stalls is closed. The end of a connection, whatever its cause, is the end of the session.
 
 mod client;
+mod link;
 mod server;
 mod wire;
 
 pub use client::RemoteFiles;
+pub use link::FileServerLimits;
 pub use server::FileServer;
 #[doc(hidden)]
 pub use wire::{decode_any, frames};

@@ -1,6 +1,8 @@
 //! Programs that share the files of a served store.
 
 use std::io::BufRead;
+use std::io::Write;
+use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
@@ -126,5 +128,57 @@ fn files_survive_the_kill_of_their_server() {
     drop(direct);
     let server = bench.serve_store();
     assert!(open(&path).exists("data").expect("asked"));
+    server.end_ok();
+}
+
+#[test]
+fn sessions_that_never_read_hold_little_of_the_server() {
+    let bench = store_with_room();
+    let path = bench.path("s.tn");
+    let server = bench.serve_store();
+    let files = open(&path);
+    let file = files.open("data", CREATE).expect("a file");
+    files
+        .write(file, None, 0, &vec![7; 1 << 20])
+        .expect("written");
+    // The file that a session opens first, read again and again.
+    let frame = |kind: u8, fields: &[u8]| {
+        let mut bytes = (fields.len() as u32 + 5).to_le_bytes().to_vec();
+        bytes.extend([1, 0, 0, 0, kind]);
+        bytes.extend(fields);
+        bytes
+    };
+    let open_data = frame(1, b"\x04\0data\0");
+    let fields = [
+        &1u64.to_le_bytes()[..],
+        &[0; 16],
+        &(1u32 << 20).to_le_bytes(),
+    ]
+    .concat();
+    let reads = frame(8, &fields).repeat(64);
+    let hello = b"tonearmF\x02\0\0\0\0\0\0\0";
+    let mut deaf = Vec::new();
+    for _ in 0..64 {
+        let mut stream = UnixStream::connect(store::files_socket(&path)).expect("connected");
+        let bytes = [&hello[..], &open_data, &reads].concat();
+        stream.write_all(&bytes).expect("sent");
+        deaf.push(stream);
+    }
+    std::thread::sleep(Duration::from_secs(2));
+    let mut page = [0; 4096];
+    let started = std::time::Instant::now();
+    assert_eq!(files.read(file, None, 0, &mut page).expect("read"), 4096);
+    let took = started.elapsed();
+    assert!(took < Duration::from_secs(2), "a small read took {took:?}");
+    let rss = server.rss_kib();
+    assert!(rss < 512 << 10, "{rss} KiB resident");
+    // Less than a minute: they are cut because others wait.
+    let mut whole = vec![0; 1 << 20];
+    assert_eq!(
+        files.read(file, None, 0, &mut whole).expect("read"),
+        1 << 20
+    );
+    drop(deaf);
+    drop(files);
     server.end_ok();
 }

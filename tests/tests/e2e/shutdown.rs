@@ -1,6 +1,8 @@
 //! Orderly ends at awkward moments leave a clean store.
 
 use std::time::Duration;
+use store::StoreOptions;
+use store::files::Open;
 use tonearm_tests::{Bench, MIB, noise};
 
 /// How often each moment is tried.
@@ -96,6 +98,73 @@ fn an_end_while_the_log_is_full_is_orderly() {
             }
         });
         assert_eq!(bench.json(&["info", "s.tn", "--json"])["state"], "clean");
+    }
+    bench.ok(&["check", "s.tn"]);
+}
+
+#[test]
+fn an_end_under_programs_that_use_files_is_orderly_and_keeps_what_was_durable() {
+    const CREATE: Open = Open {
+        create: true,
+        exclusive: false,
+    };
+    let bench = Bench::new();
+    let log = ["--log-size", "512KiB", "--no-volume"];
+    bench.ok(&[&["create", "s.tn", "--size", "64MiB"][..], &log].concat());
+    let path = bench.path("s.tn");
+    for round in 0..20u64 {
+        let server = bench.serve_store();
+        let durable = std::thread::scope(|scope| {
+            let programs: Vec<_> = (0..6u64)
+                .map(|number| {
+                    let files = store::open_files(&path, StoreOptions::default()).expect("files");
+                    scope.spawn(move || {
+                        let file = files.open(&format!("f{number}"), CREATE).expect("a file");
+                        // Larger than in any round before.
+                        for step in round * 1_000_000 + 1.. {
+                            let Ok(unit) = files.begin() else {
+                                return step - 1;
+                            };
+                            let bytes = noise(step, 60_000);
+                            let place = step % 8 * 60_000;
+                            let written = files
+                                .write(file, Some(unit), place, &bytes)
+                                .and_then(|()| {
+                                    files.write(file, Some(unit), 0, &step.to_le_bytes())
+                                })
+                                .and_then(|()| files.end(unit, true));
+                            if written.is_err() {
+                                return step - 1;
+                            }
+                        }
+                        unreachable!("it ends with the server")
+                    })
+                })
+                .collect();
+            std::thread::sleep(Duration::from_millis(40 + round * 17 % 90));
+            server.end_ok();
+            let ends = programs.into_iter().map(|program| program.join());
+            ends.map(|end| end.expect("a program"))
+                .collect::<Vec<u64>>()
+        });
+        assert_eq!(bench.json(&["info", "s.tn", "--json"])["state"], "clean");
+        // The store itself.
+        let options = StoreOptions {
+            server_wait: Duration::ZERO,
+            ..StoreOptions::default()
+        };
+        let files = store::open_files(&path, options).expect("files");
+        for (number, durable) in durable.into_iter().enumerate() {
+            if durable == round * 1_000_000 {
+                continue;
+            }
+            let file = files.open(&format!("f{number}"), CREATE).expect("a file");
+            let mut seen = [0; 8];
+            assert_eq!(files.read(file, None, 0, &mut seen).expect("read"), 8);
+            // One more may have been durable without an answer.
+            let seen = u64::from_le_bytes(seen);
+            assert!(seen >= durable, "{seen} of {durable} in round {round}");
+        }
     }
     bench.ok(&["check", "s.tn"]);
 }

@@ -154,7 +154,11 @@ impl Serving {
         drop(messages);
         self.desk.cancel_scrub();
         let done = show_closing(rt, &self.disk);
-        self.files.shut_down().await;
+        // Both at once: what one has under way may need log space that the other takes.
+        self.connections.stop();
+        if !self.files.shut_down(GRACE).await {
+            report::note("programs that use files of the store did not end in time");
+        }
         self.connections.shutdown(GRACE).await;
         let closed = self.disk.close().await;
         done.set(true);

@@ -1,17 +1,22 @@
 //! The server's end, on the engine's thread: each connection is a session.
 //!
-//! Bounds: so many sessions; of each one frame being received, [`BESIDE_MAX`] requests that go on beside later ones,
-//! and what `session.rs` allows of files and units. Memory of units is the disk's to bound.
+//! Bounds: so many sessions; of each one frame being received, [`BESIDE_MAX`] requests that go on beside later ones, the
+//! memory of its replies ([`FileServerLimits`]), and what `session.rs` allows of files and units. Memory of units is the
+//! disk's to bound. A session whose replies are not taken does no further request.
 
+use super::link::{FileServerLimits, Link, Links, ReplyMemory};
 use super::wire::{self, FRAME_MAX, HELLO_LEN, Reply, Request, VERSION, Violation};
-use crate::files::{AruId, FilesError, FilesErrorKind};
+use crate::files::{AruId, FilesError};
 use crate::session::{Session, Sessions};
-use base::{Buf, BufPool};
+use base::{Buf, BufPool, Nanos};
 use disk::Disk;
-use rt::{Data, DeviceId, Notify, Op, Permit, Rt, Semaphore};
-use std::cell::RefCell;
+use rt::{Data, DeviceId, Permit, Rt, Semaphore};
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
+use std::future::poll_fn;
+use std::pin::{Pin, pin};
 use std::rc::Rc;
+use std::task::Poll;
 
 /// Most sessions at a time.
 const SESSIONS_MAX: usize = 256;
@@ -19,125 +24,130 @@ const SESSIONS_MAX: usize = 256;
 const BESIDE_MAX: u64 = 16;
 /// Bytes received at once.
 const RECEIVE_BYTES: usize = 128 << 10;
+/// Memory that a list of files, or of allocated runs, may need.
+const LIST_BYTES: u64 = 256 << 10;
+/// How long operations whose clients have been cut may take at the end.
+const LAST_OPERATIONS: Nanos = Nanos::from_secs(60);
+/// What clients are told at the end.
+const STOPPING: &str = "the server is shutting down";
 
 /// Serves the files of a disk to sockets; cheap to clone, of the engine's thread.
 #[derive(Clone)]
 pub struct FileServer(Rc<State>);
 
 struct State {
-    rt: Rt,
-    pool: BufPool,
     sessions: Sessions,
-    /// The stream of each connection.
-    open: RefCell<BTreeMap<u64, DeviceId>>,
-    changed: Notify,
+    links: Rc<Links>,
 }
 
 impl FileServer {
     /// A server without clients.
     pub fn new(rt: &Rt, pool: &BufPool, disk: &Disk) -> Self {
+        Self::with_limits(rt, pool, disk, FileServerLimits::default())
+    }
+
+    /// A server without clients, with limits of the caller's choice.
+    pub fn with_limits(rt: &Rt, pool: &BufPool, disk: &Disk, limits: FileServerLimits) -> Self {
         Self(Rc::new(State {
-            rt: rt.clone(),
-            pool: pool.clone(),
             sessions: Sessions::new(disk),
-            open: RefCell::default(),
-            changed: Notify::new(rt),
+            links: Links::new(rt, pool, limits),
         }))
     }
 
     /// Sessions at present.
     pub fn sessions(&self) -> usize {
-        self.0.open.borrow().len()
+        self.0.links.open.borrow().len()
     }
 
-    /// Serves a client that has connected.
+    /// Serves a client that has connected; once the server stops, the connection is closed.
     pub fn accept(&self, stream: DeviceId) {
-        let state = self.0.clone();
-        let full = state.open.borrow().len() >= SESSIONS_MAX;
-        let number = state.sessions.begin();
-        if !full {
-            state.open.borrow_mut().insert(number, stream);
-        }
-        let rt = state.rt.clone();
-        rt.spawn_detached(async move {
-            let link = Rc::new(Link {
-                rt: state.rt.clone(),
-                pool: state.pool.clone(),
-                stream,
-                turn: Semaphore::new(&state.rt, 1),
-            });
-            if full {
-                let text = format!("the server has {SESSIONS_MAX} sessions, as many as it may");
-                link.fail(text).await;
-            } else if let Ok(session) = state.sessions.get(number) {
-                let connection = Connection {
-                    link: link.clone(),
-                    session,
-                    doomed: RefCell::default(),
-                    beside: Semaphore::new(&state.rt, BESIDE_MAX),
-                };
-                if let Err(Violation(why)) = connection.serve().await {
-                    connection
-                        .link
-                        .fail(format!("the connection is closed: {why}"))
-                        .await;
+        let (state, links) = (self.0.clone(), &self.0.links);
+        let link = Link::new(links, stream);
+        let rt = links.rt.clone();
+        if links.is_stopping() || self.sessions() >= SESSIONS_MAX {
+            rt.spawn_detached(async move {
+                if !link.is_ending() {
+                    let text = format!("the server has {SESSIONS_MAX} sessions, as many as it may");
+                    link.fail(text).await;
                 }
-            }
-            // Units first, then locks; the close may wait for operations of the stream.
-            state.sessions.end(number);
-            if state.open.borrow_mut().remove(&number).is_some() || full {
                 link.close().await;
+            });
+            return;
+        }
+        let number = state.sessions.begin();
+        let session = state.sessions.get(number).expect("begun just now");
+        links.open.borrow_mut().insert(number, link.clone());
+        rt.spawn_detached(async move {
+            let connection = Connection {
+                beside: Semaphore::new(link.rt(), BESIDE_MAX),
+                link,
+                session,
+                doomed: RefCell::default(),
+                greeted: Cell::new(false),
+            };
+            let served = connection.serve().await;
+            let Connection {
+                link,
+                beside,
+                greeted,
+                ..
+            } = connection;
+            match served {
+                Err(Violation(why)) => {
+                    let text = format!("the connection is closed: {why}");
+                    link.fail(text).await;
+                }
+                // A client that was not greeted finds that there is no server.
+                Ok(()) if state.links.is_stopping() && greeted.get() => {
+                    // What was begun is answered.
+                    drop(beside.acquire(BESIDE_MAX).await);
+                    link.fail(STOPPING.to_string()).await;
+                }
+                Ok(()) => {}
             }
-            state.changed.notify();
+            // Units first, then locks.
+            state.sessions.end(number);
+            link.close().await;
+            drop(beside.acquire(BESIDE_MAX).await);
+            state.links.open.borrow_mut().remove(&number);
+            state.links.changed.notify();
         });
     }
 
-    /// Ends all connections, and waits until they have ended.
-    pub async fn shut_down(&self) {
-        let open = std::mem::take(&mut *self.0.open.borrow_mut());
-        for (number, stream) in open {
-            let closing = self.0.rt.stream(stream, Op::Close, Data::None);
-            // It may be closed already.
-            let _ = closing.done().await;
-            self.0.sessions.end(number);
-        }
-    }
-}
-
-/// A connection's stream.
-struct Link {
-    rt: Rt,
-    pool: BufPool,
-    stream: DeviceId,
-    /// Whose turn it is to send.
-    turn: Semaphore,
-}
-
-impl Link {
-    async fn send(&self, bytes: &[u8]) {
-        let buf = self.pool.copy_of(bytes);
-        let turn = self.turn.acquire(1).await;
-        let sent = self.rt.stream(self.stream, Op::Send, Data::whole(buf));
-        // A client that is gone is noticed where it is listened to.
-        let _ = sent.done().await;
-        drop(turn);
+    /// Begins the end: no request is begun any more, those under way are answered, and sessions end.
+    pub fn stop(&self) {
+        self.0.links.stop();
     }
 
-    async fn reply(&self, number: u32, reply: Reply) {
-        let mut bytes = Vec::with_capacity(64);
-        reply.encode(number, &mut bytes);
-        self.send(&bytes).await;
-    }
-
-    async fn fail(&self, text: String) {
-        let error = FilesError::new(FilesErrorKind::Failed, text);
-        self.reply(0, Reply::Failed(error)).await;
-    }
-
-    async fn close(&self) {
-        let closing = self.rt.stream(self.stream, Op::Close, Data::None);
-        // It may be closed already.
-        let _ = closing.done().await;
+    /// Stops, and waits until all sessions have ended: their units are aborted then, and their locks released. Clients
+    /// that have not taken their replies after `grace` are cut. False when operations still go on a minute later; they
+    /// are left to the end of the store.
+    pub async fn shut_down(&self, grace: Nanos) -> bool {
+        self.stop();
+        let links = &self.0.links;
+        let mut patience = pin!(links.rt.sleep(grace));
+        let mut last = pin!(links.rt.sleep(grace + LAST_OPERATIONS.0));
+        let mut cut = false;
+        let ended = poll_fn(|context| {
+            if links.open.borrow().is_empty() {
+                return Poll::Ready(true);
+            }
+            if !cut && patience.as_mut().poll(context).is_ready() {
+                cut = true;
+                for link in links.open.borrow().values() {
+                    link.cut();
+                }
+            }
+            if last.as_mut().poll(context).is_ready() {
+                return Poll::Ready(false);
+            }
+            // Notes this task; nobody notifies while it is polled.
+            let _noted = Pin::new(&mut links.changed.wait()).poll(context);
+            Poll::Pending
+        })
+        .await;
+        self.0.sessions.end_all();
+        ended
     }
 }
 
@@ -147,24 +157,30 @@ struct Connection {
     /// The first error of each open unit, for its end.
     doomed: RefCell<BTreeMap<AruId, FilesError>>,
     beside: Semaphore,
+    /// Both sides have said hello.
+    greeted: Cell<bool>,
 }
 
 impl Connection {
-    /// Until the client has gone.
+    /// Until the client has gone, or is to go.
     async fn serve(&self) -> Result<(), Violation> {
         let mut incoming = Incoming::new(&self.link);
+        // A connection that says nothing has a place among the sessions.
+        self.link.expect_rest(true);
         let Some(hello) = incoming.exactly(HELLO_LEN).await else {
             return Ok(());
         };
         let version = wire::version_of(hello.first_chunk().expect("as long as asked for"))?;
         incoming.consume(HELLO_LEN);
-        self.link.send(&wire::hello()).await;
+        let hello = self.link.pool().copy_of(&wire::hello());
+        self.link.send(Data::whole(hello)).await;
+        self.greeted.set(true);
         if version != VERSION {
             return Err(Violation(
                 "it speaks another version of the protocol; use programs of one release",
             ));
         }
-        loop {
+        while !self.link.is_ending() {
             // Received once its length is there, which is bounded.
             let len = match wire::frame_len(incoming.bytes())? {
                 Some(len) => len,
@@ -177,12 +193,21 @@ impl Connection {
                 return Ok(());
             };
             let (number, request) = Request::decode(&frame[4..])?;
-            self.answer(number, request).await?;
+            let Some(memory) = self.link.memory(reply_bytes(&request)).await else {
+                return Ok(());
+            };
+            self.answer(number, request, memory).await?;
             incoming.consume(len);
         }
+        Ok(())
     }
 
-    async fn answer(&self, number: u32, request: Request<'_>) -> Result<(), Violation> {
+    async fn answer(
+        &self,
+        number: u32,
+        request: Request<'_>,
+        memory: ReplyMemory,
+    ) -> Result<(), Violation> {
         let session = &self.session;
         let doomed = request
             .unit()
@@ -232,7 +257,7 @@ impl Connection {
             } => {
                 let permit = self.beside.acquire(1).await;
                 let session = session.clone();
-                self.beside(number, permit, async move {
+                self.beside(number, (permit, memory), async move {
                     let read = session.read(file, None, offset, len as usize).await;
                     read.map(Reply::Data)
                 });
@@ -300,7 +325,7 @@ impl Connection {
                     Ok(lsn) if durable => {
                         let permit = self.beside.acquire(1).await;
                         let session = session.clone();
-                        self.beside(number, permit, async move {
+                        self.beside(number, (permit, memory), async move {
                             let durable = session.acknowledge(lsn, true).await;
                             durable.map(|()| Reply::Done)
                         });
@@ -318,7 +343,7 @@ impl Connection {
             Request::Flush => {
                 let permit = self.beside.acquire(1).await;
                 let session = session.clone();
-                self.beside(number, permit, async move {
+                self.beside(number, (permit, memory), async move {
                     session.flush().await.map(|()| Reply::Done)
                 });
                 return Ok(());
@@ -329,6 +354,7 @@ impl Connection {
         };
         let reply = result.unwrap_or_else(Reply::Failed);
         self.link.reply(number, reply).await;
+        drop(memory);
         Ok(())
     }
 
@@ -347,16 +373,25 @@ impl Connection {
     fn beside(
         &self,
         number: u32,
-        permit: Permit,
+        held: (Permit, ReplyMemory),
         work: impl Future<Output = Result<Reply, FilesError>> + 'static,
     ) {
         let link = self.link.clone();
-        let rt = link.rt.clone();
+        let rt = link.rt().clone();
         rt.spawn_detached(async move {
             let reply = work.await.unwrap_or_else(Reply::Failed);
             link.reply(number, reply).await;
-            drop(permit);
+            drop(held);
         });
+    }
+}
+
+/// Memory in bytes that the reply to `request` may need.
+fn reply_bytes(request: &Request<'_>) -> u64 {
+    match request {
+        Request::Read { len, .. } => u64::from(*len),
+        Request::List | Request::Status { .. } => LIST_BYTES,
+        _ => 0,
     }
 }
 
@@ -372,7 +407,7 @@ impl<'a> Incoming<'a> {
     fn new(link: &'a Link) -> Self {
         Self {
             link,
-            buf: Some(link.pool.alloc(RECEIVE_BYTES)),
+            buf: Some(link.pool().alloc(RECEIVE_BYTES)),
             bytes: Vec::new(),
             used: 0,
         }
@@ -394,21 +429,19 @@ impl<'a> Incoming<'a> {
     async fn exactly(&mut self, len: usize) -> Option<&[u8]> {
         debug_assert!(len <= FRAME_MAX + 4);
         while self.bytes().len() < len {
-            let buf = self.buf.take()?;
-            let received = self
-                .link
-                .rt
-                .stream(self.link.stream, Op::Recv, Data::whole(buf));
-            let (result, data) = received.await;
-            let (count, buf) = (result.ok()?, data.into_buf());
-            if count == 0 {
-                return None;
+            if !self.bytes().is_empty() {
+                self.link.expect_rest(true);
             }
+            let buf = self.buf.take()?;
+            let (count, buf) = self.link.receive(buf).await?;
             self.bytes.drain(..self.used);
             self.used = 0;
+            let whole = len.max(self.bytes.len() + count);
+            self.bytes.reserve_exact(whole - self.bytes.len());
             self.bytes.extend_from_slice(&buf[..count]);
             self.buf = Some(buf);
         }
+        self.link.expect_rest(false);
         Some(&self.bytes[self.used..self.used + len])
     }
 }

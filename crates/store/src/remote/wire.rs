@@ -24,6 +24,8 @@ pub const DATA_MAX: usize = 1 << 20;
 pub const FRAME_MAX: usize = DATA_MAX + 1024;
 /// Bytes of a frame's length and number.
 const HEAD: usize = 8;
+/// The kind of a reply with data.
+const REPLY_DATA: u8 = 4;
 
 /// What a client asks for.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -347,6 +349,15 @@ impl<'a> Request<'a> {
     }
 }
 
+/// What precedes `len` bytes of data in the frame of a [`Reply::Data`].
+pub fn data_head(number: u32, len: usize) -> [u8; HEAD + 1] {
+    let mut head = [0; HEAD + 1];
+    head[..4].copy_from_slice(&((HEAD - 4 + 1 + len) as u32).to_le_bytes());
+    head[4..HEAD].copy_from_slice(&number.to_le_bytes());
+    head[HEAD] = REPLY_DATA;
+    head
+}
+
 impl Reply {
     /// Appends the frame.
     pub fn encode(&self, number: u32, out: &mut Vec<u8>) {
@@ -355,7 +366,7 @@ impl Reply {
             Reply::Number(value) => numbers(out, 2, &[*value]),
             Reply::Flag(value) => out.extend_from_slice(&[3, u8::from(*value)]),
             Reply::Data(data) => {
-                out.push(4);
+                out.push(REPLY_DATA);
                 out.extend_from_slice(data);
             }
             Reply::Files(files) => {
@@ -393,7 +404,7 @@ impl Reply {
             1 => Reply::Done,
             2 => Reply::Number(fields.u64()?),
             3 => Reply::Flag(fields.flag()?),
-            4 => Reply::Data(fields.rest().to_vec()),
+            REPLY_DATA => Reply::Data(fields.rest().to_vec()),
             5 => {
                 let mut files = Vec::new();
                 while !fields.0.is_empty() {

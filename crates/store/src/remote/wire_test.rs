@@ -100,6 +100,10 @@ fn frames_come_back_as_they_were() {
     for reply in replies() {
         bytes.clear();
         reply.encode(9, &mut bytes);
+        if let Reply::Data(data) = &reply {
+            let apart = [&super::data_head(9, data.len())[..], data].concat();
+            assert_eq!(bytes, apart);
+        }
         assert_eq!(Reply::decode(&bytes[4..]), Ok((9, reply)));
     }
     assert_eq!(version_of(&hello()), Ok(2));

@@ -24,11 +24,15 @@ struct Place {
 
 impl Place {
     fn new() -> Self {
+        Self::with_log(16 << 20)
+    }
+
+    fn with_log(log_bytes: u64) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("store.tn");
         let options = CreateOptions {
             size_bytes: 64 << 20,
-            log_bytes: Some(16 << 20),
+            log_bytes: Some(log_bytes),
             ..CreateOptions::default()
         };
         create(&path, &options).unwrap();

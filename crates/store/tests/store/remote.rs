@@ -11,8 +11,8 @@ use std::sync::mpsc::{Receiver, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use tonearm_store::files::{Files, FilesErrorKind, Level, Open};
-use tonearm_store::remote::{FileServer, RemoteFiles};
-use tonearm_store::{Executor, Members, StoreOptions, files_socket, open_disk, open_files};
+use tonearm_store::remote::{FileServer, FileServerLimits, RemoteFiles};
+use tonearm_store::{Executor, Members, Store, StoreOptions, files_socket, open_disk, open_files};
 
 const CREATE: Open = Open {
     create: true,
@@ -28,7 +28,10 @@ struct Server {
 
 impl Server {
     fn start() -> Self {
-        let place = Place::new();
+        Self::with(Place::new(), FileServerLimits::default())
+    }
+
+    fn with(place: Place, limits: FileServerLimits) -> Self {
         let (path, (ready, is_ready)) = (place.path.clone(), channel());
         let engine = std::thread::spawn(move || {
             let executor = Executor::new().unwrap();
@@ -59,7 +62,8 @@ impl Server {
             ready
                 .send(Box::new(stop) as Box<dyn FnMut() + Send>)
                 .unwrap();
-            let server = FileServer::new(&executor.rt, &executor.pool, &disk);
+            let (rt, pool) = (&executor.rt, &executor.pool);
+            let server = FileServer::with_limits(rt, pool, &disk, limits);
             let rt = executor.rt.clone();
             let handle = executor.handle.clone();
             executor.rt.block_on(async move {
@@ -77,8 +81,7 @@ impl Server {
                         }
                     }
                 }
-                server.shut_down().await;
-                rt.sleep(Nanos::from_millis(10)).await;
+                assert!(server.shut_down(Nanos::from_secs(2)).await);
                 assert_eq!(server.sessions(), 0);
                 disk.close().await.unwrap();
             });
@@ -361,4 +364,144 @@ fn hostile_clients_are_told_and_closed() {
     while deaf.write_all(&list.repeat(1000)).is_ok() {}
     assert!(good.list().unwrap().is_empty());
     server.end();
+}
+
+/// Frames of the protocol, as a program writes them that keeps to no other rule of it.
+mod raw {
+    pub const HELLO: &[u8; 16] = b"tonearmF\x02\0\0\0\0\0\0\0";
+
+    fn frame(kind: u8, fields: &[&[u8]]) -> Vec<u8> {
+        let fields = fields.concat();
+        let mut bytes = (fields.len() as u32 + 5).to_le_bytes().to_vec();
+        bytes.extend([1, 0, 0, 0, kind]);
+        bytes.extend(fields);
+        bytes
+    }
+
+    pub fn open(name: &str) -> Vec<u8> {
+        let len = (name.len() as u16).to_le_bytes();
+        frame(1, &[&len, name.as_bytes(), &[0]])
+    }
+
+    /// Of the first file that a session has opened.
+    pub fn read(len: u32) -> Vec<u8> {
+        let file = 1u64.to_le_bytes();
+        frame(8, &[&file, &[0; 16], &len.to_le_bytes()])
+    }
+}
+
+#[test]
+fn sessions_that_never_read_keep_no_others_and_are_cut_when_memory_is_short() {
+    let limits = FileServerLimits {
+        shortage_timeout: Nanos::from_millis(400),
+        total_reply_bytes_max: 4 << 20,
+        ..FileServerLimits::default()
+    };
+    let mut server = Server::with(Place::new(), limits);
+    let good = server.connect();
+    let file = good.open("f", CREATE).unwrap();
+    good.write(file, None, 0, &vec![7; 1 << 20]).unwrap();
+    let mut deaf = Vec::new();
+    for _ in 0..16 {
+        let mut stream = server.raw();
+        let reads = raw::read(1 << 20).repeat(32);
+        let bytes = [&raw::HELLO[..], &raw::open("f"), &reads].concat();
+        stream.write_all(&bytes).unwrap();
+        deaf.push(stream);
+    }
+    let mut page = [0; 4096];
+    let started = Instant::now();
+    for _ in 0..100 {
+        assert_eq!(good.read(file, None, 0, &mut page).unwrap(), 4096);
+    }
+    assert!(started.elapsed() < Duration::from_secs(4));
+    let mut whole = vec![0; 1 << 20];
+    assert_eq!(good.read(file, None, 0, &mut whole).unwrap(), 1 << 20);
+    assert!(whole == vec![7; 1 << 20]);
+    // Some were cut for that: what they have received ends. The time they would have else is a minute.
+    assert!(started.elapsed() < Duration::from_secs(50));
+    let ended = |stream: &mut UnixStream| {
+        stream.set_nonblocking(true).unwrap();
+        let mut sink = vec![0; 1 << 20];
+        loop {
+            match stream.read(&mut sink) {
+                Ok(0) => return true,
+                Ok(_) => {}
+                Err(error) => return error.kind() == std::io::ErrorKind::ConnectionReset,
+            }
+        }
+    };
+    assert!(deaf.iter_mut().any(ended), "none was cut");
+    drop(deaf);
+    server.end();
+}
+
+#[test]
+fn clients_that_stall_are_cut_and_idle_ones_are_not() {
+    let limits = FileServerLimits {
+        stall_timeout: Nanos::from_millis(400),
+        shortage_timeout: Nanos::from_millis(400),
+        ..FileServerLimits::default()
+    };
+    let mut server = Server::with(Place::new(), limits);
+    let idle = server.connect();
+    let file = idle.open("f", CREATE).unwrap();
+    idle.write(file, None, 0, &vec![7; 1 << 20]).unwrap();
+    let half = raw::open("f");
+    for bytes in [
+        Vec::new(),
+        raw::HELLO[..7].to_vec(),
+        [&raw::HELLO[..], &half[..6]].concat(),
+        [&raw::HELLO[..], &half, &raw::read(1 << 20).repeat(4)].concat(),
+    ] {
+        let mut stream = server.raw();
+        stream.write_all(&bytes).unwrap();
+        // It takes what has come when the end has come, too.
+        std::thread::sleep(Duration::from_millis(800));
+        let mut rest = Vec::new();
+        // Cut in the middle of a reply, or before any.
+        let read = stream.read_to_end(&mut rest);
+        assert!(read.is_ok(), "{read:?} after {} bytes", bytes.len());
+        assert!(rest.len() < 4 << 20);
+    }
+    assert!(idle.exists("f").unwrap(), "who owes nothing may be silent");
+    server.end();
+}
+
+#[test]
+fn an_end_answers_what_was_begun_and_leaves_nothing_under_way() {
+    for round in 0..6u64 {
+        let mut server = Server::with(Place::with_log(512 << 10), FileServerLimits::default());
+        let ends = std::thread::scope(|scope| {
+            let mut ends = Vec::new();
+            for number in 0..6u8 {
+                let files = server.connect();
+                ends.push(scope.spawn(move || {
+                    let file = files.open(&format!("f{number}"), CREATE).unwrap();
+                    let mut done = 0u64;
+                    loop {
+                        let unit = files.begin().unwrap();
+                        let bytes = vec![done as u8; 60_000];
+                        let written = files.write(file, Some(unit), done % 8 * 60_000, &bytes);
+                        if let Err(error) = written.and_then(|()| files.end(unit, done % 3 == 0)) {
+                            return (done, error);
+                        }
+                        done += 1;
+                    }
+                }));
+            }
+            std::thread::sleep(Duration::from_millis(50 + 37 * round));
+            server.end();
+            ends.into_iter()
+                .map(|end| end.join().unwrap())
+                .collect::<Vec<_>>()
+        });
+        for (done, error) in ends {
+            assert_eq!(error.kind, FilesErrorKind::Failed, "{done}: {error}");
+        }
+        let mut options = StoreOptions::default();
+        options.open.read_only = true;
+        let clean = Store::open(&server.place.path, options);
+        assert!(clean.is_ok(), "round {round}: {:?}", clean.err());
+    }
 }
