@@ -86,11 +86,12 @@ pub extern "C" fn tonearm_close(store: *mut TonearmStore) -> c_int {
         let store = STORES
             .remove(number)
             .ok_or_else(|| invalid("the store is not open"))?;
-        let units = ARUS.remove_where(|aru| aru.store == number);
-        for aru in units {
+        // First: a thread that is in a call of a unit has the unit locked until the store tells it that it is closed.
+        let closed = store.close();
+        for aru in ARUS.remove_where(|aru| aru.store == number) {
             drop(locked(&aru.unit).take());
         }
-        Ok(store.close()?)
+        Ok(closed?)
     })
 }
 

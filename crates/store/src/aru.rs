@@ -47,6 +47,8 @@ pub(crate) struct Units(Rc<State>);
 struct State {
     open: RefCell<BTreeMap<u64, disk::Aru>>,
     next: Cell<u64>,
+    /// No unit is open any more.
+    closed: Cell<bool>,
 }
 
 impl Units {
@@ -57,16 +59,23 @@ impl Units {
     }
 
     fn put(&self, id: u64, aru: disk::Aru) {
-        self.0.open.borrow_mut().insert(id, aru);
+        // Else it is aborted here: the store is being closed.
+        if !self.0.closed.get() {
+            self.0.open.borrow_mut().insert(id, aru);
+        }
     }
 
     fn take(&self, id: u64) -> Result<disk::Aru, StoreError> {
         let aru = self.0.open.borrow_mut().remove(&id);
-        aru.ok_or(StoreError::UnitOver)
+        aru.ok_or_else(|| match self.0.closed.get() {
+            true => StoreError::Closed,
+            false => StoreError::UnitOver,
+        })
     }
 
-    /// Aborts all.
-    pub fn clear(&self) {
+    /// Aborts all, since the store is being closed.
+    pub fn close(&self) {
+        self.0.closed.set(true);
         let open = std::mem::take(&mut *self.0.open.borrow_mut());
         drop(open);
     }

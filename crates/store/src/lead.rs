@@ -242,7 +242,7 @@ impl Lead {
         begun.map_err(over)?;
         let closed = self.outcome(|context: Context| async move {
             context.sessions.end_all();
-            context.units.clear();
+            context.units.close();
             context.disk.close().await
         });
         let led = self.wait_for_lead();

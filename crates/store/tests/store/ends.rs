@@ -340,3 +340,65 @@ fn a_store_that_is_closed_while_its_log_is_full_is_clean() {
         assert!(is_clean(&again), "round {round}");
     }
 }
+
+/// Threads whose units and waits a close meets are told so; what was durable before is there after it.
+#[test]
+fn closing_meets_units_of_a_small_log() {
+    for (round, log_bytes) in [512 << 10, 1 << 20, 4 << 20]
+        .repeat(3)
+        .into_iter()
+        .enumerate()
+    {
+        let place = Place::with_log(log_bytes);
+        let store = place.open();
+        let mut unit = store.begin().unwrap();
+        for number in 0..6u64 {
+            unit.create_file(&format!("f{number}")).unwrap();
+            unit.write(&format!("f{number}"), 0, &0u64.to_le_bytes())
+                .unwrap();
+        }
+        store.wait_durable(unit.end().unwrap()).unwrap();
+        let ended = Arc::new(AtomicU64::new(0));
+        let callers: Vec<_> = (0..6u64)
+            .map(|number| {
+                let (store, ended, name) = (store.clone(), ended.clone(), format!("f{number}"));
+                std::thread::spawn(move || {
+                    let mut durable = 0;
+                    for value in 1u64.. {
+                        let one = || -> Result<u64, StoreError> {
+                            let mut unit = store.begin()?;
+                            unit.write(&name, 4096, &[value as u8; 65536])?;
+                            unit.write(&name, 0, &value.to_le_bytes())?;
+                            store.wait_durable(unit.end()?)?;
+                            Ok(value)
+                        };
+                        match one() {
+                            Ok(value) => durable = value,
+                            Err(error) => return (name, durable, error.to_string()),
+                        }
+                        ended.fetch_add(1, Ordering::SeqCst);
+                    }
+                    unreachable!("the store is closed")
+                })
+            })
+            .collect();
+        while ended.load(Ordering::SeqCst) < 40 + 7 * round as u64 {
+            std::thread::yield_now();
+        }
+        store.close().unwrap();
+        let told: Vec<_> = callers
+            .into_iter()
+            .map(|caller| caller.join().unwrap())
+            .collect();
+        let store = place.open();
+        assert!(is_clean(&store), "{log_bytes}");
+        for (name, durable, error) in told {
+            assert!(error.contains("closed"), "{log_bytes}: {error}");
+            let value = store.read(&name, 0, 8).unwrap();
+            assert!(
+                u64::from_le_bytes(value.try_into().unwrap()) >= durable,
+                "{name}"
+            );
+        }
+    }
+}
