@@ -8,6 +8,11 @@
 //! 1. Each commit to blocks of a volume is reported to the volume's [`Watched`], without an await between.
 //! 2. [`Watch::look`] comes before the read: a commit during the read makes the watch stale.
 
+#![expect(
+    clippy::single_range_in_vec_init,
+    reason = "lists of ranges, some of one"
+)]
+
 use layout::Piece;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;

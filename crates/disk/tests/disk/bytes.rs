@@ -9,6 +9,7 @@ use proptest::prelude::*;
 use std::future::poll_fn;
 use std::ops::Range;
 use std::pin::Pin;
+use std::rc::Rc;
 use std::task::Poll;
 use tonearm_disk::{Aru, Disk, DiskError, ErrorKind, OpenOptions, Volume};
 
@@ -38,8 +39,10 @@ async fn read_all(volume: &Volume) -> Vec<u8> {
 }
 
 async fn volume_write(volume: &Volume, offset: u64, data: &[u8]) -> Result<(), DiskError> {
-    let data = BufPool::new(0).copy_of(data).share();
-    volume.write(offset, data, false).await
+    let mut data = BufPool::new(0).copy_of(data);
+    // As if its memory were paid for: it waits for none.
+    data.attach(Rc::new(()));
+    volume.write(offset, data.share(), false).await
 }
 
 type Work = Pin<Box<dyn Future<Output = Result<(), DiskError>>>>;
