@@ -378,10 +378,18 @@ struct Step {
 }
 
 fn step() -> impl Strategy<Value = Step> {
-    let near =
-        (0..6u64, 0..200u64).prop_map(|(block, byte)| (block * B + byte).saturating_sub(100));
-    let offset = prop_oneof![near, 0..5 * B, (0..5u64).prop_map(|block| block * B)];
-    let len = prop_oneof![1..64u64, 1..2 * B, (1..4u64).prop_map(|blocks| blocks * B)];
+    let offset = (0..3u8, 0..6u64, 0..200u64, 0..5 * B);
+    let offset = offset.prop_map(|(kind, block, byte, any)| match kind {
+        0 => (block * B + byte).saturating_sub(100),
+        1 => any,
+        _ => block.min(4) * B,
+    });
+    let len = (0..3u8, 1..64u64, 1..2 * B, 1..4u64);
+    let len = len.prop_map(|(kind, few, any, blocks)| match kind {
+        0 => few,
+        1 => any,
+        _ => blocks * B,
+    });
     (0u8..20, 0..4usize, offset, len).prop_map(|(what, who, offset, len)| Step {
         what,
         who,
