@@ -109,6 +109,7 @@ fn a_repair_tells_how_many_commits_it_gives_up_and_which() {
     let bench = Bench::new();
     store(&bench);
     let serving = bench.serve(&["a"]);
+    bench.ok(&["volume", "resize", "a", "main", "--size", "8MiB"]);
     for name in ["one", "two", "three", "four"] {
         bench.ok(&["volume", "create", "a", name, "--size", "1MiB"]);
     }
