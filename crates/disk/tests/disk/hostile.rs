@@ -30,16 +30,15 @@ fn crafted(image: &DiskImage, change: impl FnOnce(&mut Superblock)) -> DiskImage
     image
 }
 
+/// The lines that a command says, or its error.
+type Said = Result<Vec<String>, String>;
+
 /// What a look, and an opening that reads, writes and closes, say of `image` with unreadable pages at `bad`.
 fn looked_at_and_opened(
     image: &DiskImage,
     bad: &[u64],
     options: OpenOptions,
-) -> (
-    Result<Vec<String>, String>,
-    Result<Vec<String>, String>,
-    DiskImage,
-) {
+) -> (Said, Said, DiskImage) {
     let size = image.size;
     let world = SimWorld::new(SimOptions::default(), vec![image.clone()]);
     for offset in bad {

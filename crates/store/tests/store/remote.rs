@@ -483,7 +483,9 @@ fn an_end_answers_what_was_begun_and_leaves_nothing_under_way() {
                         let unit = files.begin().unwrap();
                         let bytes = vec![done as u8; 60_000];
                         let written = files.write(file, Some(unit), done % 8 * 60_000, &bytes);
-                        if let Err(error) = written.and_then(|()| files.end(unit, done % 3 == 0)) {
+                        if let Err(error) =
+                            written.and_then(|()| files.end(unit, done.is_multiple_of(3)))
+                        {
                             return (done, error);
                         }
                         done += 1;
