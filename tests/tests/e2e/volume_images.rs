@@ -86,7 +86,10 @@ fn and_through_a_server_which_may_be_killed_as_soon_as_it_is_in() {
     let server = bench.serve_store();
     round_trip(&bench);
     bench.write("new.raw", &noise(4, 5_000_001));
+    let flushes = || bench.json(&["stats", "s.tn", "--json"])["store"]["flush_requests"].as_u64();
+    let before = flushes().expect("a number");
     bench.ok(&["volume", "put", "s.tn", "main", "new.raw"]);
+    assert_eq!(flushes(), Some(before + 1), "durable before it is said");
     server.kill9();
     let _server = bench.serve_store();
     bench.ok(&["volume", "get", "s.tn", "main", "new.out"]);
