@@ -74,7 +74,10 @@ struct Script<'a> {
 impl<'a> Script<'a> {
     fn start(bench: &'a Bench) -> Self {
         let file = |name: &str| File::create(bench.path(name)).expect("a file");
-        let child = Command::new(bench.path("scripts/run.sh"))
+        // A shell cannot trap an interrupt that was ignored when it began, as it is below a runner in the background.
+        let child = Command::new("env")
+            .arg("--default-signal=INT")
+            .arg(bench.path("scripts/run.sh"))
             .env_clear()
             .env("PATH", bench.path("bin"))
             .env("SIZE", "128MiB")
