@@ -75,6 +75,13 @@ impl Semaphore {
         self.0.wake_first();
     }
 
+    /// Units that have to become free before all demands that wait are granted.
+    pub fn missing(&self) -> u64 {
+        let queue = self.0.queue.borrow();
+        let wanted: u64 = queue.iter().map(|waiting| waiting.units).sum();
+        wanted.saturating_sub(self.0.limit.get().saturating_sub(self.0.used.get()))
+    }
+
     /// Demands that wait.
     pub fn waiting(&self) -> usize {
         self.0.queue.borrow().len()
@@ -107,36 +114,21 @@ impl Future for Acquire {
     fn poll(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Permit> {
         let state = self.state.clone();
         let task = state.rt.current_task();
-        let first = {
-            let mut queue = state.queue.borrow_mut();
-            match self.ticket {
-                None if queue.is_empty() => true,
-                None => {
-                    let ticket = state.next_ticket.get();
-                    state.next_ticket.set(ticket + 1);
-                    self.ticket = Some(ticket);
-                    queue.push_back(Waiting {
-                        ticket,
-                        units: self.units,
-                        task,
-                    });
-                    false
-                }
-                Some(ticket) => {
-                    let first = queue.front().is_some_and(|front| front.ticket == ticket);
-                    // Tickets are in ascending order.
-                    let at = queue.binary_search_by_key(&ticket, |waiting| waiting.ticket);
-                    queue[at.expect("a waiting demand is queued")].task = task;
-                    first
-                }
-            }
+        let mut queue = state.queue.borrow_mut();
+        let first = match self.ticket {
+            None => queue.is_empty(),
+            Some(ticket) => queue.front().is_some_and(|front| front.ticket == ticket),
         };
         if !first || !state.fits(self.units) {
-            if self.ticket.is_none() {
+            if let Some(ticket) = self.ticket {
+                // Tickets are in ascending order.
+                let at = queue.binary_search_by_key(&ticket, |waiting| waiting.ticket);
+                queue[at.expect("a waiting demand is queued")].task = task;
+            } else {
                 let ticket = state.next_ticket.get();
                 state.next_ticket.set(ticket + 1);
                 self.ticket = Some(ticket);
-                state.queue.borrow_mut().push_back(Waiting {
+                queue.push_back(Waiting {
                     ticket,
                     units: self.units,
                     task,
@@ -144,6 +136,7 @@ impl Future for Acquire {
             }
             return Poll::Pending;
         }
+        drop(queue);
         if self.ticket.take().is_some() {
             state.queue.borrow_mut().pop_front();
         }
@@ -173,6 +166,13 @@ impl Drop for Acquire {
 pub struct Permit {
     state: Rc<State>,
     units: u64,
+}
+
+impl Permit {
+    /// True for a permit of `units` of `semaphore`.
+    pub fn is(&self, semaphore: &Semaphore, units: u64) -> bool {
+        self.units == units && Rc::ptr_eq(&self.state, &semaphore.0)
+    }
 }
 
 impl Drop for Permit {

@@ -167,8 +167,8 @@ impl Link {
             return Payer::OWN;
         }
         let (class, budget) = self.shared.replies.for_reply(bytes);
-        let mut acquire = pin!(budget.acquire(bytes));
-        std::future::poll_fn(|context| match acquire.as_mut().poll(context) {
+        let mut acquire = budget.acquire(bytes);
+        std::future::poll_fn(|context| match Pin::new(&mut acquire).poll(context) {
             Poll::Ready(permit) => Poll::Ready(Payer {
                 class,
                 _permit: Some(permit),

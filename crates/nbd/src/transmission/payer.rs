@@ -8,7 +8,6 @@
 
 use super::options::TransmissionOptions;
 use rt::{Permit, Rt, Semaphore};
-use std::cell::Cell;
 
 /// Replies over this are large.
 const LARGE_BYTES: u64 = 1 << 20;
@@ -46,77 +45,33 @@ impl Payer {
 
 /// What the connections share.
 pub(super) struct ReplyBudgets {
-    shared: Budget,
-    large: Budget,
-}
-
-/// Memory for the replies of one class.
-pub(super) struct Budget {
-    semaphore: Semaphore,
-    /// Bytes that are waited for.
-    wanted: Cell<u64>,
-}
-
-impl Budget {
-    fn new(rt: &Rt, bytes: u64) -> Self {
-        Self {
-            semaphore: Semaphore::new(rt, bytes),
-            wanted: Cell::new(0),
-        }
-    }
-
-    /// Waits for `bytes`.
-    pub async fn acquire(&self, bytes: u64) -> Permit {
-        let _wanted = Wanted::count(&self.wanted, bytes);
-        self.semaphore.acquire(bytes).await
-    }
-
-    /// Bytes that are missing for all who wait.
-    pub fn missing(&self) -> u64 {
-        let free = self.semaphore.limit().saturating_sub(self.semaphore.used());
-        self.wanted.get().saturating_sub(free)
-    }
-}
-
-/// Bytes that are counted as wanted until it is dropped.
-struct Wanted<'a>(&'a Cell<u64>, u64);
-
-impl<'a> Wanted<'a> {
-    fn count(wanted: &'a Cell<u64>, bytes: u64) -> Self {
-        wanted.set(wanted.get() + bytes);
-        Self(wanted, bytes)
-    }
-}
-
-impl Drop for Wanted<'_> {
-    fn drop(&mut self) {
-        self.0.set(self.0.get() - self.1);
-    }
+    shared: Semaphore,
+    large: Semaphore,
 }
 
 impl ReplyBudgets {
     pub fn new(rt: &Rt, options: &TransmissionOptions) -> Self {
         let half = options.total_reply_bytes_max / 2;
         Self {
-            shared: Budget::new(rt, half),
-            large: Budget::new(rt, half),
+            shared: Semaphore::new(rt, half),
+            large: Semaphore::new(rt, half),
         }
     }
 
     /// The budget that pays for a reply of `bytes` that the connection's own memory has no room for.
-    pub fn for_reply(&self, bytes: u64) -> (Class, &Budget) {
+    pub fn for_reply(&self, bytes: u64) -> (Class, &Semaphore) {
         match bytes <= LARGE_BYTES {
             true => (Class::Shared, &self.shared),
             false => (Class::Large, &self.large),
         }
     }
 
-    /// The budget of a class; the connection's own has none.
-    pub fn of(&self, class: Class) -> Option<&Budget> {
+    /// Bytes that are missing for all who wait for memory of a class; the connection's own has no budget.
+    pub fn missing(&self, class: Class) -> u64 {
         match class {
-            Class::Own => None,
-            Class::Shared => Some(&self.shared),
-            Class::Large => Some(&self.large),
+            Class::Own => 0,
+            Class::Shared => self.shared.missing(),
+            Class::Large => self.large.missing(),
         }
     }
 }

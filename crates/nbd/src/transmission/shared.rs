@@ -96,8 +96,9 @@ impl Shared {
             self.make_room(now, u64::from(starved), Link::stalls_with_data);
             self.make_room(now, self.partial.missing(), Link::stalls_with_payload);
             for class in Class::ALL {
-                let missing = self.replies.of(class).map_or(0, |budget| budget.missing());
-                self.make_room(now, missing, |link| link.stalls_with_replies(class));
+                self.make_room(now, self.replies.missing(class), |link| {
+                    link.stalls_with_replies(class)
+                });
             }
         }
         owing

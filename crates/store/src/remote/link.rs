@@ -56,8 +56,6 @@ pub(super) struct Links {
     pub changed: Notify,
     stopping: Cell<bool>,
     replies: Semaphore,
-    /// Bytes of replies that are waited for.
-    wanted: Cell<u64>,
     watching: Cell<bool>,
     /// Itself, for the task that watches.
     this: Weak<Links>,
@@ -73,7 +71,6 @@ impl Links {
             changed: Notify::new(rt),
             stopping: Cell::new(false),
             replies: Semaphore::new(rt, limits.total_reply_bytes_max),
-            wanted: Cell::new(0),
             watching: Cell::new(false),
             this: this.clone(),
         })
@@ -113,8 +110,7 @@ impl Links {
     /// Cuts the connections that stall for too long; false when no client owes anything.
     fn cut_stalled(&self) -> bool {
         let now = self.rt.now();
-        let free = self.replies.limit().saturating_sub(self.replies.used());
-        let missing = self.wanted.get().saturating_sub(free);
+        let missing = self.replies.missing();
         let open = self.open.borrow();
         let open = open.values().filter(|link| !link.is_closed());
         let mut stalled: Vec<_> = open
@@ -244,7 +240,6 @@ impl Link {
         let permit = if has_own() {
             None
         } else {
-            let _wanted = Wanted::count(&links.wanted, bytes);
             let mut acquire = links.replies.acquire(bytes);
             let permit = poll_fn(|context| match Pin::new(&mut acquire).poll(context) {
                 Poll::Ready(permit) => Poll::Ready(Some(permit)),
@@ -331,21 +326,5 @@ impl Drop for ReplyMemory {
         let held = self.link.held(self.permit.is_some());
         held.set(held.get() - self.bytes);
         self.link.news.notify();
-    }
-}
-
-/// Bytes that are counted as wanted until it is dropped.
-struct Wanted<'a>(&'a Cell<u64>, u64);
-
-impl<'a> Wanted<'a> {
-    fn count(wanted: &'a Cell<u64>, bytes: u64) -> Self {
-        wanted.set(wanted.get() + bytes);
-        Self(wanted, bytes)
-    }
-}
-
-impl Drop for Wanted<'_> {
-    fn drop(&mut self) {
-        self.0.set(self.0.get() - self.1);
     }
 }

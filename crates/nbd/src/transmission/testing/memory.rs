@@ -29,6 +29,8 @@ struct State {
     read_only: Cell<bool>,
     /// Reads hold memory for payloads, as those of data that was written of late do.
     pinned: Cell<bool>,
+    /// Reads leave their last piece out.
+    short: Cell<bool>,
     failure: RefCell<Option<TargetError>>,
     flushes: Cell<u64>,
     durable: Cell<u64>,
@@ -47,6 +49,7 @@ impl MemoryTarget {
             random: Cell::new(1),
             read_only: Cell::default(),
             pinned: Cell::default(),
+            short: Cell::default(),
             failure: RefCell::default(),
             flushes: Cell::default(),
             durable: Cell::default(),
@@ -71,6 +74,11 @@ impl MemoryTarget {
     /// Lets the data of reads lie in the memory for payloads from now on.
     pub fn set_pinned(&self) {
         self.0.pinned.set(true);
+    }
+
+    /// Lets reads give less than they are asked for, or all of it.
+    pub fn set_short(&self, short: bool) {
+        self.0.short.set(short);
     }
 
     /// Grows or shrinks.
@@ -190,6 +198,9 @@ impl Target for MemoryTarget {
                 }
             }
             at = to;
+        }
+        if self.0.short.get() {
+            pieces.pop();
         }
         self.pause().await;
         Ok(pieces)
