@@ -268,6 +268,14 @@ impl Slice {
         self.buf.lease.borrow().is_some()
     }
 
+    /// True when a lease is tied to this buffer and to no other, for which `is_right` holds.
+    pub fn has_own_lease<L: 'static>(&self, is_right: impl FnOnce(&L) -> bool) -> bool {
+        let lease = self.buf.lease.borrow();
+        let own = lease.as_ref().filter(|lease| Rc::strong_count(lease) == 1);
+        own.and_then(|lease| lease.downcast_ref())
+            .is_some_and(is_right)
+    }
+
     /// Part `range` of this slice.
     ///
     /// # Panics

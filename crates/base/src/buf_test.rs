@@ -1,4 +1,5 @@
 use super::{ALIGN, BufPool};
+use std::any::Any;
 use std::cell::Cell;
 use std::rc::Rc;
 
@@ -25,6 +26,18 @@ fn a_dropped_buffer_is_reused_and_the_cache_is_bounded() {
 }
 
 #[test]
+fn a_reused_buffer_of_zeroes_has_nothing_of_what_was_there() {
+    let pool = BufPool::new(1 << 20);
+    let mut first = pool.alloc(8192);
+    let address = first.as_ptr();
+    first.fill(7);
+    drop(first);
+    let zeroes = pool.alloc_zeroed(8000);
+    assert_eq!(zeroes.as_ptr(), address);
+    assert!(zeroes.iter().all(|byte| *byte == 0));
+}
+
+#[test]
 fn a_lease_ends_with_the_last_slice() {
     struct Lease(Rc<Cell<bool>>);
     impl Drop for Lease {
@@ -37,6 +50,14 @@ fn a_lease_ends_with_the_last_slice() {
     let mut buf = pool.alloc(8192);
     buf.attach(Rc::new(Lease(ended.clone())));
     let whole = buf.share();
+    assert!(whole.has_own_lease(|_: &Lease| true));
+    assert!(!whole.has_own_lease(|_: &Lease| false) && !whole.has_own_lease(|_: &u64| true));
+    let other = pool.alloc(1).share();
+    let shared: Rc<dyn Any> = Rc::new(1u64);
+    other.attach(shared.clone());
+    assert!(other.has_lease() && !other.has_own_lease(|_: &u64| true));
+    drop(shared);
+    assert!(other.has_own_lease(|_: &u64| true));
     let (first, second) = (whole.slice(0..4096), whole.slice(4096..8192));
     drop(whole);
     assert!(first.is_followed_by(&second) && !second.is_followed_by(&first));

@@ -295,8 +295,10 @@ impl Engine {
         for change in &changes {
             if let Change::Write { data, .. } = change {
                 // Memory is bounded by what is kept, not by what was reserved for it.
-                let permit = self.0.memory.take(data.capacity() as u64);
-                data.attach(Rc::new(permit));
+                let (memory, bytes) = (&self.0.memory, data.capacity() as u64);
+                if !data.has_own_lease(|permit: &Permit| permit.is(memory, bytes)) {
+                    data.attach(Rc::new(memory.take(bytes)));
+                }
             }
         }
         let mut state = self.0.state.borrow_mut();

@@ -79,6 +79,8 @@ impl Pages {
             let home = disk.area_home(page);
             let read = disk.engine().read(home, 1).await?;
             let data = match read.into_iter().next() {
+                // Of the log's budget: what is kept here is paid for by this cache.
+                Some(Piece::Data(data)) if data.has_lease() => disk.pool().copy_of(&data).share(),
                 Some(Piece::Data(data)) => data,
                 _ => self.zeroes.clone(),
             };
