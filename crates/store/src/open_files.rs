@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 use uring::MemberError;
 
 /// How long a store may be in use before that is an error: a server locks it before it listens, and a store of
@@ -19,8 +19,15 @@ const PATIENCE: Duration = Duration::from_millis(300);
 const PATIENCE_WITH_OURSELVES: Duration = Duration::from_secs(60);
 const BETWEEN_TRIES: Duration = Duration::from_millis(10);
 
-/// Which store a path leads to: device and inode of its primary member, or the number of a block device.
-type Identity = (u64, u64);
+/// Which store a path leads to, whatever its name.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Identity {
+    /// Device and inode of the primary member. A file system gives the inode of a file that was removed to a new one: the
+    /// time of its creation, where it is known, tells them apart.
+    File(u64, u64, Option<SystemTime>),
+    /// The number of a block device, which may have several names.
+    Device(u64),
+}
 
 /// What this process knows of the stores that it has used through [`open_files`].
 #[derive(Default)]
@@ -121,10 +128,9 @@ fn identity_of(path: &Path) -> Result<Identity, FilesError> {
         };
         FilesError::new(kind, format!("{} {why}; check the path", path.display()))
     })?;
-    // Of a block device there may be several files.
     Ok(match found.file_type().is_block_device() {
-        true => (u64::MAX, found.rdev()),
-        false => (found.dev(), found.ino()),
+        true => Identity::Device(found.rdev()),
+        false => Identity::File(found.dev(), found.ino(), found.created().ok()),
     })
 }
 

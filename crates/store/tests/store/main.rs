@@ -7,6 +7,7 @@ mod files;
 mod fork;
 mod golden;
 mod overtaken;
+mod power_cuts;
 mod remote;
 mod rss;
 mod seen;
@@ -29,17 +30,21 @@ impl Place {
 
     fn with_log(log_bytes: u64) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("store.tn");
+        let place = Self {
+            path: folder.path().join("store.tn"),
+            _folder: folder,
+        };
+        place.make(log_bytes);
+        place
+    }
+
+    fn make(&self, log_bytes: u64) {
         let options = CreateOptions {
             size_bytes: 64 << 20,
             log_bytes: Some(log_bytes),
             ..CreateOptions::default()
         };
-        create(&path, &options).unwrap();
-        Self {
-            _folder: folder,
-            path,
-        }
+        create(&self.path, &options).unwrap();
     }
 
     fn open(&self) -> Store {
