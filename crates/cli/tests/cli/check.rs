@@ -50,6 +50,19 @@ fn a_rotten_block_is_found_and_named() {
 }
 
 #[test]
+fn a_rotten_block_of_a_volume_is_damage() {
+    let bench = Bench::new();
+    store(&bench);
+    std::fs::write(bench.path("image"), [7; 4096]).unwrap();
+    bench.ok(&["volume", "put", "a", "main", "image"]);
+    let block = bench.find("a", HOME, &[7; 64]);
+    bench.flip("a", block + 100);
+    let ran = bench.run(&["check", "a"]);
+    assert_eq!(ran.code, Some(3), "{ran:?}");
+    contains(&ran.out, "main");
+}
+
+#[test]
 fn a_damaged_table_copy_is_rewritten_from_the_other() {
     let bench = Bench::new();
     store(&bench);

@@ -11,6 +11,7 @@ use anyhow::{Context, bail};
 use rustix::fs::SeekFrom;
 use rustix::io::Errno;
 use serde::Serialize;
+use std::cell::Cell;
 use std::fs::File;
 use std::io::{self, Read};
 use std::os::unix::fs::FileExt;
@@ -55,11 +56,12 @@ pub fn put(arguments: &VolumePut) -> anyhow::Result<ExitCode> {
         refuse_clients(&arguments.store, name)?;
     }
     let copied = copy_in(&volume, &mut image, &stop);
-    let (bytes, data) = copied.with_context(|| {
-        format!(
+    let (bytes, data) = copied.map_err(|error| match volume.changed.get() {
+        true => error.context(format!(
             "volume {name} holds a part of {} at most; put it again",
             image.name
-        )
+        )),
+        false => error,
     })?;
     let done = format!("{} -> {name}", image.name);
     tell(
@@ -170,6 +172,8 @@ struct Volume<'a> {
     id: FileId,
     name: &'a str,
     size: u64,
+    /// Something has been written.
+    changed: Cell<bool>,
 }
 
 impl<'a> Volume<'a> {
@@ -183,6 +187,7 @@ impl<'a> Volume<'a> {
             id,
             name,
             size,
+            changed: Cell::new(false),
         })
     }
 
@@ -207,6 +212,12 @@ impl<'a> Volume<'a> {
         Ok(runs)
     }
 
+    fn write(&self, at: u64, data: &[u8]) -> anyhow::Result<()> {
+        self.files.write(self.id, None, at, data)?;
+        self.changed.set(true);
+        Ok(())
+    }
+
     /// Makes a range read as zeroes, where it does not already.
     fn clear(&self, from: u64, to: u64) -> anyhow::Result<()> {
         let mut at = from;
@@ -214,6 +225,7 @@ impl<'a> Volume<'a> {
             for (bytes, allocated) in self.status(at, to - at)? {
                 if allocated {
                     self.files.zero(self.id, at, bytes)?;
+                    self.changed.set(true);
                 }
                 at += bytes;
             }
@@ -252,7 +264,7 @@ fn copy_in(volume: &Volume<'_>, image: &mut Image, stop: &Stop) -> anyhow::Resul
                     if is_zero {
                         volume.clear(from, to)?;
                     } else {
-                        volume.files.write(volume.id, None, from, piece)?;
+                        volume.write(from, piece)?;
                         data += to - from;
                     }
                     from = to;
