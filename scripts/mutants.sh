@@ -123,18 +123,19 @@ restore() {
     done
 }
 
-# build_of LINE, run_of LINE: what a header line stands for.
+# build_of LINE, run_of LINE: what a header line stands for. Features of dependencies are those of the whole workspace only
+# when the binary is among the packages: without `-p tonearm` Cargo would build many of them again.
 build_of() {
     case $1 in
-    test:*) echo "cargo test --release --locked --no-run ${1#test: }" ;;
-    e2e:*) echo "cargo build --release --locked -p tonearm -p tonearm-sqlite && cargo test --release --locked --no-run -p tonearm-tests ${1#e2e: }" ;;
-    crash:*) echo "cargo build --release --locked -p tonearm-sim" ;;
+    test:*) echo "cargo test --release --locked --no-run -p tonearm ${1#test: }" ;;
+    e2e:*) echo "cargo build --release --locked -p tonearm -p tonearm-sqlite && cargo test --release --locked --no-run -p tonearm -p tonearm-tests --test e2e" ;;
+    crash:*) echo "cargo build --release --locked --workspace --bin crash" ;;
     esac
 }
 run_of() {
     case $1 in
-    test:*) echo "cargo test --release --locked ${1#test: }" ;;
-    e2e:*) echo "cargo test --release --locked -p tonearm-tests ${1#e2e: }" ;;
+    test:*) echo "cargo test --release --locked -p tonearm ${1#test: }" ;;
+    e2e:*) echo "cargo test --release --locked -p tonearm -p tonearm-tests --test e2e ${1#e2e: }" ;;
     crash:*) echo "$CARGO_TARGET_DIR/release/crash ${1#crash: }" ;;
     esac
 }
@@ -170,10 +171,22 @@ noticed_by() {
     esac
 }
 
-mkdir -p "$work"
+mkdir -p "$work/.cargo"
 exec 9>"$work/lock"
 flock -n 9 || { echo "mutants: another run uses $work" >&2; exit 2; }
+# A compiler that was killed can leave incremental state that does not link.
+[ ! -e "$work/running" ] || rm -rf "$CARGO_TARGET_DIR/release/incremental"
+touch "$work/running"
 sync_tree
+
+# The project's own crates are built fast, not to be fast: each fault builds some of them again.
+{
+    printf '[build]\nincremental = true\n'
+    (cd "$tree" && cargo metadata --locked --no-deps --format-version 1) |
+        grep -o '"name":"[a-z-]*","version":"[^"]*","id":"path' | cut -d'"' -f4 | sort -u |
+        while read -r crate; do printf '[profile.release.package.%s]\nopt-level = 1\ndebug = false\n' "$crate"; done
+} >"$work/cargo.new"
+cmp -s "$work/cargo.new" "$work/.cargo/config.toml" || cp "$work/cargo.new" "$work/.cargo/config.toml"
 
 # A command that fails without a fault tells nothing. What has passed on this very tree is not run again.
 sum=$(cd "$tree" && find . -type f ! -path './tests/mutants/*' -print0 | LC_ALL=C sort -z | xargs -0 sha256sum | sha256sum)
@@ -236,4 +249,5 @@ for name in "${chosen[@]}"; do
 done
 printf '%d noticed (%d by a hang), %d survived, %d broken, in %d s\n' \
     $noticed $hung $survived $broken $((SECONDS - began))
+rm "$work/running"
 [ $((survived + broken)) -eq 0 ]
