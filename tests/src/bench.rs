@@ -31,6 +31,15 @@ impl Bench {
         bench
     }
 
+    /// A folder with a store `s.tn` of 64 MiB in a layout of [`crate::LAYOUTS`], whose volume `main` has 16 MiB.
+    pub fn with_small_store(layout: &[&str]) -> Self {
+        let bench = Self::new();
+        let create = ["create", "s.tn", "--size", "64MiB", "--log-size", "8MiB"];
+        bench.ok(&[&create, layout].concat());
+        bench.ok(&["volume", "resize", "s.tn", "main", "--size", "16MiB"]);
+        bench
+    }
+
     /// The folder.
     pub fn folder(&self) -> &Path {
         self.folder.path()

@@ -3,7 +3,7 @@
 use crate::bench::{Bench, extension};
 use crate::tool::{Ran, tool};
 use std::io::{BufRead, BufReader, Write};
-use std::process::{Child, ChildStdin, ChildStdout, Stdio};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 /// Reads one statement a line, and answers with one line: `ok` and the rows, or `error` and the text.
 const CONNECTION: &str = "
@@ -57,6 +57,26 @@ pub fn sql(bench: &Bench, name: &str, statements: &str) -> String {
     let ran = shell(bench, name, statements);
     assert_eq!(ran.code, Some(0), "{statements}: {ran:?}");
     ran.out.trim_end().to_string()
+}
+
+/// What a Python program begins with that calls `connect()` for connections with a database in a store.
+const CONNECT: &str = "
+import multiprocessing, os, sqlite3, sys, time
+extension, uri = sys.argv[1:3]
+loader = sqlite3.connect(':memory:')
+loader.enable_load_extension(True)
+loader.load_extension(extension)
+def connect():
+    return sqlite3.connect(uri, uri=True, isolation_level=None, timeout=60)
+";
+
+/// A Python program, not yet started, in which `connect()` gives connections with the database `name` of `s.tn`.
+pub fn python(bench: &Bench, name: &str, program: &str) -> Command {
+    let mut command = tool(bench.folder(), "python3");
+    command
+        .args(["-c", &format!("{CONNECT}{program}")])
+        .args([extension().as_os_str(), uri(bench, name).as_ref()]);
+    command
 }
 
 /// Runs sqlite3 on a file of the host; what it printed.

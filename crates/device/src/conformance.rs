@@ -190,6 +190,12 @@ pub async fn refuses_what_lies_beyond_the_end(device: Rc<dyn Device>) {
             assert_eq!(result, refused, "{}: {op:?} at {offset}", device.name());
         }
     }
+    // By one block of the device, where a member of it may go on.
+    let block = u64::from(device.block_size());
+    for op in [Op::Punch, Op::Zero] {
+        let (result, _) = device.io(op, end - block, 2 * block, Data::None).await;
+        assert_eq!(result, Err(IoError::EINVAL), "{}: {op:?}", device.name());
+    }
     assert_content(&device, last, &pattern(UNIT, 12)).await;
 }
 

@@ -1,5 +1,5 @@
-use crate::{DiskImage, SimOptions, SimWorld};
-use base::BufPool;
+use crate::{DiskImage, Jitter, JitterTimes, SimDisk, SimOptions, SimWorld, Zeroing};
+use base::{BufPool, Nanos};
 use rt::{Data, DeviceId, Op, Request, Rt};
 
 const DISK: DeviceId = DeviceId(0);
@@ -89,6 +89,58 @@ fn a_durable_write_is_stable_when_it_completes() {
     let mut sector = [0; 512];
     world.crash().images(5)[0].read(512, &mut sector);
     assert_eq!(sector, [9; 512]);
+}
+
+/// A write that completes while a flush is under way may have come too late for it.
+#[test]
+fn a_flush_makes_stable_what_had_completed_when_it_was_sent_and_nothing_else() {
+    let times = JitterTimes {
+        flush: Nanos::from_millis(1),
+        ..JitterTimes::default()
+    };
+    for send_before in [false, true] {
+        let disk = SimDisk {
+            image: DiskImage::new(1 << 20),
+            timing: Box::new(Jitter::new(times, 3)),
+            write_cache: true,
+            zeroing: Zeroing::Write,
+        };
+        let world = SimWorld::with_disks(SimOptions::default(), vec![disk]);
+        let rt = Rt::new(world.driver());
+        let rt2 = rt.clone();
+        rt.block_on(async move {
+            let pool = BufPool::new(0);
+            let write = |at: u64| {
+                let data = Data::whole(pool.copy_of(&[7; 512]));
+                rt2.io(request(Op::Write, at, data))
+            };
+            let flush = || rt2.io(request(Op::Flush, 0, Data::None));
+            write(0).done().await.unwrap();
+            let (late, flush) = match send_before {
+                true => (write(512), flush()),
+                false => {
+                    let flush = flush();
+                    (write(512), flush)
+                }
+            };
+            late.done().await.unwrap();
+            flush.done().await.unwrap();
+        });
+        assert!(
+            !world.crash().is_settled(),
+            "the late write is in the cache"
+        );
+        let lost = |at: u64| {
+            let crash = world.crash();
+            let lost = |seed: &u64| {
+                let mut sector = [0; 512];
+                crash.images(*seed)[0].read(at, &mut sector);
+                sector != [7; 512]
+            };
+            (0..100).filter(lost).count()
+        };
+        assert!(lost(0) == 0 && lost(512) > 0);
+    }
 }
 
 #[test]

@@ -143,6 +143,57 @@ fn a_volume_entry_comes_back_and_zeroes_are_a_free_one() {
     assert_eq!(VolumeEntry::decode(&[0; SECTOR]), Ok(None));
 }
 
+#[test]
+fn a_volume_with_an_extent_that_cannot_be_is_refused() {
+    let entry = |start, count| VolumeEntry {
+        uuid: [3; 16],
+        name: "v".into(),
+        size_bytes: 1,
+        kind: VolumeKind::Plain,
+        read_only: false,
+        created_unix_s: 5,
+        extents: vec![Extent { start, count }],
+    };
+    for (start, count, is_possible) in [
+        (256, 1, true),
+        (u64::MAX - 5, 5, true),
+        (u64::MAX - 5, 6, false),
+        (u64::MAX, u64::MAX, false),
+        (256, 0, false),
+    ] {
+        let decoded = VolumeEntry::decode(&entry(start, count).encode());
+        assert_eq!(decoded.is_ok(), is_possible, "{count} from {start}");
+    }
+}
+
+#[test]
+fn a_record_header_whose_numbers_contradict_each_other_is_refused() {
+    const MOST: u64 = 1 << 62;
+    type Spoil = fn(&mut RecordHeader);
+    let spoils: [(Spoil, bool); 9] = [
+        (|h| h.durable_seq = RecordSeq(99), true),
+        // It was written before anybody could know.
+        (|h| h.durable_seq = RecordSeq(100), false),
+        (|h| h.head_seq = RecordSeq(100), true),
+        (|h| h.head_seq = RecordSeq(101), false),
+        (|h| h.first_lsn = Lsn(MOST), true),
+        (|h| h.first_lsn = Lsn(MOST + 1), false),
+        (|h| h.seq = RecordSeq(MOST), true),
+        (|h| h.seq = RecordSeq(MOST + 1), false),
+        (
+            |h| (h.seq, h.head_seq, h.durable_seq) = Default::default(),
+            false,
+        ),
+    ];
+    for (index, (spoil, is_possible)) in spoils.into_iter().enumerate() {
+        let (mut spoilt, mut sector) = (header(vec![]), vec![0; SECTOR]);
+        spoil(&mut spoilt);
+        spoilt.encode(&[], &mut sector);
+        let decoded = RecordHeader::decode(&sector);
+        assert_eq!(decoded.is_ok(), is_possible, "case {index}");
+    }
+}
+
 /// A store whose log is on two drives with heads.
 fn with_heads() -> Superblock {
     let mut superblock = superblock();

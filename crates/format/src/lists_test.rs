@@ -32,6 +32,40 @@ fn records_come_back_and_zeroes_are_free() {
 }
 
 #[test]
+fn records_that_contradict_themselves_are_refused() {
+    let used = 1 << 56;
+    // On no list; the neighbours may be there or not.
+    for (next, prev) in [(0, 0), (3, 0), (0, 3), (3, 4)] {
+        assert!(BlockRecord::decode([next, prev | used]).is_err());
+    }
+    // Ends without blocks, and blocks without one of the ends.
+    let count = 5 << 40;
+    for words in [
+        [3, 0],
+        [0, 3],
+        [3, 3],
+        [count, 0],
+        [count | 3, 0],
+        [count, 3],
+    ] {
+        assert!(
+            ListRecord::decode([words[0], words[1] | used]).is_err(),
+            "{words:?}"
+        );
+    }
+    let sound = ListRecord {
+        first: 3,
+        last: 3,
+        count: 5,
+    };
+    assert_eq!(ListRecord::decode([count | 3, 3 | used]), Ok(Some(sound)));
+    for state in [0, 2, 255] {
+        assert!(ListRecord::decode([count | 3, 3 | state << 56]).is_err());
+        assert!(BlockRecord::decode([count | 3, 3 | state << 56]).is_err());
+    }
+}
+
+#[test]
 fn each_block_is_a_page_or_has_a_record_of_its_own() {
     for block_size in [4096, 65536] {
         let zones = Zones::new(block_size);

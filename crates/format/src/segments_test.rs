@@ -50,6 +50,24 @@ fn a_summary_comes_back_and_every_flipped_bit_is_noticed() {
 }
 
 #[test]
+fn a_tombstone_of_a_range_that_cannot_be_is_refused() {
+    for (first, count, is_possible) in [
+        (5, 1 << 40, true),
+        (5, u64::MAX - 5, true),
+        (5, u64::MAX - 4, false),
+    ] {
+        let kind = SummaryKind::Hole { first, count };
+        let mut bytes = vec![0; 4096];
+        summary(vec![SummaryEntry { version: 1, kind }]).encode(&mut bytes);
+        assert_eq!(
+            Summary::decode(4096, &bytes).is_ok(),
+            is_possible,
+            "{count}"
+        );
+    }
+}
+
+#[test]
 fn places_in_a_partial_leave_tombstones_out() {
     let summary = summary(entries(6));
     let placed: Vec<u64> = summary.placed(4096).map(|(place, _)| place).collect();

@@ -1,7 +1,9 @@
 use crate::{IdleDriver, Notify, Rt, Semaphore};
 use base::Nanos;
 use std::cell::RefCell;
+use std::future::{Future, poll_fn};
 use std::rc::Rc;
+use std::task::Poll;
 
 fn rt() -> Rt {
     Rt::new(Box::new(IdleDriver::default()))
@@ -67,6 +69,52 @@ fn permits_are_granted_in_order_and_a_large_demand_is_not_starved() {
     });
     assert_eq!(*order.borrow(), ["a", "large", "b", "c"]);
     assert_eq!((memory.used(), memory.waiting()), (0, 0));
+}
+
+#[test]
+fn what_those_who_wait_lack_is_told_until_they_go() {
+    let rt = rt();
+    let memory = Semaphore::new(&rt, 10);
+    assert_eq!(memory.missing(), 0);
+    let held = memory.take(7);
+    let waiting: Vec<_> = [6, 4]
+        .map(|units| {
+            let acquire = memory.acquire(units);
+            rt.spawn(async move { drop(acquire.await) })
+        })
+        .into();
+    let rt2 = rt.clone();
+    rt.block_on(async move {
+        rt2.sleep(Nanos::from_millis(1)).await;
+        assert_eq!(memory.missing(), 6 + 4 - 3);
+        drop(held);
+        for task in waiting {
+            task.await;
+        }
+        assert_eq!((memory.missing(), memory.used()), (0, 0));
+    });
+}
+
+#[test]
+fn a_demand_that_is_given_up_lets_those_behind_it_pass() {
+    let rt = rt();
+    let memory = Semaphore::new(&rt, 10);
+    let (own, semaphore) = (rt.clone(), memory.clone());
+    rt.block_on(async move {
+        let held = semaphore.acquire(6).await;
+        let mut large = Box::pin(semaphore.acquire(8));
+        let begins = poll_fn(|context| Poll::Ready(large.as_mut().poll(context).is_pending()));
+        assert!(begins.await, "it has to wait");
+        let behind = semaphore.clone();
+        let small = own.spawn(async move { drop(behind.acquire(2).await) });
+        own.sleep(Nanos::from_millis(1)).await;
+        assert_eq!((semaphore.waiting(), small.take()), (2, None));
+        drop(large);
+        own.sleep(Nanos::from_millis(1)).await;
+        assert_eq!((semaphore.waiting(), small.take()), (0, Some(())));
+        drop(held);
+    });
+    assert_eq!(memory.used(), 0);
 }
 
 #[test]

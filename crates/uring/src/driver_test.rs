@@ -5,6 +5,9 @@ use std::fs::File;
 use std::io::{Read, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::time::Duration;
 
 struct World {
     rt: Rt,
@@ -310,6 +313,33 @@ fn wait_keeps_to_its_deadline() {
     assert!(completions.is_empty());
 }
 
+/// A pipe has nothing to flush, which the kernel alone says.
+#[test]
+fn a_flush_that_the_kernel_refuses_has_failed() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut driver = UringDriver::new().unwrap();
+    let file = driver.handle().add_file(zero_file(&dir).into());
+    let (end, _other) = std::io::pipe().unwrap();
+    let pipe = driver.handle().add_file(end.into());
+    let data = Data::whole(BufPool::new(0).copy_of(&[7; 4096]));
+    let mut ended = Vec::new();
+    for (token, device, op, data) in [
+        (1, pipe, Op::Flush, Data::None),
+        // Beside a write it goes through the ring.
+        (2, file, Op::Write, data),
+        (3, pipe, Op::Flush, Data::None),
+    ] {
+        driver.submit(token, request(device, op, 0, 0, data));
+    }
+    while ended.len() < 3 {
+        driver.wait(None, &mut ended);
+    }
+    ended.sort_by_key(|end| end.token);
+    let results: Vec<_> = ended.iter().map(|end| end.result).collect();
+    let refused = Err(IoError::EINVAL);
+    assert_eq!(results, [refused, Ok(4096), refused]);
+}
+
 #[test]
 fn a_dropped_driver_waits_for_what_is_under_way() {
     let dir = tempfile::tempdir().unwrap();
@@ -336,6 +366,28 @@ fn a_dropped_driver_waits_for_what_is_under_way() {
         std::os::unix::fs::FileExt::read_exact_at(&file, &mut block, place << 20).unwrap();
         assert_eq!(block, [7; 4096]);
     }
+}
+
+/// What is read from a pipe comes when somebody writes there, and until then its memory is the kernel's.
+#[test]
+fn a_dropped_driver_waits_for_the_last_operation() {
+    let (end, mut other) = std::io::pipe().unwrap();
+    let mut driver = UringDriver::new().unwrap();
+    let pipe = driver.handle().add_file(end.into());
+    let data = Data::whole(BufPool::new(0).alloc(8));
+    driver.submit(1, request(pipe, Op::Read, 0, 0, data));
+    let written = Arc::new(AtomicBool::new(false));
+    let writer = std::thread::spawn({
+        let written = written.clone();
+        move || {
+            std::thread::sleep(Duration::from_millis(100));
+            written.store(true, SeqCst);
+            other.write_all(&[1; 8]).unwrap();
+        }
+    });
+    drop(driver);
+    assert!(written.load(SeqCst), "the memory is gone under the read");
+    writer.join().unwrap();
 }
 
 #[test]

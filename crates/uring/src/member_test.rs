@@ -1,4 +1,6 @@
+use crate::UringDriver;
 use crate::{Create, Lock, Member, MemberError, MemberKind, MemberOptions, open_member};
+use rt::{Data, Driver, Op, Request};
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
@@ -159,6 +161,30 @@ fn child_that_holds() {
     println!("\nholding");
     std::io::stdout().flush().unwrap();
     std::io::stdin().read_line(&mut String::new()).unwrap();
+}
+
+/// As a child process has one that was started without a look at what it inherits.
+#[test]
+fn a_closed_file_is_free_while_a_copy_of_its_descriptor_lives_on() {
+    let (_dir, path) = place();
+    let member = open_member(&path, create(MIB, false, false)).unwrap();
+    let copy = member.fd.try_clone().unwrap();
+    let mut driver = UringDriver::new().unwrap();
+    let device = driver.handle().add_file(member.fd);
+    assert!(reopen(&path).is_err());
+    driver.submit(
+        1,
+        Request {
+            device,
+            op: Op::Close,
+            offset: 0,
+            len: 0,
+            data: Data::None,
+        },
+    );
+    driver.wait(None, &mut Vec::new());
+    reopen(&path).unwrap();
+    drop(copy);
 }
 
 #[test]

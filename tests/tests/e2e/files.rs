@@ -88,21 +88,10 @@ fn round_trip(bench: &Bench) {
     );
 }
 
-fn small_store(layout: &[&str]) -> Bench {
-    let bench = Bench::new();
-    bench.ok(&[
-        &["create", "s.tn", "--size", "64MiB", "--log-size", "8MiB"],
-        layout,
-    ]
-    .concat());
-    bench.ok(&["volume", "resize", "s.tn", "main", "--size", "16MiB"]);
-    bench
-}
-
 #[test]
 fn what_is_put_into_a_store_comes_out_again() {
     for layout in LAYOUTS {
-        let bench = small_store(layout);
+        let bench = Bench::with_small_store(layout);
         round_trip(&bench);
         contains(&bench.ok(&["check", "s.tn"]), "no damage found");
     }
@@ -110,7 +99,7 @@ fn what_is_put_into_a_store_comes_out_again() {
 
 #[test]
 fn and_through_a_server() {
-    let bench = small_store(&[]);
+    let bench = Bench::with_small_store(&[]);
     let server = bench.serve_store();
     round_trip(&bench);
     // A file is no export.
@@ -122,7 +111,7 @@ fn and_through_a_server() {
 
 #[test]
 fn standard_input_is_put_when_it_has_ended() {
-    let bench = small_store(&[]);
+    let bench = Bench::with_small_store(&[]);
     let put = ["files", "put", "s.tn", "-", "--name", "piped"];
     let start = || {
         let mut command = bench.command(&put);
@@ -153,7 +142,7 @@ fn standard_input_is_put_when_it_has_ended() {
 
 #[test]
 fn a_client_that_dies_leaves_a_server_without_its_file() {
-    let bench = small_store(&[]);
+    let bench = Bench::with_small_store(&[]);
     let server = bench.serve_store();
     let mut command = bench.command(&["files", "put", "s.tn", "-", "--name", "piped"]);
     let mut child = command.stdin(Stdio::piped()).spawn().expect("tonearm runs");
@@ -174,7 +163,7 @@ fn a_client_that_dies_leaves_a_server_without_its_file() {
 
 #[test]
 fn a_full_store_takes_nothing_of_a_file_that_is_too_large() {
-    let bench = small_store(&[]);
+    let bench = Bench::with_small_store(&[]);
     bench.write("large", &noise(1, 80 << 20));
     bench.write("small", b"small");
     bench.ok(&["files", "put", "s.tn", "small", "--name", "kept"]);
@@ -198,7 +187,7 @@ fn a_full_store_takes_nothing_of_a_file_that_is_too_large() {
 
 #[test]
 fn names_that_cannot_be_are_refused() {
-    let bench = small_store(&[]);
+    let bench = Bench::with_small_store(&[]);
     bench.write("x", b"x");
     let long = "n".repeat(256);
     for (name, text) in [
@@ -238,7 +227,7 @@ fn names_that_cannot_be_are_refused() {
 
 #[test]
 fn a_damaged_file_is_an_error_with_a_code_of_its_own_and_no_copy() {
-    let bench = small_store(&[]);
+    let bench = Bench::with_small_store(&[]);
     let bytes = noise(7, MIB as usize);
     bench.write("x", &bytes);
     bench.ok(&["files", "put", "s.tn", "x"]);
@@ -261,7 +250,7 @@ fn a_damaged_file_is_an_error_with_a_code_of_its_own_and_no_copy() {
 
 #[test]
 fn who_has_a_store_open_is_named() {
-    let bench = small_store(&[]);
+    let bench = Bench::with_small_store(&[]);
     let mut command = bench.command(&["files", "put", "s.tn", "-", "--name", "piped"]);
     let mut child = command.stdin(Stdio::piped()).spawn().expect("tonearm runs");
     let holder = format!("s.tn is in use by process {}", child.id());

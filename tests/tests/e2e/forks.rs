@@ -3,18 +3,8 @@
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Stdio};
 use std::time::Duration;
-use tonearm_tests::sqlite::{sql, uri};
-use tonearm_tests::{Bench, extension, tool, wait_until};
-
-const LOAD: &str = "
-import multiprocessing, os, sqlite3, sys
-extension, uri = sys.argv[1:3]
-loader = sqlite3.connect(':memory:')
-loader.enable_load_extension(True)
-loader.load_extension(extension)
-def connect():
-    return sqlite3.connect(uri, uri=True, isolation_level=None, timeout=60)
-";
+use tonearm_tests::sqlite::{python, sql};
+use tonearm_tests::{Bench, Ran, wait_until};
 
 const POOL: &str = "
 db = connect()
@@ -75,20 +65,18 @@ fn store() -> Bench {
     bench
 }
 
-fn python(bench: &Bench, program: &str) -> String {
-    let (extension, program) = (extension(), format!("{LOAD}{program}"));
-    let extension = extension.to_str().expect("UTF-8");
-    bench.tool(
-        "python3",
-        &["-c", &program, extension, &uri(bench, "app.db")],
-    )
+fn printed(bench: &Bench, program: &str) -> String {
+    let output = python(bench, "app.db", program).output();
+    let ran = Ran::of(&output.expect("timeout runs"));
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    ran.out
 }
 
 #[test]
 fn a_pool_of_forked_workers_shares_a_served_store() {
     let bench = store();
     let server = bench.serve_store();
-    assert_eq!(python(&bench, POOL), "{None}\n[(121, 0, 120)]\n");
+    assert_eq!(printed(&bench, POOL), "{None}\n[(121, 0, 120)]\n");
     assert_eq!(sql(&bench, "app.db", "PRAGMA integrity_check"), "ok");
     server.end_ok();
 }
@@ -96,7 +84,7 @@ fn a_pool_of_forked_workers_shares_a_served_store() {
 #[test]
 fn a_store_is_closed_and_opened_again_beside_a_child_that_sleeps() {
     let bench = store();
-    assert_eq!(python(&bench, REOPENS), "[(3,)]\n0\n");
+    assert_eq!(printed(&bench, REOPENS), "[(3,)]\n0\n");
 }
 
 /// A program whose child lives on when it is killed.
@@ -108,9 +96,7 @@ struct Parent {
 
 impl Parent {
     fn start(bench: &Bench) -> Self {
-        let mut child = tool(bench.folder(), "python3")
-            .args(["-c", &format!("{LOAD}{LEAVES_A_CHILD}")])
-            .args([extension().as_os_str(), uri(bench, "app.db").as_ref()])
+        let mut child = python(bench, "app.db", LEAVES_A_CHILD)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()

@@ -1,19 +1,9 @@
 //! Databases in a store that is served: when it is full, and when its server is started again.
 
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
-use tonearm_tests::sqlite::{sql, uri};
-use tonearm_tests::{Bench, contains, extension, tool, wait_until};
-
-const LOAD: &str = "
-import os, sqlite3, sys, time
-extension, uri = sys.argv[1:3]
-loader = sqlite3.connect(':memory:')
-loader.enable_load_extension(True)
-loader.load_extension(extension)
-def connect():
-    return sqlite3.connect(uri, uri=True, isolation_level=None, timeout=60)
-";
+use tonearm_tests::sqlite::{python, sql, uri};
+use tonearm_tests::{Bench, contains, extension, wait_until};
 
 /// A transaction that does not fit the store, with a cache that does not hold it; then one that does.
 const FILLS: &str = "
@@ -68,20 +58,14 @@ fn store() -> Bench {
     bench
 }
 
-fn python(bench: &Bench, program: &str) -> Command {
-    let mut command = tool(bench.folder(), "python3");
-    command
-        .args(["-c", &format!("{LOAD}{program}")])
-        .args([extension().as_os_str(), uri(bench, "app.db").as_ref()]);
-    command
-}
-
 #[test]
 fn a_transaction_that_fills_the_store_is_told_so_and_undone() {
     for served in [false, true] {
         let bench = store();
         let server = served.then(|| bench.serve_store());
-        let output = python(&bench, FILLS).output().expect("timeout runs");
+        let output = python(&bench, "app.db", FILLS)
+            .output()
+            .expect("timeout runs");
         let said = String::from_utf8_lossy(&output.stdout).into_owned();
         let wanted = "database or disk is full\ndatabase or disk is full\n[(5, 3)]\n[('ok',)]\n";
         assert_eq!(said, wanted, "{}", String::from_utf8_lossy(&output.stderr));
@@ -137,7 +121,7 @@ impl GoesOn {
     fn start(bench: &Bench) -> Self {
         bench.write("go", b"");
         let out = std::fs::File::create(bench.path("client.out")).expect("a file");
-        let mut command = python(bench, GOES_ON);
+        let mut command = python(bench, "app.db", GOES_ON);
         let child = command
             .env("TONEARM_SERVER_WAIT", "60")
             .stdout(Stdio::from(out));
@@ -192,7 +176,7 @@ fn who_comes_while_a_killed_server_is_away_waits_for_it() {
     bench.serve_store().kill9();
     assert!(bench.path("s.tn.files").exists());
     let newcomer = "db = connect(); db.execute('CREATE TABLE t(x)'); print('over', flush=True)";
-    let mut command = python(&bench, newcomer);
+    let mut command = python(&bench, "app.db", newcomer);
     let out = std::fs::File::create(bench.path("client.out")).expect("a file");
     let command = command
         .env("TONEARM_SERVER_WAIT", "60")
@@ -210,6 +194,7 @@ fn who_comes_while_a_killed_server_is_away_waits_for_it() {
     let started = Instant::now();
     let mut command = python(
         &bench,
+        "app.db",
         "print(connect().execute('SELECT count(*) FROM t').fetchall())",
     );
     let output = command.env("TONEARM_SERVER_WAIT", "0").output();

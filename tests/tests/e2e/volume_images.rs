@@ -8,17 +8,6 @@ use tonearm_tests::{Bench, LAYOUTS, MIB, contains, noise};
 
 const VOLUME: usize = 16 << 20;
 
-fn small_store(layout: &[&str]) -> Bench {
-    let bench = Bench::new();
-    bench.ok(&[
-        &["create", "s.tn", "--size", "64MiB", "--log-size", "8MiB"],
-        layout,
-    ]
-    .concat());
-    bench.ok(&["volume", "resize", "s.tn", "main", "--size", "16MiB"]);
-    bench
-}
-
 /// An image with holes, blocks of zeroes that are no holes, and an end within a block; its bytes.
 fn sparse_image(bench: &Bench, name: &str) -> Vec<u8> {
     let size = (6 << 20) + 777;
@@ -74,7 +63,7 @@ fn round_trip(bench: &Bench) {
 #[test]
 fn an_image_comes_out_as_it_went_in_and_what_was_there_before_is_gone() {
     for layout in LAYOUTS {
-        let bench = small_store(layout);
+        let bench = Bench::with_small_store(layout);
         round_trip(&bench);
         contains(&bench.ok(&["check", "s.tn"]), "no damage found");
     }
@@ -82,7 +71,7 @@ fn an_image_comes_out_as_it_went_in_and_what_was_there_before_is_gone() {
 
 #[test]
 fn and_through_a_server_which_may_be_killed_as_soon_as_it_is_in() {
-    let bench = small_store(&[]);
+    let bench = Bench::with_small_store(&[]);
     let server = bench.serve_store();
     round_trip(&bench);
     bench.write("new.raw", &noise(4, 5_000_001));
@@ -98,7 +87,7 @@ fn and_through_a_server_which_may_be_killed_as_soon_as_it_is_in() {
 
 #[test]
 fn standard_input_and_output_carry_images() {
-    let bench = small_store(&[]);
+    let bench = Bench::with_small_store(&[]);
     let image = sparse_image(&bench, "image.raw");
     bench.write("full.raw", &noise(9, VOLUME));
     bench.ok(&["volume", "put", "s.tn", "main", "full.raw"]);
@@ -168,12 +157,20 @@ fn refusals(bench: &Bench) {
 
 #[test]
 fn what_cannot_be_done_is_told_before_anything_changes() {
-    let bench = small_store(&[]);
+    let bench = Bench::with_small_store(&[]);
     bench.write("full.raw", &noise(9, VOLUME));
     bench.ok(&["volume", "put", "s.tn", "main", "full.raw"]);
     refusals(&bench);
     let server = bench.serve_store();
     refusals(&bench);
+
+    bench.ok(&["volume", "set", "s.tn", "main", "--read-only"]);
+    let refused = bench.fails(&["volume", "put", "s.tn", "main", "small.raw"]);
+    assert!(
+        refused.starts_with("volume \"main\" is read-only"),
+        "{refused}"
+    );
+    bench.ok(&["volume", "set", "s.tn", "main", "--read-write"]);
 
     // Below a client that keeps what it has read.
     let client = server.client("main");

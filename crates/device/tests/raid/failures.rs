@@ -1,9 +1,10 @@
 //! Members that fail: what is worked around, what is told, and what is never returned.
 
 use crate::common::{CLEAN, UNIT, World, bytes, pattern, read, without};
-use rt::{IoError, Op};
+use base::BufPool;
+use rt::{Data, IoError, Op};
 use std::rc::Rc;
-use tonearm_device::raid::{ARRAY_LOST, Missing, Raid5State, RaidError};
+use tonearm_device::raid::{ARRAY_LOST, Missing, Raid0, Raid5State, RaidError};
 use tonearm_device::{Device, Effect};
 
 pub const EIO: Effect = Effect::Fail(IoError::EIO);
@@ -66,6 +67,54 @@ fn a_small_write_works_around_unreadable_old_data_and_parity() {
             assert_eq!(array.check_parity(|_, _| {}).await, Ok(0));
         });
     }
+}
+
+#[test]
+fn an_array_without_redundancy_fails_with_any_member() {
+    for member in 0..3 {
+        let world = World::new(1, 3, 4 << 20);
+        let devices = world.devices.clone();
+        let array = Raid0::new(&BufPool::new(0), "array", devices, UNIT).unwrap();
+        let (device, plan): (Rc<dyn Device>, _) = (Rc::new(array), world.plans[member].clone());
+        world.rt.block_on(async move {
+            for op in [
+                Op::Write,
+                Op::WriteDurable,
+                Op::Read,
+                Op::Flush,
+                Op::Punch,
+                Op::Zero,
+            ] {
+                plan.on(move |access| access.op == op, EIO);
+                let (data, len) = match op {
+                    Op::Flush => (Data::None, 0),
+                    Op::Punch | Op::Zero => (Data::None, LEN as u64),
+                    _ => (bytes(LEN, 1), 0),
+                };
+                let (result, _) = device.io(op, 0, len, data).await;
+                assert_eq!(result, Err(IoError::EIO), "{op:?} of member {member}");
+                plan.clear();
+            }
+        });
+    }
+}
+
+/// Of what each leaves it is not said which, but parity is that of the data.
+#[test]
+fn writes_under_way_over_each_other_leave_parity_right() {
+    let world = World::new(1, 4, 4 << 20);
+    let array = world.open(4, UNIT, CLEAN, false).unwrap();
+    let device: Rc<dyn Device> = Rc::new(array.clone());
+    world.rt.block_on(async move {
+        device.write(0, bytes(LEN, 1)).await.unwrap();
+        let writes: Vec<_> = (0..12)
+            .map(|seed| device.write(4096 * (seed % 3), bytes(8192, 10 + seed)))
+            .collect();
+        for write in writes {
+            write.await.unwrap();
+        }
+        assert_eq!(array.check_parity(|_, _| {}).await, Ok(0));
+    });
 }
 
 #[test]

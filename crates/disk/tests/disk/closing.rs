@@ -4,7 +4,7 @@
 
 use crate::common::{BLOCK, Open, bytes, in_world, with_log};
 use base::{BufPool, Nanos, Slice};
-use rt::Rt;
+use rt::{IoError, Op, Rt};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use tonearm_disk::{Disk, DiskError, OpenOptions, Volume};
@@ -185,4 +185,75 @@ fn a_commit_at_any_step_of_closing_is_refused_or_kept() {
         }
         assert!(last > 5, "{last} steps");
     }
+}
+
+/// A writer that waits for log space has the log write a marker, for which nobody waits.
+#[test]
+fn closing_waits_for_a_marker_that_is_under_way() {
+    for yields in 0..6 {
+        let image = with_log(8 << 20, 512 << 10, false);
+        let work = async move |open: Open| {
+            let Open { rt, disk, .. } = open;
+            disk.resize_volume("main", 64 * B).await.unwrap();
+            let main = disk.volume("main").unwrap();
+            for block in 0..40 {
+                let data = content(block, 1);
+                main.write(block * B, data, true).await.unwrap();
+            }
+            // All is at home, and the log does not know yet that it is.
+            let engine = disk.engine().clone();
+            engine.drain().await.unwrap();
+            let most = engine.commit_blocks_max();
+            let waiting = rt.spawn(async move { engine.admit(most, 0).await.is_ok() });
+            while disk.stats().log_full_waits == 0 {
+                rt.yield_now().await;
+            }
+            for _ in 0..yields {
+                rt.yield_now().await;
+            }
+            disk.close().await.unwrap();
+            assert!(!waiting.await, "it is refused");
+        };
+        let (_, image) = in_world(&image, options(4 << 20), work);
+        in_world(&image, options(4 << 20), async |open: Open| {
+            assert!(open.disk.recovery().clean);
+            open.disk.close().await.unwrap();
+        });
+    }
+}
+
+/// The medium has no space for as long as the closing lasts: who waits for room hears of the closing before.
+#[test]
+fn closing_refuses_at_once_those_who_wait_for_room() {
+    let image = with_log(8 << 20, 1 << 20, false);
+    in_world(&image, options(256 << 10), async |open: Open| {
+        let Open {
+            world, rt, disk, ..
+        } = open;
+        disk.resize_volume("main", 512 * B).await.unwrap();
+        let main = disk.volume("main").unwrap();
+        world.set_fault(|request| {
+            (request.op == Op::Write && request.offset >= 2 << 20).then_some(IoError::ENOSPC)
+        });
+        let writing = rt.spawn(async move {
+            for block in 0.. {
+                let data = content(block, 1);
+                data.attach(Rc::new(main.reserve(B).await?));
+                main.write(block * B, data, false).await?;
+            }
+            Ok::<_, DiskError>(())
+        });
+        rt.sleep(Nanos::from_secs(5)).await;
+        assert!(disk.stats().waiting_for_space);
+        let closing = rt.spawn({
+            let disk = disk.clone();
+            async move { disk.close().await }
+        });
+        rt.sleep(Nanos::from_millis(1)).await;
+        let refused = writing.take().expect("it waits no longer").unwrap_err();
+        assert_eq!(refused.to_string(), "the store is being closed");
+        assert!(closing.take().is_none(), "there is no space yet");
+        world.clear_fault();
+        closing.await.unwrap();
+    });
 }

@@ -13,8 +13,8 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::Poll;
 use tonearm_disk::{
-    CreateParams, Disk, DiskError, MemberDevice, MemberSpace, NewMember, OpenOptions, Piece,
-    plan_create,
+    CreateParams, CreatePlan, Disk, DiskError, MemberDevice, MemberSpace, NewMember, OpenOptions,
+    Piece, plan_create,
 };
 
 pub const BLOCK: usize = 4096;
@@ -65,6 +65,21 @@ pub fn short_of_segments(bytes: u64) -> DiskImage {
 }
 
 fn made(bytes: u64, log_bytes: u64, home: tonearm_disk::HomeParams, short: bool) -> DiskImage {
+    let mut plan = planned(bytes, log_bytes, home);
+    if let (true, Some(layout)) = (short, plan.superblock.segments()) {
+        let blocks = plan.superblock.size_blocks;
+        plan.superblock.members[0].groups = blocks.div_ceil(layout.payload_blocks());
+    }
+    let world = SimWorld::new(
+        SimOptions::default(),
+        vec![DiskImage::new(plan.member_bytes[0])],
+    );
+    create(&world, plan, false);
+    world.images().remove(0)
+}
+
+/// A store on one member.
+pub fn planned(bytes: u64, log_bytes: u64, home: tonearm_disk::HomeParams) -> CreatePlan {
     let params = CreateParams {
         size_bytes: bytes,
         log_bytes: Some(log_bytes),
@@ -85,28 +100,25 @@ fn made(bytes: u64, log_bytes: u64, home: tonearm_disk::HomeParams, short: bool)
         uuid: [1; 16],
         path: String::new(),
     };
-    let mut plan = plan_create(&params, &[space]).unwrap();
-    if let (true, Some(layout)) = (short, plan.superblock.segments()) {
-        let blocks = plan.superblock.size_blocks;
-        plan.superblock.members[0].groups = blocks.div_ceil(layout.payload_blocks());
-    }
-    let size = plan.member_bytes[0];
-    let (_, image) = run(
-        DiskImage::new(size),
-        SimOptions::default(),
-        async move |rt, pool| {
-            let member = NewMember {
-                device: raw(&rt, size),
-                blank: true,
-                log_written: false,
-            };
-            let main = BLOCK as u64;
-            tonearm_disk::create(&rt, &pool, &plan, vec![member], main, [2; 16], |_, _| {})
-                .await
-                .unwrap();
-        },
-    );
-    image
+    plan_create(&params, &[space]).unwrap()
+}
+
+/// Makes the store of `plan` on the drive of `world`, where the log's part was written before or not.
+pub fn create(world: &SimWorld, plan: CreatePlan, log_written: bool) {
+    let rt = Rt::new(world.driver());
+    let own = rt.clone();
+    rt.block_on(async move {
+        let (pool, main) = (BufPool::new(1 << 20), BLOCK as u64);
+        let member = NewMember {
+            device: raw(&own, plan.member_bytes[0]),
+            blank: true,
+            log_written,
+        };
+        tonearm_disk::create(&own, &pool, &plan, vec![member], main, [2; 16], |_, _| {})
+            .await
+            .unwrap();
+    });
+    rt.shut_down();
 }
 
 /// Runs `work` in a world of `image`; its result, and what the drive holds then.

@@ -73,8 +73,49 @@ fn a_write_that_fails_for_lack_of_space_is_tried_again() {
             rt.sleep(Nanos::from_secs(5)).await;
             assert!(disk.stats().waiting_for_space && disk.stats().failure.is_none());
             world.clear_fault();
-            drained.await.unwrap();
+            rt.sleep(Nanos::from_secs(5)).await;
+            drained.take().expect("it is at home").unwrap();
             disk.close().await.unwrap();
         },
     );
+}
+
+/// Who waits for a commit is told that it is not known to be durable, and nobody is told the contrary later.
+#[test]
+fn a_log_that_cannot_be_written_or_flushed_is_told_to_whoever_waits_and_fails_the_store() {
+    for flush_fails in [false, true] {
+        let image = with_log(8 << 20, 1 << 20, false);
+        in_world(&image, OpenOptions::default(), async move |open: Open| {
+            let Open {
+                world, rt, disk, ..
+            } = open;
+            let main = disk.volume("main").unwrap();
+            main.write(0, block(1), true).await.unwrap();
+            disk.engine().drain().await.unwrap();
+            world.set_fault(move |request| {
+                let fails = match request.op {
+                    Op::Flush => flush_fails,
+                    Op::Write | Op::WriteDurable => !flush_fails,
+                    _ => false,
+                };
+                fails.then_some(IoError::EIO)
+            });
+            main.write(0, block(2), false).await.unwrap();
+            rt.sleep(Nanos::from_millis(1)).await;
+            let flushing = rt.spawn({
+                let disk = disk.clone();
+                async move { disk.flush().await }
+            });
+            rt.sleep(Nanos::from_millis(100)).await;
+            world.clear_fault();
+            let told = flushing.take().expect("it does not wait for ever");
+            let failure = disk.stats().failure.expect("the store has failed");
+            assert!(told.is_err() && failure.contains("member"), "{failure}");
+            assert!(disk.flush().await.is_err());
+            assert!(main.write(0, block(3), false).await.is_err());
+            // Reads go on.
+            assert!(main.read(0, B).await.is_ok());
+            assert!(disk.close().await.is_err());
+        });
+    }
 }

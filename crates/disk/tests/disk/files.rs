@@ -2,7 +2,8 @@
 
 #![allow(clippy::unwrap_used)]
 
-use crate::common::{BLOCK, bytes, on_disk, store, with};
+use crate::common::{BLOCK, bytes, cuts, on_disk, store, with};
+use base::BufPool;
 use tonearm_disk::{Disk, DiskError, ErrorKind, OpenOptions};
 
 const B: u64 = BLOCK as u64;
@@ -139,6 +140,79 @@ fn what_is_cut_off_never_comes_back() {
             assert!(content(&disk, "f").await == model, "{size}");
         }
     });
+}
+
+#[test]
+fn what_is_cut_off_a_volume_never_comes_back() {
+    on_disk(async |disk| {
+        disk.resize_volume("main", 20 * B).await.unwrap();
+        let main = disk.volume("main").unwrap();
+        let mut data = BufPool::new(0).alloc(20 * BLOCK);
+        data.fill(7);
+        main.write(0, data.share(), false).await.unwrap();
+        let mut model = vec![7; 20 * BLOCK];
+        for size in [12 * B, 18 * B, 3 * B + 1, 4 * B, B, 2 * B + 100, 19 * B] {
+            disk.resize_volume("main", size).await.unwrap();
+            model.truncate(size as usize);
+            model.resize(size as usize, 0);
+            assert!(content(&disk, "main").await == model, "{size}");
+        }
+    });
+}
+
+#[test]
+fn a_trim_leaves_what_is_beside_it_in_its_first_and_last_block() {
+    on_disk(async |disk| {
+        let size = 3 * BLOCK + 500;
+        disk.resize_volume("main", size as u64).await.unwrap();
+        let main = disk.volume("main").unwrap();
+        let mut data = BufPool::new(0).alloc(size);
+        data.fill(7);
+        main.write(0, data.share(), false).await.unwrap();
+        let mut model = vec![7; size];
+        // Bytes that are trimmed, and those that read as zeroes then. The last block ends with the volume.
+        for (trimmed, gone) in [
+            (10..20, 0..0),
+            (BLOCK - 10..BLOCK + 10, 0..0),
+            (100..2 * BLOCK + 100, BLOCK..2 * BLOCK),
+            (2 * BLOCK + 1..size - 1, 0..0),
+            (2 * BLOCK + 1..size, 3 * BLOCK..size),
+            (0..BLOCK, 0..BLOCK),
+        ] {
+            let (offset, len) = (trimmed.start as u64, trimmed.len() as u64);
+            main.trim(offset, len, false).await.unwrap();
+            model[gone].fill(0);
+            assert!(content(&disk, "main").await == model, "{trimmed:?}");
+        }
+    });
+}
+
+#[test]
+fn a_volume_is_made_resized_and_deleted_for_good_once_that_was_told() {
+    let image = on_disk(async |_| {});
+    let cuts = cuts(&image, 5, async |disk, told| {
+        disk.create_volume("v", B, [3; 16], 1).await.unwrap();
+        told.set(1);
+        disk.resize_volume("v", 3 * B).await.unwrap();
+        told.set(2);
+        disk.delete_volume("v").await.unwrap();
+        told.set(3);
+        disk.flush().await.unwrap();
+        disk.close().await.unwrap();
+    });
+    assert!((0..=3).all(|step| cuts.iter().any(|(_, told)| *told == step)));
+    for (image, told) in cuts {
+        with(&image, OpenOptions::default(), async move |disk| {
+            let size = disk.volume("v").map(|volume| volume.size_bytes() / B).ok();
+            let is_possible = match size {
+                None => told == 0 || told >= 2,
+                Some(1) => told <= 1,
+                Some(3) => told == 1 || told == 2,
+                _ => false,
+            };
+            assert!(is_possible, "{size:?} blocks after step {told}");
+        });
+    }
 }
 
 #[test]

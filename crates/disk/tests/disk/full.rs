@@ -3,11 +3,13 @@
 
 #![allow(clippy::unwrap_used)]
 
-use crate::common::{BLOCK, Open, bytes, in_world, live, short_of_segments, with};
+use crate::common::{BLOCK, Open, bytes, create, in_world, live, planned, short_of_segments, with};
 use base::BufPool;
-use rt::Rt;
+use drive::{DiskImage, SimOptions, SimWorld};
+use rt::{Op, Rt};
+use std::cell::Cell;
 use std::rc::Rc;
-use tonearm_disk::{Disk, DiskError, ErrorKind, OpenOptions, Volume};
+use tonearm_disk::{Disk, DiskError, ErrorKind, HomeParams, OpenOptions, Volume};
 
 const B: u64 = BLOCK as u64;
 const BLOCKS: u64 = 4000;
@@ -177,4 +179,26 @@ fn a_full_home_takes_a_trim_when_the_log_is_used_up_first_and_closes() {
         assert!(open.disk.recovery().clean);
         check(&open.disk.volume("main").unwrap(), &versions).await;
     });
+}
+
+/// A file system that is full must never stop the log: its space is there from the start.
+#[test]
+fn a_new_store_takes_the_space_of_its_log_unless_it_was_written_before() {
+    for log_written in [false, true] {
+        let plan = planned(8 << 20, 2 << 20, HomeParams::Overwrite);
+        let log = plan.superblock.log_range(0);
+        let log_bytes = log.end - log.start;
+        let image = DiskImage::new(plan.member_bytes[0]);
+        let world = SimWorld::new(SimOptions::default(), vec![image]);
+        let zeroed = Rc::new(Cell::new(0));
+        let seen = zeroed.clone();
+        world.set_fault(move |request| {
+            if request.op == Op::Zero && log.contains(&request.offset) {
+                seen.set(seen.get() + request.len);
+            }
+            None
+        });
+        create(&world, plan, log_written);
+        assert_eq!(zeroed.get(), if log_written { 0 } else { log_bytes });
+    }
 }

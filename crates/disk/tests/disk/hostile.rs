@@ -3,15 +3,12 @@
 #![allow(clippy::unwrap_used)]
 
 use crate::common::{BLOCK, bytes, segments, store, with};
-use crate::images::Bases;
+use crate::images::{Bases, in_world, members};
 use base::BufPool;
-use device::RawDevice;
-use drive::{DiskImage, Fault, FaultKind, Place, SimOptions, SimWorld};
+use drive::DiskImage;
 use engine::{CommitChange, Inspection};
 use format::{COUNTER_MAX, Extent, SECTOR, Superblock, VolumeEntry, VolumeKind, superblock_offset};
-use rt::{DeviceId, Rt};
-use std::rc::Rc;
-use tonearm_disk::{Disk, MemberDevice, OpenOptions};
+use tonearm_disk::{Disk, OpenOptions};
 
 /// The superblock of `image`.
 fn superblock(image: &DiskImage) -> Superblock {
@@ -40,37 +37,15 @@ fn looked_at_and_opened(
     options: OpenOptions,
 ) -> (Said, Said, DiskImage) {
     let size = image.size;
-    let world = SimWorld::new(SimOptions::default(), vec![image.clone()]);
-    for offset in bad {
-        world.strike(Fault {
-            drive: 0,
-            after: 0,
-            kind: FaultKind::LatentError,
-            place: Place::At(*offset),
-            span: base::Nanos(0),
-            times: 1,
-        });
-    }
-    let rt = Rt::new(world.driver());
-    let own = rt.clone();
-    let (look, opened) = rt.block_on(async move {
-        let pool = BufPool::new(1 << 20);
-        let device = Rc::new(RawDevice::new(
-            &own,
-            DeviceId(0),
-            size,
-            SECTOR as u32,
-            "member",
-        ));
-        let path = "member".to_string();
-        let members = vec![MemberDevice { device, path }];
+    let ((look, opened), image) = in_world(image, bad, async move |rt, pool| {
+        let members = members(&rt, size);
         let look = async {
-            let look = Inspection::start(&own, &pool, members.clone(), |_, _| {}).await?;
+            let look = Inspection::start(&rt, &pool, members.clone(), |_, _| {}).await?;
             Ok::<_, engine::EngineError>(look.volumes().await.1)
         };
         let look = look.await.map_err(|error| error.to_string());
         let opened = async {
-            let disk = Disk::open(&own, &pool, members, options, |_| {}).await?;
+            let disk = Disk::open(&rt, &pool, members, options, |_| {}).await?;
             let volume = disk.volume("main")?;
             volume.read(0, volume.size_bytes()).await?;
             if !volume.read_only() {
@@ -84,8 +59,6 @@ fn looked_at_and_opened(
         let opened = opened.await.map_err(|error| error.to_string());
         (look, opened)
     });
-    let image = world.images().remove(0);
-    rt.shut_down();
     (look, opened, image)
 }
 

@@ -243,7 +243,7 @@ impl Structure {
     }
 }
 
-fn members(rt: &Rt, size: u64) -> Vec<MemberDevice> {
+pub fn members(rt: &Rt, size: u64) -> Vec<MemberDevice> {
     let device = RawDevice::new(rt, DeviceId(0), size, SECTOR as u32, "member");
     vec![MemberDevice {
         device: Rc::new(device),
@@ -253,7 +253,7 @@ fn members(rt: &Rt, size: u64) -> Vec<MemberDevice> {
 
 /// Runs `work` on a drive with `image`, of which the pages at `bad` cannot be read; its result, and what a power cut
 /// leaves.
-fn in_world<T: 'static>(
+pub fn in_world<T: 'static>(
     image: &DiskImage,
     bad: &[u64],
     work: impl AsyncFnOnce(Rt, BufPool) -> T + 'static,

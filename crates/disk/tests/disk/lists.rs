@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
-use crate::common::{BLOCK, bytes, cuts, on_disk, store, with};
+use crate::common::{BLOCK, begun, bytes, cuts, on_disk, store, with};
 use tonearm_disk::{BlockId, Disk, DiskError, ErrorKind, ListId, OpenOptions};
 
 const B: u64 = BLOCK as u64;
@@ -119,6 +119,31 @@ fn insertions_of_two_units_in_one_place_are_merged() {
         );
         a.end().await.unwrap();
         b.end().await.unwrap();
+        assert_eq!(
+            disk.list_blocks(list).await.unwrap(),
+            [blocks[0], y, x, blocks[1]]
+        );
+        sound(&disk).await;
+    });
+}
+
+/// Both have looked at the list before either can commit.
+#[test]
+fn insertions_of_two_units_that_wait_together_to_end_are_merged() {
+    on_disk(async |disk| {
+        let (list, blocks) = make(&disk, 2).await;
+        let (mut a, mut b) = (disk.begin(), disk.begin());
+        let x = a.new_block(list, Some(blocks[0])).await.unwrap();
+        let y = b.new_block(list, Some(blocks[0])).await.unwrap();
+        disk.engine().drain().await.unwrap();
+        let memory = disk.engine().options().memory_bytes;
+        let all = disk.engine().reserve(memory).await.unwrap();
+        let (mut a, mut b) = (a.end(), b.end());
+        begun(&mut a).await;
+        begun(&mut b).await;
+        drop(all);
+        a.await.unwrap();
+        b.await.unwrap();
         assert_eq!(
             disk.list_blocks(list).await.unwrap(),
             [blocks[0], y, x, blocks[1]]

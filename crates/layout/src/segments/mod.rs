@@ -186,3 +186,5 @@ impl Segments {
 
 #[cfg(test)]
 mod policy_test;
+#[cfg(test)]
+mod table_test;

@@ -1,5 +1,8 @@
 use crate::common::{Batch, LARGE_BLOCKS, Model, SMALL, Shape, Store};
 use base::Nanos;
+use rt::Op;
+use std::cell::RefCell;
+use std::rc::Rc;
 use tonearm_layout::ZeroRange;
 
 fn filled(shape: Shape) -> (Store, Model) {
@@ -85,6 +88,25 @@ fn a_trimmed_range_is_zero_on_the_medium_too() {
     for index in (0..20).chain(group..group + 40) {
         image.read(geometry.block_offset(index), &mut block);
         assert!(block.iter().all(|byte| *byte == 0), "block {index}");
+    }
+}
+
+#[test]
+fn zeroes_that_keep_their_space_are_no_trim() {
+    for (keep_space, wanted, other) in [(true, Op::Zero, Op::Punch), (false, Op::Punch, Op::Zero)] {
+        let (store, _) = filled(SMALL);
+        let seen: Rc<RefCell<Vec<Op>>> = Rc::default();
+        let (note, group) = (seen.clone(), SMALL.group_blocks());
+        store.world.set_fault(move |request| {
+            note.borrow_mut().push(request.op);
+            None
+        });
+        // A part of a group, and a whole one.
+        for (first, count) in [(0, 10), (group, group)] {
+            store.apply(&Batch::zero(first, count, keep_space));
+            let seen = seen.take();
+            assert!(seen.contains(&wanted) && !seen.contains(&other), "{seen:?}");
+        }
     }
 }
 

@@ -115,7 +115,11 @@ impl Store {
 
     /// What `images` hold in a new process.
     pub fn on(&self, images: Vec<DiskImage>) -> Result<Self, HomeError> {
-        let world = SimWorld::new(SimOptions::default(), images);
+        self.in_world(SimWorld::new(SimOptions::default(), images))
+    }
+
+    /// What the drive of `world` holds in a new process.
+    pub fn in_world(&self, world: SimWorld) -> Result<Self, HomeError> {
         let (rt, pool) = (Rt::new(world.driver()), BufPool::new(1 << 20));
         let home = open(&rt, &pool, self.shape)?;
         let (shape, model, next) = (self.shape, self.model.clone(), self.next);

@@ -4,6 +4,7 @@
 use crate::common::{Numbers, Shape, Store};
 use drive::Crash;
 use format::HEADER_AREA_BYTES;
+use rt::{IoError, Op};
 use std::cell::RefCell;
 use std::rc::Rc;
 use tonearm_layout::Policy;
@@ -135,6 +136,31 @@ fn a_power_cut_at_any_moment_of_cleaning_loses_nothing() {
     }
     println!("{cuts} power cuts, {cleaned} segments cleaned, {checkpoints} checkpoints");
     assert!(cuts > 150 && cleaned > 1000 && checkpoints > 50);
+}
+
+/// The place of the write that failed is a hole in the chain: what follows begins another one.
+#[test]
+fn what_is_written_after_a_failed_write_is_found_again() {
+    let mut failed = 0;
+    for nth in 0..12 {
+        // With so much room that no checkpoint comes between.
+        let mut store = Store::new(Shape::small(2000));
+        store.write(&(0..100).collect::<Vec<_>>(), &[]);
+        let blocks: Vec<u64> = (0..200).step_by(3).collect();
+        let mut writes = 0;
+        store.world.set_fault(move |request| {
+            writes += u64::from(request.op == Op::Write);
+            (request.op == Op::Write && writes == nth + 1).then_some(IoError::ENOSPC)
+        });
+        failed += u64::from(store.try_write(&blocks, &[]).is_err());
+        store.world.clear_fault();
+        store.replay(&blocks, &[]);
+        store.write(&[1, 2, 3], &[(300, 7)]);
+        store.compare();
+        store.reopened(0).unwrap().compare();
+        store.reopened(1 + nth).unwrap().compare();
+    }
+    assert!(failed > 3, "{failed} calls failed");
 }
 
 /// One call that is longer than the free segments: it comes to write into segments that it has cleaned itself.

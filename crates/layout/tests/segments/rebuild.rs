@@ -1,7 +1,10 @@
 //! The map from the summaries alone, and damage that ends in errors.
 
 use crate::common::{BLOCK, Numbers, Shape, Store};
+use base::Nanos;
+use drive::{Fault, FaultKind, Place, SimOptions, SimWorld};
 use format::HEADER_AREA_BYTES;
+use rt::{Data, Op};
 use tonearm_layout::HomeError;
 
 /// A store with a history of writes, trims and cleaning.
@@ -93,6 +96,63 @@ fn a_rebuild_takes_no_older_copy_for_a_damaged_block() {
         Err(HomeError::Checksum { block: 10, .. })
     ));
     assert!(again.read(11, 200).is_ok());
+}
+
+#[test]
+fn a_map_page_of_which_one_bit_has_turned_is_damaged() {
+    let store = with_history(4);
+    store.close();
+    let offset = page_of(&store, 300);
+    let (device, pool) = (store.device(), store.pool.clone());
+    store.rt.block_on(async move {
+        let mut page = device.read(offset, pool.alloc(BLOCK)).await.unwrap();
+        // In the middle of the entries.
+        page[2000] ^= 4;
+        device.write(offset, Data::whole(page)).await.unwrap();
+    });
+    let damaged = store.reopened(0).unwrap();
+    let found = damaged.read(300, 1);
+    assert!(matches!(found, Err(HomeError::MapPage { offset: at, .. }) if at == offset));
+    assert!(damaged.read(0, 254).is_ok() && damaged.read(508, 254).is_ok());
+}
+
+/// Nobody can tell what was there: taken for the end of the chain, it would bring old content back.
+#[test]
+fn a_segment_of_the_chain_that_cannot_be_read_is_an_error() {
+    let store = with_history(5);
+    let (layout, mut refused) = (store.shape.layout(), 0);
+    for segment in 0..layout.segments {
+        let world = SimWorld::new(SimOptions::default(), store.world.images());
+        let first = HEADER_AREA_BYTES + layout.checkpoint_bytes();
+        let first = first + segment * u64::from(layout.segment_bytes);
+        for block in 0..layout.segment_blocks() {
+            world.strike(Fault {
+                drive: 0,
+                after: 0,
+                kind: FaultKind::LatentError,
+                place: Place::At(first + block * BLOCK as u64),
+                span: Nanos(0),
+                times: 1,
+            });
+        }
+        let again = match store.in_world(world) {
+            Err(HomeError::Device { op: Op::Read, .. }) => {
+                refused += 1;
+                continue;
+            }
+            again => again.unwrap(),
+        };
+        // What can be read is right.
+        for block in 0..store.shape.blocks {
+            if let Ok(found) = again.read(block, 1) {
+                let version = store.model.get(&block);
+                let expected =
+                    version.map_or(vec![0; BLOCK], |version| Store::content(block, *version));
+                assert!(found == expected, "block {block} without segment {segment}");
+            }
+        }
+    }
+    assert!(refused > 0);
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use crate::common::*;
 use nbd::proto::*;
-use nbd::transmission::testing::TestClient;
+use nbd::transmission::testing::{TestClient, client_of};
 use nbd::transmission::{CommandKind, TargetError};
 
 async fn write(client: &mut TestClient, flags: u16, offset: u64, data: &[u8]) {
@@ -166,6 +166,42 @@ fn requests_meet_the_size_and_permission_of_the_moment() {
         assert!(world.target.bytes().iter().all(|byte| *byte == 0));
         assert_eq!(read(&mut client, 0, 0, 4).await, [0; 4], "still framed");
     });
+}
+
+#[test]
+fn a_client_that_was_told_of_a_read_only_export_changes_nothing() {
+    run(world(), |world| async move {
+        let (server, stream) = world.streams.pair();
+        let mut told = client_of(true);
+        told.read_only = true;
+        let id = world.connections.add(server, told, world.target.clone());
+        let mut client = TestClient::new((&world.rt, &world.pool), stream, id, true);
+        for (command, payload) in [(CMD_WRITE, 512), (CMD_TRIM, 0), (CMD_WRITE_ZEROES, 0)] {
+            let request = client.request(command, 0, 0, 512);
+            let answer = client.call(request, &vec![1; payload]).await;
+            assert_eq!(answer.expect("answered").error, Some(NbdErrno::Perm));
+        }
+        assert_eq!(read(&mut client, 0, 0, 512).await, [0; 512]);
+    });
+}
+
+#[test]
+fn a_target_that_gives_too_few_bytes_has_failed() {
+    for structured in [false, true] {
+        run(world(), |world| async move {
+            let mut client = world.connect(structured);
+            write(&mut client, 0, 0, &pattern(1, 100_000)).await;
+            world.target.set_short(true);
+            // Data alone, data before a hole, a hole alone.
+            for (offset, len) in [(0, 8192), (90_000, 50_000), (200_000, 4096)] {
+                let request = client.request(CMD_READ, 0, offset, len);
+                let answer = client.call(request, &[]).await.expect("answered");
+                assert_eq!(answer.error, Some(NbdErrno::Io), "{offset} {len}");
+            }
+            world.target.set_short(false);
+            assert!(read(&mut client, 0, 0, 100_000).await == pattern(1, 100_000));
+        });
+    }
 }
 
 #[test]

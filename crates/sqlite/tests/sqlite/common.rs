@@ -4,6 +4,7 @@ use crate::memory::Memory;
 use rusqlite::{Connection, OpenFlags};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 /// A store that SQLite finds for as long as this lives.
 pub struct Mounted {
@@ -77,4 +78,19 @@ pub fn dump(db: &Connection) -> Vec<String> {
 
 pub fn assert_sound(db: &Connection) {
     assert_eq!(get::<String>(db, "PRAGMA integrity_check"), "ok");
+}
+
+/// Two connections with `app.db` in a journal mode that wait for nobody; its table `t` has one row.
+pub fn two(store: &Mounted, journal_mode: &str) -> (Connection, Connection) {
+    let first = store.open("app.db");
+    first
+        .execute_batch(&format!(
+            "PRAGMA journal_mode = {journal_mode}; CREATE TABLE t(x); INSERT INTO t VALUES(1);"
+        ))
+        .unwrap();
+    let second = store.open("app.db");
+    for db in [&first, &second] {
+        db.busy_timeout(Duration::ZERO).unwrap();
+    }
+    (first, second)
 }

@@ -1,6 +1,7 @@
 //! Failures of the store, and requests that make no sense.
 
 use crate::common::{Mounted, assert_sound, dump};
+use crate::memory::Call;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 use store::files::{Files, FilesErrorKind, Open};
 
@@ -86,6 +87,18 @@ fn a_full_store_is_full_and_a_broken_one_an_error_of_input_and_output() {
         store.files.fail(0, 1000, kind);
         assert_eq!(code(db.execute_batch(CHANGE)), Some(wanted), "{kind:?}");
         assert!(tonearm_sqlite::last_error().contains("fails as planned"));
+        // And when all was written, at its end.
+        let store = Mounted::empty();
+        let db = database(&store, "");
+        store.files.forget_calls();
+        db.execute_batch(CHANGE).unwrap();
+        let is_end = |call: &Call| matches!(call, Call::End { .. });
+        let end = store.files.calls().iter().position(is_end).unwrap();
+        let store = Mounted::empty();
+        let db = database(&store, "");
+        store.files.forget_calls();
+        store.files.fail(end, 1000, kind);
+        assert_eq!(code(db.execute_batch(CHANGE)), Some(wanted), "{kind:?}");
     }
 }
 

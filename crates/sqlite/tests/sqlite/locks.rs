@@ -1,6 +1,6 @@
 //! Several connections and threads.
 
-use crate::common::{Mounted, assert_sound, get};
+use crate::common::{Mounted, assert_sound, get, two};
 use rusqlite::{Connection, ErrorCode};
 use std::time::Duration;
 
@@ -8,22 +8,10 @@ fn is_busy(result: rusqlite::Result<()>) -> bool {
     matches!(result, Err(rusqlite::Error::SqliteFailure(error, _)) if error.code == ErrorCode::DatabaseBusy)
 }
 
-fn two(store: &Mounted) -> (Connection, Connection) {
-    let first = store.open("app.db");
-    first
-        .execute_batch("CREATE TABLE t(x); INSERT INTO t VALUES(1);")
-        .unwrap();
-    let second = store.open("app.db");
-    for db in [&first, &second] {
-        db.busy_timeout(Duration::ZERO).unwrap();
-    }
-    (first, second)
-}
-
 #[test]
 fn one_writes_while_others_read_what_is_committed() {
     let store = Mounted::empty();
-    let (first, second) = two(&store);
+    let (first, second) = two(&store, "DELETE");
     first
         .execute_batch("BEGIN IMMEDIATE; UPDATE t SET x = 2;")
         .unwrap();
@@ -38,7 +26,7 @@ fn one_writes_while_others_read_what_is_committed() {
 #[test]
 fn a_reader_holds_up_a_commit_and_no_new_one_comes_in() {
     let store = Mounted::empty();
-    let (first, second) = two(&store);
+    let (first, second) = two(&store, "DELETE");
     second.execute_batch("BEGIN; SELECT * FROM t;").unwrap();
     first.execute_batch("BEGIN; UPDATE t SET x = 2;").unwrap();
     assert!(is_busy(first.execute_batch("COMMIT")));
@@ -74,7 +62,7 @@ fn lock_state(db: &Connection) -> i32 {
 #[test]
 fn a_writer_that_waits_for_readers_is_pending() {
     let store = Mounted::empty();
-    let (first, second) = two(&store);
+    let (first, second) = two(&store, "DELETE");
     second.execute_batch("BEGIN; SELECT * FROM t;").unwrap();
     first.execute_batch("BEGIN; UPDATE t SET x = 2;").unwrap();
     assert_eq!(lock_state(&first), rusqlite::ffi::SQLITE_LOCK_RESERVED);
@@ -87,7 +75,7 @@ fn a_writer_that_waits_for_readers_is_pending() {
 #[test]
 fn an_exclusive_connection_keeps_all_others_out() {
     let store = Mounted::empty();
-    let (first, second) = two(&store);
+    let (first, second) = two(&store, "DELETE");
     first
         .execute_batch("PRAGMA locking_mode = EXCLUSIVE; UPDATE t SET x = 2;")
         .unwrap();

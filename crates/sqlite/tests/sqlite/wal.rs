@@ -1,6 +1,47 @@
 //! Write-ahead logs.
 
-use crate::common::{Mounted, assert_sound, get};
+use crate::common::{Mounted, assert_sound, get, two};
+use crate::memory::Call;
+
+#[test]
+fn one_writes_at_a_time() {
+    let store = Mounted::empty();
+    let (first, second) = two(&store, "WAL");
+    first
+        .execute_batch("BEGIN IMMEDIATE; UPDATE t SET x = 2;")
+        .unwrap();
+    assert!(second.execute_batch("BEGIN IMMEDIATE").is_err());
+    first.execute_batch("COMMIT").unwrap();
+    second.execute_batch("UPDATE t SET x = x + 1").unwrap();
+    assert_eq!(get::<i64>(&first, "SELECT x FROM t"), 3);
+}
+
+#[test]
+fn a_checkpoint_leaves_to_a_reader_what_it_reads() {
+    let store = Mounted::empty();
+    let (first, second) = two(&store, "WAL");
+    second.execute_batch("BEGIN; SELECT * FROM t;").unwrap();
+    first.execute_batch("UPDATE t SET x = 2").unwrap();
+    let checkpoint = || get::<i64>(&first, "PRAGMA wal_checkpoint(TRUNCATE)");
+    assert_eq!(checkpoint(), 1, "busy");
+    assert_eq!(get::<i64>(&second, "SELECT x FROM t"), 1);
+    second.execute_batch("COMMIT").unwrap();
+    assert_eq!(checkpoint(), 0);
+    assert_eq!(get::<i64>(&second, "SELECT x FROM t"), 2);
+}
+
+#[test]
+fn commits_and_checkpoints_end_when_what_they_wrote_is_durable() {
+    let store = Mounted::empty();
+    let (db, _) = two(&store, "WAL");
+    db.execute_batch("PRAGMA synchronous = FULL").unwrap();
+    for sql in ["UPDATE t SET x = 2", "PRAGMA wal_checkpoint(FULL)"] {
+        store.files.forget_calls();
+        db.execute_batch(sql).unwrap();
+        let calls = store.files.calls();
+        assert_eq!(calls.last(), Some(&Call::Flush), "{sql} {calls:?}");
+    }
+}
 
 #[test]
 fn readers_keep_their_snapshot_while_one_writes() {

@@ -6,7 +6,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Barrier};
 use std::time::{Duration, Instant};
-use tonearm_store::{Context, CreateOptions, Store, StoreError, StoreOptions, create, open_files};
+use tonearm_store::{
+    Context, CreateOptions, PerProcess, Store, StoreError, StoreOptions, create, open_files,
+};
 
 const UUID: [u8; 16] = [7; 16];
 
@@ -280,6 +282,20 @@ fn a_forked_child_may_have_the_store_after_its_parent() {
     drop(files);
     assert!(crate::fork::child(|| opens().is_ok()));
     opens().unwrap();
+}
+
+#[test]
+fn a_forked_child_begins_with_tables_of_its_own_whoever_holds_those_of_its_parent() {
+    static TABLE: PerProcess<Vec<u8>> = PerProcess::new();
+    let mut held = TABLE.lock();
+    held.push(1);
+    let child = crate::fork::child(|| {
+        let new = TABLE.lock().is_empty();
+        TABLE.lock().push(2);
+        new && *TABLE.lock() == [2]
+    });
+    assert!(child);
+    assert_eq!(*held, [1]);
 }
 
 fn parent() -> u32 {

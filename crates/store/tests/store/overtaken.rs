@@ -10,7 +10,7 @@ use std::rc::Rc;
 use tonearm_store::Store;
 use tonearm_store::files::{Files, Open};
 
-const CREATE: Open = Open {
+pub const CREATE: Open = Open {
     create: true,
     exclusive: false,
 };
@@ -21,7 +21,7 @@ fn raw(rt: &Rt, bytes: u64) -> Rc<RawDevice> {
 }
 
 /// A new store, closed, whose file `f` is all 1.
-fn with_file() -> DiskImage {
+pub fn with_file() -> DiskImage {
     let params = CreateParams {
         size_bytes: 8 << 20,
         log_bytes: Some(2 << 20),
@@ -57,7 +57,7 @@ fn with_file() -> DiskImage {
             .await
             .unwrap();
     });
-    let store = opened(&rt, size);
+    let store = opened(&rt, size, OpenOptions::default());
     let files = store.files().unwrap();
     let file = files.open("f", CREATE).unwrap();
     files.write(file, None, 0, &[1; 4096]).unwrap();
@@ -67,7 +67,7 @@ fn with_file() -> DiskImage {
     world.images().remove(0)
 }
 
-fn opened(rt: &Rt, size: u64) -> Store {
+pub fn opened(rt: &Rt, size: u64, options: OpenOptions) -> Store {
     let own = rt.clone();
     let disk = rt.block_on(async move {
         let member = MemberDevice {
@@ -75,7 +75,6 @@ fn opened(rt: &Rt, size: u64) -> Store {
             path: "member".into(),
         };
         let pool = BufPool::new(1 << 20);
-        let options = OpenOptions::default();
         Disk::open(&own, &pool, vec![member], options, |_| {}).await
     });
     Store::over(rt.clone(), disk.unwrap())
@@ -89,7 +88,7 @@ fn what_a_read_has_found_counts_as_of_its_beginning() {
         let size = image.size;
         let world = SimWorld::new(SimOptions::default(), vec![image.clone()]);
         let rt = Rt::new(world.driver());
-        let store = opened(&rt, size);
+        let store = opened(&rt, size, OpenOptions::default());
         let files = store.files().unwrap();
         let file = files.open("f", Open::default()).unwrap();
         let begun = store.run(move |context| async move {

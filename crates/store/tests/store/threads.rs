@@ -95,7 +95,7 @@ fn eight_threads_read_what_they_wrote() {
                             let job = move |context: Context| async move {
                                 let shared = "shared".to_string();
                                 let seen = read(context.clone(), shared.clone(), block).await;
-                                (seen < 255).then_some((shared, seen + 1))
+                                (seen < 255).then(|| (shared, seen + 1))
                             };
                             if let Some((shared, next)) = store.run(job).unwrap() {
                                 // Another may have written more meanwhile: then this job leaves it.

@@ -11,6 +11,11 @@ use std::rc::Rc;
 
 /// A log of `commits` commits of one block each, all durable, of which none is released.
 fn logged(geometry: &LogGeometry, commits: u64) -> DiskImage {
+    logged_and_kept(geometry, commits, commits)
+}
+
+/// A log of `commits` commits of one block each, all durable, of which the last `kept` are not released.
+fn logged_and_kept(geometry: &LogGeometry, commits: u64, kept: u64) -> DiskImage {
     let world = world(geometry);
     let rt = Rt::new(world.driver());
     let (rt2, shape) = (rt.clone(), geometry.clone());
@@ -22,6 +27,10 @@ fn logged(geometry: &LogGeometry, commits: u64) -> DiskImage {
             trail.hold(lsn);
             // One record each.
             trail.wait_durable(lsn).await.unwrap();
+            if let Some(released) = (lsn.0).checked_sub(kept).filter(|lsn| *lsn > 0) {
+                trail.release(Lsn(released));
+                trail.advance();
+            }
         }
     });
     world.images().remove(0)
@@ -68,6 +77,26 @@ fn an_unreadable_track_outside_of_the_log_that_counts_stops_nothing() {
             let found = replayed(&image, &geometry, &[bad], lenient);
             let whole = (Vec::from_iter(1..=27), Case::End, None);
             assert_eq!(found, Ok(whole), "track {bad}, lenient {lenient}");
+        }
+    }
+}
+
+/// The log has gone round: where the epoch began there are younger records, and the head is that of the youngest.
+#[test]
+fn an_unreadable_track_that_is_free_again_hides_no_commit() {
+    let geometry = geometry(16, 16);
+    for commits in [200, 230, 260] {
+        let image = logged_and_kept(&geometry, commits, 20);
+        let (whole, ..) = replayed(&image, &geometry, &[], false).unwrap();
+        let first = whole[0];
+        assert_eq!(whole, Vec::from_iter(first..=commits));
+        assert!(first > commits - 40, "{first} of {commits}");
+        // 7 records on each track, from track 0 on. The track behind the tail may hold what comes next.
+        let track = |lsn: u64| (lsn - 1) / 7;
+        for bad in track(commits) + 2..track(first) + 16 {
+            let found = replayed(&image, &geometry, &[bad % 16], false);
+            let whole = (whole.clone(), Case::End, None);
+            assert_eq!(found, Ok(whole), "{commits} commits, track {}", bad % 16);
         }
     }
 }
@@ -174,6 +203,24 @@ fn a_record_without_entries_tells_no_commit() {
             (least..=last).contains(&first),
             "record {index} from {first:?}"
         );
+    }
+}
+
+#[test]
+fn whatever_number_a_record_without_entries_tells_it_is_kept_as_one_of_no_commit() {
+    let geometry = geometry(16, 16);
+    let image = logged(&geometry, 3);
+    for told in [1, 2, 7, 1 << 40] {
+        let image = crafted(&image, &geometry, |header| match header.seq {
+            RecordSeq(2) => {
+                header.entries.clear();
+                (header.payload_sectors, header.first_lsn) = (0, Lsn(told));
+            }
+            RecordSeq(3) => header.first_lsn = Lsn(2),
+            _ => {}
+        });
+        let (places, last) = places(&image, &geometry);
+        assert_eq!((places, last), (vec![Lsn(1), Lsn(2), Lsn(2)], Lsn(2)));
     }
 }
 
