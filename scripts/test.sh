@@ -25,7 +25,7 @@ stage build run_make build
 stage tidy run_make tidy
 stage unit run_make unit
 # A share of the planted faults, another one after each commit.
-stage "planted faults" scripts/mutants.sh --quick --share auto/8
+stage "planted faults" scripts/mutants.sh --quick --share auto/16
 stage "power cuts" run_make crash SECONDS="$crash_seconds"
 stage fuzz run_make fuzz SECONDS="$seconds"
 stage "end to end" run_make e2e

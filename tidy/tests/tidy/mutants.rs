@@ -52,17 +52,25 @@ fn every_planted_fault_names_a_promise_and_its_tests() {
             kinds.iter().any(|kind| line.starts_with(kind))
         };
         let commands = header.iter().filter(is_command).count();
+        let has_target = |line: &&str| line.contains(" --lib") || line.contains(" --test ");
+        let mut tests = header.iter().filter(|line| line.starts_with("test: "));
+        let have_targets = tests.all(has_target);
         let production = text
             .lines()
             .filter_map(|line| line.strip_prefix("+++ b/"))
             .all(|path| !path.contains("/tests/") && !path.ends_with("_test.rs"));
-        if promises.count() != 1 || commands == 0 || !production || !name.ends_with(".patch") {
+        if promises.count() != 1
+            || commands == 0
+            || !have_targets
+            || !production
+            || !name.ends_with(".patch")
+        {
             faults.push(name);
         }
     }
     none(
-        "tests/mutants/NAME.patch has one line `promise: ...`, then `test: -p CRATE ...`, `e2e: ...` or `crash: ...`, \
-         then a diff of production code",
+        "tests/mutants/NAME.patch has one line `promise: ...`, then `test: -p CRATE --lib|--test ...`, `e2e: ...` or \
+         `crash: ...`, then a diff of production code",
         &faults,
     );
 }
