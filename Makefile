@@ -60,7 +60,7 @@ crash:
 	scripts/crash.sh seconds $(SECONDS) $(SEED)
 
 fuzz:
-	fuzz/run.sh $(SECONDS)
+	test/fuzz/run.sh $(SECONDS)
 
 # BENCH="--quick", BENCH="--only flush-1 --rounds 9" and the like; --help says more.
 bench: deps
@@ -87,4 +87,4 @@ run-deps:
 
 clean:
 	$(CARGO) clean
-	rm -rf run fuzz/target fuzz/corpus fuzz/artifacts
+	rm -rf run test/fuzz/target test/fuzz/corpus test/fuzz/artifacts

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# mutants.sh: plants the faults of tests/mutants/*.patch, one at a time, and tells which test notices each.
+# mutants.sh: plants the faults of test/mutants/*.patch, one at a time, and tells which test notices each.
 #
 #   scripts/mutants.sh                    all of them
 #   scripts/mutants.sh fua-over-cache     these alone
@@ -38,7 +38,7 @@ while [ $# -gt 0 ]; do
     shift
 done
 
-patch_file() { printf '%s/tests/mutants/%s.patch' "$root" "$1"; }
+patch_file() { printf '%s/test/mutants/%s.patch' "$root" "$1"; }
 # Values of a header line, one on each line.
 header() { sed -n "/^diff --git/q; s/^$2: //p" "$(patch_file "$1")"; }
 
@@ -52,14 +52,14 @@ limit_of() {
 commands() { sed -n '/^diff --git/q; /^\(test\|e2e\|crash\): /p' "$(patch_file "$1")"; }
 
 if [ ${#names[@]} -eq 0 ]; then
-    for file in tests/mutants/*.patch; do
+    for file in test/mutants/*.patch; do
         name=${file##*/}
         names+=("${name%.patch}")
     done
 fi
 chosen=()
 for name in "${names[@]}"; do
-    [ -f "$(patch_file "$name")" ] || { echo "mutants: there is no tests/mutants/$name.patch" >&2; exit 2; }
+    [ -f "$(patch_file "$name")" ] || { echo "mutants: there is no test/mutants/$name.patch" >&2; exit 2; }
     if [ $quick = yes ]; then
         [[ $(commands "$name" | head -1) =~ ^test:\ -p\ tonearm-($quick_crates)(\ |$) ]] || continue
     fi
@@ -189,7 +189,7 @@ sync_tree
 cmp -s "$work/cargo.new" "$work/.cargo/config.toml" || cp "$work/cargo.new" "$work/.cargo/config.toml"
 
 # A command that fails without a fault tells nothing. What has passed on this very tree is not run again.
-sum=$(cd "$tree" && find . -type f ! -path './tests/mutants/*' -print0 | LC_ALL=C sort -z | xargs -0 sha256sum | sha256sum)
+sum=$(cd "$tree" && find . -type f ! -path './test/mutants/*' -print0 | LC_ALL=C sort -z | xargs -0 sha256sum | sha256sum)
 sum=${sum%% *}
 passed=$work/passed-$sum
 find "$work" -maxdepth 1 -name 'passed-*' ! -name "passed-$sum" -delete

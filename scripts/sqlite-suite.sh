@@ -9,7 +9,7 @@
 #   JOBS=2  LIMIT=120          scripts at once, and seconds for each
 #   BATCH=1                    0: SQLite without SQLITE_ENABLE_BATCH_ATOMIC_WRITE
 #
-# Fails when a script does worse than with SQLite's own VFS and tests/sqlite-suite/known.txt does not say why.
+# Fails when a script does worse than with SQLite's own VFS and test/sqlite-suite/known.txt does not say why.
 set -euo pipefail
 [ $# -ge 1 ] && [ -e "$1/test/tester.tcl" ] || { sed -n '2,/^set/s/^# \{0,1\}//p' "$0" | grep -v '^set' >&2; exit 2; }
 source=$(realpath "$1")

@@ -1,0 +1,216 @@
+//! A filter that breaks what a test wants broken: errors, rot, lost and misdirected writes, a full
+//! disk.
+//!
+//! Rules are tried in the order of their making; the first that matches acts, once for each matching
+//! operation. With no rules the filter changes nothing.
+
+use crate::device::{Device, DeviceIo, Interrupted, Recovering, at_once, span};
+use std::cell::RefCell;
+use std::rc::Rc;
+use tonearm_rt::{Data, IoError, Op};
+
+/// An operation as a rule sees it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Access {
+    /// Number of the operation, of all that the filter saw, from 0.
+    pub number: u64,
+    /// What.
+    pub op: Op,
+    /// First byte on the device.
+    pub offset: u64,
+    /// Bytes on the device.
+    pub len: u64,
+}
+
+impl Access {
+    /// True when the operation touches the byte at `place`.
+    pub fn touches(&self, place: u64) -> bool {
+        (self.offset..self.offset + self.len).contains(&place)
+    }
+
+    /// True for `Write` and `WriteDurable`.
+    pub fn is_write(&self) -> bool {
+        matches!(self.op, Op::Write | Op::WriteDurable)
+    }
+}
+
+/// What a rule does to an operation.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Effect {
+    /// It fails and does not reach the device.
+    Fail(IoError),
+    /// It is carried out, and then reported as failed.
+    FailAfter(IoError),
+    /// It is reported as done and does not reach the device: a lost write, or a drive that lies about
+    /// its flush. Not for reads.
+    Lose,
+    /// It goes to this offset instead.
+    Misdirect(u64),
+    /// The byte `at` of what was read (counted from the operation's start; taken modulo its length)
+    /// comes back with the bits of `mask` turned over. For reads.
+    Flip {
+        /// Which byte.
+        at: u64,
+        /// Which of its bits.
+        mask: u8,
+    },
+}
+
+type Rule = (Box<dyn FnMut(&Access) -> bool>, Effect);
+
+#[derive(Default)]
+struct State {
+    rules: Vec<Rule>,
+    seen: u64,
+    acted: u64,
+    /// Bytes that may still be written before the device is full.
+    room_bytes: Option<u64>,
+}
+
+/// What is to go wrong; the test holds a clone and may change it at any time.
+#[derive(Clone, Default)]
+pub struct FaultPlan(Rc<RefCell<State>>);
+
+impl FaultPlan {
+    /// Nothing goes wrong.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// `effect` for every operation that `when` names. `when` must not use the plan itself.
+    pub fn on(&self, when: impl FnMut(&Access) -> bool + 'static, effect: Effect) {
+        self.0.borrow_mut().rules.push((Box::new(when), effect));
+    }
+
+    /// `effect` for operation `number`, counted from 0 over all that the filter saw.
+    pub fn on_nth(&self, number: u64, effect: Effect) {
+        self.on(move |access| access.number == number, effect);
+    }
+
+    /// `effect` for the next operation that `when` names, and no later one.
+    pub fn once(&self, mut when: impl FnMut(&Access) -> bool + 'static, effect: Effect) {
+        let mut over = false;
+        self.on(
+            move |access| {
+                let matches = !over && when(access);
+                over |= matches;
+                matches
+            },
+            effect,
+        );
+    }
+
+    /// After `bytes` more written bytes, writes fail with `ENOSPC`; None: there is room again.
+    pub fn set_room(&self, bytes: Option<u64>) {
+        self.0.borrow_mut().room_bytes = bytes;
+    }
+
+    /// Takes all rules and the bound on room away.
+    pub fn clear(&self) {
+        let mut state = self.0.borrow_mut();
+        state.rules.clear();
+        state.room_bytes = None;
+    }
+
+    /// Operations seen so far.
+    pub fn seen(&self) -> u64 {
+        self.0.borrow().seen
+    }
+
+    /// Operations that a rule or the lack of room has changed.
+    pub fn acted(&self) -> u64 {
+        self.0.borrow().acted
+    }
+
+    fn effect(&self, op: Op, offset: u64, len: u64) -> Option<Effect> {
+        let mut state = self.0.borrow_mut();
+        let access = Access {
+            number: state.seen,
+            op,
+            offset,
+            len,
+        };
+        state.seen += 1;
+        let matching = state.rules.iter_mut().find_map(|(when, effect)| {
+            let effect = *effect;
+            when(&access).then_some(effect)
+        });
+        let effect = matching.or_else(|| match &mut state.room_bytes {
+            Some(room) if access.is_write() && *room < len => Some(Effect::Fail(IoError::ENOSPC)),
+            Some(room) if access.is_write() => {
+                *room -= len;
+                None
+            }
+            _ => None,
+        });
+        state.acted += u64::from(effect.is_some());
+        effect
+    }
+}
+
+/// A device that a plan breaks.
+pub struct Fault {
+    inner: Rc<dyn Device>,
+    plan: FaultPlan,
+}
+
+impl Fault {
+    /// Breaks what passes to `inner` as `plan` says.
+    pub fn new(inner: Rc<dyn Device>, plan: &FaultPlan) -> Self {
+        Self {
+            inner,
+            plan: plan.clone(),
+        }
+    }
+}
+
+impl Device for Fault {
+    fn name(&self) -> &str {
+        self.inner.name()
+    }
+
+    fn size_bytes(&self) -> u64 {
+        self.inner.size_bytes()
+    }
+
+    fn block_size(&self) -> u32 {
+        self.inner.block_size()
+    }
+
+    fn is_suspect(&self) -> bool {
+        self.inner.is_suspect()
+    }
+
+    fn recover(&self, interrupted: Interrupted) -> Recovering {
+        self.inner.recover(interrupted)
+    }
+
+    fn io(&self, op: Op, offset: u64, len: u64, data: Data) -> DeviceIo {
+        match self.plan.effect(op, offset, span(op, len, &data)) {
+            None => self.inner.io(op, offset, len, data),
+            Some(Effect::Fail(error)) => at_once(Err(error), data),
+            Some(Effect::FailAfter(error)) => {
+                let io = self.inner.io(op, offset, len, data);
+                Box::pin(async move { (Err(error), io.await.1) })
+            }
+            Some(Effect::Lose) => {
+                assert_ne!(op, Op::Read, "a read cannot be lost");
+                at_once(Ok(data.len()), data)
+            }
+            Some(Effect::Misdirect(to)) => self.inner.io(op, to, len, data),
+            Some(Effect::Flip { at, mask }) => {
+                assert_eq!(op, Op::Read, "bits are turned over in what is read");
+                let io = self.inner.io(op, offset, len, data);
+                Box::pin(async move {
+                    let (result, mut data) = io.await;
+                    if let (Ok(_), Data::Buf(buf, range)) = (result, &mut data)
+                        && range.start < range.end
+                    {
+                        buf[range.start + (at % range.len() as u64) as usize] ^= mask;
+                    }
+                    (result, data)
+                })
+            }
+        }
+    }
+}

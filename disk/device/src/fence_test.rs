@@ -1,0 +1,25 @@
+use crate::{Device, Effect, Fault, FaultPlan, FlushFence, RawDevice};
+use std::rc::Rc;
+use tonearm_drive::{DiskImage, SimOptions, SimWorld};
+use tonearm_rt::{DeviceId, IoError, Op, Rt};
+
+#[test]
+fn after_a_failed_flush_no_other_is_believed() {
+    let world = SimWorld::new(SimOptions::default(), vec![DiskImage::new(1 << 20)]);
+    let rt = Rt::new(world.driver());
+    let raw = Rc::new(RawDevice::new(&rt, DeviceId(0), 1 << 20, 512, "sim"));
+    let plan = FaultPlan::new();
+    plan.once(
+        |access| access.op == Op::Flush && access.number == 1,
+        Effect::Fail(IoError::EIO),
+    );
+    let broken = Rc::new(Fault::new(raw, &plan));
+    let device: Rc<dyn Device> = Rc::new(FlushFence::new(broken));
+    rt.block_on(async move {
+        // One is under way when the next one fails.
+        let first = device.flush();
+        assert_eq!(device.flush().await, Err(IoError::EIO));
+        assert_eq!(first.await, Err(IoError::EIO));
+        assert_eq!(device.flush().await, Err(IoError::EIO));
+    });
+}

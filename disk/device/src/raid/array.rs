@@ -1,0 +1,466 @@
+//! RAID-5: the array, its members and what is known of their health.
+//!
+//! Invariants:
+//! 1. Whoever reads parity, or changes data or parity, has the stripe's lock (`locks.rs`).
+//! 2. A member that has failed is never read again; a replacement only below the rebuild's watermark.
+//!    With two members gone nothing is computed any more: [`ARRAY_LOST`], never wrong data.
+//! 3. A write ends well when data and parity are written, or when the one member that failed meanwhile is
+//!    marked so and the state that says so is saved.
+//! 4. After an unclean start parity may differ from the data. No parity is computed from such parity:
+//!    every update of a stripe reads what it leaves alone, until [`Device::recover`] or
+//!    [`Raid5::resync`] has made parity right. In a degraded stripe the parity is all there is, and right
+//!    by the parity records (`records.rs`) or by the writer's log, which brings the stripe's data again.
+
+use super::geometry::Stripes;
+use super::io::min_size;
+use super::locks::RowLocks;
+use super::records::Records;
+use super::rows::RowSet;
+use super::state::{ARRAY_LOST, Missing, Raid5State, RaidError, RaidStats, StateSink};
+use super::write::Pending;
+use crate::device::{Device, DeviceIo};
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::ops::Deref;
+use std::rc::Rc;
+use tonearm_base::BufPool;
+use tonearm_rt::{Data, IoError, Op, Rt, Semaphore};
+
+/// Most members of an array.
+pub const RAID5_MEMBERS_MAX: usize = 32;
+/// Stripe updates of one array under way.
+const JOBS_MAX: u64 = 256;
+
+/// How an array is made up.
+#[derive(Clone)]
+pub struct Raid5Options {
+    /// What to call it in messages.
+    pub name: String,
+    /// Its identity, in parity records.
+    pub id: [u8; 16],
+    /// Bytes of a stripe unit.
+    pub unit: u64,
+    /// A small device that fails apart from the members, for parity records: 4096 bytes and a stripe unit
+    /// for each update under way. Without it a power cut can destroy, in a degraded array, blocks beside
+    /// those that were being written.
+    pub records: Option<Rc<dyn Device>>,
+    /// Write records while all members are there too: then not even a member that dies in a power cut
+    /// costs a block. One more write for each small one.
+    pub record_always: bool,
+}
+
+/// A RAID-5 array; clones are handles on the same one.
+#[derive(Clone)]
+pub struct Raid5(pub(super) Rc<Array>);
+
+/// What all handles share.
+pub struct Array {
+    pub(super) rt: Rt,
+    pub(super) pool: BufPool,
+    pub(super) name: String,
+    pub(super) stripes: Stripes,
+    pub(super) block_size: u32,
+    pub(super) locks: RowLocks,
+    pub(super) jobs: Semaphore,
+    pub(super) pending: RefCell<BTreeMap<u64, Vec<Rc<Pending>>>>,
+    pub(super) records: Option<Records>,
+    pub(super) record_always: bool,
+    members: RefCell<Vec<Option<Rc<dyn Device>>>>,
+    names: RefCell<Vec<String>>,
+    pub(super) health: RefCell<Health>,
+    sink: Rc<dyn StateSink>,
+    publishing: Semaphore,
+    stats: Cell<RaidStats>,
+}
+
+pub(super) struct Health {
+    pub state: Raid5State,
+    /// Nobody has told where a crash has interrupted writes.
+    pub untold: bool,
+    /// Stripes whose parity may be stale.
+    pub suspect: RowSet,
+    /// Stripes that a refused write has left in part.
+    pub torn: RowSet,
+    pub lost: Option<RaidError>,
+    /// Stripes of the replacement that a flush has made durable: the watermark that is saved.
+    pub durable_rows: u64,
+    /// What was saved last: what a crash would come back to.
+    pub saved: Raid5State,
+    /// Counts changes of `state`.
+    pub version: u64,
+    published: u64,
+    /// A member has failed, and what was written before may be in the others' caches alone.
+    flush_wanted: bool,
+}
+
+/// The unit of a stripe that cannot be read.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Absent {
+    Parity,
+    Column(usize),
+}
+
+impl Deref for Raid5 {
+    type Target = Array;
+    fn deref(&self) -> &Array {
+        &self.0
+    }
+}
+
+impl Raid5 {
+    /// Opens the array of `members`, in their order; `None` for one that is not there. `state` is what
+    /// the sink saved last, or the default for new members, whose parity is right if they read as zeroes.
+    ///
+    /// # Errors
+    /// When the members make no array, or two of them are gone, or parity records cannot be read.
+    pub async fn open(
+        rt: &Rt,
+        pool: &BufPool,
+        mut members: Vec<Option<Rc<dyn Device>>>,
+        options: Raid5Options,
+        mut state: Raid5State,
+        sink: Rc<dyn StateSink>,
+    ) -> Result<Self, RaidError> {
+        let count = members.len();
+        if !(3..=RAID5_MEMBERS_MAX).contains(&count) {
+            return Err(RaidError::Shape(format!(
+                "it has {count} members; RAID-5 takes 3 to {RAID5_MEMBERS_MAX}"
+            )));
+        }
+        let name_of = |index: usize, member: &Option<Rc<dyn Device>>| match member {
+            Some(member) => member.name().to_string(),
+            None => format!("member {index} of {}", options.name),
+        };
+        let names: Vec<String> = members
+            .iter()
+            .enumerate()
+            .map(|(i, m)| name_of(i, m))
+            .collect();
+        let before = state;
+        if let Some(missing) = &mut state.missing {
+            let Some(member) = members.get_mut(missing.member) else {
+                let why = format!("its state names member {}", missing.member);
+                return Err(RaidError::Shape(why));
+            };
+            match member {
+                None => missing.rebuilt_rows = 0,
+                // The failed one itself: what is on it is old.
+                Some(_) if missing.rebuilt_rows == 0 => *member = None,
+                Some(_) => {}
+            }
+        }
+        for (index, member) in members.iter().enumerate() {
+            match state.missing {
+                _ if member.is_some() => {}
+                Some(missing) if missing.member == index => {}
+                Some(missing) => {
+                    return Err(RaidError::Lost {
+                        first: names[missing.member].clone(),
+                        second: names[index].clone(),
+                        error: IoError::EIO,
+                    });
+                }
+                None => {
+                    state.missing = Some(Missing {
+                        member: index,
+                        rebuilt_rows: 0,
+                    });
+                }
+            }
+        }
+        let there = members.iter().flatten().map(|member| &**member);
+        let (size, block_size) = min_size(there, count - 1, options.unit)?;
+        let stripes = Stripes {
+            members: count,
+            unit: options.unit,
+            rows: size / options.unit,
+            parity: true,
+        };
+        let records = match options.records {
+            Some(device) => Some(Records::new(rt, device, options.unit, options.id)?),
+            None => None,
+        };
+        let health = Health {
+            state,
+            untold: !state.clean,
+            suspect: match state.clean {
+                true => RowSet::default(),
+                false => RowSet::of(0..stripes.rows),
+            },
+            torn: RowSet::default(),
+            lost: None,
+            saved: state,
+            durable_rows: state.missing.map_or(0, |missing| missing.rebuilt_rows),
+            version: u64::from(state != before),
+            published: 0,
+            flush_wanted: false,
+        };
+        let array = Self(Rc::new(Array {
+            rt: rt.clone(),
+            pool: pool.clone(),
+            name: options.name,
+            stripes,
+            block_size,
+            locks: RowLocks::new(rt),
+            jobs: Semaphore::new(rt, JOBS_MAX),
+            pending: RefCell::default(),
+            records,
+            record_always: options.record_always,
+            members: RefCell::new(members),
+            names: RefCell::new(names),
+            health: RefCell::new(health),
+            sink,
+            publishing: Semaphore::new(rt, 1),
+            stats: Cell::default(),
+        }));
+        array.apply_records(!state.clean).await?;
+        Ok(array)
+    }
+
+    /// Makes all durable and the state clean. Nothing may be under way, nor be written later.
+    ///
+    /// # Errors
+    /// When the array has failed or the state cannot be saved.
+    pub async fn close(&self) -> Result<(), RaidError> {
+        let done = self.flush().await;
+        done.map_err(|error| self.error(error))?;
+        {
+            let mut health = self.health.borrow_mut();
+            if !health.suspect.is_empty() || !health.torn.is_empty() {
+                // Parity is still to be made right: the next opening must know.
+                return Ok(());
+            }
+            health.state.clean = true;
+            health.version += 1;
+        }
+        let saved = self.publish().await;
+        saved.map_err(|error| self.error(error))
+    }
+
+    /// What the sink was told last, or is about to be.
+    pub fn state(&self) -> Raid5State {
+        self.health.borrow().state
+    }
+
+    /// Why the array is lost, if it is.
+    pub fn failure(&self) -> Option<RaidError> {
+        self.health.borrow().lost.clone()
+    }
+
+    /// True after an unclean start, until parity has been made right ([`Device::recover`],
+    /// [`Raid5::resync`]).
+    pub fn is_suspect(&self) -> bool {
+        self.health.borrow().untold
+    }
+
+    /// Counters.
+    pub fn stats(&self) -> RaidStats {
+        self.stats.get()
+    }
+
+    /// How the array is striped.
+    pub fn stripes(&self) -> Stripes {
+        self.stripes
+    }
+
+    /// Declares `member` lost: it is not used any more.
+    ///
+    /// # Errors
+    /// When another one is lost already, or the state cannot be saved.
+    pub async fn fail(&self, member: usize) -> Result<(), RaidError> {
+        self.mark_failed(member, IoError::EIO);
+        let saved = self.publish().await;
+        saved.map_err(|error| self.error(error))?;
+        self.failure().map_or(Ok(()), Err)
+    }
+}
+
+impl Array {
+    pub(super) fn count(&self, change: impl FnOnce(&mut RaidStats)) {
+        let mut stats = self.stats.get();
+        change(&mut stats);
+        self.stats.set(stats);
+    }
+
+    /// The error of the array that `error` of an operation stands for.
+    pub(super) fn error(&self, error: IoError) -> RaidError {
+        let lost = self.health.borrow().lost.clone();
+        lost.unwrap_or_else(|| RaidError::Array {
+            array: self.name.clone(),
+            error,
+        })
+    }
+
+    pub(super) fn member(&self, member: usize) -> Option<Rc<dyn Device>> {
+        self.members.borrow()[member].clone()
+    }
+
+    pub(super) fn member_name(&self, member: usize) -> String {
+        self.names.borrow()[member].clone()
+    }
+
+    /// Puts a replacement for the missing member in its place, with nothing rebuilt.
+    pub(super) fn put_replacement(&self, member: usize, device: Rc<dyn Device>) {
+        self.names.borrow_mut()[member] = device.name().to_string();
+        self.members.borrow_mut()[member] = Some(device);
+    }
+
+    /// True when `member` holds the array's data of `row`.
+    pub(super) fn alive(&self, member: usize, row: u64) -> bool {
+        if self.members.borrow()[member].is_none() {
+            return false;
+        }
+        match self.health.borrow().state.missing {
+            Some(missing) if missing.member == member => row < missing.rebuilt_rows,
+            _ => true,
+        }
+    }
+
+    /// The unit of `row` that no member has.
+    pub(super) fn absent(&self, row: u64) -> Option<Absent> {
+        let missing = self.health.borrow().state.missing?;
+        if self.alive(missing.member, row) {
+            return None;
+        }
+        Some(match self.stripes.column(row, missing.member) {
+            None => Absent::Parity,
+            Some(column) => Absent::Column(column),
+        })
+    }
+
+    /// True when a crash would make `row` a degraded stripe, though it may be none now: its rebuild is
+    /// not saved yet.
+    pub(super) fn is_unsaved_row(&self, row: u64) -> bool {
+        let missing = self.health.borrow().saved.missing;
+        missing.is_some_and(|missing| row >= missing.rebuilt_rows)
+    }
+
+    /// True when the parity of `row` may differ from its data.
+    pub(super) fn is_suspect_row(&self, row: u64) -> bool {
+        let health = self.health.borrow();
+        health.suspect.contains(row) || health.torn.contains(row)
+    }
+
+    /// Marks `member` as failed, for good; with another one gone, the array is lost.
+    pub(super) fn mark_failed(&self, member: usize, error: IoError) {
+        let mut health = self.health.borrow_mut();
+        match health.state.missing {
+            None => {
+                health.state.missing = Some(Missing {
+                    member,
+                    rebuilt_rows: 0,
+                });
+            }
+            Some(missing) if missing.member == member => {
+                if self.members.borrow()[member].is_none() {
+                    return;
+                }
+                health.state.missing = Some(Missing {
+                    member,
+                    rebuilt_rows: 0,
+                });
+            }
+            Some(missing) => {
+                let lost = RaidError::Lost {
+                    first: self.member_name(missing.member),
+                    second: self.member_name(member),
+                    error,
+                };
+                health.lost.get_or_insert(lost);
+                return;
+            }
+        }
+        health.durable_rows = 0;
+        health.version += 1;
+        health.flush_wanted = true;
+        self.members.borrow_mut()[member] = None;
+    }
+
+    pub(super) fn check_lost(&self) -> Result<(), IoError> {
+        match self.health.borrow().lost {
+            Some(_) => Err(ARRAY_LOST),
+            None => Ok(()),
+        }
+    }
+
+    /// True when a member has failed and nobody outside knows.
+    pub(super) fn has_unsaved_failure(&self) -> bool {
+        self.health.borrow().flush_wanted
+    }
+
+    /// What must have happened before the array is changed: it is known to be in use, and the failure of
+    /// a member is known outside.
+    pub(super) async fn begin_write(&self) -> Result<(), IoError> {
+        self.check_lost()?;
+        {
+            let mut health = self.health.borrow_mut();
+            if health.state.clean {
+                health.state.clean = false;
+                health.version += 1;
+            }
+        }
+        self.publish().await?;
+        self.check_lost()
+    }
+
+    /// Saves the state if it has changed. After a failure the other members are flushed first: what was
+    /// written before with all members, and no parity record, is not to stand open to a power cut.
+    pub(super) async fn publish(&self) -> Result<(), IoError> {
+        let is_current = || {
+            let health = self.health.borrow();
+            health.published == health.version
+        };
+        if is_current() {
+            return Ok(());
+        }
+        let _one = self.publishing.acquire(1).await;
+        while !is_current() {
+            let flush = std::mem::take(&mut self.health.borrow_mut().flush_wanted);
+            if flush {
+                self.flush_members().await;
+            }
+            let (version, state) = {
+                let health = self.health.borrow();
+                let mut state = health.state;
+                if let Some(missing) = &mut state.missing {
+                    missing.rebuilt_rows = missing.rebuilt_rows.min(health.durable_rows);
+                }
+                (health.version, state)
+            };
+            let saving = self.sink.save(state);
+            saving.await?;
+            let mut health = self.health.borrow_mut();
+            (health.published, health.saved) = (version, state);
+        }
+        Ok(())
+    }
+
+    /// Flushes every member; one that fails is marked so.
+    pub(super) async fn flush_members(&self) {
+        let written = self.records.as_ref().map(Records::flush_begins);
+        let flushes: Vec<(usize, DeviceIo)> = {
+            let members = self.members.borrow();
+            let there = members.iter().enumerate();
+            there
+                .filter_map(|(index, member)| Some((index, member.as_ref()?)))
+                .map(|(index, member)| (index, member.io(Op::Flush, 0, 0, Data::None)))
+                .collect()
+        };
+        for (member, flush) in flushes {
+            if let (Err(error), _) = flush.await {
+                self.mark_failed(member, error);
+            }
+        }
+        if let (Some(records), Some(written)) = (&self.records, written) {
+            records.flush_ended(written);
+        }
+    }
+
+    /// A flush of the array.
+    pub(super) async fn flush(&self) -> Result<(), IoError> {
+        self.check_lost()?;
+        self.flush_members().await;
+        self.publish().await?;
+        self.check_lost()
+    }
+}

@@ -1,0 +1,59 @@
+//! RAID-5 as a device. A write's memory comes back as slices.
+
+use super::array::Raid5;
+use super::cut::{Payload, Source, slices_of};
+use super::io::allows;
+use crate::device::{Device, DeviceIo, Interrupted, Recovering, at_once, span};
+use tonearm_rt::{Data, IoError, Op};
+
+impl Device for Raid5 {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn size_bytes(&self) -> u64 {
+        self.stripes.size_bytes()
+    }
+
+    fn block_size(&self) -> u32 {
+        self.block_size
+    }
+
+    fn io(&self, op: Op, offset: u64, len: u64, data: Data) -> DeviceIo {
+        let len = span(op, len, &data);
+        if !allows(self, op, offset, len) || (op == Op::Read && matches!(data, Data::Slices(_))) {
+            return at_once(Err(IoError::EINVAL), data);
+        }
+        let array = self.clone();
+        match op {
+            Op::Read => Box::pin(self.rt.spawn(array.read_range(offset, len, data))),
+            Op::Flush => {
+                let flush = self.rt.spawn(async move { array.flush().await });
+                Box::pin(async move { (flush.await.map(|()| 0), data) })
+            }
+            Op::Punch | Op::Zero => {
+                let change = array.change(offset, len, Source::Zeroes(op), false);
+                let change = self.rt.spawn(change);
+                Box::pin(async move { (change.await.map(|()| 0), data) })
+            }
+            _ => {
+                let slices = slices_of(data);
+                let source = Source::from(Payload::Bytes(slices.clone()));
+                let durable = op == Op::WriteDurable;
+                let change = self.rt.spawn(array.change(offset, len, source, durable));
+                Box::pin(async move {
+                    let result = change.await.map(|()| len as usize);
+                    (result, Data::Slices(slices))
+                })
+            }
+        }
+    }
+
+    fn is_suspect(&self) -> bool {
+        Raid5::is_suspect(self)
+    }
+
+    fn recover(&self, interrupted: Interrupted) -> Recovering {
+        Box::pin(self.rt.spawn(self.clone().recover_from(interrupted)))
+    }
+}

@@ -1,0 +1,196 @@
+//! Bringing a missing member's data to a replacement, while the array is in use.
+//!
+//! Stripes are rebuilt in ascending order, each under its lock. Below the watermark the replacement is a
+//! member like any other; above it nothing is read from it and nothing written to it. The watermark that
+//! is saved is one below which the replacement is durable, so that a rebuild goes on there after a crash.
+
+use super::array::{Health, Raid5};
+use super::io::JOINED_BYTES_MAX;
+use super::state::{Missing, RaidError};
+use crate::device::Device;
+use std::cell::Cell;
+use std::ops::Range;
+use std::rc::Rc;
+use tonearm_base::Nanos;
+use tonearm_rt::{Data, IoError};
+
+/// Bytes of the replacement between two saves of the watermark.
+const SAVE_BYTES: u64 = 64 << 20;
+
+/// How fast to rebuild; may be changed while it runs. Clones are the same.
+#[derive(Clone, Default)]
+pub struct RebuildRate(Rc<Cell<u64>>);
+
+impl RebuildRate {
+    /// At most so many bytes of the replacement a second; 0 is as fast as it goes.
+    pub fn new(bytes_per_second: u64) -> Self {
+        Self(Rc::new(Cell::new(bytes_per_second)))
+    }
+
+    /// Another rate from now on.
+    pub fn set(&self, bytes_per_second: u64) {
+        self.0.set(bytes_per_second);
+    }
+
+    /// Time that `bytes` take at least.
+    fn span(&self, bytes: u64) -> Nanos {
+        let nanos = u128::from(bytes) * 1_000_000_000;
+        let span = nanos.checked_div(u128::from(self.0.get())).unwrap_or(0);
+        Nanos(u64::try_from(span).unwrap_or(u64::MAX))
+    }
+}
+
+impl Raid5 {
+    /// Puts `device` in the place of the missing member. Nothing is read from it before
+    /// [`Raid5::rebuild`] has brought the data there.
+    ///
+    /// # Errors
+    /// When no member is missing, or the device does not fit.
+    pub fn replace(&self, device: Rc<dyn Device>) -> Result<(), RaidError> {
+        let refuse = |why: String| RaidError::Replacement {
+            member: device.name().to_string(),
+            why,
+        };
+        let Some(missing) = self.state().missing else {
+            return Err(refuse("no member is missing".into()));
+        };
+        let needed = self.stripes.rows * self.stripes.unit;
+        if device.size_bytes() < needed {
+            let found = device.size_bytes();
+            return Err(refuse(format!(
+                "it has {found} bytes of the {needed} that are needed"
+            )));
+        }
+        if !self.block_size.is_multiple_of(device.block_size()) {
+            let (own, array) = (device.block_size(), self.block_size);
+            return Err(refuse(format!(
+                "its blocks of {own} bytes do not fit those of {array}"
+            )));
+        }
+        if self.member(missing.member).is_some() {
+            return Err(refuse("another replacement is in its place".into()));
+        }
+        self.put_replacement(missing.member, device);
+        Ok(())
+    }
+
+    /// Rebuilds the replacement from the watermark on; then the array is whole. `progress` is told the
+    /// stripes done and all.
+    ///
+    /// # Errors
+    /// When the replacement fails, or a stripe has a second unreadable unit: the watermark stays before
+    /// it, and the rebuild can be called again.
+    pub async fn rebuild(
+        &self,
+        rate: &RebuildRate,
+        mut progress: impl FnMut(u64, u64),
+    ) -> Result<(), RaidError> {
+        let begun = self.begin_write().await;
+        begun.map_err(|error| self.error(error))?;
+        let Some(Missing { member, .. }) = self.state().missing else {
+            return Ok(());
+        };
+        let step = (JOINED_BYTES_MAX / self.stripes.unit).max(1);
+        let (end, mut unsaved) = (self.stripes.rows, 0);
+        let mut due = self.rt.now();
+        loop {
+            let at = self.rebuilding(member)?;
+            if at >= end {
+                break;
+            }
+            let rows = at..end.min(at + step);
+            let bytes = (rows.end - rows.start) * self.stripes.unit;
+            self.rebuild_rows(member, rows.clone()).await?;
+            progress(rows.end, end);
+            unsaved += bytes;
+            if unsaved >= SAVE_BYTES {
+                unsaved = 0;
+                self.save_watermark(rows.end).await?;
+            }
+            due = due.max(self.rt.now()) + rate.span(bytes).0;
+            self.rt.sleep_until(due).await;
+        }
+        self.flush_members().await;
+        self.rebuilding(member)?;
+        self.change_state(|health| health.state.missing = None);
+        let saved = self.publish().await;
+        saved.map_err(|error| self.error(error))
+    }
+
+    /// The watermark, as long as there is a replacement.
+    fn rebuilding(&self, member: usize) -> Result<u64, RaidError> {
+        self.check_lost().map_err(|error| self.error(error))?;
+        let watermark = match self.state().missing {
+            Some(missing) if missing.member == member => missing.rebuilt_rows,
+            _ => 0,
+        };
+        self.member(member)
+            .map(|_| watermark)
+            .ok_or_else(|| RaidError::RebuildFailed {
+                member: self.member_name(member),
+                error: IoError::EIO,
+            })
+    }
+
+    async fn save_watermark(&self, rows: u64) -> Result<(), RaidError> {
+        self.flush_members().await;
+        self.change_state(|health| {
+            // Less when the replacement has failed in the flush.
+            let missing = health.state.missing;
+            health.durable_rows = rows.min(missing.map_or(0, |missing| missing.rebuilt_rows));
+        });
+        let saved = self.publish().await;
+        saved.map_err(|error| self.error(error))
+    }
+
+    fn change_state(&self, change: impl FnOnce(&mut Health)) {
+        let mut health = self.health.borrow_mut();
+        change(&mut health);
+        health.version += 1;
+    }
+
+    async fn rebuild_rows(&self, member: usize, rows: Range<u64>) -> Result<(), RaidError> {
+        let lock = self.locks.lock(rows.clone()).await;
+        let unit = self.stripes.unit;
+        let count = (rows.end - rows.start) as usize;
+        let range = 0..count as u64 * unit;
+        let bytes = match self.compute_cell(rows.start, member, range).await {
+            Ok(bytes) => bytes,
+            // One at a time, to come as far as possible and to tell where it is.
+            Err(error) if count == 1 => {
+                return Err(RaidError::Unreadable {
+                    row: rows.start,
+                    member: format!("a member beside {}", self.member_name(member)),
+                    offset: rows.start * unit,
+                    error,
+                });
+            }
+            Err(_) => {
+                drop(lock);
+                for row in rows {
+                    Box::pin(self.rebuild_rows(member, row..row + 1)).await?;
+                }
+                return Ok(());
+            }
+        };
+        let written = match self.member(member) {
+            Some(device) => device.write(rows.start * unit, Data::whole(bytes)).await,
+            None => Err(IoError::EIO),
+        };
+        if let Err(error) = written {
+            self.mark_failed(member, error);
+            return Err(RaidError::RebuildFailed {
+                member: self.member_name(member),
+                error,
+            });
+        }
+        let mut health = self.health.borrow_mut();
+        match &mut health.state.missing {
+            Some(missing) if missing.member == member && missing.rebuilt_rows == rows.start => {
+                missing.rebuilt_rows = rows.end;
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,366 @@
+//! Parity records: what a power cut in a degraded stripe would destroy, kept until it cannot.
+//!
+//! A degraded stripe holds the missing unit only as the XOR of all others. A write to one of these is two
+//! writes, data and parity, and between them that XOR is wrong. So the XOR of all that the write leaves
+//! alone goes to a small device first, durably. At the next opening parity is computed again from it and
+//! from the data that is found: whatever part of the write arrived, the missing unit is as it was
+//! (the write's own bytes are for its writer's log).
+//!
+//! Invariants:
+//! 1. A record is durable before the first byte of its write is, and stays until the write is durable.
+//! 2. Valid records on the device never overlap, and what a record covers is not changed by anyone else
+//!    while it is valid: [`Records::prepare`] makes the write before durable and erases its record.
+//!    So records can be applied in any order, any number of times.
+
+use super::array::{Absent, Array, Raid5};
+use super::cut::Band;
+use super::state::RaidError;
+use super::xor::xor_into;
+use crate::device::Device;
+use std::cell::{Cell, RefCell};
+use std::ops::Range;
+use std::rc::Rc;
+use tonearm_base::{Buf, Slice, crc32c};
+use tonearm_format::{PARITY_EXTENTS_MAX, ParityExtent, ParityRecord, SECTOR};
+use tonearm_rt::{Data, IoError, Notify, Op, Rt};
+
+/// Most slots that are used.
+const SLOTS_MAX: u64 = 256;
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Use {
+    /// No valid record on the device.
+    Free,
+    /// A record, or its erasure, is on its way to the device; or its stripe's write is under way.
+    Busy,
+    /// The write has ended and may be in caches.
+    Written,
+    /// The write is durable: the record does no good any more, and no harm until its bytes change.
+    Settled,
+}
+
+struct Slot {
+    used: Use,
+    /// What the record on the device covers, and the one that takes its place.
+    covers: Vec<(u64, Range<u64>)>,
+    stamp: u64,
+}
+
+/// The slots for records.
+pub(crate) struct Records {
+    device: Rc<dyn Device>,
+    slot_bytes: u64,
+    array: [u8; 16],
+    slots: RefCell<Vec<Slot>>,
+    changed: Notify,
+    stamp: Cell<u64>,
+}
+
+impl Records {
+    pub fn new(
+        rt: &Rt,
+        device: Rc<dyn Device>,
+        unit: u64,
+        array: [u8; 16],
+    ) -> Result<Self, RaidError> {
+        let slot_bytes = unit + SECTOR as u64;
+        let count = (device.size_bytes() / slot_bytes).min(SLOTS_MAX);
+        let block = u64::from(device.block_size());
+        if count == 0 || !slot_bytes.is_multiple_of(block) || !(SECTOR as u64).is_multiple_of(block)
+        {
+            return Err(RaidError::Shape(format!(
+                "{} has {} bytes in blocks of {block}; parity records need {slot_bytes} at least",
+                device.name(),
+                device.size_bytes(),
+            )));
+        }
+        let free = |_| Slot {
+            used: Use::Free,
+            covers: Vec::new(),
+            stamp: 0,
+        };
+        Ok(Self {
+            device,
+            slot_bytes,
+            array,
+            slots: RefCell::new((0..count).map(free).collect()),
+            changed: Notify::new(rt),
+            stamp: Cell::new(0),
+        })
+    }
+
+    /// Slots whose write has ended: a flush that begins now makes it durable.
+    pub fn flush_begins(&self) -> Vec<(usize, u64)> {
+        let slots = self.slots.borrow();
+        let written = slots
+            .iter()
+            .enumerate()
+            .filter(|(_, s)| s.used == Use::Written);
+        written.map(|(index, slot)| (index, slot.stamp)).collect()
+    }
+
+    /// The flush has ended.
+    pub fn flush_ended(&self, written: Vec<(usize, u64)>) {
+        let mut slots = self.slots.borrow_mut();
+        for (index, stamp) in written {
+            let slot = &mut slots[index];
+            if slot.used == Use::Written && slot.stamp == stamp {
+                slot.used = Use::Settled;
+            }
+        }
+        drop(slots);
+        self.changed.notify();
+    }
+
+    /// The write of the record in slot `index` has ended.
+    pub fn ended(&self, index: usize, durable: bool) {
+        let used = if durable { Use::Settled } else { Use::Written };
+        self.slots.borrow_mut()[index].used = used;
+        self.changed.notify();
+    }
+
+    /// Leaves no valid record over `range` of `rows`, whose locks the caller has.
+    pub async fn prepare(
+        &self,
+        array: &Array,
+        rows: Range<u64>,
+        range: Range<u64>,
+    ) -> Result<(), IoError> {
+        loop {
+            let changed = self.changed.wait();
+            let found = {
+                let slots = self.slots.borrow();
+                let over = |(row, covered): &(u64, Range<u64>)| {
+                    rows.contains(row) && covered.start < range.end && range.start < covered.end
+                };
+                let mut found = slots.iter().enumerate();
+                found
+                    .find(|(_, slot)| slot.covers.iter().any(over))
+                    .map(|(index, slot)| (index, slot.used))
+            };
+            match found {
+                None => return Ok(()),
+                Some((_, Use::Written)) => array.flush_members().await,
+                Some((index, Use::Settled)) => self.erase(array, index).await?,
+                // Another stripe's record is about to take its place.
+                Some((_, Use::Busy | Use::Free)) => changed.await,
+            }
+        }
+    }
+
+    async fn erase(&self, array: &Array, index: usize) -> Result<(), IoError> {
+        self.slots.borrow_mut()[index].used = Use::Busy;
+        let data = Data::whole(array.pool.alloc_zeroed(SECTOR));
+        let offset = index as u64 * self.slot_bytes;
+        let erased = self.device.write_durable(offset, data).await;
+        let mut slots = self.slots.borrow_mut();
+        let slot = &mut slots[index];
+        match erased {
+            Ok(()) => {
+                slot.covers.clear();
+                slot.used = Use::Free;
+            }
+            Err(_) => slot.used = Use::Settled,
+        }
+        drop(slots);
+        self.changed.notify();
+        erased
+    }
+
+    /// Writes a record for `band` of `row`: `kept` is the XOR of what the band leaves alone. Gives the
+    /// slot, for [`Records::ended`].
+    pub async fn record(
+        &self,
+        array: &Array,
+        row: u64,
+        band: &Band,
+        kept: &[u8],
+    ) -> Result<usize, IoError> {
+        let index = self.take_slot(array, (row, band.range.clone())).await;
+        let mut extents = Vec::new();
+        for column in 0..array.stripes.columns() {
+            let extent = |run: Range<u64>| ParityExtent {
+                column: column as u32,
+                start: run.start as u32,
+                len: (run.end - run.start) as u32,
+            };
+            extents.extend(band.changed(column).into_iter().map(extent));
+        }
+        assert!(extents.len() <= PARITY_EXTENTS_MAX, "a batch is bounded");
+        let header = ParityRecord {
+            array: self.array,
+            row,
+            start: band.range.start as u32,
+            len: band.len() as u32,
+            payload_crc: crc32c(kept),
+            extents,
+        };
+        let mut slot = array.pool.alloc(SECTOR + kept.len());
+        slot[..SECTOR].copy_from_slice(&header.encode());
+        slot[SECTOR..].copy_from_slice(kept);
+        let offset = index as u64 * self.slot_bytes;
+        let written = self.device.write_durable(offset, Data::whole(slot)).await;
+        let mut slots = self.slots.borrow_mut();
+        let slot = &mut slots[index];
+        match written {
+            Ok(()) => {
+                slot.covers.drain(..slot.covers.len() - 1);
+            }
+            // The record before, this one, or neither is there.
+            Err(_) => slot.used = Use::Settled,
+        }
+        drop(slots);
+        self.changed.notify();
+        array.count(|stats| stats.records += 1);
+        written.map(|()| index)
+    }
+
+    /// A slot without a record that is needed.
+    async fn take_slot(&self, array: &Array, covers: (u64, Range<u64>)) -> usize {
+        loop {
+            let changed = self.changed.wait();
+            let flush = {
+                let mut slots = self.slots.borrow_mut();
+                let usable = |used: &Use| matches!(used, Use::Free | Use::Settled);
+                let best = slots
+                    .iter_mut()
+                    .enumerate()
+                    .filter(|(_, slot)| usable(&slot.used))
+                    .min_by_key(|(_, slot)| (slot.used != Use::Free, slot.stamp));
+                if let Some((index, slot)) = best {
+                    self.stamp.set(self.stamp.get() + 1);
+                    slot.stamp = self.stamp.get();
+                    slot.used = Use::Busy;
+                    slot.covers.push(covers);
+                    return index;
+                }
+                slots.iter().any(|slot| slot.used == Use::Written)
+            };
+            match flush {
+                true => array.flush_members().await,
+                false => changed.await,
+            }
+        }
+    }
+
+    async fn read_slot(&self, array: &Array, index: usize) -> Result<Buf, RaidError> {
+        let buf = array.pool.alloc(self.slot_bytes as usize);
+        let read = self.device.read(index as u64 * self.slot_bytes, buf).await;
+        read.map_err(|error| self.failed(error))
+    }
+
+    fn failed(&self, error: IoError) -> RaidError {
+        RaidError::Journal {
+            member: self.device.name().to_string(),
+            error,
+        }
+    }
+}
+
+impl Raid5 {
+    /// Applies the records that an unclean end has left, and erases all.
+    pub(super) async fn apply_records(&self, unclean: bool) -> Result<(), RaidError> {
+        let Some(records) = &self.records else {
+            return Ok(());
+        };
+        let count = records.slots.borrow().len();
+        let mut found = Vec::new();
+        for index in 0..count {
+            let slot = records.read_slot(self, index).await?;
+            let record = match ParityRecord::decode(&slot) {
+                Ok(Some((record, kept))) if record.array == records.array => {
+                    Some((record, self.pool.copy_of(kept).share()))
+                }
+                Ok(None) => continue,
+                // Torn: its write had not begun. Or of another array.
+                _ => None,
+            };
+            if let Some((record, kept)) = record.filter(|_| unclean) {
+                self.apply_record(&record, &kept).await?;
+            }
+            found.push(index);
+        }
+        // Parity first, for good; then what it was computed from.
+        if unclean && !found.is_empty() {
+            self.flush_members().await;
+            self.check_lost().map_err(|error| self.error(error))?;
+        }
+        for index in found {
+            let erased = records.erase(self, index).await;
+            erased.map_err(|error| records.failed(error))?;
+        }
+        Ok(())
+    }
+
+    async fn apply_record(&self, record: &ParityRecord, kept: &Slice) -> Result<(), RaidError> {
+        let row = record.row;
+        let range = u64::from(record.start)..u64::from(record.start) + u64::from(record.len);
+        let columns = self.stripes.columns();
+        let fits = row < self.stripes.rows
+            && range.end <= self.stripes.unit
+            && record.extents.iter().all(|e| (e.column as usize) < columns);
+        if !fits {
+            let why = format!("a parity record is of stripe {row} and does not fit the array");
+            return Err(RaidError::Shape(why));
+        }
+        let missing = match self.absent(row) {
+            // All are there: parity follows from the data alone. No parity: nothing to make right.
+            None => return self.fix_parity(row, range).await.map(|_| ()),
+            Some(Absent::Parity) => return Ok(()),
+            Some(Absent::Column(column)) => column,
+        };
+        let mut parity = self.pool.copy_of(kept);
+        let mut own = vec![false; kept.len()];
+        for extent in &record.extents {
+            let from = (extent.start - record.start) as usize;
+            let within = from..from + extent.len as usize;
+            let column = extent.column as usize;
+            if column == missing {
+                // Being written itself: it is for its writer's log.
+                own[within].fill(true);
+                continue;
+            }
+            let place = u64::from(extent.start)..u64::from(extent.start) + u64::from(extent.len);
+            let data = self.read_member(row, self.stripes.member(row, column), place);
+            xor_into(&mut parity[within], &data.await?);
+        }
+        let mut at = 0;
+        for run in own.chunk_by(|a, b| a == b) {
+            let within = at..at + run.len();
+            at = within.end;
+            if run[0] {
+                continue;
+            }
+            let member = self.stripes.parity_member(row);
+            let offset = row * self.stripes.unit + range.start + within.start as u64;
+            let data = Data::Buf(self.pool.copy_of(&parity[within.clone()]), 0..within.len());
+            let Some(device) = self.member(member) else {
+                continue;
+            };
+            if let Err(error) = device.io(Op::Write, offset, 0, data).await.0 {
+                self.mark_failed(member, error);
+            }
+        }
+        self.count(|stats| stats.parity_fixed += 1);
+        Ok(())
+    }
+
+    /// Reads a member that there is no substitute for.
+    async fn read_member(
+        &self,
+        row: u64,
+        member: usize,
+        range: Range<u64>,
+    ) -> Result<Buf, RaidError> {
+        let offset = row * self.stripes.unit + range.start;
+        let failed = |error| RaidError::Unreadable {
+            row,
+            member: self.member_name(member),
+            offset,
+            error,
+        };
+        let device = self.member(member).ok_or_else(|| failed(IoError::EIO))?;
+        let buf = self.pool.alloc((range.end - range.start) as usize);
+        device.read(offset, buf).await.map_err(failed)
+    }
+}

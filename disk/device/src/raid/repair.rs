@@ -1,0 +1,228 @@
+//! Making parity right: after a crash where writes were interrupted, or everywhere.
+
+use super::array::{Array, Raid5};
+use super::io::JOINED_BYTES_MAX;
+use super::rows::RowSet;
+use super::state::RaidError;
+use super::xor::xor_into;
+use crate::device::Interrupted;
+use std::collections::BTreeMap;
+use std::ops::Range;
+use tonearm_base::{Buf, is_zero};
+use tonearm_rt::{Data, IoError, Op};
+
+/// Stripes that are made right at once.
+const REPAIRS_MAX: u64 = 16;
+
+impl Raid5 {
+    /// Compares the parity of all stripes with their data and makes it right. `progress` is told the
+    /// stripes done and all. A stripe without a member cannot be compared and is passed over.
+    /// Gives the number of stripes that were wrong.
+    ///
+    /// # Errors
+    /// When a stripe cannot be read or written.
+    pub async fn resync(&self, progress: impl FnMut(u64, u64)) -> Result<u64, RaidError> {
+        self.compare_all(true, progress).await
+    }
+
+    /// As [`Raid5::resync`], and changes nothing.
+    ///
+    /// # Errors
+    /// When a stripe cannot be read.
+    pub async fn check_parity(&self, progress: impl FnMut(u64, u64)) -> Result<u64, RaidError> {
+        self.compare_all(false, progress).await
+    }
+
+    async fn compare_all(
+        &self,
+        repair: bool,
+        mut progress: impl FnMut(u64, u64),
+    ) -> Result<u64, RaidError> {
+        if repair {
+            let begun = self.begin_write().await;
+            begun.map_err(|error| self.error(error))?;
+        }
+        let (mut at, end, mut wrong) = (0, self.stripes.rows, 0);
+        let step = (JOINED_BYTES_MAX / self.stripes.unit).max(1);
+        while at < end {
+            let rows = at..end.min(at + step);
+            wrong += self.compare_rows(rows.clone(), repair).await?;
+            at = rows.end;
+            if repair {
+                self.note_rows(&rows, true);
+            }
+            progress(at, end);
+        }
+        if repair {
+            self.health.borrow_mut().untold = false;
+            let flushed = self.flush().await;
+            flushed.map_err(|error| self.error(error))?;
+        }
+        Ok(wrong)
+    }
+
+    async fn compare_rows(&self, rows: Range<u64>, repair: bool) -> Result<u64, RaidError> {
+        let _lock = self.locks.lock(rows.clone()).await;
+        let unit = self.stripes.unit as usize;
+        let whole = rows.clone().all(|row| self.absent(row).is_none());
+        let mut wrong = 0;
+        match self.xor_of_rows(rows.clone()).await {
+            Some(xor) if whole => {
+                for (row, xor) in rows.zip(xor.chunks_exact(unit)) {
+                    if !is_zero(xor) {
+                        wrong += 1;
+                        if repair {
+                            self.fix_parity(row, 0..self.stripes.unit).await?;
+                        }
+                    }
+                }
+            }
+            _ => {
+                // One at a time: what can be read is compared, and what can be repaired is.
+                for row in rows.filter(|row| self.absent(*row).is_none()) {
+                    wrong += u64::from(self.fix_or_compare(row, repair).await?);
+                }
+            }
+        }
+        Ok(wrong)
+    }
+
+    async fn fix_or_compare(&self, row: u64, repair: bool) -> Result<bool, RaidError> {
+        if repair {
+            return self.fix_parity(row, 0..self.stripes.unit).await;
+        }
+        let xor = self.xor_of_rows(row..row + 1).await;
+        let offset = row * self.stripes.unit;
+        xor.map(|xor| !is_zero(&xor))
+            .ok_or_else(|| RaidError::Unreadable {
+                row,
+                member: self.name.clone(),
+                offset,
+                error: IoError::EIO,
+            })
+    }
+
+    /// The XOR of all units of `rows`; `None` when one of them cannot be read.
+    async fn xor_of_rows(&self, rows: Range<u64>) -> Option<Buf> {
+        let all: Vec<usize> = (0..self.stripes.members).collect();
+        let len = (rows.end - rows.start) * self.stripes.unit;
+        let mut xor = self.pool.alloc_zeroed(len as usize);
+        let mut whole = true;
+        for read in self.start_reads(rows.start, &all, 0..len) {
+            match read.await {
+                (Ok(got), data) if got == xor.len() => xor_into(&mut xor, &data.into_buf()),
+                _ => whole = false,
+            }
+        }
+        whole.then_some(xor)
+    }
+
+    /// Makes parity right where writes were interrupted. Whole stripes that are to be zeroed once more
+    /// stay suspect until they are; everything else is trusted from then on.
+    pub(super) async fn recover_from(self, interrupted: Interrupted) -> Result<(), IoError> {
+        if !self.is_suspect() {
+            return Ok(());
+        }
+        self.begin_write().await?;
+        // Bytes of a stripe unit, for each stripe: the hull of what was written of it.
+        let mut rows: BTreeMap<u64, Range<u64>> = BTreeMap::new();
+        let mut changed = |range: Range<u64>| {
+            for part in self.stripes.parts(range) {
+                let hull = rows.entry(part.row).or_insert(part.range.clone());
+                *hull = hull.start.min(part.range.start)..hull.end.max(part.range.end);
+            }
+        };
+        let (row_bytes, end) = (self.stripes.row_bytes(), self.stripes.size_bytes());
+        let inside = |range: Range<u64>| range.start.min(end)..range.end.min(end);
+        interrupted
+            .changed
+            .into_iter()
+            .for_each(|range| changed(inside(range)));
+        let mut suspect = RowSet::default();
+        for range in interrupted.zeroed.into_iter().map(inside) {
+            let whole = range.start.div_ceil(row_bytes)..range.end / row_bytes;
+            if whole.is_empty() {
+                changed(range);
+                continue;
+            }
+            changed(range.start..whole.start * row_bytes);
+            changed(whole.end * row_bytes..range.end);
+            suspect.insert(whole);
+        }
+        let at_once = tonearm_rt::Semaphore::new(&self.rt, REPAIRS_MAX);
+        let mut tasks = Vec::new();
+        for (row, range) in rows {
+            let permit = at_once.acquire(1).await;
+            let array = self.clone();
+            tasks.push(self.rt.spawn(async move {
+                let _lock = array.locks.lock(row..row + 1).await;
+                // Without one of its units a stripe tells nothing of its parity.
+                let result = match array.absent(row) {
+                    None => array.fix_parity(row, range).await.map(|_| ()),
+                    Some(_) => Ok(()),
+                };
+                drop(permit);
+                result
+            }));
+        }
+        for task in tasks {
+            let done = task.await;
+            done.map_err(|_| IoError::EIO)?;
+        }
+        self.trust_all_but(suspect);
+        // What was made right is durable before anybody forgets that it had to be.
+        self.flush().await
+    }
+}
+
+impl Array {
+    fn trust_all_but(&self, suspect: RowSet) {
+        let mut health = self.health.borrow_mut();
+        (health.untold, health.suspect) = (false, suspect);
+    }
+
+    /// Makes `range` of the parity of `row` right, if it is not; tells if it was wrong. The caller has the
+    /// stripe's lock, and no member is missing there.
+    pub(super) async fn fix_parity(&self, row: u64, range: Range<u64>) -> Result<bool, RaidError> {
+        let of_parity = self.stripes.parity_member(row);
+        let others = (0..self.stripes.members).filter(|member| *member != of_parity);
+        let len = (range.end - range.start) as usize;
+        let failed = |member: usize, error| RaidError::Unreadable {
+            row,
+            member: self.member_name(member),
+            offset: row * self.stripes.unit + range.start,
+            error,
+        };
+        let mut parity = self.pool.alloc_zeroed(len);
+        for member in others {
+            let bytes = self.read_cell(row, member, range.clone()).await;
+            xor_into(&mut parity, &bytes.map_err(|error| failed(member, error))?);
+        }
+        let Some(device) = self.member(of_parity) else {
+            return Ok(false);
+        };
+        let offset = row * self.stripes.unit + range.start;
+        let found = device.read(offset, self.pool.alloc(len)).await;
+        if found.is_ok_and(|found| found[..] == parity[..]) {
+            return Ok(false);
+        }
+        let data = Data::whole(parity);
+        let written = device.io(Op::Write, offset, 0, data).await.0;
+        if let Err(error) = written {
+            self.mark_failed(of_parity, error);
+        }
+        self.count(|stats| stats.parity_fixed += 1);
+        self.check_lost().map_err(|error| self.error(error))?;
+        Ok(true)
+    }
+
+    /// A stripe that a refused write has left in part: makes its parity right before it is used.
+    pub(super) async fn mend_row(&self, row: u64) -> Result<(), IoError> {
+        if self.absent(row).is_none() {
+            let fixed = self.fix_parity(row, 0..self.stripes.unit).await;
+            fixed.map_err(|_| IoError::EIO)?;
+        }
+        self.health.borrow_mut().torn.remove(row..row + 1);
+        Ok(())
+    }
+}

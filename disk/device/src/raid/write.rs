@@ -1,0 +1,482 @@
+//! Changing an array: whole stripes without reading, parts of stripes with the fewest operations.
+//!
+//! A part of a stripe is updated by reading the old data and parity (read-modify-write), or by reading
+//! what it leaves alone (reconstruct-write), whichever takes fewer reads; the former when they are
+//! equal, since it keeps fewer members busy. Requests for one stripe that wait together are updated
+//! together.
+
+use super::array::{Absent, Array, Raid5};
+use super::cut::{Band, Payload, Piece, Source, bands};
+use super::io::{JOINED_BYTES_MAX, Transfer, run};
+use super::xor::{xor_into, xor_slices};
+use crate::device::DeviceIo;
+use std::cell::RefCell;
+use std::ops::Range;
+use std::rc::Rc;
+use tonearm_base::{Buf, Slice};
+use tonearm_rt::{IoError, Op, SLICES_MAX};
+
+/// Most pieces of one update.
+const BATCH_PIECES_MAX: usize = 64;
+
+/// A request's part of a stripe that waits for its update.
+pub(crate) struct Pending {
+    pieces: RefCell<Vec<Piece>>,
+    durable: bool,
+    result: RefCell<Option<Result<(), IoError>>>,
+}
+
+/// Operations on members, started.
+type UnderWay = Vec<(usize, DeviceIo)>;
+
+impl Raid5 {
+    /// Changes `len` bytes at `offset`.
+    pub(super) async fn change(
+        self,
+        offset: u64,
+        len: u64,
+        source: Source,
+        durable: bool,
+    ) -> Result<(), IoError> {
+        self.begin_write().await?;
+        let failures = self.failures();
+        let mut source = source;
+        let (mut at, end, row_bytes) = (offset, offset + len, self.stripes.row_bytes());
+        let mut jobs = Vec::new();
+        while at < end {
+            let (row, within) = (at / row_bytes, at % row_bytes);
+            let whole = (end - at) / row_bytes;
+            // The permit first: whoever has a stripe's lock needs no permit any more.
+            let permit = self.jobs.acquire(1).await;
+            if within == 0 && whole > 0 {
+                let most = match source {
+                    Source::Zeroes(_) => whole,
+                    Source::Bytes(_) => (JOINED_BYTES_MAX / self.stripes.unit).clamp(1, whole),
+                };
+                let payload = source.take(most * row_bytes);
+                let (array, rows) = (self.clone(), row..row + most);
+                jobs.push(self.rt.spawn(async move {
+                    let result = array.write_rows(rows, payload, durable).await;
+                    drop(permit);
+                    result
+                }));
+                at += most * row_bytes;
+            } else {
+                let stop = end.min((row + 1) * row_bytes);
+                let pieces = self.stripes.parts(at..stop).map(|part| Piece {
+                    column: part.column,
+                    payload: source.take(part.range.end - part.range.start),
+                    range: part.range,
+                });
+                let (array, pieces) = (self.clone(), pieces.collect());
+                jobs.push(self.rt.spawn(async move {
+                    let result = array.write_part(row, pieces, durable).await;
+                    drop(permit);
+                    result
+                }));
+                at = stop;
+            }
+        }
+        let mut result = Ok(());
+        for job in jobs {
+            result = result.and(job.await);
+        }
+        result?;
+        if self.failures() != failures {
+            // Begun with all members and without a record: not to be left in caches.
+            self.flush_members().await;
+        }
+        self.publish().await?;
+        self.check_lost()
+    }
+
+    fn failures(&self) -> Option<usize> {
+        let missing = self.health.borrow().state.missing;
+        missing.map(|missing| missing.member)
+    }
+
+    /// A part of one stripe, together with all that waits for the same stripe.
+    async fn write_part(self, row: u64, pieces: Vec<Piece>, durable: bool) -> Result<(), IoError> {
+        let own = Rc::new(Pending {
+            pieces: RefCell::new(pieces),
+            durable,
+            result: RefCell::new(None),
+        });
+        self.enqueue(row, own.clone());
+        let _lock = self.locks.lock(row..row + 1).await;
+        // Whoever is as far as this request was comes along.
+        self.rt.yield_now().await;
+        loop {
+            if let Some(result) = *own.result.borrow() {
+                return result;
+            }
+            let batch = self.take_batch(row);
+            let durable = batch.iter().any(|one| one.durable);
+            let pieces = batch.iter().flat_map(|one| one.pieces.take()).collect();
+            let coalesced = batch.len() as u64 - 1;
+            self.count(|stats| stats.coalesced += coalesced);
+            let result = self.write_pieces(row, pieces, durable).await;
+            for one in batch {
+                *one.result.borrow_mut() = Some(result);
+            }
+        }
+    }
+
+    fn enqueue(&self, row: u64, one: Rc<Pending>) {
+        self.pending.borrow_mut().entry(row).or_default().push(one);
+    }
+
+    /// The oldest requests for `row` that do not overlap.
+    fn take_batch(&self, row: u64) -> Vec<Rc<Pending>> {
+        let mut pending = self.pending.borrow_mut();
+        let waiting = pending.entry(row).or_default();
+        let (mut pieces, mut count): (Vec<Piece>, usize) = (Vec::new(), 0);
+        for one in waiting.iter() {
+            let more = one.pieces.borrow();
+            let overlap = |piece: &Piece| pieces.iter().any(|other| piece.overlaps(other));
+            if count > 0 && (more.iter().any(overlap) || pieces.len() >= BATCH_PIECES_MAX) {
+                break;
+            }
+            pieces.extend(more.iter().cloned());
+            count += 1;
+        }
+        let batch = waiting.drain(..count).collect();
+        if waiting.is_empty() {
+            pending.remove(&row);
+        }
+        batch
+    }
+
+    /// Updates a stripe whose lock the caller has.
+    async fn write_pieces(
+        &self,
+        row: u64,
+        pieces: Vec<Piece>,
+        durable: bool,
+    ) -> Result<(), IoError> {
+        self.begin_write().await?;
+        if self.health.borrow().torn.contains(row) {
+            self.mend_row(row).await?;
+        }
+        let missing = self.absent(row);
+        let apart = match missing {
+            Some(Absent::Column(column)) => Some(column),
+            _ => None,
+        };
+        let mut bands = bands(pieces, apart);
+        if bands.len() == 1 {
+            let band = bands.remove(0);
+            return self.clone().write_band(row, band, missing, durable).await;
+        }
+        let updates: Vec<_> = bands
+            .into_iter()
+            .map(|band| {
+                self.rt
+                    .spawn(self.clone().write_band(row, band, missing, durable))
+            })
+            .collect();
+        let mut result = Ok(());
+        for update in updates {
+            result = result.and(update.await);
+        }
+        result
+    }
+
+    async fn write_band(
+        self,
+        row: u64,
+        band: Band,
+        missing: Option<Absent>,
+        durable: bool,
+    ) -> Result<(), IoError> {
+        if let Some(records) = &self.records {
+            records
+                .prepare(&self, row..row + 1, band.range.clone())
+                .await?;
+        }
+        let columns = 0..self.stripes.columns();
+        let changed: Vec<Vec<Range<u64>>> = columns.clone().map(|c| band.changed(c)).collect();
+        let kept: Vec<Vec<Range<u64>>> = columns.map(|c| band.kept(c)).collect();
+        let to_modify = 1 + changed.iter().map(Vec::len).sum::<usize>();
+        let to_reconstruct = kept.iter().map(Vec::len).sum::<usize>();
+        // What is neither read nor written is in danger until both writes are done.
+        let (modify, endangers) = match missing {
+            Some(Absent::Parity) => {
+                let under_way = self.start_data(row, band, missing, durable);
+                return self.end_writes(row, under_way).await;
+            }
+            Some(Absent::Column(column)) => {
+                (changed[column].is_empty(), changed[column].is_empty())
+            }
+            None => {
+                let modify = to_modify <= to_reconstruct && !self.is_suspect_row(row);
+                let record = self.record_always || self.is_unsaved_row(row);
+                (modify, record && to_reconstruct > 0)
+            }
+        };
+        let mut parity = match modify {
+            true => self.xor_of_old(row, &band, &changed).await?,
+            false => self.xor_of_kept(row, &band, &kept, missing).await?,
+        };
+        self.count(|stats| match (modify, to_reconstruct) {
+            (true, _) => stats.read_modify_writes += 1,
+            (false, 0) => stats.full_writes += 1,
+            (false, _) => stats.reconstruct_writes += 1,
+        });
+        let record = match (&self.records, endangers) {
+            (Some(records), true) => Some(records.record(&self, row, &band, &parity).await?),
+            (None, true) => {
+                self.count(|stats| stats.unprotected += 1);
+                None
+            }
+            _ => None,
+        };
+        for piece in &band.pieces {
+            if let Payload::Bytes(slices) = &piece.payload {
+                let from = (piece.range.start - band.range.start) as usize;
+                let len = (piece.range.end - piece.range.start) as usize;
+                xor_slices(&mut parity[from..from + len], slices);
+            }
+        }
+        let all_bytes = |piece: &Piece| matches!(piece.payload, Payload::Bytes(_));
+        let settles = durable && band.pieces.iter().all(all_bytes);
+        let of_parity = Transfer::new(
+            self.stripes.parity_member(row),
+            row * self.stripes.unit + band.range.start,
+            band.len(),
+            Payload::Bytes(vec![parity.share()]),
+        );
+        let mut under_way = self.start_data(row, band, missing, durable);
+        under_way.extend(self.start(of_parity, row, durable));
+        let result = self.end_writes(row, under_way).await;
+        if let (Some(index), Some(records)) = (record, &self.records) {
+            records.ended(index, settles && result.is_ok());
+        }
+        result?;
+        let is_missing = match missing {
+            Some(Absent::Column(column)) => !changed[column].is_empty(),
+            _ => self.is_unsaved_row(row),
+        };
+        if durable && is_missing {
+            // It is there as the XOR of units of which some may be in their members' caches.
+            self.flush_members().await;
+        }
+        Ok(())
+    }
+
+    /// Whole stripes: nothing is read.
+    async fn write_rows(
+        self,
+        rows: Range<u64>,
+        payload: Payload,
+        durable: bool,
+    ) -> Result<(), IoError> {
+        let _lock = self.locks.lock(rows.clone()).await;
+        self.begin_write().await?;
+        let unit = self.stripes.unit;
+        if let Some(records) = &self.records {
+            records.prepare(&self, rows.clone(), 0..unit).await?;
+        }
+        let under_way = match payload {
+            Payload::Zeroes(op) => self.start_zeroes(rows.clone(), op),
+            Payload::Bytes(slices) => self.start_rows(rows.clone(), slices, durable),
+        };
+        self.count(|stats| stats.full_writes += rows.end - rows.start);
+        let result = self.end_writes(rows.start, under_way).await;
+        self.note_rows(&rows, result.is_ok());
+        result?;
+        if durable && (self.absent(rows.end - 1).is_some() || self.is_unsaved_row(rows.end - 1)) {
+            self.flush_members().await;
+        }
+        Ok(())
+    }
+
+    /// Keeps in mind which stripes are whole, and which a refused write has left in part.
+    pub(super) fn note_rows(&self, rows: &Range<u64>, whole: bool) {
+        let mut health = self.health.borrow_mut();
+        match whole {
+            true => {
+                health.suspect.remove(rows.clone());
+                health.torn.remove(rows.clone());
+            }
+            false => health.torn.insert(rows.clone()),
+        }
+    }
+
+    fn start_zeroes(&self, rows: Range<u64>, op: Op) -> UnderWay {
+        let mut under_way = Vec::new();
+        for member in 0..self.stripes.members {
+            // A replacement has the rows up to the rebuild's watermark.
+            let alive = rows.clone().take_while(|row| self.alive(member, *row));
+            let count = match self.alive(member, rows.end - 1) {
+                true => rows.end - rows.start,
+                false => alive.count() as u64,
+            };
+            if let (true, Some(device)) = (count > 0, self.member(member)) {
+                let unit = self.stripes.unit;
+                let transfer =
+                    Transfer::new(member, rows.start * unit, count * unit, Payload::Zeroes(op));
+                under_way.extend(run(&*device, transfer, false));
+            }
+        }
+        under_way
+    }
+
+    fn start_rows(&self, rows: Range<u64>, slices: Vec<Slice>, durable: bool) -> UnderWay {
+        let (unit, mut source) = (self.stripes.unit, Source::from(Payload::Bytes(slices)));
+        let count = (rows.end - rows.start) as usize;
+        let mut parities = self.pool.alloc_zeroed(count * unit as usize);
+        let mut open: Vec<Option<Transfer>> = (0..self.stripes.members).map(|_| None).collect();
+        let mut data = Vec::new();
+        for (row, parity) in rows.clone().zip(parities.chunks_exact_mut(unit as usize)) {
+            for column in 0..self.stripes.columns() {
+                let payload = source.take(unit);
+                if let Payload::Bytes(slices) = &payload {
+                    xor_slices(parity, slices);
+                }
+                data.push((row, self.stripes.member(row, column), payload));
+            }
+        }
+        let parities = parities.share();
+        let mut under_way = Vec::new();
+        let mut data = data.into_iter().peekable();
+        for (index, row) in rows.enumerate() {
+            let from = index * unit as usize;
+            let parity = parities.slice(from..from + unit as usize);
+            let own = (
+                row,
+                self.stripes.parity_member(row),
+                Payload::Bytes(vec![parity]),
+            );
+            let columns = std::iter::from_fn(|| data.next_if(|(other, ..)| *other == row));
+            for (row, member, payload) in columns.chain([own]) {
+                if !self.alive(member, row) {
+                    continue;
+                }
+                let next = Transfer::new(member, row * unit, unit, payload);
+                if let Some(full) = Transfer::join(&mut open[member], next) {
+                    under_way.extend(self.start(full, row, durable));
+                }
+            }
+        }
+        for transfer in open.into_iter().flatten() {
+            let row = transfer.offset / unit;
+            under_way.extend(self.start(transfer, row, durable));
+        }
+        under_way
+    }
+}
+
+impl Array {
+    /// Parity without the changed data: the XOR of the old parity and the old data.
+    async fn xor_of_old(
+        &self,
+        row: u64,
+        band: &Band,
+        changed: &[Vec<Range<u64>>],
+    ) -> Result<Buf, IoError> {
+        let mut reads = vec![(self.stripes.parity_member(row), band.range.clone())];
+        for (column, runs) in changed.iter().enumerate() {
+            let member = self.stripes.member(row, column);
+            reads.extend(runs.iter().map(|run| (member, run.clone())));
+        }
+        self.xor_of(row, band, reads).await
+    }
+
+    /// The same from what is left alone; the missing column is not a part of it.
+    async fn xor_of_kept(
+        &self,
+        row: u64,
+        band: &Band,
+        kept: &[Vec<Range<u64>>],
+        missing: Option<Absent>,
+    ) -> Result<Buf, IoError> {
+        let mut reads = Vec::new();
+        for (column, runs) in kept.iter().enumerate() {
+            assert!(
+                runs.is_empty() || missing != Some(Absent::Column(column)),
+                "bands are cut there"
+            );
+            let member = self.stripes.member(row, column);
+            reads.extend(runs.iter().map(|run| (member, run.clone())));
+        }
+        self.xor_of(row, band, reads).await
+    }
+
+    async fn xor_of(
+        &self,
+        row: u64,
+        band: &Band,
+        wanted: Vec<(usize, Range<u64>)>,
+    ) -> Result<Buf, IoError> {
+        let mut xor = self.pool.alloc_zeroed(band.len() as usize);
+        let start = |(member, range): (usize, Range<u64>)| {
+            let read = self.start_reads(row, &[member], range.clone()).remove(0);
+            (member, range, read)
+        };
+        let under_way: Vec<_> = wanted.into_iter().map(start).collect();
+        for (member, range, read) in under_way {
+            let len = (range.end - range.start) as usize;
+            let bytes = match read.await {
+                (Ok(got), data) if got == len => data.into_buf(),
+                _ => self.read_cell(row, member, range.clone()).await?,
+            };
+            let from = (range.start - band.range.start) as usize;
+            xor_into(&mut xor[from..from + len], &bytes);
+        }
+        Ok(xor)
+    }
+
+    /// Starts to write the band's data.
+    fn start_data(&self, row: u64, band: Band, missing: Option<Absent>, durable: bool) -> UnderWay {
+        let mut under_way = Vec::new();
+        let mut open = None;
+        for piece in band.pieces {
+            if missing == Some(Absent::Column(piece.column)) {
+                continue;
+            }
+            let offset = row * self.stripes.unit + piece.range.start;
+            let len = piece.range.end - piece.range.start;
+            let member = self.stripes.member(row, piece.column);
+            let next = Transfer::new(member, offset, len, piece.payload);
+            if let Some(full) = Transfer::join(&mut open, next) {
+                under_way.extend(self.start(full, row, durable));
+            }
+        }
+        if let Some(last) = open {
+            under_way.extend(self.start(last, row, durable));
+        }
+        under_way
+    }
+
+    /// Starts `transfer` of `row`, unless its member has failed meanwhile.
+    fn start(&self, transfer: Transfer, row: u64, durable: bool) -> UnderWay {
+        let device = self
+            .member(transfer.member)
+            .filter(|_| self.alive(transfer.member, row));
+        device.map_or(Vec::new(), |device| run(&*device, transfer, durable))
+    }
+
+    /// Waits for writes. A member that fails is marked so, and the others make the write good.
+    async fn end_writes(&self, row: u64, under_way: UnderWay) -> Result<(), IoError> {
+        let mut refused = None;
+        for (member, io) in under_way {
+            let Err(error) = io.await.0 else { continue };
+            // Out of space, or not that operation: no failure of the medium.
+            let refusal = [IoError::ENOSPC, IoError::EOPNOTSUPP, IoError::EINVAL].contains(&error);
+            let healthy = self.absent(row).is_none();
+            match refusal && healthy {
+                true => refused = Some(error),
+                false => self.mark_failed(member, error),
+            }
+        }
+        if let Some(error) = refused {
+            self.health.borrow_mut().torn.insert(row..row + 1);
+            return Err(error);
+        }
+        self.publish().await?;
+        self.check_lost()
+    }
+}
+
+const _: () = assert!(BATCH_PIECES_MAX + super::array::RAID5_MEMBERS_MAX <= SLICES_MAX);

@@ -1,0 +1,171 @@
+//! Arrays in simulated worlds.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+use tonearm_base::{Buf, BufPool};
+use tonearm_device::raid::{
+    Missing, Raid5, Raid5Options, Raid5State, RaidError, Saving, StateSink,
+};
+use tonearm_device::{Device, Fault, FaultPlan, RawDevice, Stats};
+use tonearm_drive::{DiskImage, SimOptions, SimWorld};
+use tonearm_rt::{Data, DeviceId, Rt};
+
+/// Keeps the state of an array in memory.
+#[derive(Clone, Default)]
+pub struct Kept(pub Rc<RefCell<Vec<Raid5State>>>);
+
+impl Kept {
+    pub fn last(&self) -> Raid5State {
+        self.0.borrow().last().copied().unwrap_or_default()
+    }
+}
+
+impl StateSink for Kept {
+    fn save(&self, state: Raid5State) -> Saving {
+        self.0.borrow_mut().push(state);
+        Box::pin(std::future::ready(Ok(())))
+    }
+}
+
+/// A world of equal devices.
+pub struct World {
+    pub world: SimWorld,
+    pub rt: Rt,
+    pub plans: Vec<FaultPlan>,
+    pub stats: Vec<Rc<Stats>>,
+    pub devices: Vec<Rc<dyn Device>>,
+    pub kept: Kept,
+}
+
+pub const UNIT: u64 = 16 << 10;
+
+impl World {
+    pub fn new(seed: u64, devices: usize, bytes: u64) -> Self {
+        Self::of(seed, vec![DiskImage::new(bytes); devices])
+    }
+
+    pub fn of(seed: u64, images: Vec<DiskImage>) -> Self {
+        let options = SimOptions {
+            seed,
+            ..SimOptions::default()
+        };
+        let sizes: Vec<u64> = images.iter().map(|image| image.size).collect();
+        let world = SimWorld::new(options, images);
+        let rt = Rt::new(world.driver());
+        let (mut plans, mut stats, mut devices) = (Vec::new(), Vec::new(), Vec::new());
+        for (index, bytes) in sizes.into_iter().enumerate() {
+            let name = format!("disk-{index}");
+            let raw = RawDevice::new(&rt, DeviceId(index as u32), bytes, 512, &name);
+            let plan = FaultPlan::new();
+            let fault = Rc::new(Fault::new(Rc::new(raw), &plan));
+            let counted = Rc::new(Stats::new(&rt, fault));
+            plans.push(plan);
+            stats.push(counted.clone());
+            devices.push(counted as Rc<dyn Device>);
+        }
+        Self {
+            world,
+            rt,
+            plans,
+            stats,
+            devices,
+            kept: Kept::default(),
+        }
+    }
+
+    /// An array of the first `members` devices; the device behind them is for records, if `records`.
+    pub fn open(
+        &self,
+        members: usize,
+        unit: u64,
+        state: Raid5State,
+        records: bool,
+    ) -> Result<Raid5, RaidError> {
+        let given = self.devices[..members].iter().cloned().map(Some).collect();
+        self.open_given(given, unit, state, records, false)
+    }
+
+    pub fn open_given(
+        &self,
+        given: Vec<Option<Rc<dyn Device>>>,
+        unit: u64,
+        state: Raid5State,
+        records: bool,
+        record_always: bool,
+    ) -> Result<Raid5, RaidError> {
+        let options = Raid5Options {
+            name: "array".into(),
+            id: [9; 16],
+            unit,
+            records: records.then(|| self.devices[given.len()].clone()),
+            record_always,
+        };
+        let (rt, kept) = (self.rt.clone(), Rc::new(self.kept.clone()));
+        let pool = BufPool::new(1 << 20);
+        self.rt
+            .block_on(async move { Raid5::open(&rt, &pool, given, options, state, kept).await })
+    }
+
+    /// Reads and writes of all members since the last call.
+    pub fn ios(&self, members: usize) -> (u64, u64) {
+        let of = |stats: &Rc<Stats>| {
+            let seen = stats.snapshot();
+            (seen.read.begun, seen.write.begun + seen.write_durable.begun)
+        };
+        let all = self.stats[..members].iter().map(of);
+        all.fold((0, 0), |sum, own| (sum.0 + own.0, sum.1 + own.1))
+    }
+}
+
+pub const CLEAN: Raid5State = Raid5State {
+    clean: true,
+    missing: None,
+};
+
+/// A clean array without `member`.
+pub fn without(member: usize) -> Raid5State {
+    Raid5State {
+        clean: true,
+        missing: Some(Missing {
+            member,
+            rebuilt_rows: 0,
+        }),
+    }
+}
+
+pub fn pattern(len: usize, seed: u64) -> Buf {
+    let mut buf = BufPool::new(0).alloc(len);
+    let mut rng = Random(seed | 1);
+    for chunk in buf.chunks_mut(8) {
+        let value = rng.next().to_le_bytes();
+        chunk.copy_from_slice(&value[..chunk.len()]);
+    }
+    buf
+}
+
+pub fn bytes(len: usize, seed: u64) -> Data {
+    Data::whole(pattern(len, seed))
+}
+
+/// A small generator, the same on every machine.
+pub struct Random(pub u64);
+
+impl Random {
+    pub fn next(&mut self) -> u64 {
+        self.0 = self
+            .0
+            .wrapping_mul(0x5851_f42d_4c95_7f2d)
+            .wrapping_add(0x1405_7b7e_f767_814f);
+        let mixed = (self.0 ^ (self.0 >> 32)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        mixed ^ (mixed >> 29)
+    }
+
+    pub fn below(&mut self, bound: u64) -> u64 {
+        self.next() % bound.max(1)
+    }
+}
+
+pub async fn read(device: &Rc<dyn Device>, offset: u64, len: usize) -> Buf {
+    let buf = BufPool::new(0).alloc(len);
+    device.read(offset, buf).await.unwrap()
+}

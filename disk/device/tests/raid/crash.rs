@@ -1,0 +1,375 @@
+//! Power cuts in the middle of stripes, at the level of the device: what was not being written stays.
+//!
+//! The writer has a log, as the engine has: after a cut it writes again what was under way, and tells the
+//! array where that was. Everything else must read as before, with every single member missing.
+
+use crate::common::{Kept, Random, World, bytes, read};
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::rc::Rc;
+use tonearm_base::BufPool;
+use tonearm_device::raid::{Raid5, Raid5State, RaidStats, RebuildRate};
+use tonearm_device::{Device, Interrupted};
+use tonearm_drive::{Crash, DiskImage};
+use tonearm_rt::Data;
+
+const UNIT: u64 = 4096;
+const PIECE: u64 = 512;
+const MEMBER: u64 = 16 * UNIT;
+
+/// What is known of the array's content: for each piece the seed of its content, and what may be there
+/// beside it, since it is not durable.
+#[derive(Clone, Default)]
+struct Log {
+    durable: BTreeMap<u64, u64>,
+    /// Written or being written since the last flush: these are in the writer's log.
+    open: BTreeMap<u64, u64>,
+}
+
+struct Cut {
+    crash: Crash,
+    log: Log,
+    state: Raid5State,
+}
+
+/// Random writes and flushes on an array of `members`, in `state`; a cut at every change of a device.
+fn cuts(
+    seed: u64,
+    members: usize,
+    images: Vec<DiskImage>,
+    state: Raid5State,
+    always: bool,
+) -> (Vec<Cut>, RaidStats) {
+    let world = World::of(seed, images);
+    world.kept.0.borrow_mut().push(state);
+    let given = world.devices[..members].iter().cloned().map(Some).collect();
+    let array = world.open_given(given, UNIT, state, true, always).unwrap();
+    let log = Rc::new(RefCell::new(Log::default()));
+    let found: Rc<RefCell<Vec<Cut>>> = Rc::default();
+    let (cuts, seen, kept): (_, _, Kept) = (found.clone(), log.clone(), world.kept.clone());
+    let device: Rc<dyn Device> = Rc::new(array.clone());
+    let pieces = array.size_bytes() / PIECE;
+    let mut rng = Random(seed);
+    let array_too = array.clone();
+    let world = Rc::new(world);
+    let rt = world.rt.clone();
+    rt.block_on(async move {
+        // All that is there in the beginning is durable.
+        for piece in 0..pieces {
+            device
+                .write(piece * PIECE, bytes(PIECE as usize, piece))
+                .await
+                .unwrap();
+            log.borrow_mut().durable.insert(piece, piece);
+        }
+        device.flush().await.unwrap();
+        world.world.on_io(move |_, crash| {
+            cuts.borrow_mut().push(Cut {
+                crash: crash.clone(),
+                log: seen.borrow().clone(),
+                state: kept.last(),
+            });
+        });
+        if let Some(spare) = world.devices.get(members + 1) {
+            array_too.replace(spare.clone()).unwrap();
+            let rebuilding = array_too.clone();
+            world.rt.spawn(async move {
+                let rate = RebuildRate::new(40 << 20);
+                rebuilding.rebuild(&rate, |_, _| {}).await.unwrap();
+            });
+        }
+        for round in 0..4 {
+            let mut under_way = Vec::new();
+            for _ in 0..1 + rng.below(5) {
+                let most = [2, 9, 30][rng.below(3) as usize];
+                let count = 1 + rng.below(most);
+                let first = rng.below(pieces - count);
+                let taken = (first..first + count).any(|p| log.borrow().open.contains_key(&p));
+                if taken {
+                    continue;
+                }
+                let content = 1_000_000 + rng.next() % 1_000_000;
+                let mut buf = BufPool::new(0).alloc((count * PIECE) as usize);
+                for (at, part) in (0..).zip(buf.chunks_exact_mut(PIECE as usize)) {
+                    part.copy_from_slice(&crate::common::pattern(PIECE as usize, content + at));
+                    log.borrow_mut().open.insert(first + at, content + at);
+                }
+                under_way.push(device.write(first * PIECE, Data::whole(buf)));
+                if rng.below(3) == 0 {
+                    under_way.pop().unwrap().await.unwrap();
+                }
+            }
+            for write in under_way {
+                write.await.unwrap();
+            }
+            if round != 1 {
+                device.flush().await.unwrap();
+                let mut log = log.borrow_mut();
+                let open = std::mem::take(&mut log.open);
+                log.durable.extend(open);
+            }
+        }
+        world.world.clear_hook();
+    });
+    let cuts = found.take();
+    (cuts, array.stats())
+}
+
+/// Opens what a cut left; `lost` is a member that died with the power.
+fn recover(
+    cut: &Cut,
+    members: usize,
+    seed: u64,
+    lost: Option<usize>,
+    always: bool,
+) -> (Rc<World>, Raid5) {
+    let world = World::of(seed, cut.crash.images(seed));
+    let mut given: Vec<_> = world.devices[..members].iter().cloned().map(Some).collect();
+    if let Some(lost) = lost {
+        given[lost] = None;
+    }
+    let array = world
+        .open_given(given, UNIT, cut.state, true, always)
+        .unwrap();
+    let world = Rc::new(world);
+    (world, array)
+}
+
+async fn replay(array: &Raid5, log: &Log) {
+    let device: Rc<dyn Device> = Rc::new(array.clone());
+    let changed: Vec<Range<u64>> = log
+        .open
+        .keys()
+        .map(|piece| piece * PIECE..(piece + 1) * PIECE)
+        .collect();
+    let zeroed = Vec::new();
+    device
+        .recover(Interrupted { changed, zeroed })
+        .await
+        .unwrap();
+    assert!(!array.is_suspect());
+    assert_kept(array, log).await;
+    for (piece, content) in &log.open {
+        device
+            .write(piece * PIECE, bytes(PIECE as usize, *content))
+            .await
+            .unwrap();
+    }
+    device.flush().await.unwrap();
+}
+
+/// Pieces that were not being written, and are not as they were.
+async fn differing(array: &Raid5, log: &Log) -> u64 {
+    let device: Rc<dyn Device> = Rc::new(array.clone());
+    let mut differing = 0;
+    for (piece, content) in &log.durable {
+        if !log.open.contains_key(piece) {
+            let found = read(&device, piece * PIECE, PIECE as usize).await;
+            let expected = crate::common::pattern(PIECE as usize, *content);
+            differing += u64::from(found[..] != expected[..]);
+        }
+    }
+    differing
+}
+
+async fn assert_kept(array: &Raid5, log: &Log) {
+    assert_eq!(
+        differing(array, log).await,
+        0,
+        "pieces beside the writes are lost"
+    );
+}
+
+async fn assert_all(array: &Raid5, log: &Log) {
+    let mut log = log.clone();
+    let open = std::mem::take(&mut log.open);
+    log.durable.extend(open);
+    assert_kept(array, &log).await;
+}
+
+fn blank(members: usize) -> Vec<DiskImage> {
+    let mut images = vec![DiskImage::new(MEMBER); members];
+    images.push(DiskImage::new(8 * (UNIT + 4096)));
+    images
+}
+
+#[test]
+fn after_a_cut_every_member_may_die() {
+    let mut points = 0;
+    for seed in 0..4 {
+        let members = 3 + seed as usize % 2;
+        let (cuts, _) = cuts(seed, members, blank(members), crate::common::CLEAN, false);
+        for (at, cut) in cuts.iter().enumerate() {
+            let (world, array) = recover(cut, members, seed + at as u64, None, false);
+            points += 1;
+            let log = cut.log.clone();
+            let own = world.clone();
+            world.rt.block_on(async move {
+                replay(&array, &log).await;
+                assert_eq!(array.check_parity(|_, _| {}).await, Ok(0));
+                array.close().await.unwrap();
+                let all: Vec<_> = own.devices[..members].iter().cloned().map(Some).collect();
+                for member in 0..members {
+                    let (rt, pool) = (own.rt.clone(), BufPool::new(0));
+                    let mut given = all.clone();
+                    given[member] = None;
+                    let options = tonearm_device::raid::Raid5Options {
+                        name: "degraded".into(),
+                        id: [9; 16],
+                        unit: UNIT,
+                        records: None,
+                        record_always: false,
+                    };
+                    let (state, kept) = (own.kept.last(), Rc::new(Kept::default()));
+                    let opened = Raid5::open(&rt, &pool, given, options, state, kept);
+                    assert_all(&opened.await.unwrap(), &log).await;
+                }
+            });
+        }
+    }
+    assert!(points > 300, "{points} cuts");
+}
+
+#[test]
+fn a_cut_in_a_degraded_stripe_destroys_nothing_beside_the_write() {
+    let mut points = 0;
+    for seed in 10..16 {
+        let members = 3 + seed as usize % 3;
+        let missing = seed as usize % members;
+        let state = crate::common::without(missing);
+        let (cuts, stats) = cuts(seed, members, blank(members), state, false);
+        assert!(stats.records > 0 && stats.unprotected == 0);
+        for (at, cut) in cuts.iter().enumerate() {
+            let (world, array) = recover(cut, members, seed + at as u64, None, false);
+            points += 1;
+            let log = cut.log.clone();
+            world.rt.block_on(async move {
+                replay(&array, &log).await;
+                assert_all(&array, &log).await;
+            });
+        }
+    }
+    assert!(points > 300, "{points} cuts");
+}
+
+#[test]
+fn with_a_record_for_every_write_a_member_may_die_in_the_cut_itself() {
+    let mut points = 0;
+    for seed in 20..24 {
+        let members = 3 + seed as usize % 3;
+        let (cuts, _) = cuts(seed, members, blank(members), crate::common::CLEAN, true);
+        for (at, cut) in cuts.iter().enumerate() {
+            let lost = Some(at % members);
+            let (world, array) = recover(cut, members, seed + at as u64, lost, true);
+            points += 1;
+            let log = cut.log.clone();
+            world.rt.block_on(async move {
+                replay(&array, &log).await;
+                assert_all(&array, &log).await;
+            });
+        }
+    }
+    assert!(points > 300, "{points} cuts");
+}
+
+/// Rebuilt stripes whose rebuild is not saved yet are degraded ones again after a cut.
+#[test]
+fn a_cut_beside_a_rebuild_destroys_nothing() {
+    let mut points = 0;
+    for seed in 40..44 {
+        let (members, missing) = (4, seed as usize % 4);
+        let mut images = blank(members);
+        images.push(DiskImage::new(MEMBER));
+        let (cuts, _) = cuts(
+            seed,
+            members,
+            images,
+            crate::common::without(missing),
+            false,
+        );
+        for (at, cut) in cuts.iter().enumerate() {
+            let seed = seed + at as u64;
+            let world = World::of(seed, cut.crash.images(seed));
+            let mut given: Vec<_> = world.devices[..members].iter().cloned().map(Some).collect();
+            // The old one is gone; the replacement takes its place when the state says so.
+            given[missing] = match cut.state.missing {
+                Some(missing) if missing.rebuilt_rows == 0 => None,
+                _ => Some(world.devices[members + 1].clone()),
+            };
+            let array = world
+                .open_given(given, UNIT, cut.state, true, false)
+                .unwrap();
+            let log = cut.log.clone();
+            points += 1;
+            world.rt.block_on(async move {
+                replay(&array, &log).await;
+                assert_all(&array, &log).await;
+            });
+        }
+    }
+    assert!(points > 300, "{points} cuts");
+}
+
+/// The tests above are worth something: without records a degraded array loses what they keep.
+#[test]
+fn without_records_a_cut_in_a_degraded_stripe_does_destroy() {
+    let mut destroyed = 0;
+    for seed in 10..16 {
+        let members = 3 + seed as usize % 3;
+        let state = crate::common::without(seed as usize % members);
+        let (cuts, _) = cuts(seed, members, blank(members), state, false);
+        for (at, cut) in cuts.iter().enumerate() {
+            let mut images = cut.crash.images(seed + at as u64);
+            let records = images.pop().unwrap();
+            images.push(DiskImage::new(records.size));
+            let world = World::of(seed, images);
+            let given = world.devices[..members].iter().cloned().map(Some).collect();
+            let array = world
+                .open_given(given, UNIT, cut.state, true, false)
+                .unwrap();
+            let log = cut.log.clone();
+            destroyed += world
+                .rt
+                .block_on(async move { differing(&array, &log).await });
+        }
+    }
+    assert!(destroyed > 20, "{destroyed} pieces");
+}
+
+#[test]
+fn resync_makes_parity_right_without_a_log() {
+    let (cuts, _) = cuts(30, 4, blank(4), crate::common::CLEAN, false);
+    let mut wrong = 0;
+    for (at, cut) in cuts.iter().enumerate() {
+        let (world, array) = recover(cut, 4, at as u64, None, false);
+        wrong += world.rt.block_on(async move {
+            assert!(array.is_suspect());
+            let mut last = (0, 0);
+            let wrong = array.resync(|done, all| last = (done, all)).await.unwrap();
+            assert_eq!(last.0, last.1);
+            assert!(!array.is_suspect());
+            assert_eq!(array.check_parity(|_, _| {}).await, Ok(0));
+            wrong
+        });
+    }
+    assert!(wrong > 20, "the cuts must hurt: {wrong}");
+}
+
+#[test]
+fn small_writes_to_suspect_stripes_make_their_parity_right() {
+    let (cuts, _) = cuts(50, 5, blank(5), crate::common::CLEAN, false);
+    for (at, cut) in cuts.iter().enumerate() {
+        let (world, array) = recover(cut, 5, at as u64, None, false);
+        let device: Rc<dyn Device> = Rc::new(array.clone());
+        world.rt.block_on(async move {
+            for piece in 0..device.size_bytes() / PIECE {
+                let written = device.write(piece * PIECE, bytes(PIECE as usize, piece));
+                written.await.unwrap();
+            }
+            assert_eq!(array.stats().read_modify_writes, 0);
+            assert_eq!(array.check_parity(|_, _| {}).await, Ok(0));
+            assert!(array.is_suspect(), "nobody has told where the others are");
+        });
+    }
+}

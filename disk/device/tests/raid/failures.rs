@@ -1,0 +1,285 @@
+//! Members that fail: what is worked around, what is told, and what is never returned.
+
+use crate::common::{CLEAN, UNIT, World, bytes, pattern, read, without};
+use std::rc::Rc;
+use tonearm_base::BufPool;
+use tonearm_device::raid::{ARRAY_LOST, Missing, Raid0, Raid5State, RaidError};
+use tonearm_device::{Device, Effect};
+use tonearm_rt::{Data, IoError, Op};
+
+pub const EIO: Effect = Effect::Fail(IoError::EIO);
+
+const LEN: usize = 20 * UNIT as usize;
+
+#[test]
+fn an_unreadable_place_is_computed_and_written_again() {
+    let world = World::new(1, 4, 4 << 20);
+    let array = world.open(4, UNIT, CLEAN, false).unwrap();
+    let device: Rc<dyn Device> = Rc::new(array.clone());
+    let plan = world.plans[1].clone();
+    world.rt.block_on(async move {
+        device.write(0, bytes(LEN, 1)).await.unwrap();
+        // Unreadable until it is written again.
+        let bad = UNIT + 4096;
+        let healed = Rc::new(std::cell::Cell::new(false));
+        let mark = healed.clone();
+        plan.on(
+            move |access| {
+                if access.is_write() && access.touches(bad) {
+                    mark.set(true);
+                }
+                access.op == Op::Read && access.touches(bad) && !mark.get()
+            },
+            EIO,
+        );
+        for _ in 0..2 {
+            assert!(read(&device, 0, LEN).await[..] == pattern(LEN, 1)[..]);
+        }
+        assert!(healed.get());
+        assert_eq!(
+            (plan.acted(), array.stats().repaired),
+            (2, 1),
+            "the run, and its part"
+        );
+        assert_eq!(
+            array.state().missing,
+            None,
+            "a bad place is no failed member"
+        );
+        assert_eq!(array.check_parity(|_, _| {}).await, Ok(0));
+    });
+}
+
+#[test]
+fn a_small_write_works_around_unreadable_old_data_and_parity() {
+    for bad in 0..5 {
+        let world = World::new(1, 5, 4 << 20);
+        let array = world.open(5, UNIT, CLEAN, false).unwrap();
+        let device: Rc<dyn Device> = Rc::new(array.clone());
+        let plan = world.plans[bad].clone();
+        world.rt.block_on(async move {
+            device.write(0, bytes(LEN, 1)).await.unwrap();
+            plan.once(|access| access.op == Op::Read, EIO);
+            device.write(4096, bytes(4096, 2)).await.unwrap();
+            let mut expected = pattern(LEN, 1);
+            expected[4096..8192].copy_from_slice(&pattern(4096, 2));
+            assert!(read(&device, 0, LEN).await[..] == expected[..]);
+            assert_eq!(array.check_parity(|_, _| {}).await, Ok(0));
+        });
+    }
+}
+
+#[test]
+fn an_array_without_redundancy_fails_with_any_member() {
+    for member in 0..3 {
+        let world = World::new(1, 3, 4 << 20);
+        let devices = world.devices.clone();
+        let array = Raid0::new(&BufPool::new(0), "array", devices, UNIT).unwrap();
+        let (device, plan): (Rc<dyn Device>, _) = (Rc::new(array), world.plans[member].clone());
+        world.rt.block_on(async move {
+            for op in [
+                Op::Write,
+                Op::WriteDurable,
+                Op::Read,
+                Op::Flush,
+                Op::Punch,
+                Op::Zero,
+            ] {
+                plan.on(move |access| access.op == op, EIO);
+                let (data, len) = match op {
+                    Op::Flush => (Data::None, 0),
+                    Op::Punch | Op::Zero => (Data::None, LEN as u64),
+                    _ => (bytes(LEN, 1), 0),
+                };
+                let (result, _) = device.io(op, 0, len, data).await;
+                assert_eq!(result, Err(IoError::EIO), "{op:?} of member {member}");
+                plan.clear();
+            }
+        });
+    }
+}
+
+/// Of what each leaves it is not said which, but parity is that of the data.
+#[test]
+fn writes_under_way_over_each_other_leave_parity_right() {
+    let world = World::new(1, 4, 4 << 20);
+    let array = world.open(4, UNIT, CLEAN, false).unwrap();
+    let device: Rc<dyn Device> = Rc::new(array.clone());
+    world.rt.block_on(async move {
+        device.write(0, bytes(LEN, 1)).await.unwrap();
+        let writes: Vec<_> = (0..12)
+            .map(|seed| device.write(4096 * (seed % 3), bytes(8192, 10 + seed)))
+            .collect();
+        for write in writes {
+            write.await.unwrap();
+        }
+        assert_eq!(array.check_parity(|_, _| {}).await, Ok(0));
+    });
+}
+
+#[test]
+fn a_member_that_fails_a_write_is_given_up_and_the_state_saved_before_the_write_ends() {
+    for op in [Op::Write, Op::WriteDurable, Op::Flush, Op::Punch] {
+        let world = World::new(1, 4, 4 << 20);
+        let array = world.open(4, UNIT, CLEAN, false).unwrap();
+        let device: Rc<dyn Device> = Rc::new(array.clone());
+        let (plan, kept) = (world.plans[2].clone(), world.kept.clone());
+        world.rt.block_on(async move {
+            device.write(0, bytes(LEN, 1)).await.unwrap();
+            plan.on(move |access| access.op == op, EIO);
+            let mut expected = pattern(LEN, 1);
+            match op {
+                Op::Flush => device.flush().await.unwrap(),
+                Op::Punch => {
+                    device.punch(0, 6 * UNIT).await.unwrap();
+                    expected[..6 * UNIT as usize].fill(0);
+                }
+                _ => {
+                    let written = device.io(op, 0, 0, bytes(LEN, 2)).await;
+                    assert_eq!(written.0, Ok(LEN));
+                    expected = pattern(LEN, 2);
+                }
+            }
+            let missing = Some(Missing {
+                member: 2,
+                rebuilt_rows: 0,
+            });
+            assert_eq!(kept.last().missing, missing, "{op:?}");
+            // Sticky, though the member works again.
+            plan.clear();
+            let seen = plan.seen();
+            assert!(read(&device, 0, LEN).await[..] == expected[..]);
+            device.write(UNIT, bytes(LEN, 3)).await.unwrap();
+            assert!(read(&device, UNIT, LEN).await[..] == pattern(LEN, 3)[..]);
+            assert_eq!(plan.seen(), seen);
+        });
+    }
+}
+
+#[test]
+fn a_second_failure_is_one_clear_error_and_never_wrong_data() {
+    let world = World::new(1, 4, 4 << 20);
+    let array = world.open(4, UNIT, CLEAN, false).unwrap();
+    let device: Rc<dyn Device> = Rc::new(array.clone());
+    let plan = world.plans[3].clone();
+    world.rt.block_on(async move {
+        device.write(0, bytes(LEN, 1)).await.unwrap();
+        array.fail(0).await.unwrap();
+        assert!(read(&device, 0, LEN).await[..] == pattern(LEN, 1)[..]);
+        plan.on(|access| access.is_write(), EIO);
+        let failed = device.write(0, bytes(LEN, 2)).await;
+        assert_eq!(failed, Err(ARRAY_LOST));
+        plan.clear();
+        let told = array.failure().unwrap();
+        assert!(matches!(told, RaidError::Lost { .. }));
+        let text = told.to_string();
+        assert!(
+            text.starts_with("the array has lost disk-3 (Input/output error"),
+            "{text}"
+        );
+        assert!(text.contains("after disk-0"), "{text}");
+        for offset in [0, 4 * UNIT] {
+            assert_eq!(device.write(offset, bytes(512, 3)).await, Err(ARRAY_LOST));
+        }
+        assert_eq!(device.flush().await, Err(ARRAY_LOST));
+        assert_eq!(array.fail(1).await, Err(told));
+    });
+}
+
+#[test]
+fn an_unreadable_place_of_a_degraded_array_is_an_error_of_its_stripe_alone() {
+    let world = World::new(1, 5, 4 << 20);
+    let array = world.open(4, UNIT, without(0), true).unwrap();
+    let device: Rc<dyn Device> = Rc::new(array.clone());
+    let plan = world.plans[1].clone();
+    world.rt.block_on(async move {
+        device.write(0, bytes(LEN, 1)).await.unwrap();
+        plan.on(|access| access.op == Op::Read && access.touches(100), EIO);
+        let pool = tonearm_base::BufPool::new(0);
+        let failed = device.read(0, pool.alloc(512)).await.map(|_| ());
+        assert_eq!(failed, Err(IoError::EIO));
+        // Data that is there, in the same stripe, and all other stripes.
+        let unit = UNIT as usize;
+        assert!(read(&device, 2 * UNIT, unit).await[..] == pattern(LEN, 1)[2 * unit..3 * unit]);
+        let rest = read(&device, 3 * UNIT, LEN - 3 * unit).await;
+        assert!(rest[..] == pattern(LEN, 1)[3 * unit..]);
+        assert_eq!(array.failure(), None);
+    });
+}
+
+#[test]
+fn a_full_member_refuses_the_write_and_the_stripe_is_mended() {
+    for victim in 0..4 {
+        let world = World::new(1, 4, 4 << 20);
+        let array = world.open(4, UNIT, CLEAN, false).unwrap();
+        let device: Rc<dyn Device> = Rc::new(array.clone());
+        let plan = world.plans[victim].clone();
+        world.rt.block_on(async move {
+            device.write(0, bytes(LEN, 1)).await.unwrap();
+            plan.set_room(Some(0));
+            let first = device.write(0, bytes(UNIT as usize, 2)).await;
+            let whole = device.write(0, bytes(3 * UNIT as usize, 3)).await;
+            plan.set_room(None);
+            assert_eq!(whole, Err(IoError::ENOSPC));
+            assert_eq!(array.state().missing, None, "no failure of the member");
+            assert!(first.is_ok() || first == Err(IoError::ENOSPC));
+            device.write(UNIT, bytes(4096, 4)).await.unwrap();
+            assert_eq!(
+                array.check_parity(|_, _| {}).await,
+                Ok(0),
+                "member {victim}"
+            );
+            assert!(read(&device, UNIT, 4096).await[..] == pattern(4096, 4)[..]);
+        });
+    }
+}
+
+#[test]
+fn a_state_that_cannot_be_saved_fails_the_write() {
+    struct Broken;
+    impl tonearm_device::raid::StateSink for Broken {
+        fn save(&self, _: Raid5State) -> tonearm_device::raid::Saving {
+            Box::pin(std::future::ready(Err(IoError::ENOSPC)))
+        }
+    }
+    let world = World::new(1, 3, 4 << 20);
+    let given = world.devices.iter().cloned().map(Some).collect();
+    let options = tonearm_device::raid::Raid5Options {
+        name: "array".into(),
+        id: [1; 16],
+        unit: UNIT,
+        records: None,
+        record_always: false,
+    };
+    let (rt, pool) = (world.rt.clone(), tonearm_base::BufPool::new(0));
+    world.rt.block_on(async move {
+        let sink = Rc::new(Broken);
+        let array = tonearm_device::raid::Raid5::open(&rt, &pool, given, options, CLEAN, sink);
+        let device: Rc<dyn Device> = Rc::new(array.await.unwrap());
+        let failed = device.write(0, bytes(512, 1)).await;
+        assert_eq!(
+            failed,
+            Err(IoError::ENOSPC),
+            "the array is not known to be in use"
+        );
+        assert_eq!(read(&device, 0, 512).await[..], [0; 512]);
+    });
+}
+
+#[test]
+fn a_failed_record_fails_the_write_before_anything_is_changed() {
+    let world = World::new(1, 5, 4 << 20);
+    let array = world.open(4, UNIT, without(2), true).unwrap();
+    let device: Rc<dyn Device> = Rc::new(array.clone());
+    let plan = world.plans[4].clone();
+    world.rt.block_on(async move {
+        device.write(0, bytes(LEN, 1)).await.unwrap();
+        plan.on(|access| access.is_write(), EIO);
+        assert_eq!(device.write(0, bytes(4096, 2)).await, Err(IoError::EIO));
+        assert!(read(&device, 0, LEN).await[..] == pattern(LEN, 1)[..]);
+        plan.clear();
+        device.write(0, bytes(4096, 3)).await.unwrap();
+        assert!(read(&device, 0, 4096).await[..] == pattern(4096, 3)[..]);
+        assert_eq!(array.failure(), None);
+    });
+}

@@ -1,0 +1,252 @@
+//! Rebuilds: under load, at a rate, from a watermark on, and onto devices that do not fit or fail.
+
+use crate::common::{CLEAN, Random, UNIT, World, bytes, pattern, read};
+use crate::failures::EIO;
+use std::cell::Cell;
+use std::rc::Rc;
+use tonearm_base::{BufPool, Nanos};
+use tonearm_device::Device;
+use tonearm_device::raid::{Missing, Raid5, Raid5State, RaidError, RebuildRate};
+use tonearm_rt::Op;
+
+const MEMBER: u64 = 160 << 20;
+
+/// A degraded array with some content, and a replacement behind its members.
+fn degraded(members: usize, member_bytes: u64) -> (World, Raid5) {
+    let world = World::new(7, members + 1, member_bytes);
+    let array = world.open(members, UNIT, CLEAN, false).unwrap();
+    let device: Rc<dyn Device> = Rc::new(array.clone());
+    world.rt.block_on(async move {
+        for place in 0..device.size_bytes() / (4 << 20) {
+            device
+                .write(place * (4 << 20), bytes(1 << 20, place))
+                .await
+                .unwrap();
+        }
+    });
+    let failing = array.clone();
+    world
+        .rt
+        .block_on(async move { failing.fail(1).await.unwrap() });
+    (world, array)
+}
+
+async fn assert_content(array: &Raid5) {
+    let device: Rc<dyn Device> = Rc::new(array.clone());
+    for place in 0..device.size_bytes() / (4 << 20) {
+        let found = read(&device, place * (4 << 20), 1 << 20).await;
+        assert!(found[..] == pattern(1 << 20, place)[..], "place {place}");
+    }
+}
+
+#[test]
+fn clients_go_on_beside_a_rebuild_and_its_rate_can_be_set() {
+    let (world, array) = degraded(4, 32 << 20);
+    array.replace(world.devices[4].clone()).unwrap();
+    let rt = world.rt.clone();
+    rt.clone().block_on(async move {
+        let (rate, rebuilding) = (RebuildRate::new(64 << 20), array.clone());
+        let own = rate.clone();
+        let at = Rc::new(Cell::new(0));
+        let (seen, clock) = (at.clone(), rt.clone());
+        let rebuild = rt.spawn(async move {
+            let begun = clock.now();
+            let done = rebuilding.rebuild(&own, |done, _| seen.set(done)).await;
+            done.map(|()| clock.now().since(begun))
+        });
+        let device: Rc<dyn Device> = Rc::new(array.clone());
+        let (mut rng, mut operations, mut slowest) = (Random(3), 0, Nanos(0));
+        while array.state().missing.is_some() {
+            // Between the places of the content, on both sides of the watermark.
+            let place = rng.below(device.size_bytes() / (4 << 20));
+            let offset = place * (4 << 20) + (2 << 20) + rng.below(256) * 4096;
+            let begun = rt.now();
+            let content = rng.next();
+            device.write(offset, bytes(4096, content)).await.unwrap();
+            assert!(read(&device, offset, 4096).await[..] == pattern(4096, content)[..]);
+            slowest = slowest.max(rt.now().since(begun));
+            operations += 1;
+            if operations == 100 {
+                assert!(
+                    at.get() > 0 && at.get() < array.stripes().rows / 2,
+                    "{}",
+                    at.get()
+                );
+                rate.set(0);
+            }
+        }
+        let took = rebuild.await.unwrap();
+        // 32 MiB at 64 MiB/s would be half a second.
+        assert!(took < Nanos::from_millis(400), "{took:?}");
+        assert!(operations > 100, "{operations}");
+        assert!(slowest < Nanos::from_millis(20), "{slowest:?}");
+        assert_content(&array).await;
+        assert_eq!(array.check_parity(|_, _| {}).await, Ok(0));
+    });
+}
+
+#[test]
+fn a_rebuild_goes_on_at_the_saved_watermark() {
+    let (world, array) = degraded(3, MEMBER);
+    array.replace(world.devices[3].clone()).unwrap();
+    let rebuilding = array.clone();
+    let rt = world.rt.clone();
+    world.rt.block_on(async move {
+        let rate = RebuildRate::new(1 << 30);
+        let rebuild = rt.spawn(async move { rebuilding.rebuild(&rate, |_, _| {}).await });
+        while array.state().missing.unwrap().rebuilt_rows < (140 << 20) / UNIT {
+            rt.sleep(Nanos::from_millis(1)).await;
+        }
+        drop(rebuild);
+    });
+    // The process ends here. 64 MiB at a time are made durable and saved.
+    let kept = world.kept.last();
+    let saved = Missing {
+        member: 1,
+        rebuilt_rows: (128 << 20) / UNIT,
+    };
+    assert_eq!((kept.missing, kept.clean), (Some(saved), false));
+    let after = World::of(8, world.world.crash().images(3));
+    let replaced = [0, 3, 2]
+        .map(|index| Some(after.devices[index].clone()))
+        .to_vec();
+    let array = after
+        .open_given(replaced, UNIT, kept, false, false)
+        .unwrap();
+    let ios = after.stats[3].clone();
+    after.rt.block_on(async move {
+        assert_content(&array).await;
+        let written = ios.snapshot().write.bytes;
+        array
+            .rebuild(&RebuildRate::default(), |_, _| {})
+            .await
+            .unwrap();
+        assert_eq!(
+            ios.snapshot().write.bytes - written,
+            32 << 20,
+            "only the rest"
+        );
+        assert_content(&array).await;
+        assert_eq!(array.check_parity(|_, _| {}).await, Ok(0));
+        assert_eq!(array.state().missing, None);
+    });
+}
+
+#[test]
+fn a_replacement_that_does_not_fit_is_refused() {
+    let world = World::of(1, {
+        let small = tonearm_drive::DiskImage::new((4 << 20) - 512);
+        let mut images = vec![tonearm_drive::DiskImage::new(4 << 20); 3];
+        images.push(small);
+        images
+    });
+    let array = world.open(3, UNIT, CLEAN, false).unwrap();
+    let refused = array
+        .replace(world.devices[3].clone())
+        .unwrap_err()
+        .to_string();
+    assert!(refused.contains("no member is missing"), "{refused}");
+    let failing = array.clone();
+    world
+        .rt
+        .block_on(async move { failing.fail(0).await.unwrap() });
+    let refused = array
+        .replace(world.devices[3].clone())
+        .unwrap_err()
+        .to_string();
+    assert!(
+        refused.contains("4193792 bytes of the 4194304"),
+        "{refused}"
+    );
+    array.replace(world.devices[0].clone()).unwrap();
+    let refused = array
+        .replace(world.devices[0].clone())
+        .unwrap_err()
+        .to_string();
+    assert!(refused.contains("another replacement"), "{refused}");
+}
+
+#[test]
+fn a_replacement_that_fails_is_replaced_again() {
+    let (world, array) = degraded(4, 16 << 20);
+    array.replace(world.devices[4].clone()).unwrap();
+    let plan = world.plans[4].clone();
+    plan.on(|access| access.is_write() && access.touches(9 << 20), EIO);
+    let (spare, kept) = (world.devices[1].clone(), world.kept.clone());
+    world.rt.block_on(async move {
+        let failed = array.rebuild(&RebuildRate::default(), |_, _| {}).await;
+        assert!(
+            matches!(failed, Err(RaidError::RebuildFailed { .. })),
+            "{failed:?}"
+        );
+        assert_eq!(array.failure(), None);
+        assert_content(&array).await;
+        assert_eq!(kept.last().missing.unwrap().rebuilt_rows, 0);
+        array.replace(spare).unwrap();
+        array
+            .rebuild(&RebuildRate::default(), |_, _| {})
+            .await
+            .unwrap();
+        assert_content(&array).await;
+        assert_eq!(array.check_parity(|_, _| {}).await, Ok(0));
+        assert_eq!(
+            kept.last(),
+            Raid5State {
+                clean: false,
+                missing: None
+            }
+        );
+        array.close().await.unwrap();
+        assert_eq!(kept.last(), CLEAN);
+    });
+}
+
+#[test]
+fn a_second_bad_place_stops_the_rebuild_before_it_and_is_named() {
+    let (world, array) = degraded(4, 16 << 20);
+    array.replace(world.devices[4].clone()).unwrap();
+    let plan = world.plans[2].clone();
+    let bad = 5 * UNIT + 100;
+    plan.on(
+        move |access| access.op == Op::Read && access.touches(bad),
+        EIO,
+    );
+    world.rt.block_on(async move {
+        let failed = array
+            .rebuild(&RebuildRate::default(), |_, _| {})
+            .await
+            .unwrap_err();
+        let text = failed.to_string();
+        assert!(text.starts_with("stripe 5 cannot be made whole"), "{text}");
+        assert_eq!(array.state().missing.unwrap().rebuilt_rows, 5);
+        assert_eq!(array.failure(), None);
+        // It is readable again, say from another cable.
+        plan.clear();
+        array
+            .rebuild(&RebuildRate::default(), |_, _| {})
+            .await
+            .unwrap();
+        assert_content(&array).await;
+    });
+}
+
+#[test]
+fn a_new_content_above_the_watermark_is_not_lost() {
+    let (world, array) = degraded(3, 8 << 20);
+    array.replace(world.devices[3].clone()).unwrap();
+    let device: Rc<dyn Device> = Rc::new(array.clone());
+    world.rt.block_on(async move {
+        let end = device.size_bytes() - (1 << 20);
+        device.write(end, bytes(1 << 20, 77)).await.unwrap();
+        array
+            .rebuild(&RebuildRate::default(), |_, _| {})
+            .await
+            .unwrap();
+        array.fail(0).await.unwrap();
+        let found = device
+            .read(end, BufPool::new(0).alloc(1 << 20))
+            .await
+            .unwrap();
+        assert!(found[..] == pattern(1 << 20, 77)[..]);
+    });
+}

@@ -1,0 +1,665 @@
+//! Atomic recovery units: several operations that are there as a whole or not at all after a crash
+//! (Grimm, Hsieh, Kaashoek, de Jonge, "Atomic Recovery Units").
+//!
+//! Invariants:
+//! 1. A unit changes nothing but its own shadow until it ends; its end is one commit of the engine.
+//! 2. What a unit takes (slots of the volume table, blocks) is nobody else's from then on, and is kept in
+//!    memory alone: a crash gives it back.
+//! 3. Between the last look at the committed state and the commit there is no await.
+
+mod end;
+mod lists;
+mod names;
+mod volume;
+
+use self::names::Names;
+use self::volume::ShadowVolume;
+use crate::disk::Disk;
+use crate::error::DiskError;
+use crate::lists::shadow::ListShadow;
+use crate::map;
+use crate::partial::{Ranges, Watch, copy_from, fill_around};
+use crate::shadow::{Key, Part, Shadow, Version, Visibility};
+use crate::spill::Spilled;
+use crate::table::{self, Life, SharedVolume};
+use crate::volume::{Volume, cut};
+use std::ops::Range;
+use std::rc::Rc;
+use tonearm_base::{Buf, Slice};
+use tonearm_format::{Uuid, VolumeEntry, VolumeKind};
+use tonearm_layout::Piece;
+
+/// Most bytes of one shadow buffer: a block that stays in memory keeps the buffer that it came in.
+const BUFFER_BYTES: usize = 256 << 10;
+
+/// An open recovery unit. Dropped, it is aborted.
+///
+/// Its operations are called one at a time. They see the unit's own changes, then what is committed. Units are
+/// serialised by their ends. They are atomic with respect to failures and not isolated from each other: of two
+/// that write the same bytes the one that ends last counts. Callers that need isolation must lock.
+///
+/// A unit changes the bytes that it has written and no others: what others commit to the rest of a block before
+/// the unit ends is kept.
+///
+/// An example: [`Disk`].
+pub struct Aru {
+    disk: Disk,
+    era: u64,
+    shadow: Shadow,
+    /// The volumes that it changes.
+    volumes: Vec<ShadowVolume>,
+    names: Names,
+    lists: ListShadow,
+}
+
+impl Aru {
+    pub(crate) fn begin(disk: &Disk) -> Self {
+        let (unit, era) = disk.open_unit();
+        Self {
+            disk: disk.clone(),
+            era,
+            shadow: Shadow::new(unit),
+            volumes: Vec::new(),
+            names: Names::default(),
+            lists: ListShadow::default(),
+        }
+    }
+
+    /// Blocks of the unit that memory had no room for.
+    pub fn spilled_blocks(&self) -> u64 {
+        self.shadow.spilled()
+    }
+
+    /// Gives everything up.
+    pub fn abort(self) {}
+
+    /// Reads `len` bytes at `offset`; the pieces are in order and as long together.
+    ///
+    /// # Errors
+    /// Beyond the volume's end as the unit sees it, damaged, or failed.
+    pub async fn read(
+        &self,
+        volume: &Volume,
+        offset: u64,
+        len: u64,
+    ) -> Result<Vec<Piece>, DiskError> {
+        let visibility = self.disk.shadows().visibility();
+        let touched = self.volumes.iter().any(|known| known.is(volume.shared()));
+        if visibility == Visibility::Committed || visibility == Visibility::Own && !touched {
+            return volume.read(offset, len).await;
+        }
+        self.check(volume, offset, len)?;
+        if len == 0 {
+            return Ok(Vec::new());
+        }
+        let block = self.block();
+        let (first, end) = (offset / block, (offset + len).div_ceil(block));
+        let pieces = self.blocks(volume, first, end, visibility).await?;
+        Ok(cut(pieces, (offset - first * block) as usize, len as usize))
+    }
+
+    /// Writes `data` at `offset`. A file grows as needed, over a hole if need be; a volume does not.
+    ///
+    /// # Errors
+    /// Beyond a volume's end, read-only, no room in the store or in memory, or failed. The unit goes on
+    /// without the write.
+    pub async fn write(
+        &mut self,
+        volume: &Volume,
+        offset: u64,
+        data: &[u8],
+    ) -> Result<(), DiskError> {
+        self.check_writable(volume)?;
+        let len = data.len() as u64;
+        if volume.kind() == VolumeKind::Plain {
+            self.check(volume, offset, len)?;
+        }
+        if len == 0 {
+            return Ok(());
+        }
+        let block = self.block();
+        let too_far = || DiskError::OutOfRange {
+            volume: volume.name(),
+            offset,
+            end: u64::MAX,
+            size_bytes: self.size_bytes(volume),
+        };
+        let stop = offset.checked_add(len).ok_or_else(too_far)?;
+        let (first, end) = (offset / block, stop.div_ceil(block));
+        // From here on nobody may make it shorter: what is read below would come back behind its end.
+        let at = self.touch(volume)?;
+        let (starts, ends) = (offset.is_multiple_of(block), stop.is_multiple_of(block));
+        if !(starts && ends) {
+            self.shadow.check_parts(self.disk.shadows())?;
+        }
+        self.make_room((end - first) * block).await?;
+        // Content beside what is written, before anything changes.
+        let bytes = |index: u64| {
+            let start = index * block;
+            let written = offset.max(start) - start..stop.min(start + block) - start;
+            written.start as usize..written.end as usize
+        };
+        let mut edges = Vec::new();
+        if !starts {
+            edges.push(self.edge(at, volume, first, bytes(first)).await?);
+        }
+        if !ends && (end - first > 1 || starts) {
+            edges.push(self.edge(at, volume, end - 1, bytes(end - 1)).await?);
+        }
+        // All in memory, or all in home space: where there is too little of that, nothing is changed.
+        let in_memory = self
+            .shadow
+            .has_room(self.disk.shadows(), (end - first) * block);
+        let mut versions = Vec::with_capacity((end - first) as usize);
+        let buffer_blocks = (BUFFER_BYTES as u64 / block).max(1);
+        let mut from = first;
+        while from < end {
+            let to = end.min(from + buffer_blocks);
+            let bytes = ((to - from) * block) as usize;
+            let mut buf = self.shadow.alloc(self.disk.pool(), bytes);
+            // The bytes of this buffer that are the writer's.
+            let base = from * block;
+            let taken = (offset.max(base) - base) as usize..(stop.min(to * block) - base) as usize;
+            let skipped = (base + taken.start as u64 - offset) as usize;
+            buf[taken.clone()].copy_from_slice(&data[skipped..skipped + taken.len()]);
+            for edge in edges.iter().filter(|edge| (from..to).contains(&edge.index)) {
+                let start = ((edge.index - from) * block) as usize;
+                let written = [edge.written.clone()];
+                fill_around(
+                    &mut buf[start..start + block as usize],
+                    written,
+                    &edge.pieces,
+                );
+            }
+            let data = buf.share();
+            let parts = (0..bytes).step_by(block as usize);
+            let parts = parts.map(|start| data.slice(start..start + block as usize));
+            match in_memory {
+                true => versions.extend(parts.map(Version::Memory)),
+                false => match self.disk.spill(parts.collect()).await {
+                    Ok(spilled) => versions.extend(spilled.into_iter().map(Version::Spilled)),
+                    Err(error) => return Err(self.drop_versions(versions, error)),
+                },
+            }
+            from = to;
+        }
+        let serial = match self.touch_to_write(volume, stop).await {
+            Ok(serial) => serial,
+            Err(error) => return Err(self.drop_versions(versions, error)),
+        };
+        for (index, version) in (first..).zip(versions) {
+            let edge = edges.iter_mut().find(|edge| edge.index == index);
+            let part = edge.and_then(|edge| edge.part.take());
+            self.shadow
+                .put(self.disk.shadows(), (serial, index), version, part);
+        }
+        Ok(())
+    }
+
+    /// Sets a volume's size. What is cut off is gone; what is added reads as zeroes.
+    ///
+    /// # Errors
+    /// Read-only, no room, a volume of no bytes, or failed. The unit goes on without the new size.
+    pub async fn resize(&mut self, volume: &Volume, size_bytes: u64) -> Result<(), DiskError> {
+        self.check_writable(volume)?;
+        if size_bytes == 0 && volume.kind() == VolumeKind::Plain {
+            return Err(DiskError::BadSize);
+        }
+        let block = self.block();
+        let (index, stays) = (size_bytes / block, (size_bytes % block) as usize);
+        // Before what stays is read, as for a write.
+        let at = self.touch(volume)?;
+        // The tail of the last block reads as zeroes when the volume grows again, also if others put something
+        // there before this unit ends: it is written.
+        let mut last = None;
+        if stays > 0 {
+            self.shadow.check_parts(self.disk.shadows())?;
+            self.make_room(block).await?;
+            let tail = stays..block as usize;
+            last = Some(self.edge(at, volume, index, tail).await?);
+        }
+        match self.hold(at, size_bytes, 0) {
+            Err(DiskError::StoreFull { .. }) if self.disk.give_back_spill().await? => {
+                self.hold(at, size_bytes, 0)?;
+            }
+            held => held?,
+        }
+        let (serial, kept) = (self.volumes[at].serial, size_bytes.div_ceil(block));
+        if let Some(last) = last {
+            let mut buf = self.shadow.alloc(self.disk.pool(), block as usize);
+            fill_around(&mut buf, [last.written], &last.pieces);
+            buf[stays..].fill(0);
+            let version = Version::Memory(buf.share());
+            self.shadow
+                .put(self.disk.shadows(), (serial, index), version, last.part);
+        }
+        self.shadow.cut(self.disk.shadows(), serial, kept);
+        self.volumes[at].cut = self.volumes[at].cut.min(kept);
+        self.volumes[at].size = size_bytes;
+        self.volumes[at].resized = true;
+        Ok(())
+    }
+
+    /// The volume's size in bytes as the unit sees it.
+    pub fn size_bytes(&self, volume: &Volume) -> u64 {
+        let committed = volume.size_bytes();
+        let known = self.volumes.iter().find(|known| known.is(volume.shared()));
+        known.map_or(committed, |known| known.size_over(committed))
+    }
+
+    /// Makes an empty file; there for others when the unit ends.
+    ///
+    /// # Errors
+    /// When the name is taken or impossible, or the volume table full.
+    pub async fn create_file(
+        &mut self,
+        name: &str,
+        uuid: Uuid,
+        now_unix_s: u64,
+    ) -> Result<Volume, DiskError> {
+        table::check_file_name(name)?;
+        self.create(name, VolumeKind::File, uuid, now_unix_s)
+    }
+
+    /// Deletes a volume or a file.
+    ///
+    /// # Errors
+    /// When there is none, or it is read-only.
+    pub async fn delete_volume(&mut self, name: &str) -> Result<(), DiskError> {
+        let volume = self.volume(name)?;
+        volume.check_mode()?;
+        let at = self.touch(&volume)?;
+        let serial = self.volumes[at].serial;
+        self.shadow.cut(self.disk.shadows(), serial, 0);
+        self.volumes[at].deleted = true;
+        self.names.delete(name, volume.shared());
+        Ok(())
+    }
+
+    /// Renames a volume or a file. It replaces nothing.
+    ///
+    /// # Errors
+    /// When there is none, it is read-only, or the new name is taken or impossible.
+    pub async fn rename_volume(&mut self, from: &str, to: &str) -> Result<(), DiskError> {
+        let volume = self.volume(from)?;
+        volume.check_mode()?;
+        match volume.kind() {
+            VolumeKind::File => table::check_file_name(to)?,
+            _ => table::check_name(to)?,
+        }
+        if from == to {
+            return Ok(());
+        }
+        self.check_free(to)?;
+        self.touch(&volume)?;
+        self.names.rename(from, to, volume.shared());
+        Ok(())
+    }
+
+    /// The volume or file `name` as the unit sees it.
+    ///
+    /// # Errors
+    /// When there is none.
+    pub fn volume(&self, name: &str) -> Result<Volume, DiskError> {
+        match self.names.look_up(name) {
+            None => self.disk.volume(name),
+            Some(Some(shared)) => Ok(self.handle(shared.clone())),
+            Some(None) => Err(DiskError::NoVolume(name.to_string())),
+        }
+    }
+
+    pub(crate) fn create(
+        &mut self,
+        name: &str,
+        kind: VolumeKind,
+        uuid: Uuid,
+        created_unix_s: u64,
+    ) -> Result<Volume, DiskError> {
+        self.check_free(name)?;
+        let entry = VolumeEntry {
+            uuid,
+            name: name.to_string(),
+            size_bytes: 0,
+            kind,
+            read_only: false,
+            created_unix_s,
+            extents: Vec::new(),
+        };
+        let shared = {
+            let mut table = self.disk.table();
+            let slot = table.hold_slot()?;
+            table.state(slot, entry, Life::Pending)
+        };
+        self.volumes.push(ShadowVolume::new(&shared));
+        self.names.create(name, &shared);
+        Ok(self.handle(shared))
+    }
+
+    fn handle(&self, shared: SharedVolume) -> Volume {
+        Volume::new(self.disk.engine(), self.disk.pool(), shared)
+    }
+
+    fn block(&self) -> u64 {
+        u64::from(self.disk.block_size())
+    }
+
+    fn check_free(&self, name: &str) -> Result<(), DiskError> {
+        let taken = match self.names.look_up(name) {
+            Some(known) => known.is_some(),
+            None => self.disk.table().volumes.contains_key(name),
+        };
+        match taken {
+            true => Err(DiskError::VolumeExists(name.to_string())),
+            false => Ok(()),
+        }
+    }
+
+    /// The volume is there for this unit, and the bytes are within it.
+    fn check(&self, volume: &Volume, offset: u64, len: u64) -> Result<(), DiskError> {
+        self.check_there(volume)?;
+        let size_bytes = self.size_bytes(volume);
+        match offset.checked_add(len) {
+            Some(end) if end <= size_bytes => Ok(()),
+            end => Err(DiskError::OutOfRange {
+                volume: volume.name(),
+                offset,
+                end: end.unwrap_or(u64::MAX),
+                size_bytes,
+            }),
+        }
+    }
+
+    fn check_there(&self, volume: &Volume) -> Result<(), DiskError> {
+        let known = self.volumes.iter().find(|known| known.is(volume.shared()));
+        let there = match known {
+            Some(known) if known.deleted => false,
+            Some(known) if known.created => true,
+            _ => volume.shared().borrow().life == Life::Live,
+        };
+        match there {
+            true => Ok(()),
+            false => Err(DiskError::Deleted),
+        }
+    }
+
+    fn check_writable(&self, volume: &Volume) -> Result<(), DiskError> {
+        volume.check_mode()?;
+        self.check_there(volume)
+    }
+
+    /// Place of the volume among those that the unit changes.
+    fn touch(&mut self, volume: &Volume) -> Result<usize, DiskError> {
+        self.check_there(volume)?;
+        let mut known = self.volumes.iter();
+        Ok(match known.position(|known| known.is(volume.shared())) {
+            Some(at) => at,
+            None => {
+                self.volumes.push(ShadowVolume::new(volume.shared()));
+                self.volumes.len() - 1
+            }
+        })
+    }
+
+    /// A file becomes at least `size_bytes` long.
+    fn grow(&mut self, at: usize, size_bytes: u64) -> Result<(), DiskError> {
+        let volume = &self.volumes[at];
+        let (size, extents) = {
+            let state = volume.shared.borrow();
+            let size = volume.size_over(state.entry.size_bytes);
+            (size, state.entry.extents.len() + volume.held.len())
+        };
+        if size_bytes <= size {
+            return Ok(());
+        }
+        let ahead = table::growth_blocks(size, extents, self.block());
+        self.hold(at, size_bytes, ahead)?;
+        self.volumes[at].size = size_bytes;
+        Ok(())
+    }
+
+    /// Takes the blocks that the volume needs for `size_bytes`, and up to `ahead` at once if it needs any.
+    fn hold(&mut self, at: usize, size_bytes: u64, ahead: u64) -> Result<(), DiskError> {
+        let (block, volume) = (self.block(), &self.volumes[at]);
+        let needed = size_bytes.div_ceil(block);
+        let extents = {
+            let state = volume.shared.borrow();
+            let have = map::blocks(&state.entry.extents) + map::blocks(&volume.held);
+            if needed <= have {
+                return Ok(());
+            }
+            map::append(state.entry.extents.clone(), &volume.held)
+        };
+        let more = needed - map::blocks(&extents);
+        let size_blocks = self.disk.engine().size_blocks();
+        let held =
+            self.disk
+                .table()
+                .hold_blocks(&extents, more, ahead.max(more), size_blocks, block)?;
+        self.volumes[at].held.extend(held);
+        Ok(())
+    }
+
+    /// Reads a block of which the bytes `written` are about to be written. The volume is at `at` among the unit's.
+    async fn edge(
+        &self,
+        at: usize,
+        volume: &Volume,
+        index: u64,
+        written: Range<usize>,
+    ) -> Result<Edge, DiskError> {
+        let known = &self.volumes[at];
+        let key = (known.serial, index);
+        let part = match (self.shadow.get(key), self.shadow.part(key)) {
+            (Some(_), None) => None,
+            (Some(_), Some(part)) => {
+                let mut part = part.clone();
+                part.written.add(written.clone());
+                (!part.written.cover(self.block() as usize)).then_some(part)
+            }
+            // Zeroes, as the unit wants it.
+            (None, _) if known.created || index >= known.cut => None,
+            (None, _) => {
+                let watch = Rc::new(Watch::new(&known.shared.borrow().watched, index));
+                watch.look();
+                let written = Ranges::of(written.clone());
+                Some(Part { written, watch })
+            }
+        };
+        Ok(Edge {
+            pieces: self
+                .blocks(volume, index, index + 1, Visibility::Own)
+                .await?,
+            part: part.map(Box::new),
+            index,
+            written,
+        })
+    }
+
+    /// Fills `buf` with a block that the unit has written in part: its bytes over what is committed now.
+    async fn merge(&self, volume: &Volume, index: u64, buf: &mut Buf) -> Result<(), DiskError> {
+        let key = (volume.shared().borrow().serial, index);
+        let mut rest = Vec::new();
+        self.committed(volume, index, index + 1, &mut rest).await?;
+        let own = match self.shadow.get(key) {
+            Some(Version::Memory(data)) => vec![Piece::Data(data.clone())],
+            Some(Version::Spilled(spilled)) => self.disk.engine().read(spilled.block, 1).await?,
+            None => return Ok(()),
+        };
+        copy_from(buf, 0, &own);
+        let written = self.shadow.part(key).map(|part| part.written.iter());
+        fill_around(buf, written.into_iter().flatten(), &rest);
+        Ok(())
+    }
+
+    /// The blocks `first .. end` as the unit sees them, as long as asked for wherever the volume ends.
+    async fn blocks(
+        &self,
+        volume: &Volume,
+        first: u64,
+        end: u64,
+        visibility: Visibility,
+    ) -> Result<Vec<Piece>, DiskError> {
+        let serial = volume.shared().borrow().serial;
+        let any = visibility == Visibility::AnyShadow;
+        let shadows = self.disk.shadows();
+        let (mut pieces, mut at) = (Vec::new(), first);
+        while at < end {
+            if !any && self.shadow.is_stale((serial, at)) {
+                let mut buf = self.disk.pool().alloc(self.block() as usize);
+                self.merge(volume, at, &mut buf).await?;
+                pieces.push(Piece::Data(buf.share()));
+                at += 1;
+                continue;
+            }
+            match self.version((serial, at), any) {
+                Some(Version::Memory(data)) => {
+                    push_data(&mut pieces, data);
+                    at += 1;
+                    continue;
+                }
+                Some(Version::Spilled(spilled)) => {
+                    let run = match any {
+                        true => 1,
+                        false => self.spilled_run((serial, at), spilled, end - at),
+                    };
+                    let read = self.disk.engine().read(spilled.block, run).await?;
+                    // Another unit may have ended or written the block again meanwhile.
+                    let still = self.version((serial, at), any);
+                    if matches!(still, Some(Version::Spilled(now)) if now == spilled) {
+                        pieces.extend(read);
+                        at += run;
+                    }
+                    continue;
+                }
+                None => {}
+            }
+            let mut stop = self.shadow.next(serial, at..end).unwrap_or(end);
+            if any {
+                stop = shadows.next(serial, at..stop).unwrap_or(stop);
+            }
+            self.committed(volume, at, stop, &mut pieces).await?;
+            at = stop;
+        }
+        Ok(pieces)
+    }
+
+    fn version(&self, key: Key, any: bool) -> Option<Version> {
+        let newest = any.then(|| self.disk.shadows().newest(key)).flatten();
+        newest.or_else(|| self.shadow.get(key).cloned())
+    }
+
+    /// Blocks from the spilled one of `key` on, `count` at most, that lie side by side in home space too.
+    fn spilled_run(&self, (serial, index): Key, first: Spilled, count: u64) -> u64 {
+        let next = |run: &u64| match self.shadow.get((serial, index + run)) {
+            Some(Version::Spilled(spilled)) => {
+                spilled.block == first.block + run && !self.shadow.is_stale((serial, index + run))
+            }
+            _ => false,
+        };
+        (0..count).take_while(next).count() as u64
+    }
+
+    /// Sends the unit's oldest shadows to home space until `bytes` more have room in memory, or none is left
+    /// there.
+    ///
+    /// # Errors
+    /// When there is no home space either, or the store fails.
+    async fn make_room(&mut self, bytes: u64) -> Result<(), DiskError> {
+        while self.shadow.in_memory() > 0 && !self.shadow.has_room(self.disk.shadows(), bytes) {
+            self.spill_oldest().await?;
+        }
+        Ok(())
+    }
+
+    /// Sends some of the unit's oldest shadows to home space.
+    ///
+    /// # Errors
+    /// As for `make_room`.
+    async fn spill_oldest(&mut self) -> Result<(), DiskError> {
+        let (keys, data): (Vec<Key>, Vec<Slice>) =
+            self.shadow.oldest(self.disk.shadows()).into_iter().unzip();
+        let spilled = self.disk.spill(data).await?;
+        for (key, spilled) in keys.into_iter().zip(spilled) {
+            self.shadow.sent_home(self.disk.shadows(), key, spilled);
+        }
+        Ok(())
+    }
+
+    /// Gives up versions that have not become shadows.
+    fn drop_versions(&self, versions: Vec<Version>, error: DiskError) -> DiskError {
+        for version in versions {
+            if let Version::Spilled(spilled) = version {
+                self.disk.shadows().spill.release(spilled);
+            }
+        }
+        error
+    }
+
+    /// The volume is changed up to byte `stop`; its serial number.
+    async fn touch_to_write(&mut self, volume: &Volume, stop: u64) -> Result<u64, DiskError> {
+        let at = self.touch(volume)?;
+        match self.grow(at, stop) {
+            Err(DiskError::StoreFull { .. }) if self.disk.give_back_spill().await? => {
+                self.grow(at, stop)?;
+            }
+            grown => grown?,
+        }
+        Ok(self.volumes[at].serial)
+    }
+
+    /// The committed blocks `first .. end`: zeroes where the unit has cut them off, and behind the end.
+    async fn committed(
+        &self,
+        volume: &Volume,
+        first: u64,
+        end: u64,
+        pieces: &mut Vec<Piece>,
+    ) -> Result<(), DiskError> {
+        let block = self.block();
+        let known = self.volumes.iter().find(|known| known.is(volume.shared()));
+        let cut = known.map_or(u64::MAX, |known| known.cut);
+        let stop = volume.size_bytes().min(end.min(cut).saturating_mul(block));
+        let from = first * block;
+        let read = stop.saturating_sub(from);
+        if read > 0 {
+            pieces.extend(volume.read(from, read).await?);
+        }
+        let zeroes = (end - first) * block - read;
+        if zeroes > 0 {
+            pieces.push(Piece::Zero(zeroes as usize));
+        }
+        Ok(())
+    }
+}
+
+/// A block that a write writes in part.
+struct Edge {
+    index: u64,
+    /// Its bytes that are written.
+    written: Range<usize>,
+    /// Its content before.
+    pieces: Vec<Piece>,
+    /// What is known of it then, unless all of it is the unit's.
+    part: Option<Box<Part>>,
+}
+
+fn push_data(pieces: &mut Vec<Piece>, data: Slice) {
+    match pieces.last_mut() {
+        Some(Piece::Data(last)) if last.is_followed_by(&data) => *last = last.joined(&data),
+        _ => pieces.push(Piece::Data(data)),
+    }
+}
+
+impl Drop for Aru {
+    fn drop(&mut self) {
+        self.shadow.clear(self.disk.shadows());
+        if !self.volumes.is_empty() {
+            let mut table = self.disk.table();
+            for volume in &self.volumes {
+                volume.give_back(&mut table);
+            }
+        }
+        self.disk.free_ids(std::mem::take(&mut self.lists.taken));
+        self.disk.close_unit(self.era);
+    }
+}

@@ -1,0 +1,303 @@
+//! The end of a recovery unit: everything in it again, over the committed state, as one commit.
+
+use super::names::Overlay;
+use super::volume::Outcome;
+use super::{Aru, DiskError};
+use crate::lists::replay::Replay;
+use crate::map;
+use crate::shadow::Version;
+use crate::spill::Spilled;
+use crate::table::{self, Life};
+use std::rc::Rc;
+use tonearm_base::Lsn;
+use tonearm_engine::CommitChange;
+use tonearm_rt::Boxed;
+
+/// What the end of a unit changes.
+struct Plan {
+    changes: Vec<CommitChange>,
+    /// For each volume of the unit.
+    outcomes: Vec<Outcome>,
+    names: Overlay,
+}
+
+impl Aru {
+    /// Ends the unit: all of it is visible to everybody from then on, and durable with
+    /// `Disk::wait_durable` of what it returns, or with a flush. One that has changed nothing costs nothing.
+    ///
+    /// # Errors
+    /// `Conflict` when others have ended what makes it impossible; read-only, full or failed. Nothing of the
+    /// unit is applied then.
+    pub fn end(self) -> Boxed<'static, Result<Lsn, DiskError>> {
+        Box::pin(self.commit())
+    }
+
+    async fn commit(mut self) -> Result<Lsn, DiskError> {
+        if self.shadow.len() == 0 && self.volumes.is_empty() && self.lists.log.is_empty() {
+            return Ok(Lsn(0));
+        }
+        let disk = self.disk.clone();
+        let engine = disk.engine();
+        let (mut paid, mut memory) = (0, None);
+        let (admission, replay) = loop {
+            self.refresh(true).await?;
+            let replay = self.replay().await?;
+            let mut cost = self.cost(replay.as_ref());
+            while self.shadow.in_memory() > 0 && !engine.fits(cost.0, cost.1) {
+                self.spill_oldest().await?;
+                cost = self.cost(replay.as_ref());
+            }
+            let (blocks, ranges) = cost;
+            if blocks > paid {
+                // A unit that waits for memory must not hold any.
+                drop(memory.take());
+                memory = Some(engine.reserve(blocks * self.block()).await?);
+                paid = blocks;
+            }
+            let admission = engine.admit(blocks, ranges).await?;
+            self.refresh(false).await?;
+            let now = self.cost(replay.as_ref());
+            let fits = now.0 <= blocks && now.1 <= ranges;
+            let current = replay.as_ref().is_none_or(Replay::is_current);
+            if fits && current && self.shadow.stale().is_empty() {
+                break (admission, replay);
+            }
+        };
+        if let (Some(replay), Some(serial)) = (&replay, disk.area_serial()) {
+            for block in &replay.freed {
+                self.shadow.remove(disk.shadows(), (serial, *block));
+            }
+        }
+        let mut plan = self.plan()?;
+        let replayed = replay.map(|replay| replay.changes(&mut plan.changes));
+        if plan.changes.is_empty() {
+            return Ok(Lsn(0));
+        }
+        let lsn = engine.commit(admission, plan.changes)?;
+        // The engine has charged each buffer.
+        drop(memory);
+        self.tell_watches();
+        self.shadow.committed(self.disk.shadows(), lsn);
+        self.apply(plan.outcomes, plan.names);
+        if let Some(replayed) = replayed {
+            let taken = std::mem::take(&mut self.lists.taken);
+            let lists = disk.list_state();
+            lists.space.borrow_mut().release(&lists.zones, &taken);
+            replayed.apply(&disk);
+        }
+        Ok(lsn)
+    }
+
+    /// The unit's list operations, done again over the committed lists as they are now.
+    ///
+    /// # Errors
+    /// When one is not possible any more, or a block that was written is gone.
+    async fn replay(&self) -> Result<Option<Replay>, DiskError> {
+        let area = self.disk.area_serial();
+        let first = area.and_then(|area| self.shadow.next(area, 0..u64::MAX));
+        if self.lists.log.is_empty() && first.is_none() {
+            return Ok(None);
+        }
+        loop {
+            let mut replay = Replay::new(&self.disk);
+            let written = area.into_iter().flat_map(|area| self.shadow.indexes(area));
+            match replay.run(&self.lists.log, written).await {
+                Ok(()) => return Ok(Some(replay)),
+                Err(error) if replay.is_current() => return Err(error),
+                // It has met pages of different commits.
+                Err(_) => {}
+            }
+        }
+    }
+
+    /// Takes over what others have committed to the rest of blocks that the unit has written in part. When it returns
+    /// none of them is stale, or only such as are in home space, unless `spilled` asks for them, too: they come to
+    /// memory then.
+    ///
+    /// # Errors
+    /// `Conflict` when others have deleted or shrunk the volume, or the store fails.
+    async fn refresh(&mut self, spilled: bool) -> Result<(), DiskError> {
+        loop {
+            let mut stale = self.shadow.stale();
+            if !spilled {
+                stale.retain(|key| matches!(self.shadow.get(*key), Some(Version::Memory(_))));
+            }
+            if stale.is_empty() {
+                return Ok(());
+            }
+            for key in stale {
+                if spilled {
+                    self.make_room(self.block()).await?;
+                }
+                let mut known = self.volumes.iter();
+                let known = known.find(|known| known.serial == key.0);
+                let known = known.expect("a shadow block is of a volume of the unit");
+                known.check()?;
+                let volume = self.handle(known.shared.clone());
+                let part = self.shadow.part(key).cloned().map(Box::new);
+                let part = part.expect("a stale block is written in part");
+                part.watch.look();
+                let bytes = self.block() as usize;
+                let mut buf = self.shadow.alloc(self.disk.pool(), bytes);
+                self.merge(&volume, key.1, &mut buf).await?;
+                let version = Version::Memory(buf.share());
+                self.shadow
+                    .put(self.disk.shadows(), key, version, Some(part));
+            }
+        }
+    }
+
+    /// The commit changes the unit's blocks: those who write parts of them read the rest again.
+    fn tell_watches(&self) {
+        for volume in &self.volumes {
+            let watched = volume.shared.borrow().watched.clone();
+            if !watched.is_empty() {
+                let indexes = self.shadow.indexes(volume.serial);
+                indexes.for_each(|index| watched.change(index..index + 1));
+            }
+        }
+    }
+
+    /// Most blocks of data and ranges that the unit's commit can have, as things are now.
+    fn cost(&self, replay: Option<&Replay>) -> (u64, u64) {
+        let (mut blocks, mut ranges) = replay.map_or((0, 0), Replay::cost);
+        (blocks, ranges) = (
+            blocks + self.shadow.in_memory(),
+            ranges + self.shadow.spilled(),
+        );
+        for volume in &self.volumes {
+            if volume.changes_entry() || !self.names.is_empty() {
+                blocks += 1;
+            }
+            if volume.deleted || volume.resized {
+                ranges += volume.shared.borrow().entry.extents.len() as u64;
+            }
+        }
+        (blocks, ranges)
+    }
+
+    fn plan(&mut self) -> Result<Plan, DiskError> {
+        let disk = self.disk.clone();
+        let (engine, pool, block_size) = (disk.engine(), disk.pool(), self.block());
+        let mut table = disk.table();
+        let names = self.names.replay(&table.volumes)?;
+        let mut changes = Vec::with_capacity(self.volumes.len() + 1);
+        let mut outcomes = Vec::with_capacity(self.volumes.len());
+        for volume in &mut self.volumes {
+            let new_name = names
+                .iter()
+                .find(|(_, of)| of.as_ref().is_some_and(|of| Rc::ptr_eq(of, &volume.shared)))
+                .map(|(name, _)| name.as_str());
+            let outcome = volume.outcome(new_name, &mut table, engine.size_blocks(), block_size)?;
+            let state = volume.shared.borrow();
+            match &outcome {
+                Outcome::Same => {}
+                Outcome::Put { entry, cut } => {
+                    // Cut off first: what is written behind the cut comes later in the commit.
+                    let lost = map::split(&state.entry.extents, *cut).1;
+                    changes.extend(lost.iter().map(map::trim_of));
+                    changes.push(table::put(engine, pool, state.slot, entry));
+                }
+                Outcome::Gone if volume.created => {}
+                Outcome::Gone => {
+                    changes.extend(state.entry.extents.iter().map(map::trim_of));
+                    changes.push(table::clear(engine, pool, state.slot));
+                }
+            }
+            drop(state);
+            outcomes.push(outcome);
+        }
+        self.push_blocks(&outcomes, &mut changes);
+        Ok(Plan {
+            changes,
+            outcomes,
+            names,
+        })
+    }
+
+    /// Adds the shadow blocks at their homes.
+    fn push_blocks(&self, outcomes: &[Outcome], changes: &mut Vec<CommitChange>) {
+        let block_size = self.block() as usize;
+        let mut blocks = self.shadow.blocks().peekable();
+        while let Some(((serial, _), _)) = blocks.peek() {
+            let serial = *serial;
+            let mut volumes = self.volumes.iter().zip(outcomes);
+            let (volume, outcome) = volumes
+                .find(|(volume, _)| volume.serial == serial)
+                .expect("a shadow block is of a volume of the unit");
+            let state = volume.shared.borrow();
+            let extents = match outcome {
+                Outcome::Put { entry, .. } => &entry.extents,
+                Outcome::Same | Outcome::Gone => &state.entry.extents,
+            };
+            while let Some(((_, index), version)) = blocks.next_if(|((of, _), _)| *of == serial) {
+                let home = map::home(extents, index);
+                let data = match version {
+                    Version::Memory(data) => data,
+                    Version::Spilled(spilled) => {
+                        push_move(changes, home, *spilled);
+                        continue;
+                    }
+                };
+                match changes.last_mut() {
+                    Some(CommitChange::Write { first, data: last })
+                        if *first + (last.len() / block_size) as u64 == home
+                            && last.is_followed_by(data) =>
+                    {
+                        *last = last.joined(data);
+                    }
+                    _ => changes.push(CommitChange::Write {
+                        first: home,
+                        data: data.clone(),
+                    }),
+                }
+            }
+        }
+    }
+
+    /// The commit is made: everybody sees it.
+    fn apply(&mut self, outcomes: Vec<Outcome>, names: Overlay) {
+        let block_size = self.block();
+        for (volume, outcome) in self.volumes.iter().zip(outcomes) {
+            let mut state = volume.shared.borrow_mut();
+            match outcome {
+                Outcome::Same => state.changes.note(),
+                Outcome::Put { entry, cut } => {
+                    state.change(entry, cut.saturating_mul(block_size));
+                    state.life = Life::Live;
+                }
+                Outcome::Gone => {
+                    state.changes.note();
+                    state.life = Life::Deleted;
+                }
+            }
+        }
+        if names.is_empty() {
+            return;
+        }
+        let mut table = self.disk.table();
+        table.names.note();
+        for (name, volume) in names {
+            match volume {
+                Some(volume) => table.volumes.insert(name, volume),
+                None => table.volumes.remove(&name),
+            };
+        }
+    }
+}
+
+/// Adds a block that gets what was spilled.
+fn push_move(changes: &mut Vec<CommitChange>, home: u64, spilled: Spilled) {
+    if let Some(CommitChange::Move { to, from, crcs }) = changes.last_mut()
+        && *to + crcs.len() as u64 == home
+        && *from + crcs.len() as u64 == spilled.block
+    {
+        crcs.push(spilled.crc);
+        return;
+    }
+    changes.push(CommitChange::Move {
+        to: home,
+        from: spilled.block,
+        crcs: vec![spilled.crc],
+    });
+}

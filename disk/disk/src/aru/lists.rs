@@ -1,0 +1,146 @@
+//! Lists and blocks in a recovery unit.
+
+use super::Aru;
+use crate::error::DiskError;
+use crate::lists::records::{self, Records};
+use crate::lists::shadow::{ListOp, View};
+use crate::lists::{BlockId, Id, ListId};
+use crate::shadow::Visibility;
+use tonearm_format::ListRecord;
+use tonearm_layout::Piece;
+
+/// Bytes that a list operation is taken to hold in memory: its records and its entry in the log.
+const OP_BYTES: u64 = 256;
+
+impl Aru {
+    /// Makes an empty list. Its identifier is nobody else's from now on; the list is there for others when the
+    /// unit ends.
+    ///
+    /// # Errors
+    /// When the store or memory is full, or failed.
+    pub async fn new_list(&mut self) -> Result<ListId, DiskError> {
+        self.charge()?;
+        let list = self.disk.take_list().await?;
+        self.lists.taken.push(Id::List(list));
+        self.records().set_list(list, Some(ListRecord::default()));
+        self.lists.log.push(ListOp::NewList(list));
+        Ok(ListId(list))
+    }
+
+    /// Deletes a list with its blocks. It is not walked along before the unit ends.
+    ///
+    /// # Errors
+    /// When there is no such list.
+    pub async fn delete_list(&mut self, list: ListId) -> Result<(), DiskError> {
+        self.charge()?;
+        records::look_up(&mut self.records(), list.0).await?;
+        self.records().set_list(list.0, None);
+        self.lists.log.push(ListOp::DeleteList(list.0));
+        Ok(())
+    }
+
+    /// Makes a block of zeroes on a list, behind `after` or at the head. Its identifier is nobody else's from
+    /// now on; the block is on the list for others when the unit ends. It is placed near its predecessor.
+    ///
+    /// # Errors
+    /// When there is no such list, `after` is not on it, the store or memory is full, or failed.
+    pub async fn new_block(
+        &mut self,
+        list: ListId,
+        after: Option<BlockId>,
+    ) -> Result<BlockId, DiskError> {
+        self.charge()?;
+        let after = after.map(|after| after.0);
+        let near = records::look_up(&mut self.records(), list.0).await?.first;
+        if let Some(after) = after {
+            records::on_list(&mut self.records(), after, list.0).await?;
+        }
+        let block = self.disk.take_block(after.unwrap_or(near), list.0).await?;
+        self.lists.taken.push(Id::Block(block));
+        records::insert(&mut self.records(), block, list.0, after).await?;
+        let list = list.0;
+        self.lists.log.push(ListOp::Insert { block, list, after });
+        Ok(BlockId(block))
+    }
+
+    /// Takes a block off its list and frees it.
+    ///
+    /// # Errors
+    /// When there is no such block.
+    pub async fn delete_block(&mut self, block: BlockId) -> Result<(), DiskError> {
+        self.charge()?;
+        records::remove(&mut self.records(), block.0).await?;
+        self.lists.log.push(ListOp::Delete(block.0));
+        if let Some(serial) = self.disk.area_serial() {
+            self.shadow.remove(self.disk.shadows(), (serial, block.0));
+        }
+        Ok(())
+    }
+
+    /// Reads a block.
+    ///
+    /// # Errors
+    /// When there is no such block, damaged, or failed.
+    pub async fn read_block(&self, block: BlockId) -> Result<Piece, DiskError> {
+        let area = self.disk.area_volume();
+        let area = area.ok_or(DiskError::NoBlock(block.0))?;
+        let shadows = self.disk.shadows();
+        let visibility = shadows.visibility();
+        let there = match visibility {
+            Visibility::Own => self.lists.block(&self.disk, block.0).await?.is_some(),
+            Visibility::Committed => self.disk.committed_block(block.0).await?.is_some(),
+            Visibility::AnyShadow => {
+                let serial = area.shared().borrow().serial;
+                shadows.newest((serial, block.0)).is_some()
+                    || self.lists.block(&self.disk, block.0).await?.is_some()
+            }
+        };
+        if !there {
+            return Err(DiskError::NoBlock(block.0));
+        }
+        if visibility == Visibility::Committed {
+            return self.disk.read_area(block.0).await;
+        }
+        let read = self.blocks(&area, block.0, block.0 + 1, visibility).await?;
+        let block_size = self.block() as usize;
+        Ok(read.into_iter().next().unwrap_or(Piece::Zero(block_size)))
+    }
+
+    /// Writes a block, as a whole.
+    ///
+    /// # Errors
+    /// When there is no such block, `data` is not as long as a block, memory is full, or failed.
+    pub async fn write_block(&mut self, block: BlockId, data: &[u8]) -> Result<(), DiskError> {
+        let block_size = self.block();
+        if data.len() as u64 != block_size {
+            return Err(DiskError::BadBlock {
+                bytes: data.len(),
+                block_bytes: block_size,
+            });
+        }
+        let there = self.lists.block(&self.disk, block.0).await?;
+        let area = self.disk.area_volume().filter(|_| there.is_some());
+        let area = area.ok_or(DiskError::NoBlock(block.0))?;
+        self.write(&area, block.0 * block_size, data).await
+    }
+
+    /// The blocks of a list in order.
+    ///
+    /// # Errors
+    /// When there is no such list, or failed.
+    pub async fn list_blocks(&self, list: ListId) -> Result<Vec<BlockId>, DiskError> {
+        let blocks = self.lists.walk(&self.disk, list.0).await?;
+        Ok(blocks.into_iter().map(BlockId).collect())
+    }
+
+    fn records(&mut self) -> View<'_> {
+        View {
+            disk: &self.disk,
+            shadow: &mut self.lists,
+        }
+    }
+
+    fn charge(&mut self) -> Result<(), DiskError> {
+        self.shadow.charge(self.disk.shadows(), OP_BYTES)
+    }
+}

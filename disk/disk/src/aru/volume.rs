@@ -1,0 +1,169 @@
+//! A volume as a recovery unit sees it.
+
+use crate::error::DiskError;
+use crate::map;
+use crate::table::{Life, SharedVolume, Table};
+use std::rc::Rc;
+use tonearm_format::{Extent, VolumeEntry};
+
+/// A volume that a unit changes.
+pub(super) struct ShadowVolume {
+    pub shared: SharedVolume,
+    pub serial: u64,
+    /// Size when the unit first changed it.
+    base: u64,
+    /// How often it had been cut off by then.
+    cuts: u64,
+    /// Size that the unit has given it.
+    pub size: u64,
+    /// The size was set, and does not just cover what was written.
+    pub resized: bool,
+    /// First block whose committed content the unit has cut off: from there on all bytes are the unit's.
+    pub cut: u64,
+    /// Blocks taken for it, behind those that it has.
+    pub held: Vec<Extent>,
+    /// The unit has made it.
+    pub created: bool,
+    /// The unit has deleted it.
+    pub deleted: bool,
+}
+
+/// What becomes of a volume's entry when its unit ends.
+pub(super) enum Outcome {
+    /// It stays.
+    Same,
+    /// This entry takes its place; blocks of the volume from `cut` on lose their content.
+    Put { entry: VolumeEntry, cut: u64 },
+    /// The volume goes.
+    Gone,
+}
+
+impl ShadowVolume {
+    pub fn new(shared: &SharedVolume) -> Self {
+        let state = shared.borrow();
+        Self {
+            shared: shared.clone(),
+            serial: state.serial,
+            base: state.entry.size_bytes,
+            cuts: state.cuts,
+            size: state.entry.size_bytes,
+            resized: false,
+            cut: u64::MAX,
+            held: Vec::new(),
+            created: state.life == Life::Pending,
+            deleted: false,
+        }
+    }
+
+    pub fn is(&self, shared: &SharedVolume) -> bool {
+        Rc::ptr_eq(&self.shared, shared)
+    }
+
+    /// Its size when the committed one is `committed`: what the unit has set, or at least what it wrote.
+    pub fn size_over(&self, committed: u64) -> u64 {
+        match self.resized {
+            true => self.size,
+            false => self.size.max(committed),
+        }
+    }
+
+    /// Its entry may change, apart from its name.
+    pub fn changes_entry(&self) -> bool {
+        self.created || self.deleted || self.resized || self.size != self.base
+    }
+
+    /// Whether the unit can still end as far as this volume goes.
+    ///
+    /// # Errors
+    /// When others have deleted or shrunk it or made it read-only.
+    pub fn check(&self) -> Result<(), DiskError> {
+        let state = self.shared.borrow();
+        if !self.created && state.life != Life::Live {
+            return Err(deleted(&state.entry.name));
+        }
+        // It has become so since the unit began to change it.
+        if state.entry.read_only {
+            return Err(DiskError::ReadOnlyVolume(state.entry.name.clone()));
+        }
+        // It may be as long again by now; what the unit has read of it is another content.
+        if !self.deleted && state.cuts != self.cuts {
+            let name = &state.entry.name;
+            let text = format!("volume {name:?} has been made shorter");
+            return Err(DiskError::Conflict(text));
+        }
+        Ok(())
+    }
+
+    /// What becomes of it now, under the name `name` if that is a new one. Takes further blocks if others
+    /// have taken some from the volume meanwhile.
+    ///
+    /// # Errors
+    /// When others have deleted or shrunk it or made it read-only, or the store has become full.
+    pub fn outcome(
+        &mut self,
+        name: Option<&str>,
+        table: &mut Table,
+        size_blocks: u64,
+        block_size: u64,
+    ) -> Result<Outcome, DiskError> {
+        self.check()?;
+        if self.deleted {
+            return Ok(Outcome::Gone);
+        }
+        let state = self.shared.borrow();
+        let committed = state.entry.size_bytes;
+        let size_bytes = self.size_over(committed);
+        let same = size_bytes == committed && self.cut == u64::MAX && !self.created;
+        if same && name.is_none() {
+            return Ok(Outcome::Same);
+        }
+        let needed = size_bytes.div_ceil(block_size);
+        let mut extents = state.entry.extents.clone();
+        let mut cut = self.cut;
+        if self.resized {
+            cut = cut.min(needed);
+            extents = map::split(&extents, needed).0;
+        }
+        let name = name.unwrap_or(&state.entry.name).to_string();
+        let entry = VolumeEntry {
+            name,
+            size_bytes,
+            extents: Vec::new(),
+            ..state.entry.clone()
+        };
+        drop(state);
+        if map::blocks(&extents) < needed {
+            extents = map::append(extents, &self.held);
+            let have = map::blocks(&extents);
+            if have < needed {
+                let more = needed - have;
+                let held = table.hold_blocks(&extents, more, more, size_blocks, block_size)?;
+                extents = map::append(extents, &held);
+                self.held.extend(held);
+            }
+        }
+        if extents.len() > tonearm_format::EXTENTS_MAX {
+            return Err(DiskError::Fragmented);
+        }
+        Ok(Outcome::Put {
+            entry: VolumeEntry { extents, ..entry },
+            cut,
+        })
+    }
+
+    /// The unit has ended: what it took is the volume's now, or free again.
+    pub fn give_back(&self, table: &mut Table) {
+        table.release_blocks(&self.held);
+        if self.created {
+            let mut state = self.shared.borrow_mut();
+            table.release_slot(state.slot);
+            if state.life == Life::Pending {
+                state.life = Life::Deleted;
+            }
+        }
+    }
+}
+
+pub(super) fn deleted(name: &str) -> DiskError {
+    DiskError::Conflict(format!("volume {name:?} has been deleted"))
+}

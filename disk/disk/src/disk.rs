@@ -1,0 +1,505 @@
+//! A store with its volumes.
+
+use crate::aru::Aru;
+use crate::changes::Changes;
+use crate::eras::Eras;
+use crate::error::DiskError;
+use crate::lists::pages::Pages;
+use crate::lists::{Id, Lists};
+use crate::map;
+use crate::shadow::{Shadows, Visibility};
+use crate::table::{self, Life, SharedVolume, Table};
+use crate::volume::Volume;
+use std::cell::{Cell, RefCell, RefMut};
+use std::rc::Rc;
+use tonearm_base::{BufPool, Lsn};
+use tonearm_engine::{
+    CreatePlan, Engine, MemberDevice, NewMember, OpenOptions, Progress, RecoveryReport,
+    ScrubReport, StoreStats,
+};
+use tonearm_format::{EXTENTS_MAX, Uuid, VolumeEntry, VolumeKind, Zones};
+use tonearm_rt::Rt;
+
+/// What is told of a volume.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct VolumeInfo {
+    /// Its name.
+    pub name: String,
+    /// Its identity.
+    pub uuid: Uuid,
+    /// Its size in bytes.
+    pub size_bytes: u64,
+    /// It refuses writes.
+    pub read_only: bool,
+    /// When it was made, in seconds since 1970.
+    pub created_unix_s: u64,
+}
+
+/// An open store; cheap to clone, of one thread.
+///
+/// A store on a simulated drive, in virtual time, and recovery units ([`Aru`]):
+///
+/// ```
+/// use tonearm_base::BufPool;
+/// use tonearm_device::RawDevice;
+/// use tonearm_drive::{DiskImage, SimOptions, SimWorld};
+/// use tonearm_rt::{DeviceId, Rt};
+/// use std::rc::Rc;
+/// use tonearm_disk::{
+///     CreateParams, Disk, DiskError, HomeParams, MemberDevice, MemberSpace, NewMember, OpenOptions, create, plan_create,
+/// };
+///
+/// let params = CreateParams {
+///     size_bytes: 8 << 20,
+///     log_bytes: Some(2 << 20),
+///     track_bytes: Some(64 << 10),
+///     block_size: 4096,
+///     head: None,
+///     home: HomeParams::default(),
+///     store: *b"simulated store!",
+///     created_unix_s: 0,
+/// };
+/// let space = MemberSpace {
+///     roles: tonearm_format::Roles { log: true, data: true },
+///     available_bytes: None,
+///     uuid: [1; 16],
+///     path: String::new(),
+/// };
+/// let plan = plan_create(&params, &[space]).expect("sizes that work");
+/// let bytes = plan.member_bytes[0];
+/// let world = SimWorld::new(SimOptions::default(), vec![DiskImage::new(bytes)]);
+/// let rt = Rt::new(world.driver());
+/// let pool = BufPool::new(1 << 20);
+/// let device = Rc::new(RawDevice::new(&rt, DeviceId(0), bytes, 512, "member"));
+///
+/// let done: Result<(), DiskError> = rt.clone().block_on(async move {
+///     let member = NewMember { device: device.clone(), blank: true, log_written: false };
+///     create(&rt, &pool, &plan, vec![member], 1 << 20, [2; 16], |_, _| {}).await?;
+///
+///     let member = MemberDevice { device, path: "member".into() };
+///     let disk = Disk::open(&rt, &pool, vec![member], OpenOptions::default(), |_| {}).await?;
+///     // Two recovery units at a time.
+///     let (mut kept, mut given_up) = (disk.begin(), disk.begin());
+///     kept.create_file("accounts", [3; 16], 0).await?;
+///     let accounts = kept.volume("accounts")?;
+///     kept.write(&accounts, 0, b"balance 100").await?;
+///     let list = kept.new_list().await?;
+///     let first = kept.new_block(list, None).await?;
+///     let second = kept.new_block(list, Some(first)).await?;
+///     kept.write_block(second, &[7; 4096]).await?;
+///     let other = given_up.new_list().await?;
+///     assert!(disk.list_blocks(list).await.is_err(), "nobody else sees it yet");
+///     let lsn = kept.end().await?; // the file, the list and its blocks at once
+///     given_up.abort();
+///     disk.wait_durable(lsn).await?; // survives any crash from here on
+///     assert_eq!(disk.list_blocks(list).await?, [first, second]);
+///     assert!(disk.list_blocks(other).await.is_err(), "nothing is left of it");
+///
+///     // Simple operations are units of their own.
+///     disk.delete_block(first).await?;
+///     assert_eq!(disk.list_blocks(list).await?, [second]);
+///     disk.close().await
+/// });
+/// done.expect("a drive without faults");
+/// ```
+#[derive(Clone)]
+pub struct Disk(Rc<Inner>);
+
+struct Inner {
+    engine: Engine,
+    pool: BufPool,
+    table: RefCell<Table>,
+    shadows: Shadows,
+    /// Number of the next recovery unit.
+    next_unit: Cell<u64>,
+    eras: RefCell<Eras<Id>>,
+    lists: Lists,
+}
+
+/// Of the store's memory, what the cache of list pages may hold besides is one in so many parts.
+const PAGES_SHARE: u64 = 32;
+/// Pages that it may hold at least.
+const PAGES_MIN: u64 = 4;
+/// Of the store's memory, what shadows may hold besides is one in so many parts; the rest goes to home space.
+const SHADOW_SHARE: u64 = 4;
+
+/// Name of the volume that every store has from the start.
+const MAIN: &str = "main";
+
+/// Makes a store by `plan` on `members`, with the volume `main` of `main_bytes`.
+///
+/// # Errors
+/// When a member cannot be written.
+pub async fn create(
+    rt: &Rt,
+    pool: &BufPool,
+    plan: &CreatePlan,
+    members: Vec<NewMember>,
+    main_bytes: u64,
+    main_uuid: Uuid,
+    progress: impl FnMut(u64, u64),
+) -> Result<(), DiskError> {
+    tonearm_engine::create(rt, pool, plan, &members, progress).await?;
+    let members = members
+        .into_iter()
+        .map(|member| MemberDevice {
+            path: member.device.name().to_string(),
+            device: member.device,
+        })
+        .collect();
+    let disk = Disk::open(rt, pool, members, OpenOptions::default(), |_| {}).await?;
+    disk.create_volume(MAIN, main_bytes, main_uuid, plan.superblock.created_unix_s)
+        .await?;
+    disk.close().await
+}
+
+impl Disk {
+    /// Opens the store of `members` (the first is the primary one), and recovers it if need be.
+    ///
+    /// # Errors
+    /// See `Engine::open`; and when the volume table is damaged.
+    pub async fn open(
+        rt: &Rt,
+        pool: &BufPool,
+        members: Vec<MemberDevice>,
+        options: OpenOptions,
+        progress: impl FnMut(Progress),
+    ) -> Result<Disk, DiskError> {
+        let engine = Engine::open(rt, pool, members, options, progress).await?;
+        let table = Table::load(&engine).await?;
+        let (memory_bytes, block_size) = (engine.options().memory_bytes, engine.block_size());
+        let pages = (memory_bytes / PAGES_SHARE / block_size as u64).max(PAGES_MIN);
+        let lists = Lists {
+            zones: Zones::new(block_size as u32),
+            pages: Pages::new(pool, block_size, pages as usize),
+            space: RefCell::default(),
+            area: RefCell::new(table.of_kind(VolumeKind::Lists)),
+        };
+        let shadow_bytes = engine.options().memory_bytes / SHADOW_SHARE;
+        let disk = Self(Rc::new(Inner {
+            engine,
+            pool: pool.clone(),
+            table: RefCell::new(table),
+            shadows: Shadows::new(rt, shadow_bytes),
+            next_unit: Cell::new(0),
+            eras: RefCell::new(Eras::new()),
+            lists,
+        }));
+        if !disk.engine().options().read_only {
+            disk.drop_spill().await?;
+        }
+        Ok(disk)
+    }
+
+    /// The engine below.
+    pub fn engine(&self) -> &Engine {
+        &self.0.engine
+    }
+
+    /// Begins a recovery unit (BeginARU).
+    pub fn begin(&self) -> Aru {
+        Aru::begin(self)
+    }
+
+    /// Sets which version of a block reads return from now on, those of open units too.
+    pub fn set_visibility(&self, visibility: Visibility) {
+        self.0.shadows.set_visibility(visibility);
+    }
+
+    /// Waits until commit `lsn` is durable.
+    ///
+    /// # Errors
+    /// When the log has failed.
+    pub async fn wait_durable(&self, lsn: Lsn) -> Result<(), DiskError> {
+        Ok(self.0.engine.wait_durable(lsn).await?)
+    }
+
+    /// Bytes that open recovery units hold in memory.
+    pub fn shadow_bytes(&self) -> u64 {
+        self.0.shadows.used()
+    }
+
+    /// Bytes of home space for what of recovery units memory has no room for.
+    pub fn spill_bytes(&self) -> u64 {
+        let space = self.table().of_kind(VolumeKind::Spill);
+        space.map_or(0, |space| space.borrow().entry.size_bytes)
+    }
+
+    /// Counts the commits that make, delete or rename volumes and files.
+    pub fn names(&self) -> Changes {
+        self.table().names.clone()
+    }
+
+    /// All plain volumes, by name.
+    pub fn volumes(&self) -> Vec<VolumeInfo> {
+        self.infos(VolumeKind::Plain)
+    }
+
+    /// All files, by name.
+    pub fn files(&self) -> Vec<VolumeInfo> {
+        self.infos(VolumeKind::File)
+    }
+
+    /// The volume or file `name`.
+    ///
+    /// # Errors
+    /// When there is none.
+    pub fn volume(&self, name: &str) -> Result<Volume, DiskError> {
+        let shared = self.shared(name)?;
+        Ok(Volume::new(self.engine(), self.pool(), shared))
+    }
+
+    /// Makes a volume, durably. It reads as zeroes.
+    ///
+    /// # Errors
+    /// When the name is taken or impossible, or there is no room.
+    pub async fn create_volume(
+        &self,
+        name: &str,
+        size_bytes: u64,
+        uuid: Uuid,
+        created_unix_s: u64,
+    ) -> Result<(), DiskError> {
+        table::check_name(name)?;
+        let mut aru = self.begin();
+        let volume = aru.create(name, VolumeKind::Plain, uuid, created_unix_s)?;
+        aru.resize(&volume, size_bytes).await?;
+        match aru.end().await {
+            Ok(lsn) => self.wait_durable(lsn).await,
+            Err(DiskError::Conflict(_)) => Err(DiskError::VolumeExists(name.to_string())),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Deletes a volume or file and gives its space back, durably. Handles on it fail from now on.
+    ///
+    /// # Errors
+    /// When there is none, or the volume or the store is read-only.
+    pub async fn delete_volume(&self, name: &str) -> Result<(), DiskError> {
+        let mut aru = self.begin();
+        aru.delete_volume(name).await?;
+        match aru.end().await {
+            Ok(lsn) => self.wait_durable(lsn).await,
+            Err(DiskError::Conflict(_)) => Err(DiskError::NoVolume(name.to_string())),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Changes a volume's size, durably. What is cut off is gone; what is added reads as zeroes.
+    ///
+    /// # Errors
+    /// When there is none, there is no room, or the volume or the store is read-only.
+    pub async fn resize_volume(&self, name: &str, size_bytes: u64) -> Result<(), DiskError> {
+        if size_bytes == 0 {
+            return Err(DiskError::BadSize);
+        }
+        let admission = self.engine().admit(2, EXTENTS_MAX as u64).await?;
+        let shared = self.shared(name)?;
+        let volume = Volume::new(self.engine(), self.pool(), shared.clone());
+        volume.check_mode()?;
+        // The tail of the last block that stays must read as zeroes when the volume grows again. Unlike in a
+        // recovery unit, what is committed to the block meanwhile is kept.
+        let tail = volume.cut_off(size_bytes).await?;
+        let lsn = {
+            let mut table = self.table();
+            let state = shared.borrow();
+            if state.life != Life::Live {
+                return Err(DiskError::Deleted);
+            }
+            volume.check_mode()?;
+            let (size_blocks, block_size) =
+                (self.engine().size_blocks(), u64::from(self.block_size()));
+            let blocks = size_bytes.div_ceil(block_size);
+            let (mut extents, cut) = map::split(&state.entry.extents, blocks);
+            drop(state);
+            let have = map::blocks(&extents);
+            let mut held = Vec::new();
+            if have < blocks {
+                let more = blocks - have;
+                held = table.hold_blocks(&extents, more, more, size_blocks, block_size)?;
+                extents = map::append(extents, &held);
+            }
+            let mut state = shared.borrow_mut();
+            let entry = VolumeEntry {
+                size_bytes,
+                extents,
+                ..state.entry.clone()
+            };
+            let mut changes = vec![table::put(self.engine(), self.pool(), state.slot, &entry)];
+            changes.extend(cut.iter().map(map::trim_of));
+            changes.extend(tail);
+            let committed = self.engine().commit(admission, changes);
+            table.release_blocks(&held);
+            let lsn = committed?;
+            state.change(entry, size_bytes);
+            lsn
+        };
+        self.wait_durable(lsn).await
+    }
+
+    /// Makes a plain volume refuse every change, or take changes again, durably. Writes that were answered before
+    /// are in it; recovery units that have changed it and not ended cannot end any more.
+    ///
+    /// # Errors
+    /// When there is none, or the store is read-only.
+    pub async fn set_read_only(&self, name: &str, read_only: bool) -> Result<(), DiskError> {
+        let admission = self.engine().admit(1, 0).await?;
+        let shared = self.shared(name)?;
+        let lsn = {
+            let mut state = shared.borrow_mut();
+            if state.entry.kind != VolumeKind::Plain {
+                return Err(DiskError::NoVolume(name.to_string()));
+            }
+            let entry = VolumeEntry {
+                read_only,
+                ..state.entry.clone()
+            };
+            let put = table::put(self.engine(), self.pool(), state.slot, &entry);
+            let lsn = self.engine().commit(admission, vec![put])?;
+            let size_bytes = entry.size_bytes;
+            state.change(entry, size_bytes);
+            lsn
+        };
+        self.wait_durable(lsn).await
+    }
+
+    /// All entries of the volume table, the disk's own too.
+    pub fn entries(&self) -> Vec<VolumeEntry> {
+        let table = self.table();
+        let volumes = table.volumes.values();
+        volumes
+            .map(|volume| volume.borrow().entry.clone())
+            .collect()
+    }
+
+    /// Bytes that no volume has.
+    pub fn free_bytes(&self) -> u64 {
+        let free = self.table().free(self.0.engine.size_blocks());
+        free.iter().map(|extent| extent.count).sum::<u64>() * self.0.engine.block_size() as u64
+    }
+
+    /// Bytes for volumes, used or free.
+    pub fn size_bytes(&self) -> u64 {
+        (self.0.engine.size_blocks() - tonearm_format::SYSTEM_BLOCKS)
+            * self.0.engine.block_size() as u64
+    }
+
+    /// Bytes of a block.
+    pub fn block_size(&self) -> u32 {
+        self.0.engine.block_size() as u32
+    }
+
+    /// Bytes of the largest write of any alignment that the log can take, a multiple of the block size.
+    pub fn write_bytes_max(&self) -> u32 {
+        // An unaligned write touches one block more.
+        let blocks = self.0.engine.commit_blocks_max().saturating_sub(1);
+        let bytes = blocks * u64::from(self.block_size());
+        u32::try_from(bytes).unwrap_or(u32::MAX - u32::MAX % self.block_size())
+    }
+
+    /// Identity of the store.
+    pub fn uuid(&self) -> Uuid {
+        self.0.engine.superblock().store
+    }
+
+    /// What happened at the opening.
+    pub fn recovery(&self) -> RecoveryReport {
+        self.0.engine.recovery().clone()
+    }
+
+    /// Counters and gauges.
+    pub fn stats(&self) -> StoreStats {
+        self.0.engine.stats()
+    }
+
+    /// Makes every commit so far durable.
+    ///
+    /// # Errors
+    /// When the log fails.
+    pub async fn flush(&self) -> Result<(), DiskError> {
+        Ok(self.0.engine.flush().await?)
+    }
+
+    /// Verifies every block.
+    ///
+    /// # Errors
+    /// When a device fails; damage is in the report.
+    pub async fn scrub(&self, progress: impl FnMut(u64, u64)) -> Result<ScrubReport, DiskError> {
+        Ok(self.0.engine.scrub(progress).await?)
+    }
+
+    /// Writes everything home and marks the store clean.
+    ///
+    /// # Errors
+    /// When something cannot be written; recovery will do it then.
+    pub async fn close(&self) -> Result<(), DiskError> {
+        Ok(self.0.engine.close().await?)
+    }
+
+    pub(crate) fn pool(&self) -> &BufPool {
+        &self.0.pool
+    }
+
+    pub(crate) fn shadows(&self) -> &Shadows {
+        &self.0.shadows
+    }
+
+    /// The volume table; not over an await.
+    pub(crate) fn table(&self) -> RefMut<'_, Table> {
+        self.0.table.borrow_mut()
+    }
+
+    /// A recovery unit begins: its number and its era.
+    pub(crate) fn open_unit(&self) -> (u64, u64) {
+        let unit = self.0.next_unit.get();
+        self.0.next_unit.set(unit + 1);
+        (unit, self.0.eras.borrow_mut().begin())
+    }
+
+    /// A recovery unit of `era` has ended.
+    pub(crate) fn close_unit(&self, era: u64) {
+        let released = self.0.eras.borrow_mut().end(era);
+        if !released.is_empty() {
+            let mut space = self.0.lists.space.borrow_mut();
+            space.release(&self.0.lists.zones, &released);
+        }
+    }
+
+    pub(crate) fn eras(&self) -> RefMut<'_, Eras<Id>> {
+        self.0.eras.borrow_mut()
+    }
+
+    pub(crate) fn list_state(&self) -> &Lists {
+        &self.0.lists
+    }
+
+    fn infos(&self, kind: VolumeKind) -> Vec<VolumeInfo> {
+        let table = self.table();
+        let mut found = Vec::new();
+        for volume in table.volumes.values() {
+            let entry = &volume.borrow().entry;
+            if entry.kind == kind {
+                found.push(VolumeInfo {
+                    name: entry.name.clone(),
+                    uuid: entry.uuid,
+                    size_bytes: entry.size_bytes,
+                    read_only: entry.read_only,
+                    created_unix_s: entry.created_unix_s,
+                });
+            }
+        }
+        found
+    }
+
+    /// A volume or file; the disk's own volumes have no name here.
+    fn shared(&self, name: &str) -> Result<SharedVolume, DiskError> {
+        let table = self.table();
+        let found = table.volumes.get(name).filter(|volume| {
+            let kind = volume.borrow().entry.kind;
+            matches!(kind, VolumeKind::Plain | VolumeKind::File)
+        });
+        found
+            .cloned()
+            .ok_or_else(|| DiskError::NoVolume(name.to_string()))
+    }
+}

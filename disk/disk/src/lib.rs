@@ -1,0 +1,40 @@
+//! The logical disk: volumes of bytes over the engine's blocks.
+//!
+//! Invariants:
+//! 1. Every write, trim or zeroing of a volume is one commit: after a crash all of it is there or nothing.
+//! 2. Bytes beside a partial write keep the value that was committed last: the block is merged with its
+//!    newest version with no await between the look and the commit.
+//! 3. The volume table lives in blocks of the same disk and changes by commits; free space reads as zeroes.
+
+mod aru;
+mod changes;
+mod disk;
+mod eras;
+mod error;
+mod lists;
+mod map;
+mod partial;
+mod shadow;
+mod simple;
+mod spill;
+mod table;
+mod volume;
+
+pub use aru::Aru;
+pub use changes::Changes;
+pub use disk::{Disk, VolumeInfo, create};
+pub use error::{DiskError, ErrorKind};
+pub use lists::check::ListsReport;
+pub use lists::{BlockId, ListId};
+pub use shadow::Visibility;
+pub use tonearm_engine::{
+    Ack, CreateParams, CreatePlan, HeadParams, HomeParams, LogDrive, MemberDevice, MemberSpace,
+    NewMember, OpenOptions, Progress, RecoveryReport, ScrubReport, StoreStats, grown,
+    load_superblock, plan_create,
+};
+pub use tonearm_format::VolumeKind;
+pub use tonearm_layout::Piece;
+pub use volume::Volume;
+
+#[cfg(test)]
+mod eras_test;

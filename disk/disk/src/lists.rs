@@ -1,0 +1,63 @@
+//! Lists of blocks, the Logical Disk proper: ordered lists, whose order guides where blocks are placed.
+//!
+//! Lists and blocks live in the lists area, a hidden volume of zones (`tonearm_format::Zones`): a page of list records, a
+//! page of block records, and the blocks. Pages change with the commits of recovery units, as words.
+//!
+//! Invariants:
+//! 1. A block is on one list or free; the records of a list are a chain in both directions. The committed state
+//!    keeps this after each commit, and so after each crash.
+//! 2. A free block is a hole: it reads as zeroes when it is given out.
+//! 3. What a unit has taken and not yet committed is held in memory alone, and so is what was freed while units
+//!    are open that may know it ([`crate::eras`]).
+
+pub(crate) mod area;
+mod bits;
+pub(crate) mod check;
+pub(crate) mod pages;
+pub(crate) mod records;
+pub(crate) mod replay;
+pub(crate) mod shadow;
+pub(crate) mod space;
+
+use self::pages::Pages;
+use self::space::Space;
+use crate::table::SharedVolume;
+use std::cell::RefCell;
+use std::fmt;
+use tonearm_format::Zones;
+
+/// A list of blocks.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct ListId(pub u64);
+
+/// A block on a list: an index into the lists area.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct BlockId(pub u64);
+
+impl fmt::Display for ListId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.0)
+    }
+}
+
+impl fmt::Display for BlockId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.0)
+    }
+}
+
+/// An identifier that is given out and taken back.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) enum Id {
+    List(u64),
+    Block(u64),
+}
+
+/// All that is known in memory of lists.
+pub(crate) struct Lists {
+    pub zones: Zones,
+    pub pages: Pages,
+    pub space: RefCell<Space>,
+    /// The lists area, once there is one.
+    pub area: RefCell<Option<SharedVolume>>,
+}

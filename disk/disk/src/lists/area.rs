@@ -1,0 +1,134 @@
+//! The lists area: a hidden volume that is made at the first use and grows.
+
+use super::{Id, Lists};
+use crate::disk::Disk;
+use crate::error::DiskError;
+use crate::lists::replay::{decode_block, decode_list, words_at};
+use crate::map;
+use crate::table;
+use crate::volume::Volume;
+use tonearm_format::{BlockRecord, ListRecord, RecordAt, VolumeKind};
+
+/// Of the free space, what the area may double into is one in so many parts.
+const PLENTY: u64 = 8;
+/// Blocks of the least zone: its pages and one block.
+const ZONE_MIN: u64 = 3;
+
+impl Disk {
+    /// Blocks of the lists area.
+    pub(crate) fn area_blocks(&self) -> u64 {
+        let area = self.list_state().area.borrow();
+        let size = area.as_ref().map(|area| area.borrow().entry.size_bytes);
+        size.unwrap_or(0) / u64::from(self.block_size())
+    }
+
+    /// Home of a block of the area, which has to be in it.
+    pub(crate) fn area_home(&self, block: u64) -> u64 {
+        let area = self.list_state().area.borrow();
+        let area = area.as_ref().expect("there is an area").borrow();
+        map::home(&area.entry.extents, block)
+    }
+
+    /// The area as a volume.
+    pub(crate) fn area_volume(&self) -> Option<Volume> {
+        let area = self.list_state().area.borrow().clone()?;
+        Some(Volume::new(self.engine(), self.pool(), area))
+    }
+
+    /// Where the record of a block is; `None` when there is no such block.
+    pub(crate) fn block_place(&self, block: u64) -> Option<RecordAt> {
+        let place = self.list_state().zones.block_record(block);
+        place.filter(|_| block < self.area_blocks())
+    }
+
+    /// Where the record of a list is; `None` when there is no such list.
+    pub(crate) fn list_place(&self, list: u64) -> Option<RecordAt> {
+        let place = self.list_state().zones.list_record(list);
+        place.filter(|place| place.page < self.area_blocks())
+    }
+
+    /// The committed record of a block.
+    ///
+    /// # Errors
+    /// When its page cannot be read.
+    pub(crate) async fn committed_block(&self, id: u64) -> Result<Option<BlockRecord>, DiskError> {
+        let Some(place) = self.block_place(id) else {
+            return Ok(None);
+        };
+        let page = self.list_state().pages.load(self, place.page).await?;
+        decode_block(words_at(&page, place.at), id)
+    }
+
+    /// The committed record of a list.
+    ///
+    /// # Errors
+    /// When its page cannot be read.
+    pub(crate) async fn committed_list(&self, id: u64) -> Result<Option<ListRecord>, DiskError> {
+        let Some(place) = self.list_place(id) else {
+            return Ok(None);
+        };
+        let page = self.list_state().pages.load(self, place.page).await?;
+        decode_list(words_at(&page, place.at), id)
+    }
+
+    /// Makes the area, or makes it larger: twice as large where the store has plenty, else by a zone, else by
+    /// what there is. A commit of its own.
+    ///
+    /// # Errors
+    /// When the store is full.
+    pub(crate) async fn grow_area(&self) -> Result<(), DiskError> {
+        let block_size = u64::from(self.block_size());
+        let have = self.area_blocks();
+        let blocks = next_size(
+            have,
+            self.free_bytes() / block_size,
+            self.list_state().zones.blocks(),
+        );
+        let blocks = blocks.ok_or_else(|| DiskError::StoreFull {
+            free_bytes: self.free_bytes(),
+            needed_bytes: ZONE_MIN * block_size,
+        })?;
+        let mut aru = self.begin();
+        let area = match self.area_volume() {
+            Some(area) => area,
+            None => {
+                let superblock = self.engine().superblock();
+                let (store, made) = (superblock.store, superblock.created_unix_s);
+                aru.create(table::LISTS, VolumeKind::Lists, store, made)?
+            }
+        };
+        aru.resize(&area, blocks * block_size).await?;
+        match aru.end().await {
+            // Another unit has made it meanwhile.
+            Err(DiskError::Conflict(_)) if have < self.area_blocks() => return Ok(()),
+            result => result?,
+        };
+        *self.list_state().area.borrow_mut() = Some(area.shared().clone());
+        Ok(())
+    }
+
+    /// Identifiers are free: they may be given out when no open unit can know them.
+    pub(crate) fn free_ids(&self, ids: Vec<Id>) {
+        if ids.is_empty() {
+            return;
+        }
+        let lists: &Lists = self.list_state();
+        lists.space.borrow_mut().hold(&ids);
+        let released = self.eras().free(ids);
+        lists.space.borrow_mut().release(&lists.zones, &released);
+    }
+}
+
+/// Blocks that an area of `have` blocks grows to in a store with `free` blocks; `None` when it cannot.
+fn next_size(have: u64, free: u64, zone: u64) -> Option<u64> {
+    let double = (have * 2).max(1).next_multiple_of(zone);
+    let more = (have + 1).next_multiple_of(zone);
+    if double - have <= free / PLENTY {
+        return Some(double);
+    }
+    if more - have <= free {
+        return Some(more);
+    }
+    let begun = have % zone;
+    (begun + free >= ZONE_MIN && free > 0).then_some(have + free)
+}

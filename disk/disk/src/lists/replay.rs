@@ -1,0 +1,262 @@
+//! List operations of a recovery unit, done again over the committed state at its end.
+
+use super::Id;
+use super::records::{self, Records};
+use super::shadow::{ListOp, damaged};
+use crate::disk::Disk;
+use crate::error::DiskError;
+use crate::map;
+use std::collections::{BTreeMap, BTreeSet};
+use tonearm_base::{Buf, Slice};
+use tonearm_engine::CommitChange;
+use tonearm_format::{BlockRecord, ListRecord, RecordAt};
+
+struct Edit {
+    old: Slice,
+    new: Buf,
+}
+
+/// The committed pages with the unit's operations done on copies of them.
+pub(crate) struct Replay {
+    disk: Disk,
+    /// Version of the pages that all this is about.
+    version: u64,
+    seen: BTreeMap<u64, Slice>,
+    edits: BTreeMap<u64, Edit>,
+    /// Blocks that the unit frees.
+    pub freed: BTreeSet<u64>,
+    freed_lists: Vec<u64>,
+}
+
+impl Replay {
+    pub fn new(disk: &Disk) -> Self {
+        disk.list_state().pages.hold();
+        Self {
+            disk: disk.clone(),
+            version: disk.list_state().pages.version(),
+            seen: BTreeMap::new(),
+            edits: BTreeMap::new(),
+            freed: BTreeSet::new(),
+            freed_lists: Vec::new(),
+        }
+    }
+
+    /// False when others have committed since.
+    pub fn is_current(&self) -> bool {
+        self.disk.list_state().pages.version() == self.version
+    }
+
+    /// Does the operations, and looks whether the blocks `written` are there.
+    ///
+    /// # Errors
+    /// `Conflict` when one of the operations is not possible any more.
+    pub async fn run(
+        &mut self,
+        log: &[ListOp],
+        written: impl Iterator<Item = u64>,
+    ) -> Result<(), DiskError> {
+        for op in log {
+            self.redo(*op).await.map_err(conflict)?;
+        }
+        for block in written {
+            if !self.freed.contains(&block) && self.block(block).await?.is_none() {
+                return Err(conflict(DiskError::NoBlock(block)));
+            }
+        }
+        Ok(())
+    }
+
+    async fn redo(&mut self, op: ListOp) -> Result<(), DiskError> {
+        match op {
+            ListOp::NewList(list) => {
+                if self.list(list).await?.is_some() {
+                    return Err(in_use(Id::List(list)));
+                }
+                self.set_list(list, Some(ListRecord::default()));
+            }
+            ListOp::DeleteList(list) => {
+                let record = records::look_up(self, list).await?;
+                let mut at = record.first;
+                for _ in 0..record.count {
+                    let found = self.block(at).await?;
+                    let found = found.filter(|found| found.list == list);
+                    let found = found.ok_or_else(|| damaged(list))?;
+                    self.set_block(at, None);
+                    self.freed.insert(at);
+                    at = found.next;
+                }
+                if at != 0 {
+                    return Err(damaged(list));
+                }
+                self.set_list(list, None);
+                self.freed_lists.push(list);
+            }
+            ListOp::Insert { block, list, after } => {
+                if self.block(block).await?.is_some() {
+                    return Err(in_use(Id::Block(block)));
+                }
+                records::insert(self, block, list, after).await?;
+            }
+            ListOp::Delete(block) => {
+                records::remove(self, block).await?;
+                self.freed.insert(block);
+            }
+        }
+        Ok(())
+    }
+
+    /// Most blocks of data and ranges that [`Replay::changes`] needs.
+    pub fn cost(&self) -> (u64, u64) {
+        (self.edits.len() as u64, self.freed.len() as u64)
+    }
+
+    /// Adds what the operations change. The commit has to follow without an await, and then
+    /// [`Replayed::apply`].
+    pub fn changes(mut self, changes: &mut Vec<CommitChange>) -> Replayed {
+        let area = self.disk.list_state().area.borrow().clone();
+        if let Some(area) = area {
+            let extents = &area.borrow().entry.extents;
+            let mut freed = self.freed.iter().copied().peekable();
+            while let Some(first) = freed.next() {
+                let mut count = 1;
+                while freed.next_if_eq(&(first + count)).is_some() {
+                    count += 1;
+                }
+                for run in map::runs(extents, first, count) {
+                    let (first, count) = (run.home, run.count);
+                    changes.push(CommitChange::Trim { first, count });
+                }
+            }
+        }
+        let mut pages = Vec::with_capacity(self.edits.len());
+        for (page, edit) in std::mem::take(&mut self.edits) {
+            if edit.old[..] == edit.new[..] {
+                continue;
+            }
+            let (first, data) = (self.disk.area_home(page), edit.new.share());
+            pages.push((page, data.clone()));
+            changes.push(CommitChange::Write { first, data });
+        }
+        let lists = self.freed_lists.iter().map(|list| Id::List(*list));
+        let freed = self.freed.iter().map(|block| Id::Block(*block));
+        Replayed {
+            pages,
+            freed: freed.chain(lists).collect(),
+        }
+    }
+
+    async fn words(&mut self, place: RecordAt) -> Result<[u64; 2], DiskError> {
+        if let Some(edit) = self.edits.get(&place.page) {
+            return Ok(words_at(&edit.new, place.at));
+        }
+        if let Some(page) = self.seen.get(&place.page) {
+            return Ok(words_at(page, place.at));
+        }
+        let page = self
+            .disk
+            .list_state()
+            .pages
+            .load(&self.disk, place.page)
+            .await?;
+        let words = words_at(&page, place.at);
+        self.seen.insert(place.page, page);
+        Ok(words)
+    }
+
+    fn set(&mut self, place: RecordAt, words: [u64; 2]) {
+        let edit = self.edits.entry(place.page).or_insert_with(|| {
+            let old = self
+                .seen
+                .get(&place.page)
+                .expect("looked up before")
+                .clone();
+            let new = self.disk.pool().copy_of(&old);
+            Edit { old, new }
+        });
+        let at = place.at as usize;
+        edit.new[at..at + 8].copy_from_slice(&words[0].to_le_bytes());
+        edit.new[at + 8..at + 16].copy_from_slice(&words[1].to_le_bytes());
+    }
+}
+
+impl Drop for Replay {
+    fn drop(&mut self) {
+        self.disk.list_state().pages.release();
+    }
+}
+
+impl Records for Replay {
+    async fn block(&mut self, id: u64) -> Result<Option<BlockRecord>, DiskError> {
+        match self.disk.block_place(id) {
+            Some(place) => decode_block(self.words(place).await?, id),
+            None => Ok(None),
+        }
+    }
+
+    async fn list(&mut self, id: u64) -> Result<Option<ListRecord>, DiskError> {
+        match self.disk.list_place(id) {
+            Some(place) => decode_list(self.words(place).await?, id),
+            None => Ok(None),
+        }
+    }
+
+    fn set_block(&mut self, id: u64, record: Option<BlockRecord>) {
+        let place = self.disk.block_place(id).expect("looked up before");
+        self.set(place, BlockRecord::encode(record));
+    }
+
+    fn set_list(&mut self, id: u64, record: Option<ListRecord>) {
+        let place = self.disk.list_place(id).expect("looked up before");
+        self.set(place, ListRecord::encode(record));
+    }
+
+    fn broken(&self, list: u64) -> DiskError {
+        damaged(list)
+    }
+}
+
+/// What a replay has made, once it is committed.
+pub(crate) struct Replayed {
+    pages: Vec<(u64, Slice)>,
+    freed: Vec<Id>,
+}
+
+impl Replayed {
+    /// The commit is made.
+    pub fn apply(self, disk: &Disk) {
+        // The cache has copies: what is committed gives its memory back when it is at home.
+        let copy = |(page, data): (u64, Slice)| (page, disk.pool().copy_of(&data).share());
+        let pages = self.pages.into_iter().map(copy);
+        disk.list_state().pages.commit(pages);
+        disk.free_ids(self.freed);
+    }
+}
+
+pub(crate) fn words_at(page: &[u8], at: u32) -> [u64; 2] {
+    let (words, _) = page[at as usize..at as usize + 16].as_chunks::<8>();
+    [u64::from_le_bytes(words[0]), u64::from_le_bytes(words[1])]
+}
+
+pub(crate) fn decode_block(words: [u64; 2], id: u64) -> Result<Option<BlockRecord>, DiskError> {
+    BlockRecord::decode(words)
+        .map_err(|error| DiskError::ListsDamaged(format!("block {id}: {error}")))
+}
+
+pub(crate) fn decode_list(words: [u64; 2], id: u64) -> Result<Option<ListRecord>, DiskError> {
+    ListRecord::decode(words)
+        .map_err(|error| DiskError::ListsDamaged(format!("list {id}: {error}")))
+}
+
+fn in_use(id: Id) -> DiskError {
+    DiskError::ListsDamaged(format!("{id:?} was given out and is in use"))
+}
+
+/// What is wrong at a unit's end, and was right in its shadow.
+fn conflict(error: DiskError) -> DiskError {
+    match error {
+        DiskError::NoList(_) | DiskError::NoBlock(_) | DiskError::NotOnList { .. } => {
+            DiskError::Conflict(error.to_string())
+        }
+        error => error,
+    }
+}

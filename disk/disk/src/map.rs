@@ -1,0 +1,157 @@
+//! From a volume's blocks to home blocks, and allocation of extents.
+
+use tonearm_engine::CommitChange;
+use tonearm_format::{EXTENTS_MAX, Extent};
+
+/// Adjacent home blocks of a volume.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Run {
+    pub home: u64,
+    pub count: u64,
+}
+
+/// Home runs of the volume blocks `first .. first + count`, which the extents must cover.
+pub(crate) fn runs(extents: &[Extent], mut first: u64, mut count: u64) -> Vec<Run> {
+    let mut found = Vec::with_capacity(1);
+    for extent in extents {
+        if count == 0 {
+            break;
+        }
+        if first >= extent.count {
+            first -= extent.count;
+            continue;
+        }
+        let part = count.min(extent.count - first);
+        found.push(Run {
+            home: extent.start + first,
+            count: part,
+        });
+        (first, count) = (0, count - part);
+    }
+    assert_eq!(count, 0, "extents cover the volume");
+    found
+}
+
+/// The home of the volume block `index`, which the extents must cover.
+pub(crate) fn home(extents: &[Extent], mut index: u64) -> u64 {
+    for extent in extents {
+        if index < extent.count {
+            return extent.start + index;
+        }
+        index -= extent.count;
+    }
+    unreachable!("extents cover the volume");
+}
+
+/// The change that makes an extent holes.
+pub(crate) fn trim_of(extent: &Extent) -> CommitChange {
+    CommitChange::Trim {
+        first: extent.start,
+        count: extent.count,
+    }
+}
+
+/// Blocks of all extents.
+pub(crate) fn blocks(extents: &[Extent]) -> u64 {
+    extents.iter().map(|extent| extent.count).sum()
+}
+
+/// `extents` with `more` behind them; what is adjacent is joined.
+pub(crate) fn append(mut extents: Vec<Extent>, more: &[Extent]) -> Vec<Extent> {
+    for next in more {
+        match extents.last_mut() {
+            Some(last) if last.start + last.count == next.start => last.count += next.count,
+            _ => extents.push(*next),
+        }
+    }
+    extents
+}
+
+/// The first `count` blocks of `extents`, and what lies behind them.
+pub(crate) fn split(extents: &[Extent], count: u64) -> (Vec<Extent>, Vec<Extent>) {
+    let (mut kept, mut cut, mut left) = (Vec::new(), Vec::new(), count);
+    for extent in extents {
+        let part = left.min(extent.count);
+        if part > 0 {
+            kept.push(Extent {
+                start: extent.start,
+                count: part,
+            });
+        }
+        if part < extent.count {
+            cut.push(Extent {
+                start: extent.start + part,
+                count: extent.count - part,
+            });
+        }
+        left -= part;
+    }
+    (kept, cut)
+}
+
+/// Free runs of `bounds` that no extent of `used` takes, in ascending order.
+pub(crate) fn free(
+    bounds: std::ops::Range<u64>,
+    used: impl Iterator<Item = Extent>,
+) -> Vec<Extent> {
+    let mut used: Vec<Extent> = used.collect();
+    used.sort_by_key(|extent| extent.start);
+    let (mut at, mut found) = (bounds.start, Vec::new());
+    for extent in used {
+        if extent.start > at {
+            found.push(Extent {
+                start: at,
+                count: extent.start - at,
+            });
+        }
+        at = at.max(extent.start + extent.count);
+    }
+    if at < bounds.end {
+        found.push(Extent {
+            start: at,
+            count: bounds.end - at,
+        });
+    }
+    found
+}
+
+/// Adds `count` blocks to `extents`: what follows the last extent first, then first fit, then the largest
+/// pieces. `None` when that takes too many extents or there is not enough.
+pub(crate) fn allocate(extents: &[Extent], count: u64, free: &[Extent]) -> Option<Vec<Extent>> {
+    let (mut result, mut left, mut free) = (extents.to_vec(), count, free.to_vec());
+    if let Some(last) = result.last_mut()
+        && let Some(next) = free
+            .iter_mut()
+            .find(|piece| piece.start == last.start + last.count)
+    {
+        let part = left.min(next.count);
+        last.count += part;
+        *next = Extent {
+            start: next.start + part,
+            count: next.count - part,
+        };
+        left -= part;
+    }
+    if left > 0
+        && let Some(piece) = free.iter().find(|piece| piece.count >= left)
+    {
+        result.push(Extent {
+            start: piece.start,
+            count: left,
+        });
+        left = 0;
+    }
+    free.sort_by_key(|piece| std::cmp::Reverse(piece.count));
+    for piece in free.iter().filter(|piece| piece.count > 0) {
+        if left == 0 {
+            break;
+        }
+        let part = left.min(piece.count);
+        result.push(Extent {
+            start: piece.start,
+            count: part,
+        });
+        left -= part;
+    }
+    (left == 0 && result.len() <= EXTENTS_MAX).then_some(result)
+}

@@ -1,0 +1,178 @@
+//! Simple operations: recovery units of their own.
+
+use crate::disk::Disk;
+use crate::error::DiskError;
+use crate::lists::shadow::ListShadow;
+use crate::lists::{BlockId, ListId};
+use crate::volume::Volume;
+use tonearm_base::Lsn;
+use tonearm_layout::Piece;
+
+impl Disk {
+    /// Writes `data` at `offset` of a volume or file, which grows as needed if it is a file.
+    ///
+    /// # Errors
+    /// As for `Aru::write`, and what `Aru::end` says but for a conflict.
+    pub async fn write(&self, volume: &Volume, offset: u64, data: &[u8]) -> Result<Lsn, DiskError> {
+        loop {
+            let mut aru = self.begin();
+            aru.write(volume, offset, data).await?;
+            match aru.end().await {
+                // Others have made it shorter: this comes after that.
+                Err(DiskError::Conflict(_)) => {}
+                ended => return ended,
+            }
+        }
+    }
+
+    /// Sets the size of a volume or file. What is cut off is gone; what is added reads as zeroes.
+    ///
+    /// # Errors
+    /// As for `Aru::resize`, and what `Aru::end` says but for a conflict.
+    pub async fn resize(&self, volume: &Volume, size_bytes: u64) -> Result<Lsn, DiskError> {
+        loop {
+            let mut aru = self.begin();
+            aru.resize(volume, size_bytes).await?;
+            match aru.end().await {
+                Err(DiskError::Conflict(_)) => {}
+                ended => return ended,
+            }
+        }
+    }
+
+    /// Makes an empty list.
+    ///
+    /// # Errors
+    /// As for `Aru::new_list`, and what `Aru::end` says.
+    pub async fn new_list(&self) -> Result<ListId, DiskError> {
+        let mut aru = self.begin();
+        let list = aru.new_list().await?;
+        aru.end().await?;
+        Ok(list)
+    }
+
+    /// Deletes a list with its blocks.
+    ///
+    /// # Errors
+    /// When there is no such list, and what `Aru::end` says.
+    pub async fn delete_list(&self, list: ListId) -> Result<(), DiskError> {
+        let mut aru = self.begin();
+        aru.delete_list(list).await?;
+        aru.end().await?;
+        Ok(())
+    }
+
+    /// Makes a block of zeroes on a list, behind `after` or at the head.
+    ///
+    /// # Errors
+    /// As for `Aru::new_block`, and what `Aru::end` says.
+    pub async fn new_block(
+        &self,
+        list: ListId,
+        after: Option<BlockId>,
+    ) -> Result<BlockId, DiskError> {
+        let mut aru = self.begin();
+        let block = aru.new_block(list, after).await?;
+        aru.end().await?;
+        Ok(block)
+    }
+
+    /// Takes a block off its list and frees it.
+    ///
+    /// # Errors
+    /// When there is no such block, and what `Aru::end` says.
+    pub async fn delete_block(&self, block: BlockId) -> Result<(), DiskError> {
+        let mut aru = self.begin();
+        aru.delete_block(block).await?;
+        aru.end().await?;
+        Ok(())
+    }
+
+    /// Writes a block, as a whole.
+    ///
+    /// # Errors
+    /// As for `Aru::write_block`, and what `Aru::end` says.
+    pub async fn write_block(&self, block: BlockId, data: &[u8]) -> Result<(), DiskError> {
+        let mut aru = self.begin();
+        aru.write_block(block, data).await?;
+        aru.end().await?;
+        Ok(())
+    }
+
+    /// Reads a block: its committed version, or the newest shadow where the visibility says so.
+    ///
+    /// # Errors
+    /// When there is no such block, damaged, or failed.
+    pub async fn read_block(&self, block: BlockId) -> Result<Piece, DiskError> {
+        self.begin().read_block(block).await
+    }
+
+    /// The blocks of a list in order.
+    ///
+    /// # Errors
+    /// When there is no such list, or failed.
+    pub async fn list_blocks(&self, list: ListId) -> Result<Vec<BlockId>, DiskError> {
+        let blocks = ListShadow::default().walk(self, list.0).await?;
+        Ok(blocks.into_iter().map(BlockId).collect())
+    }
+
+    /// The first block of a list; `None` when it is empty.
+    ///
+    /// # Errors
+    /// When there is no such list, or failed.
+    pub async fn first_block(&self, list: ListId) -> Result<Option<BlockId>, DiskError> {
+        let record = self.committed_list(list.0).await?;
+        let record = record.ok_or(DiskError::NoList(list.0))?;
+        Ok((record.first != 0).then_some(BlockId(record.first)))
+    }
+
+    /// The last block of a list; `None` when it is empty.
+    ///
+    /// # Errors
+    /// When there is no such list, or failed.
+    pub async fn last_block(&self, list: ListId) -> Result<Option<BlockId>, DiskError> {
+        let record = self.committed_list(list.0).await?;
+        let record = record.ok_or(DiskError::NoList(list.0))?;
+        Ok((record.last != 0).then_some(BlockId(record.last)))
+    }
+
+    /// The block behind a block; `None` at the end of its list.
+    ///
+    /// # Errors
+    /// When there is no such block, or failed.
+    pub async fn next_block(&self, block: BlockId) -> Result<Option<BlockId>, DiskError> {
+        let record = self.committed_block(block.0).await?;
+        let record = record.ok_or(DiskError::NoBlock(block.0))?;
+        Ok((record.next != 0).then_some(BlockId(record.next)))
+    }
+
+    /// All lists, by their numbers. Reads the list pages of the whole area.
+    ///
+    /// # Errors
+    /// When a page cannot be read.
+    pub async fn lists(&self) -> Result<Vec<ListId>, DiskError> {
+        let (zones, mut found) = (self.list_state().zones, Vec::new());
+        for zone in 0..self.area_blocks().div_ceil(zones.blocks()) {
+            for slot in 0..zones.records() {
+                let list = zones.list(zone, slot);
+                if self.committed_list(list).await?.is_some() {
+                    found.push(ListId(list));
+                }
+            }
+        }
+        Ok(found)
+    }
+
+    /// The committed content of a block of the area; there is no await before it is looked up.
+    pub(crate) async fn read_area(&self, block: u64) -> Result<Piece, DiskError> {
+        let read = self.engine().read(self.area_home(block), 1).await?;
+        let block_size = self.block_size() as usize;
+        Ok(read.into_iter().next().unwrap_or(Piece::Zero(block_size)))
+    }
+
+    /// Serial number of the area.
+    pub(crate) fn area_serial(&self) -> Option<u64> {
+        let area = self.list_state().area.borrow();
+        area.as_ref().map(|area| area.borrow().serial)
+    }
+}

@@ -1,0 +1,298 @@
+//! Home space for shadows that memory has no room for (ARU 4: shadow versions on disk).
+//!
+//! The space is a hidden volume of blocks that nobody else has. It is made when it is first needed, grows, and
+//! goes when the store is full otherwise and no shadow is in it, or is opened the next time: what units left there
+//! that never ended is of no use, and what others had moved from there is at home by then.
+//!
+//! Invariants:
+//! 1. A block is written here only when no recovery sees a commit that changes it or moves from it
+//!    (`Engine::retire`): when the volume got it, and when what was moved from it is at home.
+//! 2. A block is of one shadow at most.
+
+use crate::disk::Disk;
+use crate::error::DiskError;
+use crate::map;
+use crate::table::{self, Life, SPILL};
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use tonearm_base::{Lsn, Slice};
+use tonearm_format::{Extent, VolumeEntry, VolumeKind};
+use tonearm_rt::{Boxed, Rt, Semaphore};
+
+/// Where a shadow is at home, before its commit.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Spilled {
+    /// Home block.
+    pub block: u64,
+    /// CRC-32C of its content.
+    pub crc: u32,
+}
+
+/// The space and who has it.
+pub(crate) struct Spill {
+    /// One looks for space at a time.
+    turn: Semaphore,
+    state: RefCell<State>,
+}
+
+#[derive(Default)]
+struct State {
+    /// Free runs: first block and count.
+    free: BTreeMap<u64, u64>,
+    /// Blocks from which commits up to `through` move: free once that is retired.
+    moved: Vec<u64>,
+    through: Lsn,
+}
+
+impl State {
+    fn free_blocks(&self) -> u64 {
+        self.free.values().sum()
+    }
+
+    fn release(&mut self, mut first: u64, mut count: u64) {
+        if let Some((before, len)) = self.free.range(..first).next_back().map(|(a, b)| (*a, *b))
+            && before + len == first
+        {
+            self.free.remove(&before);
+            (first, count) = (before, len + count);
+        }
+        if let Some(len) = self.free.remove(&(first + count)) {
+            count += len;
+        }
+        self.free.insert(first, count);
+    }
+
+    /// Runs of `count` blocks together, if there are as many.
+    fn take(&mut self, count: u64) -> Option<Vec<Extent>> {
+        if self.free_blocks() < count {
+            return None;
+        }
+        let (mut taken, mut left) = (Vec::new(), count);
+        while left > 0 {
+            let (start, len) = self.free.pop_first()?;
+            let part = len.min(left);
+            if part < len {
+                self.free.insert(start + part, len - part);
+            }
+            taken.push(Extent { start, count: part });
+            left -= part;
+        }
+        Some(taken)
+    }
+}
+
+impl Spill {
+    pub fn new(rt: &Rt) -> Self {
+        Self {
+            turn: Semaphore::new(rt, 1),
+            state: RefCell::default(),
+        }
+    }
+
+    /// A shadow is not there any more.
+    pub fn release(&self, spilled: Spilled) {
+        self.state.borrow_mut().release(spilled.block, 1);
+    }
+
+    /// Commit `lsn` moves from `blocks`.
+    pub fn moved(&self, lsn: Lsn, blocks: impl Iterator<Item = u64>) {
+        let mut state = self.state.borrow_mut();
+        state.moved.extend(blocks);
+        state.through = lsn;
+    }
+}
+
+impl Disk {
+    /// Takes the space of the time before away. It is nobody's: recovery has brought home what was moved.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub(crate) async fn drop_spill(&self) -> Result<(), DiskError> {
+        let Some(shared) = self.table().of_kind(VolumeKind::Spill) else {
+            return Ok(());
+        };
+        let (slot, extents) = {
+            let state = shared.borrow();
+            (state.slot, state.entry.extents.clone())
+        };
+        let admission = self.engine().admit(1, extents.len() as u64).await?;
+        let mut changes: Vec<_> = extents.iter().map(map::trim_of).collect();
+        changes.push(table::clear(self.engine(), self.pool(), slot));
+        self.engine().commit(admission, changes)?;
+        self.table().volumes.remove(SPILL);
+        Ok(())
+    }
+
+    /// Gives the space back to the store, if no shadow is in it; says whether it has. For when the store is full.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub(crate) async fn give_back_spill(&self) -> Result<bool, DiskError> {
+        let spill = &self.shadows().spill;
+        // While it is held nobody takes space from it.
+        let _turn = spill.turn.acquire(1).await;
+        let Some(shared) = self.table().of_kind(VolumeKind::Spill) else {
+            return Ok(false);
+        };
+        let (moved, through) = {
+            let state = spill.state.borrow();
+            (state.moved.len(), state.through)
+        };
+        if moved > 0 {
+            self.engine().retire(through).await?;
+        }
+        let all = map::blocks(&shared.borrow().entry.extents);
+        {
+            let mut state = spill.state.borrow_mut();
+            let more = state.moved.split_off(moved);
+            for block in std::mem::replace(&mut state.moved, more) {
+                state.release(block, 1);
+            }
+            if state.free_blocks() < all {
+                return Ok(false);
+            }
+            state.free.clear();
+        }
+        self.drop_spill().await?;
+        Ok(true)
+    }
+
+    /// Writes blocks to home space of their own; durable there when it returns.
+    ///
+    /// # Errors
+    /// When there is no space, or the store fails. Nothing is kept then.
+    pub(crate) fn spill(&self, data: Vec<Slice>) -> Boxed<'_, Result<Vec<Spilled>, DiskError>> {
+        Box::pin(self.write_spill(data))
+    }
+
+    async fn write_spill(&self, data: Vec<Slice>) -> Result<Vec<Spilled>, DiskError> {
+        let runs = self.take_space(data.len() as u64).await?;
+        let (mut data, mut spilled) = (data.into_iter(), Vec::new());
+        let mut failed = None;
+        for run in &runs {
+            let part = data.by_ref().take(run.count as usize).collect();
+            match self.engine().spill(run.start, part).await {
+                Ok(crcs) => spilled.extend((run.start..).zip(crcs)),
+                Err(error) => {
+                    failed = Some(error);
+                    break;
+                }
+            }
+        }
+        match failed {
+            None => Ok(spilled
+                .into_iter()
+                .map(|(block, crc)| Spilled { block, crc })
+                .collect()),
+            Some(error) => {
+                let mut state = self.shadows().spill.state.borrow_mut();
+                for run in runs {
+                    state.release(run.start, run.count);
+                }
+                Err(error.into())
+            }
+        }
+    }
+
+    async fn take_space(&self, blocks: u64) -> Result<Vec<Extent>, DiskError> {
+        let spill = &self.shadows().spill;
+        let _turn = spill.turn.acquire(1).await;
+        loop {
+            let (moved, through) = {
+                let mut state = spill.state.borrow_mut();
+                if let Some(taken) = state.take(blocks) {
+                    return Ok(taken);
+                }
+                (state.moved.len(), state.through)
+            };
+            // What was moved is free as soon as it is at home; growing is for when that is not enough.
+            let enough = moved as u64 + spill.state.borrow().free_blocks() >= blocks;
+            if !enough {
+                match self.grow_spill(blocks).await {
+                    Ok(()) => continue,
+                    Err(error) if moved == 0 => return Err(error),
+                    Err(_) => {}
+                }
+            }
+            self.engine().retire(through).await?;
+            let mut state = spill.state.borrow_mut();
+            // Units that have ended meanwhile have put theirs behind.
+            let more = state.moved.split_off(moved);
+            for block in std::mem::replace(&mut state.moved, more) {
+                state.release(block, 1);
+            }
+        }
+    }
+
+    async fn grow_spill(&self, blocks: u64) -> Result<(), DiskError> {
+        let admission = self.engine().admit(1, 0).await?;
+        let (lsn, held) = {
+            let mut table = self.table();
+            let known = table.of_kind(VolumeKind::Spill);
+            let shared = match known {
+                Some(shared) => shared,
+                None => {
+                    let slot = table.hold_slot()?;
+                    let entry = VolumeEntry {
+                        uuid: [0; 16],
+                        name: SPILL.to_string(),
+                        size_bytes: 0,
+                        kind: VolumeKind::Spill,
+                        read_only: false,
+                        created_unix_s: 0,
+                        extents: Vec::new(),
+                    };
+                    table.state(slot, entry, Life::Pending)
+                }
+            };
+            let made = shared.borrow().life == Life::Pending;
+            let slot = shared.borrow().slot;
+            let grown = self.grow_entry(&mut table, &shared.borrow().entry, blocks);
+            let committed = grown.and_then(|(entry, held)| {
+                let put = table::put(self.engine(), self.pool(), slot, &entry);
+                let committed = self.engine().commit(admission, vec![put]);
+                table.release_blocks(&held);
+                Ok((committed?, entry, held))
+            });
+            if made {
+                table.release_slot(slot);
+            }
+            let (lsn, entry, held) = committed?;
+            let mut state = shared.borrow_mut();
+            (state.entry, state.life) = (entry, Life::Live);
+            drop(state);
+            table.volumes.insert(SPILL.to_string(), shared);
+            (lsn, held)
+        };
+        self.engine().retire(lsn).await?;
+        let mut state = self.shadows().spill.state.borrow_mut();
+        for extent in held {
+            state.release(extent.start, extent.count);
+        }
+        Ok(())
+    }
+
+    fn grow_entry(
+        &self,
+        table: &mut table::Table,
+        entry: &VolumeEntry,
+        blocks: u64,
+    ) -> Result<(VolumeEntry, Vec<Extent>), DiskError> {
+        let engine = self.engine();
+        let block_size = u64::from(self.block_size());
+        let have = map::blocks(&entry.extents);
+        // As much as memory has for shadows, at first.
+        let ahead = self.shadows().limit() / block_size;
+        let wanted = have.max(ahead).max(blocks);
+        let size_blocks = engine.size_blocks();
+        let held = table.hold_blocks(&entry.extents, blocks, wanted, size_blocks, block_size)?;
+        let extents = map::append(entry.extents.clone(), &held);
+        let size_bytes = map::blocks(&extents) * block_size;
+        let entry = VolumeEntry {
+            size_bytes,
+            extents,
+            ..entry.clone()
+        };
+        Ok((entry, held))
+    }
+}

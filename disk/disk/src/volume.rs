@@ -1,0 +1,523 @@
+//! A volume: bytes over blocks.
+
+use crate::changes::Changes;
+use crate::error::DiskError;
+use crate::map::{self, Run};
+use crate::partial::{Watch, fill_around, piece_len};
+use crate::table::{Life, SharedVolume};
+use std::ops::Range;
+use std::rc::Rc;
+use tonearm_base::{ALIGN, Buf, BufPool, Lsn, Slice};
+use tonearm_engine::{Ack, Admission, CommitChange, Engine};
+use tonearm_format::{EXTENTS_MAX, VolumeKind};
+use tonearm_layout::Piece;
+use tonearm_rt::Permit;
+
+/// A handle on a volume; cheap to clone. It stays valid when the volume is resized.
+#[derive(Clone)]
+pub struct Volume {
+    engine: Engine,
+    pool: BufPool,
+    shared: SharedVolume,
+}
+
+impl Volume {
+    pub(crate) fn new(engine: &Engine, pool: &BufPool, shared: SharedVolume) -> Self {
+        Self {
+            engine: engine.clone(),
+            pool: pool.clone(),
+            shared,
+        }
+    }
+
+    pub(crate) fn shared(&self) -> &SharedVolume {
+        &self.shared
+    }
+
+    /// What it is.
+    pub fn kind(&self) -> VolumeKind {
+        self.shared.borrow().entry.kind
+    }
+
+    /// Its number since the opening of the store, which no other volume or file gets.
+    pub fn serial(&self) -> u64 {
+        self.shared.borrow().serial
+    }
+
+    /// Counts the commits that change it.
+    pub fn changes(&self) -> Changes {
+        self.shared.borrow().changes.clone()
+    }
+
+    /// Its name.
+    pub fn name(&self) -> String {
+        self.shared.borrow().entry.name.clone()
+    }
+
+    /// Its size in bytes, as committed.
+    pub fn size_bytes(&self) -> u64 {
+        self.shared.borrow().entry.size_bytes
+    }
+
+    /// True when it refuses writes.
+    pub fn read_only(&self) -> bool {
+        self.shared.borrow().entry.read_only || self.engine.options().read_only
+    }
+
+    /// Bytes of a block: writes of whole aligned blocks are the cheapest.
+    pub fn block_size(&self) -> u32 {
+        self.engine.block_size() as u32
+    }
+
+    /// Memory for a write of `bytes`, first come first served: the back-pressure. Attach the permit to the
+    /// payload's buffer before the payload is received. A write whose payload has none takes it itself.
+    ///
+    /// # Errors
+    /// When the store has failed or is closed.
+    pub async fn reserve(&self, bytes: u64) -> Result<Permit, DiskError> {
+        let block = self.engine.block_size() as u64;
+        let mut charged = memory_of(bytes);
+        if !bytes.is_multiple_of(block) {
+            charged += self.merge_memory(bytes.next_multiple_of(block) + block);
+        }
+        Ok(self.engine.reserve(charged).await?)
+    }
+
+    /// Memory for merging into `bytes` of whole blocks: the buffer, and an edge block as it is read.
+    fn merge_memory(&self, bytes: u64) -> u64 {
+        memory_of(bytes) + memory_of(self.engine.block_size() as u64)
+    }
+
+    /// Reads `len` bytes at `offset`; the pieces are in order and as long together.
+    ///
+    /// # Errors
+    /// Beyond the end, damaged, or failed.
+    pub async fn read(&self, offset: u64, len: u64) -> Result<Vec<Piece>, DiskError> {
+        self.check(offset, len)?;
+        if len == 0 {
+            return Ok(Vec::new());
+        }
+        let block = self.engine.block_size() as u64;
+        let (first, end) = (offset / block, (offset + len).div_ceil(block));
+        let mut pieces = Vec::new();
+        loop {
+            let (runs, moves) = (self.runs(first, end - first), self.moves());
+            for run in &runs {
+                pieces.extend(self.engine.read(run.home, run.count).await?);
+            }
+            // A single run was looked up at once. Of several, the later ones may have got another owner
+            // while the earlier ones were read.
+            if runs.len() == 1 || self.moves() == moves && !self.is_gone() {
+                break;
+            }
+            pieces.clear();
+            self.check(offset, len)?;
+        }
+        Ok(cut(pieces, (offset - first * block) as usize, len as usize))
+    }
+
+    /// Writes `data` at `offset`, as one commit. Ends when the write is acknowledged: at once, or when it is
+    /// durable if `durable` or the store's mode asks for it.
+    ///
+    /// # Errors
+    /// Beyond the end, read-only, or failed. Nothing of it has been written then, unless the error is that
+    /// it could not be made durable.
+    pub async fn write(&self, offset: u64, data: Slice, durable: bool) -> Result<(), DiskError> {
+        let len = data.len() as u64;
+        self.check_write(offset, len)?;
+        if len == 0 {
+            return Ok(());
+        }
+        let block = self.engine.block_size() as u64;
+        if !data.has_lease() {
+            data.attach(Rc::new(self.reserve(len).await?));
+        }
+        let whole = offset.is_multiple_of(block) && len.is_multiple_of(block);
+        let lsn = if whole && (data.as_ptr() as usize).is_multiple_of(ALIGN) {
+            let admission = self.engine.admit(len / block, 0).await?;
+            self.check_write(offset, len)?;
+            let mut changes = Vec::with_capacity(1);
+            let first = offset / block;
+            self.push_writes(&mut changes, first, data);
+            self.commit(admission, changes, first..first + len / block)?
+        } else {
+            let (first, end) = (offset / block, (offset + len).div_ceil(block));
+            let admission = self.engine.admit(end - first, 0).await?;
+            self.check_write(offset, len)?;
+            let mut buf = self.pool.alloc(((end - first) * block) as usize);
+            let start = (offset - first * block) as usize;
+            buf[start..start + data.len()].copy_from_slice(&data);
+            // The payload's memory was paid for by its sender, and pays for the copy until it is committed.
+            buf.attach(Rc::new(data));
+            let mut spans = [self.span(first, buf, start..start + len as usize)];
+            let check = || self.check_write(offset, len);
+            self.fill(&mut spans, check).await?;
+            let mut changes = Vec::new();
+            for span in spans {
+                self.push_writes(&mut changes, first, span.buf.share());
+            }
+            self.commit(admission, changes, first..end)?
+        };
+        self.acknowledge(lsn, durable).await
+    }
+
+    /// Gives the space of the blocks that lie wholly within the range back; they read as zeroes then.
+    ///
+    /// # Errors
+    /// As for [`Volume::write`].
+    pub async fn trim(&self, offset: u64, len: u64, durable: bool) -> Result<(), DiskError> {
+        self.check_write(offset, len)?;
+        let admission = self.engine.admit(0, EXTENTS_MAX as u64).await?;
+        self.check_write(offset, len)?;
+        let (first, end) = self.inner_blocks(offset, len);
+        if first >= end {
+            return Ok(());
+        }
+        let runs = self.runs(first, end - first);
+        let changes = runs
+            .iter()
+            .map(|run| CommitChange::Trim {
+                first: run.home,
+                count: run.count,
+            })
+            .collect();
+        let lsn = self.commit(admission, changes, first..end)?;
+        self.acknowledge(lsn, durable).await
+    }
+
+    /// Makes the range read as zeroes, exactly, as one commit; with `keep_space` its space stays allocated.
+    ///
+    /// # Errors
+    /// As for [`Volume::write`].
+    pub async fn write_zeroes(
+        &self,
+        offset: u64,
+        len: u64,
+        keep_space: bool,
+        durable: bool,
+    ) -> Result<(), DiskError> {
+        self.check_write(offset, len)?;
+        if len == 0 {
+            return Ok(());
+        }
+        let block = self.engine.block_size() as u64;
+        let whole = offset.is_multiple_of(block) && len.is_multiple_of(block);
+        let _memory = match whole {
+            true => None,
+            // At both ends there may be a block of which a part stays.
+            false => {
+                let bytes = 2 * memory_of(block) + self.merge_memory(block);
+                Some(self.engine.reserve(bytes).await?)
+            }
+        };
+        let admission = self.engine.admit(2, EXTENTS_MAX as u64).await?;
+        let (first, end) = self.inner_blocks(offset, len);
+        let (touched, stop) = (offset / block..(offset + len).div_ceil(block), offset + len);
+        let zeroes = |from: u64, to: u64| {
+            let buf = self.pool.alloc_zeroed(((to - from) * block) as usize);
+            let (start, stop) = (offset.max(from * block), stop.min(to * block));
+            let written = (start - from * block) as usize..(stop - from * block) as usize;
+            self.span(from, buf, written)
+        };
+        let mut spans = Vec::new();
+        if first >= end {
+            // No whole block: one or two partial ones.
+            spans.push(zeroes(touched.start, touched.end));
+        } else {
+            if offset < first * block {
+                spans.push(zeroes(first - 1, first));
+            }
+            if stop > end * block {
+                spans.push(zeroes(end, end + 1));
+            }
+        }
+        let check = || self.check_write(offset, len);
+        self.fill(&mut spans, check).await?;
+        let mut changes = Vec::new();
+        for span in spans {
+            self.push_writes(&mut changes, span.first, span.buf.share());
+        }
+        if first < end {
+            for Run { home, count } in self.runs(first, end - first) {
+                changes.push(if keep_space {
+                    CommitChange::Zero { first: home, count }
+                } else {
+                    CommitChange::Trim { first: home, count }
+                });
+            }
+        }
+        let lsn = self.commit(admission, changes, touched)?;
+        self.acknowledge(lsn, durable).await
+    }
+
+    /// Makes everything written so far durable, on this volume and on all others.
+    ///
+    /// # Errors
+    /// When the log fails.
+    pub async fn flush(&self) -> Result<(), DiskError> {
+        Ok(self.engine.flush().await?)
+    }
+
+    /// Reads the range so that it is verified and the system's caches know it.
+    ///
+    /// # Errors
+    /// As for [`Volume::read`].
+    pub async fn cache(&self, offset: u64, len: u64) -> Result<(), DiskError> {
+        const STEP: u64 = 1 << 20;
+        self.check(offset, len)?;
+        let mut at = offset;
+        while at < offset + len {
+            let step = STEP.min(offset + len - at);
+            self.read(at, step).await?;
+            at += step;
+        }
+        Ok(())
+    }
+
+    /// Runs of bytes and whether they hold data, from `offset` on: for the whole range or, when that is
+    /// long, for its first part.
+    ///
+    /// # Errors
+    /// As for [`Volume::read`].
+    pub async fn status(&self, offset: u64, len: u64) -> Result<Vec<(u64, bool)>, DiskError> {
+        self.check(offset, len)?;
+        if len == 0 {
+            return Ok(Vec::new());
+        }
+        let block = self.engine.block_size() as u64;
+        let (first, end) = (offset / block, (offset + len).div_ceil(block));
+        let mut runs: Vec<(u64, bool)> = Vec::new();
+        'runs: for run in self.runs(first, end - first) {
+            let mut seen = 0;
+            for (count, allocated) in self.engine.status(run.home, run.count).await? {
+                seen += count;
+                match runs.last_mut() {
+                    Some(last) if last.1 == allocated => last.0 += count * block,
+                    _ => runs.push((count * block, allocated)),
+                }
+            }
+            if seen < run.count {
+                break 'runs;
+            }
+        }
+        // Blocks to bytes: the first block may begin before the range, the last end behind it.
+        let (mut skip, mut left) = (offset - first * block, len);
+        runs.retain_mut(|(bytes, _)| {
+            let skipped = skip.min(*bytes);
+            (skip, *bytes) = (skip - skipped, *bytes - skipped);
+            *bytes = (*bytes).min(left);
+            left -= *bytes;
+            *bytes > 0
+        });
+        Ok(runs)
+    }
+
+    fn check(&self, offset: u64, len: u64) -> Result<(), DiskError> {
+        let state = self.shared.borrow();
+        if state.life != Life::Live {
+            return Err(DiskError::Deleted);
+        }
+        match offset.checked_add(len) {
+            Some(end) if end <= state.entry.size_bytes => Ok(()),
+            end => Err(DiskError::OutOfRange {
+                volume: state.entry.name.clone(),
+                offset,
+                end: end.unwrap_or(u64::MAX),
+                size_bytes: state.entry.size_bytes,
+            }),
+        }
+    }
+
+    fn check_write(&self, offset: u64, len: u64) -> Result<(), DiskError> {
+        self.check_mode()?;
+        self.check(offset, len)
+    }
+
+    /// The volume takes changes.
+    pub(crate) fn check_mode(&self) -> Result<(), DiskError> {
+        match self.shared.borrow().entry.read_only {
+            true => Err(DiskError::ReadOnlyVolume(self.name())),
+            false => Ok(()),
+        }
+    }
+
+    /// What makes the bytes behind `size_bytes` of the block that holds this end zeroes, for a commit that
+    /// follows without an await; nothing where no block is cut.
+    ///
+    /// # Errors
+    /// When the block cannot be read.
+    pub(crate) async fn cut_off(&self, size_bytes: u64) -> Result<Vec<CommitChange>, DiskError> {
+        let block = self.engine.block_size() as u64;
+        let (first, stays) = (size_bytes / block, (size_bytes % block) as usize);
+        let mut changes = Vec::new();
+        if stays == 0 || size_bytes >= self.size_bytes() {
+            return Ok(changes);
+        }
+        let buf = self.pool.alloc_zeroed(block as usize);
+        let mut spans = [self.span(first, buf, stays..block as usize)];
+        // Others may make it as short meanwhile.
+        let check = || self.check(0, size_bytes + 1);
+        match self.fill(&mut spans, check).await {
+            Ok(()) => {}
+            Err(DiskError::OutOfRange { .. }) => return Ok(changes),
+            Err(error) => return Err(error),
+        }
+        for span in spans {
+            self.push_writes(&mut changes, first, span.buf.share());
+        }
+        Ok(changes)
+    }
+
+    fn is_gone(&self) -> bool {
+        self.shared.borrow().life != Life::Live
+    }
+
+    /// Counts the volume's resizings: what was looked up before one may lie elsewhere after it.
+    fn moves(&self) -> u64 {
+        self.shared.borrow().moves
+    }
+
+    fn runs(&self, first: u64, count: u64) -> Vec<Run> {
+        map::runs(&self.shared.borrow().entry.extents, first, count)
+    }
+
+    /// Blocks wholly within a range of bytes; the volume's last block counts as whole when its end is in.
+    fn inner_blocks(&self, offset: u64, len: u64) -> (u64, u64) {
+        let block = self.engine.block_size() as u64;
+        let size = self.size_bytes();
+        let end = if offset + len == size {
+            size.div_ceil(block)
+        } else {
+            (offset + len) / block
+        };
+        (offset.div_ceil(block), end)
+    }
+
+    fn push_writes(&self, changes: &mut Vec<CommitChange>, first: u64, data: Slice) {
+        let block = self.engine.block_size();
+        let mut at = 0;
+        for run in self.runs(first, (data.len() / block) as u64) {
+            let bytes = run.count as usize * block;
+            changes.push(CommitChange::Write {
+                first: run.home,
+                data: data.slice(at..at + bytes),
+            });
+            at += bytes;
+        }
+    }
+
+    /// Blocks from `first` on, of which `written` is what the writer has put into `buf`.
+    fn span(&self, first: u64, buf: Buf, written: Range<usize>) -> Span {
+        let (block, watched) = (self.engine.block_size(), &self.shared.borrow().watched);
+        let last = buf.len() / block - 1;
+        let mut edges = Vec::new();
+        for at in [0, last].into_iter().take(1 + last.min(1)) {
+            let start = at * block;
+            let written = written.start.max(start)..written.end.min(start + block);
+            if written.len() < block {
+                edges.push(Edge {
+                    index: first + at as u64,
+                    start,
+                    written: written.start - start..written.end - start,
+                    watch: Watch::new(watched, first + at as u64),
+                });
+            }
+        }
+        Span { first, buf, edges }
+    }
+
+    /// Fills what is not written of `spans` with the newest content: from here to the commit there must be no await.
+    /// `check` looks whether the blocks are still the volume's.
+    async fn fill(
+        &self,
+        spans: &mut [Span],
+        check: impl Fn() -> Result<(), DiskError>,
+    ) -> Result<(), DiskError> {
+        let block = self.engine.block_size();
+        check()?;
+        let is_stale = |edge: &&Edge| edge.watch.is_stale();
+        while spans
+            .iter()
+            .flat_map(|span| &span.edges)
+            .any(|edge| is_stale(&edge))
+        {
+            for Span { buf, edges, .. } in &mut *spans {
+                for edge in edges.iter().filter(is_stale) {
+                    let home = self.runs(edge.index, 1)[0].home;
+                    edge.watch.look();
+                    let pieces = self.engine.read(home, 1).await?;
+                    check()?;
+                    let bytes = &mut buf[edge.start..edge.start + block];
+                    fill_around(bytes, [edge.written.clone()], &pieces);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Commits `changes`, all within `blocks` of the volume.
+    fn commit(
+        &self,
+        admission: Admission,
+        changes: Vec<CommitChange>,
+        blocks: Range<u64>,
+    ) -> Result<Lsn, DiskError> {
+        let lsn = self.engine.commit(admission, changes)?;
+        let state = self.shared.borrow();
+        state.changes.note();
+        state.watched.change(blocks);
+        Ok(lsn)
+    }
+
+    async fn acknowledge(&self, lsn: Lsn, durable: bool) -> Result<(), DiskError> {
+        if durable || self.engine.options().ack == Ack::Write {
+            self.engine.wait_durable(lsn).await?;
+        }
+        Ok(())
+    }
+}
+
+/// Memory that a buffer of `bytes` takes.
+fn memory_of(bytes: u64) -> u64 {
+    // No buffer is as large as what is asked for by mistake.
+    match bytes {
+        0..0x10_0000_0000 => BufPool::capacity_of(bytes as usize) as u64,
+        bytes => bytes,
+    }
+}
+
+/// Content for adjacent blocks, of which the first and the last may be written in part.
+struct Span {
+    first: u64,
+    buf: Buf,
+    edges: Vec<Edge>,
+}
+
+/// A block that is written in part.
+struct Edge {
+    index: u64,
+    /// Where the block begins in the buffer.
+    start: usize,
+    /// Its bytes that are the writer's.
+    written: Range<usize>,
+    watch: Watch,
+}
+
+/// The bytes `skip .. skip + len` of `pieces`.
+pub(crate) fn cut(pieces: Vec<Piece>, mut skip: usize, mut len: usize) -> Vec<Piece> {
+    let mut result = Vec::with_capacity(pieces.len());
+    for piece in pieces {
+        let bytes = piece_len(&piece);
+        let from = skip.min(bytes);
+        let to = (from + len).min(bytes);
+        (skip, len) = (skip - from, len - (to - from));
+        if from == to {
+            continue;
+        }
+        result.push(match piece {
+            Piece::Data(data) => Piece::Data(data.slice(from..to)),
+            Piece::Zero(_) => Piece::Zero(to - from),
+        });
+    }
+    result
+}

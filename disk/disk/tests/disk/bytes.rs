@@ -1,0 +1,567 @@
+//! Volumes and files are interfaces of bytes: whoever writes a part of a block keeps what others write to the rest of it.
+
+#![allow(clippy::unwrap_used)]
+
+use crate::common::{BLOCK, begun, bytes, store, with, with_rt};
+use proptest::prelude::*;
+use std::future::poll_fn;
+use std::ops::Range;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::Poll;
+use tonearm_base::{BufPool, Nanos};
+use tonearm_disk::{Aru, Disk, DiskError, ErrorKind, OpenOptions, Volume};
+use tonearm_drive::SimOptions;
+
+const B: u64 = BLOCK as u64;
+
+fn small_memory() -> OpenOptions {
+    OpenOptions {
+        memory_bytes: 64 << 10,
+        ..OpenOptions::default()
+    }
+}
+
+/// A file of `blocks` blocks of sevens; none of it is in memory.
+async fn cold_file(disk: &Disk, blocks: u64) -> Volume {
+    let mut aru = disk.begin();
+    let file = aru.create_file("f", [1; 16], 1).await.unwrap();
+    aru.write(&file, 0, &vec![7; (blocks * B) as usize])
+        .await
+        .unwrap();
+    aru.end().await.unwrap();
+    disk.engine().drain().await.unwrap();
+    file
+}
+
+async fn read_all(volume: &Volume) -> Vec<u8> {
+    bytes(volume.read(0, volume.size_bytes()).await.unwrap())
+}
+
+async fn volume_write(volume: &Volume, offset: u64, data: &[u8]) -> Result<(), DiskError> {
+    let mut data = BufPool::new(0).copy_of(data);
+    // As if its memory were paid for: it waits for none.
+    data.attach(Rc::new(()));
+    volume.write(offset, data.share(), false).await
+}
+
+type Work = Pin<Box<dyn Future<Output = Result<(), DiskError>>>>;
+
+/// What changes bytes of one block.
+#[derive(Clone, Copy, PartialEq, Debug)]
+enum Writer {
+    /// A unit.
+    Unit,
+    /// A unit that has no room for the block in memory.
+    LargeUnit,
+    /// A write of one call, as of `Files` and `Store`.
+    Plain,
+    /// A write as of NBD.
+    Volume,
+    /// A zeroing as of NBD.
+    Zeroes,
+}
+
+const WRITERS: [Writer; 5] = [
+    Writer::Unit,
+    Writer::LargeUnit,
+    Writer::Plain,
+    Writer::Volume,
+    Writer::Zeroes,
+];
+
+impl Writer {
+    /// Writes `range`; gives the byte that is there then.
+    fn start(self, disk: &Disk, file: &Volume, range: Range<u64>) -> (Work, u8) {
+        let (disk, file) = (disk.clone(), file.clone());
+        let (offset, len) = (range.start, range.end - range.start);
+        let byte = range.start as u8 | 1;
+        let data = vec![byte; len as usize];
+        let work: Work = match self {
+            Writer::Unit => Box::pin(async move {
+                let mut aru = disk.begin();
+                aru.write(&file, offset, &data).await?;
+                // What others do meanwhile comes between the write and the end.
+                file.read(2 * B, B).await?;
+                aru.end().await.map(drop)
+            }),
+            Writer::LargeUnit => Box::pin(async move {
+                let mut aru = disk.begin();
+                aru.write(&file, offset, &data).await?;
+                let rest = aru
+                    .create_file(&format!("large{offset}"), [2; 16], 1)
+                    .await?;
+                aru.write(&rest, 0, &[3; 8 * BLOCK]).await?;
+                assert_eq!(aru.spilled_blocks(), 9, "the block of f, too");
+                file.read(2 * B, B).await?;
+                aru.end().await.map(drop)
+            }),
+            Writer::Plain => {
+                Box::pin(async move { disk.write(&file, offset, &data).await.map(drop) })
+            }
+            Writer::Volume => Box::pin(async move { volume_write(&file, offset, &data).await }),
+            Writer::Zeroes => {
+                let zero = async move { file.write_zeroes(offset, len, false, false).await };
+                return (Box::pin(zero), 0);
+            }
+        };
+        (work, byte)
+    }
+}
+
+async fn poll_once(work: &mut Work) -> Option<Result<(), DiskError>> {
+    poll_fn(|context| {
+        Poll::Ready(match work.as_mut().poll(context) {
+            Poll::Ready(done) => Some(done),
+            Poll::Pending => None,
+        })
+    })
+    .await
+}
+
+/// Every kind of writer against every other, over one cold block, by turns of the device's calls: the first one goes
+/// `ahead` turns before the second one begins.
+#[test]
+fn two_writers_of_one_block_keep_each_others_bytes() {
+    for (index, first) in WRITERS.into_iter().enumerate() {
+        for second in WRITERS {
+            for ahead in 0..12 {
+                let (_, closed) = with_rt(
+                    &store(8 << 20),
+                    small_memory(),
+                    SimOptions::default(),
+                    async move |rt, disk| {
+                        let file = cold_file(&disk, 3).await;
+                        let (mut a, in_a) = first.start(&disk, &file, B..B + 100);
+                        let (mut b, in_b) = second.start(&disk, &file, B + 2000..B + 2100);
+                        let (mut left_a, mut left_b) = (true, true);
+                        let mut turn = 0;
+                        while left_a || left_b {
+                            if left_a && let Some(done) = poll_once(&mut a).await {
+                                done.unwrap();
+                                left_a = false;
+                            }
+                            if left_b
+                                && turn >= ahead
+                                && let Some(done) = poll_once(&mut b).await
+                            {
+                                done.unwrap();
+                                left_b = false;
+                            }
+                            turn += 1;
+                            rt.sleep(Nanos::from_micros(20)).await;
+                        }
+                        let mut expected = vec![7; 3 * BLOCK];
+                        expected[BLOCK..BLOCK + 100].fill(in_a);
+                        expected[BLOCK + 2000..BLOCK + 2100].fill(in_b);
+                        let found = read_all(&file).await;
+                        assert!(found == expected, "{first:?}, {second:?}, {ahead} ahead");
+                    },
+                );
+                if index == 0 && ahead == 0 {
+                    with(&closed, OpenOptions::default(), async |disk| {
+                        let found = read_all(&disk.volume("f").unwrap()).await;
+                        assert!(found[BLOCK + 101] == 7 && found[BLOCK] != 7);
+                    });
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_unit_sees_its_own_bytes_over_what_others_commit() {
+    for options in [OpenOptions::default(), small_memory()] {
+        with(&store(8 << 20), options, async |disk| {
+            let file = cold_file(&disk, 20).await;
+            let mut aru = disk.begin();
+            for block in 0..12 {
+                aru.write(&file, block * B + 10, b"own").await.unwrap();
+            }
+            disk.write(&file, 0, &vec![b'x'; 12 * BLOCK]).await.unwrap();
+            let mut expected = vec![b'x'; BLOCK];
+            expected[10..13].copy_from_slice(b"own");
+            for block in 0..12 {
+                let seen = bytes(aru.read(&file, block * B, B).await.unwrap());
+                assert!(seen == expected, "block {block}");
+            }
+            aru.write(&file, 13, b" more").await.unwrap();
+            expected[13..18].copy_from_slice(b" more");
+            assert!(bytes(aru.read(&file, 0, B).await.unwrap()) == expected);
+            aru.end().await.unwrap();
+            assert!(read_all(&file).await[..BLOCK] == expected);
+            assert_eq!(disk.shadow_bytes(), 0);
+        });
+    }
+}
+
+#[test]
+fn two_units_that_append_in_one_block_keep_each_others_bytes() {
+    with(&store(8 << 20), OpenOptions::default(), async |disk| {
+        let file = cold_file(&disk, 1).await;
+        let (mut a, mut b) = (disk.begin(), disk.begin());
+        a.write(&file, B + 100, b"a").await.unwrap();
+        b.write(&file, B + 50, b"b").await.unwrap();
+        a.end().await.unwrap();
+        b.end().await.unwrap();
+        let mut expected = vec![0; 101];
+        (expected[50], expected[100]) = (b'b', b'a');
+        assert_eq!(read_all(&file).await[BLOCK..], expected);
+    });
+}
+
+#[test]
+fn truncation_keeps_what_others_write_before_the_new_end() {
+    with(&store(8 << 20), OpenOptions::default(), async |disk| {
+        let file = cold_file(&disk, 3).await;
+        let mut aru = disk.begin();
+        aru.resize(&file, B + 90).await.unwrap();
+        disk.write(&file, B + 80, &[1; 20]).await.unwrap();
+        volume_write(&file, B + 10, &[2; 20]).await.unwrap();
+        aru.end().await.unwrap();
+        disk.resize(&file, 2 * B).await.unwrap();
+        let mut expected = vec![7; 2 * BLOCK];
+        expected[BLOCK + 10..BLOCK + 30].fill(2);
+        expected[BLOCK + 80..BLOCK + 90].fill(1);
+        expected[BLOCK + 90..].fill(0);
+        assert!(read_all(&file).await == expected);
+    });
+}
+
+/// The rest of its blocks was read before the unit waited.
+#[test]
+fn what_others_write_while_a_unit_waits_for_memory_to_end_is_kept() {
+    for options in [OpenOptions::default(), small_memory()] {
+        with(&store(8 << 20), options, async |disk| {
+            let file = cold_file(&disk, 12).await;
+            let mut aru = disk.begin();
+            for block in 0..12 {
+                aru.write(&file, block * B + 10, b"own").await.unwrap();
+            }
+            let engine = disk.engine();
+            let all_memory = engine.reserve(engine.options().memory_bytes).await.unwrap();
+            let mut end = Box::pin(aru.end());
+            begun(&mut end).await;
+            for block in 0..12 {
+                let written = volume_write(&file, block * B + 100, b"other").await;
+                written.unwrap();
+            }
+            begun(&mut end).await;
+            drop(all_memory);
+            end.await.unwrap();
+            let mut expected = vec![7; BLOCK];
+            expected[10..13].copy_from_slice(b"own");
+            expected[100..105].copy_from_slice(b"other");
+            let found = read_all(&file).await;
+            assert!(found.chunks(BLOCK).all(|block| block == expected));
+        });
+    }
+}
+
+/// The unit conflicts, a call of its own does not: it comes after the truncation.
+#[test]
+fn a_plain_write_is_no_conflict_when_others_make_the_file_shorter_meanwhile() {
+    with(&store(8 << 20), OpenOptions::default(), async |disk| {
+        let file = cold_file(&disk, 3).await;
+        let (mut write, _) = Writer::Plain.start(&disk, &file, 2 * B + 10..2 * B + 20);
+        begun(&mut write).await;
+        disk.resize(&file, 100).await.unwrap();
+        write.await.unwrap();
+        let found = read_all(&file).await;
+        assert_eq!(found.len(), 2 * BLOCK + 20);
+        assert!(found[100..2 * BLOCK + 10].iter().all(|byte| *byte == 0));
+        assert!(found[2 * BLOCK + 10..] == [11; 10]);
+    });
+}
+
+#[test]
+fn what_is_known_of_parts_of_blocks_has_a_bound() {
+    with(&store(32 << 20), small_memory(), async |disk| {
+        let file = cold_file(&disk, 200).await;
+        let mut aru = disk.begin();
+        let mut written = 0;
+        let error = loop {
+            match aru.write(&file, written * B, b"part").await {
+                Ok(()) => written += 1,
+                Err(error) => break error,
+            }
+            assert!(disk.shadow_bytes() <= 24 << 10);
+        };
+        assert_eq!(error.kind(), ErrorKind::NoSpace, "{error}");
+        assert!(written > 30, "{written}");
+        disk.write(&file, 4, &vec![1; 100 * BLOCK])
+            .await
+            .unwrap_err();
+        volume_write(&file, 4, &[1; BLOCK]).await.unwrap();
+        aru.end().await.unwrap();
+        assert_eq!(disk.shadow_bytes(), 0);
+        let found = read_all(&file).await;
+        assert_eq!(found[..6], *b"part\x01\x01");
+        assert_eq!(found[BLOCK..BLOCK + 6], *b"part\x07\x07");
+    });
+}
+
+/// What a step of a case does to the file, in bytes.
+#[derive(Clone, Debug)]
+enum Op {
+    Write(u64, u64, u8),
+    Resize(u64),
+}
+
+impl Op {
+    fn apply(&self, file: &mut Vec<u8>) {
+        match self {
+            Op::Write(offset, len, byte) => {
+                let stop = (offset + len) as usize;
+                file.resize(file.len().max(stop), 0);
+                file[*offset as usize..stop].fill(*byte);
+            }
+            Op::Resize(size) => file.resize(*size as usize, 0),
+        }
+    }
+}
+
+/// What is committed, and how often some of the file was cut off.
+struct Model {
+    file: Vec<u8>,
+    cuts: u64,
+}
+
+impl Model {
+    /// The file with `log` done.
+    fn with(&self, log: &[Op]) -> Vec<u8> {
+        let mut file = self.file.clone();
+        log.iter().for_each(|op| op.apply(&mut file));
+        file
+    }
+
+    fn commit(&mut self, log: &[Op]) {
+        let file = self.with(log);
+        let sizes = log.iter().filter_map(|op| match op {
+            Op::Resize(size) => Some(size.div_ceil(B)),
+            Op::Write(..) => None,
+        });
+        let cut = sizes.chain([(file.len() as u64).div_ceil(B)]).min();
+        let kept = cut.map_or(0, |cut| cut * B).min(file.len() as u64);
+        self.cuts += u64::from(kept < self.file.len() as u64);
+        self.file = file;
+    }
+}
+
+/// A client: an open unit or none, and what it is doing.
+#[derive(Default)]
+struct Client {
+    unit: Option<Aru>,
+    log: Vec<Op>,
+    /// Cuts when the unit first changed the file.
+    since: Option<u64>,
+    busy: Option<Busy>,
+}
+
+type UnitWork = Pin<Box<dyn Future<Output = (Option<Aru>, Result<(), DiskError>)>>>;
+
+/// An operation under way.
+struct Busy {
+    work: UnitWork,
+    /// What it adds to the unit's log, or commits where there is no unit.
+    op: Option<Op>,
+    /// It ends the unit.
+    ends: bool,
+}
+
+#[derive(Clone, Debug)]
+struct Step {
+    what: u8,
+    who: usize,
+    offset: u64,
+    len: u64,
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let offset = (0..3u8, 0..6u64, 0..200u64, 0..5 * B);
+    let offset = offset.prop_map(|(kind, block, byte, any)| match kind {
+        0 => (block * B + byte).saturating_sub(100),
+        1 => any,
+        _ => block.min(4) * B,
+    });
+    let len = (0..3u8, 1..64u64, 1..2 * B, 1..4u64);
+    let len = len.prop_map(|(kind, few, any, blocks)| match kind {
+        0 => few,
+        1 => any,
+        _ => blocks * B,
+    });
+    (0u8..20, 0..4usize, offset, len).prop_map(|(what, who, offset, len)| Step {
+        what,
+        who,
+        offset,
+        len,
+    })
+}
+
+impl Client {
+    fn start(&mut self, disk: &Disk, file: &Volume, model: &Model, step: &Step, byte: u8) {
+        let (disk, file, offset) = (disk.clone(), file.clone(), step.offset);
+        let write = Op::Write(offset, step.len, byte);
+        let data = vec![byte; step.len as usize];
+        let (op, ends) = match (step.what, &self.unit) {
+            (0..=7 | 11..=12, _) => (Some(write), false),
+            (8..=9, _) => (Some(Op::Resize(offset)), false),
+            (_, Some(_)) => (None, true),
+            (_, None) => (None, false),
+        };
+        let work: UnitWork = match (self.unit.take(), step.what) {
+            (None, 0..=3) => {
+                self.unit = Some(disk.begin());
+                return;
+            }
+            (None, 4..=7) => Box::pin(async move {
+                let written = disk.write(&file, offset, &data).await;
+                (None, written.map(drop))
+            }),
+            (None, 8..=9) => Box::pin(async move {
+                let resized = disk.resize(&file, offset).await;
+                (None, resized.map(drop))
+            }),
+            (None, 11..=12) => {
+                Box::pin(async move { (None, volume_write(&file, offset, &data).await) })
+            }
+            (None, _) => return,
+            (Some(unit), 15) => {
+                unit.abort();
+                (self.log, self.since) = (Vec::new(), None);
+                return;
+            }
+            (Some(mut unit), 0..=9 | 11..=12) => {
+                self.since.get_or_insert(model.cuts);
+                let resizes = matches!(op, Some(Op::Resize(_)));
+                Box::pin(async move {
+                    let done = match resizes {
+                        true => unit.resize(&file, offset).await,
+                        false => unit.write(&file, offset, &data).await,
+                    };
+                    (Some(unit), done)
+                })
+            }
+            (Some(unit), _) => Box::pin(async move { (None, unit.end().await.map(drop)) }),
+        };
+        self.busy = Some(Busy { work, op, ends });
+    }
+
+    /// Goes on with what is under way. Nothing is committed before it is done, and all of it is then.
+    async fn go_on(&mut self, model: &mut Model) {
+        let Some(busy) = &mut self.busy else { return };
+        let polled = poll_fn(|context| {
+            Poll::Ready(match busy.work.as_mut().poll(context) {
+                Poll::Ready(done) => Some(done),
+                Poll::Pending => None,
+            })
+        });
+        let Some((unit, done)) = polled.await else {
+            return;
+        };
+        let Some(busy) = self.busy.take() else { return };
+        self.unit = unit;
+        match done {
+            Ok(()) if busy.ends => {
+                let since = self.since.take();
+                assert!(since.is_none_or(|since| since == model.cuts), "no conflict");
+                model.commit(&std::mem::take(&mut self.log));
+            }
+            Ok(()) if self.unit.is_some() => self.log.extend(busy.op),
+            Ok(()) => model.commit(&busy.op.into_iter().collect::<Vec<_>>()),
+            Err(error) if busy.ends => {
+                assert_eq!(error.kind(), ErrorKind::Conflict, "{error}");
+                assert!(self.since.take().is_some_and(|since| since != model.cuts));
+                self.log.clear();
+            }
+            // A write to a volume does not make it longer.
+            Err(error) => assert_eq!(error.kind(), ErrorKind::OutOfRange, "{error}"),
+        }
+    }
+}
+
+fn case(steps: Vec<Step>, options: OpenOptions, seed: u64) {
+    let sim = SimOptions {
+        seed,
+        ..SimOptions::default()
+    };
+    let (expected, closed) = with_rt(&store(8 << 20), options, sim, async move |rt, disk| {
+        let file = cold_file(&disk, 4).await;
+        let mut model = Model {
+            file: vec![7; 4 * BLOCK],
+            cuts: 0,
+        };
+        let mut clients: [Client; 4] = Default::default();
+        for (number, step) in steps.iter().enumerate() {
+            let client = &mut clients[step.who];
+            match step.what {
+                18 => rt.sleep(Nanos::from_micros(step.len % 300)).await,
+                // Not here: what is under way may read the blocks.
+                19 => {
+                    let engine = disk.engine().clone();
+                    rt.spawn(async move { engine.drain().await });
+                }
+                _ => {
+                    if client.busy.is_none() {
+                        client.start(&disk, &file, &model, step, number as u8);
+                    }
+                    client.go_on(&mut model).await;
+                }
+            }
+            for client in clients.iter().filter(|client| client.busy.is_none()) {
+                let (cuts, before) = (model.cuts, model.with(&client.log));
+                let Some(unit) = &client.unit else { continue };
+                if client.since.is_none_or(|since| since == cuts) && number % 4 == 0 {
+                    let seen = unit.read(&file, 0, before.len() as u64).await.unwrap();
+                    assert!(
+                        bytes(seen) == before,
+                        "a unit sees another file at {number}"
+                    );
+                }
+            }
+        }
+        while clients
+            .iter()
+            .any(|client| client.busy.is_some() || client.unit.is_some())
+        {
+            for client in &mut clients {
+                if client.busy.is_none() && client.unit.is_some() {
+                    let end = Step {
+                        what: 10,
+                        who: 0,
+                        offset: 0,
+                        len: 0,
+                    };
+                    client.start(&disk, &file, &model, &end, 0);
+                }
+                client.go_on(&mut model).await;
+            }
+            rt.sleep(Nanos::from_micros(20)).await;
+        }
+        assert!(
+            read_all(&file).await == model.file,
+            "another file is committed"
+        );
+        assert_eq!(disk.shadow_bytes(), 0);
+        model.file
+    });
+    with(&closed, OpenOptions::default(), async move |disk| {
+        let found = read_all(&disk.volume("f").unwrap()).await;
+        assert!(found == expected, "another file after closing");
+    });
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// Units, plain writes, truncations and writes as of NBD, which wait for the drive side by side.
+    #[test]
+    fn each_byte_is_what_was_committed_last(
+        steps in prop::collection::vec(step(), 1..120),
+        small: bool,
+        seed: u16,
+    ) {
+        let options = if small { small_memory() } else { OpenOptions::default() };
+        case(steps, options, seed.into());
+    }
+}

@@ -1,0 +1,296 @@
+//! Small stores in simulated worlds.
+
+#![allow(clippy::unwrap_used)]
+
+use std::cell::{Cell, RefCell};
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::Poll;
+use tonearm_base::BufPool;
+use tonearm_device::RawDevice;
+use tonearm_disk::{
+    CreateParams, CreatePlan, Disk, DiskError, MemberDevice, MemberSpace, NewMember, OpenOptions,
+    Piece, plan_create,
+};
+use tonearm_drive::{DiskImage, SimOptions, SimWorld};
+use tonearm_format::{Roles, SECTOR};
+use tonearm_rt::{DeviceId, Rt};
+
+pub const BLOCK: usize = 4096;
+
+fn raw(rt: &Rt, bytes: u64) -> Rc<RawDevice> {
+    Rc::new(RawDevice::new(
+        rt,
+        DeviceId(0),
+        bytes,
+        SECTOR as u32,
+        "member",
+    ))
+}
+
+/// An empty store with `bytes` for volumes, of which `main` has one block.
+pub fn store(bytes: u64) -> DiskImage {
+    made(bytes, 2 << 20, tonearm_disk::HomeParams::default(), false)
+}
+
+/// As [`store`], with a log of `log_bytes`, and with half of the segments to spare in the segments layout.
+pub fn with_log(bytes: u64, log_bytes: u64, segments: bool) -> DiskImage {
+    let home = match segments {
+        false => tonearm_disk::HomeParams::Overwrite,
+        true => tonearm_disk::HomeParams::Segments {
+            segment_bytes: 64 << 10,
+            spare_percent: 50,
+        },
+    };
+    made(bytes, log_bytes, home, false)
+}
+
+/// A store of the segments layout, with 15 % of the segments to spare.
+pub fn segments(bytes: u64) -> DiskImage {
+    let home = tonearm_disk::HomeParams::Segments {
+        segment_bytes: 64 << 10,
+        spare_percent: 15,
+    };
+    made(bytes, 16 << 20, home, false)
+}
+
+/// A store of the segments layout whose segments would hold all its blocks, with none to spare.
+pub fn short_of_segments(bytes: u64) -> DiskImage {
+    let home = tonearm_disk::HomeParams::Segments {
+        segment_bytes: 64 << 10,
+        spare_percent: 5,
+    };
+    made(bytes, 2 << 20, home, true)
+}
+
+fn made(bytes: u64, log_bytes: u64, home: tonearm_disk::HomeParams, short: bool) -> DiskImage {
+    let mut plan = planned(bytes, log_bytes, home);
+    if let (true, Some(layout)) = (short, plan.superblock.segments()) {
+        let blocks = plan.superblock.size_blocks;
+        plan.superblock.members[0].groups = blocks.div_ceil(layout.payload_blocks());
+    }
+    let world = SimWorld::new(
+        SimOptions::default(),
+        vec![DiskImage::new(plan.member_bytes[0])],
+    );
+    create(&world, plan, false);
+    world.images().remove(0)
+}
+
+/// A store on one member.
+pub fn planned(bytes: u64, log_bytes: u64, home: tonearm_disk::HomeParams) -> CreatePlan {
+    let params = CreateParams {
+        size_bytes: bytes,
+        log_bytes: Some(log_bytes),
+        track_bytes: Some(64 << 10),
+        block_size: BLOCK as u32,
+        head: None,
+        home,
+        store: *b"simulated store!",
+        created_unix_s: 0,
+    };
+    let roles = Roles {
+        log: true,
+        data: true,
+    };
+    let space = MemberSpace {
+        roles,
+        available_bytes: None,
+        uuid: [1; 16],
+        path: String::new(),
+    };
+    plan_create(&params, &[space]).unwrap()
+}
+
+/// Makes the store of `plan` on the drive of `world`, where the log's part was written before or not.
+pub fn create(world: &SimWorld, plan: CreatePlan, log_written: bool) {
+    let rt = Rt::new(world.driver());
+    let own = rt.clone();
+    rt.block_on(async move {
+        let (pool, main) = (BufPool::new(1 << 20), BLOCK as u64);
+        let member = NewMember {
+            device: raw(&own, plan.member_bytes[0]),
+            blank: true,
+            log_written,
+        };
+        tonearm_disk::create(&own, &pool, &plan, vec![member], main, [2; 16], |_, _| {})
+            .await
+            .unwrap();
+    });
+    rt.shut_down();
+}
+
+/// Runs `work` in a world of `image`; its result, and what the drive holds then.
+fn run<T: 'static>(
+    image: DiskImage,
+    options: SimOptions,
+    work: impl AsyncFnOnce(Rt, BufPool) -> T + 'static,
+) -> (T, DiskImage) {
+    let world = SimWorld::new(options, vec![image]);
+    let rt = Rt::new(world.driver());
+    let own = rt.clone();
+    let result = rt.block_on(async move { work(own, BufPool::new(1 << 20)).await });
+    let image = world.images().remove(0);
+    rt.shut_down();
+    (result, image)
+}
+
+/// Opens the store of `image`, does `work`, and closes it in order; the result, and the closed store.
+pub fn with<T: 'static>(
+    image: &DiskImage,
+    options: OpenOptions,
+    work: impl AsyncFnOnce(Disk) -> T + 'static,
+) -> (T, DiskImage) {
+    let sim = SimOptions::default();
+    with_rt(image, options, sim, async move |_, disk| work(disk).await)
+}
+
+/// As [`with`], on the drive of `sim`, for work that has tasks of its own.
+pub fn with_rt<T: 'static>(
+    image: &DiskImage,
+    options: OpenOptions,
+    sim: SimOptions,
+    work: impl AsyncFnOnce(Rt, Disk) -> T + 'static,
+) -> (T, DiskImage) {
+    let size = image.size;
+    let sim = SimOptions { seed: 1, ..sim };
+    run(image.clone(), sim, async move |rt, pool| {
+        let disk = open(&rt, &pool, size, options).await.unwrap();
+        let result = work(rt, disk.clone()).await;
+        disk.close().await.unwrap();
+        result
+    })
+}
+
+/// Does `work` on the open store, and cuts the power at each step of its I/O: what the drive holds then, and the
+/// number that `work` had told.
+pub fn cuts(
+    image: &DiskImage,
+    seed: u64,
+    work: impl AsyncFnOnce(Disk, Rc<Cell<u64>>) + 'static,
+) -> Vec<(DiskImage, u64)> {
+    let size = image.size;
+    let options = SimOptions {
+        seed,
+        ..SimOptions::default()
+    };
+    let world = SimWorld::new(options, vec![image.clone()]);
+    let rt = Rt::new(world.driver());
+    let own = rt.clone();
+    let left = Rc::new(RefCell::new(Vec::new()));
+    let found = left.clone();
+    rt.block_on(async move {
+        let pool = BufPool::new(1 << 20);
+        let options = OpenOptions::default();
+        let disk = open(&own, &pool, size, options).await.unwrap();
+        let told = Rc::new(Cell::new(0));
+        let now = told.clone();
+        world.on_io(move |number, crash| {
+            let image = crash.images(seed << 32 | number).remove(0);
+            found.borrow_mut().push((image, now.get()));
+        });
+        work(disk, told).await;
+        world.clear_hook();
+    });
+    rt.shut_down();
+    left.take()
+}
+
+/// Does `work` on the open store and cuts the power, or closes the store in order if it says so; the result, and
+/// what the drive holds then.
+pub fn live<T: 'static>(
+    image: &DiskImage,
+    seed: u64,
+    options: OpenOptions,
+    work: impl AsyncFnOnce(Disk) -> (T, bool) + 'static,
+) -> (T, DiskImage) {
+    let size = image.size;
+    let world = SimWorld::new(
+        SimOptions {
+            seed,
+            ..SimOptions::default()
+        },
+        vec![image.clone()],
+    );
+    let rt = Rt::new(world.driver());
+    let own = rt.clone();
+    let drives = world.clone();
+    let (result, left) = rt.block_on(async move {
+        let pool = BufPool::new(1 << 20);
+        let disk = open(&own, &pool, size, options).await.unwrap();
+        let (result, orderly) = work(disk.clone()).await;
+        if orderly {
+            disk.close().await.unwrap();
+        }
+        (result, drives.crash().images(seed).remove(0))
+    });
+    rt.shut_down();
+    (result, left)
+}
+
+/// An open store and the world in which it is.
+pub struct Open {
+    pub world: SimWorld,
+    pub rt: Rt,
+    /// The pool of the store's buffers.
+    pub pool: BufPool,
+    pub disk: Disk,
+}
+
+/// Does `work` on the open store of `image`, which may close it; the result, and what the drive holds then.
+pub fn in_world<T: 'static>(
+    image: &DiskImage,
+    options: OpenOptions,
+    work: impl AsyncFnOnce(Open) -> T + 'static,
+) -> (T, DiskImage) {
+    let size = image.size;
+    let world = SimWorld::new(SimOptions::default(), vec![image.clone()]);
+    let rt = Rt::new(world.driver());
+    let (own, drives) = (rt.clone(), world.clone());
+    let result = rt.block_on(async move {
+        let pool = BufPool::new(1 << 20);
+        let disk = open(&own, &pool, size, options).await.unwrap();
+        let open = Open {
+            world: drives,
+            rt: own,
+            pool,
+            disk,
+        };
+        work(open).await
+    });
+    let image = world.images().remove(0);
+    rt.shut_down();
+    (result, image)
+}
+
+async fn open(rt: &Rt, pool: &BufPool, size: u64, options: OpenOptions) -> Result<Disk, DiskError> {
+    let member = MemberDevice {
+        device: raw(rt, size),
+        path: "member".into(),
+    };
+    Disk::open(rt, pool, vec![member], options, |_| {}).await
+}
+
+/// [`with`] on a store of 8 MiB with the usual options.
+pub fn on_disk(work: impl AsyncFnOnce(Disk) + 'static) -> DiskImage {
+    with(&store(8 << 20), OpenOptions::default(), work).1
+}
+
+/// The bytes of `pieces`.
+pub fn bytes(pieces: Vec<Piece>) -> Vec<u8> {
+    let mut all = Vec::new();
+    for piece in pieces {
+        match piece {
+            Piece::Data(data) => all.extend_from_slice(&data),
+            Piece::Zero(len) => all.resize(all.len() + len, 0),
+        }
+    }
+    all
+}
+
+/// Begins to wait for `work`, which must have to wait.
+pub async fn begun(work: &mut (impl Future + Unpin)) {
+    let polled = poll_fn(|context| Poll::Ready(Pin::new(&mut *work).poll(context).is_pending()));
+    assert!(polled.await, "it waits for the drive");
+}

@@ -1,0 +1,299 @@
+//! Recovery units larger than memory, and larger than the log.
+
+#![allow(clippy::unwrap_used)]
+
+use crate::common::{BLOCK, begun, bytes, live, store, with};
+use tonearm_disk::{Disk, ErrorKind, OpenOptions, Volume};
+use tonearm_engine::CommitChange;
+
+const B: u64 = BLOCK as u64;
+
+fn options() -> OpenOptions {
+    OpenOptions {
+        memory_bytes: 1 << 20,
+        ..OpenOptions::default()
+    }
+}
+
+fn content(index: u64, version: u8) -> Vec<u8> {
+    let mut block = vec![version; BLOCK];
+    block[..8].copy_from_slice(&index.to_le_bytes());
+    block
+}
+
+async fn check(volume: &Volume, blocks: u64, version: u8) {
+    for index in 0..blocks {
+        let found = bytes(volume.read(index * B, B).await.unwrap());
+        assert!(found == content(index, version), "block {index}");
+    }
+}
+
+async fn file(disk: &Disk, blocks: u64, version: u8) -> Volume {
+    let mut aru = disk.begin();
+    let file = match disk.volume("f") {
+        Ok(file) => file,
+        Err(_) => aru.create_file("f", [1; 16], 1).await.unwrap(),
+    };
+    // Backwards and in pieces that are no whole blocks, too.
+    for index in (0..blocks).rev() {
+        let block = content(index, version);
+        aru.write(&file, index * B, &block[..100]).await.unwrap();
+        aru.write(&file, index * B + 100, &block[100..])
+            .await
+            .unwrap();
+        assert!(disk.shadow_bytes() <= disk.engine().options().memory_bytes / 4);
+    }
+    for index in [0, blocks / 2, blocks - 1] {
+        let own = aru.read(&file, index * B, B).await.unwrap();
+        assert_eq!(bytes(own), content(index, version));
+    }
+    aru.end().await.unwrap();
+    file
+}
+
+#[test]
+fn a_unit_larger_than_memory_and_the_log_commits() {
+    // 2 MiB of log, 256 KiB of shadows.
+    let (_, closed) = with(&store(40 << 20), options(), async |disk| {
+        for version in 1..4 {
+            let f = file(&disk, 1000, version).await;
+            check(&f, 1000, version).await;
+            disk.engine().drain().await.unwrap();
+            check(&f, 1000, version).await;
+        }
+        assert_eq!(disk.shadow_bytes(), 0);
+        assert!(disk.scrub(|_, _| {}).await.unwrap().damaged.is_empty());
+    });
+    with(&closed, options(), async |disk| {
+        check(&disk.volume("f").unwrap(), 1000, 3).await;
+        // The space of the time before is free again.
+        let volumes: u64 = 1;
+        let files = disk.volume("f").unwrap().size_bytes() / B;
+        assert!(disk.free_bytes() / B >= disk.size_bytes() / B - files - files / 8 - 32 - volumes);
+    });
+}
+
+#[test]
+fn one_write_larger_than_the_budget_goes_home_at_once() {
+    with(&store(40 << 20), options(), async |disk| {
+        let mut aru = disk.begin();
+        let f = aru.create_file("f", [1; 16], 1).await.unwrap();
+        let all: Vec<u8> = (0..1500).flat_map(|index| content(index, 7)).collect();
+        aru.write(&f, 0, &all).await.unwrap();
+        assert_eq!(disk.shadow_bytes(), 0);
+        let own = bytes(aru.read(&f, 3, 1499 * B).await.unwrap());
+        assert!(own == all[3..][..1499 * BLOCK]);
+        aru.resize(&f, 1200 * B).await.unwrap();
+        aru.end().await.unwrap();
+        check(&f, 1200, 7).await;
+    });
+}
+
+#[test]
+fn without_space_a_unit_is_told_and_can_be_given_up() {
+    with(&store(8 << 20), options(), async |disk| {
+        let free = disk.free_bytes();
+        let mut aru = disk.begin();
+        let f = aru.create_file("f", [1; 16], 1).await.unwrap();
+        // Twice the space is needed: in the file, and until the commit.
+        let mut index = 0;
+        let error = loop {
+            match aru.write(&f, index * B, &content(index, 1)).await {
+                Ok(()) => index += 1,
+                Err(error) => break error,
+            }
+        };
+        assert_eq!(error.kind(), ErrorKind::NoSpace, "{error}");
+        assert!(index * B > free / 4, "{index} blocks of {free} bytes");
+        let own = bytes(aru.read(&f, (index - 1) * B, B).await.unwrap());
+        assert_eq!(own, content(index - 1, 1));
+        aru.abort();
+        // What is left is enough for another one, again and again.
+        for version in 0..5 {
+            let f = file(&disk, 300, version).await;
+            check(&f, 300, version).await;
+        }
+    });
+}
+
+#[test]
+fn small_units_go_on_beside_a_large_one() {
+    with(&store(40 << 20), options(), async |disk| {
+        let mut large = disk.begin();
+        let f = large.create_file("f", [1; 16], 1).await.unwrap();
+        for index in 0..500 {
+            large
+                .write(&f, index * B, &content(index, 1))
+                .await
+                .unwrap();
+            if index % 50 == 0 {
+                let mut small = disk.begin();
+                let main = disk.volume("main").unwrap();
+                small.write(&main, 0, &content(index, 2)).await.unwrap();
+                small.end().await.unwrap();
+                let found = bytes(main.read(0, B).await.unwrap());
+                assert_eq!(found, content(index, 2));
+            }
+        }
+        large.end().await.unwrap();
+        check(&f, 500, 1).await;
+    });
+}
+
+#[test]
+fn a_full_store_takes_the_space_of_large_units_back() {
+    with(&store(16 << 20), options(), async |disk| {
+        // What was moved from the space is not at home yet, and more than goes there at once.
+        let f = file(&disk, 1200, 1).await;
+        let space = disk.spill_bytes();
+        assert!(space > 0);
+        let mut aru = disk.begin();
+        let all = aru.create_file("all", [2; 16], 1).await.unwrap();
+        let free = disk.free_bytes();
+        aru.resize(&all, free + space).await.unwrap();
+        assert_eq!((disk.spill_bytes(), disk.free_bytes()), (0, 0));
+        aru.end().await.unwrap();
+        check(&f, 1200, 1).await;
+        let blocks = (free + space) / B;
+        for index in 0..blocks {
+            let mut aru = disk.begin();
+            aru.write(&all, index * B, &content(index, 2))
+                .await
+                .unwrap();
+            aru.end().await.unwrap();
+        }
+        // It is nobody's space but that file's.
+        let mut aru = disk.begin();
+        let mut index = 0;
+        let error = loop {
+            match aru.write(&f, index * B, &content(index, 3)).await {
+                Ok(()) => index += 1,
+                Err(error) => break error,
+            }
+        };
+        assert_eq!(error.kind(), ErrorKind::NoSpace, "{error}");
+        drop(aru);
+        disk.engine().drain().await.unwrap();
+        check(&all, blocks, 2).await;
+        check(&f, 1200, 1).await;
+    });
+}
+
+#[test]
+fn what_was_moved_stays_until_no_recovery_needs_it() {
+    for seed in 0..8 {
+        let (_, left) = live(&store(8 << 20), seed, options(), async move |disk| {
+            let f = file(&disk, 300, 1).await;
+            disk.flush().await.unwrap();
+            if seed % 2 == 0 {
+                disk.engine().drain().await.unwrap();
+            }
+            // Another large unit gets the space, and never ends.
+            let space = disk.spill_bytes();
+            let mut aru = disk.begin();
+            for index in 0..300 {
+                let written = aru.write(&f, index * B, &content(index, 2)).await;
+                written.unwrap();
+            }
+            assert!(aru.spilled_blocks() > 0 && disk.spill_bytes() == space);
+            ((), false)
+        });
+        with(&left, options(), async |disk| {
+            check(&disk.volume("f").unwrap(), 300, 1).await;
+        });
+    }
+}
+
+/// What a unit has spilled is not in memory when it becomes the block's content.
+#[test]
+fn a_partial_write_goes_on_from_what_a_large_unit_has_made_of_the_block_meanwhile() {
+    let partial: [(&str, Begin, usize); 3] = [
+        ("write", |disk| Box::pin(write_inside(disk.clone())), 100),
+        ("zeroes", |disk| Box::pin(zero_inside(disk.clone())), 100),
+        ("shrink", |disk| Box::pin(shrink(disk.clone())), BLOCK),
+    ];
+    for (what, begin, end) in partial {
+        let (_, closed) = with(&store(40 << 20), options(), async move |disk| {
+            let v = disk.create_volume("v", 4 * B, [9; 16], 1);
+            v.await.unwrap();
+            let v = disk.volume("v").unwrap();
+            for index in 0..4 {
+                let mut aru = disk.begin();
+                aru.write(&v, index * B, &content(index, 1)).await.unwrap();
+                aru.end().await.unwrap();
+            }
+            disk.engine().drain().await.unwrap();
+            let mut aru = disk.begin();
+            aru.write(&v, B, &content(1, 2)).await.unwrap();
+            let f = aru.create_file("f", [1; 16], 1).await.unwrap();
+            aru.write(&f, 0, &vec![3; 100 * BLOCK]).await.unwrap();
+            assert_eq!(aru.spilled_blocks(), 101, "the block of v, too");
+            let mut partial = begin(&disk);
+            begun(&mut partial).await;
+            aru.end().await.unwrap();
+            partial.await;
+        });
+        with(&closed, options(), async move |disk| {
+            let v = disk.volume("v").unwrap();
+            let found = bytes(v.read(B, 90).await.unwrap());
+            assert!(found == content(1, 2)[..90], "{what}: before");
+            if what != "shrink" {
+                let found = bytes(v.read(B + end as u64, B - end as u64).await.unwrap());
+                assert!(found == content(1, 2)[end..], "{what}: behind");
+            }
+        });
+    }
+}
+
+#[test]
+fn what_a_read_takes_a_moved_block_from_is_not_written_over_meanwhile() {
+    with(&store(8 << 20), options(), async |disk| {
+        let main = disk.volume("main").unwrap();
+        let data = || tonearm_base::BufPool::new(0).copy_of(&[1; BLOCK]).share();
+        main.write(0, data(), true).await.unwrap();
+        disk.engine().drain().await.unwrap();
+        let engine = disk.engine();
+        // Blocks that nobody has.
+        let (to, from) = (engine.size_blocks() - 10, engine.size_blocks() - 20);
+        let crcs = engine.spill(from, vec![data()]).await.unwrap();
+        let admission = engine.admit(0, 1).await.unwrap();
+        let moved = engine.commit(admission, vec![CommitChange::Move { to, from, crcs }]);
+        let moved = moved.unwrap();
+        engine.wait_durable(moved).await.unwrap();
+        // The read begins while the block is written home.
+        let mut drain = Box::pin(engine.drain());
+        begun(&mut drain).await;
+        main.read(0, B).await.unwrap();
+        let mut read = Box::pin(engine.read(to, 1));
+        begun(&mut read).await;
+        begun(&mut drain).await;
+        drain.await.unwrap();
+        engine.retire(moved).await.unwrap();
+        let other = tonearm_base::BufPool::new(0).copy_of(&[2; BLOCK]).share();
+        let mut spill = Box::pin(engine.spill(from, vec![other]));
+        for _ in 0..50 {
+            begun(&mut spill).await;
+            main.read(0, B).await.unwrap();
+        }
+        assert_eq!(bytes(read.await.unwrap()), [1; BLOCK]);
+        spill.await.unwrap();
+    });
+}
+
+type Begin = fn(&Disk) -> Partial;
+type Partial = std::pin::Pin<Box<dyn Future<Output = ()>>>;
+
+async fn write_inside(disk: Disk) {
+    let v = disk.volume("v").unwrap();
+    let data = tonearm_base::BufPool::new(0).copy_of(&[4; 10]).share();
+    v.write(B + 90, data, false).await.unwrap();
+}
+
+async fn zero_inside(disk: Disk) {
+    let v = disk.volume("v").unwrap();
+    v.write_zeroes(B + 90, 10, false, false).await.unwrap();
+}
+
+async fn shrink(disk: Disk) {
+    disk.resize_volume("v", B + 90).await.unwrap();
+}

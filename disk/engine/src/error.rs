@@ -1,0 +1,198 @@
+//! What can go wrong with a store.
+
+use crate::superblocks::UnreadableSlot;
+use tonearm_format::FormatError;
+use tonearm_layout::HomeError;
+use tonearm_trail::TrailError;
+
+/// An error of the store; each message says what, where, and what to do.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum EngineError {
+    /// A member has no usable superblock.
+    #[error("{member} is not a member of a Tonearm store: {cause}")]
+    NotAStore {
+        /// Its path.
+        member: String,
+        /// What is there instead.
+        cause: FormatError,
+    },
+    /// A member has superblocks, all damaged.
+    #[error(
+        "{member}: all {copies} copies of the superblock are damaged ({cause}); restore the member from a backup"
+    )]
+    SuperblockLost {
+        /// Its path.
+        member: String,
+        /// Copies looked at.
+        copies: u64,
+        /// Why the last one was refused.
+        cause: FormatError,
+    },
+    /// No copy of a member's superblock is valid, and some cannot be read.
+    #[error(
+        "no copy of the superblock can be used: {}; restore the member from a backup, or try the drive in another place",
+        list(slots)
+    )]
+    SuperblocksUnreadable {
+        /// Path of the member.
+        member: String,
+        /// Those that cannot be read; the others are damaged.
+        slots: Vec<UnreadableSlot>,
+    },
+    /// The superblock that would have to be written is not valid.
+    #[error(
+        "{member}: the store cannot be opened for writing: {cause}; copy its volumes to a new store"
+    )]
+    SuperblockRefused {
+        /// Path of the member with the log.
+        member: String,
+        /// The rule that it breaks.
+        cause: FormatError,
+    },
+    /// The members do not belong together.
+    #[error("{member}: {why}")]
+    WrongMember {
+        /// Path of the member.
+        member: String,
+        /// What does not fit and what to do.
+        why: String,
+    },
+    /// The member is shorter than the store made it.
+    #[error(
+        "{member} is truncated: it has {found} bytes, the store needs {needed}; restore it from a backup or \
+         give it back its size if only the end was cut off"
+    )]
+    Truncated {
+        /// Path of the member.
+        member: String,
+        /// Bytes that it has.
+        found: u64,
+        /// Bytes that it must have.
+        needed: u64,
+    },
+    /// The members or sizes asked for at creation do not work.
+    #[error("{0}")]
+    Create(String),
+    /// A superblock could not be read or written.
+    #[error("{member}: {what} of the superblock failed: {error}")]
+    Superblock {
+        /// Path of the member.
+        member: String,
+        /// The operation.
+        what: &'static str,
+        /// The cause.
+        error: tonearm_rt::IoError,
+    },
+    /// The sheet of a log drive could not be read or written.
+    #[error("{member}: {what} of the track sheet failed: {error}")]
+    Sheet {
+        /// Path of the member.
+        member: String,
+        /// The operation.
+        what: &'static str,
+        /// The cause.
+        error: tonearm_rt::IoError,
+    },
+    /// Both copies of the sheet of a log drive are gone.
+    #[error(
+        "{member}: both copies of the track sheet are damaged ({cause}): without it nobody knows where the log's \
+         tracks are; restore the first MiB of the member from a backup"
+    )]
+    SheetLost {
+        /// Path of the member.
+        member: String,
+        /// Why the last one was refused.
+        cause: FormatError,
+    },
+    /// A log drive cannot write single sectors of the log.
+    #[error(
+        "{member} writes whole sectors of {drive} bytes, and the log has sectors of {log} bytes: the store was made on \
+         a drive with smaller ones; move this member back to such a drive"
+    )]
+    Sector {
+        /// Path of the member.
+        member: String,
+        /// Bytes of its sectors.
+        drive: u32,
+        /// Bytes of a log sector.
+        log: usize,
+    },
+    /// The tracks of the log make no sense.
+    #[error("{member}: {why}; restore the first MiB of the member from a backup")]
+    Tracks {
+        /// Path of the member.
+        member: String,
+        /// What is wrong.
+        why: tonearm_trail::GeometryError,
+    },
+    /// The parity of an array could not be made right after a crash.
+    #[error("{member}: making its parity right failed: {error}")]
+    Redundancy {
+        /// The member.
+        member: String,
+        /// The cause.
+        error: tonearm_rt::IoError,
+    },
+    /// The log failed or is damaged.
+    #[error(transparent)]
+    Log(#[from] TrailError),
+    /// The home failed or is damaged.
+    #[error(transparent)]
+    Home(#[from] HomeError),
+    /// The log holds a commit that does not fit the store.
+    #[error(
+        "the log holds a commit for block {block}, beyond the store's {size_blocks} blocks: the log is not this store's"
+    )]
+    ForeignCommit {
+        /// The block.
+        block: u64,
+        /// Blocks of the store.
+        size_blocks: u64,
+    },
+    /// The store was opened for reading only.
+    #[error("the store is open read-only")]
+    OpenReadOnly,
+    /// The store needs recovery, which a read-only opening does not do.
+    #[error("the store was not shut down in order and needs recovery; open it for writing once")]
+    NeedsRecovery,
+    /// A failure has made the store read-only.
+    #[error("the store is read-only since a failure: {0}")]
+    Failed(String),
+    /// A range beyond the store.
+    #[error("blocks {first}..{end} lie beyond the store's {size_blocks} blocks")]
+    OutOfRange {
+        /// First block.
+        first: u64,
+        /// Behind the last block.
+        end: u64,
+        /// Blocks of the store.
+        size_blocks: u64,
+    },
+    /// A commit that the log cannot hold.
+    #[error(
+        "a commit that takes {bytes} bytes of the log is larger than the log allows ({max_bytes} bytes); change less at \
+         once, or create the store with a larger --log-size"
+    )]
+    CommitTooLarge {
+        /// What it takes of the log.
+        bytes: u64,
+        /// What a commit may take at most.
+        max_bytes: u64,
+    },
+    /// There is no block map to be rebuilt.
+    #[error(
+        "the store has the overwrite layout: it has no block map that could be rebuilt; use --repair"
+    )]
+    NoSegments,
+    /// The store is being closed: what has been committed is kept, nothing else is taken.
+    #[error("the store is being closed")]
+    Closing,
+    /// The store has been closed.
+    #[error("the store is closed")]
+    Closed,
+}
+
+fn list(slots: &[UnreadableSlot]) -> String {
+    let texts: Vec<String> = slots.iter().map(ToString::to_string).collect();
+    texts.join("; ")
+}

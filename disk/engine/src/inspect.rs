@@ -1,0 +1,301 @@
+//! A look at a store that is not in use, which changes nothing: for `tonearm info` and `tonearm check`.
+//!
+//! After a crash the log counts for more than the home: what recovery will write home is taken from a dry
+//! run over the log, so that the half-finished home writes of the crash are not reported as damage.
+
+use crate::MemberDevice;
+use crate::engine::Engine;
+use crate::error::EngineError;
+use crate::log_drives::LogDrives;
+use crate::open::{Assembled, assemble, describe};
+use std::collections::BTreeMap;
+use tonearm_base::{Buf, BufPool};
+use tonearm_format::{
+    EntryKind, SYSTEM_BLOCKS, State, Superblock, VolumeEntry, VolumeKind, volume_faults,
+};
+use tonearm_layout::{GroupReport, Home, Piece, SlotReport};
+use tonearm_rt::Rt;
+use tonearm_trail::Replay;
+
+/// Memory for checksum tables during a look.
+const TABLE_CACHE_BYTES: usize = 8 << 20;
+
+/// What recovery would find in the log.
+#[derive(Clone, Debug, Default)]
+pub struct LogReport {
+    /// The store was shut down in order: the log holds nothing that counts.
+    pub clean: bool,
+    /// Records that recovery would replay.
+    pub records: u64,
+    /// Commits in them.
+    pub commits: u64,
+    /// Blocks that they change.
+    pub blocks: u64,
+    /// Records behind the end, never durable, which recovery drops.
+    pub discarded_records: u64,
+    /// Where the log ends, in words.
+    pub end: String,
+    /// Why recovery would refuse.
+    pub damage: Option<EngineError>,
+}
+
+/// Blocks that the log changes, as disjoint runs: first block to the block behind the last.
+#[derive(Default)]
+struct Covered(BTreeMap<u64, u64>);
+
+impl Covered {
+    fn add(&mut self, mut first: u64, mut end: u64) {
+        // Runs that overlap or touch the new one become part of it; the last of them is looked at first.
+        while let Some((&start, &stop)) = self.0.range(..=end).next_back() {
+            if stop < first {
+                break;
+            }
+            self.0.remove(&start);
+            (first, end) = (first.min(start), end.max(stop));
+        }
+        self.0.insert(first, end);
+    }
+
+    fn meets(&self, first: u64, end: u64) -> bool {
+        self.0
+            .range(..end)
+            .next_back()
+            .is_some_and(|(_, stop)| *stop > first)
+    }
+
+    fn blocks(&self) -> u64 {
+        self.0.iter().map(|(first, end)| end - first).sum()
+    }
+}
+
+/// An open look.
+pub struct Inspection {
+    superblock: Superblock,
+    home: Home,
+    log: LogReport,
+    covered: Covered,
+    /// System blocks as the log leaves them; `None` is a hole.
+    system: BTreeMap<u64, Option<Buf>>,
+}
+
+impl Inspection {
+    /// Looks at the store of `members` (the first is the primary one), and reads its log if it was not shut
+    /// down in order; `progress` is told tracks read and expected.
+    ///
+    /// # Errors
+    /// When the members are no store, do not belong together, or are truncated. Damage of the log is in
+    /// the report.
+    pub async fn start(
+        rt: &Rt,
+        pool: &BufPool,
+        members: Vec<MemberDevice>,
+        progress: impl FnMut(u64, u64),
+    ) -> Result<Self, EngineError> {
+        let Assembled {
+            superblock,
+            devices,
+            ..
+        } = assemble(pool, members).await?;
+        let home =
+            crate::home::open(rt, pool, &superblock, &devices, TABLE_CACHE_BYTES, true).await?;
+        let mut look = Self {
+            home,
+            log: LogReport {
+                clean: superblock.state == State::Clean,
+                ..LogReport::default()
+            },
+            covered: Covered::default(),
+            system: BTreeMap::new(),
+            superblock,
+        };
+        if !look.log.clean {
+            let log = LogDrives::load(pool, &look.superblock, &devices).await?;
+            let (epoch, before) = (look.superblock.epoch, look.superblock.log);
+            let (devices, geometry) = (log.devices, log.geometry);
+            let replay = Replay::start(pool, devices, geometry, epoch, before, false).await;
+            look.read_log(replay, progress).await;
+            look.log.blocks = look.covered.blocks();
+            look.leave_spill_out().await;
+        }
+        Ok(look)
+    }
+
+    async fn read_log(&mut self, mut replay: Replay, mut progress: impl FnMut(u64, u64)) {
+        loop {
+            let commit = match replay.next().await {
+                Ok(Some(commit)) => commit,
+                Ok(None) => break,
+                Err(error) => {
+                    self.log.damage = Some(error.into());
+                    return;
+                }
+            };
+            self.log.commits += 1;
+            for change in commit.changes {
+                let (block, data) = (change.block, change.data);
+                let count = change.kind.blocks();
+                let size_blocks = self.superblock.size_blocks;
+                let Some(end) = block.checked_add(count).filter(|end| *end <= size_blocks) else {
+                    self.log.damage = Some(EngineError::ForeignCommit { block, size_blocks });
+                    return;
+                };
+                if let EntryKind::Patch { at, value } = change.kind {
+                    // It changes what an earlier entry has covered, or nothing.
+                    if let Some(Some(data)) = self.system.get_mut(&block) {
+                        let at = at as usize;
+                        data[at..at + 8].copy_from_slice(&value.to_le_bytes());
+                    }
+                    continue;
+                }
+                self.covered.add(block, end);
+                if let Some(data) = data {
+                    if block < SYSTEM_BLOCKS {
+                        self.system.insert(block, Some(data));
+                    }
+                } else {
+                    self.system
+                        .extend((block..end.min(SYSTEM_BLOCKS)).map(|block| (block, None)));
+                }
+            }
+            let (done, total) = replay.progress();
+            progress(done, total);
+        }
+        let tail = replay.into_tail();
+        self.log.records = tail.stats.records;
+        self.log.discarded_records = tail.stats.discarded;
+        self.log.end = describe(tail.case).to_string();
+    }
+
+    /// What was being spilled when the store stopped is nobody's; the next opening takes the space away.
+    async fn leave_spill_out(&mut self) {
+        let (entries, _) = self.volumes().await;
+        let spill = entries
+            .iter()
+            .filter(|entry| entry.kind == VolumeKind::Spill);
+        for extent in spill.flat_map(|entry| &entry.extents) {
+            self.covered.add(extent.start, extent.start + extent.count);
+        }
+    }
+
+    /// The superblock that counts.
+    pub fn superblock(&self) -> &Superblock {
+        &self.superblock
+    }
+
+    /// What is in the log.
+    pub fn log(&self) -> &LogReport {
+        &self.log
+    }
+
+    /// The volume table as recovery will leave it: the entries that can be read and go with each other, and what is
+    /// wrong with the others.
+    pub async fn volumes(&self) -> (Vec<VolumeEntry>, Vec<String>) {
+        let (mut entries, mut problems) = (Vec::new(), Vec::new());
+        for slot in 0..SYSTEM_BLOCKS {
+            let content = match self.system.get(&slot) {
+                Some(Some(block)) => VolumeEntry::decode(&block[..tonearm_format::SECTOR]),
+                Some(None) => Ok(None),
+                None => match self.home.read(slot, 1).await.as_deref() {
+                    Ok([Piece::Data(block)]) => {
+                        VolumeEntry::decode(&block[..tonearm_format::SECTOR])
+                    }
+                    Ok(_) => Ok(None),
+                    Err(error) => {
+                        problems.push(format!("entry {slot} of the volume table: {error}"));
+                        continue;
+                    }
+                },
+            };
+            match content {
+                Ok(entry) => entries.extend(entry.map(|entry| (slot, entry))),
+                Err(error) => problems.push(format!("entry {slot} of the volume table: {error}")),
+            }
+        }
+        let by_slot = entries.iter().map(|(slot, entry)| (*slot, entry));
+        let faults = volume_faults(
+            by_slot,
+            self.superblock.size_blocks,
+            self.superblock.block_size,
+        );
+        entries.retain(|(slot, _)| faults.iter().all(|fault| fault.slot != *slot));
+        problems.extend(faults.iter().map(ToString::to_string));
+        let mut entries: Vec<VolumeEntry> = entries.into_iter().map(|(_, entry)| entry).collect();
+        entries.sort_by(|a, b| a.name.cmp(&b.name));
+        (entries, problems)
+    }
+
+    /// Compares the block map with the segment summaries; nothing in the overwrite layout. `progress` is told
+    /// segments done and all segments.
+    ///
+    /// # Errors
+    /// When the map cannot be read.
+    pub async fn check_segments(
+        &self,
+        progress: impl FnMut(u64, u64),
+    ) -> Result<Vec<tonearm_layout::HomeError>, EngineError> {
+        Ok(self.home.check_segments(progress).await?)
+    }
+
+    /// Groups of the home.
+    pub fn groups(&self) -> u64 {
+        self.home.groups()
+    }
+
+    /// Verifies group `group`, except for what recovery is going to write anew.
+    ///
+    /// # Errors
+    /// When its table cannot be read from the device at all.
+    pub async fn check_group(&self, group: u64) -> Result<GroupReport, EngineError> {
+        let mut report = self.home.check_group(group).await?;
+        report
+            .bad
+            .retain(|bad| !self.covered.meets(bad.block, bad.block + 1));
+        let blocks = self.home.group_blocks();
+        if self.covered.meets(group * blocks, (group + 1) * blocks) && !report.table_lost {
+            // The crash cut a table write short; the other slot is whole and recovery writes both.
+            for slot in &mut report.slots {
+                if matches!(slot, SlotReport::Damaged(_)) {
+                    *slot = SlotReport::Empty;
+                }
+            }
+        }
+        Ok(report)
+    }
+}
+
+impl Engine {
+    /// The members' names, in the store's order.
+    pub fn member_names(&self) -> Vec<String> {
+        self.0
+            .members
+            .iter()
+            .map(|member| member.name().to_string())
+            .collect()
+    }
+}
+
+#[cfg(test)]
+mod covered_tests {
+    use super::Covered;
+
+    #[test]
+    fn covered_runs_join_where_they_touch_or_overlap() {
+        let mut covered = Covered::default();
+        for (first, end) in [(10, 12), (20, 30), (12, 15), (5, 6), (14, 21), (5, 6)] {
+            covered.add(first, end);
+        }
+        assert_eq!(
+            covered.0.into_iter().collect::<Vec<_>>(),
+            [(5, 6), (10, 30)]
+        );
+    }
+
+    #[test]
+    fn a_range_meets_what_it_overlaps_alone() {
+        let mut covered = Covered::default();
+        covered.add(10, 20);
+        assert!(covered.meets(19, 20) && covered.meets(0, 11) && covered.meets(12, 13));
+        assert!(!covered.meets(20, 30) && !covered.meets(0, 10));
+        assert_eq!(covered.blocks(), 10);
+    }
+}

@@ -1,0 +1,73 @@
+//! The engine: read path, commit path, write-back, checkpoint at an orderly end, recovery.
+//!
+//! Invariants (each kept here unless another place is named):
+//! 1. An acknowledged durable write survives any crash; after a crash the state is a prefix of the commit
+//!    order (`trail`, [`Engine::commit`]).
+//! 2. All of a commit or none of it (`tonearm_trail::Replay` hands out whole commits only).
+//! 3. A log track is reused only after every live block on it is durable at home, or superseded by a block
+//!    that is (`pinned`, `tonearm_trail::Releases`).
+//! 4. A block with LSN L is written home only when durable >= L (`pinned::Pinned::start_batch`).
+//! 5. A read returns the newest committed version; a hole reads as zeroes ([`Engine::read`]).
+//! 6. No byte is returned that fails its checksum (`tonearm_layout::Home::read`; what is in memory was checked when
+//!    it was read from the log).
+//! 7. No clock, random source, environment or thread: time comes from the executor's driver.
+//! 9. Memory is bounded: payload by the memory semaphore, tables by the table cache, queues by admission.
+
+mod create;
+mod difference;
+#[cfg(test)]
+mod difference_test;
+mod engine;
+mod error;
+mod grow;
+mod home;
+mod inspect;
+mod log_drives;
+mod moves;
+mod open;
+mod ordered;
+mod pinned;
+mod plan_log;
+mod read;
+mod recovery;
+mod redundancy;
+mod scrub;
+mod stats;
+mod superblocks;
+mod throttle;
+mod write_back;
+
+pub use create::{
+    CreateParams, CreatePlan, HomeParams, MemberSpace, NewMember, create, plan_create,
+};
+pub use engine::{Ack, Engine, OpenOptions};
+pub use error::EngineError;
+pub use grow::grown;
+pub use home::rebuild_map;
+pub use inspect::{Inspection, LogReport};
+pub use log_drives::sheet_table;
+pub use open::{Progress, RecoveryReport};
+pub use plan_log::{HeadParams, LogDrive};
+pub use read::MergeGuard;
+pub use scrub::ScrubReport;
+pub use stats::StoreStats;
+pub use superblocks::{MemberSuperblock, UnreadableSlot, load as load_superblock};
+
+pub use tonearm_trail::{Admission, Change as CommitChange, GivenUp, WriteCache};
+
+use std::rc::Rc;
+use tonearm_device::Device;
+
+/// A member as the opener found it.
+#[derive(Clone)]
+pub struct MemberDevice {
+    /// The device.
+    pub device: Rc<dyn Device>,
+    /// Its path, for messages.
+    pub path: String,
+}
+
+#[cfg(test)]
+mod pinned_test;
+#[cfg(test)]
+mod throttle_test;

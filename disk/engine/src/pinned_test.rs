@@ -1,0 +1,484 @@
+//! The pinned set against a naive disk: whatever goes home when, and whatever a power cut leaves of it, the
+//! replay of any prefix of the log gives the content that the prefix has.
+
+// proptest's macros share their strategies.
+#![allow(clippy::disallowed_types)]
+
+use crate::pinned::{Base, Batch, Holds, Images, Known, Moved, Order, Pinned};
+use proptest::prelude::*;
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use tonearm_base::{BufPool, Lsn, Slice, crc32c};
+use tonearm_trail::{Change, Word};
+
+const BLOCKS: u64 = 5;
+const BLOCK: usize = 128;
+const WORDS: usize = BLOCK / 8;
+
+type Content = [u64; WORDS];
+
+/// What a change of a commit is made of.
+#[derive(Clone, Debug)]
+enum Step {
+    Write(u64, u64),
+    Patch(u64, Vec<(usize, u64)>),
+    Zero(u64, u64),
+    Move(u64, u64),
+}
+
+#[derive(Clone, Debug)]
+enum Op {
+    Commit(Vec<Step>),
+    /// So many commits more are durable.
+    Durable(u64),
+    /// A batch sets out, from this block on, of so many at most.
+    Start(u64, usize),
+    /// It has arrived, or failed.
+    End(bool),
+    /// A durable record names the log head.
+    Head,
+    /// The power goes. Of the commits that are not durable so many are lost; each bit says whether the
+    /// recovery writes everything home at that entry of the log; the first recovery is cut short at an entry.
+    Cut(u64, u64, usize),
+}
+
+/// An entry of the log.
+#[derive(Clone, Debug)]
+enum Entry {
+    Data(u64, Content),
+    Words(u64, Vec<Word>),
+    Zero(u64, u64),
+    Move(Moved),
+}
+
+/// The log's account.
+#[derive(Default)]
+struct Account(RefCell<BTreeMap<Lsn, usize>>);
+
+impl Holds for Account {
+    fn hold(&self, lsn: Lsn) {
+        *self.0.borrow_mut().entry(lsn).or_default() += 1;
+    }
+    fn release(&self, lsn: Lsn) {
+        let mut holds = self.0.borrow_mut();
+        let count = holds.get_mut(&lsn).expect("released what is held");
+        *count -= 1;
+        if *count == 0 {
+            holds.remove(&lsn);
+        }
+    }
+}
+
+#[derive(Default)]
+struct World {
+    pinned: Pinned,
+    account: Account,
+    /// Commits from the first on.
+    log: Vec<Vec<Entry>>,
+    /// What the disk holds after each commit; first the empty one.
+    truth: Vec<[Content; BLOCKS as usize]>,
+    durable: u64,
+    /// First commit that a recovery sees.
+    head: u64,
+    /// `None`: torn, fails its checksum.
+    home: BTreeMap<u64, Option<Content>>,
+    batch: Option<Batch>,
+    next_spilled: u64,
+}
+
+fn slice_of(content: &Content) -> Slice {
+    let bytes: Vec<u8> = content.iter().flat_map(|word| word.to_le_bytes()).collect();
+    BufPool::new(0).copy_of(&bytes).share()
+}
+
+fn content_of(data: &[u8]) -> Content {
+    std::array::from_fn(|word| {
+        u64::from_le_bytes(data[8 * word..][..8].try_into().expect("eight bytes"))
+    })
+}
+
+impl World {
+    fn new() -> Self {
+        Self {
+            truth: vec![Default::default()],
+            head: 1,
+            next_spilled: 1000,
+            ..Self::default()
+        }
+    }
+
+    fn commit(&mut self, steps: &[Step]) {
+        let mut now = *self.truth.last().expect("there is a state");
+        let mut changes = Vec::new();
+        for step in steps {
+            match step {
+                Step::Write(block, value) => {
+                    now[*block as usize] = [*value; WORDS];
+                    let data = slice_of(&now[*block as usize]);
+                    changes.push(Change::Write {
+                        first: *block,
+                        data,
+                    });
+                }
+                Step::Patch(block, words) => {
+                    let content = &mut now[*block as usize];
+                    for (word, value) in words {
+                        content[*word] = *value;
+                    }
+                    changes.push(Change::Write {
+                        first: *block,
+                        data: slice_of(content),
+                    });
+                }
+                Step::Zero(first, count) => {
+                    let count = (*count).min(BLOCKS - first);
+                    now[*first as usize..(first + count) as usize].fill([0; WORDS]);
+                    changes.push(Change::Trim {
+                        first: *first,
+                        count,
+                    });
+                }
+                Step::Move(block, value) => {
+                    let content = [*value; WORDS];
+                    now[*block as usize] = content;
+                    let from = self.next_spilled;
+                    self.next_spilled += 1;
+                    self.home.insert(from, Some(content));
+                    changes.push(Change::Move {
+                        to: *block,
+                        from,
+                        crcs: vec![crc32c(&slice_of(&content))],
+                    });
+                }
+            }
+        }
+        let lsn = Lsn(self.log.len() as u64 + 1);
+        let crcs = self.pinned.apply(lsn, &mut changes, BLOCK, &self.account);
+        let data = changes
+            .iter()
+            .filter(|change| matches!(change, Change::Write { .. }));
+        assert_eq!(crcs.len(), data.count());
+        let entry = |change: &Change| match change {
+            Change::Write { first, data } => Entry::Data(*first, content_of(data)),
+            Change::Patch { block, words } => Entry::Words(*block, words.clone()),
+            Change::Trim { first, count } | Change::Zero { first, count } => {
+                Entry::Zero(*first, *count)
+            }
+            Change::Move { to, from, crcs } => Entry::Move(Moved {
+                block: *to,
+                from: *from,
+                crc: crcs[0],
+            }),
+        };
+        self.log.push(changes.iter().map(entry).collect());
+        self.truth.push(now);
+        self.check(now);
+    }
+
+    /// What is under way home may be anything until it has arrived.
+    fn start(&mut self, cursor: u64, blocks_max: usize) {
+        if self.batch.is_some() {
+            return;
+        }
+        // Every other time by age.
+        let mut oldest: Vec<u64> = self.pinned.oldest(blocks_max).into();
+        oldest.sort_unstable();
+        let order = match cursor % 2 {
+            0 => Order::Sweep(cursor),
+            _ => Order::These(&oldest),
+        };
+        let batch = self
+            .pinned
+            .start_batch(Lsn(self.durable), order, blocks_max, |_| false);
+        for range in &batch.ranges {
+            for block in range.first..range.first + range.count {
+                self.home.insert(block, None);
+            }
+        }
+        for (block, _) in &batch.written {
+            self.home.insert(*block, None);
+        }
+        self.batch = Some(batch);
+    }
+
+    fn end(&mut self, arrived: bool) {
+        let Some(batch) = self.batch.take() else {
+            return;
+        };
+        if !arrived {
+            self.pinned.cancel_batch(&batch.written, &self.account);
+            return;
+        }
+        bring_home(&mut self.home, &batch);
+        self.pinned
+            .finish_batch(batch.ranges.len(), &batch.written, &self.account);
+    }
+
+    fn move_head(&mut self) {
+        let oldest = self.account.0.borrow().keys().next().copied();
+        let free = oldest.map_or(u64::MAX, |lsn| lsn.0);
+        self.head = self.head.max(free.min(self.durable + 1));
+    }
+
+    fn cut(&mut self, lost: u64, homing: u64, cut_short: usize) {
+        let last = self.log.len() as u64;
+        let kept = last - lost % (last - self.durable + 1);
+        self.log.truncate(kept as usize);
+        self.truth.truncate(kept as usize + 1);
+        self.durable = kept;
+        self.batch = None;
+        let entries: Vec<(Lsn, Entry)> = (self.head..=kept)
+            .flat_map(|lsn| {
+                let entries = self.log[lsn as usize - 1].iter().cloned();
+                entries.map(move |entry| (Lsn(lsn), entry))
+            })
+            .collect();
+        // Once the power goes again during recovery: what it was writing home is torn.
+        let (mut pinned, images) = (Pinned::default(), Images::default());
+        for (index, (lsn, entry)) in entries.iter().take(cut_short).enumerate() {
+            replay(&mut pinned, &images, &mut self.home, *lsn, entry);
+            if homing >> (index % 64) & 1 == 1 {
+                all_home(&mut pinned, &images, &mut self.home);
+            }
+        }
+        for (block, _) in pinned
+            .start_batch(Lsn(u64::MAX), Order::Sweep(0), 2, |_| false)
+            .written
+        {
+            self.home.insert(block, None);
+        }
+        let (mut pinned, images) = (Pinned::default(), Images::default());
+        for (index, (lsn, entry)) in entries.iter().enumerate() {
+            replay(&mut pinned, &images, &mut self.home, *lsn, entry);
+            if homing >> (index % 64) & 1 == 1 {
+                all_home(&mut pinned, &images, &mut self.home);
+            }
+        }
+        self.account = Account::default();
+        pinned.hold_all(&self.account);
+        self.pinned = pinned;
+        let truth = *self.truth.last().expect("there is a state");
+        self.check(truth);
+    }
+
+    /// What reads see.
+    fn check(&self, truth: [Content; BLOCKS as usize]) {
+        for (block, expected) in (0..).zip(truth) {
+            let found = match self.pinned.get(block) {
+                Some(Known::Data(data)) => content_of(data),
+                Some(Known::Moved(from)) => self.home[&from].expect("what was spilled is whole"),
+                Some(Known::Zero) => [0; WORDS],
+                None => self.home.get(&block).map_or([0; WORDS], |content| {
+                    content.unwrap_or_else(|| panic!("block {block} is torn and nowhere else"))
+                }),
+            };
+            assert_eq!(found, expected, "block {block}");
+        }
+    }
+}
+
+fn bring_home(home: &mut BTreeMap<u64, Option<Content>>, batch: &Batch) {
+    for range in &batch.ranges {
+        for block in range.first..range.first + range.count {
+            home.insert(block, Some([0; WORDS]));
+        }
+    }
+    for block in &batch.blocks {
+        assert_eq!(block.crc, crc32c(&block.data));
+        home.insert(block.block, Some(content_of(&block.data)));
+    }
+    for moved in &batch.moved {
+        let content = home[&moved.from].expect("what was spilled is whole");
+        assert_eq!(moved.crc, crc32c(&slice_of(&content)));
+        home.insert(moved.block, Some(content));
+    }
+}
+
+fn all_home(pinned: &mut Pinned, images: &Images, home: &mut BTreeMap<u64, Option<Content>>) {
+    while !pinned.is_empty() {
+        let batch = pinned.start_batch(Lsn(u64::MAX), Order::Sweep(0), 100, |_| false);
+        bring_home(home, &batch);
+        pinned.finish_batch(batch.ranges.len(), &batch.written, images);
+    }
+}
+
+fn replay(
+    pinned: &mut Pinned,
+    images: &Images,
+    home: &mut BTreeMap<u64, Option<Content>>,
+    lsn: Lsn,
+    entry: &Entry,
+) {
+    match entry {
+        Entry::Data(block, content) => {
+            pinned.write(lsn, *block, slice_of(content), None, images);
+        }
+        Entry::Words(block, words) => {
+            let mut content = match pinned.base(*block, images) {
+                Base::Memory(data) => content_of(&data),
+                Base::Home => home[block].expect("recovery has written it"),
+                Base::None => return,
+            };
+            for word in words {
+                content[word.at as usize / 8] = word.value;
+            }
+            pinned.patched(lsn, *block, slice_of(&content), images);
+        }
+        Entry::Zero(first, count) => pinned.zero(lsn, *first, *count, false, images),
+        Entry::Move(moved) => pinned.moved(lsn, *moved, images),
+    }
+}
+
+fn run(ops: &[Op]) {
+    let mut world = World::new();
+    for op in ops {
+        match op {
+            Op::Commit(steps) => world.commit(steps),
+            Op::Durable(more) => {
+                let last = world.log.len() as u64;
+                world.durable = (world.durable + more).min(last);
+            }
+            Op::Start(cursor, blocks_max) => world.start(*cursor, *blocks_max),
+            Op::End(arrived) => world.end(*arrived),
+            Op::Head => world.move_head(),
+            Op::Cut(lost, homing, cut_short) => world.cut(*lost, *homing, *cut_short),
+        }
+    }
+    world.cut(0, 0, 0);
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let words = prop::collection::vec((0..WORDS, 1..u64::MAX), 1..4);
+    prop_oneof![
+        2 => (0..BLOCKS, 1..u64::MAX).prop_map(|(block, value)| Step::Write(block, value)),
+        6 => (0..BLOCKS, words).prop_map(|(block, words)| Step::Patch(block, words)),
+        1 => (0..BLOCKS, 1..=BLOCKS).prop_map(|(first, count)| Step::Zero(first, count)),
+        1 => (0..BLOCKS, 1..u64::MAX).prop_map(|(block, value)| Step::Move(block, value)),
+    ]
+}
+
+fn op() -> impl Strategy<Value = Op> {
+    prop_oneof![
+        8 => prop::collection::vec(step(), 1..4).prop_map(Op::Commit),
+        4 => (1u64..4).prop_map(Op::Durable),
+        3 => (0..BLOCKS, 1usize..4).prop_map(|(cursor, max)| Op::Start(cursor, max)),
+        3 => prop::bool::weighted(0.8).prop_map(Op::End),
+        3 => Just(Op::Head),
+        1 => (any::<u64>(), any::<u64>(), 0usize..20)
+            .prop_map(|(lost, homing, cut)| Op::Cut(lost, homing & homing.rotate_left(7), cut)),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2000))]
+
+    #[test]
+    fn any_prefix_is_recovered_whatever_was_written_home(
+        ops in prop::collection::vec(op(), 1..60),
+    ) {
+        run(&ops);
+    }
+}
+
+/// What the log gets of each commit, block by block: all of it, or so many words.
+#[test]
+fn the_log_gets_the_words_that_change_of_a_block_that_it_has() {
+    let mut world = World::new();
+    let value = |world: &mut World, block, word, value| {
+        world.commit(&[Step::Patch(block, vec![(word, value)])]);
+        match world.log.last().expect("just made").as_slice() {
+            [Entry::Words(of, words)] if *of == block => Some(words.len()),
+            [Entry::Data(of, _)] if *of == block => None,
+            other => panic!("{other:?}"),
+        }
+    };
+    assert_eq!(
+        value(&mut world, 0, 3, 7),
+        None,
+        "the log has nothing of it"
+    );
+    assert_eq!(value(&mut world, 0, 3, 8), Some(1));
+    assert_eq!(value(&mut world, 0, 5, 9), Some(1));
+    // Under way home the image may leave the log with it.
+    world.durable = 3;
+    world.start(0, 1);
+    assert_eq!(value(&mut world, 0, 3, 10), None);
+    assert_eq!(value(&mut world, 0, 3, 11), Some(1));
+    world.end(true);
+    assert_eq!(value(&mut world, 0, 3, 12), Some(1));
+    // A range takes it out of the set.
+    world.commit(&[Step::Zero(0, 1)]);
+    assert_eq!(value(&mut world, 0, 3, 13), None);
+    // What was moved is not in the log.
+    world.commit(&[Step::Move(1, 5)]);
+    assert_eq!(value(&mut world, 1, 3, 14), None);
+    assert_eq!(value(&mut world, 1, 3, 15), Some(1));
+    // All new: the whole of it, though the log has it.
+    world.commit(&[Step::Write(1, 77)]);
+    assert!(matches!(world.log.last().unwrap()[..], [Entry::Data(1, _)]));
+}
+
+#[test]
+fn adjacent_blocks_of_one_write_are_logged_each_as_it_needs() {
+    let account = Account::default();
+    let mut pinned = Pinned::default();
+    let pool = BufPool::new(0);
+    let mut bytes = vec![1; 5 * BLOCK];
+    let write = |pinned: &mut Pinned, lsn, bytes: &[u8]| {
+        let data = pool.copy_of(bytes).share();
+        let mut changes = vec![Change::Write { first: 10, data }];
+        let crcs = pinned.apply(Lsn(lsn), &mut changes, BLOCK, &account);
+        let shape = |change: &Change| match change {
+            Change::Write { first, data } => (*first, data.len() / BLOCK),
+            Change::Patch { block, .. } => (*block, 0),
+            other => panic!("{other:?}"),
+        };
+        (changes.iter().map(shape).collect::<Vec<_>>(), crcs)
+    };
+    let (shape, crcs) = write(&mut pinned, 1, &bytes);
+    assert_eq!((shape, crcs.len()), (vec![(10, 5)], 5));
+    // The first, the third and the last one change in a word, the others wholly.
+    for block in 0..5 {
+        match block % 2 {
+            0 => bytes[block * BLOCK] = 2,
+            _ => bytes[block * BLOCK..][..BLOCK].fill(3),
+        }
+    }
+    let (shape, crcs) = write(&mut pinned, 2, &bytes);
+    assert_eq!(shape, [(10, 0), (11, 1), (12, 0), (13, 1), (14, 0)]);
+    assert_eq!(crcs, [crc32c(&[3; BLOCK]); 2]);
+}
+
+#[test]
+fn a_patch_behind_a_version_that_is_under_way_home_brings_its_image() {
+    let patch = |value| Op::Commit(vec![Step::Patch(0, vec![(1, value)])]);
+    run(&[
+        patch(1),
+        patch(2),
+        Op::Durable(2),
+        Op::Start(0, 1),
+        patch(3),
+        patch(4),
+        Op::Durable(2),
+        Op::End(true),
+        Op::Head,
+        // A torn home write of the new version: the log must have all of it.
+        Op::Start(0, 1),
+        Op::Cut(0, 0, 0),
+    ]);
+}
+
+#[test]
+fn a_block_that_recovery_has_written_home_keeps_its_image_in_the_log() {
+    let patch = |value| Op::Commit(vec![Step::Patch(0, vec![(1, value)])]);
+    run(&[
+        Op::Commit(vec![Step::Write(0, 7)]),
+        patch(2),
+        patch(3),
+        // Written home behind the first entry; the patches come after it.
+        Op::Cut(0, 1, 0),
+        Op::Head,
+        Op::Start(0, 1),
+        Op::Cut(0, 0, 0),
+    ]);
+}

@@ -1,0 +1,235 @@
+//! The read path: memory first, then home (the log is read by recovery alone, Trail 4.2).
+
+use crate::engine::Engine;
+use crate::error::EngineError;
+use crate::pinned::Known;
+use tonearm_layout::{HomeError, Piece};
+
+/// Most blocks that one status call looks at; the caller asks again for the rest.
+const STATUS_BLOCKS_MAX: u64 = 1 << 16;
+
+enum Part {
+    Ready(Piece),
+    Home {
+        /// Where the content is: the blocks themselves, or those from which they are moved.
+        at: u64,
+        count: u64,
+        /// Of the blocks at `at` alone: the copy of moved blocks to their places, which frees the log, meets no read of
+        /// what they are moved from, and must not wait until nobody reads them.
+        guard: ReadGuard,
+    },
+}
+
+/// While it lives, nothing is written to the blocks at home: no home read meets a home write.
+pub(crate) struct ReadGuard {
+    engine: Engine,
+    id: u64,
+}
+
+impl Drop for ReadGuard {
+    fn drop(&mut self) {
+        self.engine.0.state.borrow_mut().reads.remove(&self.id);
+        self.engine.0.idle.notify();
+    }
+}
+
+impl Engine {
+    /// Reads `count` blocks from `first` on: pieces in order, each verified.
+    ///
+    /// # Errors
+    /// When a block fails its checksum or cannot be read, or the range is not the store's.
+    pub async fn read(&self, first: u64, count: u64) -> Result<Vec<Piece>, EngineError> {
+        self.check_range(first, count)?;
+        if self.0.state.borrow().closed {
+            return Err(EngineError::Closed);
+        }
+        let block_size = self.block_size() as u64;
+        self.0.counters.reads.set(self.0.counters.reads.get() + 1);
+        self.0
+            .counters
+            .read_bytes
+            .set(self.0.counters.read_bytes.get() + count * block_size);
+        let mut parts = self.look_up(first, count);
+        if let [Part::Ready(_)] = parts.as_slice() {
+            self.0
+                .counters
+                .read_hits
+                .set(self.0.counters.read_hits.get() + 1);
+        }
+        if let [Part::Home { at, count, .. }] = parts.as_slice() {
+            let pieces = self.0.home.read(*at, *count).await?;
+            drop(parts);
+            return Ok(pieces);
+        }
+        let mut pieces = Vec::with_capacity(parts.len());
+        let mut under_way = Vec::new();
+        for part in parts.drain(..) {
+            match part {
+                Part::Ready(piece) => under_way.push(Err(piece)),
+                Part::Home { at, count, guard } => {
+                    let home = self.0.home.clone();
+                    under_way.push(Ok(self.0.rt.spawn(async move {
+                        let pieces = home.read(at, count).await;
+                        drop(guard);
+                        pieces
+                    })));
+                }
+            }
+        }
+        let mut failed: Option<HomeError> = None;
+        for part in under_way {
+            match part {
+                Err(piece) => pieces.push(piece),
+                Ok(task) => match task.await {
+                    Ok(more) => pieces.extend(more),
+                    Err(error) => failed = failed.or(Some(error)),
+                },
+            }
+        }
+        failed.map_or(Ok(pieces), |error| Err(error.into()))
+    }
+
+    /// Content of `block` if it is in memory: a partial write merges into it without an await between.
+    pub fn cached(&self, block: u64) -> Option<Piece> {
+        match self.0.state.borrow().pinned.get(block)? {
+            Known::Data(data) => Some(Piece::Data(data.clone())),
+            Known::Moved(_) => None,
+            Known::Zero => Some(Piece::Zero(self.block_size())),
+        }
+    }
+
+    /// Where at home the newest content of `block` is, when memory has not got it.
+    fn place_of(&self, block: u64) -> u64 {
+        match self.0.state.borrow().pinned.get(block) {
+            Some(Known::Moved(from)) => from,
+            _ => block,
+        }
+    }
+
+    /// Keeps the write-back away from a range while a caller reads and merges.
+    pub(crate) fn guard(&self, first: u64, count: u64) -> ReadGuard {
+        let mut state = self.0.state.borrow_mut();
+        let id = state.next_read;
+        state.next_read += 1;
+        state.reads.insert(id, (first, first + count));
+        ReadGuard {
+            engine: self.clone(),
+            id,
+        }
+    }
+
+    /// Newest content of one block, and a guard: as long as it lives and [`MergeGuard::is_current`], what was
+    /// read stays the base unless [`Engine::cached`] knows a newer one.
+    ///
+    /// # Errors
+    /// As for [`Engine::read`].
+    pub async fn read_for_merge(
+        &self,
+        block: u64,
+    ) -> Result<(Vec<Piece>, MergeGuard), EngineError> {
+        self.check_range(block, 1)?;
+        let guard = MergeGuard {
+            at: self.place_of(block),
+            block,
+            guard: self.guard(block, 1),
+        };
+        let pieces = match self.cached(block) {
+            Some(piece) => vec![piece],
+            None => {
+                // Others must not write over what the block is moved from: it is free as soon as the block, which may
+                // be under way already, is at home.
+                let _source = (guard.at != block).then(|| self.guard(guard.at, 1));
+                self.0.home.read(guard.at, 1).await?
+            }
+        };
+        Ok((pieces, guard))
+    }
+
+    /// Runs of blocks and whether they hold data, for as much of the range as one call looks at.
+    ///
+    /// # Errors
+    /// As for [`Engine::read`].
+    pub async fn status(&self, first: u64, count: u64) -> Result<Vec<(u64, bool)>, EngineError> {
+        self.check_range(first, count)?;
+        let mut runs: Vec<(u64, bool)> = Vec::new();
+        let mut add = |blocks: u64, allocated: bool| match runs.last_mut() {
+            Some(last) if last.1 == allocated => last.0 += blocks,
+            _ => runs.push((blocks, allocated)),
+        };
+        let block_size = self.block_size();
+        for part in self.look_up(first, count.min(STATUS_BLOCKS_MAX)) {
+            match part {
+                Part::Ready(Piece::Data(data)) => add((data.len() / block_size) as u64, true),
+                Part::Ready(Piece::Zero(bytes)) => add((bytes / block_size) as u64, false),
+                Part::Home { at, count, .. } => {
+                    for (blocks, allocated) in self.0.home.status(at, count).await? {
+                        add(blocks, allocated);
+                    }
+                }
+            }
+        }
+        Ok(runs)
+    }
+
+    fn look_up(&self, first: u64, count: u64) -> Vec<Part> {
+        let block_size = self.block_size();
+        let mut parts: Vec<Part> = Vec::new();
+        let (mut at, end) = (first, first + count);
+        while at < end {
+            let known = self.cached(at);
+            match known {
+                Some(Piece::Data(data)) => {
+                    if let Some(Part::Ready(Piece::Data(last))) = parts.last_mut()
+                        && last.is_followed_by(&data)
+                    {
+                        *last = last.joined(&data);
+                    } else {
+                        parts.push(Part::Ready(Piece::Data(data)));
+                    }
+                    at += 1;
+                }
+                Some(Piece::Zero(bytes)) => {
+                    if let Some(Part::Ready(Piece::Zero(last))) = parts.last_mut() {
+                        *last += bytes;
+                    } else {
+                        parts.push(Part::Ready(Piece::Zero(bytes)));
+                    }
+                    at += (bytes / block_size) as u64;
+                }
+                None => {
+                    let moved = self.0.state.borrow().pinned.moved_run(at, end - at);
+                    let run = match moved {
+                        0 => self.0.state.borrow().pinned.unknown_run(at, end - at),
+                        run => run,
+                    };
+                    assert!(run > 0, "a block that memory has not got");
+                    let place = self.place_of(at);
+                    parts.push(Part::Home {
+                        at: place,
+                        count: run,
+                        guard: self.guard(place, run),
+                    });
+                    at += run;
+                }
+            }
+        }
+        parts
+    }
+}
+
+/// See [`Engine::read_for_merge`].
+pub struct MergeGuard {
+    block: u64,
+    /// Where its content was.
+    at: u64,
+    guard: ReadGuard,
+}
+
+impl MergeGuard {
+    /// False when the block has got content since that neither memory nor the read has, because it is moved from
+    /// elsewhere: it is to be read again.
+    pub fn is_current(&self) -> bool {
+        let engine = &self.guard.engine;
+        engine.cached(self.block).is_some() || engine.place_of(self.block) == self.at
+    }
+}

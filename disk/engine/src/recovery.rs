@@ -1,0 +1,295 @@
+//! Recovery: what the log holds becomes the pinned set again.
+//!
+//! Blocks come back in the order of the commits, within the memory that there is; what does not fit is
+//! written home. A patch goes on from what has been recovered of its block. That is the whole of what the
+//! block was, because the log keeps the image of a block as long as it keeps anything that is needed after
+//! it (invariant 4 of `pinned`); why a patch without an image is void is told in ARCHITECTURE.md, "Patches".
+
+use crate::engine::OpenOptions;
+use crate::error::EngineError;
+use crate::log_drives::LogDrives;
+use crate::open::{Progress, RecoveryReport, describe};
+use crate::pinned::{Base, Images, Known, Moved, Order, Pinned};
+use crate::redundancy::Footprint;
+use crate::write_back::write_back_batch;
+use std::cell::{Cell, RefCell};
+use std::iter::Peekable;
+use std::rc::Rc;
+use tonearm_base::{Buf, BufPool, Lsn};
+use tonearm_format::{
+    EntryKind, Extent, LogState, SECTOR, SYSTEM_BLOCKS, Superblock, VolumeEntry, VolumeKind,
+};
+use tonearm_layout::{Home, HomeError, Piece};
+use tonearm_rt::Semaphore;
+use tonearm_trail::{Case, RecordPlace, RecoveredChange, Replay, Word, WriteCache};
+
+/// Blocks of one write-back round.
+const ROUND_BLOCKS: usize = 8192;
+
+pub(crate) struct Recovery<'a> {
+    pub pool: &'a BufPool,
+    pub home: &'a Home,
+    pub memory: &'a Semaphore,
+    pub log: &'a LogDrives,
+    pub superblock: &'a Superblock,
+    pub options: &'a OpenOptions,
+    pub pinned: &'a RefCell<Pinned>,
+    pub images: Images,
+    /// The log has moves.
+    pub moves: Cell<bool>,
+    pub footprint: &'a RefCell<Footprint>,
+}
+
+impl Recovery<'_> {
+    pub async fn run(
+        &self,
+        report: &mut RecoveryReport,
+        progress: &mut dyn FnMut(Progress),
+    ) -> Result<(LogState, Vec<RecordPlace>), EngineError> {
+        if self.options.write_cache == WriteCache::Volatile {
+            // What is read may still be in the storage's cache alone: nothing is known to be durable
+            // before the first explicit flush (Durable WAL 5.3), and recovery writes home.
+            for device in &self.log.devices {
+                let flushed = device.flush().await;
+                flushed.map_err(|error| tonearm_trail::TrailError::Device {
+                    device: device.name().to_string(),
+                    what: "flush",
+                    offset: self.superblock.log_offset,
+                    error,
+                })?;
+            }
+        }
+        let lenient = self.options.give_up_damaged_log;
+        let (epoch, before) = (self.superblock.epoch, self.superblock.log);
+        let (log, geometry) = (self.log.devices.clone(), self.log.geometry.clone());
+        let mut replay = Replay::start(self.pool, log, geometry, epoch, before, lenient).await;
+        while let Some(commit) = replay.next().await? {
+            let mut changes = commit.changes.into_iter().peekable();
+            while let Some(change) = changes.next() {
+                self.check(&change)?;
+                self.footprint.borrow_mut().add(&change);
+                let words = words_of(&change, &mut changes);
+                match words.is_empty() {
+                    true => self.apply(commit.lsn, change, progress).await?,
+                    false => {
+                        self.patch(commit.lsn, change.block, &words, progress)
+                            .await?
+                    }
+                }
+            }
+            let (done, total) = replay.progress();
+            progress(Progress::Replay { done, total });
+        }
+        if self.footprint.borrow().is_wanted() {
+            self.note_spill().await?;
+        }
+        let tail = replay.into_tail();
+        report.search_tracks = tail.stats.search_tracks;
+        report.replay_tracks = tail.stats.replay_tracks;
+        report.records = tail.stats.records;
+        report.commits = tail.stats.commits;
+        report.discarded_records = tail.stats.discarded;
+        report.end = describe(tail.case).to_string();
+        report.given_up = tail.given_up;
+        if !matches!(tail.case, Case::End | Case::RaggedTail) {
+            self.footprint.borrow_mut().lose();
+        }
+        let (mut state, mut live) = (tail.state, tail.records);
+        let used = self.tracks_between(state.head_sector, state.start_track);
+        let nearly_full = used + 4 > self.log.geometry.tracks;
+        // Behind the new epoch's superblock no recovery sees the moves: all places that they came from are
+        // free then.
+        let all = self.options.write_back_on_recovery || lenient || nearly_full;
+        if all || self.moves.get() {
+            while self.write_back(progress).await? {}
+        }
+        if self.pinned.borrow().is_empty() {
+            (state.head_sector, state.head_seq) = (state.tail_sector, state.tail_seq + 1);
+            live.clear();
+        }
+        Ok((state, live))
+    }
+
+    /// Tells the footprint of the blocks that are written without the log.
+    async fn note_spill(&self) -> Result<(), EngineError> {
+        for slot in 0..SYSTEM_BLOCKS {
+            let known = match self.pinned.borrow().get(slot) {
+                Some(Known::Data(data)) => Some(Piece::Data(data.clone())),
+                Some(_) => Some(Piece::Zero(self.home.block_size())),
+                None => None,
+            };
+            let pieces = match known {
+                Some(piece) => vec![piece],
+                None => self.home.read(slot, 1).await?,
+            };
+            // An entry that cannot be read is an error of the volume table, later.
+            if let [Piece::Data(block)] = pieces.as_slice()
+                && let Ok(Some(entry)) = VolumeEntry::decode(&block[..SECTOR])
+                && entry.kind == VolumeKind::Spill
+            {
+                let mut footprint = self.footprint.borrow_mut();
+                // An entry that is not possible is an error of the volume table, later.
+                let size_blocks = self.home.size_blocks();
+                let inside = |extent: &Extent| extent.start + extent.count <= size_blocks;
+                for extent in entry.extents.into_iter().filter(inside) {
+                    footprint.add_spill(extent.start, extent.count);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn tracks_between(&self, head_sector: u64, start_track: u64) -> u64 {
+        let head = self.log.geometry.track_of(head_sector);
+        (start_track + self.log.geometry.tracks - head) % self.log.geometry.tracks
+    }
+
+    /// Blocks that the store does not have are of another one.
+    fn check(&self, change: &RecoveredChange) -> Result<(), EngineError> {
+        let size_blocks = self.home.size_blocks();
+        let end = change.block.checked_add(change.kind.blocks());
+        let from = match change.kind {
+            EntryKind::Move { from, .. } => from,
+            _ => 0,
+        };
+        match end.is_some_and(|end| end <= size_blocks) && from < size_blocks {
+            true => Ok(()),
+            false => Err(EngineError::ForeignCommit {
+                block: change.block,
+                size_blocks,
+            }),
+        }
+    }
+
+    async fn apply(
+        &self,
+        lsn: Lsn,
+        change: RecoveredChange,
+        progress: &mut dyn FnMut(Progress),
+    ) -> Result<(), EngineError> {
+        let first = change.block;
+        match (change.kind, change.data) {
+            (EntryKind::Data { crc }, Some(data)) => {
+                let data = self.charge(data, progress).await?.share();
+                let mut pinned = self.pinned.borrow_mut();
+                pinned.write(lsn, first, data, Some(crc), &self.images);
+            }
+            (EntryKind::Data { .. }, None) => panic!("a recovered block has content"),
+            (EntryKind::Patch { .. }, _) => panic!("patches are taken together"),
+            (EntryKind::Move { from, crc }, _) => {
+                self.moves.set(true);
+                let moved = Moved {
+                    block: first,
+                    from,
+                    crc,
+                };
+                self.pinned.borrow_mut().moved(lsn, moved, &self.images);
+            }
+            (EntryKind::Trim { count }, _) => {
+                let mut pinned = self.pinned.borrow_mut();
+                pinned.zero(lsn, first, count, false, &self.images);
+            }
+            (EntryKind::Zero { count }, _) => {
+                let mut pinned = self.pinned.borrow_mut();
+                pinned.zero(lsn, first, count, true, &self.images);
+            }
+        }
+        Ok(())
+    }
+
+    /// Applies patches to what has been recovered of `block`, in memory or written home since.
+    async fn patch(
+        &self,
+        lsn: Lsn,
+        block: u64,
+        words: &[Word],
+        progress: &mut dyn FnMut(Progress),
+    ) -> Result<(), EngineError> {
+        if matches!(self.pinned.borrow().base(block, &self.images), Base::None) {
+            return Ok(());
+        }
+        let buf = self.pool.alloc_zeroed(self.home.block_size());
+        // This may write the block home.
+        let mut buf = self.charge(buf, progress).await?;
+        let base = self.pinned.borrow().base(block, &self.images);
+        match base {
+            Base::Memory(data) => buf.copy_from_slice(&data),
+            Base::Home => {
+                if let [Piece::Data(data)] = self.home.read(block, 1).await?.as_slice() {
+                    buf.copy_from_slice(data);
+                }
+            }
+            Base::None => return Ok(()),
+        }
+        for word in words {
+            let at = word.at as usize;
+            buf[at..at + 8].copy_from_slice(&word.value.to_le_bytes());
+        }
+        let mut pinned = self.pinned.borrow_mut();
+        pinned.patched(lsn, block, buf.share(), &self.images);
+        Ok(())
+    }
+
+    /// Pays for a recovered block; writes home what there is when the memory is used up.
+    async fn charge(
+        &self,
+        mut data: Buf,
+        progress: &mut dyn FnMut(Progress),
+    ) -> Result<Buf, EngineError> {
+        let bytes = data.capacity() as u64;
+        while self.memory.used() + bytes > self.memory.limit() {
+            if !self.write_back(progress).await? {
+                break;
+            }
+        }
+        data.attach(Rc::new(self.memory.take(bytes)));
+        Ok(data)
+    }
+
+    /// One round; false when everything is at home, or the home is full: then the log keeps the rest, and once the store
+    /// is open a trim can make room. All that was replayed is durable in the log.
+    async fn write_back(&self, progress: &mut dyn FnMut(Progress)) -> Result<bool, EngineError> {
+        let everything = Lsn(u64::MAX);
+        let done = write_back_batch(
+            self.home,
+            everything,
+            Order::Sweep(0),
+            ROUND_BLOCKS,
+            |_| false,
+            &self.images,
+            || self.pinned,
+        )
+        .await;
+        let done = match done {
+            Err(HomeError::Full { .. })
+                if !self.moves.get() && !self.options.give_up_damaged_log =>
+            {
+                return Ok(false);
+            }
+            done => done?,
+        };
+        progress(Progress::WriteBack {
+            left: self.pinned.borrow().block_count() as u64,
+        });
+        Ok(done.is_some())
+    }
+}
+
+/// The words of `first` and of the patches of the same block that follow at once, which are taken out of
+/// `rest`; none when it is no patch.
+fn words_of(
+    first: &RecoveredChange,
+    rest: &mut Peekable<impl Iterator<Item = RecoveredChange>>,
+) -> Vec<Word> {
+    let word = |change: &RecoveredChange| match change.kind {
+        EntryKind::Patch { at, value } => Some(Word { at, value }),
+        _ => None,
+    };
+    let mut words = Vec::from_iter(word(first));
+    while !words.is_empty()
+        && let Some(next) = rest.next_if(|next| next.block == first.block && word(next).is_some())
+    {
+        words.extend(word(&next));
+    }
+    words
+}

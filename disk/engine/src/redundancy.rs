@@ -1,0 +1,119 @@
+//! Arrays after a crash: what the log says of where their writes may have been interrupted.
+//!
+//! An array whose parity and data were being written when the power went may hold parity that does not
+//! belong to the data, and does not know where. The store does: all that is written to a member is either
+//! - a block, a zeroed range or a table of a write-back, of which all blocks and ranges are in the log until
+//!   it has returned (`tonearm_layout::Home::interrupted`), and a head that frees them is durable in the log only
+//!   after that; or
+//! - a block of the hidden volume for spilled shadows, or its table (`moves.rs`); or
+//! - a superblock, at the opening and the end of a store; or
+//! - the log itself, where the array is the log member.
+//!
+//! So the commits that recovery replays, with that volume, the superblocks and the log, cover every interrupted stripe.
+//! Their parity is made right before the new epoch begins, and thus before anything leaves the log.
+
+use crate::error::EngineError;
+use std::collections::BTreeSet;
+use std::rc::Rc;
+use tonearm_device::{Device, Interrupted};
+use tonearm_format::{EntryKind, SECTOR, SUPERBLOCK_SLOTS, Superblock, superblock_offset};
+use tonearm_layout::{Home, ZeroRange};
+use tonearm_trail::RecoveredChange;
+
+/// What the replayed commits change. Kept only for stores with an array that asks for it.
+pub(crate) struct Footprint {
+    wanted: bool,
+    blocks: BTreeSet<u64>,
+    zeroes: Vec<ZeroRange>,
+    /// False when a part of the log was given up: then nobody knows, and the array must be compared whole.
+    known: bool,
+}
+
+impl Footprint {
+    /// Nothing yet.
+    pub fn new(devices: &[Rc<dyn Device>]) -> Self {
+        Self {
+            wanted: devices.iter().any(|device| device.is_suspect()),
+            blocks: BTreeSet::new(),
+            zeroes: Vec::new(),
+            known: true,
+        }
+    }
+
+    /// Takes a change that is replayed, of blocks that the store has.
+    pub fn add(&mut self, change: &RecoveredChange) {
+        if !self.wanted {
+            return;
+        }
+        let mut zero = |count, keep_space| {
+            self.zeroes.push(ZeroRange {
+                first: change.block,
+                count,
+                keep_space,
+            });
+        };
+        match change.kind {
+            EntryKind::Data { .. } | EntryKind::Patch { .. } | EntryKind::Move { .. } => {
+                self.blocks.insert(change.block);
+            }
+            EntryKind::Trim { count } => zero(count, false),
+            EntryKind::Zero { count } => zero(count, true),
+        }
+    }
+
+    /// True when it is kept.
+    pub fn is_wanted(&self) -> bool {
+        self.wanted
+    }
+
+    /// Takes blocks that may have been spilled into.
+    pub fn add_spill(&mut self, first: u64, count: u64) {
+        self.zeroes.push(ZeroRange {
+            first,
+            count,
+            keep_space: true,
+        });
+    }
+
+    /// Durable commits may be missing.
+    pub fn lose(&mut self) {
+        self.known = false;
+    }
+
+    /// Has the parity of all arrays made right.
+    ///
+    /// # Errors
+    /// When an array cannot be read or written.
+    pub async fn recover(
+        self,
+        superblock: &Superblock,
+        devices: &[Rc<dyn Device>],
+        home: &Home,
+    ) -> Result<(), EngineError> {
+        if !self.wanted || !self.known {
+            return Ok(());
+        }
+        let mut of_home = home.interrupted(self.zeroes, &self.blocks).into_iter();
+        for (index, device) in devices.iter().enumerate() {
+            let mut interrupted = Interrupted::default();
+            if superblock.members[index].roles.data {
+                interrupted = of_home.next().expect("a home member for each data member");
+            }
+            let slots = (0..SUPERBLOCK_SLOTS).map(superblock_offset);
+            let slots = slots.map(|offset| offset..offset + SECTOR as u64);
+            interrupted.changed.extend(slots);
+            let log = superblock.log_range(index);
+            if !log.is_empty() {
+                interrupted.changed.push(log);
+            }
+            if device.is_suspect() {
+                let recovered = device.recover(interrupted).await;
+                recovered.map_err(|error| EngineError::Redundancy {
+                    member: device.name().to_string(),
+                    error,
+                })?;
+            }
+        }
+        Ok(())
+    }
+}

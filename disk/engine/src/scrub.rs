@@ -1,0 +1,88 @@
+//! Verifying every block of a store in use.
+
+use crate::engine::Engine;
+use crate::error::EngineError;
+use tonearm_layout::{GroupReport, SlotReport};
+
+/// What a scrub has found.
+#[derive(Clone, Debug, Default)]
+pub struct ScrubReport {
+    /// Groups looked at.
+    pub groups: u64,
+    /// Blocks with content, each verified.
+    pub blocks: u64,
+    /// Groups with damage.
+    pub damaged: Vec<GroupReport>,
+}
+
+impl Engine {
+    /// Verifies group `group` while the store is in use.
+    ///
+    /// # Errors
+    /// When the device fails; damage is in the report.
+    pub async fn scrub_group(&self, group: u64) -> Result<GroupReport, EngineError> {
+        let blocks = self.group_blocks();
+        let first = group * blocks;
+        // A round that is under way may be writing this group: after it, the guard keeps others away.
+        while self.home_is_being_written() {
+            self.check_alive()?;
+            self.0.idle.wait().await;
+        }
+        let count = blocks.min(self.size_blocks() - first);
+        let _guard = self.guard(first, count);
+        let mut report = self.0.home.check_group(group).await?;
+        // After a crash the home holds what its last writes left half done, and recovery has the newer
+        // content in memory: it is written home sooner or later, and nobody reads the old one.
+        let pinned = |block| self.0.state.borrow().pinned.get(block).is_some();
+        report.bad.retain(|bad| !pinned(bad.block));
+        if !report.table_lost && (first..first + count).any(pinned) {
+            for slot in &mut report.slots {
+                if matches!(slot, SlotReport::Damaged(_)) {
+                    *slot = SlotReport::Empty;
+                }
+            }
+        }
+        Ok(report)
+    }
+
+    /// Verifies all groups; `progress` is told groups done and all groups.
+    ///
+    /// # Errors
+    /// When the device fails.
+    pub async fn scrub(
+        &self,
+        mut progress: impl FnMut(u64, u64),
+    ) -> Result<ScrubReport, EngineError> {
+        let groups = self.0.home.groups();
+        let mut report = ScrubReport::default();
+        for group in 0..groups {
+            let found = self.scrub_group(group).await?;
+            report.groups += 1;
+            report.blocks += found.allocated;
+            if !found.is_sound() {
+                report.damaged.push(found);
+            }
+            progress(group + 1, groups);
+        }
+        Ok(report)
+    }
+
+    pub(crate) fn home_is_being_written(&self) -> bool {
+        let state = self.0.state.borrow();
+        state.round_under_way || !state.spilling.is_empty()
+    }
+
+    /// Groups of the home.
+    pub fn groups(&self) -> u64 {
+        self.0.home.groups()
+    }
+
+    /// The home, for the offline check of a store that nobody else uses.
+    pub fn home(&self) -> &tonearm_layout::Home {
+        &self.0.home
+    }
+
+    fn group_blocks(&self) -> u64 {
+        self.0.home.group_blocks()
+    }
+}

@@ -1,0 +1,200 @@
+//! Reading and writing the superblocks of all members.
+//!
+//! Every update has the next generation and goes to two of the four slots of each member, so that a power
+//! cut in its middle leaves the older one whole; once it is durable there, the other two slots follow. So
+//! two copies can rot without an older state being taken for the newest. The two slots that come first are
+//! those without the member's newest generation, if there are such: after several power cuts in a row they
+//! may be torn, and the others all that the member has. A slot that cannot be read is an invalid one, and is
+//! written anew with the others. The data members are written and flushed first: the
+//! log member, whose state counts, never names an epoch that a data member has not seen.
+
+use crate::MemberDevice;
+use crate::error::EngineError;
+use std::cmp::Ordering;
+use std::rc::Rc;
+use tonearm_base::BufPool;
+use tonearm_device::Device;
+use tonearm_format::{FormatError, SECTOR, SUPERBLOCK_SLOTS, Superblock, superblock_offset};
+use tonearm_rt::{Data, IoError};
+
+/// What was found in the superblock slots of one member.
+pub struct MemberSuperblock {
+    /// The newest valid copy.
+    pub superblock: Superblock,
+    /// Slots with a valid copy, of any generation.
+    pub valid_slots: u64,
+    /// Slots that hold neither a valid copy nor zeroes.
+    pub damaged_slots: Vec<u64>,
+    /// Slots that the device could not read.
+    pub unreadable_slots: Vec<UnreadableSlot>,
+}
+
+/// A superblock slot that the device could not read. It does no harm as long as another one is valid.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("{member}: copy {slot} of the superblock, at byte {offset}, cannot be read: {error}")]
+pub struct UnreadableSlot {
+    /// Path of the member.
+    pub member: String,
+    /// Number of the slot.
+    pub slot: u64,
+    /// Its byte offset.
+    pub offset: u64,
+    /// What the device said.
+    pub error: IoError,
+}
+
+/// Reads the newest valid superblock of `device`.
+///
+/// # Errors
+/// When no slot has one; every slot that cannot be read is named.
+pub async fn load(pool: &BufPool, member: &MemberDevice) -> Result<MemberSuperblock, EngineError> {
+    let mut best: Option<Superblock> = None;
+    let (mut valid_slots, mut damaged_slots, mut cause) = (0, Vec::new(), None);
+    let mut unreadable_slots = Vec::new();
+    for slot in 0..SUPERBLOCK_SLOTS {
+        let offset = superblock_offset(slot);
+        if offset + SECTOR as u64 > member.device.size_bytes() {
+            continue;
+        }
+        let read = member.device.read(offset, pool.alloc(SECTOR)).await;
+        let bytes = match read {
+            Ok(bytes) => bytes,
+            Err(error) => {
+                unreadable_slots.push(UnreadableSlot {
+                    member: member.path.clone(),
+                    slot,
+                    offset,
+                    error,
+                });
+                continue;
+            }
+        };
+        match Superblock::decode(&bytes) {
+            Ok(found) => {
+                valid_slots += 1;
+                if best
+                    .as_ref()
+                    .is_none_or(|best| best.generation < found.generation)
+                {
+                    best = Some(found);
+                }
+            }
+            Err(error) => {
+                if bytes.iter().any(|byte| *byte != 0) {
+                    damaged_slots.push(slot);
+                }
+                // The most telling reason: another version, then damage, then "none here".
+                let rank = |error: &FormatError| match error {
+                    FormatError::Version { .. } => 3,
+                    FormatError::Inconsistent { .. } | FormatError::Number { .. } => 2,
+                    FormatError::Checksum(_) => 1,
+                    FormatError::Signature(_) => 0,
+                };
+                if cause
+                    .as_ref()
+                    .is_none_or(|cause| rank(cause) < rank(&error))
+                {
+                    cause = Some(error);
+                }
+            }
+        }
+    }
+    if let Some(superblock) = best {
+        return Ok(MemberSuperblock {
+            superblock,
+            valid_slots,
+            damaged_slots,
+            unreadable_slots,
+        });
+    }
+    if !unreadable_slots.is_empty() {
+        return Err(EngineError::SuperblocksUnreadable {
+            member: member.path.clone(),
+            slots: unreadable_slots,
+        });
+    }
+    let path = member.path.clone();
+    match cause.unwrap_or(FormatError::Signature("superblock")) {
+        cause @ (FormatError::Signature(_) | FormatError::Version { .. }) => {
+            Err(EngineError::NotAStore {
+                member: path,
+                cause,
+            })
+        }
+        cause => Err(EngineError::SuperblockLost {
+            member: path,
+            copies: SUPERBLOCK_SLOTS,
+            cause,
+        }),
+    }
+}
+
+/// Writes `superblock` (with the right member index each) to all members and makes it durable.
+///
+/// # Errors
+/// When a member cannot be written, or the superblock breaks a rule of the format (its numbers are used up): the older
+/// superblock is whole then.
+pub async fn store(
+    pool: &BufPool,
+    members: &[Rc<dyn Device>],
+    superblock: &Superblock,
+    flush: bool,
+) -> Result<(), EngineError> {
+    let log = usize::from(superblock.log_member);
+    superblock
+        .check()
+        .map_err(|cause| EngineError::SuperblockRefused {
+            member: members[log].name().to_string(),
+            cause,
+        })?;
+    let order = (0..members.len())
+        .filter(|index| *index != log)
+        .chain([log]);
+    for index in order {
+        let device = &members[index];
+        let failed = |what, error| EngineError::Superblock {
+            member: device.name().to_string(),
+            what,
+            error,
+        };
+        let own = Superblock {
+            member_index: index as u16,
+            ..superblock.clone()
+        };
+        let bytes = own.encode();
+        let first = first_pair(pool, device, superblock.generation).await;
+        for pair in [first, (first + 2) % SUPERBLOCK_SLOTS] {
+            for slot in [pair, pair + 1] {
+                let data = Data::whole(pool.copy_of(&bytes));
+                let written = device.write(superblock_offset(slot), data).await;
+                written.map_err(|error| failed("writing", error))?;
+            }
+            if flush {
+                let flushed = device.flush().await;
+                flushed.map_err(|error| failed("flushing", error))?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The first slot of the pair to which an update of `generation` goes first.
+async fn first_pair(pool: &BufPool, device: &Rc<dyn Device>, generation: u64) -> u64 {
+    let mut newest = [None; 2];
+    for slot in 0..SUPERBLOCK_SLOTS {
+        let offset = superblock_offset(slot);
+        if offset + SECTOR as u64 > device.size_bytes() {
+            continue;
+        }
+        // What cannot be read is worth no more than what is torn.
+        let bytes = device.read(offset, pool.alloc(SECTOR)).await;
+        let found = bytes.ok().and_then(|bytes| Superblock::decode(&bytes).ok());
+        let pair = &mut newest[(slot / 2) as usize];
+        *pair = (*pair).max(found.map(|found| found.generation));
+    }
+    match newest[0].cmp(&newest[1]) {
+        Ordering::Less => 0,
+        Ordering::Greater => 2,
+        Ordering::Equal => generation % 2 * 2,
+    }
+}

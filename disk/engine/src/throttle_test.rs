@@ -1,0 +1,72 @@
+use crate::throttle::{FULL, MOST, Throttle, strain};
+use tonearm_base::Nanos;
+
+const BLOCK: u64 = 4096;
+
+/// A throttle that has seen blocks go home in a millisecond each, and strain for so long that it is the mean.
+fn settled(of: u64) -> Throttle {
+    let throttle = Throttle::default();
+    for _ in 0..500 {
+        throttle.drained(Nanos::from_millis(128), 128 * BLOCK);
+    }
+    let mut now = Nanos(0);
+    for _ in 0..3000 {
+        now = now + throttle.wait(now, BLOCK, of).0;
+    }
+    throttle
+}
+
+/// Milliseconds between turns for writers that always wait, after the settling.
+fn spacing_ms(of: u64) -> f64 {
+    let throttle = settled(of);
+    let start = Nanos::from_secs(1000);
+    let mut now = start;
+    for _ in 0..1000 {
+        now = now + throttle.wait(now, BLOCK, of).0;
+    }
+    now.since(start).0 as f64 / 1e6 / 1000.0
+}
+
+#[test]
+fn nobody_waits_without_strain_or_before_anything_has_gone_home() {
+    let throttle = Throttle::default();
+    for _ in 0..1000 {
+        assert_eq!(throttle.wait(Nanos(5), BLOCK, FULL), Nanos(0));
+    }
+    let throttle = settled(0);
+    for _ in 0..1000 {
+        assert_eq!(throttle.wait(Nanos(5), BLOCK, 0), Nanos(0));
+    }
+}
+
+#[test]
+fn turns_come_at_the_pace_of_the_write_back() {
+    for (of, expected) in [(FULL / 2, 1.0), (FULL, 1.5), (FULL / 4, 0.75)] {
+        let spacing = spacing_ms(of);
+        assert!(
+            (spacing - expected).abs() < 0.05,
+            "{spacing} ms at {of}, {expected} expected"
+        );
+    }
+}
+
+#[test]
+fn no_wait_is_longer_than_a_second() {
+    let throttle = settled(FULL);
+    let now = Nanos::from_secs(1000);
+    let waits: Vec<u64> = (0..5000)
+        .map(|_| throttle.wait(now, BLOCK, FULL).0)
+        .collect();
+    assert!(waits.is_sorted() && waits.iter().all(|wait| *wait <= MOST.0));
+    assert_eq!(waits.last(), Some(&MOST.0));
+}
+
+#[test]
+fn strain_is_the_used_share_of_what_is_left() {
+    assert_eq!(strain(10, 50, 100), 0);
+    assert_eq!(strain(50, 50, 100), 0);
+    assert_eq!(strain(75, 50, 100), FULL / 2);
+    assert_eq!(strain(200, 50, 100), FULL);
+    // A log of two tracks.
+    assert_eq!(strain(2, 1, 1), FULL);
+}

@@ -1,0 +1,48 @@
+//! What the sealed structures have in common: a version at byte 8 and, at byte 12, the CRC-32C over all of
+//! it with that field zero.
+
+use crate::{FORMAT_VERSION, FormatError};
+use tonearm_base::{crc32c, crc32c_of};
+
+const CRC: std::ops::Range<usize> = 12..16;
+
+/// Puts the checksum into `bytes`, whose checksum field is zero.
+pub(crate) fn seal(bytes: &mut [u8]) {
+    let crc = crc32c(bytes);
+    bytes[CRC].copy_from_slice(&crc.to_le_bytes());
+}
+
+/// Checks version and checksum as the bytes tell them. The version comes first: another version may keep
+/// its checksum elsewhere.
+///
+/// # Errors
+/// When the version is another, or the checksum does not hold.
+pub(crate) fn check(
+    what: &'static str,
+    bytes: &[u8],
+    version: u32,
+    crc: u32,
+) -> Result<(), FormatError> {
+    check_versions(what, FORMAT_VERSION, bytes, version, crc)
+}
+
+/// [`check`] of a structure that has versions up to `newest`.
+pub(crate) fn check_versions(
+    what: &'static str,
+    newest: u32,
+    bytes: &[u8],
+    version: u32,
+    crc: u32,
+) -> Result<(), FormatError> {
+    if version == 0 || version > newest {
+        return Err(FormatError::Version {
+            what,
+            found: version,
+            supported: newest,
+        });
+    }
+    if crc32c_of(&[&bytes[..CRC.start], &[0; 4], &bytes[CRC.end..]]) != crc {
+        return Err(FormatError::Checksum(what));
+    }
+    Ok(())
+}

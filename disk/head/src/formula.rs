@@ -1,0 +1,356 @@
+//! Trail's formula (Trail 3.1): from a reference point, a moment at which the head was known to be behind a
+//! sector, it follows by the time of a revolution where the head is now:
+//!
+//! ```text
+//! S1 = ((T1 - T0) mod RotateTime / RotateTime * SPT + S0 + delta) mod SPT
+//! ```
+//!
+//! The reference point is the end of the last request: the head is behind its last sector then, but for
+//! what the drive does after it, which delta absorbs together with what it does before a write.
+
+use crate::{Access, Head, Place, Span, Track, TrackMap, first_fit};
+use tonearm_base::Nanos;
+
+/// Sectors that pass under the head between the end of one request and the first moment at which the next
+/// one, sent at once, may transfer; on a track of `turn_sectors`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Delta {
+    /// Sectors.
+    pub sectors: u32,
+    /// Sectors of a revolution where that was found.
+    pub turn_sectors: u32,
+}
+
+/// What a drive adds: delta by the kinds of the two requests, as drives take different times after a read and
+/// before one, and what it does by itself after a read.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Deltas {
+    /// A write after a write.
+    pub write_after_write: Delta,
+    /// A write after a read.
+    pub write_after_read: Delta,
+    /// A read after a write.
+    pub read_after_write: Delta,
+    /// By how much longer a read takes from its last sector to its end than a write does, in nanoseconds.
+    pub read_lag_ns: i64,
+    /// Sectors that the drive reads on by itself after a read, which takes the head to later tracks; 0 when it
+    /// does not.
+    pub read_ahead: u32,
+}
+
+/// Trail's predictor.
+#[derive(Clone, Debug)]
+pub struct Formula {
+    map: TrackMap,
+    turn: Nanos,
+    deltas: Deltas,
+    switch: Option<Nanos>,
+    reference: Option<Reference>,
+}
+
+/// Where the head was.
+#[derive(Clone, Copy, Debug)]
+struct Reference {
+    /// T0.
+    at: Nanos,
+    /// The track of LBA0.
+    track: Track,
+    /// Angle behind LBA0; after a read farther by its lag, so that it is as after a write.
+    angle: u32,
+    /// The sector behind the last request, when that was a read.
+    read_to: Option<u64>,
+}
+
+/// The speed of a spindle is known, and constant, to one part in so many.
+const DRIFT: u64 = 10_000;
+
+/// Without a request for this long the reference point is too old: the drift is a sector or two.
+const STALE: Nanos = Nanos::from_secs(2);
+
+/// Tracks up to this far from each other are a short move apart, which the greatest skew between them covers.
+const NEAR: u64 = 64;
+
+/// By how many sectors the end of a read may differ from what the reference point tells: deltas are whole
+/// sectors, and so is a sector whose transfer goes on while the platter turns.
+const SLACK_SECTORS: u32 = 3;
+
+impl Delta {
+    /// The same as an angle, in units of 2^-32 of a revolution.
+    pub fn angle(self) -> u32 {
+        ((u64::from(self.sectors) << 32) / u64::from(self.turn_sectors)) as u32
+    }
+}
+
+impl Deltas {
+    /// The paper's single delta for all.
+    pub fn one(delta: Delta) -> Self {
+        Self {
+            write_after_write: delta,
+            write_after_read: delta,
+            read_after_write: delta,
+            read_lag_ns: 0,
+            read_ahead: 0,
+        }
+    }
+}
+
+impl Formula {
+    /// A predictor for a log on the tracks of `map`, which turn in `turn`. `switch` is the time that a write on
+    /// another track of the same cylinder takes to get there; without it, and from one cylinder to another, the
+    /// skew of the tracks is taken, which the maker has chosen to cover it.
+    ///
+    /// # Panics
+    /// When `turn` is 0, or a delta is of a track without sectors.
+    pub fn new(map: TrackMap, turn: Nanos, deltas: Deltas, switch: Option<Nanos>) -> Self {
+        assert!(turn.0 > 0, "a platter that turns");
+        let all = [
+            deltas.write_after_write,
+            deltas.write_after_read,
+            deltas.read_after_write,
+        ];
+        assert!(
+            all.iter().all(|delta| delta.turn_sectors > 0),
+            "deltas of tracks with sectors"
+        );
+        Self {
+            map,
+            turn,
+            deltas,
+            switch,
+            reference: None,
+        }
+    }
+
+    /// The tracks.
+    pub fn map(&self) -> &TrackMap {
+        &self.map
+    }
+
+    fn refer(&mut self, access: &Access, after_read: bool) {
+        let last = access.end().checked_sub(1);
+        let track = last.and_then(|last| self.map.find(last));
+        self.reference = track.map(|track| Reference {
+            at: access.done,
+            track,
+            angle: self.angle_behind(&track, access, after_read),
+            read_to: after_read.then_some(access.end()),
+        });
+    }
+
+    /// Angle under the head at the end of a request, as far as it matters after a write.
+    fn angle_behind(&self, track: &Track, access: &Access, read: bool) -> u32 {
+        let behind = track.angle_of(access.end());
+        if read {
+            behind.wrapping_add(self.lag())
+        } else {
+            behind
+        }
+    }
+
+    /// A read's lag as an angle, which may be negative.
+    fn lag(&self) -> u32 {
+        let part = (i128::from(self.deltas.read_lag_ns) << 32) / i128::from(self.turn.0);
+        part as u32
+    }
+
+    /// Angle from the reference point's to the first at which a write that is sent at once may transfer.
+    fn write_delta(&self, after_read: bool) -> u32 {
+        if after_read {
+            self.deltas
+                .write_after_read
+                .angle()
+                .wrapping_sub(self.lag())
+        } else {
+            self.deltas.write_after_write.angle()
+        }
+    }
+
+    /// True when `read` ended at a moment at which its sector can have been under the head.
+    fn agrees(&self, reference: &Reference, read: &Access) -> bool {
+        let Some(track) = self.map.find(read.first) else {
+            return true;
+        };
+        let told = self.angle(reference, read.done, 0);
+        let off = told.wrapping_sub(self.angle_behind(&track, read, true));
+        let idle = read.done.since(reference.at).0;
+        let slack = u64::from(SLACK_SECTORS) * self.turn.0 / u64::from(track.turn_sectors);
+        self.time(u64::from(off.min(off.wrapping_neg()))).0 <= slack + idle / DRIFT
+    }
+
+    /// Angle at which a transfer that is asked for at `now` may begin on the track of the reference point.
+    fn angle(&self, reference: &Reference, now: Nanos, delta: u32) -> u32 {
+        let since = now.since(reference.at).0 % self.turn.0;
+        let turned = ((u128::from(since) << 32) / u128::from(self.turn.0)) as u32;
+        reference.angle.wrapping_add(turned).wrapping_add(delta)
+    }
+
+    /// Angle by which the platter turns while the head moves to track `to`.
+    fn allowance(&self, reference: &Reference, now: Nanos, to: &Track) -> u32 {
+        // A read that came from the buffer may have left the head where it was.
+        let (here, ahead) = (reference.track.index, self.track_at(reference, now));
+        let low = here.min(ahead).min(to.index);
+        let high = here.max(ahead).max(to.index);
+        if low == high {
+            return 0;
+        }
+        if let Some(switch) = self.switch
+            && self.map.same_cylinder(low, high)
+        {
+            let angle = (u128::from(switch.0) << 32).div_ceil(u128::from(self.turn.0));
+            return angle as u32;
+        }
+        if high - low > NEAR {
+            return self.map.cylinder_skew(to.index);
+        }
+        let angles = (low..=high).map(|index| self.map.track(index).angle);
+        let skews = angles
+            .clone()
+            .zip(angles.skip(1))
+            .map(|(one, next)| next.wrapping_sub(one));
+        skews.max().unwrap_or(0)
+    }
+
+    /// Number of the track on which the head is: after a read, as far as the drive may have read on.
+    fn track_at(&self, reference: &Reference, now: Nanos) -> u64 {
+        let track = &reference.track;
+        let Some(read_to) = reference.read_to else {
+            return track.index;
+        };
+        let passed = u128::from(now.since(reference.at).0) * u128::from(track.turn_sectors);
+        let passed = passed / u128::from(self.turn.0);
+        let ahead = passed.min(u128::from(self.deltas.read_ahead)) as u64;
+        let last = read_to.saturating_sub(1) + ahead;
+        self.map.find(last).map_or(track.index, |track| track.index)
+    }
+
+    /// Time of an angle.
+    fn time(&self, angle: u64) -> Nanos {
+        Nanos(((u128::from(angle) * u128::from(self.turn.0)) >> 32) as u64)
+    }
+}
+
+/// The place within `span`, on `track`, for `sectors` sectors that comes first after `angle`, and the angle
+/// from there to it.
+fn nearest(track: &Track, span: Span, sectors: u32, angle: u32) -> Option<(u64, u32)> {
+    let turn = u64::from(track.turn_sectors);
+    let ahead = u64::from(angle.wrapping_sub(track.angle));
+    // The first sector that begins at this angle or behind it; the last one's end is the first one's begin.
+    let under = (ahead * turn).div_ceil(1 << 32) % turn;
+    let last = span.end.checked_sub(u64::from(sectors))?;
+    if last < span.start {
+        return None;
+    }
+    let sector = if (span.start..=last).contains(&(track.first + under)) {
+        track.first + under
+    } else {
+        span.start
+    };
+    Some((sector, track.angle_of(sector).wrapping_sub(angle)))
+}
+
+/// What of `span` lies on `track`.
+fn on_track(track: &Track, span: &Span) -> Span {
+    Span {
+        start: span.start.max(track.first),
+        end: span.end.min(track.end()),
+    }
+}
+
+impl Head for Formula {
+    fn name(&self) -> &'static str {
+        "formula"
+    }
+
+    fn written(&mut self, write: &Access) {
+        self.refer(write, false);
+    }
+
+    /// A read that the drive's buffer served (drives read ahead, into the next track too) has not moved the
+    /// head. Such a one ends at a moment at which its sector cannot have been under the head, and is ignored.
+    fn read(&mut self, read: &Access) {
+        match &self.reference {
+            Some(reference) if !self.agrees(reference, read) => {
+                self.reference = Some(Reference {
+                    read_to: Some(read.end()),
+                    ..*reference
+                });
+            }
+            _ => self.refer(read, true),
+        }
+    }
+
+    fn place(&mut self, now: Nanos, sectors: u32, free: &[Span]) -> Option<Place> {
+        let unknown = || {
+            let sector = first_fit(free, 0, sectors)?;
+            Some(Place {
+                sector,
+                response: None,
+            })
+        };
+        let Some(reference) = self.reference else {
+            return unknown();
+        };
+        let delta = self.write_delta(reference.read_to.is_some());
+        let angle = self.angle(&reference, now, delta);
+        // The current track, else the first one on which there is room.
+        let on = |track: Track| {
+            let angle = angle.wrapping_add(self.allowance(&reference, now, &track));
+            let places = free
+                .iter()
+                .filter_map(|span| nearest(&track, on_track(&track, span), sectors, angle));
+            let (sector, wait) = places.min_by_key(|(_, wait)| *wait)?;
+            Some((track, sector, wait))
+        };
+        let others = || {
+            let mut tracks = free.iter().flat_map(|span| self.tracks_of(*span));
+            tracks.find_map(on)
+        };
+        let Some((track, sector, wait)) = on(reference.track).or_else(others) else {
+            // It fits on no single track.
+            return unknown();
+        };
+        let transfer = (u64::from(sectors) << 32) / u64::from(track.turn_sectors);
+        let overhead = delta.wrapping_add(self.allowance(&reference, now, &track));
+        Some(Place {
+            sector,
+            response: Some(self.time(u64::from(overhead) + u64::from(wait) + transfer)),
+        })
+    }
+
+    fn reposition(&mut self, now: Nanos, track: Span) -> Option<u64> {
+        let (Some(reference), Some(to)) = (self.reference, self.map.find(track.start)) else {
+            // Any read there gives a reference point.
+            return (!track.is_empty()).then_some(track.start);
+        };
+        // After a read it takes as much more as it does before a write.
+        let more = self
+            .write_delta(reference.read_to.is_some())
+            .wrapping_sub(self.write_delta(false));
+        let delta = self.deltas.read_after_write.angle().wrapping_add(more);
+        let angle = self.angle(&reference, now, delta);
+        let angle = angle.wrapping_add(self.allowance(&reference, now, &to));
+        nearest(&to, on_track(&to, &track), 1, angle).map(|(sector, _)| sector)
+    }
+
+    fn stale_after(&self) -> Option<Nanos> {
+        Some(STALE)
+    }
+
+    fn memory_bytes(&self) -> usize {
+        size_of::<Self>() - size_of::<TrackMap>() + self.map.memory_bytes()
+    }
+}
+
+impl Formula {
+    /// The tracks that `span` touches, in order.
+    fn tracks_of(&self, span: Span) -> impl Iterator<Item = Track> {
+        let first = self.map.find(span.start);
+        let index = first.map_or(self.map.tracks(), |track| track.index);
+        let all = (index..self.map.tracks()).map(|index| self.map.track(index));
+        all.take_while(move |track| track.first < span.end)
+    }
+}
+
+#[cfg(test)]
+#[path = "formula_test.rs"]
+mod formula_test;

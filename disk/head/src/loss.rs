@@ -1,0 +1,47 @@
+//! How good a model of skips is, by the profile: the measures of Disk Mimic 4.2.
+
+use crate::mimic::SkipModel;
+use crate::profile::{Cell, Profile};
+use tonearm_base::Nanos;
+
+/// What a model loses against the best mean response at each think time.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Loss {
+    /// Mean loss.
+    pub mean: Nanos,
+    /// Greatest loss.
+    pub most: Nanos,
+    /// Share of the think times at which it loses more than the tolerance.
+    pub outliers: f64,
+}
+
+impl Loss {
+    /// The loss of `model` at all think times of one request size, given by its place; skips between two of
+    /// the grid count as the nearest. Points of the profile without a sample count for nothing.
+    pub fn of(
+        profile: &Profile,
+        model: &(impl SkipModel + ?Sized),
+        size: usize,
+        tolerance: Nanos,
+    ) -> Self {
+        let grid = profile.grid();
+        let (mut sum, mut most, mut outliers, mut points) = (0, 0, 0_u32, 0_u32);
+        for think in 0..grid.thinks.len() {
+            let mean = |skip| profile.mean(Cell { size, think, skip });
+            let skip = grid.skips.nearest(u64::from(model.skip(size, think)));
+            let least = (0..grid.skips.len()).filter_map(mean).min();
+            if let (Some(response), Some(least)) = (mean(skip), least) {
+                let loss = response.since(least).0;
+                sum += loss;
+                most = most.max(loss);
+                outliers += u32::from(loss > tolerance.0);
+                points += 1;
+            }
+        }
+        Self {
+            mean: Nanos(sum / u64::from(points.max(1))),
+            most: Nanos(most),
+            outliers: f64::from(outliers) / f64::from(points.max(1)),
+        }
+    }
+}

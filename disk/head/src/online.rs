@@ -1,0 +1,380 @@
+//! Our own predictor: it learns on line, from each completed write, and needs no profile of the drive.
+//!
+//! A write through the cache that is sent by itself is done when its end passes under the head. Each
+//! completion is thus a reading of the platter's angle, wherever the write was thought to be. From such
+//! readings it learns the period ([`spindle`]), where sectors pass ([`angles`]), and how long before a
+//! sector passes its write has to be sent ([`lead`]). The place of a write ([`place`]) is the free one that is
+//! expected to end first.
+
+mod angles;
+mod bootstrap;
+mod comb;
+mod cylinders;
+mod even;
+mod grid;
+mod lead;
+mod learned;
+mod lines;
+mod place;
+mod ranges;
+mod shorts;
+mod spindle;
+mod starts;
+
+use crate::{Access, Head, Place, Span, TrackMap, first_fit};
+use angles::{Angles, Stretch, step};
+use bootstrap::{Bootstrap, Interval};
+use lead::{Leads, Outcome, Step};
+use learned::Learned;
+use place::{Behind, View};
+use spindle::{Spindle, nearest};
+use tonearm_base::Nanos;
+
+/// Share of writes that end when they should, below which nothing is believed.
+const LOST: f64 = 0.06;
+
+/// The share below which leads that were learned are in doubt, and above which they are learned anew.
+const TRUST: (f64, f64) = (0.5, 0.85);
+
+/// With a map: share of the last writes that came a revolution late, above which all is learned anew, since what
+/// was learned may hold together and be wrong. Without one the tracks would have to be found again each time, and
+/// more would be lost than won.
+const MISSED: f64 = 0.12;
+
+/// Writes before that, the first time and at most; each time takes twice as many as the one before.
+const PATIENCE: (u32, u32) = (250, 16_000);
+
+/// The predictor.
+pub struct Online {
+    angles: Angles,
+    phase: Phase,
+    leads: Leads,
+    behind: Option<Behind>,
+    /// Share of the last writes that ended when they were expected to.
+    confidence: f64,
+    /// That share has been high since it last was low: what is learned of leads can be relied on.
+    trusted: bool,
+    /// End of the last write and when it was done.
+    last: Option<(u64, Nanos)>,
+    /// Time that the place given last was expected to take.
+    hoped: Option<Nanos>,
+    /// Share of the last writes that came a revolution late.
+    missed: f64,
+    /// Writes since all was learned anew, and how many there have to be before it is again.
+    patience: (u32, u32),
+}
+
+enum Phase {
+    Unknown(Box<Bootstrap>),
+    Known(Spindle),
+}
+
+/// What the predictor has learned so far.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct OnlineStatus {
+    /// Time of a revolution; `None` before it is known.
+    pub period: Option<Nanos>,
+    /// Sectors of a revolution at the last write, where they are known.
+    pub track_sectors: Option<f64>,
+    /// Time that a write on the same track has to be sent before its first sector passes.
+    pub lead: Option<Nanos>,
+    /// Width of what is not known of that time.
+    pub margin: Nanos,
+    /// Share of the last writes that ended when they were expected to, 0 to 1.
+    pub confidence: f64,
+}
+
+impl Default for Online {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Online {
+    /// A predictor that knows nothing of the drive.
+    pub fn new() -> Self {
+        Self::with(Angles::Learned(Box::new(Learned::new())))
+    }
+
+    /// A predictor that knows where the tracks are.
+    pub fn with_map(map: TrackMap) -> Self {
+        Self::with(Angles::Map(map))
+    }
+
+    fn with(angles: Angles) -> Self {
+        Self {
+            angles,
+            phase: Phase::Unknown(Box::new(Bootstrap::new())),
+            leads: Leads::new(),
+            confidence: 0.0,
+            trusted: false,
+            behind: None,
+            last: None,
+            hoped: None,
+            missed: 0.0,
+            patience: (0, PATIENCE.0),
+        }
+    }
+
+    /// Notes whether a write came when it was hoped for; begins anew when too many do not.
+    fn judge(&mut self, write: &Access) {
+        let (Some(hoped), Phase::Known(spindle), Angles::Map(_)) =
+            (self.hoped.take(), &self.phase, &self.angles)
+        else {
+            return;
+        };
+        let response = write.done.0 as f64 - write.sent.0 as f64;
+        let missed = response - hoped.0 as f64 > spindle.period() / 2.0;
+        self.missed += (f64::from(u8::from(missed)) - self.missed) / 64.0;
+        self.patience.0 = self.patience.0.saturating_add(1);
+        if self.missed < MISSED || self.patience.0 < self.patience.1 {
+            return;
+        }
+        self.patience = (0, (2 * self.patience.1).min(PATIENCE.1));
+        self.missed = 0.0;
+        self.trusted = false;
+        self.confidence = 0.0;
+        self.phase = Phase::Unknown(Box::new(Bootstrap::new()));
+        self.leads = Leads::new();
+    }
+
+    /// What has been learned so far.
+    pub fn status(&self) -> OnlineStatus {
+        let on = self.behind.as_ref().map(|behind| behind.on);
+        let mut status = OnlineStatus {
+            period: None,
+            track_sectors: on.map(|on| on.turn),
+            lead: None,
+            margin: Nanos(0),
+            confidence: self.confidence,
+        };
+        if let Phase::Known(spindle) = &self.phase {
+            let period = spindle.period();
+            let bracket = self.leads.bracket(Step::Same, false);
+            let high = bracket.high.min(bracket.low + period);
+            status.period = Some(Nanos(period as u64));
+            status.lead = Some(Nanos(high as u64));
+            status.margin = Nanos((high - bracket.low) as u64);
+        }
+        status
+    }
+
+    fn start(&mut self, write: &Access) {
+        let Phase::Unknown(bootstrap) = &mut self.phase else {
+            return;
+        };
+        let end = write.end();
+        let Some((before, done)) = self.last else {
+            return;
+        };
+        let angle = |sector: u64| {
+            let on = self.angles.find(sector - 1)?;
+            Some(on.angle_of(sector))
+        };
+        let mapped = matches!(self.angles, Angles::Map(_));
+        let turns = angle(before)
+            .and_then(|from| Some(angle(end)? - from))
+            .filter(|_| mapped);
+        if mapped && turns.is_none() || end < before {
+            return;
+        }
+        let interval = Interval {
+            time: write.done.0 as f64 - done.0 as f64,
+            sectors: (end - before) as f64,
+            turns,
+        };
+        let Some(found) = bootstrap.learn(interval) else {
+            return;
+        };
+        if let Angles::Learned(learned) = &mut self.angles {
+            learned.begin(found.turn, end, 0.0);
+        }
+        let angle = self.angles.find(end - 1).map_or(0.0, |on| on.angle_of(end));
+        self.phase = Phase::Known(Spindle::new(found.period, angle, write.done));
+        self.confidence = 0.5;
+        self.leads = Leads::new();
+    }
+
+    fn follow(&mut self, write: &Access) {
+        let Phase::Known(spindle) = &mut self.phase else {
+            return;
+        };
+        let (outcome, expected) = compare(
+            &self.leads,
+            spindle,
+            &self.angles,
+            self.behind.as_ref(),
+            write,
+        );
+        let fits = match &mut self.angles {
+            Angles::Map(_) => expected.is_some_and(|angle| spindle.read(angle, write.done)),
+            Angles::Learned(learned) => {
+                let angle = spindle.angle(write.done);
+                let before = self.last.map_or(write.sent, |(_, done)| done);
+                let turns = spindle.turns(before, write.done);
+                let time = turns * spindle.period();
+                match learned.learn(write.end(), angle, time, turns) {
+                    None => false,
+                    Some(reading) => {
+                        if let Some(angle) = reading.angle.filter(|_| reading.sure) {
+                            spindle.read(angle, write.done);
+                        }
+                        if let Some(period) = reading.period {
+                            spindle.set_period(period, write.done);
+                        }
+                        reading.angle.is_some()
+                    }
+                }
+            }
+        };
+        self.confidence += (f64::from(u8::from(fits)) - self.confidence) / 32.0;
+        if self.confidence > TRUST.1 && !self.trusted {
+            // What was learned of leads while angles were wrong is wrong.
+            self.trusted = true;
+            self.leads = Leads::new();
+        } else if self.confidence < TRUST.0 {
+            self.trusted = false;
+        }
+        let mapped = matches!(self.angles, Angles::Map(_));
+        if let Some((outcome, clear)) = outcome
+            && (fits && clear || self.trusted && (mapped || clear && outcome.off < 0.03))
+        {
+            self.leads.learn(&outcome, spindle.period());
+        }
+        if self.confidence < LOST {
+            // What it took for the turning of a platter was none.
+            self.phase = Phase::Unknown(Box::new(Bootstrap::new()));
+        }
+    }
+}
+
+/// Compares what a write took with what was to be expected. Returns that, and the angle at which it should end.
+fn compare(
+    leads: &Leads,
+    spindle: &Spindle,
+    angles: &Angles,
+    behind: Option<&Behind>,
+    write: &Access,
+) -> (Option<(Outcome, bool)>, Option<f64>) {
+    let Some(on) = angles.find(write.first) else {
+        return (None, None);
+    };
+    let period = spindle.period();
+    let (mut held, mut need) = ((0.0, 0.0), f64::MIN);
+    let walked = angles.walk(&on, write.first, write.sectors, |sectors, turns| {
+        let bus = leads.bus(sectors, period).unwrap_or(0.0);
+        if bus - turns * period >= need || !leads.is_slow() {
+            need = bus - turns * period;
+            held = (sectors, turns * period);
+        }
+    });
+    let Some(walk) = walked else {
+        return (None, None);
+    };
+    let angle = walk.angle;
+    let Some(behind) = behind.filter(|_| spindle.doubt(write.sent) < period / 8.0) else {
+        return (None, Some(angle));
+    };
+    let step = step((behind.end, &behind.on), (write.first, &on));
+    let least = leads.bracket(step, behind.read).low;
+    let start = Nanos(write.sent.0.saturating_add(least as u64));
+    let lead = least + spindle.until(on.angle_of(write.first), start);
+    let response = write.done.0 as f64 - write.sent.0 as f64;
+    let late = response / period - lead / period - walk.turns;
+    // A drive that begins in the midst of a write that it has missed is late by part of a turn.
+    let clear = nearest(late).abs() < 0.1;
+    let turns = if clear { late.round() } else { late.ceil() };
+    let outcome = Outcome {
+        step,
+        after_read: behind.read,
+        end: (f64::from(write.sectors), walk.turns * period),
+        held,
+        skew: walk.skew * period,
+        lead,
+        turns,
+        off: nearest(late).abs(),
+    };
+    (
+        (clear || late > 0.3).then_some((outcome, clear)),
+        Some(angle),
+    )
+}
+
+impl Head for Online {
+    fn name(&self) -> &'static str {
+        "online"
+    }
+
+    fn written(&mut self, write: &Access) {
+        if write.sectors == 0 || write.done < write.sent {
+            return;
+        }
+        self.judge(write);
+        match &self.phase {
+            Phase::Unknown(_) => self.start(write),
+            Phase::Known(_) => self.follow(write),
+        }
+        let end = write.end();
+        self.last = Some((end, write.done));
+        self.behind = self.angles.find(end - 1).map(|on| Behind {
+            end,
+            on,
+            read: false,
+        });
+    }
+
+    fn read(&mut self, read: &Access) {
+        if read.sectors == 0 {
+            return;
+        }
+        let end = read.end();
+        // What was learned holds around the log only.
+        let known = match &self.angles {
+            Angles::Map(_) => self.angles.find(end - 1),
+            Angles::Learned(_) => None,
+        };
+        self.behind = Some(Behind {
+            end,
+            on: known.unwrap_or(Stretch::ELSEWHERE),
+            read: true,
+        });
+    }
+
+    fn place(&mut self, now: Nanos, sectors: u32, free: &[Span]) -> Option<Place> {
+        if let (Phase::Known(spindle), Some(behind)) = (&self.phase, &self.behind) {
+            let view = View {
+                spindle,
+                angles: &self.angles,
+                leads: &self.leads,
+                behind,
+            };
+            if let Some(choice) = view.choose(now, sectors, free) {
+                let response = Some(Nanos(choice.response as u64));
+                self.hoped = response;
+                return Some(Place {
+                    sector: choice.sector,
+                    response,
+                });
+            }
+        }
+        self.hoped = None;
+        let skip = match &mut self.phase {
+            Phase::Unknown(bootstrap) => bootstrap.skip(sectors),
+            Phase::Known(_) => 0,
+        };
+        let start = free.first()?.start;
+        let sector = first_fit(free, start.saturating_add(skip), sectors)?;
+        Some(Place {
+            sector,
+            response: None,
+        })
+    }
+
+    fn memory_bytes(&self) -> usize {
+        let first = match self.phase {
+            Phase::Unknown(_) => size_of::<Bootstrap>(),
+            Phase::Known(_) => 0,
+        };
+        size_of::<Self>() + first + self.angles.memory_bytes()
+    }
+}

@@ -1,0 +1,164 @@
+//! How the platter turns: period and phase, tracked from completions.
+//!
+//! A write that was sent by itself is done when its end passes under the head, and a constant later. With
+//! the angle of that end each completion is a reading of the phase. A Kalman filter of two states (phase,
+//! relative error of the period) weighs it: what it does not know grows with idle time, so that the first
+//! writes after a pause count most, and speed may wander.
+
+use tonearm_base::Nanos;
+
+/// Variance that the relative error of the period gains in a nanosecond: 4 parts in 10^6 in a second.
+const WANDER: f64 = 16e-21;
+/// Standard deviation of the period's relative error when nothing else is known of it.
+const PERIOD_ERROR: f64 = 2e-3;
+/// Least standard deviation of a reading, in nanoseconds.
+const LEAST_NOISE: f64 = 100.0;
+/// Readings that do not fit, one after the other, until they are believed.
+const STRIKES: u8 = 4;
+
+/// Period and phase of the platter. Angles are in revolutions, from 0 to below 1; times in nanoseconds.
+#[derive(Clone, Debug)]
+pub struct Spindle {
+    period: f64,
+    /// Angle at `at`.
+    angle: f64,
+    at: u64,
+    /// Covariance of phase (ns) and relative error of the period.
+    phase_variance: f64,
+    covariance: f64,
+    period_variance: f64,
+    /// Variance of a reading.
+    noise: f64,
+    strikes: u8,
+}
+
+/// The part of `x` behind the point, from 0 to below 1.
+pub fn fraction(x: f64) -> f64 {
+    let part = x - x.floor();
+    if part < 1.0 { part } else { 0.0 }
+}
+
+/// `x` revolutions as the nearest turn one way or the other.
+pub fn nearest(x: f64) -> f64 {
+    x - x.round()
+}
+
+fn since(from: u64, to: u64) -> f64 {
+    to.wrapping_sub(from).cast_signed() as f64
+}
+
+impl Spindle {
+    /// A platter with a revolution of `period` nanoseconds that is at `angle` at `at`.
+    pub fn new(period: f64, angle: f64, at: Nanos) -> Self {
+        Self {
+            period,
+            angle,
+            at: at.0,
+            phase_variance: (period / 100.0) * (period / 100.0),
+            covariance: 0.0,
+            period_variance: PERIOD_ERROR * PERIOD_ERROR,
+            noise: 10_000.0 * 10_000.0,
+            strikes: 0,
+        }
+    }
+
+    /// Nanoseconds of a revolution.
+    pub fn period(&self) -> f64 {
+        self.period
+    }
+
+    /// The period is known better from elsewhere; the angle at `now` stays.
+    pub fn set_period(&mut self, period: f64, now: Nanos) {
+        if (period / self.period - 1.0).abs() < 0.01 {
+            self.angle = self.angle(now);
+            self.at = now.0;
+            self.period = period;
+        }
+    }
+
+    /// Revolutions, with whole ones, from `from` to `to`.
+    pub fn turns(&self, from: Nanos, to: Nanos) -> f64 {
+        since(from.0, to.0) / self.period
+    }
+
+    /// Angle at `at`.
+    pub fn angle(&self, at: Nanos) -> f64 {
+        fraction(self.angle + since(self.at, at.0) / self.period)
+    }
+
+    /// Time from `from` until `angle` passes.
+    pub fn until(&self, angle: f64, from: Nanos) -> f64 {
+        fraction(angle - self.angle(from)) * self.period
+    }
+
+    /// Standard deviation of the phase at `at`, in nanoseconds; no more than that of no knowledge.
+    pub fn doubt(&self, at: Nanos) -> f64 {
+        let time = since(self.at, at.0).max(0.0);
+        let variance = self.phase_variance
+            + 2.0 * self.covariance * time
+            + self.period_variance * time * time
+            + WANDER * time * time * time / 3.0;
+        variance.max(0.0).sqrt().min(self.period / 3.0)
+    }
+
+    /// Time by which the platter is ahead of what was expected when `angle` passes at `at`.
+    pub fn error(&self, angle: f64, at: Nanos) -> f64 {
+        nearest(angle - self.angle(at)) * self.period
+    }
+
+    /// True when `error` at `at` is within what phase and readings leave open.
+    pub fn fits(&self, error: f64, at: Nanos) -> bool {
+        let doubt = self.doubt(at);
+        error * error <= 36.0 * (doubt * doubt + self.noise) + 1e6
+    }
+
+    /// Takes a reading: `angle` passed at `at`. False when it did not fit and was left.
+    pub fn read(&mut self, angle: f64, at: Nanos) -> bool {
+        let error = self.error(angle, at);
+        if !self.fits(error, at) {
+            self.strikes += 1;
+            if self.strikes >= STRIKES {
+                self.relock(angle, at);
+            }
+            return false;
+        }
+        self.strikes = 0;
+        let time = since(self.at, at.0).max(0.0);
+        if self.doubt(at) > self.period / 8.0 {
+            // After such a pause the whole turns cannot be counted: the reading tells the phase alone.
+            self.relock(angle, at);
+            self.period_variance =
+                (self.period_variance + WANDER * time).min(PERIOD_ERROR * PERIOD_ERROR);
+            return true;
+        }
+        self.phase_variance = self.doubt(at) * self.doubt(at);
+        self.covariance += self.period_variance * time + WANDER * time * time / 2.0;
+        self.period_variance =
+            (self.period_variance + WANDER * time).min(PERIOD_ERROR * PERIOD_ERROR);
+        self.angle = self.angle(at);
+        self.at = at.0;
+
+        let total = self.phase_variance + self.noise;
+        let (phase_gain, period_gain) = (self.phase_variance / total, self.covariance / total);
+        self.angle = fraction(self.angle + phase_gain * error / self.period);
+        self.period /= (1.0 + period_gain * error).clamp(0.99, 1.01);
+        self.period_variance -= period_gain * self.covariance;
+        self.period_variance = self.period_variance.max(1e-18);
+        self.covariance *= 1.0 - phase_gain;
+        self.phase_variance *= 1.0 - phase_gain;
+        let innovation = (error * error).min(9.0 * total) - self.phase_variance;
+        self.noise += (innovation - self.noise) / 64.0;
+        self.noise = self.noise.max(LEAST_NOISE * LEAST_NOISE);
+        true
+    }
+
+    /// Believes that `angle` passes at `at`, whatever was thought before; the period stays.
+    pub fn relock(&mut self, angle: f64, at: Nanos) {
+        self.angle = fraction(angle);
+        self.at = at.0;
+        self.phase_variance = self.noise;
+        self.covariance = 0.0;
+        self.period_variance = self.period_variance.max(1e-6);
+        self.strikes = 0;
+    }
+}

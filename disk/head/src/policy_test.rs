@@ -1,0 +1,228 @@
+//! The policies, on samples that tell them apart.
+
+use crate::{Access, Head, Span};
+use crate::{
+    Cell, Choices, Coarse, Grid, LineFit, Loss, Mimic, Policy, Profile, ProfileError, SkipModel,
+    Steps, Table,
+};
+use tonearm_base::Nanos;
+
+fn steps(first: u64, step: u64, count: u32) -> Steps {
+    Steps { first, step, count }
+}
+
+/// A profile with one size, `thinks` think times and five skips (0, 10, .. 40), filled by `sample` (think
+/// time, skip, number: microseconds).
+fn profile(thinks: u32, sample: impl Fn(usize, usize, usize) -> u64) -> Profile {
+    let grid = Grid {
+        sizes: steps(8, 8, 1),
+        thinks: steps(0, 100_000, thinks),
+        skips: steps(0, 10, 5),
+        samples: 10,
+        turn: None,
+    };
+    let mut profile = Profile::new(grid).unwrap();
+    for think in 0..thinks as usize {
+        for skip in 0..5 {
+            for number in 0..10 {
+                let cell = Cell {
+                    size: 0,
+                    think,
+                    skip,
+                };
+                profile.add_sample(cell, Nanos::from_micros(sample(think, skip, number)));
+            }
+        }
+    }
+    profile
+}
+
+/// At skip 0 a revolution nearly always; at 10 the least time in seven of ten cases; at 20 somewhat more, but
+/// two are bad; from 30 on it is safe.
+fn edge() -> Profile {
+    profile(1, |_, skip, number| match (skip, number) {
+        (0, 0) => 950,
+        (0, _) => 9_000,
+        (1, 0..7) => 1_000,
+        (1, _) => 9_100,
+        (2, 0..8) => 1_040,
+        (2, _) => 1_900,
+        (3, _) => 1_500,
+        _ => 2_000,
+    })
+}
+
+fn choose(policy: Policy) -> (usize, Vec<usize>) {
+    let choice = policy.choose(&edge(), 0, 0).unwrap();
+    (choice.best, choice.acceptable.iter().collect())
+}
+
+#[test]
+fn aggressive_takes_what_is_mostly_fast() {
+    assert_eq!(
+        choose(Policy::Aggressive { majority: 0.7 }),
+        (1, vec![1, 2])
+    );
+    assert_eq!(choose(Policy::Aggressive { majority: 0.8 }), (2, vec![2]));
+    assert_eq!(
+        choose(Policy::Aggressive { majority: 0.1 }),
+        (0, vec![0, 1, 2])
+    );
+    // Of ten samples eight have to be.
+    let three_quarters = choose(Policy::Aggressive { majority: 0.75 });
+    assert_eq!(three_quarters, (2, vec![2]));
+    // None is fast always: the least of the worst.
+    assert_eq!(choose(Policy::Aggressive { majority: 1.0 }), (3, vec![3]));
+}
+
+#[test]
+fn defensive_bounds_the_worst() {
+    let bound = |micros| Policy::Defensive {
+        bound: Nanos::from_micros(micros),
+    };
+    assert_eq!(choose(bound(1_900)), (3, vec![2, 3]));
+    assert_eq!(choose(bound(2_000)), (3, vec![2, 3, 4]));
+    // A bound that none keeps leaves the best.
+    assert_eq!(choose(bound(100)), (3, vec![3]));
+}
+
+#[test]
+fn average_limit_takes_what_is_near_the_best_mean() {
+    // Means: 8195, 3430, 1212, 1500, 2000.
+    let limit = |micros| Policy::AverageLimit {
+        tolerance: Nanos::from_micros(micros),
+    };
+    assert_eq!(choose(limit(0)), (2, vec![2]));
+    assert_eq!(choose(limit(287)), (2, vec![2]));
+    assert_eq!(choose(limit(288)), (2, vec![2, 3]));
+    assert_eq!(choose(limit(800)), (2, vec![2, 3, 4]));
+    let choice = limit(0).choose(&edge(), 0, 0).unwrap();
+    assert_eq!(choice.costs[2..], [1_212_000, 1_500_000, 2_000_000]);
+}
+
+#[test]
+fn a_profile_with_a_hole_is_refused() {
+    let full = edge();
+    let mut part = Profile::new(Grid {
+        thinks: steps(0, 100_000, 2),
+        ..*full.grid()
+    })
+    .unwrap();
+    let policy = Policy::Aggressive { majority: 0.9 };
+    let hole = |think_ns| {
+        Err(ProfileError::Incomplete {
+            sectors: 8,
+            think_ns,
+        })
+    };
+    assert_eq!(Choices::new(&part, policy), hole(0));
+    part.add_sample(
+        Cell {
+            size: 0,
+            think: 0,
+            skip: 2,
+        },
+        Nanos(1_000),
+    );
+    assert_eq!(Choices::new(&part, policy), hole(100_000));
+    // A single sample is enough; what has none is no candidate.
+    part.add_sample(
+        Cell {
+            size: 0,
+            think: 1,
+            skip: 2,
+        },
+        Nanos(1_000),
+    );
+    let choices = Choices::new(&part, policy).unwrap();
+    assert_eq!(choices.at(0, 1).acceptable.iter().collect::<Vec<_>>(), [2]);
+}
+
+/// The best skip is that of the think time, 0 to 4 and over again.
+fn saw() -> Profile {
+    profile(10, |think, skip, _| {
+        1_000 + 100 * skip.abs_diff(think % 5) as u64
+    })
+}
+
+fn exact() -> Policy {
+    Policy::AverageLimit {
+        tolerance: Nanos(0),
+    }
+}
+
+#[test]
+fn the_table_has_every_best_skip() {
+    let profile = saw();
+    let table = Table::new(&Choices::new(&profile, exact()).unwrap());
+    let skips: Vec<u32> = (0..10).map(|think| table.skip(0, think)).collect();
+    assert_eq!(skips, [0, 10, 20, 30, 40, 0, 10, 20, 30, 40]);
+    assert_eq!(table.stored_bytes(), 20);
+    assert_eq!(Loss::of(&profile, &table, 0, Nanos(0)).most, Nanos(0));
+}
+
+#[test]
+fn line_fit_finds_the_segments_by_itself() {
+    let profile = saw();
+    let lines = LineFit::new(&Choices::new(&profile, exact()).unwrap());
+    let skips: Vec<u32> = (0..10).map(|think| lines.skip(0, think)).collect();
+    assert_eq!(skips, [0, 10, 20, 30, 40, 0, 10, 20, 30, 40]);
+    assert_eq!(lines.stored_bytes(), 2 * 12 + 2, "two lines");
+}
+
+#[test]
+fn coarse_is_right_at_its_points_and_straight_between_them() {
+    let profile = saw();
+    let choices = Choices::new(&profile, exact()).unwrap();
+    // At 0, 3, 6 and 9.
+    let coarse = Coarse::new(&choices, 4);
+    let skips: Vec<u32> = (0..10).map(|think| coarse.skip(0, think)).collect();
+    assert_eq!(skips, [0, 10, 20, 30, 23, 16, 10, 20, 30, 40]);
+    assert_eq!(coarse.stored_bytes(), 8);
+    let loss = Loss::of(&profile, &coarse, 0, Nanos::from_micros(150));
+    // 23 counts as 20 in place of 40, 16 as 20 in place of 0: 200 us each.
+    assert_eq!((loss.mean, loss.most), (Nanos(40_000), Nanos(200_000)));
+    assert!((loss.outliers - 0.2).abs() < 1e-9);
+    // With all points it is the table, with one it has two.
+    let skips: Vec<u32> = (0..10)
+        .map(|think| Coarse::new(&choices, 99).skip(0, think))
+        .collect();
+    assert_eq!(skips, [0, 10, 20, 30, 40, 0, 10, 20, 30, 40]);
+    assert_eq!(Coarse::new(&choices, 1).stored_bytes(), 4);
+}
+
+#[test]
+fn mimic_places_a_write_the_skip_behind_the_last_end() {
+    let choices = Choices::new(&saw(), exact()).unwrap();
+    let mut head = Mimic::new(*choices.grid(), Table::new(&choices));
+    assert_eq!(head.name(), "mimic");
+    let free = [
+        Span {
+            start: 50,
+            end: 130,
+        },
+        Span {
+            start: 200,
+            end: 300,
+        },
+    ];
+    let place = |head: &mut Mimic<Table>, micros| {
+        head.place(Nanos::from_micros(micros), 8, &free)
+            .map(|place| place.sector)
+    };
+    assert_eq!(place(&mut head, 0), Some(50), "it knows nothing yet");
+    head.written(&Access {
+        first: 90,
+        sectors: 8,
+        sent: Nanos(0),
+        done: Nanos::from_micros(1_000),
+    });
+    assert_eq!(place(&mut head, 1_000), Some(98));
+    assert_eq!(place(&mut head, 1_150), Some(118));
+    // 128 has no room for it any more: farther down.
+    assert_eq!(place(&mut head, 1_300), Some(200));
+    assert_eq!(
+        head.memory_bytes() - head.model().stored_bytes(),
+        size_of_val(&head)
+    );
+}

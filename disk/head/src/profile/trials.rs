@@ -1,0 +1,175 @@
+//! The plan by which a profile is taken, for any drive: which write to send next, and when.
+//!
+//! Row after row (one request size, one think time) all skips are tried, each write being the one from which
+//! the next is counted; then the same again, until each point has its samples. Each row of each pass begins
+//! with a write at a place by chance, which is not measured: the samples of a point would otherwise all lie
+//! at the same distance from the end of a track.
+
+use super::{Cell, Profile, ProfileError};
+use crate::{Access, Span};
+use tonearm_base::Nanos;
+
+/// A write to be sent.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Trial {
+    /// Time from the end of the write before to the sending of this one.
+    pub think: Nanos,
+    /// First sector.
+    pub first: u64,
+    /// Number of sectors.
+    pub sectors: u32,
+    /// The point that it measures; `None` when it only brings the head to a new place.
+    pub cell: Option<Cell>,
+}
+
+/// A profile that is being taken.
+#[derive(Clone, Debug)]
+pub struct Trials {
+    profile: Profile,
+    range: Span,
+    seed: u64,
+    /// Samples that all points before the cursor have.
+    pass: u8,
+    /// Number of the point that is to be measured next.
+    cursor: usize,
+    /// The write from which the next one is counted; `None` when a new place is due.
+    last: Option<(u64, Nanos)>,
+    taken: u64,
+    late: u64,
+}
+
+impl Trials {
+    /// The plan that completes `profile` (an empty one, or one taken in part) by writes within `range`, all
+    /// of which may be overwritten. The same `seed` gives the same places.
+    ///
+    /// # Errors
+    /// When the range has no room for two of the largest requests and the largest skip.
+    pub fn new(profile: Profile, range: Span, seed: u64) -> Result<Self, ProfileError> {
+        let grid = profile.grid();
+        let need = 2 * grid.sizes.last() + grid.skips.last() + 1;
+        if range.len() < need {
+            let have = range.len();
+            return Err(ProfileError::Room { have, need });
+        }
+        let taken = profile.taken();
+        let mut trials = Self {
+            profile,
+            range,
+            seed,
+            pass: 1,
+            cursor: 0,
+            last: None,
+            taken,
+            late: 0,
+        };
+        trials.find_due();
+        Ok(trials)
+    }
+
+    /// The next write; `None` when all is done. The same until it is [done](Self::done).
+    pub fn trial(&self) -> Option<Trial> {
+        let grid = self.profile.grid();
+        if self.pass > grid.samples {
+            return None;
+        }
+        let cell = grid.cell(self.cursor);
+        let sectors = grid.sizes.at(cell.size) as u32;
+        let trial = match self.last {
+            Some((end, _)) => Trial {
+                think: Nanos(grid.thinks.at(cell.think)),
+                first: end + grid.skips.at(cell.skip),
+                sectors,
+                cell: Some(cell),
+            },
+            None => Trial {
+                think: Nanos(0),
+                first: self.anchor(sectors),
+                sectors,
+                cell: None,
+            },
+        };
+        Some(trial)
+    }
+
+    /// The write of [`Self::trial`] is done. Its sample counts unless it was sent at a think time that differs
+    /// by more than half a step of the grid from the planned one; then it is planned again. A caller whose timer
+    /// cannot keep to that sees [`Self::late`] grow and nothing else, and should give up or take a coarser grid.
+    pub fn done(&mut self, access: &Access) {
+        let Some(trial) = self.trial() else { return };
+        let mut chained = true;
+        if let (Some(cell), Some((_, before))) = (trial.cell, self.last) {
+            let think = access.sent.since(before);
+            if think.0.abs_diff(trial.think.0) > self.profile.grid().thinks.step.div_ceil(2) {
+                self.late += 1;
+                chained = false;
+            } else {
+                self.profile
+                    .add_sample(cell, access.done.since(access.sent));
+                self.taken += 1;
+                let row = self.row();
+                self.find_due();
+                chained = row == self.row();
+            }
+        }
+        self.last = chained.then_some((access.end(), access.done));
+        if self
+            .trial()
+            .is_some_and(|next| !self.range.holds(next.first, next.sectors))
+        {
+            self.last = None;
+        }
+    }
+
+    /// Samples taken, and samples that there will be.
+    pub fn progress(&self) -> (u64, u64) {
+        (self.taken, self.profile.total())
+    }
+
+    /// Writes that were sent at another time than planned and did not count.
+    pub fn late(&self) -> u64 {
+        self.late
+    }
+
+    /// What has been taken so far.
+    pub fn profile(&self) -> &Profile {
+        &self.profile
+    }
+
+    /// The same, at the end.
+    pub fn into_profile(self) -> Profile {
+        self.profile
+    }
+
+    fn row(&self) -> (u8, usize) {
+        (self.pass, self.cursor / self.profile.grid().skips.len())
+    }
+
+    /// Moves the cursor to the next point, from where it is, that lacks a sample of this pass or a later one.
+    fn find_due(&mut self) {
+        while self.pass <= self.profile.grid().samples {
+            let from = &self.profile.counts[self.cursor..];
+            if let Some(skipped) = from.iter().position(|count| *count < self.pass) {
+                self.cursor += skipped;
+                return;
+            }
+            self.cursor = 0;
+            self.pass += 1;
+        }
+    }
+
+    /// A place by chance, with room behind it for the first skip and its write.
+    fn anchor(&self, sectors: u32) -> u64 {
+        let grid = self.profile.grid();
+        let room = self.range.len() - 2 * u64::from(sectors) - grid.skips.last();
+        let number = self.taken + (self.late << 40);
+        self.range.start + mix(self.seed ^ mix(number)) % room
+    }
+}
+
+/// SplitMix64: numbers in order become numbers by chance.
+fn mix(number: u64) -> u64 {
+    let mut z = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}

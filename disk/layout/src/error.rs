@@ -1,0 +1,174 @@
+//! What can go wrong at home, each with its address.
+
+use crate::overwrite::LOST;
+use tonearm_rt::{IoError, Op};
+
+const EDQUOT: i32 = 122;
+
+/// Why an operation on the home failed.
+///
+/// What the caller can do: `NoSpace` and `Full` can be retried as it is once there is space (never of a flush, which has
+/// failed for good whatever the reason); `Checksum` and
+/// `Table` are lasting damage of the named place; `Device` is the medium's or the system's answer.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum HomeError {
+    /// A block's content is not what was written: torn, stale, misdirected or rotten.
+    #[error(
+        "block {block} is damaged: checksum {found:08x} where {expected:08x} is expected, on {member} at byte {offset}{}",
+        lost_hint(.expected)
+    )]
+    Checksum {
+        /// The store's block number.
+        block: u64,
+        /// Name of the member.
+        member: String,
+        /// Byte offset on the member.
+        offset: u64,
+        /// The table's entry.
+        expected: u32,
+        /// The entry that fits the content.
+        found: u32,
+    },
+    /// Neither slot of a group's table can be read as such.
+    #[error(
+        "the checksum table of group {group} is damaged in both copies, on {member} at byte {offset}; `tonearm check --repair` rebuilds it from the blocks as they are"
+    )]
+    Table {
+        /// The store's group number.
+        group: u64,
+        /// Name of the member.
+        member: String,
+        /// Byte offset of the first slot on the member.
+        offset: u64,
+    },
+    /// A page of the block map is not what was written (segments layout).
+    #[error(
+        "the page of the block map for blocks {first} to {}, on {member} at byte {offset}, is damaged; `tonearm check --rebuild` makes it anew from the segment summaries",
+        .end.saturating_sub(1)
+    )]
+    MapPage {
+        /// First block that is found through it.
+        first: u64,
+        /// The block behind the last one.
+        end: u64,
+        /// Name of the member.
+        member: String,
+        /// Byte offset on the member.
+        offset: u64,
+    },
+    /// The page of the block map that led to the block was damaged when its neighbours were written.
+    #[error(
+        "block {block} cannot be found: its page of the block map was damaged; `tonearm check --rebuild` finds it by the segment summaries"
+    )]
+    LostBlock {
+        /// The store's block number.
+        block: u64,
+    },
+    /// Neither checkpoint slot can be read as such (segments layout).
+    #[error(
+        "both checkpoints of the block map are damaged, on {member} at bytes {} and {}; `tonearm check --rebuild` makes the map anew from the segment summaries",
+        .offsets[0], .offsets[1]
+    )]
+    Checkpoint {
+        /// Name of the member.
+        member: String,
+        /// Byte offsets of the slots on the member.
+        offsets: [u64; 2],
+    },
+    /// The summaries of a segment do not tell of all that lives in it.
+    #[error(
+        "the summaries of segment {segment}, on {member} at byte {offset}, tell of {found} live blocks where {expected} are expected; `tonearm check --rebuild` counts anew"
+    )]
+    Segment {
+        /// Its number.
+        segment: u64,
+        /// Name of the member.
+        member: String,
+        /// Byte offset of the segment on the member.
+        offset: u64,
+        /// Live blocks by the segment table.
+        expected: u64,
+        /// Live blocks that were found.
+        found: u64,
+    },
+    /// The device refused.
+    #[error("{} failed on {member} at byte {offset}: {}", verb(.op), IoError { errno: *.errno })]
+    Device {
+        /// The operation.
+        op: Op,
+        /// Name of the member.
+        member: String,
+        /// Byte offset on the member.
+        offset: u64,
+        /// Linux error number.
+        errno: i32,
+    },
+    /// The medium below has no space left. The same call can be made again.
+    #[error("no space left for the store: {} on {member} at byte {offset}; free some space below it", verb(.op))]
+    NoSpace {
+        /// The operation.
+        op: Op,
+        /// Name of the member.
+        member: String,
+        /// Byte offset on the member.
+        offset: u64,
+    },
+    /// All segments are full (segments layout): a trim makes room, and then the same call can be made again.
+    #[error(
+        "the store is full: {live} blocks live in {segments} segments{}; discard something", stuck_hint(.stuck)
+    )]
+    Full {
+        /// Live blocks, and pages of the block map.
+        live: u64,
+        /// Segments of the store.
+        segments: u64,
+        /// Of them, those that are damaged and cannot be used again.
+        stuck: u64,
+    },
+}
+
+fn stuck_hint(stuck: &u64) -> String {
+    match stuck {
+        0 => String::new(),
+        stuck => {
+            format!(", {stuck} of which are damaged (`tonearm check --rebuild` may mend them)")
+        }
+    }
+}
+
+impl HomeError {
+    pub(crate) fn of_device(op: Op, member: &str, offset: u64, error: IoError) -> Self {
+        let member = member.to_string();
+        // A flush that fails for lack of space may have lost what was in a cache: trying again would hide that. So may
+        // the flush within a write that is made durable at once.
+        let can_repeat = matches!(op, Op::Write | Op::Punch | Op::Zero);
+        if can_repeat && (error == IoError::ENOSPC || error.errno == EDQUOT) {
+            return Self::NoSpace { op, member, offset };
+        }
+        Self::Device {
+            op,
+            member,
+            offset,
+            errno: error.errno,
+        }
+    }
+}
+
+fn verb(op: &Op) -> &'static str {
+    match op {
+        Op::Read => "read",
+        Op::Write | Op::WriteDurable => "write",
+        Op::Flush => "flush",
+        Op::Punch => "trim",
+        Op::Zero => "write of zeroes",
+        Op::Recv | Op::RecvAll | Op::Send | Op::Close => "stream operation",
+    }
+}
+
+fn lost_hint(expected: &u32) -> &'static str {
+    if *expected == LOST {
+        " (its checksum was lost with its group's table)"
+    } else {
+        ""
+    }
+}

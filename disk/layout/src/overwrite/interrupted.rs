@@ -1,0 +1,73 @@
+//! Where a write-back that a crash has interrupted may have left its traces.
+//!
+//! A write-back writes blocks, zeroes ranges, and writes the tables of the groups that it touches, into
+//! either slot (`write_back.rs`). All of its blocks and ranges are in the log until it has returned, so what
+//! recovery finds in the log bounds what may have been interrupted. The blocks and ranges are written
+//! again before the log forgets them. The slots are not all: where an interrupted table arrived whole, the
+//! next generation goes to the other slot. Hence both are named here.
+
+use crate::home::ZeroRange;
+use crate::overwrite::home::Overwrite;
+use crate::overwrite::plan::ZeroPlan;
+use std::collections::BTreeSet;
+use std::ops::Range;
+use tonearm_device::Interrupted;
+
+impl Overwrite {
+    /// Bytes of each member, in their order, that an interrupted write-back of `zeroes` and `blocks` may
+    /// have changed.
+    ///
+    /// # Panics
+    /// When a range or block goes beyond the store's end.
+    pub fn interrupted(&self, zeroes: Vec<ZeroRange>, blocks: &BTreeSet<u64>) -> Vec<Interrupted> {
+        let places = &self.places;
+        let mut found: Vec<Interrupted> = places
+            .members
+            .iter()
+            .map(|_| Interrupted::default())
+            .collect();
+        let plan = ZeroPlan::new(zeroes, places.group_blocks, places.size_blocks);
+        for run in &plan.whole {
+            for (member, groups) in self.by_member(run.groups.clone()) {
+                let start = places.slot_offset(groups.start, 0);
+                let len =
+                    (groups.end - groups.start) * places.members[member].geometry.group_bytes();
+                found[member].zeroed.push(start..start + len);
+            }
+        }
+        let mut groups: BTreeSet<u64> = BTreeSet::new();
+        for part in &plan.parts {
+            let range = self.bytes_of(part.blocks.clone());
+            found[places.member_of(part.group)].zeroed.push(range);
+            groups.insert(part.group);
+        }
+        for block in blocks {
+            let group = places.group_of(*block);
+            groups.insert(group);
+            add(
+                &mut found[places.member_of(group)].changed,
+                self.bytes_of(*block..block + 1),
+            );
+        }
+        for group in groups {
+            let start = places.slot_offset(group, 0);
+            let slots = start..start + 2 * places.block_size as u64;
+            add(&mut found[places.member_of(group)].changed, slots);
+        }
+        found
+    }
+
+    /// Bytes of adjacent blocks of one group.
+    fn bytes_of(&self, blocks: Range<u64>) -> Range<u64> {
+        let start = self.places.block_offset(blocks.start);
+        start..start + (blocks.end - blocks.start) * self.places.block_size as u64
+    }
+}
+
+/// Adds `range`, to the last one where it follows that.
+fn add(ranges: &mut Vec<Range<u64>>, range: Range<u64>) {
+    match ranges.last_mut() {
+        Some(last) if last.end == range.start => last.end = range.end,
+        _ => ranges.push(range),
+    }
+}

@@ -1,0 +1,257 @@
+//! Loading of checksum tables: which of a group's two slots counts.
+//!
+//! The decision, for slots A and B in any order ("damaged" is also a slot of another group or of the
+//! other slot's generation parity: a misdirected write):
+//!
+//! | A       | B       | table                                                   |
+//! |---------|---------|---------------------------------------------------------|
+//! | empty   | empty   | empty: all holes, generation 0                          |
+//! | valid   | empty   | A                                                       |
+//! | valid   | valid   | the higher generation                                   |
+//! | valid   | damaged | A, as fallback                                          |
+//! | empty   | damaged | empty, as fallback                                      |
+//! | damaged | damaged | none: an error                                          |
+//!
+//! A fallback is one write too old, or right. After a torn write that is all: what the table lost
+//! is still in the log. But when the newer slot rotted, the older one may call a block a hole that was
+//! written since, and zeroes would be returned for it. Holes read as zeroes on the medium, so the
+//! holes of a fallback are read: one with content gets the entry [`LOST`] and is an error from then
+//! on, never zeroes. Blocks with an older entry fail their checksum by themselves.
+//!
+//! A write-back into a group without any valid slot is not refused: it starts a table in which every
+//! block that it does not bring is [`LOST`]. Nothing is lost by that (the checksums are gone already)
+//! and it is needed: a power cut in the middle of a trim of whole groups can damage both slots, and
+//! the replay may bring the group's blocks in several portions.
+
+use crate::error::HomeError;
+use crate::overwrite::home::{Inner, Overwrite};
+use crate::overwrite::table_cache::Table;
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use tonearm_format::{FormatError, HOLE, TableSlot};
+use tonearm_rt::Notify;
+
+/// Entry of a block whose checksum was lost with its table. It is compared like any other, so that a
+/// block that really has this checksum stays readable.
+pub const LOST: u32 = u32::MAX;
+
+/// Which slot counts.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Choice {
+    /// A slot as it is, or an empty table.
+    Sound(TableSlot),
+    /// The other slot is damaged.
+    Fallback(TableSlot),
+    /// Both are damaged.
+    Neither,
+}
+
+/// The two slots as they are on the medium.
+pub(crate) type Slots = [Result<Option<TableSlot>, FormatError>; 2];
+
+/// Reads both slots of `group` from their adjacent blocks.
+pub(crate) fn decode_slots(group: u64, bytes: &[u8]) -> Slots {
+    let block_size = bytes.len() / 2;
+    let decode = |index: usize| {
+        let slot = TableSlot::decode(group, &bytes[index * block_size..(index + 1) * block_size])?;
+        match slot {
+            Some(slot) if slot.generation % 2 != index as u64 || slot.generation == 0 => {
+                Err(FormatError::Inconsistent {
+                    what: "checksum table",
+                    why: "it belongs into the other slot (misdirected)",
+                })
+            }
+            slot => Ok(slot),
+        }
+    };
+    [decode(0), decode(1)]
+}
+
+/// The decision table of the module.
+pub(crate) fn choose(slots: Slots, block_size: u32) -> Choice {
+    let or_empty = |slot: Option<TableSlot>| slot.unwrap_or_else(|| TableSlot::empty(block_size));
+    match slots {
+        [Ok(None), Ok(None)] => Choice::Sound(TableSlot::empty(block_size)),
+        [Ok(Some(slot)), Ok(None)] | [Ok(None), Ok(Some(slot))] => Choice::Sound(slot),
+        [Ok(Some(a)), Ok(Some(b))] => {
+            Choice::Sound(if a.generation > b.generation { a } else { b })
+        }
+        [Ok(slot), Err(_)] | [Err(_), Ok(slot)] => Choice::Fallback(or_empty(slot)),
+        [Err(_), Err(_)] => Choice::Neither,
+    }
+}
+
+/// A load under way, shared by all who want its table.
+struct Load {
+    done: Notify,
+    result: RefCell<Option<Result<Rc<Table>, HomeError>>>,
+}
+
+/// Loads under way by group. One that was taken out is finished for its waiters, but not cached.
+#[derive(Default)]
+pub(crate) struct Loads(RefCell<BTreeMap<u64, Rc<Load>>>);
+
+impl Inner {
+    /// Makes `table` the one of `group`; a load under way is not to replace it.
+    pub(crate) fn put_table(&self, group: u64, table: &Rc<Table>) {
+        self.loads.0.borrow_mut().remove(&group);
+        self.cache.borrow_mut().insert(group, table.clone());
+    }
+
+    /// The tables of `groups` changed on the medium: none in memory or under way counts any more.
+    pub(crate) fn forget_tables(&self, groups: std::ops::Range<u64>) {
+        self.loads
+            .0
+            .borrow_mut()
+            .extract_if(groups.clone(), |_, _| true)
+            .for_each(drop);
+        self.cache.borrow_mut().forget(groups);
+    }
+}
+
+impl Overwrite {
+    /// The table of `group`, from the cache or the device.
+    pub(crate) async fn table(&self, group: u64) -> Result<Rc<Table>, HomeError> {
+        if let Some(table) = self.cache.borrow_mut().get(group) {
+            self.count(|stats| stats.table_hits += 1);
+            return Ok(table);
+        }
+        let load = self.start_load(group);
+        loop {
+            if let Some(result) = &*load.result.borrow() {
+                return result.clone();
+            }
+            let done = load.done.wait();
+            done.await;
+        }
+    }
+
+    /// Starts loading the table of `group` if it is not here or on its way.
+    pub(crate) fn prefetch_table(&self, group: u64) {
+        if !self.cache.borrow().contains(group) {
+            self.start_load(group);
+        }
+    }
+
+    fn start_load(&self, group: u64) -> Rc<Load> {
+        let mut loads = self.loads.0.borrow_mut();
+        if let Some(load) = loads.get(&group) {
+            return load.clone();
+        }
+        let load = Rc::new(Load {
+            done: Notify::new(&self.rt),
+            result: RefCell::new(None),
+        });
+        loads.insert(group, load.clone());
+        let (home, own) = (self.clone(), load.clone());
+        // A task of its own: the others who wait must not depend on the first one's patience.
+        self.rt.spawn(async move {
+            let result = home.load(group).await;
+            let mut loads = home.loads.0.borrow_mut();
+            if loads.get(&group).is_some_and(|load| Rc::ptr_eq(load, &own)) {
+                loads.remove(&group);
+                if let Ok(table) = &result {
+                    home.cache.borrow_mut().insert(group, table.clone());
+                }
+            }
+            *own.result.borrow_mut() = Some(result);
+            own.done.notify();
+        });
+        load
+    }
+
+    async fn load(&self, group: u64) -> Result<Rc<Table>, HomeError> {
+        self.count(|stats| stats.table_loads += 1);
+        let slots = self.read_slots(group).await?;
+        let slot = match choose(slots, self.places.block_size as u32) {
+            Choice::Sound(slot) => slot,
+            Choice::Fallback(slot) => self.mark_false_holes(group, slot).await?,
+            Choice::Neither => return Err(self.table_error(group)),
+        };
+        Ok(Rc::new(Table::new(slot)))
+    }
+
+    /// Both slots of `group` from the medium.
+    pub(crate) async fn read_slots(&self, group: u64) -> Result<Slots, HomeError> {
+        let offset = self.places.slot_offset(group, 0);
+        let member = self.places.member_of(group);
+        let permit = self.reads.acquire(1).await;
+        let buf = self
+            .read_bytes(member, offset, 2 * self.places.block_size)
+            .await?;
+        drop(permit);
+        Ok(decode_slots(group, &buf))
+    }
+
+    pub(crate) fn table_error(&self, group: u64) -> HomeError {
+        HomeError::Table {
+            group,
+            member: self.places.name(self.places.member_of(group)).to_string(),
+            offset: self.places.slot_offset(group, 0),
+        }
+    }
+
+    /// Gives holes of `slot` that have content on the medium the entry [`LOST`].
+    pub(crate) async fn mark_false_holes(
+        &self,
+        group: u64,
+        mut slot: TableSlot,
+    ) -> Result<TableSlot, HomeError> {
+        self.count(|stats| stats.table_fallbacks += 1);
+        let blocks = self.places.blocks_of(group);
+        let mut at = blocks.start;
+        while at < blocks.end {
+            let within = (at - blocks.start) as usize;
+            let count = (blocks.end - at).min(self.io_blocks());
+            let entries = &mut slot.entries[within..within + count as usize];
+            at += count;
+            if !entries.contains(&HOLE) {
+                continue;
+            }
+            let bytes = self.read_raw(at - count, count).await?;
+            let contents = bytes.chunks_exact(self.places.block_size);
+            for (entry, content) in entries.iter_mut().zip(contents) {
+                if *entry == HOLE && !is_zero(content) {
+                    *entry = LOST;
+                }
+            }
+        }
+        Ok(slot)
+    }
+
+    /// The bytes of `count` adjacent blocks of one group, not verified.
+    pub(crate) async fn read_raw(
+        &self,
+        first: u64,
+        count: u64,
+    ) -> Result<tonearm_base::Buf, HomeError> {
+        let member = self.places.member_of(self.places.group_of(first));
+        let offset = self.places.block_offset(first);
+        let len = count as usize * self.places.block_size;
+        let permit = self.reads.acquire(1).await;
+        let buf = self.read_bytes(member, offset, len).await?;
+        drop(permit);
+        Ok(buf)
+    }
+
+    /// A whole read at `offset` of `member`. The caller holds a permit for it.
+    pub(crate) async fn read_bytes(
+        &self,
+        member: usize,
+        offset: u64,
+        len: usize,
+    ) -> Result<tonearm_base::Buf, HomeError> {
+        let data = tonearm_rt::Data::whole(self.pool.alloc(len));
+        let data = self.fill(member, offset, data).await?;
+        Ok(data.into_buf())
+    }
+}
+
+/// True when `bytes` are zeroes. Compared by the page, which is many times faster than by the byte.
+pub(crate) fn is_zero(bytes: &[u8]) -> bool {
+    const ZEROES: [u8; 4096] = [0; 4096];
+    bytes
+        .chunks(ZEROES.len())
+        .all(|page| *page == ZEROES[..page.len()])
+}

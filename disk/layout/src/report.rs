@@ -1,0 +1,75 @@
+//! What a check or repair of one group has found. A group is a run of blocks whose checksums lie together:
+//! those of a table (overwrite layout), or those of a leaf page of the block map (segments layout).
+
+use crate::error::HomeError;
+use tonearm_format::FormatError;
+
+/// What was found in a place for checksums. The segments layout has one, the other is empty there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SlotReport {
+    /// Never written, or trimmed.
+    Empty,
+    /// A table of this generation.
+    Valid(u64),
+    /// Not a table of this place.
+    Damaged(FormatError),
+}
+
+/// A block that is not what the table says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BadBlock {
+    /// The store's block number.
+    pub block: u64,
+    /// What a read of it answers.
+    pub error: HomeError,
+}
+
+/// The state of a group.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GroupReport {
+    /// The store's group number.
+    pub group: u64,
+    /// Name of the member.
+    pub member: String,
+    /// Byte offset of the first slot, or of the map page, on the member.
+    pub offset: u64,
+    /// The table slots; the map page alone in the segments layout.
+    pub slots: [SlotReport; 2],
+    /// No table or map page is valid: none of the blocks can be verified.
+    pub table_lost: bool,
+    /// Blocks with a checksum.
+    pub allocated: u64,
+    /// Those that fail it or cannot be read.
+    pub bad: Vec<BadBlock>,
+}
+
+impl GroupReport {
+    /// True when nothing is wrong.
+    pub fn is_sound(&self) -> bool {
+        let damaged = |slot: &SlotReport| matches!(slot, SlotReport::Damaged(_));
+        !self.table_lost && self.bad.is_empty() && !self.slots.iter().any(damaged)
+    }
+}
+
+/// What a repair may do.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RepairOptions {
+    /// Take the content of blocks that fail their checksum as true. It may be torn, old or of
+    /// another block.
+    pub accept_data: bool,
+}
+
+/// What a repair found and did.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RepairReport {
+    /// The group before.
+    pub found: GroupReport,
+    /// Table slots written anew.
+    pub slots_rewritten: u64,
+    /// The table was rebuilt: so many blocks have a checksum of what lay there, true or not.
+    pub unverified: u64,
+    /// Blocks whose content was accepted.
+    pub accepted: Vec<u64>,
+    /// Blocks that are still bad.
+    pub remaining: Vec<BadBlock>,
+}

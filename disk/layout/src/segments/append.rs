@@ -1,0 +1,277 @@
+//! The writer's end of the log of partial segments: each partial is one device write.
+
+use crate::error::HomeError;
+use crate::segments::Segments;
+use std::collections::VecDeque;
+use tonearm_base::Slice;
+use tonearm_format::{
+    MapEntry, NUMBER_MAX, SegmentLayout, Summary, SummaryEntry, SummaryKind, summary_blocks,
+};
+use tonearm_rt::{Data, JoinHandle};
+
+/// Most blocks of data in one partial: its slices go into one device write.
+const PAYLOAD_MAX: u64 = 500;
+/// Most entries of one partial; tombstones have no block.
+const ENTRIES_MAX: usize = 2048;
+/// Partials under way together.
+const WRITES_MAX: usize = 8;
+/// A partial takes at least this many blocks: two summaries and one block.
+const PARTIAL_MIN: u64 = 3;
+
+/// Something to be appended.
+pub(crate) struct Item {
+    /// The version that it has already; none for a new one.
+    pub version: Option<u64>,
+    pub kind: SummaryKind,
+    /// Exactly one block, unless it is a tombstone.
+    pub data: Option<Slice>,
+}
+
+/// Where the next partial goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Head {
+    pub place: u64,
+    pub partial: u32,
+}
+
+/// What one partial takes.
+struct Cut {
+    entries: usize,
+    /// Of them those that have a block.
+    payload: u64,
+    /// With both summaries.
+    blocks: u64,
+}
+
+impl Cut {
+    /// Of items that have a block or none, as many as one partial takes where `room` blocks are left.
+    fn of(block_size: u32, room: u64, items: impl Iterator<Item = bool>) -> Self {
+        let (mut entries, mut payload) = (0, 0);
+        for has_block in items.take(ENTRIES_MAX) {
+            let more = payload + u64::from(has_block);
+            let summary = summary_blocks(block_size, entries as u64 + 1);
+            if more + 2 * summary > room || more > PAYLOAD_MAX {
+                break;
+            }
+            (entries, payload) = (entries + 1, more);
+        }
+        Self {
+            entries,
+            payload,
+            blocks: payload + 2 * summary_blocks(block_size, entries as u64),
+        }
+    }
+}
+
+/// Blocks of a segment that is filled by an endless stream: none can hold more.
+pub(crate) fn capacity(layout: &SegmentLayout) -> u64 {
+    let (mut room, mut payload) = (layout.segment_blocks(), 0);
+    while room >= PARTIAL_MIN {
+        let cut = Cut::of(layout.block_size, room, std::iter::repeat(true));
+        payload += cut.payload;
+        room -= cut.blocks;
+    }
+    payload
+}
+
+impl Segments {
+    /// Of items of which the first `holes` have no block and `blocks` have one: how many fill segments to their ends,
+    /// the head's and up to `segments` more. All where they do not reach the end of the head's.
+    pub(crate) fn filling(&self, holes: usize, blocks: usize, segments: u64) -> usize {
+        let (layout, all) = (&self.media.layout, holes + blocks);
+        let head = self.state.borrow().head;
+        let mut room = head.map_or(0, |head| self.room(head.place));
+        let (mut at, mut filled, mut more) = (0, None, segments);
+        while at < all {
+            if room < PARTIAL_MIN {
+                if more == 0 {
+                    break;
+                }
+                (room, more) = (layout.segment_blocks(), more - 1);
+            }
+            let cut = Cut::of(layout.block_size, room, (at..all).map(|at| at >= holes));
+            (at, room) = (at + cut.entries, room - cut.blocks);
+            if room < PARTIAL_MIN {
+                filled = Some(at);
+            }
+        }
+        filled.unwrap_or(at)
+    }
+
+    /// Segment of the head.
+    pub(crate) fn head_segment(&self) -> Option<u64> {
+        let head = self.state.borrow().head;
+        head.map(|head| self.media.segment_of(head.place))
+    }
+
+    /// Opens a segment where the log has none.
+    pub(crate) fn open_head(&self) -> Result<Head, HomeError> {
+        let mut state = self.state.borrow_mut();
+        if let Some(head) = state.head {
+            return Ok(head);
+        }
+        let Some(segment) = state.table.allocate() else {
+            drop(state);
+            return Err(self.full());
+        };
+        let head = Head {
+            place: self.media.first_place(segment),
+            partial: 0,
+        };
+        state.head = Some(head);
+        Ok(head)
+    }
+
+    /// No free segment is left, and cleaning gains none.
+    pub(crate) fn full(&self) -> HomeError {
+        let table = &self.state.borrow().table;
+        HomeError::Full {
+            live: table.live(),
+            segments: table.len(),
+            stuck: table.stuck().0,
+        }
+    }
+
+    /// Appends `items` in their order; gives the map entry of each. What was written is not durable before a
+    /// flush. After an error a new epoch has to begin.
+    pub(crate) async fn append(&self, items: Vec<Item>) -> Result<Vec<MapEntry>, HomeError> {
+        let mut placed = Vec::with_capacity(items.len());
+        let mut under_way: VecDeque<JoinHandle<Result<(), HomeError>>> = VecDeque::new();
+        let mut items = items.into_iter();
+        let mut failed = None;
+        while failed.is_none() && !items.as_slice().is_empty() {
+            let head = match self.open_head() {
+                Ok(head) => head,
+                Err(error) => {
+                    failed = Some(error);
+                    break;
+                }
+            };
+            let have = items.as_slice().iter().map(|item| item.data.is_some());
+            let cut = Cut::of(self.media.layout.block_size, self.room(head.place), have);
+            let part = items.by_ref().take(cut.entries).collect();
+            let write = match self.partial(head, part, cut.payload, &mut placed) {
+                Ok(write) => write,
+                Err(error) => {
+                    failed = Some(error);
+                    break;
+                }
+            };
+            if under_way.len() == WRITES_MAX {
+                let first = under_way.pop_front().expect("writes are under way");
+                failed = first.await.err();
+            }
+            under_way.push_back(self.rt.spawn(write));
+        }
+        for write in under_way {
+            let result = write.await;
+            failed = failed.or(result.err());
+        }
+        failed.map_or(Ok(placed), Err)
+    }
+
+    /// Blocks from `place` to the end of its segment.
+    fn room(&self, place: u64) -> u64 {
+        let blocks = self.media.layout.segment_blocks();
+        blocks - place % blocks
+    }
+
+    /// One partial at `head`: moves the head behind it and gives the write.
+    fn partial(
+        &self,
+        head: Head,
+        part: Vec<Item>,
+        payload: u64,
+        placed: &mut Vec<MapEntry>,
+    ) -> Result<impl Future<Output = Result<(), HomeError>> + 'static, HomeError> {
+        let block_size = self.media.layout.block_size;
+        let summary_len = summary_blocks(block_size, part.len() as u64);
+        let blocks = 2 * summary_len + payload;
+        let mut state = self.state.borrow_mut();
+        let seq = state.seq;
+        let behind = head.place + blocks;
+        let next = match self.room(head.place) - blocks {
+            room if room >= PARTIAL_MIN => Head {
+                place: behind,
+                partial: head.partial + 1,
+            },
+            _ => {
+                let Some(segment) = state.table.allocate() else {
+                    drop(state);
+                    return Err(self.full());
+                };
+                Head {
+                    place: self.media.first_place(segment),
+                    partial: 0,
+                }
+            }
+        };
+        let mut summary = Summary {
+            store: self.store,
+            epoch: state.epoch,
+            seq,
+            place: head.place,
+            next: next.place,
+            partial: head.partial,
+            entries: Vec::with_capacity(part.len()),
+        };
+        let mut place = head.place + summary_len;
+        let mut slices: Vec<Slice> = Vec::with_capacity(payload as usize + 2);
+        let mut holes = 0;
+        for Item {
+            version,
+            kind,
+            data,
+        } in part
+        {
+            let version = version.unwrap_or(seq);
+            summary.entries.push(SummaryEntry { version, kind });
+            let Some(data) = data else {
+                holes += 1;
+                placed.push(MapEntry::hole(version));
+                continue;
+            };
+            let crc = kind.crc().expect("what has a block has a checksum");
+            placed.push(MapEntry {
+                place,
+                version,
+                crc,
+            });
+            place += 1;
+            match slices.last_mut() {
+                Some(last) if last.is_followed_by(&data) => *last = last.joined(&data),
+                _ => slices.push(data),
+            }
+        }
+        let mut copy = self
+            .media
+            .pool
+            .alloc((summary_len * u64::from(block_size)) as usize);
+        summary.encode(&mut copy);
+        let copy = copy.share();
+        slices.insert(0, copy.clone());
+        slices.push(copy);
+        let segment = self.media.segment_of(head.place);
+        if head.partial == 0 {
+            state.table.begin_use(segment, seq);
+        }
+        state.table.add_holes(segment, holes);
+        state.table.set_needed(segment);
+        assert!(
+            seq < NUMBER_MAX,
+            "fewer than 2^48 partial segments are written"
+        );
+        (state.head, state.seq) = (Some(next), seq + 1);
+        state.since_checkpoint += blocks * u64::from(block_size);
+        drop(state);
+        self.media
+            .count(|stats| stats.summary_blocks += 2 * summary_len);
+        let (member, offset) = self.media.locate(head.place);
+        let home = self.clone();
+        Ok(async move {
+            home.media
+                .write_at(member, offset, Data::Slices(slices))
+                .await
+        })
+    }
+}

@@ -1,0 +1,172 @@
+//! Checking of blocks against the map, of the map against the summaries, and what of it can be mended.
+
+use crate::error::HomeError;
+use crate::home::HomeBlock;
+use crate::report::{BadBlock, GroupReport, RepairOptions, RepairReport, SlotReport};
+use crate::segments::Segments;
+use crate::segments::read::Leaf;
+use tonearm_device::Interrupted;
+use tonearm_format::{FormatError, SummaryKind};
+
+impl Segments {
+    pub async fn check_group(&self, group: u64) -> Result<GroupReport, HomeError> {
+        assert!(group < self.groups(), "group {group} exists");
+        let _writer = self.writer.acquire(1).await;
+        let first = group * self.fanout as u64;
+        let end = (first + self.fanout as u64).min(self.size_blocks);
+        let leads = self.entry_of_page((0, group)).await;
+        let (member, offset) = match &leads {
+            Ok(entry) if self.media.holds(entry.place) => self.media.address(entry.place),
+            _ => (self.media.name(0).to_string(), self.media.area(0).start),
+        };
+        let mut report = GroupReport {
+            group,
+            member,
+            offset,
+            slots: [SlotReport::Empty, SlotReport::Empty],
+            table_lost: false,
+            allocated: 0,
+            bad: Vec::new(),
+        };
+        let entries = match self.leaf(first, end).await.1 {
+            Ok(Leaf::Hole) => return Ok(report),
+            Ok(Leaf::Entries(entries)) => entries,
+            Err(HomeError::MapPage { member, offset, .. }) => {
+                (report.member, report.offset) = (member, offset);
+                report.slots[0] = SlotReport::Damaged(FormatError::Checksum("map page"));
+                report.table_lost = true;
+                return Ok(report);
+            }
+            Err(error) => return Err(error),
+        };
+        // On the medium, past the cache.
+        if let Ok(entry) = leads
+            && self.media.holds(entry.place)
+        {
+            report.slots[0] = match self.load_page((0, group), entry).await {
+                Ok(_) => SlotReport::Valid(entry.version),
+                Err(_) => SlotReport::Damaged(FormatError::Checksum("map page")),
+            };
+        }
+        report.allocated = entries.iter().filter(|entry| !entry.is_hole()).count() as u64;
+        let mut block = first;
+        while block < end {
+            let step = end.min(block + ((1 << 20) / self.block_size()) as u64);
+            if self.read(block, step - block).await.is_err() {
+                for block in block..step {
+                    if let Err(error) = self.read(block, 1).await {
+                        report.bad.push(BadBlock { block, error });
+                    }
+                }
+            }
+            block = step;
+        }
+        Ok(report)
+    }
+
+    /// Compares the segment table and the summaries with the map: in each segment as many blocks and pages
+    /// must be live as the table says. `progress` is told segments done and all segments.
+    ///
+    /// # Errors
+    /// When the map cannot be read.
+    pub async fn check_segments(
+        &self,
+        mut progress: impl FnMut(u64, u64),
+    ) -> Result<Vec<HomeError>, HomeError> {
+        let _writer = self.writer.acquire(1).await;
+        let mut found = Vec::new();
+        for segment in 1..=self.media.layout.segments {
+            let expected = u64::from(self.state.borrow().table.entry(segment).live);
+            if expected > 0 {
+                let live = self.live_in(segment).await?;
+                if live != expected {
+                    let (member, offset) = self.media.address(self.media.first_place(segment));
+                    found.push(HomeError::Segment {
+                        segment,
+                        member,
+                        offset,
+                        expected,
+                        found: live,
+                    });
+                }
+            }
+            progress(segment, self.media.layout.segments);
+        }
+        Ok(found)
+    }
+
+    /// Live blocks and pages that the summaries of `segment` tell of.
+    async fn live_in(&self, segment: u64) -> Result<u64, HomeError> {
+        let content = self.content_from(self.media.first_place(segment)).await;
+        let mut live = 0;
+        for summary in content.partials(&self.store) {
+            for (place, entry) in summary.placed(self.media.layout.block_size) {
+                let known = match entry.kind {
+                    SummaryKind::Data { block, .. } if block < self.size_blocks => {
+                        self.entry(block).await
+                    }
+                    SummaryKind::Page { level, index, .. } if u32::from(level) < self.levels => {
+                        self.entry_of_page((u32::from(level), index)).await
+                    }
+                    _ => continue,
+                };
+                live += u64::from(known.is_ok_and(|known| known.place == place));
+            }
+        }
+        Ok(live)
+    }
+
+    /// Takes the content of blocks that fail their checksum as true, if that is wanted; a damaged page of the
+    /// map is a case for a rebuild.
+    pub async fn repair_group(
+        &self,
+        group: u64,
+        options: RepairOptions,
+    ) -> Result<RepairReport, HomeError> {
+        let found = self.check_group(group).await?;
+        let mut report = RepairReport {
+            slots_rewritten: 0,
+            unverified: 0,
+            accepted: Vec::new(),
+            remaining: Vec::new(),
+            found,
+        };
+        let mut blocks = Vec::new();
+        for bad in &report.found.bad {
+            match bad.error {
+                HomeError::Checksum { block, found, .. } if options.accept_data => {
+                    let entry = self.entry(block).await?;
+                    let data = self.media.read(entry.place, 1).await?.share();
+                    let crc = found;
+                    blocks.push(HomeBlock { block, data, crc });
+                    report.accepted.push(block);
+                }
+                _ => report.remaining.push(bad.clone()),
+            }
+        }
+        if report.found.table_lost {
+            let first = group * self.fanout as u64;
+            let error = match self.read(first, 1).await {
+                Err(error) => error,
+                Ok(_) => HomeError::LostBlock { block: first },
+            };
+            report.remaining.push(BadBlock {
+                block: first,
+                error,
+            });
+        }
+        if !blocks.is_empty() {
+            self.write_back(Vec::new(), blocks).await?;
+        }
+        Ok(report)
+    }
+
+    /// A write-back may have changed any free segment: the whole home.
+    pub fn interrupted(&self) -> Vec<Interrupted> {
+        let areas = (0..self.media.members()).map(|member| Interrupted {
+            changed: vec![self.media.area(member)],
+            zeroed: Vec::new(),
+        });
+        areas.collect()
+    }
+}

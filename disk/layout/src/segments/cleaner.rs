@@ -1,0 +1,334 @@
+//! The cleaner: copies what lives in some segments to the head of the log, so that they become free.
+//!
+//! A pass changes nothing that a crash could lose: the segments that it empties stay as they are until the
+//! copies are durable.
+//!
+//! Tombstones. A tombstone of version T stays necessary for a block while the block is a hole of version T and
+//! something written before T may still lie on the medium: a rebuild would take an older copy for the newest.
+//! A pass carries on what of the tombstones in its segments is necessary, with the versions that they have.
+
+use crate::error::HomeError;
+use crate::segments::Segments;
+use crate::segments::append::Item;
+use crate::segments::map::Found;
+use crate::segments::page_cache::PageId;
+use crate::segments::policy::{Policy, choose};
+use crate::segments::read::Leaf;
+use crate::segments::walk::Content;
+use std::ops::Range;
+use tonearm_format::{SegmentLayout, Summary, SummaryKind, summary_blocks};
+
+/// Most bytes that one pass reads (HyLog 4.2).
+const PASS_BYTES: u64 = 20 << 20;
+/// Segments that one pass may read however large they are, and however few there are.
+const PASS_SEGMENTS_MIN: u64 = 4;
+/// Most segments that one pass reads: a small part of the store.
+pub(crate) fn pass_segments(layout: &SegmentLayout) -> u64 {
+    let most = (PASS_BYTES / u64::from(layout.segment_bytes)).min(layout.segments / 16);
+    most.max(PASS_SEGMENTS_MIN)
+}
+
+/// What lives in a segment.
+#[derive(Default)]
+struct Living {
+    items: Vec<Item>,
+    pages: Vec<PageId>,
+    holes: Vec<Item>,
+    /// Places found, to be compared with the segment table.
+    found: u64,
+    /// Tombstones before this partial are not necessary any more.
+    oldest: u64,
+}
+
+impl Segments {
+    /// Cleans until about `wanted` blocks are gained, at most [`PASS_BYTES`] are read or the free segments are used up
+    /// to what [`Segments::pass_room`] leaves; false when nothing was moved. Pages of the map are only marked as
+    /// changed: the next checkpoint, which frees their segments, writes them.
+    ///
+    /// A pass that is to `fill` moves what fills segments to their ends and no more, the last of its segments in part
+    /// if need be: however little is gained of each segment, the gain is not lost at the ends of partials.
+    pub(crate) async fn pass(
+        &self,
+        policy: Policy,
+        wanted: u64,
+        fill: bool,
+    ) -> Result<bool, HomeError> {
+        let most = pass_segments(&self.media.layout) as usize;
+        let Some(segments) = self.pass_room() else {
+            return Ok(false);
+        };
+        // The head's is not counted, but a pass that is to fill is cut to what is there.
+        let room = (segments + u64::from(fill)) * self.capacity;
+        let (mut takes, mut gained) = (0, 0);
+        let mut all: Vec<(u64, Living)> = Vec::new();
+        let oldest = self.state.borrow().table.oldest();
+        for segment in self.choose(policy, most) {
+            let live = u64::from(self.state.borrow().table.entry(segment).live);
+            let fits = if fill {
+                takes < room
+            } else {
+                takes + live <= room
+            };
+            if !fits || gained >= wanted {
+                break;
+            }
+            let Some(living) = self.collect(segment, oldest).await? else {
+                self.state.borrow_mut().table.set_stuck(segment);
+                continue;
+            };
+            let own = live + self.tombstone_blocks(living.holes.len() as u64);
+            takes += own;
+            gained += self.capacity.saturating_sub(own);
+            all.push((segment, living));
+        }
+        let (moved, drained) = self.join(all, fill.then_some(segments));
+        let blocks = (moved.items.len() + moved.pages.len()) as u64;
+        if blocks == 0 && drained.is_empty() {
+            return Ok(false);
+        }
+        self.carry(moved).await?;
+        for segment in &drained {
+            self.state.borrow_mut().table.set_drained(*segment);
+        }
+        self.media.count(|stats| {
+            stats.cleaned_segments += drained.len() as u64;
+            stats.cleaned_blocks += blocks;
+        });
+        Ok(true)
+    }
+
+    /// The `most` best segments.
+    fn choose(&self, policy: Policy, most: usize) -> Vec<u64> {
+        let head = self.head_segment();
+        let state = self.state.borrow();
+        let by = |with_holes: bool| {
+            let candidates = state.table.candidates(head).map(|(segment, entry, holes)| {
+                let holes = if with_holes {
+                    self.tombstone_blocks(u64::from(holes))
+                } else {
+                    0
+                };
+                let age = state.seq.saturating_sub(entry.age);
+                (segment, u64::from(entry.live) + holes, age)
+            });
+            choose(policy, candidates, self.capacity, most)
+        };
+        let best = by(true);
+        // Tombstones may have become unnecessary: nobody knows before having looked.
+        if best.is_empty() { by(false) } else { best }
+    }
+
+    /// Blocks that `count` tombstones take, in both copies of a summary.
+    fn tombstone_blocks(&self, count: u64) -> u64 {
+        match count {
+            0 => 0,
+            count => 2 * summary_blocks(self.media.layout.block_size, count),
+        }
+    }
+
+    /// What lives in `all`, and the segments of which that is everything: all of them, or what fills the head's segment
+    /// and up to `fill` more to their ends.
+    fn join(&self, all: Vec<(u64, Living)>, fill: Option<u64>) -> (Living, Vec<u64>) {
+        let holes = all.iter().map(|(_, own)| own.holes.len()).sum();
+        let blocks = all.iter().map(|(_, own)| own.items.len()).sum();
+        let taken = fill.map_or(holes + blocks, |segments| {
+            self.filling(holes, blocks, segments)
+        });
+        let mut left = taken.saturating_sub(holes);
+        let (mut joined, mut drained) = (Living::default(), Vec::new());
+        for (segment, mut own) in all {
+            let whole = own.items.len() <= left;
+            own.items.truncate(left);
+            left -= own.items.len();
+            joined.items.append(&mut own.items);
+            if whole {
+                joined.pages.append(&mut own.pages);
+                joined.holes.append(&mut own.holes);
+                drained.push(segment);
+            }
+        }
+        (joined, drained)
+    }
+
+    /// What lives in `segment`; none when less is found than there should be, or it cannot be read: then it stays as
+    /// it is. Tombstones of versions before `oldest` are not necessary any more.
+    async fn collect(&self, segment: u64, oldest: u64) -> Result<Option<Living>, HomeError> {
+        let content = self.content_from(self.media.first_place(segment)).await;
+        let mut own = Living {
+            oldest,
+            ..Living::default()
+        };
+        for summary in content.partials(&self.store) {
+            if !self.collect_partial(&content, &summary, &mut own).await? {
+                return Ok(None);
+            }
+        }
+        let expected = u64::from(self.state.borrow().table.entry(segment).live);
+        Ok((own.found == expected).then_some(own))
+    }
+
+    async fn collect_partial(
+        &self,
+        content: &Content,
+        summary: &Summary,
+        own: &mut Living,
+    ) -> Result<bool, HomeError> {
+        for (place, entry) in summary.placed(self.media.layout.block_size) {
+            match entry.kind {
+                SummaryKind::Data { block, .. } if block < self.size_blocks => {
+                    let known = match self.entry(block).await {
+                        Ok(known) => known,
+                        Err(HomeError::MapPage { .. }) => return Ok(false),
+                        Err(error) => return Err(error),
+                    };
+                    if known.place != place {
+                        continue;
+                    }
+                    // A block that has rotted keeps the checksum that it should have: it stays an error.
+                    let Some(bytes) = content.block(place) else {
+                        return Ok(false);
+                    };
+                    let data = self.media.pool.copy_of(bytes).share();
+                    own.found += 1;
+                    own.items.push(Item {
+                        version: Some(known.version),
+                        kind: SummaryKind::Data {
+                            block,
+                            crc: known.crc,
+                        },
+                        data: Some(data),
+                    });
+                }
+                SummaryKind::Page { level, index, .. } if u32::from(level) < self.levels => {
+                    let id = (u32::from(level), index);
+                    let known = match self.entry_of_page(id).await {
+                        Ok(known) => known,
+                        Err(HomeError::MapPage { .. }) => return Ok(false),
+                        Err(error) => return Err(error),
+                    };
+                    if known.place == place {
+                        own.found += 1;
+                        own.pages.push(id);
+                    }
+                }
+                _ => {}
+            }
+        }
+        for entry in &summary.entries {
+            if let SummaryKind::Hole { first, count } = entry.kind {
+                let end = (first + count).min(self.size_blocks);
+                if own.oldest <= entry.version {
+                    let range = first.min(end)..end;
+                    self.collect_holes(range, entry.version, &mut own.holes)
+                        .await?;
+                }
+            }
+        }
+        Ok(true)
+    }
+
+    /// The parts of `range` that are holes of `version`.
+    async fn collect_holes(
+        &self,
+        range: Range<u64>,
+        version: u64,
+        holes: &mut Vec<Item>,
+    ) -> Result<(), HomeError> {
+        let mut found: Vec<Range<u64>> = Vec::new();
+        let mut add = |part: Range<u64>| match found.last_mut() {
+            Some(last) if last.end == part.start => last.end = part.end,
+            _ => found.push(part),
+        };
+        let mut at = range.start;
+        while at < range.end {
+            // Holes as large as the map has them, not leaf by leaf.
+            let (part, known) = self.hole_at(at, range.end).await?;
+            if let Some(of) = known {
+                if of == version {
+                    add(part.clone());
+                }
+                at = part.end;
+                continue;
+            }
+            let (part, leaf) = self.leaf(at, range.end).await;
+            match leaf {
+                Ok(Leaf::Entries(entries)) => {
+                    for (block, entry) in (at..).zip(entries) {
+                        if entry.is_hole() && entry.version == version {
+                            add(block..block + 1);
+                        }
+                    }
+                }
+                Ok(Leaf::Hole) => {}
+                // Whatever is below: it may be a hole of this version.
+                Err(HomeError::MapPage { .. }) => add(part.clone()),
+                Err(error) => return Err(error),
+            }
+            at = part.end;
+        }
+        holes.extend(found.into_iter().map(|part| Item {
+            version: Some(version),
+            kind: SummaryKind::Hole {
+                first: part.start,
+                count: part.end - part.start,
+            },
+            data: None,
+        }));
+        Ok(())
+    }
+
+    /// The largest subtree at `at` that is one hole, cut at `end`, with its version; none when there is a leaf.
+    async fn hole_at(&self, at: u64, end: u64) -> Result<(Range<u64>, Option<u64>), HomeError> {
+        for level in (0..self.levels).rev() {
+            let span = (self.fanout as u64).saturating_pow(level + 1);
+            let id = (level, at / span);
+            match self.page(id).await {
+                Ok(Found::Hole(version)) => {
+                    let below = self.blocks_below(id);
+                    return Ok((at..end.min(below.end), Some(version)));
+                }
+                Ok(_) | Err(HomeError::MapPage { .. }) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok((at..at, None))
+    }
+
+    /// Appends what was collected and enters it into the map.
+    async fn carry(&self, living: Living) -> Result<(), HomeError> {
+        let Living {
+            mut items,
+            pages,
+            holes,
+            ..
+        } = living;
+        // Blocks of one age stay together (HyLog 2: cost-age cleaning sorts by age), neighbours in order.
+        items.sort_by_key(|item| (item.version, block_of(item)));
+        let all: Vec<Item> = holes.into_iter().chain(items).collect();
+        if !all.is_empty() {
+            let kinds: Vec<SummaryKind> = all.iter().map(|item| item.kind).collect();
+            let placed = self.append(all).await?;
+            let mut blocks: Vec<_> = kinds
+                .iter()
+                .zip(&placed)
+                .filter_map(|(kind, entry)| match kind {
+                    SummaryKind::Data { block, .. } => Some((*block, *entry)),
+                    _ => None,
+                })
+                .collect();
+            blocks.sort_by_key(|(block, _)| *block);
+            self.set_blocks(&blocks).await?;
+        }
+        for id in pages {
+            self.page_to_change(id).await?;
+        }
+        Ok(())
+    }
+}
+
+fn block_of(item: &Item) -> u64 {
+    match item.kind {
+        SummaryKind::Data { block, .. } => block,
+        _ => 0,
+    }
+}

@@ -1,0 +1,396 @@
+//! The block map: a radix tree of pages, of which the leaves lead to blocks and the others to pages.
+//!
+//! Invariants:
+//! 1. A page in memory is the newest version. One that was changed stays until it is written; an entry that
+//!    leads to a page which was never written is [`UNWRITTEN`], in memory alone.
+//! 2. The segment table counts each place that an entry of the tree, or the root, leads to.
+//! 3. The tree is changed by who holds the writer's permit. `State::moved` tells readers that waited for a page
+//!    from the medium that they may have an old one.
+
+use crate::error::HomeError;
+use crate::segments::Segments;
+use crate::segments::page_cache::{Page, PageId};
+use crate::segments::room::PAGES_MAX;
+use std::ops::Range;
+use std::rc::Rc;
+use tonearm_base::crc32c;
+use tonearm_format::{MapEntry, MapPage, NUMBER_MAX, SummaryKind};
+
+/// Leads to a page that is in memory and has no place yet.
+const UNWRITTEN: MapEntry = MapEntry {
+    place: NUMBER_MAX - 1,
+    version: 0,
+    crc: 0,
+};
+
+/// What the tree has where a page is looked for.
+pub(crate) enum Found {
+    Page(Rc<Page>),
+    /// Nothing: all blocks below are holes, since this version.
+    Hole(u64),
+    /// The page that led here was damaged when something was written below it.
+    Lost,
+}
+
+impl Segments {
+    /// Blocks below one entry of a page of `level`.
+    fn span(&self, level: u32) -> u64 {
+        (self.fanout as u64).saturating_pow(level)
+    }
+
+    /// Blocks below page `id`, cut at the store's end.
+    pub(crate) fn blocks_below(&self, (level, index): PageId) -> Range<u64> {
+        let span = self.span(level + 1);
+        let first = index.saturating_mul(span);
+        first.min(self.size_blocks)..first.saturating_add(span).min(self.size_blocks)
+    }
+
+    /// Page `id`, from memory or the medium.
+    pub(crate) async fn page(&self, id: PageId) -> Result<Found, HomeError> {
+        'again: loop {
+            let (level, index) = id;
+            // Down from the lowest page above that is in memory.
+            let (mut at, mut entry, moved) = {
+                let mut state = self.state.borrow_mut();
+                if let Some(page) = state.pages.get(id) {
+                    return Ok(Found::Page(page));
+                }
+                let (mut above, mut child) = (level + 1, index);
+                let found = loop {
+                    if above == self.levels {
+                        break state.root;
+                    }
+                    let slot = (child % self.fanout as u64) as usize;
+                    child /= self.fanout as u64;
+                    if let Some(page) = state.pages.get((above, child)) {
+                        break page.content.borrow().get(slot);
+                    }
+                    above += 1;
+                };
+                (above, found, state.moved)
+            };
+            loop {
+                at -= 1;
+                if entry.is_hole() {
+                    return Ok(Found::Hole(entry.version));
+                }
+                if entry.is_lost() {
+                    return Ok(Found::Lost);
+                }
+                let own = (at, index / self.span(at - level));
+                let content = self.load_page(own, entry).await;
+                let mut state = self.state.borrow_mut();
+                if state.moved != moved {
+                    continue 'again;
+                }
+                let page = state.pages.insert(own, content?);
+                if at == level {
+                    return Ok(Found::Page(page));
+                }
+                let slot = index / self.span(at - 1 - level) % self.fanout as u64;
+                entry = page.content.borrow().get(slot as usize);
+            }
+        }
+    }
+
+    /// The page that `entry` leads to, from the medium.
+    pub(crate) async fn load_page(
+        &self,
+        id: PageId,
+        entry: MapEntry,
+    ) -> Result<MapPage, HomeError> {
+        let damaged = |member: String, offset| {
+            let blocks = self.blocks_below(id);
+            HomeError::MapPage {
+                first: blocks.start,
+                end: blocks.end,
+                member,
+                offset,
+            }
+        };
+        if !self.media.holds(entry.place) {
+            return Err(damaged(self.media.name(0).to_string(), 0));
+        }
+        self.media.count(|stats| stats.table_loads += 1);
+        let bytes = self.media.read(entry.place, 1).await?;
+        let page = MapPage::decode(id.0, id.1, &bytes);
+        match page {
+            Ok(page) if crc32c(&bytes) == entry.crc => Ok(page),
+            _ => {
+                let (member, offset) = self.media.address(entry.place);
+                Err(damaged(member, offset))
+            }
+        }
+    }
+
+    /// Page `id`, to be changed: made if there is none. One that is damaged begins anew, with everything
+    /// below lost: reads of that are errors, and a rebuild finds it again.
+    pub(crate) async fn page_to_change(&self, id: PageId) -> Result<Rc<Page>, HomeError> {
+        let (level, index) = id;
+        let fill = match self.page(id).await {
+            Ok(Found::Page(page)) => {
+                self.state.borrow_mut().pages.mark_dirty(id, &page);
+                return Ok(page);
+            }
+            Ok(Found::Hole(version)) => MapEntry::hole(version),
+            Ok(Found::Lost) => MapEntry::LOST,
+            Err(HomeError::MapPage { .. }) => {
+                self.media.count(|stats| stats.tables_lost += 1);
+                MapEntry::LOST
+            }
+            Err(error) => return Err(error),
+        };
+        let page = MapPage::filled(self.media.layout.block_size, level, index, fill);
+        let page = {
+            let mut state = self.state.borrow_mut();
+            let page = state.pages.insert(id, page);
+            state.pages.mark_dirty(id, &page);
+            page
+        };
+        let old = self.set_entry(id, UNWRITTEN).await?;
+        if old.is_placed() && old != UNWRITTEN {
+            // The damaged one.
+            self.release_page(old.place);
+        }
+        Ok(page)
+    }
+
+    /// Makes `entry` lead to page `id`; gives the entry before.
+    async fn set_entry(&self, id: PageId, entry: MapEntry) -> Result<MapEntry, HomeError> {
+        let (level, index) = id;
+        if level + 1 == self.levels {
+            let mut state = self.state.borrow_mut();
+            return Ok(std::mem::replace(&mut state.root, entry));
+        }
+        let fanout = self.fanout as u64;
+        let parent = Box::pin(self.page_to_change((level + 1, index / fanout))).await?;
+        let mut parent = parent.content.borrow_mut();
+        let slot = (index % fanout) as usize;
+        let old = parent.get(slot);
+        parent.set(slot, entry);
+        Ok(old)
+    }
+
+    fn release(&self, place: u64) {
+        let segment = self.media.segment_of(place);
+        self.state.borrow_mut().table.release(segment);
+    }
+
+    fn release_page(&self, place: u64) {
+        let segment = self.media.segment_of(place);
+        self.state.borrow_mut().table.release_page(segment);
+    }
+
+    /// The entry of one block.
+    pub(crate) async fn entry(&self, block: u64) -> Result<MapEntry, HomeError> {
+        let fanout = self.fanout as u64;
+        Ok(match self.page((0, block / fanout)).await? {
+            Found::Page(page) => page.content.borrow().get((block % fanout) as usize),
+            Found::Hole(version) => MapEntry::hole(version),
+            Found::Lost => MapEntry::LOST,
+        })
+    }
+
+    /// The entry that leads to page `id`.
+    pub(crate) async fn entry_of_page(
+        &self,
+        (level, index): PageId,
+    ) -> Result<MapEntry, HomeError> {
+        if level + 1 >= self.levels {
+            return Ok(self.state.borrow().root);
+        }
+        let fanout = self.fanout as u64;
+        Ok(match self.page((level + 1, index / fanout)).await? {
+            Found::Page(page) => page.content.borrow().get((index % fanout) as usize),
+            _ => MapEntry::default(),
+        })
+    }
+
+    /// Changes the entries of blocks in ascending order.
+    pub(crate) async fn set_blocks(&self, blocks: &[(u64, MapEntry)]) -> Result<(), HomeError> {
+        let fanout = self.fanout as u64;
+        for run in blocks.chunk_by(|a, b| a.0 / fanout == b.0 / fanout) {
+            let page = self.page_to_change((0, run[0].0 / fanout)).await?;
+            let mut page = page.content.borrow_mut();
+            let mut state = self.state.borrow_mut();
+            for (block, entry) in run {
+                let slot = (block % fanout) as usize;
+                let old = page.get(slot);
+                if old.is_placed() {
+                    state.table.release(self.media.segment_of(old.place));
+                }
+                page.set(slot, *entry);
+                if entry.is_placed() {
+                    let segment = self.media.segment_of(entry.place);
+                    state.table.take(segment, entry.version);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes blocks holes of `version`; those that are holes already keep theirs. Subtrees without blocks
+    /// are left alone as a whole, subtrees that are covered are dropped as a whole.
+    pub(crate) async fn set_holes(&self, range: Range<u64>, version: u64) -> Result<(), HomeError> {
+        let top = (self.levels - 1, 0);
+        if range == (0..self.size_blocks) {
+            let root = self.state.borrow().root;
+            self.drop_below(top, root).await?;
+            self.state.borrow_mut().root = MapEntry::hole(version);
+            return Ok(());
+        }
+        let mut work = vec![top];
+        while let Some(id) = work.pop() {
+            let below = self.blocks_below(id);
+            let part = range.start.max(below.start)..range.end.min(below.end);
+            if part.is_empty() {
+                continue;
+            }
+            let known = match self.page(id).await {
+                Ok(Found::Hole(_)) => continue,
+                Ok(Found::Page(page)) => Some(page),
+                _ => None,
+            };
+            let is_hole = |slot| {
+                known
+                    .as_ref()
+                    .is_some_and(|page| page.content.borrow().get(slot).is_hole())
+            };
+            let (level, index) = id;
+            let span = self.span(level);
+            let base = index * self.fanout as u64;
+            for child in part.start / span..part.end.div_ceil(span) {
+                let slot = (child - base) as usize;
+                if is_hole(slot) {
+                    continue;
+                }
+                let page = self.page_to_change(id).await?;
+                let entry = page.content.borrow().get(slot);
+                let end = ((child + 1) * span).min(self.size_blocks);
+                if level > 0 && (child * span < part.start || end > part.end) {
+                    work.push((level - 1, child));
+                    continue;
+                }
+                match level {
+                    0 if entry.is_placed() => self.release(entry.place),
+                    0 => {}
+                    _ => self.drop_below((level - 1, child), entry).await?,
+                }
+                page.content.borrow_mut().set(slot, MapEntry::hole(version));
+            }
+        }
+        Ok(())
+    }
+
+    /// Forgets page `id`, to which `entry` leads, with everything below: each of its pages is looked at once,
+    /// for the sake of the segment table.
+    async fn drop_below(&self, id: PageId, entry: MapEntry) -> Result<(), HomeError> {
+        let mut work = vec![(id, entry)];
+        while let Some((id, entry)) = work.pop() {
+            if entry.is_hole() || entry.is_lost() {
+                continue;
+            }
+            let cached = {
+                let mut state = self.state.borrow_mut();
+                state.moved += 1;
+                state.pages.remove(id)
+            };
+            if entry != UNWRITTEN {
+                self.release_page(entry.place);
+            }
+            let loaded = match &cached {
+                Some(_) => None,
+                // What a damaged page led to stays counted: its segments are not freed before a rebuild.
+                None => match self.load_page(id, entry).await {
+                    Err(HomeError::MapPage { .. }) => continue,
+                    other => Some(other?),
+                },
+            };
+            let visit = |page: &MapPage, work: &mut Vec<(PageId, MapEntry)>| {
+                for slot in 0..self.fanout {
+                    let entry = page.get(slot);
+                    if id.0 > 0 {
+                        work.push(((id.0 - 1, id.1 * self.fanout as u64 + slot as u64), entry));
+                    } else if entry.is_placed() {
+                        self.release(entry.place);
+                    }
+                }
+            };
+            match (&cached, &loaded) {
+                (Some(page), _) => visit(&page.content.borrow(), &mut work),
+                (None, Some(page)) => visit(page, &mut work),
+                (None, None) => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes the changed pages of the lowest levels until they are few again.
+    pub(crate) async fn relieve_pages(&self) -> Result<(), HomeError> {
+        for level in 0..self.levels {
+            if !self.state.borrow().pages.is_pressed() {
+                return Ok(());
+            }
+            self.write_pages_of(level).await?;
+        }
+        Ok(())
+    }
+
+    /// Writes all changed pages, from the leaves up: the root leads to all of it then.
+    pub(crate) async fn write_pages(&self) -> Result<(), HomeError> {
+        for level in 0..self.levels {
+            self.write_pages_of(level).await?;
+        }
+        Ok(())
+    }
+
+    /// Writes the changed pages of `level`; those below it have been written.
+    pub(crate) async fn write_pages_of(&self, level: u32) -> Result<(), HomeError> {
+        let ids = self.state.borrow().pages.dirty_of(level);
+        self.write_page_list(&ids).await
+    }
+
+    /// Writes changed pages of one level.
+    pub(crate) async fn write_page_list(&self, ids: &[PageId]) -> Result<(), HomeError> {
+        // As much at once as a few device writes take.
+        for ids in ids.chunks(PAGES_MAX as usize) {
+            let mut items = Vec::with_capacity(ids.len());
+            for id in ids {
+                let page = self.state.borrow_mut().pages.get(*id);
+                let page = page.expect("a changed page is in memory");
+                let bytes = self.media.pool.copy_of(page.content.borrow().bytes());
+                let kind = SummaryKind::Page {
+                    level: id.0 as u8,
+                    index: id.1,
+                    crc: crc32c(&bytes),
+                };
+                items.push(crate::segments::append::Item {
+                    version: None,
+                    kind,
+                    data: Some(bytes.share()),
+                });
+            }
+            self.media
+                .count(|stats| stats.table_writes += items.len() as u64);
+            let placed = self.append(items).await?;
+            for (id, entry) in ids.iter().zip(placed) {
+                self.page_written(*id, entry).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Page `id` as it is in memory lies where `entry` says.
+    pub(crate) async fn page_written(&self, id: PageId, entry: MapEntry) -> Result<(), HomeError> {
+        let old = self.set_entry(id, entry).await?;
+        if old.is_placed() && old != UNWRITTEN {
+            self.release_page(old.place);
+        }
+        let mut state = self.state.borrow_mut();
+        let segment = self.media.segment_of(entry.place);
+        state.table.take(segment, entry.version);
+        state.moved += 1;
+        state.pages.mark_clean(id);
+        Ok(())
+    }
+}

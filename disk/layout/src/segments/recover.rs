@@ -1,0 +1,214 @@
+//! Opening: the newest checkpoint, and forward from it over the summaries of the partials written since.
+//!
+//! Where the chain ends: where no summary of the next number is, neither the copy in front nor the one behind.
+//! Nothing there was acknowledged, and all of it is in the engine's log and given again. A place that cannot be
+//! read is no end but an error.
+//!
+//! A block of a partial may not hold its checksum: torn by a crash before it was acknowledged, or damaged since;
+//! nobody can tell. Content that is new in this partial is entered into the map all the same: if it was torn
+//! the engine's log has it and gives it again, and if it was damaged reads must end in an error. Of the cleaner's
+//! copies only whole ones are entered: the original is where it was, as no segment is used again before what
+//! was carried out of it is durable.
+//!
+//! A segment that was emptied since the checkpoint may have been used again: what took the place of its content
+//! stands in the chain before what was written there next, and is applied before. Pages of the map that were
+//! written since are entered too: recovery has never more changed pages in memory than the writer had.
+//!
+//! Recovery writes nothing: a crash in its middle leaves the same for the next one.
+
+use crate::error::HomeError;
+use crate::home::{SegmentsMember, SegmentsOptions};
+use crate::segments::Segments;
+use crate::segments::map::Found;
+use crate::segments::page_cache::PageId;
+use crate::segments::table::SegmentTable;
+use std::collections::BTreeSet;
+use tonearm_base::{BufPool, crc32c};
+use tonearm_format::{MapEntry, Summary, SummaryKind};
+use tonearm_rt::Rt;
+
+/// A partial of the chain.
+struct Link {
+    summary: Summary,
+    /// Places of blocks that do not hold their checksum.
+    damaged: BTreeSet<u64>,
+}
+
+impl Segments {
+    /// A new home on members that read as zeroes, with its first checkpoint.
+    ///
+    /// # Errors
+    /// When a device fails.
+    pub async fn create(
+        rt: &Rt,
+        pool: &BufPool,
+        members: Vec<SegmentsMember>,
+        options: &SegmentsOptions,
+    ) -> Result<(), HomeError> {
+        let segments = members.iter().map(|member| member.segments).sum::<u64>();
+        let table = SegmentTable::new((0..segments).map(|_| Default::default()));
+        let home = Self::assemble(rt, pool, members, options, table);
+        let all: Vec<u64> = (1..=segments).collect();
+        home.state.borrow_mut().table.free_all(&all);
+        home.checkpoint().await
+    }
+
+    /// The home as the newest checkpoint and the partials since tell.
+    ///
+    /// # Errors
+    /// When there is no checkpoint, the chain cannot be read, or a device fails.
+    pub async fn open(
+        rt: &Rt,
+        pool: &BufPool,
+        members: Vec<SegmentsMember>,
+        options: &SegmentsOptions,
+    ) -> Result<Self, HomeError> {
+        let probe = Self::assemble(
+            rt,
+            pool,
+            members.clone(),
+            options,
+            SegmentTable::new(std::iter::empty()),
+        );
+        if !options.read_only {
+            // What is read may be in the devices' caches alone, and is built upon.
+            probe.media.flush().await?;
+        }
+        let (checkpoint, entries) = probe.read_checkpoint().await?;
+        let table = SegmentTable::new(entries.into_iter());
+        let home = Self::assemble(rt, pool, members, options, table);
+        let head = home.media.segment_of(checkpoint.head);
+        {
+            let mut state = home.state.borrow_mut();
+            let dead = state.table.dead(Some(head));
+            state.table.free_all(&dead);
+            state.table.sort_free();
+            state.root = checkpoint.root;
+            state.generation = checkpoint.generation;
+            (state.epoch, state.seq) = (checkpoint.epoch, checkpoint.seq);
+        }
+        let chain = home.chain(checkpoint.head, checkpoint.partial).await?;
+        {
+            let mut state = home.state.borrow_mut();
+            state.table.claim(head);
+            for link in &chain {
+                let segment = home.media.segment_of(link.summary.place);
+                state.table.claim(segment);
+                if link.summary.partial == 0 {
+                    state.table.begin_use(segment, link.summary.seq);
+                }
+            }
+            state.seq += chain.len() as u64;
+        }
+        home.end_epoch();
+        home.media
+            .count(|stats| stats.recovered_partials = chain.len() as u64);
+        for link in chain {
+            home.apply(&link).await?;
+        }
+        home.free_emptied();
+        Ok(home)
+    }
+
+    /// The partials from `place` on, as far as they count.
+    async fn chain(&self, mut place: u64, mut partial: u32) -> Result<Vec<Link>, HomeError> {
+        let (epoch, mut seq) = {
+            let state = self.state.borrow();
+            (state.epoch, state.seq)
+        };
+        let mut chain: Vec<Link> = Vec::new();
+        let mut content = self.content_from(place).await;
+        loop {
+            let expected = |summary: &Summary| {
+                summary.store == self.store
+                    && (summary.epoch, summary.seq, summary.partial) == (epoch, seq, partial)
+                    && self.media.holds(summary.next)
+            };
+            let Some(summary) = content.partial(place - content.first, expected) else {
+                // Not readable is not missing.
+                match content.error.take() {
+                    Some(error) if content.unreadable.contains(&place) => return Err(error),
+                    _ => break,
+                }
+            };
+            let damaged = content.damaged(&summary);
+            let (here, next) = (self.media.segment_of(place), summary.next);
+            chain.push(Link { summary, damaged });
+            seq += 1;
+            let moved = self.media.segment_of(next) != here;
+            // A chain comes to each segment once: what leads back is no chain.
+            let known = |link: &Link| {
+                self.media.segment_of(link.summary.place) == self.media.segment_of(next)
+            };
+            if moved && chain.iter().any(known) || !moved && next <= place {
+                break;
+            }
+            (place, partial) = (next, if moved { 0 } else { partial + 1 });
+            if moved {
+                content = self.content_from(place).await;
+            }
+        }
+        Ok(chain)
+    }
+
+    /// Does again what a partial did.
+    async fn apply(&self, link: &Link) -> Result<(), HomeError> {
+        let Link { summary, damaged } = link;
+        let segment = self.media.segment_of(summary.place);
+        let mut blocks = Vec::new();
+        for entry in &summary.entries {
+            if let SummaryKind::Hole { first, count } = entry.kind {
+                self.state.borrow_mut().table.add_holes(segment, 1);
+                let end = (first + count).min(self.size_blocks);
+                self.set_holes(first.min(end)..end, entry.version).await?;
+            }
+        }
+        for (place, entry) in summary.placed(self.media.layout.block_size) {
+            if let SummaryKind::Data { block, crc } = entry.kind
+                && block < self.size_blocks
+                && (entry.version == summary.seq || !damaged.contains(&place))
+            {
+                let version = entry.version;
+                blocks.push((
+                    block,
+                    MapEntry {
+                        place,
+                        version,
+                        crc,
+                    },
+                ));
+            }
+        }
+        blocks.sort_by_key(|(block, _)| *block);
+        self.set_blocks(&blocks).await?;
+        for (place, entry) in summary.placed(self.media.layout.block_size) {
+            if let SummaryKind::Page { level, index, crc } = entry.kind
+                && u32::from(level) < self.levels
+                && !damaged.contains(&place)
+            {
+                let version = entry.version;
+                let entry = MapEntry {
+                    place,
+                    version,
+                    crc,
+                };
+                self.apply_page((u32::from(level), index), entry).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// A page that was written is what it is in memory by now: it need not be written again. Where it is not,
+    /// for something was damaged, it stays changed.
+    async fn apply_page(&self, id: PageId, entry: MapEntry) -> Result<(), HomeError> {
+        let page = match self.page(id).await {
+            Ok(Found::Page(page)) => page,
+            Ok(_) | Err(HomeError::MapPage { .. }) => return Ok(()),
+            Err(error) => return Err(error),
+        };
+        if crc32c(page.content.borrow().bytes()) == entry.crc {
+            self.page_written(id, entry).await?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,287 @@
+//! The segment table: live blocks, age and use of each segment. 32 bytes of memory for each.
+//!
+//! A segment that holds nothing live any more becomes free with the next flush, as what took its content's
+//! place is durable then and in the chain of partials that recovery follows. It waits for the next checkpoint
+//! when recovery itself needs it: it is part of that chain, or a page of the map lies there to which the
+//! newest checkpoint leads. It is used again when every read that may still look at it has ended.
+
+use std::collections::{BTreeSet, VecDeque};
+use tonearm_format::SegmentEntry;
+
+#[derive(Clone, Copy, Default)]
+struct Segment {
+    entry: SegmentEntry,
+    /// Empty as far as the newest checkpoint is concerned.
+    free: bool,
+    /// The cleaner has found less in it than is live: damaged, not to be cleaned.
+    stuck: bool,
+    /// The cleaner has taken out of it what lived there; pages of the map count until they are written.
+    drained: bool,
+    /// Recovery from the newest checkpoint looks at it.
+    needed: bool,
+    /// Tombstones that were written there, as far as this process knows.
+    holes: u32,
+}
+
+impl Segment {
+    fn is_empty(&self) -> bool {
+        !self.free && self.entry.live == 0 && !self.entry.has_holes
+    }
+}
+
+/// See the module.
+pub(crate) struct SegmentTable {
+    /// Index 0 is no segment.
+    segments: Vec<Segment>,
+    /// Free ones, with the first read that began after they became free.
+    free: VecDeque<(u64, u64)>,
+    /// Those in use that have become empty.
+    empty: BTreeSet<u64>,
+    /// Drained ones in which pages of the map count that have not been written anew.
+    drained: BTreeSet<u64>,
+    /// Live blocks of all.
+    live: u64,
+    /// Reads under way.
+    reads: BTreeSet<u64>,
+    next_read: u64,
+}
+
+impl SegmentTable {
+    /// `entries` of segments 1 and following. All are in use until [`SegmentTable::free_all`].
+    pub fn new(entries: impl Iterator<Item = SegmentEntry>) -> Self {
+        let used = |entry| Segment {
+            entry,
+            ..Segment::default()
+        };
+        let segments = std::iter::once(Segment::default()).chain(entries.map(used));
+        let segments: Vec<Segment> = segments.collect();
+        let live = segments.iter().map(|own| u64::from(own.entry.live));
+        Self {
+            live: live.sum(),
+            segments,
+            free: VecDeque::new(),
+            empty: BTreeSet::new(),
+            drained: BTreeSet::new(),
+            reads: BTreeSet::new(),
+            next_read: 0,
+        }
+    }
+
+    pub fn len(&self) -> u64 {
+        self.segments.len() as u64 - 1
+    }
+
+    pub fn entry(&self, segment: u64) -> SegmentEntry {
+        self.segments[segment as usize].entry
+    }
+
+    pub fn entry_mut(&mut self, segment: u64) -> &mut SegmentEntry {
+        &mut self.segments[segment as usize].entry
+    }
+
+    /// All entries, from segment 1 on.
+    pub fn entries(&self) -> impl Iterator<Item = SegmentEntry> {
+        self.segments[1..].iter().map(|segment| segment.entry)
+    }
+
+    /// Live blocks and pages of all segments.
+    pub fn live(&self) -> u64 {
+        self.live
+    }
+
+    /// Nothing is live: all is entered anew.
+    pub fn forget_live(&mut self) {
+        self.segments.iter_mut().for_each(|own| own.entry.live = 0);
+        self.live = 0;
+    }
+
+    /// One more live block of `version` in `segment`. What a damaged map says may be anything: no count goes beyond
+    /// what its field has room for.
+    pub fn take(&mut self, segment: u64, version: u64) {
+        let entry = self.entry_mut(segment);
+        entry.age = entry.age.max(version);
+        if entry.live < SegmentEntry::LIVE_MAX {
+            entry.live += 1;
+            self.live += 1;
+        }
+        if self.entry(segment).live == 1 {
+            self.empty.remove(&segment);
+        }
+    }
+
+    /// One live block less. What a damaged map says may be anything: no count goes below zero.
+    pub fn release(&mut self, segment: u64) {
+        if let Some(own) = self.segments.get_mut(segment as usize) {
+            self.live -= u64::from(own.entry.live > 0);
+            own.entry.live = own.entry.live.saturating_sub(1);
+            if own.entry.live == 0 {
+                self.note_empty(segment);
+            }
+        }
+    }
+
+    /// One live page of the map less. The newest checkpoint may lead to it.
+    pub fn release_page(&mut self, segment: u64) {
+        if let Some(own) = self.segments.get_mut(segment as usize) {
+            own.needed = true;
+        }
+        self.release(segment);
+    }
+
+    /// `segment` is used anew, from partial `first` on.
+    pub fn begin_use(&mut self, segment: u64, first: u64) {
+        let own = &mut self.segments[segment as usize];
+        (own.entry.first, own.entry.age) = (first, 0);
+        (own.entry.has_holes, own.holes) = (false, 0);
+    }
+
+    /// `count` tombstones are written in `segment`.
+    pub fn add_holes(&mut self, segment: u64, count: u32) {
+        let own = &mut self.segments[segment as usize];
+        own.entry.has_holes |= count > 0;
+        own.holes += count;
+    }
+
+    fn note_empty(&mut self, segment: u64) {
+        if self.segments[segment as usize].is_empty() {
+            self.empty.insert(segment);
+            self.drained.remove(&segment);
+        }
+    }
+
+    /// Recovery comes by `segment`: a partial is written there.
+    pub fn set_needed(&mut self, segment: u64) {
+        self.segments[segment as usize].needed = true;
+    }
+
+    /// Segments that hold nothing and are not free yet, but for `head`.
+    pub fn dead(&self, head: Option<u64>) -> Vec<u64> {
+        let numbered = self.segments.iter().enumerate().skip(1);
+        let dead =
+            numbered.filter(|(number, segment)| segment.is_empty() && head != Some(*number as u64));
+        dead.map(|(number, _)| number as u64).collect()
+    }
+
+    /// Of those that have become empty, the ones that recovery does not need: free when all is flushed.
+    pub fn reusable(&self, head: Option<u64>) -> Vec<u64> {
+        let empty = self.empty.iter().copied();
+        empty
+            .filter(|segment| !self.segments[*segment as usize].needed && head != Some(*segment))
+            .collect()
+    }
+
+    /// Segments that have become empty, or will be with the next checkpoint.
+    pub fn emptied(&self) -> u64 {
+        (self.empty.len() + self.drained.len()) as u64
+    }
+
+    /// Nothing leads to `dead` any more, whatever happens.
+    pub fn free_all(&mut self, dead: &[u64]) {
+        for segment in dead {
+            let own = &mut self.segments[*segment as usize];
+            (own.free, own.stuck, own.drained) = (true, false, false);
+            self.empty.remove(segment);
+            self.free.push_back((self.next_read, *segment));
+        }
+    }
+
+    /// A checkpoint is durable: recovery needs nothing older.
+    pub fn checkpointed(&mut self, dead: &[u64]) {
+        self.segments.iter_mut().for_each(|own| own.needed = false);
+        self.free_all(dead);
+    }
+
+    /// Brings the free segments into the order of their content, oldest first.
+    pub fn sort_free(&mut self) {
+        let segments = &self.segments;
+        let free = self.free.make_contiguous();
+        free.sort_by_key(|(_, segment)| segments[*segment as usize].entry.first);
+    }
+
+    /// Takes a free segment that nobody reads any more.
+    pub fn allocate(&mut self) -> Option<u64> {
+        let oldest = self.reads.first().copied().unwrap_or(u64::MAX);
+        let (mark, segment) = *self.free.front()?;
+        if oldest < mark {
+            return None;
+        }
+        self.free.pop_front();
+        self.segments[segment as usize].free = false;
+        Some(segment)
+    }
+
+    /// `segment` is in use whatever the checkpoint says: recovery found it in the chain.
+    pub fn claim(&mut self, segment: u64) {
+        let own = &mut self.segments[segment as usize];
+        (own.free, own.needed) = (false, true);
+        self.free.retain(|(_, free)| *free != segment);
+    }
+
+    /// Free segments that can be used, and those that a read may still look at.
+    pub fn free_and_held(&self) -> (u64, u64) {
+        let oldest = self.reads.first().copied().unwrap_or(u64::MAX);
+        let usable = self.free.partition_point(|(mark, _)| *mark <= oldest);
+        (usable as u64, (self.free.len() - usable) as u64)
+    }
+
+    pub fn set_stuck(&mut self, segment: u64) {
+        self.segments[segment as usize].stuck = true;
+    }
+
+    /// The cleaner has carried on what `segment` held. Where there are tombstones recovery does not know that
+    /// they were carried on: until the next checkpoint such a segment counts as used.
+    pub fn set_drained(&mut self, segment: u64) {
+        let own = &mut self.segments[segment as usize];
+        own.drained = true;
+        own.needed |= std::mem::take(&mut own.entry.has_holes);
+        own.holes = 0;
+        if own.entry.live > 0 {
+            self.drained.insert(segment);
+        }
+        self.note_empty(segment);
+    }
+
+    /// All changed pages are written: what counts in a drained segment still will not go.
+    pub fn pages_written(&mut self) {
+        for segment in std::mem::take(&mut self.drained) {
+            let own = &mut self.segments[segment as usize];
+            (own.drained, own.stuck) = (false, true);
+        }
+    }
+
+    /// Segments that are out of use until a rebuild, and what is live in them.
+    pub fn stuck(&self) -> (u64, u64) {
+        let stuck = self.segments.iter().filter(|segment| segment.stuck);
+        stuck.fold((0, 0), |(count, live), own| {
+            (count + 1, live + u64::from(own.entry.live))
+        })
+    }
+
+    /// Segments that can be cleaned and are free then without a checkpoint, unless there is a page of the
+    /// map in them; with the number of tombstones, as far as it is known.
+    pub fn candidates(&self, head: Option<u64>) -> impl Iterator<Item = (u64, SegmentEntry, u32)> {
+        let numbered = self.segments.iter().enumerate().skip(1);
+        let usable = numbered.filter(move |(number, segment)| {
+            let out = segment.free || segment.stuck || segment.drained || segment.needed;
+            !out && !segment.is_empty() && head != Some(*number as u64)
+        });
+        usable.map(|(number, segment)| (number as u64, segment.entry, segment.holes))
+    }
+
+    /// Number of the oldest partial segment of which anything may still lie on the medium.
+    pub fn oldest(&self) -> u64 {
+        let first = self.segments.iter().map(|segment| segment.entry.first);
+        first.filter(|first| *first > 0).min().unwrap_or(0)
+    }
+
+    /// A read begins; what is in use now is not overwritten before its end.
+    pub fn begin_read(&mut self) -> u64 {
+        self.next_read += 1;
+        self.reads.insert(self.next_read - 1);
+        self.next_read - 1
+    }
+
+    pub fn end_read(&mut self, read: u64) {
+        self.reads.remove(&read);
+    }
+}

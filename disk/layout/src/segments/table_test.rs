@@ -1,0 +1,69 @@
+use crate::segments::table::SegmentTable;
+use tonearm_format::SegmentEntry;
+
+/// Four segments, all free, and nothing read.
+fn table() -> SegmentTable {
+    let mut table = SegmentTable::new((0..4).map(|_| SegmentEntry::default()));
+    table.free_all(&[1, 2, 3, 4]);
+    table
+}
+
+/// Segment `segment` is written once, and what lived there is gone.
+fn write_and_empty(table: &mut SegmentTable, segment: u64, version: u64) {
+    table.begin_use(segment, version);
+    table.take(segment, version);
+    table.release(segment);
+}
+
+#[test]
+fn a_segment_is_not_used_again_while_a_read_that_began_before_it_was_free_goes_on() {
+    let mut table = table();
+    let first = table.allocate().unwrap();
+    write_and_empty(&mut table, first, 1);
+    let before = table.begin_read();
+    table.free_all(&[first]);
+    let behind = table.begin_read();
+    assert_eq!(table.free_and_held(), (3, 1));
+    for _ in 0..3 {
+        assert_ne!(table.allocate(), Some(first));
+    }
+    assert_eq!((table.allocate(), table.free_and_held()), (None, (0, 1)));
+    // One that began behind it does not know the segment.
+    table.end_read(before);
+    assert_eq!(table.free_and_held(), (1, 0));
+    assert_eq!(table.allocate(), Some(first));
+    table.end_read(behind);
+}
+
+#[test]
+fn an_empty_segment_that_recovery_needs_is_not_reusable_before_a_checkpoint() {
+    let mut table = table();
+    for (segment, version) in [(1, 1), (2, 2), (3, 3)] {
+        assert_eq!(table.allocate(), Some(segment));
+        write_and_empty(&mut table, segment, version);
+    }
+    // A partial of the chain lies in the first, a page of the map lay in the second.
+    table.set_needed(1);
+    table.take(2, 2);
+    table.release_page(2);
+    assert_eq!(table.reusable(None), [3]);
+    assert_eq!(table.reusable(Some(3)), [0; 0], "the head goes on there");
+    assert_eq!(table.emptied(), 3);
+    let dead = table.dead(None);
+    assert_eq!(dead, [1, 2, 3]);
+    table.checkpointed(&dead);
+    assert_eq!((table.emptied(), table.free_and_held()), (0, (4, 0)));
+}
+
+#[test]
+fn a_segment_with_tombstones_is_empty_only_when_they_were_carried_on_and_a_checkpoint_knows() {
+    let mut table = table();
+    assert_eq!(table.allocate(), Some(1));
+    table.begin_use(1, 1);
+    table.add_holes(1, 2);
+    table.take(1, 1);
+    table.release(1);
+    assert_eq!((table.reusable(None), table.dead(None)), (vec![], vec![]));
+    table.set_drained(1);
+    assert_eq!((table.reusable(None), table.dead(None)), (vec![], vec![1]));
+}

@@ -1,0 +1,170 @@
+//! Writing blocks and zeroes home: appended, flushed, and entered into the map.
+//!
+//! Why a power cut at any moment is harmless: what is appended goes to free segments, which nothing that
+//! counts leads to. After the cut the map is the checkpoint's with the chain of partials up to the first torn
+//! one; what the call was given and is not in it is in the engine's log and given again. What the cleaner had
+//! copied behind that point is still where it was.
+
+use crate::error::HomeError;
+use crate::home::{HomeBlock, ZeroRange};
+use crate::segments::Segments;
+use crate::segments::append::Item;
+use tonearm_format::{MapEntry, SummaryKind};
+
+/// Segments that one portion of a write-back takes: room is made for so much at a time.
+pub(crate) const PORTION_SEGMENTS: u64 = 2;
+/// It may begin in the middle of a segment, end in one more for that, and open the next.
+pub(crate) const PORTION_ENDS: u64 = 2;
+
+/// Bytes that the engine brings at a time.
+const ROUND_BYTES: usize = 512 << 10;
+
+impl Segments {
+    /// Most bytes of one call: more gains nothing where all is appended, and who waits for memory waits for the
+    /// cleaning that goes along with it. Less costs in summaries, two blocks each time.
+    pub fn round_bytes(&self) -> usize {
+        ROUND_BYTES.max(2 * self.block_size())
+    }
+
+    pub async fn write_back(
+        &self,
+        zeroes: Vec<ZeroRange>,
+        blocks: Vec<HomeBlock>,
+    ) -> Result<(), HomeError> {
+        self.check_arguments(&zeroes, &blocks);
+        let _writer = self.writer.acquire(1).await;
+        match self.write_portions(zeroes, blocks).await {
+            Ok(true) => Ok(()),
+            // Nothing of the portion was written: the chain goes on.
+            Ok(false) => Err(self.full()),
+            Err(error) => {
+                self.end_epoch();
+                Err(error)
+            }
+        }
+    }
+
+    /// False when there is no room for all of it.
+    async fn write_portions(
+        &self,
+        zeroes: Vec<ZeroRange>,
+        blocks: Vec<HomeBlock>,
+    ) -> Result<bool, HomeError> {
+        self.begin_epoch().await?;
+        let holes = zeroes.into_iter().filter(|range| range.count > 0);
+        let holes = holes.map(|range| Item {
+            version: None,
+            kind: SummaryKind::Hole {
+                first: range.first,
+                count: range.count,
+            },
+            data: None,
+        });
+        let blocks = blocks.into_iter().map(|block| Item {
+            version: None,
+            kind: SummaryKind::Data {
+                block: block.block,
+                crc: block.crc,
+            },
+            data: Some(block.data),
+        });
+        let portion = (PORTION_SEGMENTS * self.capacity) as usize;
+        let (mut holes, mut blocks) = (holes.peekable(), blocks.peekable());
+        while holes.peek().is_some() {
+            let items = holes.by_ref().take(portion).collect();
+            if !self.write_portion(items, true).await? {
+                return Ok(false);
+            }
+        }
+        while blocks.peek().is_some() {
+            let items = blocks.by_ref().take(portion).collect();
+            if !self.write_portion(items, false).await? {
+                return Ok(false);
+            }
+        }
+        self.settle().await?;
+        Ok(true)
+    }
+
+    /// False when there is no room for it.
+    async fn write_portion(&self, items: Vec<Item>, trims: bool) -> Result<bool, HomeError> {
+        let segments = (items.len() as u64).div_ceil(self.capacity);
+        let room = self.make_room(segments + PORTION_ENDS).await?;
+        // Tombstones take little, and gain room where nothing else does.
+        let tombstones = trims && self.has_room_for_tombstones();
+        if !room && !tombstones {
+            return Ok(false);
+        }
+        let kinds: Vec<SummaryKind> = items.iter().map(|item| item.kind).collect();
+        let placed = self.append(items).await?;
+        self.enter(&kinds, &placed).await?;
+        let blocks = placed.len() as u64;
+        self.media.count(|stats| stats.written_blocks += blocks);
+        if !room {
+            self.checkpoint().await?;
+            return Ok(true);
+        }
+        self.relieve_pages().await?;
+        self.maintain(blocks).await?;
+        Ok(true)
+    }
+
+    /// Enters what was appended into the map: holes, then blocks (ascending).
+    pub(crate) async fn enter(
+        &self,
+        kinds: &[SummaryKind],
+        placed: &[MapEntry],
+    ) -> Result<(), HomeError> {
+        let mut blocks = Vec::with_capacity(kinds.len());
+        for (kind, entry) in kinds.iter().zip(placed) {
+            match *kind {
+                SummaryKind::Hole { first, count } => {
+                    self.set_holes(first..first + count, entry.version).await?;
+                }
+                SummaryKind::Data { block, .. } => blocks.push((block, *entry)),
+                SummaryKind::Page { .. } => {}
+            }
+        }
+        self.set_blocks(&blocks).await
+    }
+
+    /// Leaves a checkpoint behind from which the next opening has nothing to recover.
+    pub async fn close(&self) -> Result<(), HomeError> {
+        let _writer = self.writer.acquire(1).await;
+        let changed = {
+            let state = self.state.borrow();
+            state.since_checkpoint > 0 || state.pages.dirty() > 0
+        };
+        if self.read_only || !changed {
+            return Ok(());
+        }
+        let result = self.checkpoint().await;
+        if result.is_err() {
+            self.end_epoch();
+        }
+        result
+    }
+
+    fn check_arguments(&self, zeroes: &[ZeroRange], blocks: &[HomeBlock]) {
+        assert!(
+            !self.read_only,
+            "a home that is open for reading is not written"
+        );
+        assert!(
+            blocks.is_sorted_by(|a, b| a.block < b.block),
+            "blocks ascend"
+        );
+        let last = blocks.last().map_or(0, |last| last.block);
+        assert!(last < self.size_blocks, "block {last} exists");
+        let size = self.block_size();
+        assert!(
+            blocks.iter().all(|block| block.data.len() == size),
+            "a home block has {size} bytes"
+        );
+        let end = |range: &ZeroRange| range.first.saturating_add(range.count);
+        assert!(
+            zeroes.iter().all(|range| end(range) <= self.size_blocks),
+            "a zero range beyond the store's end"
+        );
+    }
+}

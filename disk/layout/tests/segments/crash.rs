@@ -1,0 +1,203 @@
+//! Power cuts at every moment of a write-back while the cleaner is at work: what earlier calls brought is
+//! there, and what the interrupted call was to bring is when the log gives it again.
+
+use crate::common::{Numbers, Shape, Store};
+use std::cell::RefCell;
+use std::rc::Rc;
+use tonearm_drive::Crash;
+use tonearm_format::HEADER_AREA_BYTES;
+use tonearm_layout::Policy;
+use tonearm_rt::{IoError, Op};
+
+/// A full store with little spare room: each write-back cleans, and uses what was cleaned shortly before.
+fn full(seed: u64) -> Store {
+    let blocks = 600 + 100 * (seed % 3);
+    let mut store = Store::new(Shape {
+        segments: blocks / 14 + 30,
+        // A map that is in memory as a whole, or not.
+        cache_bytes: if seed.is_multiple_of(2) {
+            64 << 10
+        } else {
+            16 << 10
+        },
+        policy: [Policy::Greedy, Policy::CostAge][seed as usize / 2 % 2],
+        ..Shape::small(blocks)
+    });
+    let all: Vec<u64> = (0..blocks).collect();
+    for part in all.chunks(50) {
+        store.write(part, &[]);
+    }
+    store
+}
+
+struct Call {
+    blocks: Vec<u64>,
+    holes: Vec<(u64, u64)>,
+}
+
+impl Call {
+    fn random(numbers: &mut Numbers, size: u64) -> Self {
+        let blocks = (0..1 + numbers.below(40)).map(|_| numbers.below(size));
+        let blocks = blocks.collect();
+        let mut holes = Vec::new();
+        if numbers.below(3) == 0 {
+            let first = numbers.below(size);
+            holes.push((first, 1 + numbers.below((size - first).min(30))));
+        }
+        Self { blocks, holes }
+    }
+
+    fn touches(&self, block: u64) -> bool {
+        let within = |(first, count): &(u64, u64)| (*first..first + count).contains(&block);
+        self.blocks.contains(&block) || self.holes.iter().any(within)
+    }
+
+    /// One power cut in the middle of the call, of which `store` has the model from afterwards.
+    fn check(&self, store: &Store, crash: &Crash, cut: u64, rebuild: bool) {
+        let mut cut_off = store.on(crash.images(cut)).unwrap();
+        cut_off.compare_but(|block| self.touches(block));
+        cut_off.replay(&self.blocks, &self.holes);
+        cut_off.compare();
+        let again = cut_off.reopened(cut).unwrap();
+        again.compare();
+        if rebuild {
+            let slots = again.shape.layout().checkpoint_bytes();
+            again.destroy(HEADER_AREA_BYTES, slots as usize);
+            again.rebuild(64 << 10);
+            again.reopened(0).unwrap().compare();
+        }
+    }
+}
+
+/// One slot of the newest checkpoint rots: the other tells the same, whichever it is.
+#[test]
+fn a_rotten_checkpoint_slot_costs_nothing() {
+    for seed in 0..6 {
+        let mut numbers = Numbers(seed);
+        let mut store = full(seed);
+        let size = store.shape.blocks;
+        for round in 0..24u64 {
+            let call = Call::random(&mut numbers, size);
+            store.write(&call.blocks, &call.holes);
+            if round % 4 == 3 {
+                store.close();
+                let slot = store.shape.layout().slot_bytes();
+                for number in 0..2 {
+                    let rotten = store.reopened(0).unwrap();
+                    // The header, or the table behind it.
+                    let within = if round % 8 == 3 { 0 } else { 4096 };
+                    rotten.destroy(HEADER_AREA_BYTES + number * slot + within, 1);
+                    let mut again = rotten.reopened(0).unwrap();
+                    again.compare();
+                    // It goes on from there, cleaning and all.
+                    for _ in 0..10 {
+                        let call = Call::random(&mut numbers, size);
+                        again.write(&call.blocks, &call.holes);
+                    }
+                    again.compare();
+                    again.reopened(1 + round).unwrap().compare();
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_power_cut_at_any_moment_of_cleaning_loses_nothing() {
+    let (mut cuts, mut cleaned, mut checkpoints) = (0, 0, 0);
+    for seed in 0..6 {
+        let mut numbers = Numbers(seed);
+        let mut store = full(seed);
+        let size = store.shape.blocks;
+        for round in 0..60u64 {
+            let call = Call::random(&mut numbers, size);
+            let states: Rc<RefCell<Vec<Crash>>> = Rc::default();
+            if round % 5 == 4 {
+                let (seen, share) = (states.clone(), 1 + numbers.below(4));
+                let mut number = numbers.below(4);
+                store.world.on_io(move |_, crash| {
+                    number += 1;
+                    if number.is_multiple_of(4 * share) {
+                        seen.borrow_mut().push(crash.clone());
+                    }
+                });
+            }
+            store.write(&call.blocks, &call.holes);
+            store.world.clear_hook();
+            for (index, crash) in states.take().iter().enumerate() {
+                let cut = seed * 1_000_003 + round * 1009 + index as u64;
+                call.check(&store, crash, cut, index.is_multiple_of(4));
+                cuts += 1;
+            }
+        }
+        store.compare();
+        cleaned += store.home.stats().cleaned_segments;
+        checkpoints += store.home.stats().checkpoints;
+    }
+    println!("{cuts} power cuts, {cleaned} segments cleaned, {checkpoints} checkpoints");
+    assert!(cuts > 150 && cleaned > 1000 && checkpoints > 50);
+}
+
+/// The place of the write that failed is a hole in the chain: what follows begins another one.
+#[test]
+fn what_is_written_after_a_failed_write_is_found_again() {
+    let mut failed = 0;
+    for nth in 0..12 {
+        // With so much room that no checkpoint comes between.
+        let mut store = Store::new(Shape::small(2000));
+        store.write(&(0..100).collect::<Vec<_>>(), &[]);
+        let blocks: Vec<u64> = (0..200).step_by(3).collect();
+        let mut writes = 0;
+        store.world.set_fault(move |request| {
+            writes += u64::from(request.op == Op::Write);
+            (request.op == Op::Write && writes == nth + 1).then_some(IoError::ENOSPC)
+        });
+        failed += u64::from(store.try_write(&blocks, &[]).is_err());
+        store.world.clear_fault();
+        store.replay(&blocks, &[]);
+        store.write(&[1, 2, 3], &[(300, 7)]);
+        store.compare();
+        store.reopened(0).unwrap().compare();
+        store.reopened(1 + nth).unwrap().compare();
+    }
+    assert!(failed > 3, "{failed} calls failed");
+}
+
+/// One call that is longer than the free segments: it comes to write into segments that it has cleaned itself.
+/// The blocks that it leaves alone are where they were, or their copies are durable.
+#[test]
+fn a_power_cut_in_a_call_that_uses_what_it_has_cleaned_loses_nothing() {
+    let mut cuts = 0;
+    for seed in 0..3 {
+        let mut numbers = Numbers(100 + seed);
+        let mut store = full(seed);
+        let size = store.shape.blocks;
+        for round in 0..4u64 {
+            let blocks = (0..size).filter(|_| numbers.below(2) == 0).collect();
+            let call = Call {
+                blocks,
+                holes: Vec::new(),
+            };
+            let states: Rc<RefCell<Vec<Crash>>> = Rc::default();
+            let (seen, mut number) = (states.clone(), 0);
+            store.world.on_io(move |_, crash| {
+                number += 1;
+                if number % 24 == 0 {
+                    seen.borrow_mut().push(crash.clone());
+                }
+            });
+            store.write(&call.blocks, &call.holes);
+            store.world.clear_hook();
+            for (index, crash) in states.take().iter().enumerate() {
+                for manner in 0..4 {
+                    let cut = seed * 1_000_003 + round * 1009 + index as u64 * 4 + manner;
+                    let cut_off = store.on(crash.images(cut)).unwrap();
+                    cut_off.compare_but(|block| call.touches(block));
+                    cuts += 1;
+                }
+            }
+        }
+        store.compare();
+    }
+    assert!(cuts > 100, "{cuts} power cuts");
+}

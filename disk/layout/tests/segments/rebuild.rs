@@ -1,0 +1,190 @@
+//! The map from the summaries alone, and damage that ends in errors.
+
+use crate::common::{BLOCK, Numbers, Shape, Store};
+use tonearm_base::Nanos;
+use tonearm_drive::{Fault, FaultKind, Place, SimOptions, SimWorld};
+use tonearm_format::HEADER_AREA_BYTES;
+use tonearm_layout::HomeError;
+use tonearm_rt::{Data, Op};
+
+/// A store with a history of writes, trims and cleaning.
+fn with_history(seed: u64) -> Store {
+    let mut numbers = Numbers(seed);
+    let mut store = Store::new(Shape::small(900));
+    for round in 0..300u64 {
+        let blocks: Vec<u64> = (0..numbers.below(30)).map(|_| numbers.below(880)).collect();
+        let first = numbers.below(880);
+        let count = 1 + numbers.below(880 - first).min(80);
+        let holes = if round % 3 == 0 {
+            vec![(first, count)]
+        } else {
+            Vec::new()
+        };
+        store.write(&blocks, &holes);
+    }
+    assert!(store.home.stats().cleaned_segments > 40);
+    store
+}
+
+fn destroy_checkpoints(store: &Store) {
+    let slots = store.shape.layout().checkpoint_bytes();
+    store.destroy(HEADER_AREA_BYTES, slots as usize);
+}
+
+/// Byte offset of the map page of `block`.
+fn page_of(store: &Store, block: u64) -> u64 {
+    let (home, group) = (store.home.clone(), block / store.home.group_blocks());
+    let report = store
+        .rt
+        .block_on(async move { home.check_group(group).await });
+    report.unwrap().offset
+}
+
+#[test]
+fn a_rebuild_finds_every_block_and_every_hole_without_checkpoints_and_map_pages() {
+    for seed in 0..8 {
+        let store = with_history(seed);
+        store.close();
+        for block in [0, 300, 700] {
+            store.destroy(page_of(&store, block), BLOCK);
+        }
+        destroy_checkpoints(&store);
+        match store.reopened(0) {
+            Err(HomeError::Checkpoint { .. }) => {}
+            other => panic!("{:?}", other.err()),
+        }
+        // In windows of one leaf, and at once.
+        let report = store.rebuild(if seed % 2 == 0 { BLOCK } else { 1 << 20 });
+        assert_eq!(
+            (report.blocks, report.damaged),
+            (store.model.len() as u64, 0)
+        );
+        let mut again = store.reopened(0).unwrap();
+        again.compare();
+        again.write(&[1, 2, 3], &[(100, 50)]);
+        let reopened = again.reopened(4).unwrap();
+        reopened.compare();
+    }
+}
+
+#[test]
+fn a_rebuild_takes_no_older_copy_for_a_damaged_block() {
+    let mut store = with_history(3);
+    store.write(&[10], &[]);
+    let newest = store.read(10, 1).unwrap();
+    // Finds the newest copy on the medium.
+    let device = store.device();
+    let size = device.size_bytes();
+    let pool = store.pool.clone();
+    let found = store.rt.block_on(async move {
+        let mut found = None;
+        for offset in (0..size).step_by(BLOCK) {
+            let bytes = device.read(offset, pool.alloc(BLOCK)).await.unwrap();
+            if bytes[..] == newest[..] {
+                found = Some(offset);
+            }
+        }
+        found
+    });
+    store.destroy(found.expect("it lies somewhere"), 512);
+    store.close();
+    destroy_checkpoints(&store);
+    assert_eq!(store.rebuild(1 << 20).damaged, 1);
+    let again = store.reopened(0).unwrap();
+    assert!(matches!(
+        again.read(10, 1),
+        Err(HomeError::Checksum { block: 10, .. })
+    ));
+    assert!(again.read(11, 200).is_ok());
+}
+
+#[test]
+fn a_map_page_of_which_one_bit_has_turned_is_damaged() {
+    let store = with_history(4);
+    store.close();
+    let offset = page_of(&store, 300);
+    let (device, pool) = (store.device(), store.pool.clone());
+    store.rt.block_on(async move {
+        let mut page = device.read(offset, pool.alloc(BLOCK)).await.unwrap();
+        // In the middle of the entries.
+        page[2000] ^= 4;
+        device.write(offset, Data::whole(page)).await.unwrap();
+    });
+    let damaged = store.reopened(0).unwrap();
+    let found = damaged.read(300, 1);
+    assert!(matches!(found, Err(HomeError::MapPage { offset: at, .. }) if at == offset));
+    assert!(damaged.read(0, 254).is_ok() && damaged.read(508, 254).is_ok());
+}
+
+/// Nobody can tell what was there: taken for the end of the chain, it would bring old content back.
+#[test]
+fn a_segment_of_the_chain_that_cannot_be_read_is_an_error() {
+    let store = with_history(5);
+    let (layout, mut refused) = (store.shape.layout(), 0);
+    for segment in 0..layout.segments {
+        let world = SimWorld::new(SimOptions::default(), store.world.images());
+        let first = HEADER_AREA_BYTES + layout.checkpoint_bytes();
+        let first = first + segment * u64::from(layout.segment_bytes);
+        for block in 0..layout.segment_blocks() {
+            world.strike(Fault {
+                drive: 0,
+                after: 0,
+                kind: FaultKind::LatentError,
+                place: Place::At(first + block * BLOCK as u64),
+                span: Nanos(0),
+                times: 1,
+            });
+        }
+        let again = match store.in_world(world) {
+            Err(HomeError::Device { op: Op::Read, .. }) => {
+                refused += 1;
+                continue;
+            }
+            again => again.unwrap(),
+        };
+        // What can be read is right.
+        for block in 0..store.shape.blocks {
+            if let Ok(found) = again.read(block, 1) {
+                let version = store.model.get(&block);
+                let expected =
+                    version.map_or(vec![0; BLOCK], |version| Store::content(block, *version));
+                assert!(found == expected, "block {block} without segment {segment}");
+            }
+        }
+    }
+    assert!(refused > 0);
+}
+
+#[test]
+fn a_damaged_map_page_is_an_error_with_its_address_and_a_rebuild_mends_it() {
+    let store = with_history(4);
+    store.close();
+    let offset = page_of(&store, 300);
+    store.destroy(offset, BLOCK);
+    let mut damaged = store.reopened(0).unwrap();
+    match damaged.read(300, 1) {
+        Err(HomeError::MapPage {
+            offset: at,
+            first,
+            end,
+            ..
+        }) => {
+            assert_eq!((at, first, end), (offset, 254, 508));
+        }
+        other => panic!("{other:?}"),
+    }
+    assert!(damaged.read(0, 254).is_ok() && damaged.read(508, 254).is_ok());
+    let home = damaged.home.clone();
+    let report = damaged
+        .rt
+        .block_on(async move { home.check_group(1).await.unwrap() });
+    assert!(report.table_lost && !report.is_sound());
+    // A neighbour can be written; what is lost stays an error and never reads as zeroes.
+    damaged.write(&[301], &[]);
+    assert!(damaged.read(301, 1).is_ok());
+    let lost = (254..508).filter(|block| *block != 301 && damaged.read(*block, 1).is_err());
+    assert_eq!(lost.count(), 253);
+    damaged.close();
+    damaged.rebuild(1 << 20);
+    damaged.reopened(0).unwrap().compare();
+}

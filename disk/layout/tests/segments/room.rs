@@ -1,0 +1,166 @@
+//! Below the promised capacity there is always room: `segments_for` gives a store the segments with which all of its
+//! blocks can be written, and overwritten for ever.
+
+use crate::common::{Numbers, Shape, Store};
+use tonearm_format::segments_for;
+use tonearm_layout::Policy;
+
+/// A store of `blocks` blocks with the least spare share that a store can be made with.
+fn tight(blocks: u64, segment_bytes: u32, cache_bytes: usize, policy: Policy) -> Store {
+    Store::new(Shape {
+        blocks,
+        segment_bytes,
+        segments: segments_for(4096, segment_bytes, blocks, 5),
+        cache_bytes,
+        policy,
+    })
+}
+
+/// How blocks are chosen for a call.
+#[derive(Clone, Copy, Debug)]
+enum Pattern {
+    /// All alike.
+    Uniform,
+    /// Nine of ten in a tenth of the store.
+    Hot,
+    /// Every 254th block and so on: a leaf of the map for each block, and all leaves alike.
+    Strided,
+    /// In turn, a leaf at a time: pages of the map come to lie among data, a few in each segment.
+    InTurn,
+}
+
+impl Pattern {
+    const ALL: [Self; 4] = [Self::Uniform, Self::Hot, Self::Strided, Self::InTurn];
+
+    fn blocks(self, numbers: &mut Numbers, round: u64, size: u64, count: u64) -> Vec<u64> {
+        let one = |index: u64, numbers: &mut Numbers| match self {
+            Self::Uniform => numbers.below(size),
+            Self::Hot if numbers.below(10) > 0 => numbers.below(size / 10),
+            Self::Hot => numbers.below(size),
+            Self::Strided => (round + index * 254) % size,
+            Self::InTurn => (round * count + index) % size,
+        };
+        (0..count).map(|index| one(index, numbers)).collect()
+    }
+}
+
+/// Fills the store and overwrites it `times` times; gives blocks written for each of the caller's.
+fn overwrite(store: &mut Store, pattern: Pattern, times: u64, call: u64, seed: u64) -> f64 {
+    let size = store.shape.blocks;
+    let mut numbers = Numbers(seed);
+    let all: Vec<u64> = (0..size).collect();
+    for part in all.chunks(1 + numbers.below(200) as usize) {
+        store.write(part, &[]);
+    }
+    let before = store.home.stats();
+    let (mut left, mut round) = (times * size, 0);
+    while left > 0 {
+        let count = 1 + numbers.below(call);
+        let blocks = pattern.blocks(&mut numbers, round, size, count);
+        store.write(&blocks, &[]);
+        left = left.saturating_sub(count);
+        round += 1;
+    }
+    let after = store.home.stats();
+    let written = (after.written_blocks - before.written_blocks) as f64;
+    (after.write_bytes - before.write_bytes) as f64 / 4096.0 / written
+}
+
+#[test]
+fn a_store_that_holds_all_that_it_was_promised_can_be_overwritten_for_ever() {
+    // From a few segments on. Each with a cache of four pages, and with one of all.
+    let shapes = [
+        (300, 64 << 10),
+        (1500, 64 << 10),
+        (6000, 64 << 10),
+        (3000, 128 << 10),
+        (3000, 256 << 10),
+        (5000, 1 << 20),
+        (5000, 4 << 20),
+    ];
+    for (index, (blocks, segment_bytes)) in shapes.into_iter().enumerate() {
+        for (turn, cache_bytes) in [4 * 4096, 1 << 20].into_iter().enumerate() {
+            // Half of the patterns each: all meet both caches.
+            for pattern in Pattern::ALL.into_iter().skip((index + turn) % 2).step_by(2) {
+                let policy = [Policy::Greedy, Policy::CostAge][turn];
+                let mut store = tight(blocks, segment_bytes, cache_bytes, policy);
+                let call = [30, 60, 500][index % 3];
+                let cost = overwrite(&mut store, pattern, 2, call, index as u64);
+                println!(
+                    "{blocks} blocks, {} segments of {} KiB, cache {} pages, {pattern:?}, calls of {call}: written \
+                     {cost:.1} times",
+                    store.shape.segments,
+                    segment_bytes >> 10,
+                    cache_bytes / 4096
+                );
+                store.compare();
+                store = store.reopened(7).unwrap();
+                store.write(&[1, blocks / 2], &[]);
+                store.compare();
+            }
+        }
+    }
+}
+
+/// Every other block is a hole of its own: tombstones are as many as they can be, and where blocks lie they lie alone.
+#[test]
+fn tombstones_take_no_room_from_blocks() {
+    for (blocks, segment_bytes) in [(4000, 64 << 10), (6000, 256 << 10)] {
+        let mut store = tight(blocks, segment_bytes, 64 << 10, Policy::Greedy);
+        let mut numbers = Numbers(1);
+        let all: Vec<u64> = (0..blocks).collect();
+        for round in 0..3 {
+            for part in all.chunks(100) {
+                store.write(part, &[]);
+            }
+            for part in all.chunks(200) {
+                let holes = part.iter().step_by(2);
+                let holes: Vec<(u64, u64)> = holes.map(|block| (block + round % 2, 1)).collect();
+                store.write(&[], &holes);
+            }
+            for _ in 0..150 {
+                let some: Vec<u64> = (0..20)
+                    .map(|_| numbers.below(blocks / 2) * 2 + 1 - round % 2)
+                    .collect();
+                store.write(&some, &[]);
+            }
+            store.compare();
+            store = store.reopened(round + 1).unwrap();
+        }
+        for part in all.chunks(100) {
+            store.write(part, &[]);
+        }
+        store.compare();
+    }
+}
+
+/// A store may be opened with less memory for its map than it was written with.
+#[test]
+fn a_smaller_map_cache_opens_and_recovers_what_a_large_one_wrote() {
+    let mut recovered = 0;
+    for seed in 0..6 {
+        let blocks = 254 * 20;
+        let mut store = tight(blocks, 64 << 10, 4 << 20, Policy::CostAge);
+        overwrite(&mut store, Pattern::Uniform, 1, 60, seed);
+        // Many changed pages of the map that only the chain tells of.
+        let mut small = store.reopened(1 + seed).unwrap();
+        recovered += small.home.stats().recovered_partials;
+        if seed % 2 == 0 {
+            small = store;
+            small.close();
+        }
+        for cache_pages in [8, 4, 64, 4] {
+            small.shape.cache_bytes = cache_pages * 4096;
+            small = small.reopened(seed).unwrap();
+            small.compare();
+            let mut numbers = Numbers(seed);
+            for _ in 0..40 {
+                let some: Vec<u64> = (0..60).map(|_| numbers.below(blocks)).collect();
+                small.write(&some, &[]);
+            }
+            assert!(small.home.stats().map_cache_bytes <= 40 * 4096 + cache_pages * 4096);
+        }
+        small.compare();
+    }
+    assert!(recovered > 100, "{recovered} partials recovered");
+}

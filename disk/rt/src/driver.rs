@@ -1,0 +1,149 @@
+//! The one seam between the engine and a world: plain-data requests in, plain-data completions out.
+//!
+//! Two kinds of driver stand behind it: io_uring in real time and simulated devices in virtual time.
+//! What the engine assumes of any of them:
+//! 1. Requests complete in any order; each completes exactly once, with its buffers.
+//! 2. A completed `Write` may be lost, torn or reordered by a power cut until a `Flush` of the same
+//!    device, submitted after that completion, has completed. A completed `WriteDurable` may not.
+//! 3. Reads see all completed writes of this boot.
+//! 4. A `Write` completes whole or with an error, never short.
+
+use std::ops::Range;
+use tonearm_base::{Buf, Nanos, Slice};
+
+/// A device or stream that the driver knows.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct DeviceId(pub u32);
+
+/// What to do. Offsets and lengths are in bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Op {
+    /// Fill the buffer's range from the device at `offset`.
+    Read,
+    /// Write the data at `offset`.
+    Write,
+    /// Write the data at `offset`; complete when it is on stable storage (FUA).
+    WriteDurable,
+    /// Make all completed writes of the device durable.
+    Flush,
+    /// Make `len` bytes at `offset` read as zeroes and give their space back where the device can.
+    Punch,
+    /// Make `len` bytes at `offset` read as zeroes and keep their space.
+    Zero,
+    /// Stream: receive at least one byte into the buffer's range; the result 0 is end of stream.
+    Recv,
+    /// Stream: fill the buffer's whole range; a shorter result is end of stream.
+    RecvAll,
+    /// Stream: send all of the data.
+    Send,
+    /// Stream: shut it down (pending operations end) and forget it.
+    Close,
+}
+
+/// The memory of a request; it belongs to the driver until the completion hands it back.
+#[derive(Debug, Default)]
+pub enum Data {
+    /// None: flush, punch, zero, close.
+    #[default]
+    None,
+    /// A part of one buffer, for any operation.
+    Buf(Buf, Range<usize>),
+    /// Shared parts, written or sent in order as one operation (at most [`SLICES_MAX`]).
+    Slices(Vec<Slice>),
+}
+
+/// Most slices of one request.
+pub const SLICES_MAX: usize = 512;
+
+/// One operation. For reads, writes, receives and sends the length is that of `data`;
+/// `len` matters for `Punch` and `Zero` alone.
+#[derive(Debug)]
+pub struct Request {
+    /// Which device or stream.
+    pub device: DeviceId,
+    /// What to do.
+    pub op: Op,
+    /// First byte on the device; 0 for streams.
+    pub offset: u64,
+    /// Bytes of a `Punch` or `Zero`.
+    pub len: u64,
+    /// The memory.
+    pub data: Data,
+}
+
+/// The end of a request.
+#[derive(Debug)]
+pub struct Completion {
+    /// The token of the submission.
+    pub token: u64,
+    /// Bytes moved, or why not.
+    pub result: Result<usize, IoError>,
+    /// The request's memory.
+    pub data: Data,
+}
+
+/// Why an operation failed, as the operating system (or the simulated device) tells it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("{}", std::io::Error::from_raw_os_error(*.errno))]
+pub struct IoError {
+    /// Linux error number.
+    pub errno: i32,
+}
+
+impl IoError {
+    /// Input/output error: the medium failed.
+    pub const EIO: Self = Self { errno: 5 };
+    /// No space left on the device that holds the store.
+    pub const ENOSPC: Self = Self { errno: 28 };
+    /// The operation does not exist on this device.
+    pub const EOPNOTSUPP: Self = Self { errno: 95 };
+    /// The arguments do not fit the device.
+    pub const EINVAL: Self = Self { errno: 22 };
+}
+
+impl Data {
+    /// Bytes of memory that take part in the operation.
+    pub fn len(&self) -> usize {
+        match self {
+            Data::None => 0,
+            Data::Buf(_, range) => range.len(),
+            Data::Slices(slices) => slices.iter().map(|slice| slice.len()).sum(),
+        }
+    }
+
+    /// True where no memory takes part.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// All of `buf`.
+    pub fn whole(buf: Buf) -> Self {
+        let range = 0..buf.len();
+        Data::Buf(buf, range)
+    }
+
+    /// The buffer, back from a completed operation.
+    ///
+    /// # Panics
+    /// When the request carried no exclusive buffer.
+    pub fn into_buf(self) -> Buf {
+        match self {
+            Data::Buf(buf, _) => buf,
+            other => panic!("the request carried {other:?}, not a buffer"),
+        }
+    }
+}
+
+/// A world of devices with a clock.
+pub trait Driver {
+    /// The time now; never goes back.
+    fn now(&self) -> Nanos;
+
+    /// Starts `request`; its completion will carry `token`.
+    fn submit(&mut self, token: u64, request: Request);
+
+    /// Waits until at least one completion is there or `deadline` has come, and appends what is
+    /// there. With no deadline and nothing under way it returns at once (the executor treats that
+    /// as a deadlock).
+    fn wait(&mut self, deadline: Option<Nanos>, completions: &mut Vec<Completion>);
+}

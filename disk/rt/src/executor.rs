@@ -1,0 +1,507 @@
+//! Tasks, operations and timers.
+
+use crate::driver::{Completion, Data, DeviceId, Driver, IoError, Op, Request};
+use std::cell::{Cell, RefCell};
+use std::collections::{BTreeMap, VecDeque};
+use std::future::Future;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll, Waker};
+use tonearm_base::{Buf, Nanos};
+
+/// Identity of a task; the generation tells a new task in an old slot from the old one.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct TaskId {
+    slot: u32,
+    generation: u32,
+}
+
+/// A future in a box, for the border of a crate. What an `async fn` does is compiled in the crates that await it, in each
+/// of them anew; what is in a box, once, where it is put there.
+pub type Boxed<'a, T> = Pin<Box<dyn Future<Output = T> + 'a>>;
+
+type TaskFuture = Boxed<'static, ()>;
+
+impl TaskId {
+    /// Number of its slot; small.
+    pub fn slot(self) -> usize {
+        self.slot as usize
+    }
+}
+
+struct TaskSlot {
+    generation: u32,
+    /// True from the moment the task is queued until it is polled: a task is queued once.
+    queued: bool,
+    live: bool,
+    /// Empty while the task is being polled.
+    future: Option<TaskFuture>,
+}
+
+enum OpState {
+    /// Under way; the task to wake, when one waits already.
+    Pending(Option<TaskId>),
+    /// Completed, not yet collected.
+    Done(Completion),
+    /// Its future was dropped: the completion is thrown away.
+    Orphaned,
+}
+
+struct Core {
+    driver: RefCell<Box<dyn Driver>>,
+    tasks: RefCell<Vec<TaskSlot>>,
+    free_tasks: RefCell<Vec<u32>>,
+    ready: RefCell<VecDeque<TaskId>>,
+    current: Cell<Option<TaskId>>,
+    ops: RefCell<Vec<Option<OpState>>>,
+    free_ops: RefCell<Vec<u32>>,
+    timers: RefCell<BTreeMap<(Nanos, u64), TaskId>>,
+    timer_seq: Cell<u64>,
+    in_flight: Cell<usize>,
+    polls: Cell<u64>,
+    /// Empty between calls: kept for its memory.
+    completions: RefCell<Vec<Completion>>,
+}
+
+/// Handle on the executor; cheap to clone, of one thread.
+#[derive(Clone)]
+pub struct Rt(Rc<Core>);
+
+impl Rt {
+    /// An executor over `driver`.
+    pub fn new(driver: Box<dyn Driver>) -> Self {
+        Self(Rc::new(Core {
+            driver: RefCell::new(driver),
+            tasks: RefCell::default(),
+            free_tasks: RefCell::default(),
+            ready: RefCell::default(),
+            current: Cell::new(None),
+            ops: RefCell::default(),
+            free_ops: RefCell::default(),
+            timers: RefCell::default(),
+            timer_seq: Cell::new(0),
+            in_flight: Cell::new(0),
+            polls: Cell::new(0),
+            completions: RefCell::default(),
+        }))
+    }
+
+    /// The driver's clock.
+    pub fn now(&self) -> Nanos {
+        self.0.driver.borrow().now()
+    }
+
+    /// Starts a task beside the present one.
+    pub fn spawn<T: 'static>(&self, future: impl Future<Output = T> + 'static) -> JoinHandle<T> {
+        let shared = Rc::new(JoinState {
+            result: RefCell::new(None),
+            waiter: Cell::new(None),
+        });
+        let (rt, out) = (self.clone(), shared.clone());
+        self.spawn_boxed(Box::pin(async move {
+            let result = future.await;
+            *out.result.borrow_mut() = Some(result);
+            if let Some(waiter) = out.waiter.take() {
+                rt.wake(waiter);
+            }
+        }));
+        JoinHandle {
+            rt: self.clone(),
+            shared,
+        }
+    }
+
+    /// Starts a task beside the present one, for whose end nobody waits.
+    pub fn spawn_detached(&self, future: impl Future<Output = ()> + 'static) {
+        self.spawn_boxed(Box::pin(future));
+    }
+
+    fn spawn_boxed(&self, future: TaskFuture) {
+        let mut tasks = self.0.tasks.borrow_mut();
+        let slot = self.0.free_tasks.borrow_mut().pop().unwrap_or_else(|| {
+            tasks.push(TaskSlot {
+                generation: 0,
+                queued: false,
+                live: false,
+                future: None,
+            });
+            (tasks.len() - 1) as u32
+        });
+        let task = &mut tasks[slot as usize];
+        task.future = Some(future);
+        task.live = true;
+        task.queued = true;
+        let id = TaskId {
+            slot,
+            generation: task.generation,
+        };
+        self.0.ready.borrow_mut().push_back(id);
+    }
+
+    /// Starts an operation at once; the future ends with its completion.
+    pub fn io(&self, request: Request) -> Io {
+        let slot = {
+            let mut ops = self.0.ops.borrow_mut();
+            let slot = self.0.free_ops.borrow_mut().pop().unwrap_or_else(|| {
+                ops.push(None);
+                (ops.len() - 1) as u32
+            });
+            ops[slot as usize] = Some(OpState::Pending(None));
+            slot
+        };
+        self.0.in_flight.set(self.0.in_flight.get() + 1);
+        self.0.driver.borrow_mut().submit(u64::from(slot), request);
+        Io {
+            rt: self.clone(),
+            slot: Some(slot),
+        }
+    }
+
+    /// Operation of a stream with one buffer: `op` is `Recv`, `RecvAll` or `Send`.
+    pub fn stream(&self, stream: DeviceId, op: Op, data: Data) -> Io {
+        self.io(Request {
+            device: stream,
+            op,
+            offset: 0,
+            len: 0,
+            data,
+        })
+    }
+
+    /// Ends when the clock has reached `at`.
+    pub fn sleep_until(&self, at: Nanos) -> Sleep {
+        Sleep {
+            rt: self.clone(),
+            at,
+            key: None,
+        }
+    }
+
+    /// Ends `span` from now.
+    pub fn sleep(&self, span: Nanos) -> Sleep {
+        self.sleep_until(self.now() + span.0)
+    }
+
+    /// Gives the other ready tasks a turn.
+    pub async fn yield_now(&self) {
+        let mut yielded = false;
+        std::future::poll_fn(|_| {
+            if yielded {
+                return Poll::Ready(());
+            }
+            yielded = true;
+            self.wake(self.current_task());
+            Poll::Pending
+        })
+        .await;
+    }
+
+    /// Operations under way.
+    pub fn in_flight(&self) -> usize {
+        self.0.in_flight.get()
+    }
+
+    /// Polls of tasks so far: the cost of wake-ups, for tests.
+    pub fn polls(&self) -> u64 {
+        self.0.polls.get()
+    }
+
+    /// Runs `future` and every spawned task until `future` ends. Other tasks stay where they are.
+    ///
+    /// # Panics
+    /// When nothing is ready, under way or timed: the program waits for what can never come.
+    pub fn block_on<T: 'static>(&self, future: impl Future<Output = T> + 'static) -> T {
+        let handle = self.spawn(future);
+        loop {
+            self.run_ready();
+            if let Some(result) = handle.take() {
+                return result;
+            }
+            let moved = self.wait(None);
+            assert!(
+                moved || self.in_flight() > 0,
+                "deadlock: no task is ready, no operation is under way, no timer is set"
+            );
+        }
+    }
+
+    /// Waits for an operation to complete, for a timer, or until `limit`, whichever comes first, and makes
+    /// ready who waited for it. For those who drive the executor themselves, in turn with
+    /// [`Rt::run_ready`]. False when no operation has completed and no timer is set: unless one is under
+    /// way, nothing can come.
+    pub fn wait(&self, limit: Option<Nanos>) -> bool {
+        let timer = self.next_timer();
+        let deadline = timer.into_iter().chain(limit).min();
+        // Taken out: a completion's memory may call back when it is dropped.
+        let mut completions = self.0.completions.take();
+        self.0.driver.borrow_mut().wait(deadline, &mut completions);
+        let fired = self.fire_timers();
+        let moved = fired || !completions.is_empty() || timer.is_some();
+        for completion in completions.drain(..) {
+            self.complete(completion);
+        }
+        self.0.completions.replace(completions);
+        moved
+    }
+
+    /// When the next timer is due.
+    pub fn next_timer(&self) -> Option<Nanos> {
+        self.0.timers.borrow().keys().next().map(|(at, _)| *at)
+    }
+
+    /// Drops every task where it stands, and the driver: the program ends, or a simulated power cut has
+    /// come. Tasks, leases and the executor hold each other; without this none of them is ever released.
+    pub fn shut_down(&self) {
+        loop {
+            let next = self.0.tasks.borrow_mut().iter_mut().find_map(|task| {
+                let future = task.future.take()?;
+                (task.live, task.generation) = (false, task.generation.wrapping_add(1));
+                Some(future)
+            });
+            match next {
+                // Dropped outside of the borrow: it may call back.
+                Some(future) => drop(future),
+                None => break,
+            }
+        }
+        self.0.ready.borrow_mut().clear();
+        self.0.timers.borrow_mut().clear();
+        let now = self.now();
+        let driver = self.0.driver.replace(Box::new(Ended(now)));
+        // The driver waits for what is under way; the memory of those operations is released with it.
+        drop(driver);
+    }
+
+    /// Polls the tasks that are ready, and those that they make ready, until none is.
+    pub fn run_ready(&self) {
+        loop {
+            let next = self.0.ready.borrow_mut().pop_front();
+            let Some(id) = next else { return };
+            let future = {
+                let mut tasks = self.0.tasks.borrow_mut();
+                let task = &mut tasks[id.slot as usize];
+                if task.generation != id.generation || !task.live {
+                    continue;
+                }
+                task.queued = false;
+                task.future.take()
+            };
+            let Some(mut future) = future else { continue };
+            self.0.current.set(Some(id));
+            self.0.polls.set(self.0.polls.get() + 1);
+            let poll = future
+                .as_mut()
+                .poll(&mut Context::from_waker(Waker::noop()));
+            self.0.current.set(None);
+            let mut tasks = self.0.tasks.borrow_mut();
+            let task = &mut tasks[id.slot as usize];
+            if poll.is_pending() {
+                task.future = Some(future);
+                continue;
+            }
+            task.live = false;
+            task.generation = task.generation.wrapping_add(1);
+            self.0.free_tasks.borrow_mut().push(id.slot);
+            drop(tasks);
+            // The future's own drops may call back into the executor: no borrow is held here.
+            drop(future);
+        }
+    }
+
+    /// Whether [`Rt::run_ready`] has something to do.
+    pub fn has_ready(&self) -> bool {
+        !self.0.ready.borrow().is_empty()
+    }
+
+    fn fire_timers(&self) -> bool {
+        let now = self.now();
+        let mut fired = false;
+        loop {
+            let task = {
+                let mut timers = self.0.timers.borrow_mut();
+                match timers.first_entry() {
+                    Some(entry) if entry.key().0 <= now => entry.remove(),
+                    _ => return fired,
+                }
+            };
+            fired = true;
+            self.wake(task);
+        }
+    }
+
+    fn complete(&self, completion: Completion) {
+        self.0.in_flight.set(self.0.in_flight.get() - 1);
+        let slot = completion.token as usize;
+        let waiter = {
+            let mut ops = self.0.ops.borrow_mut();
+            match ops[slot].take() {
+                Some(OpState::Pending(waiter)) => {
+                    ops[slot] = Some(OpState::Done(completion));
+                    waiter
+                }
+                Some(OpState::Orphaned) => {
+                    self.0.free_ops.borrow_mut().push(slot as u32);
+                    None
+                }
+                _ => panic!("a completion for an operation that is not under way"),
+            }
+        };
+        if let Some(task) = waiter {
+            self.wake(task);
+        }
+    }
+
+    pub(crate) fn current_task(&self) -> TaskId {
+        self.0
+            .current
+            .get()
+            .expect("futures of this executor are polled by it alone")
+    }
+
+    pub(crate) fn wake(&self, id: TaskId) {
+        let mut tasks = self.0.tasks.borrow_mut();
+        let task = &mut tasks[id.slot as usize];
+        if task.live && task.generation == id.generation && !task.queued {
+            task.queued = true;
+            self.0.ready.borrow_mut().push_back(id);
+        }
+    }
+}
+
+/// The driver of an executor that has been shut down.
+struct Ended(Nanos);
+
+impl Driver for Ended {
+    fn now(&self) -> Nanos {
+        self.0
+    }
+
+    fn submit(&mut self, _: u64, _: Request) {
+        panic!("an operation after the executor was shut down");
+    }
+
+    fn wait(&mut self, _: Option<Nanos>, _: &mut Vec<Completion>) {}
+}
+
+struct JoinState<T> {
+    result: RefCell<Option<T>>,
+    waiter: Cell<Option<TaskId>>,
+}
+
+/// Waits for a task's result; dropping it leaves the task running.
+pub struct JoinHandle<T> {
+    rt: Rt,
+    shared: Rc<JoinState<T>>,
+}
+
+impl<T> JoinHandle<T> {
+    /// The result, once the task has ended; it is given once.
+    pub fn take(&self) -> Option<T> {
+        self.shared.result.borrow_mut().take()
+    }
+}
+
+impl<T> Future for JoinHandle<T> {
+    type Output = T;
+    fn poll(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<T> {
+        match self.shared.result.borrow_mut().take() {
+            Some(result) => Poll::Ready(result),
+            None => {
+                self.shared.waiter.set(Some(self.rt.current_task()));
+                Poll::Pending
+            }
+        }
+    }
+}
+
+/// An operation under way.
+pub struct Io {
+    rt: Rt,
+    slot: Option<u32>,
+}
+
+impl Future for Io {
+    type Output = (Result<usize, IoError>, Data);
+    fn poll(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Self::Output> {
+        let slot = self.slot.expect("an operation is not polled after its end");
+        let core = self.rt.0.clone();
+        let mut ops = core.ops.borrow_mut();
+        match ops[slot as usize].take() {
+            Some(OpState::Done(completion)) => {
+                core.free_ops.borrow_mut().push(slot);
+                self.slot = None;
+                Poll::Ready((completion.result, completion.data))
+            }
+            _ => {
+                ops[slot as usize] = Some(OpState::Pending(Some(self.rt.current_task())));
+                Poll::Pending
+            }
+        }
+    }
+}
+
+impl Io {
+    /// The completion's buffer with its result, for operations on one buffer.
+    pub async fn buf(self) -> Result<Buf, IoError> {
+        let (result, data) = self.await;
+        result.map(|_| data.into_buf())
+    }
+
+    /// The result alone; the memory is released.
+    pub async fn done(self) -> Result<(), IoError> {
+        self.await.0.map(|_| ())
+    }
+}
+
+impl Drop for Io {
+    fn drop(&mut self) {
+        let Some(slot) = self.slot else { return };
+        let mut ops = self.rt.0.ops.borrow_mut();
+        // Taken out before it is dropped: the completion's memory may hold leases with side effects.
+        let state = ops[slot as usize].take();
+        match state {
+            Some(OpState::Done(completion)) => {
+                self.rt.0.free_ops.borrow_mut().push(slot);
+                drop(ops);
+                drop(completion);
+            }
+            _ => ops[slot as usize] = Some(OpState::Orphaned),
+        }
+    }
+}
+
+/// A timer.
+pub struct Sleep {
+    rt: Rt,
+    at: Nanos,
+    key: Option<(Nanos, u64)>,
+}
+
+impl Future for Sleep {
+    type Output = ();
+    fn poll(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<()> {
+        if self.rt.now() >= self.at {
+            return Poll::Ready(());
+        }
+        let core = self.rt.0.clone();
+        let key = match self.key {
+            Some(key) => key,
+            None => {
+                let seq = core.timer_seq.get();
+                core.timer_seq.set(seq + 1);
+                self.key = Some((self.at, seq));
+                (self.at, seq)
+            }
+        };
+        core.timers.borrow_mut().insert(key, self.rt.current_task());
+        Poll::Pending
+    }
+}
+
+impl Drop for Sleep {
+    fn drop(&mut self) {
+        if let Some(key) = self.key {
+            self.rt.0.timers.borrow_mut().remove(&key);
+        }
+    }
+}

@@ -1,0 +1,289 @@
+//! A recovery unit for threads: the operations of `tonearm_disk::Aru`, each of which waits for its end.
+
+use crate::create::{new_uuid, now_unix_s};
+use crate::error::StoreError;
+use crate::store::Store;
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use tonearm_base::Lsn;
+use tonearm_disk::{Disk, DiskError, Piece};
+
+/// An open recovery unit: everything that is done in it is there at once when it ends, or not at all. Dropped, it is
+/// aborted.
+///
+/// Volumes and files are named at each operation, as the unit sees them; lists and blocks have identifiers. See `tonearm_disk::Aru` for what units see of each
+/// other.
+///
+/// ```
+/// # let folder = tempfile::tempdir()?;
+/// # let path = folder.path().join("store.tn");
+/// use tonearm_store::{CreateOptions, Store, StoreOptions, create};
+///
+/// create(&path, &CreateOptions::default())?;
+/// let store = Store::open(&path, StoreOptions::default())?;
+/// let mut unit = store.begin()?;
+/// unit.create_file("accounts")?;
+/// unit.create_file("journal")?;
+/// unit.write("accounts", 0, b"balance 100")?;
+/// unit.write("journal", 0, b"opened")?;
+/// assert!(store.size("journal").is_err(), "nobody else sees it yet");
+/// let lsn = unit.end()?;
+/// assert_eq!(store.read("accounts", 8, 3)?, b"100");
+/// store.wait_durable(lsn)?;
+/// store.close()?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct Aru {
+    store: Store,
+    id: u64,
+}
+
+/// The open units of a store's threads, in the engine.
+#[derive(Clone, Default)]
+pub(crate) struct Units(Rc<State>);
+
+#[derive(Default)]
+struct State {
+    open: RefCell<BTreeMap<u64, tonearm_disk::Aru>>,
+    next: Cell<u64>,
+    /// No unit is open any more.
+    closed: Cell<bool>,
+}
+
+impl Units {
+    fn put_new(&self, aru: tonearm_disk::Aru) -> u64 {
+        let id = self.0.next.replace(self.0.next.get() + 1);
+        self.put(id, aru);
+        id
+    }
+
+    fn put(&self, id: u64, aru: tonearm_disk::Aru) {
+        // Else it is aborted here: the store is being closed.
+        if !self.0.closed.get() {
+            self.0.open.borrow_mut().insert(id, aru);
+        }
+    }
+
+    fn take(&self, id: u64) -> Result<tonearm_disk::Aru, StoreError> {
+        let aru = self.0.open.borrow_mut().remove(&id);
+        aru.ok_or_else(|| match self.0.closed.get() {
+            true => StoreError::Closed,
+            false => StoreError::UnitOver,
+        })
+    }
+
+    /// Aborts all, since the store is being closed.
+    pub fn close(&self) {
+        self.0.closed.set(true);
+        let open = std::mem::take(&mut *self.0.open.borrow_mut());
+        drop(open);
+    }
+}
+
+impl Store {
+    /// Begins a recovery unit.
+    ///
+    /// # Errors
+    /// As for [`Store::run`].
+    pub fn begin(&self) -> Result<Aru, StoreError> {
+        let begin = |context: crate::Context| async move {
+            let aru = context.disk.begin();
+            context.units.put_new(aru)
+        };
+        Ok(Aru {
+            id: self.run(begin)?,
+            store: self.clone(),
+        })
+    }
+
+    /// Reads at most `len` bytes at `offset` of a volume or file as it is committed, fewer at its end.
+    ///
+    /// # Errors
+    /// When there is none, or a block is damaged.
+    pub fn read(&self, name: &str, offset: u64, len: usize) -> Result<Vec<u8>, StoreError> {
+        self.begin()?.read(name, offset, len)
+    }
+
+    /// Writes `data` at `offset` of a volume or file, as a unit of its own.
+    ///
+    /// # Errors
+    /// As for [`Aru::write`]; read-only, full or failed.
+    pub fn write(&self, name: &str, offset: u64, data: &[u8]) -> Result<Lsn, StoreError> {
+        let (name, data) = (name.to_string(), data.to_vec());
+        let write = move |context: crate::Context| async move {
+            let volume = context.disk.volume(&name)?;
+            context.disk.write(&volume, offset, &data).await
+        };
+        Ok(self.run(write)??)
+    }
+
+    /// Size in bytes of a volume or file as it is committed.
+    ///
+    /// # Errors
+    /// When there is none.
+    pub fn size(&self, name: &str) -> Result<u64, StoreError> {
+        self.begin()?.size(name)
+    }
+
+    /// Makes everything that has ended durable.
+    ///
+    /// # Errors
+    /// When the log fails.
+    pub fn flush(&self) -> Result<(), StoreError> {
+        Ok(self.run(|context| async move { context.disk.flush().await })??)
+    }
+
+    /// Waits until the unit that ended with `lsn`, and all before it, are durable.
+    ///
+    /// # Errors
+    /// When the log fails.
+    pub fn wait_durable(&self, lsn: Lsn) -> Result<(), StoreError> {
+        Ok(self.run(move |context| async move { context.disk.wait_durable(lsn).await })??)
+    }
+}
+
+impl Aru {
+    pub(crate) fn run<T: Send + 'static>(
+        &self,
+        operation: impl AsyncFnOnce(&mut tonearm_disk::Aru, &Disk) -> Result<T, DiskError>
+        + Send
+        + 'static,
+    ) -> Result<T, StoreError> {
+        let id = self.id;
+        let done = self.store.run(move |context| async move {
+            // Not there after a panic within it, and once the store is closed.
+            let mut aru = context.units.take(id)?;
+            let result = operation(&mut aru, &context.disk).await;
+            context.units.put(id, aru);
+            Ok(result?)
+        });
+        done?
+    }
+
+    /// Ends the unit: it is visible to all at once, and durable with [`Store::wait_durable`] or [`Store::flush`].
+    ///
+    /// # Errors
+    /// `Conflict` when others have ended what makes it impossible; read-only, full or failed. Nothing of the unit is
+    /// applied then.
+    pub fn end(self) -> Result<Lsn, StoreError> {
+        let id = self.id;
+        let ended = self.store.run(move |context| async move {
+            let aru = context.units.take(id)?;
+            Ok(aru.end().await?)
+        });
+        ended?
+    }
+
+    /// Gives everything up.
+    pub fn abort(self) {}
+
+    /// Reads at most `len` bytes at `offset` as the unit sees them, fewer at the end of the volume or file.
+    ///
+    /// # Errors
+    /// When there is none, or a block is damaged.
+    pub fn read(&self, name: &str, offset: u64, len: usize) -> Result<Vec<u8>, StoreError> {
+        let name = name.to_string();
+        self.run(async move |aru, _| {
+            let volume = aru.volume(&name)?;
+            loop {
+                let size = aru.size_bytes(&volume);
+                let part = size.saturating_sub(offset).min(len as u64);
+                match aru.read(&volume, offset.min(size), part).await {
+                    Ok(pieces) => return Ok(joined(&pieces, part as usize)),
+                    // It was made shorter while it was read.
+                    Err(DiskError::OutOfRange { .. }) => {}
+                    Err(error) => return Err(error),
+                }
+            }
+        })
+    }
+
+    /// Writes `data` at `offset`. A file grows as needed, a volume does not.
+    ///
+    /// # Errors
+    /// When there is none, beyond a volume's end, read-only, or full. The unit goes on without the write.
+    pub fn write(&mut self, name: &str, offset: u64, data: &[u8]) -> Result<(), StoreError> {
+        let (name, data) = (name.to_string(), data.to_vec());
+        self.run(async move |aru, _| {
+            let volume = aru.volume(&name)?;
+            aru.write(&volume, offset, &data).await
+        })
+    }
+
+    /// Sets the size of a volume or file. What is cut off is gone; what is added reads as zeroes.
+    ///
+    /// # Errors
+    /// When there is none, read-only, full, or a volume would have no bytes.
+    pub fn resize(&mut self, name: &str, size_bytes: u64) -> Result<(), StoreError> {
+        let name = name.to_string();
+        self.run(async move |aru, _| {
+            let volume = aru.volume(&name)?;
+            aru.resize(&volume, size_bytes).await
+        })
+    }
+
+    /// Size in bytes as the unit sees it.
+    ///
+    /// # Errors
+    /// When there is no such volume or file.
+    pub fn size(&self, name: &str) -> Result<u64, StoreError> {
+        let name = name.to_string();
+        self.run(async move |aru, _| {
+            let volume = aru.volume(&name)?;
+            Ok(aru.size_bytes(&volume))
+        })
+    }
+
+    /// Makes an empty file.
+    ///
+    /// # Errors
+    /// When the name is taken or impossible, or there are too many.
+    pub fn create_file(&mut self, name: &str) -> Result<(), StoreError> {
+        let name = name.to_string();
+        self.run(async move |aru, _| {
+            let made = aru.create_file(&name, new_uuid(), now_unix_s()).await;
+            made.map(|_| ())
+        })
+    }
+
+    /// Deletes a volume or a file.
+    ///
+    /// # Errors
+    /// When there is none.
+    pub fn delete(&mut self, name: &str) -> Result<(), StoreError> {
+        let name = name.to_string();
+        self.run(async move |aru, _| aru.delete_volume(&name).await)
+    }
+
+    /// Renames a volume or a file. It replaces nothing.
+    ///
+    /// # Errors
+    /// When there is none, or the new name is taken or impossible.
+    pub fn rename(&mut self, from: &str, to: &str) -> Result<(), StoreError> {
+        let (from, to) = (from.to_string(), to.to_string());
+        self.run(async move |aru, _| aru.rename_volume(&from, &to).await)
+    }
+}
+
+impl Drop for Aru {
+    fn drop(&mut self) {
+        let id = self.id;
+        // Of a store that is closed no unit is open; of one that ended none is left.
+        let _ = self.store.run(move |context| async move {
+            drop(context.units.take(id));
+        });
+    }
+}
+
+/// The bytes of `pieces`, which are `len` together.
+pub(crate) fn joined(pieces: &[Piece], len: usize) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(len);
+    for piece in pieces {
+        match piece {
+            Piece::Data(data) => bytes.extend_from_slice(data),
+            Piece::Zero(zeroes) => bytes.resize(bytes.len() + zeroes, 0),
+        }
+    }
+    bytes
+}

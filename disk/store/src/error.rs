@@ -1,0 +1,92 @@
+//! Why a store cannot be opened or used.
+
+use std::path::PathBuf;
+use tonearm_disk::DiskError;
+use tonearm_engine::EngineError;
+use tonearm_uring::{MemberError, UringError};
+
+/// An error of an open store, or of opening one; each message says what, where, and what to do.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// io_uring cannot be had.
+    #[error("cannot start: {0}")]
+    Uring(#[from] UringError),
+    /// A member cannot be opened.
+    #[error(transparent)]
+    Member(#[from] MemberError),
+    /// A member that the store names cannot be opened.
+    #[error(
+        "member {index} of {} (if it was moved, name its place with --member): {cause}",
+        path.display()
+    )]
+    MemberLost {
+        /// The store.
+        path: PathBuf,
+        /// Number of the member.
+        index: usize,
+        /// Why not.
+        #[source]
+        cause: Box<StoreError>,
+    },
+    /// A named member belongs elsewhere.
+    #[error(
+        "{} is a member of another store than {}; name the right file with --member",
+        member.display(), path.display()
+    )]
+    OtherStore {
+        /// The member.
+        member: PathBuf,
+        /// The store.
+        path: PathBuf,
+    },
+    /// A member was named twice.
+    #[error("{} is a member that was named already", .0.display())]
+    NamedTwice(PathBuf),
+    /// The path is that of another member.
+    #[error(
+        "{} is member {index} of its store, not the primary one; name the primary member's path",
+        path.display()
+    )]
+    NotPrimary {
+        /// The path.
+        path: PathBuf,
+        /// Number of that member.
+        index: usize,
+    },
+    /// A superblock cannot be read.
+    #[error(transparent)]
+    Engine(#[from] EngineError),
+    /// The store failed, or refuses.
+    #[error(transparent)]
+    Disk(#[from] DiskError),
+    /// The system has no thread left.
+    #[error("no thread can be started for the store: {0}")]
+    Thread(#[source] std::io::Error),
+    /// It was closed.
+    #[error("the store has been closed; open it again")]
+    Closed,
+    /// A task of the engine has panicked.
+    #[error(
+        "the engine of the store has panicked, see the process's standard error; open the store again: it \
+         recovers what was durable"
+    )]
+    Panicked,
+    /// An operation of a recovery unit has panicked.
+    #[error("the recovery unit is over, since an operation of it has panicked; begin it again")]
+    UnitOver,
+    /// The process has forked, and this is the child.
+    #[error(
+        "this process was forked from the one that has the store open, and cannot use it; open the store after \
+         the fork, or serve it with `tonearm serve`"
+    )]
+    Forked,
+    /// Called by a job of the same store.
+    #[error("a job of the store called the store, which waits for that job; use the job's context")]
+    Nested,
+    /// A store over an executor is of one thread.
+    #[error("this store was made for another thread alone")]
+    WrongThread,
+    /// A store over an executor waits for what can never come.
+    #[error("nothing is ready, under way or timed in the world of this store: it stands still")]
+    Stuck,
+}

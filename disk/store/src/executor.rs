@@ -1,0 +1,47 @@
+//! An executor over io_uring.
+
+use tonearm_base::BufPool;
+use tonearm_rt::Rt;
+use tonearm_uring::{Aside, UringDriver, UringError, UringHandle};
+
+/// Free buffers that are kept for reuse, in bytes.
+const POOL_BYTES: usize = 64 << 20;
+
+/// The executor and what goes with it; of one thread.
+#[derive(Clone)]
+pub struct Executor {
+    /// Tasks and I/O.
+    pub rt: Rt,
+    /// Adds descriptors.
+    pub handle: UringHandle,
+    /// Buffers.
+    pub pool: BufPool,
+}
+
+impl Executor {
+    /// An executor of this thread.
+    ///
+    /// # Errors
+    /// When io_uring cannot be had.
+    pub fn new() -> Result<Self, UringError> {
+        Ok(Self::over(UringDriver::new()?))
+    }
+
+    /// An executor whose ring threads may use in turn, and what those do that wait.
+    ///
+    /// # Errors
+    /// When io_uring cannot be had.
+    pub(crate) fn shared() -> Result<(Self, Aside), UringError> {
+        let (driver, aside) = UringDriver::shared()?;
+        Ok((Self::over(driver), aside))
+    }
+
+    fn over(driver: UringDriver) -> Self {
+        let handle = driver.handle();
+        Self {
+            rt: Rt::new(Box::new(driver)),
+            handle,
+            pool: BufPool::new(POOL_BYTES),
+        }
+    }
+}

@@ -1,0 +1,86 @@
+//! Why an operation on files failed.
+
+use crate::error::StoreError;
+use tonearm_disk::{DiskError, ErrorKind};
+use tonearm_engine::EngineError;
+use tonearm_uring::MemberError;
+
+/// What kind of error it is: what a front end makes its own code from.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum FilesErrorKind {
+    /// No such file, or it was deleted.
+    NotFound,
+    /// There is a file or volume of that name.
+    Exists,
+    /// The store, or the file system below it, is full.
+    NoSpace,
+    /// The store was opened for reading, or refuses writes since a failure.
+    ReadOnly,
+    /// Data failed its checksum.
+    Damaged,
+    /// Others changed meanwhile what a unit stands on.
+    Conflict,
+    /// Another process has the store open.
+    Busy,
+    /// The server of the store is away, and did not come back in time: try again.
+    Away,
+    /// Anything else: a device failed, the server is gone, a request makes no sense.
+    Failed,
+}
+
+/// An error with its text, which says what, where and what to do.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("{text}")]
+pub struct FilesError {
+    /// The kind.
+    pub kind: FilesErrorKind,
+    /// The text.
+    pub text: String,
+}
+
+impl FilesError {
+    /// An error of `kind`.
+    pub fn new(kind: FilesErrorKind, text: impl Into<String>) -> Self {
+        Self {
+            kind,
+            text: text.into(),
+        }
+    }
+}
+
+impl From<DiskError> for FilesError {
+    fn from(error: DiskError) -> Self {
+        let kind = match error.kind() {
+            // It is the log that has no room.
+            _ if matches!(error, DiskError::Engine(EngineError::CommitTooLarge { .. })) => {
+                FilesErrorKind::NoSpace
+            }
+            ErrorKind::NotFound | ErrorKind::Deleted => FilesErrorKind::NotFound,
+            ErrorKind::Exists => FilesErrorKind::Exists,
+            ErrorKind::NoSpace => FilesErrorKind::NoSpace,
+            ErrorKind::ReadOnly => FilesErrorKind::ReadOnly,
+            ErrorKind::Damaged => FilesErrorKind::Damaged,
+            ErrorKind::Conflict => FilesErrorKind::Conflict,
+            ErrorKind::OutOfRange | ErrorKind::Failed | ErrorKind::Invalid => {
+                FilesErrorKind::Failed
+            }
+        };
+        Self::new(kind, error.to_string())
+    }
+}
+
+impl From<StoreError> for FilesError {
+    fn from(error: StoreError) -> Self {
+        match error {
+            StoreError::Disk(error) => error.into(),
+            StoreError::Engine(error) => DiskError::from(error).into(),
+            StoreError::Member(MemberError::InUse { .. }) => {
+                Self::new(FilesErrorKind::Busy, error.to_string())
+            }
+            StoreError::Member(MemberError::NotFound { .. }) => {
+                Self::new(FilesErrorKind::NotFound, error.to_string())
+            }
+            _ => Self::new(FilesErrorKind::Failed, error.to_string()),
+        }
+    }
+}

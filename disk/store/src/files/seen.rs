@@ -1,0 +1,165 @@
+//! What a session has seen of its files, and what is still so: SQLite looks at a database's size, its change counter and
+//! whether there is a write-ahead log at the start of each transaction, and mostly nobody has changed any of it. No
+//! engine is needed to tell.
+
+use super::FileId;
+use crate::session::Opened;
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use tonearm_disk::Changes;
+
+/// Longest read that is kept.
+const READ_MAX: usize = 128;
+/// Most names that are kept.
+const NAMES_MAX: usize = 64;
+
+/// The open files of a session, and names that it has looked for.
+pub(super) struct Seen {
+    files: Mutex<BTreeMap<FileId, File>>,
+    names: Changes,
+    known: Mutex<Names>,
+}
+
+struct File {
+    serial: u64,
+    changes: Changes,
+    view: View,
+}
+
+/// What a file was like when so many commits had changed it.
+#[derive(Clone, Default)]
+pub(super) struct View {
+    pub count: u64,
+    pub size: Option<u64>,
+    /// The last short read: where, how long, and what there was.
+    pub read: Option<(u64, usize, Vec<u8>)>,
+}
+
+/// Which names there are, when so many commits had changed any.
+#[derive(Default)]
+struct Names {
+    count: u64,
+    exist: BTreeMap<String, bool>,
+}
+
+impl Seen {
+    /// Nothing yet; `names` counts changes of the names.
+    pub fn new(names: Changes) -> Self {
+        Self {
+            files: Mutex::default(),
+            names,
+            known: Mutex::default(),
+        }
+    }
+
+    fn files(&self) -> MutexGuard<'_, BTreeMap<FileId, File>> {
+        // Nothing is left half done by a panic.
+        self.files.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn known(&self) -> MutexGuard<'_, Names> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A file has been opened.
+    pub fn open(&self, opened: Opened) {
+        let Opened {
+            file,
+            serial,
+            changes,
+        } = opened;
+        let view = View::default();
+        self.files().insert(
+            file,
+            File {
+                serial,
+                changes,
+                view,
+            },
+        );
+    }
+
+    /// A file has been closed.
+    pub fn close(&self, file: FileId) {
+        self.files().remove(&file);
+    }
+
+    /// The serial number of an open file.
+    pub fn serial(&self, file: FileId) -> Option<u64> {
+        Some(self.files().get(&file)?.serial)
+    }
+
+    /// The size of a file, if it is known.
+    pub fn size(&self, file: FileId) -> Option<u64> {
+        let files = self.files();
+        let file = files.get(&file)?;
+        file.is_current().then_some(file.view.size)?
+    }
+
+    /// Reads from what is known; how many bytes, if that is.
+    pub fn read(&self, file: FileId, offset: u64, buf: &mut [u8]) -> Option<usize> {
+        let files = self.files();
+        let file = files.get(&file)?;
+        let (at, len, bytes) = file.view.read.as_ref()?;
+        if (*at, *len) != (offset, buf.len()) || !file.is_current() {
+            return None;
+        }
+        buf[..bytes.len()].copy_from_slice(bytes);
+        Some(bytes.len())
+    }
+
+    /// Where the last short read of a file was, and how long.
+    pub fn last_read(&self, file: FileId) -> Option<(u64, usize)> {
+        let files = self.files();
+        let (at, len, _) = files.get(&file)?.view.read.as_ref()?;
+        Some((*at, *len))
+    }
+
+    /// What a look at a file has found. What was found at the same count stays.
+    pub fn found(&self, file: FileId, found: View) {
+        let mut files = self.files();
+        let Some(File { view, .. }) = files.get_mut(&file) else {
+            return;
+        };
+        let found_read = found.read.filter(|(_, len, _)| *len <= READ_MAX);
+        if found.count != view.count {
+            // Where it was read stays: it is what is read again.
+            let (count, size) = (found.count, found.size);
+            *view = View {
+                count,
+                size,
+                read: found_read,
+            };
+            return;
+        }
+        view.size = found.size.or(view.size);
+        if found_read.is_some() {
+            view.read = found_read;
+        }
+    }
+
+    /// Whether there is a file of this name, if it is known.
+    pub fn exists(&self, name: &str) -> Option<bool> {
+        let known = self.known();
+        let exists = *known.exist.get(name)?;
+        (known.count == self.names.count()).then_some(exists)
+    }
+
+    /// A look for a name, after `count` changes of names.
+    pub fn found_name(&self, count: u64, name: String, exists: bool) {
+        let mut known = self.known();
+        if known.count != count || known.exist.len() >= NAMES_MAX {
+            *known = Names {
+                count,
+                exist: BTreeMap::new(),
+            };
+        }
+        known.exist.insert(name, exists);
+    }
+}
+
+impl File {
+    fn is_current(&self) -> bool {
+        self.view.count == self.changes.count()
+    }
+}

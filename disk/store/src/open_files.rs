@@ -1,0 +1,158 @@
+//! From a path to its files, whoever has the store open.
+
+use crate::error::StoreError;
+use crate::files::{Files, FilesError, FilesErrorKind};
+use crate::members::beside;
+use crate::per_process::PerProcess;
+use crate::remote::RemoteFiles;
+use crate::store::{Store, StoreOptions, WeakStore};
+use std::collections::BTreeSet;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime};
+use tonearm_uring::MemberError;
+
+/// How long a store may be in use before that is an error: a server locks it before it listens, and a store of
+/// this process may just be closing.
+const PATIENCE: Duration = Duration::from_millis(300);
+const PATIENCE_WITH_OURSELVES: Duration = Duration::from_secs(60);
+const BETWEEN_TRIES: Duration = Duration::from_millis(10);
+
+/// Which store a path leads to, whatever its name.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Identity {
+    /// Device and inode of the primary member. A file system gives the inode of a file that was removed to a new one: the
+    /// time of its creation, where it is known, tells them apart.
+    File(u64, u64, Option<SystemTime>),
+    /// The number of a block device, which may have several names.
+    Device(u64),
+}
+
+/// What this process knows of the stores that it has used through [`open_files`].
+#[derive(Default)]
+struct Known {
+    opened: Vec<Opened>,
+    /// Those that it has had from a server.
+    served: BTreeSet<Identity>,
+}
+
+/// A store that this process has opened here.
+struct Opened {
+    identity: Identity,
+    store: WeakStore,
+}
+
+static KNOWN: PerProcess<Known> = PerProcess::new();
+
+/// Where the server of the store at `path` takes sessions with its files.
+pub fn files_socket(path: &Path) -> PathBuf {
+    beside(path, "files")
+}
+
+/// Begins a session with the files of the store at `path`: through its server when it is served, else with the store
+/// itself, which is opened with `options`, unless this process has it open through this function already. The store is
+/// closed with its last session.
+///
+/// Where a server has been, it is expected to come back, and whoever opened the store itself meanwhile would keep it from
+/// that. A process that a server has served never does so; where a server that was killed has left its socket, any process
+/// waits first. Both for [`StoreOptions::server_wait`].
+///
+/// # Errors
+/// `Busy` when another process has the store open for itself; `Away` when the server has not come back; others as for
+/// `Store::open`.
+pub fn open_files(path: &Path, options: StoreOptions) -> Result<Arc<dyn Files>, FilesError> {
+    let identity = identity_of(path)?;
+    let (socket, wait) = (files_socket(path), options.server_wait);
+    let mut patience = PATIENCE;
+    let started = Instant::now();
+    loop {
+        // Not kept between the tries: others want other stores.
+        let mut known = KNOWN.lock();
+        let here = known
+            .opened
+            .iter()
+            .position(|known| known.identity == identity);
+        if let Some(here) = here {
+            if let Some(store) = known.opened[here].store.upgrade()
+                && let Ok(files) = store.files()
+            {
+                return Ok(Arc::new(files));
+            }
+            known.opened.swap_remove(here);
+            patience = PATIENCE_WITH_OURSELVES;
+        }
+        match RemoteFiles::connect(&socket) {
+            Ok(files) => {
+                known.served.insert(identity);
+                return Ok(Arc::new(files));
+            }
+            Err(error) if error.kind == FilesErrorKind::NotFound => {}
+            Err(error) => return Err(error),
+        }
+        let waited = started.elapsed();
+        let was_served = known.served.contains(&identity) && !wait.is_zero();
+        let is_expected = was_served || socket.symlink_metadata().is_ok();
+        if !is_expected || (waited >= wait && !was_served) {
+            match Store::open(path, options.clone()) {
+                Ok(store) => {
+                    let files = store.files()?;
+                    let store = store.downgrade();
+                    known.opened.push(Opened { identity, store });
+                    return Ok(Arc::new(files));
+                }
+                Err(StoreError::Member(MemberError::InUse { holder, .. })) => {
+                    if waited > patience {
+                        return Err(in_use(path, holder));
+                    }
+                }
+                Err(error) => return Err(error.into()),
+            }
+        } else if waited >= wait {
+            return Err(away(path, wait));
+        }
+        drop(known);
+        std::thread::sleep(BETWEEN_TRIES);
+    }
+}
+
+fn identity_of(path: &Path) -> Result<Identity, FilesError> {
+    let found = std::fs::metadata(path).map_err(|error| {
+        let kind = match error.kind() {
+            std::io::ErrorKind::NotFound => FilesErrorKind::NotFound,
+            _ => FilesErrorKind::Failed,
+        };
+        let why = match kind {
+            FilesErrorKind::NotFound => "does not exist".to_string(),
+            _ => format!("cannot be looked at: {error}"),
+        };
+        FilesError::new(kind, format!("{} {why}; check the path", path.display()))
+    })?;
+    Ok(match found.file_type().is_block_device() {
+        true => Identity::Device(found.rdev()),
+        false => Identity::File(found.dev(), found.ino(), found.created().ok()),
+    })
+}
+
+fn away(path: &Path, wait: Duration) -> FilesError {
+    let path = path.display();
+    let text = format!(
+        "the server of {path} has gone away and has not come back for {} s; start it again: `tonearm serve {path}` (a \
+         process that it has served does not open the store itself, unless it is told to wait for 0 s)",
+        wait.as_secs_f64()
+    );
+    FilesError::new(FilesErrorKind::Away, text)
+}
+
+fn in_use(path: &Path, holder: Option<u32>) -> FilesError {
+    let holder = match holder {
+        Some(process) => format!("process {process}"),
+        None => "another process".to_string(),
+    };
+    let path = path.display();
+    let text = format!(
+        "{path} is in use by {holder}, which has it open for itself; end that, or let several processes share the \
+         store: `tonearm serve {path}`"
+    );
+    FilesError::new(FilesErrorKind::Busy, text)
+}

@@ -1,0 +1,485 @@
+//! The client's end: a session with a server, shared by the threads of a process.
+//!
+//! Whoever waits for a reply and finds nobody reading reads for all. What needs no reply is collected and sent with the
+//! next request that does, or when there is much of it.
+
+use super::wire::{self, DATA_MAX, HELLO_LEN, Reply, Request, VERSION};
+use crate::files::{AruId, FileId, FileInfo, Files, FilesError, FilesErrorKind, Level, Open};
+use std::collections::BTreeMap;
+use std::io::{self, Read, Write};
+use std::net::Shutdown;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use tonearm_uring::NotForChildren;
+
+/// Bytes that are collected before they are sent without need.
+const COLLECT_BYTES: usize = 256 << 10;
+/// Bytes that are written in a unit before the server is asked whether it still goes on: a unit that has failed is not
+/// sent to its end.
+const UNASKED_BYTES: usize = 4 << 20;
+/// Longest name that is sent; the store refuses shorter ones already.
+const NAME_MAX: usize = 1000;
+/// How long a server may take for its hello.
+const HELLO_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// A session with the server of a store.
+pub struct RemoteFiles {
+    socket: PathBuf,
+    process: u32,
+    /// Before the stream, which is closed after it.
+    _own: NotForChildren,
+    stream: UnixStream,
+    out: Mutex<Out>,
+    inbox: Mutex<Inbox>,
+    arrived: Condvar,
+    /// Open units, with the bytes written since the server was asked about them. What names another one is refused here.
+    units: Mutex<BTreeMap<AruId, usize>>,
+    next_unit: AtomicU64,
+}
+
+#[derive(Default)]
+struct Out {
+    collected: Vec<u8>,
+    number: u32,
+}
+
+#[derive(Default)]
+struct Inbox {
+    replies: BTreeMap<u32, Reply>,
+    /// Somebody reads for all.
+    reading: bool,
+    /// Why nothing comes any more.
+    over: Option<String>,
+    /// Received, and not yet a frame.
+    bytes: Vec<u8>,
+}
+
+impl RemoteFiles {
+    /// Connects to the server at `socket` and says hello.
+    ///
+    /// # Errors
+    /// `NotFound` when nobody listens there, or no longer; `Failed` when it cannot be reached or speaks another version.
+    pub fn connect(socket: &Path) -> Result<Self, FilesError> {
+        let place = socket.display();
+        let stream = UnixStream::connect(socket).map_err(|error| {
+            let kind = match error.kind() {
+                io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => {
+                    FilesErrorKind::NotFound
+                }
+                _ => FilesErrorKind::Failed,
+            };
+            FilesError::new(kind, format!("cannot reach a server at {place}: {error}"))
+        })?;
+        let version = greet(&stream).map_err(|error| {
+            // A server that is ending still accepts, and then there is none.
+            let kind = match error.kind() {
+                io::ErrorKind::ConnectionReset
+                | io::ErrorKind::BrokenPipe
+                | io::ErrorKind::UnexpectedEof => FilesErrorKind::NotFound,
+                _ => FilesErrorKind::Failed,
+            };
+            FilesError::new(
+                kind,
+                format!("the server at {place} does not answer as one of Tonearm's: {error}"),
+            )
+        })?;
+        if version != VERSION {
+            return Err(failed(format!(
+                "the server at {place} speaks version {version} of the protocol, this program {VERSION}; use \
+                 programs of one release"
+            )));
+        }
+        Ok(Self {
+            socket: socket.to_path_buf(),
+            process: std::process::id(),
+            _own: NotForChildren::keep(&stream),
+            stream,
+            out: Mutex::default(),
+            inbox: Mutex::default(),
+            arrived: Condvar::new(),
+            units: Mutex::default(),
+            next_unit: AtomicU64::new(1),
+        })
+    }
+
+    /// Before any lock: in a forked child nobody may be there to release it.
+    fn check_process(&self) -> Result<(), FilesError> {
+        match std::process::id() == self.process {
+            true => Ok(()),
+            false => Err(failed(
+                "this process was forked from the one that has the session; open the files after the fork",
+            )),
+        }
+    }
+
+    /// Sends `request`, at the latest with the next one that is answered. Its number.
+    fn send(&self, request: &Request<'_>, now: bool) -> Result<u32, FilesError> {
+        self.check_process()?;
+        let mut out = locked(&self.out);
+        // 0 is the server's; a reply is taken long before its number comes again.
+        out.number = out.number.checked_add(1).unwrap_or(1);
+        let number = out.number;
+        request.encode(number, &mut out.collected);
+        if now || out.collected.len() >= COLLECT_BYTES {
+            let sent = (&self.stream).write_all(&out.collected);
+            out.collected.clear();
+            out.collected.shrink_to(2 * COLLECT_BYTES);
+            sent.map_err(|_| self.gone())?;
+        }
+        Ok(number)
+    }
+
+    fn ask(&self, request: Request<'_>) -> Result<Reply, FilesError> {
+        debug_assert!(request.is_answered());
+        let number = self.send(&request, true)?;
+        match self.receive(number)? {
+            Reply::Failed(error) => Err(error),
+            reply => Ok(reply),
+        }
+    }
+
+    /// Waits for the reply to `number`.
+    fn receive(&self, number: u32) -> Result<Reply, FilesError> {
+        let mut inbox = locked(&self.inbox);
+        loop {
+            if let Some(reply) = inbox.replies.remove(&number) {
+                return Ok(reply);
+            }
+            if let Some(why) = &inbox.over {
+                return Err(failed(why.clone()));
+            }
+            if inbox.reading {
+                let waited = self.arrived.wait(inbox);
+                inbox = waited.unwrap_or_else(PoisonError::into_inner);
+                continue;
+            }
+            inbox.reading = true;
+            let bytes = std::mem::take(&mut inbox.bytes);
+            drop(inbox);
+            let read = self.read_one(bytes);
+            inbox = locked(&self.inbox);
+            inbox.reading = false;
+            match read {
+                Ok((0, Reply::Failed(error), _)) => inbox.over = Some(error.text),
+                Ok((number, reply, rest)) => {
+                    inbox.bytes = rest;
+                    inbox.replies.insert(number, reply);
+                }
+                Err(why) => inbox.over = Some(why),
+            }
+            self.arrived.notify_all();
+        }
+    }
+
+    /// Reads on from `bytes` until there is a frame; what is behind it.
+    fn read_one(&self, mut bytes: Vec<u8>) -> Result<(u32, Reply, Vec<u8>), String> {
+        let broken = |why: wire::Violation| {
+            format!(
+                "the server at {} breaks the protocol: {why}",
+                self.socket.display()
+            )
+        };
+        loop {
+            let len = wire::frame_len(&bytes).map_err(broken)?;
+            if let Some(len) = len
+                && bytes.len() >= len
+            {
+                let (number, reply) = Reply::decode(&bytes[4..len]).map_err(broken)?;
+                bytes.drain(..len);
+                return Ok((number, reply, bytes));
+            }
+            let start = bytes.len();
+            bytes.resize((start + (64 << 10)).max(len.unwrap_or(0)), 0);
+            match (&self.stream).read(&mut bytes[start..]) {
+                Ok(0) => return Err(self.gone().text),
+                Ok(count) => bytes.truncate(start + count),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => bytes.truncate(start),
+                Err(_) => return Err(self.gone().text),
+            }
+        }
+    }
+
+    fn gone(&self) -> FilesError {
+        failed(format!(
+            "the server at {} has gone away; open the files again when the store is served again",
+            self.socket.display()
+        ))
+    }
+
+    fn unexpected(&self) -> FilesError {
+        failed(format!(
+            "the server at {} has answered something else than it was asked",
+            self.socket.display()
+        ))
+    }
+
+    fn done(&self, request: Request<'_>) -> Result<(), FilesError> {
+        match self.ask(request)? {
+            Reply::Done => Ok(()),
+            _ => Err(self.unexpected()),
+        }
+    }
+
+    fn number(&self, request: Request<'_>) -> Result<u64, FilesError> {
+        match self.ask(request)? {
+            Reply::Number(number) => Ok(number),
+            _ => Err(self.unexpected()),
+        }
+    }
+
+    fn flag(&self, request: Request<'_>) -> Result<bool, FilesError> {
+        match self.ask(request)? {
+            Reply::Flag(flag) => Ok(flag),
+            _ => Err(self.unexpected()),
+        }
+    }
+
+    fn check_unit(&self, aru: AruId) -> Result<(), FilesError> {
+        self.check_process()?;
+        match locked(&self.units).contains_key(&aru) {
+            true => Ok(()),
+            false => Err(failed(format!(
+                "unit {} is not open in this session",
+                aru.0
+            ))),
+        }
+    }
+
+    /// Counts what is written in `unit`; whether that is much since the server was asked about it.
+    fn is_to_be_asked(&self, unit: AruId, bytes: usize) -> bool {
+        let mut units = locked(&self.units);
+        let Some(unasked) = units.get_mut(&unit) else {
+            return false;
+        };
+        *unasked += bytes;
+        if *unasked < UNASKED_BYTES {
+            return false;
+        }
+        *unasked = 0;
+        true
+    }
+}
+
+impl Drop for RemoteFiles {
+    fn drop(&mut self) {
+        // A forked child leaves the connection to its parent.
+        if std::process::id() == self.process {
+            let _ = self.stream.shutdown(Shutdown::Both);
+        }
+    }
+}
+
+impl Files for RemoteFiles {
+    fn in_process(&self) -> Option<usize> {
+        None
+    }
+
+    fn open(&self, name: &str, how: Open) -> Result<FileId, FilesError> {
+        check_name(name)?;
+        Ok(FileId(self.number(Request::Open { name, how })?))
+    }
+
+    fn create(&self, aru: AruId, name: &str) -> Result<FileId, FilesError> {
+        check_name(name)?;
+        self.check_unit(aru)?;
+        Ok(FileId(self.number(Request::Create { aru, name })?))
+    }
+
+    fn open_volume(&self, name: &str) -> Result<FileId, FilesError> {
+        check_name(name)?;
+        Ok(FileId(self.number(Request::OpenVolume { name })?))
+    }
+
+    fn close(&self, file: FileId) {
+        // A session that is over has nothing open.
+        let _ = self.ask(Request::Close { file });
+    }
+
+    fn list(&self) -> Result<Vec<FileInfo>, FilesError> {
+        match self.ask(Request::List)? {
+            Reply::Files(files) => Ok(files),
+            _ => Err(self.unexpected()),
+        }
+    }
+
+    fn exists(&self, name: &str) -> Result<bool, FilesError> {
+        check_name(name)?;
+        self.flag(Request::Exists { name })
+    }
+
+    fn delete(&self, name: &str) -> Result<(), FilesError> {
+        check_name(name)?;
+        self.done(Request::Delete { name })
+    }
+
+    fn rename(&self, from: &str, to: &str) -> Result<(), FilesError> {
+        check_name(from)?;
+        check_name(to)?;
+        self.done(Request::Rename { from, to })
+    }
+
+    fn size(&self, file: FileId, aru: Option<AruId>) -> Result<u64, FilesError> {
+        self.number(Request::Size { file, aru })
+    }
+
+    fn read(
+        &self,
+        file: FileId,
+        aru: Option<AruId>,
+        offset: u64,
+        buf: &mut [u8],
+    ) -> Result<usize, FilesError> {
+        let mut done = 0;
+        while done < buf.len() {
+            let part = (buf.len() - done).min(DATA_MAX);
+            let offset = offset.saturating_add(done as u64);
+            let len = part as u32;
+            let data = match self.ask(Request::Read {
+                file,
+                aru,
+                offset,
+                len,
+            })? {
+                Reply::Data(data) if data.len() <= part => data,
+                _ => return Err(self.unexpected()),
+            };
+            buf[done..done + data.len()].copy_from_slice(&data);
+            done += data.len();
+            if data.len() < part {
+                break;
+            }
+        }
+        Ok(done)
+    }
+
+    fn begin(&self) -> Result<AruId, FilesError> {
+        let aru = AruId(self.next_unit.fetch_add(1, Ordering::Relaxed));
+        self.send(&Request::Begin { aru }, false)?;
+        locked(&self.units).insert(aru, 0);
+        Ok(aru)
+    }
+
+    fn write(
+        &self,
+        file: FileId,
+        aru: Option<AruId>,
+        offset: u64,
+        data: &[u8],
+    ) -> Result<(), FilesError> {
+        let Some(unit) = aru else {
+            if data.len() <= DATA_MAX {
+                return self.done(Request::Write {
+                    file,
+                    aru,
+                    offset,
+                    data,
+                });
+            }
+            // All or nothing also where it takes several frames.
+            let unit = self.begin()?;
+            return match self.write(file, Some(unit), offset, data) {
+                Ok(()) => self.end(unit, false),
+                Err(error) => {
+                    self.abort(unit);
+                    Err(error)
+                }
+            };
+        };
+        self.check_unit(unit)?;
+        let mut offset = offset;
+        for data in data.chunks(DATA_MAX) {
+            self.send(
+                &Request::Write {
+                    file,
+                    aru,
+                    offset,
+                    data,
+                },
+                false,
+            )?;
+            offset = offset.saturating_add(data.len() as u64);
+            if self.is_to_be_asked(unit, data.len()) {
+                self.size(file, aru)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn truncate(&self, file: FileId, aru: Option<AruId>, size: u64) -> Result<(), FilesError> {
+        let Some(unit) = aru else {
+            return self.done(Request::Truncate { file, aru, size });
+        };
+        self.check_unit(unit)?;
+        self.send(&Request::Truncate { file, aru, size }, false)?;
+        Ok(())
+    }
+
+    fn zero(&self, file: FileId, offset: u64, len: u64) -> Result<(), FilesError> {
+        self.done(Request::Zero { file, offset, len })
+    }
+
+    fn status(&self, file: FileId, offset: u64, len: u64) -> Result<Vec<(u64, bool)>, FilesError> {
+        match self.ask(Request::Status { file, offset, len })? {
+            Reply::Runs(runs) => Ok(runs),
+            _ => Err(self.unexpected()),
+        }
+    }
+
+    fn end(&self, aru: AruId, durable: bool) -> Result<(), FilesError> {
+        self.check_unit(aru)?;
+        locked(&self.units).remove(&aru);
+        self.done(Request::End { aru, durable })
+    }
+
+    fn abort(&self, aru: AruId) {
+        if self.check_process().is_ok() && locked(&self.units).remove(&aru).is_some() {
+            // A session that is over has nothing open.
+            let _ = self.send(&Request::Abort { aru }, true);
+        }
+    }
+
+    fn flush(&self) -> Result<(), FilesError> {
+        self.done(Request::Flush)
+    }
+
+    fn lock(&self, file: FileId, level: Level) -> Result<bool, FilesError> {
+        self.flag(Request::Lock { file, level })
+    }
+
+    fn unlock(&self, file: FileId, level: Level) -> Result<(), FilesError> {
+        self.done(Request::Unlock { file, level })
+    }
+
+    fn reserved(&self, file: FileId) -> Result<bool, FilesError> {
+        self.flag(Request::Reserved { file })
+    }
+}
+
+/// Says hello; the server's version.
+fn greet(stream: &UnixStream) -> io::Result<u32> {
+    let mut stream = stream;
+    stream.set_read_timeout(Some(HELLO_TIMEOUT))?;
+    stream.write_all(&wire::hello())?;
+    let mut hello = [0; HELLO_LEN];
+    stream.read_exact(&mut hello)?;
+    stream.set_read_timeout(None)?;
+    wire::version_of(&hello).map_err(io::Error::other)
+}
+
+fn check_name(name: &str) -> Result<(), FilesError> {
+    match name.len() <= NAME_MAX {
+        true => Ok(()),
+        false => Err(failed("a name has at most 255 bytes")),
+    }
+}
+
+fn failed(text: impl Into<String>) -> FilesError {
+    FilesError::new(FilesErrorKind::Failed, text)
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,330 @@
+//! The streams of a server's connections: the memory of their replies, the times that clients may take, the end.
+//!
+//! Invariants:
+//! 1. Memory for a reply is had before its request is done. A session has a little of its own, so that small replies wait
+//!    for no other session; the rest is shared.
+//! 2. A client that stalls is cut after the stall timeout; after the shortage timeout already, the longest stalling
+//!    first, where other sessions wait for the memory that its replies hold.
+//! 3. A stream is closed once.
+
+use super::wire::{self, Reply};
+use crate::files::{FilesError, FilesErrorKind};
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::future::{Future, poll_fn};
+use std::pin::{Pin, pin};
+use std::rc::{Rc, Weak};
+use std::task::Poll;
+use tonearm_base::{Buf, BufPool, Nanos};
+use tonearm_rt::{Data, DeviceId, Io, Notify, Op, Permit, Rt, Semaphore};
+
+/// Data of replies over this leave from where they are.
+const COPY_BYTES_MAX: usize = 64 << 10;
+
+/// Memory and times of a [`super::FileServer`]'s sessions.
+#[derive(Clone, Copy, Debug)]
+pub struct FileServerLimits {
+    /// Longest time for the rest of a request, or to take a reply.
+    pub stall_timeout: Nanos,
+    /// Longest time to take a reply while other sessions wait for memory.
+    pub shortage_timeout: Nanos,
+    /// Bytes of replies that each session has for itself.
+    pub reply_bytes_own: u64,
+    /// Most bytes of replies of all sessions together, beyond those.
+    pub total_reply_bytes_max: u64,
+}
+
+impl Default for FileServerLimits {
+    fn default() -> Self {
+        Self {
+            stall_timeout: Nanos::from_secs(60),
+            shortage_timeout: Nanos::from_secs(5),
+            reply_bytes_own: 64 << 10,
+            total_reply_bytes_max: 128 << 20,
+        }
+    }
+}
+
+/// What all connections of a server share.
+pub(super) struct Links {
+    pub rt: Rt,
+    pub pool: BufPool,
+    limits: FileServerLimits,
+    /// By the number of the session.
+    pub open: RefCell<BTreeMap<u64, Rc<Link>>>,
+    /// A connection has ended.
+    pub changed: Notify,
+    stopping: Cell<bool>,
+    replies: Semaphore,
+    watching: Cell<bool>,
+    /// Itself, for the task that watches.
+    this: Weak<Links>,
+}
+
+impl Links {
+    pub fn new(rt: &Rt, pool: &BufPool, limits: FileServerLimits) -> Rc<Self> {
+        Rc::new_cyclic(|this| Self {
+            rt: rt.clone(),
+            pool: pool.clone(),
+            limits,
+            open: RefCell::default(),
+            changed: Notify::new(rt),
+            stopping: Cell::new(false),
+            replies: Semaphore::new(rt, limits.total_reply_bytes_max),
+            watching: Cell::new(false),
+            this: this.clone(),
+        })
+    }
+
+    pub fn is_stopping(&self) -> bool {
+        self.stopping.get()
+    }
+
+    /// Lets every session come to its end.
+    pub fn stop(&self) {
+        self.stopping.set(true);
+        for link in self.open.borrow().values() {
+            link.news.notify();
+        }
+    }
+
+    /// Sees to it that connections that stall are cut: one task for all, which ends when no client owes anything.
+    fn watch(&self) {
+        if self.watching.replace(true) {
+            return;
+        }
+        if let Some(links) = self.this.upgrade() {
+            self.rt.spawn_detached(async move {
+                while links.cut_stalled() {
+                    let shortest = links
+                        .limits
+                        .stall_timeout
+                        .min(links.limits.shortage_timeout);
+                    links.rt.sleep(Nanos((shortest.0 / 4).max(1))).await;
+                }
+                links.watching.set(false);
+            });
+        }
+    }
+
+    /// Cuts the connections that stall for too long; false when no client owes anything.
+    fn cut_stalled(&self) -> bool {
+        let now = self.rt.now();
+        let missing = self.replies.missing();
+        let open = self.open.borrow();
+        let open = open.values().filter(|link| !link.is_closed());
+        let mut stalled: Vec<_> = open
+            .filter_map(|link| link.stalling_since().map(|since| (since, link)))
+            .collect();
+        stalled.sort_by_key(|(since, _)| *since);
+        let mut freed = 0;
+        for (since, link) in &stalled {
+            let (bytes, span) = (link.shared_bytes.get(), now.since(*since));
+            let holds = freed < missing && bytes > 0;
+            if span >= self.limits.stall_timeout || holds && span >= self.limits.shortage_timeout {
+                freed += bytes;
+                link.cut();
+            }
+        }
+        !stalled.is_empty()
+    }
+}
+
+/// A connection's stream.
+pub(super) struct Link {
+    links: Rc<Links>,
+    stream: DeviceId,
+    /// Whose turn it is to send.
+    turn: Semaphore,
+    /// Since when the client owes the rest of a request.
+    receiving_since: Cell<Option<Nanos>>,
+    /// Since when a reply has been on its way.
+    sending_since: Cell<Option<Nanos>>,
+    /// Bytes of replies: the session's own, and those of what all share.
+    own_bytes: Cell<u64>,
+    shared_bytes: Cell<u64>,
+    closed: Cell<bool>,
+    closing: RefCell<Option<Io>>,
+    /// The end has come, or memory has become free.
+    news: Notify,
+}
+
+/// Memory of a reply; given back when dropped.
+pub(super) struct ReplyMemory {
+    link: Rc<Link>,
+    bytes: u64,
+    /// None for the session's own.
+    permit: Option<Permit>,
+}
+
+impl Link {
+    pub fn new(links: &Rc<Links>, stream: DeviceId) -> Rc<Self> {
+        Rc::new(Self {
+            links: links.clone(),
+            stream,
+            turn: Semaphore::new(&links.rt, 1),
+            receiving_since: Cell::new(None),
+            sending_since: Cell::new(None),
+            own_bytes: Cell::new(0),
+            shared_bytes: Cell::new(0),
+            closed: Cell::new(false),
+            closing: RefCell::new(None),
+            news: Notify::new(&links.rt),
+        })
+    }
+
+    pub fn rt(&self) -> &Rt {
+        &self.links.rt
+    }
+
+    pub fn pool(&self) -> &BufPool {
+        &self.links.pool
+    }
+
+    fn is_closed(&self) -> bool {
+        self.closed.get()
+    }
+
+    /// True when no further request is to be taken.
+    pub fn is_ending(&self) -> bool {
+        self.closed.get() || self.links.is_stopping()
+    }
+
+    /// The outcome of `future`; `None` when the end comes first.
+    async fn unless_ending<F: Future>(&self, future: F) -> Option<F::Output> {
+        let mut future = pin!(future);
+        poll_fn(|context| {
+            if let Poll::Ready(done) = future.as_mut().poll(context) {
+                return Poll::Ready(Some(done));
+            }
+            if self.is_ending() {
+                return Poll::Ready(None);
+            }
+            // Notes this task; nobody notifies meanwhile.
+            let _noted = Pin::new(&mut self.news.wait()).poll(context);
+            Poll::Pending
+        })
+        .await
+    }
+
+    /// Receives some bytes; `None` when the client has gone, or is to go.
+    pub async fn receive(&self, buf: Buf) -> Option<(usize, Buf)> {
+        if self.is_ending() {
+            return None;
+        }
+        let received = self.rt().stream(self.stream, Op::Recv, Data::whole(buf));
+        let (result, data) = self.unless_ending(received).await?;
+        let count = result.ok().filter(|count| *count > 0)?;
+        Some((count, data.into_buf()))
+    }
+
+    /// The client owes the rest of a request from now on, unless it did already; or nothing.
+    pub fn expect_rest(&self, owed: bool) {
+        if !owed {
+            self.receiving_since.set(None);
+        } else if self.receiving_since.get().is_none() {
+            self.receiving_since.set(Some(self.rt().now()));
+            self.links.watch();
+        }
+    }
+
+    fn stalling_since(&self) -> Option<Nanos> {
+        let since = [self.receiving_since.get(), self.sending_since.get()];
+        since.into_iter().flatten().min()
+    }
+
+    /// Waits for memory for a reply of `bytes`; `None` when the end comes first.
+    pub async fn memory(self: &Rc<Self>, bytes: u64) -> Option<ReplyMemory> {
+        let links = &self.links;
+        let has_own = || self.own_bytes.get() + bytes <= links.limits.reply_bytes_own;
+        let permit = if has_own() {
+            None
+        } else {
+            let mut acquire = links.replies.acquire(bytes);
+            let permit = poll_fn(|context| match Pin::new(&mut acquire).poll(context) {
+                Poll::Ready(permit) => Poll::Ready(Some(permit)),
+                Poll::Pending if has_own() => Poll::Ready(None),
+                Poll::Pending => Poll::Pending,
+            });
+            self.unless_ending(permit).await?
+        };
+        let held = self.held(permit.is_some());
+        held.set(held.get() + bytes);
+        Some(ReplyMemory {
+            link: self.clone(),
+            bytes,
+            permit,
+        })
+    }
+
+    fn held(&self, shared: bool) -> &Cell<u64> {
+        match shared {
+            true => &self.shared_bytes,
+            false => &self.own_bytes,
+        }
+    }
+
+    /// Sends a reply. A client that is gone is noticed where it is listened to.
+    pub async fn reply(&self, number: u32, reply: Reply) {
+        let _turn = self.turn.acquire(1).await;
+        let pool = self.pool();
+        let data = match reply {
+            Reply::Data(data) if data.len() > COPY_BYTES_MAX => Data::Slices(vec![
+                pool.copy_of(&wire::data_head(number, data.len())).share(),
+                pool.copy_of(&data).share(),
+            ]),
+            reply => {
+                let mut bytes = Vec::with_capacity(64);
+                reply.encode(number, &mut bytes);
+                Data::whole(pool.copy_of(&bytes))
+            }
+        };
+        self.send(data).await;
+    }
+
+    /// Sends what is no reply. It is whose turn it is.
+    pub async fn send(&self, data: Data) {
+        if self.is_closed() {
+            return;
+        }
+        self.sending_since.set(Some(self.rt().now()));
+        self.links.watch();
+        let sent = self.rt().stream(self.stream, Op::Send, data);
+        let _ = sent.done().await;
+        self.sending_since.set(None);
+    }
+
+    /// Tells the client why the connection ends.
+    pub async fn fail(&self, text: String) {
+        let error = FilesError::new(FilesErrorKind::Failed, text);
+        self.reply(0, Reply::Failed(error)).await;
+    }
+
+    /// Closes the stream at once: what is under way on it ends.
+    pub fn cut(&self) {
+        if self.closed.replace(true) {
+            return;
+        }
+        let closing = self.rt().stream(self.stream, Op::Close, Data::None);
+        *self.closing.borrow_mut() = Some(closing);
+        self.news.notify();
+    }
+
+    /// Closes the stream, and waits until it is closed.
+    pub async fn close(&self) {
+        self.cut();
+        let closing = self.closing.borrow_mut().take();
+        if let Some(closing) = closing {
+            // The stream is forgotten in any case.
+            let _ = closing.done().await;
+        }
+    }
+}
+
+impl Drop for ReplyMemory {
+    fn drop(&mut self) {
+        let held = self.link.held(self.permit.is_some());
+        held.set(held.get() - self.bytes);
+        self.link.news.notify();
+    }
+}

@@ -1,0 +1,447 @@
+//! The server's end, on the engine's thread: each connection is a session.
+//!
+//! Bounds: so many sessions; of each one frame being received, [`BESIDE_MAX`] requests that go on beside later ones, the
+//! memory of its replies ([`FileServerLimits`]), and what `session.rs` allows of files and units. Memory of units is the
+//! disk's to bound. A session whose replies are not taken does no further request.
+
+use super::link::{FileServerLimits, Link, Links, ReplyMemory};
+use super::wire::{self, FRAME_MAX, HELLO_LEN, Reply, Request, VERSION, Violation};
+use crate::files::{AruId, FilesError};
+use crate::session::{Session, Sessions};
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::future::poll_fn;
+use std::pin::{Pin, pin};
+use std::rc::Rc;
+use std::task::Poll;
+use tonearm_base::{Buf, BufPool, Nanos};
+use tonearm_disk::Disk;
+use tonearm_rt::{Data, DeviceId, Permit, Rt, Semaphore};
+
+/// Most sessions at a time.
+const SESSIONS_MAX: usize = 256;
+/// Most requests of a session that go on beside later ones.
+const BESIDE_MAX: u64 = 16;
+/// Bytes received at once.
+const RECEIVE_BYTES: usize = 128 << 10;
+/// Memory that a list of files, or of allocated runs, may need.
+const LIST_BYTES: u64 = 256 << 10;
+/// How long operations whose clients have been cut may take at the end.
+const LAST_OPERATIONS: Nanos = Nanos::from_secs(60);
+/// What clients are told at the end.
+const STOPPING: &str = "the server is shutting down";
+
+/// Serves the files of a disk to sockets; cheap to clone, of the engine's thread.
+#[derive(Clone)]
+pub struct FileServer(Rc<State>);
+
+struct State {
+    sessions: Sessions,
+    links: Rc<Links>,
+}
+
+impl FileServer {
+    /// A server without clients.
+    pub fn new(rt: &Rt, pool: &BufPool, disk: &Disk) -> Self {
+        Self::with_limits(rt, pool, disk, FileServerLimits::default())
+    }
+
+    /// A server without clients, with limits of the caller's choice.
+    pub fn with_limits(rt: &Rt, pool: &BufPool, disk: &Disk, limits: FileServerLimits) -> Self {
+        Self(Rc::new(State {
+            sessions: Sessions::new(disk),
+            links: Links::new(rt, pool, limits),
+        }))
+    }
+
+    /// Sessions at present.
+    pub fn sessions(&self) -> usize {
+        self.0.links.open.borrow().len()
+    }
+
+    /// Serves a client that has connected; once the server stops, the connection is closed.
+    pub fn accept(&self, stream: DeviceId) {
+        let (state, links) = (self.0.clone(), &self.0.links);
+        let link = Link::new(links, stream);
+        let rt = links.rt.clone();
+        if links.is_stopping() || self.sessions() >= SESSIONS_MAX {
+            rt.spawn_detached(async move {
+                if !link.is_ending() {
+                    let text = format!("the server has {SESSIONS_MAX} sessions, as many as it may");
+                    link.fail(text).await;
+                }
+                link.close().await;
+            });
+            return;
+        }
+        let number = state.sessions.begin();
+        let session = state.sessions.get(number).expect("begun just now");
+        links.open.borrow_mut().insert(number, link.clone());
+        rt.spawn_detached(async move {
+            let connection = Connection {
+                beside: Semaphore::new(link.rt(), BESIDE_MAX),
+                link,
+                session,
+                doomed: RefCell::default(),
+                greeted: Cell::new(false),
+            };
+            let served = connection.serve().await;
+            let Connection {
+                link,
+                beside,
+                greeted,
+                ..
+            } = connection;
+            match served {
+                Err(Violation(why)) => {
+                    let text = format!("the connection is closed: {why}");
+                    link.fail(text).await;
+                }
+                // A client that was not greeted finds that there is no server.
+                Ok(()) if state.links.is_stopping() && greeted.get() => {
+                    // What was begun is answered.
+                    drop(beside.acquire(BESIDE_MAX).await);
+                    link.fail(STOPPING.to_string()).await;
+                }
+                Ok(()) => {}
+            }
+            // Units first, then locks.
+            state.sessions.end(number);
+            link.close().await;
+            drop(beside.acquire(BESIDE_MAX).await);
+            state.links.open.borrow_mut().remove(&number);
+            state.links.changed.notify();
+        });
+    }
+
+    /// Begins the end: no request is begun any more, those under way are answered, and sessions end.
+    pub fn stop(&self) {
+        self.0.links.stop();
+    }
+
+    /// Stops, and waits until all sessions have ended: their units are aborted then, and their locks released. Clients
+    /// that have not taken their replies after `grace` are cut. False when operations still go on a minute later; they
+    /// are left to the end of the store.
+    pub async fn shut_down(&self, grace: Nanos) -> bool {
+        self.stop();
+        let links = &self.0.links;
+        let mut patience = pin!(links.rt.sleep(grace));
+        let mut last = pin!(links.rt.sleep(grace + LAST_OPERATIONS.0));
+        let mut cut = false;
+        let ended = poll_fn(|context| {
+            if links.open.borrow().is_empty() {
+                return Poll::Ready(true);
+            }
+            if !cut && patience.as_mut().poll(context).is_ready() {
+                cut = true;
+                for link in links.open.borrow().values() {
+                    link.cut();
+                }
+            }
+            if last.as_mut().poll(context).is_ready() {
+                return Poll::Ready(false);
+            }
+            // Notes this task; nobody notifies while it is polled.
+            let _noted = Pin::new(&mut links.changed.wait()).poll(context);
+            Poll::Pending
+        })
+        .await;
+        self.0.sessions.end_all();
+        ended
+    }
+}
+
+struct Connection {
+    link: Rc<Link>,
+    session: Session,
+    /// The first error of each open unit, for its end.
+    doomed: RefCell<BTreeMap<AruId, FilesError>>,
+    beside: Semaphore,
+    /// Both sides have said hello.
+    greeted: Cell<bool>,
+}
+
+impl Connection {
+    /// Until the client has gone, or is to go.
+    async fn serve(&self) -> Result<(), Violation> {
+        let mut incoming = Incoming::new(&self.link);
+        // A connection that says nothing has a place among the sessions.
+        self.link.expect_rest(true);
+        let Some(hello) = incoming.exactly(HELLO_LEN).await else {
+            return Ok(());
+        };
+        let version = wire::version_of(hello.first_chunk().expect("as long as asked for"))?;
+        incoming.consume(HELLO_LEN);
+        let hello = self.link.pool().copy_of(&wire::hello());
+        self.link.send(Data::whole(hello)).await;
+        self.greeted.set(true);
+        if version != VERSION {
+            return Err(Violation(
+                "it speaks another version of the protocol; use programs of one release",
+            ));
+        }
+        while !self.link.is_ending() {
+            // Received once its length is there, which is bounded.
+            let len = match wire::frame_len(incoming.bytes())? {
+                Some(len) => len,
+                None => match incoming.exactly(4).await {
+                    Some(_) => continue,
+                    None => return Ok(()),
+                },
+            };
+            let Some(frame) = incoming.exactly(len).await else {
+                return Ok(());
+            };
+            let (number, request) = Request::decode(&frame[4..])?;
+            let Some(memory) = self.link.memory(reply_bytes(&request)).await else {
+                return Ok(());
+            };
+            self.answer(number, request, memory).await?;
+            incoming.consume(len);
+        }
+        Ok(())
+    }
+
+    async fn answer(
+        &self,
+        number: u32,
+        request: Request<'_>,
+        memory: ReplyMemory,
+    ) -> Result<(), Violation> {
+        let session = &self.session;
+        let doomed = request
+            .unit()
+            .and_then(|aru| self.doomed.borrow().get(&aru).cloned());
+        if let Some(error) = doomed {
+            // It will not end: nothing more is done for it, and nobody sees what it has not written.
+            if request.is_answered() {
+                self.link.reply(number, Reply::Failed(error)).await;
+            }
+            return Ok(());
+        }
+        let result = match request {
+            Request::Open { name, how } => {
+                let file = session.open(name, how).await;
+                file.map(|opened| Reply::Number(opened.file.0))
+            }
+            Request::Create { aru, name } => {
+                let file = session.create(aru, name).await;
+                file.map(|opened| Reply::Number(opened.file.0))
+            }
+            Request::OpenVolume { name } => {
+                let file = session.open_volume(name);
+                file.map(|opened| Reply::Number(opened.file.0))
+            }
+            Request::Zero { file, offset, len } => {
+                let zeroed = session.zero(file, offset, len).await;
+                zeroed.map(|()| Reply::Done)
+            }
+            Request::Status { file, offset, len } => {
+                let runs = session.status(file, offset, len).await;
+                runs.map(Reply::Runs)
+            }
+            Request::Close { file } => {
+                session.close(file);
+                Ok(Reply::Done)
+            }
+            Request::List => Ok(Reply::Files(session.list())),
+            Request::Exists { name } => Ok(Reply::Flag(session.exists(name))),
+            Request::Delete { name } => session.delete(name).await.map(|()| Reply::Done),
+            Request::Rename { from, to } => session.rename(from, to).await.map(|()| Reply::Done),
+            Request::Size { file, aru } => session.size(file, aru).map(Reply::Number),
+            Request::Read {
+                file,
+                aru: None,
+                offset,
+                len,
+            } => {
+                let permit = self.beside.acquire(1).await;
+                let session = session.clone();
+                self.beside(number, (permit, memory), async move {
+                    let read = session.read(file, None, offset, len as usize).await;
+                    read.map(Reply::Data)
+                });
+                return Ok(());
+            }
+            Request::Read {
+                file,
+                aru,
+                offset,
+                len,
+            } => {
+                let read = session.read(file, aru, offset, len as usize).await;
+                read.map(Reply::Data)
+            }
+            Request::Begin { aru } => {
+                let begun = session.begin(aru);
+                return begun.map_err(|_| Violation("too many units are open, or one twice"));
+            }
+            Request::Write {
+                file,
+                aru: Some(aru),
+                offset,
+                data,
+            } => {
+                let written = session.write(file, Some(aru), offset, data).await;
+                return self.within(aru, written);
+            }
+            Request::Write {
+                file,
+                aru: None,
+                offset,
+                data,
+            } => {
+                let written = session.write(file, None, offset, data).await;
+                written.map(|()| Reply::Done)
+            }
+            Request::Truncate {
+                file,
+                aru: Some(aru),
+                size,
+            } => {
+                let cut = session.truncate(file, Some(aru), size).await;
+                return self.within(aru, cut);
+            }
+            Request::Truncate {
+                file,
+                aru: None,
+                size,
+            } => {
+                let cut = session.truncate(file, None, size).await;
+                cut.map(|()| Reply::Done)
+            }
+            Request::End { aru, durable } => {
+                let doomed = self.doomed.borrow_mut().remove(&aru);
+                let ended = match doomed {
+                    Some(error) => {
+                        session.abort(aru);
+                        Err(error)
+                    }
+                    // Here, and not beside: it takes effect before anything that comes later, the end of the
+                    // session above all.
+                    None => session.end(aru).await,
+                };
+                match ended {
+                    Ok(lsn) if durable => {
+                        let permit = self.beside.acquire(1).await;
+                        let session = session.clone();
+                        self.beside(number, (permit, memory), async move {
+                            let durable = session.acknowledge(lsn, true).await;
+                            durable.map(|()| Reply::Done)
+                        });
+                        return Ok(());
+                    }
+                    Ok(lsn) => session.acknowledge(lsn, false).await.map(|()| Reply::Done),
+                    Err(error) => Err(error),
+                }
+            }
+            Request::Abort { aru } => {
+                self.doomed.borrow_mut().remove(&aru);
+                session.abort(aru);
+                return Ok(());
+            }
+            Request::Flush => {
+                let permit = self.beside.acquire(1).await;
+                let session = session.clone();
+                self.beside(number, (permit, memory), async move {
+                    session.flush().await.map(|()| Reply::Done)
+                });
+                return Ok(());
+            }
+            Request::Lock { file, level } => session.lock(file, level).map(Reply::Flag),
+            Request::Unlock { file, level } => session.unlock(file, level).map(|()| Reply::Done),
+            Request::Reserved { file } => session.reserved(file).map(Reply::Flag),
+        };
+        let reply = result.unwrap_or_else(Reply::Failed);
+        self.link.reply(number, reply).await;
+        drop(memory);
+        Ok(())
+    }
+
+    /// Keeps the first error of an open unit for its end.
+    fn within(&self, aru: AruId, result: Result<(), FilesError>) -> Result<(), Violation> {
+        let Err(error) = result else { return Ok(()) };
+        if !self.session.has(aru) {
+            return Err(Violation(
+                "a write or truncation names a unit that is not open",
+            ));
+        }
+        self.doomed.borrow_mut().entry(aru).or_insert(error);
+        Ok(())
+    }
+
+    fn beside(
+        &self,
+        number: u32,
+        held: (Permit, ReplyMemory),
+        work: impl Future<Output = Result<Reply, FilesError>> + 'static,
+    ) {
+        let link = self.link.clone();
+        let rt = link.rt().clone();
+        rt.spawn_detached(async move {
+            let reply = work.await.unwrap_or_else(Reply::Failed);
+            link.reply(number, reply).await;
+            drop(held);
+        });
+    }
+}
+
+/// Memory in bytes that the reply to `request` may need.
+fn reply_bytes(request: &Request<'_>) -> u64 {
+    match request {
+        Request::Read { len, .. } => u64::from(*len),
+        Request::List | Request::Status { .. } => LIST_BYTES,
+        _ => 0,
+    }
+}
+
+/// What has been received and not yet used.
+struct Incoming<'a> {
+    link: &'a Link,
+    buf: Option<Buf>,
+    bytes: Vec<u8>,
+    used: usize,
+}
+
+impl<'a> Incoming<'a> {
+    fn new(link: &'a Link) -> Self {
+        Self {
+            link,
+            buf: Some(link.pool().alloc(RECEIVE_BYTES)),
+            bytes: Vec::new(),
+            used: 0,
+        }
+    }
+
+    fn bytes(&self) -> &[u8] {
+        &self.bytes[self.used..]
+    }
+
+    fn consume(&mut self, len: usize) {
+        self.used += len;
+        if self.used == self.bytes.len() {
+            self.bytes.clear();
+            self.used = 0;
+        }
+    }
+
+    /// The first `len` bytes, at most a frame; `None` when the client has gone before.
+    async fn exactly(&mut self, len: usize) -> Option<&[u8]> {
+        debug_assert!(len <= FRAME_MAX + 4);
+        while self.bytes().len() < len {
+            if !self.bytes().is_empty() {
+                self.link.expect_rest(true);
+            }
+            let buf = self.buf.take()?;
+            let (count, buf) = self.link.receive(buf).await?;
+            self.bytes.drain(..self.used);
+            self.used = 0;
+            let whole = len.max(self.bytes.len() + count);
+            self.bytes.reserve_exact(whole - self.bytes.len());
+            self.bytes.extend_from_slice(&buf[..count]);
+            self.buf = Some(buf);
+        }
+        self.link.expect_rest(false);
+        Some(&self.bytes[self.used..self.used + len])
+    }
+}

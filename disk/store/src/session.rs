@@ -1,0 +1,522 @@
+//! Sessions on the engine's side: what a client has open, and the operations of `files::Files` as straight async
+//! code over the disk. In this process they are called through `LocalFiles`, by a server's clients through
+//! the protocol in `remote`.
+//!
+//! Invariants:
+//! 1. A unit is in its session's table, or in the hands of the one operation that uses it.
+//! 2. A session ends in this order: units are dropped, which aborts them; then its locks go.
+
+mod locks;
+
+use crate::aru::joined;
+use crate::create::{new_uuid, now_unix_s};
+use crate::files::{
+    AruId, Due, FileId, FileInfo, FilesError, FilesErrorKind, HeldWrite, Level, Open,
+};
+pub(crate) use locks::SharedLocks;
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use tonearm_base::Lsn;
+use tonearm_disk::{Ack, Aru, Changes, Disk, DiskError, ErrorKind, Volume, VolumeKind};
+
+/// Most open files of a session.
+const FILES_MAX: usize = 1024;
+/// Most runs of one answer about what is allocated.
+const RUNS_MAX: usize = 4096;
+/// Most open units of a session.
+const ARUS_MAX: usize = 256;
+
+/// All sessions with a disk; cheap to clone.
+#[derive(Clone)]
+pub struct Sessions(Rc<State>);
+
+struct State {
+    disk: Disk,
+    locks: SharedLocks,
+    open: RefCell<BTreeMap<u64, Session>>,
+    next: Cell<u64>,
+}
+
+/// One client's session; clones are handles on the same.
+#[derive(Clone)]
+pub(crate) struct Session(Rc<SessionState>);
+
+/// A file that has just been opened.
+pub(crate) struct Opened {
+    /// The handle.
+    pub file: FileId,
+    /// The file's serial number.
+    pub serial: u64,
+    /// Counts the commits that change it.
+    pub changes: Changes,
+}
+
+struct SessionState {
+    number: u64,
+    sessions: Sessions,
+    files: RefCell<BTreeMap<FileId, Volume>>,
+    /// `None` while an operation has it.
+    arus: RefCell<BTreeMap<AruId, Option<Aru>>>,
+    next_file: Cell<u64>,
+    ended: Cell<bool>,
+}
+
+impl Sessions {
+    /// No sessions yet.
+    pub fn new(disk: &Disk) -> Self {
+        Self(Rc::new(State {
+            disk: disk.clone(),
+            locks: SharedLocks::default(),
+            open: RefCell::default(),
+            next: Cell::new(1),
+        }))
+    }
+
+    /// The locks of all sessions.
+    pub(crate) fn locks(&self) -> &SharedLocks {
+        &self.0.locks
+    }
+
+    /// Begins a session; its number.
+    pub(crate) fn begin(&self) -> u64 {
+        let number = self.0.next.replace(self.0.next.get() + 1);
+        let session = Session(Rc::new(SessionState {
+            number,
+            sessions: self.clone(),
+            files: RefCell::default(),
+            arus: RefCell::default(),
+            next_file: Cell::new(1),
+            ended: Cell::new(false),
+        }));
+        self.0.open.borrow_mut().insert(number, session);
+        number
+    }
+
+    /// The session `number`.
+    ///
+    /// # Errors
+    /// When it has ended.
+    pub(crate) fn get(&self, number: u64) -> Result<Session, FilesError> {
+        let open = self.0.open.borrow();
+        let session = open.get(&number).cloned();
+        session.ok_or_else(|| failed("the session has ended"))
+    }
+
+    /// Ends the session `number`, if it is open.
+    pub(crate) fn end(&self, number: u64) {
+        let session = self.0.open.borrow_mut().remove(&number);
+        if let Some(session) = session {
+            session.end_all();
+        }
+    }
+
+    /// Ends all sessions.
+    pub(crate) fn end_all(&self) {
+        let sessions = std::mem::take(&mut *self.0.open.borrow_mut());
+        for session in sessions.into_values() {
+            session.end_all();
+        }
+    }
+}
+
+impl Session {
+    fn disk(&self) -> &Disk {
+        &self.0.sessions.0.disk
+    }
+
+    fn locks(&self) -> &SharedLocks {
+        self.0.sessions.locks()
+    }
+
+    fn end_all(&self) {
+        self.0.ended.set(true);
+        let arus = std::mem::take(&mut *self.0.arus.borrow_mut());
+        drop(arus);
+        self.0.files.borrow_mut().clear();
+        self.locks().release(self.0.number);
+    }
+
+    /// Opens a file.
+    pub async fn open(&self, name: &str, how: Open) -> Result<Opened, FilesError> {
+        self.check_files()?;
+        let volume = loop {
+            match self.file(name) {
+                Ok(_) if how.create && how.exclusive => {
+                    let text = format!("there is a file {name:?} already");
+                    return Err(FilesError::new(FilesErrorKind::Exists, text));
+                }
+                Ok(volume) => break volume,
+                Err(error) if error.kind != FilesErrorKind::NotFound || !how.create => {
+                    return Err(error);
+                }
+                Err(_) => {}
+            }
+            let mut aru = self.disk().begin();
+            let made = aru.create_file(name, new_uuid(), now_unix_s()).await;
+            let made = match made {
+                Ok(volume) => aru.end().await.map(|_| volume),
+                Err(error) => Err(error),
+            };
+            match made {
+                Ok(volume) => break volume,
+                // Another session was faster.
+                Err(error) if matches!(error.kind(), ErrorKind::Exists | ErrorKind::Conflict) => {}
+                Err(error) => return Err(error.into()),
+            }
+            if how.exclusive || self.file(name).is_err() {
+                // A volume has the name, or the file was made and deleted again.
+                let text = format!("there is a volume or file {name:?} already");
+                return Err(FilesError::new(FilesErrorKind::Exists, text));
+            }
+        };
+        Ok(self.opened(volume))
+    }
+
+    /// Opens a volume.
+    pub fn open_volume(&self, name: &str) -> Result<Opened, FilesError> {
+        self.check_files()?;
+        match self.disk().volume(name) {
+            Ok(volume) if volume.kind() == VolumeKind::Plain => Ok(self.opened(volume)),
+            Ok(_) | Err(DiskError::NoVolume(_)) => {
+                let text = format!("there is no volume {name:?}; `tonearm volume list` shows all");
+                Err(FilesError::new(FilesErrorKind::NotFound, text))
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Makes a range read as zeroes.
+    pub async fn zero(&self, file: FileId, offset: u64, len: u64) -> Result<(), FilesError> {
+        let volume = self.volume(file)?;
+        Ok(volume.write_zeroes(offset, len, false, false).await?)
+    }
+
+    /// What of a range is allocated, at least of its first part.
+    pub async fn status(
+        &self,
+        file: FileId,
+        offset: u64,
+        len: u64,
+    ) -> Result<Vec<(u64, bool)>, FilesError> {
+        let mut runs = self.volume(file)?.status(offset, len).await?;
+        runs.truncate(RUNS_MAX);
+        Ok(runs)
+    }
+
+    /// Makes a file within a unit; as [`Session::open`].
+    pub async fn create(&self, aru: AruId, name: &str) -> Result<Opened, FilesError> {
+        self.check_files()?;
+        let mut taken = self.take(aru)?;
+        let made = taken.aru_mut().create_file(name, new_uuid(), now_unix_s());
+        Ok(self.opened(made.await?))
+    }
+
+    fn check_files(&self) -> Result<(), FilesError> {
+        match self.0.files.borrow().len() < FILES_MAX {
+            true => Ok(()),
+            false => Err(failed(format!(
+                "the session has {FILES_MAX} files open, as many as it may; close some"
+            ))),
+        }
+    }
+
+    fn opened(&self, volume: Volume) -> Opened {
+        let file = FileId(self.0.next_file.replace(self.0.next_file.get() + 1));
+        let (serial, changes) = (volume.serial(), volume.changes());
+        self.0.files.borrow_mut().insert(file, volume);
+        Opened {
+            file,
+            serial,
+            changes,
+        }
+    }
+
+    pub fn close(&self, file: FileId) {
+        if let Some(volume) = self.0.files.borrow_mut().remove(&file) {
+            let locks = self.locks();
+            let released = locks.unlock(volume.serial(), self.holder(file), Level::None);
+            debug_assert!(released.is_ok(), "a lock can always be given up");
+        }
+    }
+
+    pub fn list(&self) -> Vec<FileInfo> {
+        let files = self.disk().files().into_iter();
+        let info = |file: tonearm_disk::VolumeInfo| FileInfo {
+            name: file.name,
+            size_bytes: file.size_bytes,
+            created_unix_s: file.created_unix_s,
+        };
+        files.map(info).collect()
+    }
+
+    /// Counts the commits that have changed names.
+    pub fn names(&self) -> Changes {
+        self.disk().names()
+    }
+
+    /// How many commits have changed the file, and its size.
+    pub fn state(&self, file: FileId) -> Result<(u64, u64), FilesError> {
+        let volume = self.volume(file)?;
+        Ok((volume.changes().count(), volume.size_bytes()))
+    }
+
+    pub fn exists(&self, name: &str) -> bool {
+        self.file(name).is_ok()
+    }
+
+    pub async fn delete(&self, name: &str) -> Result<(), FilesError> {
+        self.file(name)?;
+        let mut aru = self.disk().begin();
+        aru.delete_volume(name).await?;
+        self.acknowledge(aru.end().await?, false).await
+    }
+
+    pub async fn rename(&self, from: &str, to: &str) -> Result<(), FilesError> {
+        self.file(from)?;
+        let mut aru = self.disk().begin();
+        aru.rename_volume(from, to).await?;
+        self.acknowledge(aru.end().await?, false).await
+    }
+
+    pub fn size(&self, file: FileId, aru: Option<AruId>) -> Result<u64, FilesError> {
+        let volume = self.volume(file)?;
+        match aru {
+            None => Ok(volume.size_bytes()),
+            Some(id) => Ok(self.take(id)?.aru().size_bytes(&volume)),
+        }
+    }
+
+    /// At most `len` bytes at `offset`, fewer at the end of the file.
+    pub async fn read(
+        &self,
+        file: FileId,
+        aru: Option<AruId>,
+        offset: u64,
+        len: usize,
+    ) -> Result<Vec<u8>, FilesError> {
+        let volume = self.volume(file)?;
+        let taken = aru.map(|id| self.take(id)).transpose()?;
+        loop {
+            let size = match &taken {
+                None => volume.size_bytes(),
+                Some(taken) => taken.aru().size_bytes(&volume),
+            };
+            let part = size.saturating_sub(offset).min(len as u64);
+            let read = match &taken {
+                None => volume.read(offset.min(size), part).await,
+                Some(taken) => taken.aru().read(&volume, offset.min(size), part).await,
+            };
+            match read {
+                Ok(pieces) => return Ok(joined(&pieces, part as usize)),
+                // It was cut while it was read.
+                Err(DiskError::OutOfRange { .. }) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    /// Opens a unit under a number of the client's choice.
+    pub fn begin(&self, id: AruId) -> Result<(), FilesError> {
+        let mut arus = self.0.arus.borrow_mut();
+        if arus.len() >= ARUS_MAX {
+            return Err(failed(format!(
+                "the session has {ARUS_MAX} units open, as many as it may; end some"
+            )));
+        }
+        if arus.contains_key(&id) {
+            return Err(failed(format!("unit {} is open already", id.0)));
+        }
+        arus.insert(id, Some(self.disk().begin()));
+        Ok(())
+    }
+
+    /// Does what a client has kept back of unit `id`. A file that was deleted since is a conflict.
+    pub async fn catch_up(&self, id: AruId, due: Due) -> Result<(), FilesError> {
+        if due.begin {
+            self.begin(id)?;
+        }
+        for HeldWrite { file, offset, data } in due.writes {
+            let written = self.write(file, Some(id), offset, &data).await;
+            written.map_err(|error| match error.kind {
+                FilesErrorKind::NotFound => FilesError::new(FilesErrorKind::Conflict, error.text),
+                _ => error,
+            })?;
+        }
+        Ok(())
+    }
+
+    pub async fn write(
+        &self,
+        file: FileId,
+        aru: Option<AruId>,
+        offset: u64,
+        data: &[u8],
+    ) -> Result<(), FilesError> {
+        let volume = self.volume(file)?;
+        match aru {
+            Some(id) => Ok(self
+                .take(id)?
+                .aru_mut()
+                .write(&volume, offset, data)
+                .await?),
+            None => {
+                let lsn = self.disk().write(&volume, offset, data).await?;
+                self.acknowledge(lsn, false).await
+            }
+        }
+    }
+
+    pub async fn truncate(
+        &self,
+        file: FileId,
+        aru: Option<AruId>,
+        size: u64,
+    ) -> Result<(), FilesError> {
+        let volume = self.volume(file)?;
+        if volume.kind() == VolumeKind::Plain {
+            return Err(failed(
+                "the size of a volume is changed by `tonearm volume resize`",
+            ));
+        }
+        match aru {
+            Some(id) => Ok(self.take(id)?.aru_mut().resize(&volume, size).await?),
+            None => {
+                let lsn = self.disk().resize(&volume, size).await?;
+                self.acknowledge(lsn, false).await
+            }
+        }
+    }
+
+    /// Ends a unit; durable when [`Session::acknowledge`] of the answer ends.
+    pub async fn end(&self, id: AruId) -> Result<Lsn, FilesError> {
+        let aru = self.take(id)?.keep();
+        Ok(aru.end().await?)
+    }
+
+    /// Waits until what has taken effect with `lsn` is durable, if `durable` or the store's mode asks for it.
+    pub async fn acknowledge(&self, lsn: Lsn, durable: bool) -> Result<(), FilesError> {
+        let disk = self.disk();
+        if durable || disk.engine().options().ack == Ack::Write {
+            match lsn {
+                // A unit without changes has no place in the log: all before it counts.
+                Lsn(0) => disk.flush().await?,
+                lsn => disk.wait_durable(lsn).await?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether unit `id` is open.
+    pub fn has(&self, id: AruId) -> bool {
+        self.0.arus.borrow().contains_key(&id)
+    }
+
+    pub fn abort(&self, id: AruId) {
+        let aru = self.0.arus.borrow_mut().remove(&id);
+        drop(aru);
+    }
+
+    pub async fn flush(&self) -> Result<(), FilesError> {
+        Ok(self.disk().flush().await?)
+    }
+
+    pub fn lock(&self, file: FileId, level: Level) -> Result<bool, FilesError> {
+        let serial = self.volume(file)?.serial();
+        self.locks().lock(serial, self.holder(file), level)
+    }
+
+    pub fn unlock(&self, file: FileId, level: Level) -> Result<(), FilesError> {
+        let serial = self.volume(file)?.serial();
+        self.locks().unlock(serial, self.holder(file), level)
+    }
+
+    pub fn reserved(&self, file: FileId) -> Result<bool, FilesError> {
+        let serial = self.volume(file)?.serial();
+        Ok(self.locks().reserved(serial))
+    }
+
+    fn holder(&self, file: FileId) -> (u64, u64) {
+        (self.0.number, file.0)
+    }
+
+    /// The file `name`; volumes are none.
+    fn file(&self, name: &str) -> Result<Volume, FilesError> {
+        match self.disk().volume(name) {
+            Ok(volume) if volume.kind() == VolumeKind::File => Ok(volume),
+            Ok(_) | Err(DiskError::NoVolume(_)) => {
+                let text = format!("there is no file {name:?}; `tonearm files list` shows all");
+                Err(FilesError::new(FilesErrorKind::NotFound, text))
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn volume(&self, file: FileId) -> Result<Volume, FilesError> {
+        let files = self.0.files.borrow();
+        let volume = files.get(&file).cloned();
+        volume.ok_or_else(|| not_open_file(file))
+    }
+
+    fn take(&self, id: AruId) -> Result<Taken, FilesError> {
+        let mut arus = self.0.arus.borrow_mut();
+        match arus.get_mut(&id) {
+            Some(place) => match place.take() {
+                Some(aru) => Ok(Taken {
+                    session: self.clone(),
+                    id,
+                    aru: Some(aru),
+                }),
+                None => Err(failed(format!("unit {} is in use by another call", id.0))),
+            },
+            None => Err(failed(format!("unit {} is not open in this session", id.0))),
+        }
+    }
+}
+
+/// A unit in the hands of an operation; it goes back to its session.
+struct Taken {
+    session: Session,
+    id: AruId,
+    aru: Option<Aru>,
+}
+
+impl Taken {
+    fn aru(&self) -> &Aru {
+        self.aru
+            .as_ref()
+            .expect("it is given away at the end alone")
+    }
+
+    fn aru_mut(&mut self) -> &mut Aru {
+        self.aru
+            .as_mut()
+            .expect("it is given away at the end alone")
+    }
+
+    /// Takes it out of the session for good.
+    fn keep(mut self) -> Aru {
+        self.session.0.arus.borrow_mut().remove(&self.id);
+        self.aru.take().expect("it is given away here alone")
+    }
+}
+
+impl Drop for Taken {
+    fn drop(&mut self) {
+        let Some(aru) = self.aru.take() else { return };
+        let mut arus = self.session.0.arus.borrow_mut();
+        // Else it was aborted meanwhile, or its session has ended.
+        if let Some(place) = arus.get_mut(&self.id) {
+            *place = Some(aru);
+        }
+    }
+}
+
+/// There is no such handle.
+pub(crate) fn not_open_file(file: FileId) -> FilesError {
+    failed(format!("file {} is not open in this session", file.0))
+}
+
+fn failed(text: impl Into<String>) -> FilesError {
+    FilesError::new(FilesErrorKind::Failed, text)
+}

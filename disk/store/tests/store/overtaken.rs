@@ -1,0 +1,122 @@
+//! A read that a commit overtakes, in a simulated world, where the commit comes at any moment of the read.
+
+use std::rc::Rc;
+use tonearm_base::{BufPool, Nanos};
+use tonearm_device::RawDevice;
+use tonearm_disk::{
+    CreateParams, Disk, HomeParams, MemberDevice, MemberSpace, NewMember, OpenOptions,
+};
+use tonearm_drive::{DiskImage, SimOptions, SimWorld};
+use tonearm_format::{Roles, SECTOR};
+use tonearm_rt::{DeviceId, Rt};
+use tonearm_store::Store;
+use tonearm_store::files::{Files, Open};
+
+pub const CREATE: Open = Open {
+    create: true,
+    exclusive: false,
+};
+
+fn raw(rt: &Rt, bytes: u64) -> Rc<RawDevice> {
+    let device = RawDevice::new(rt, DeviceId(0), bytes, SECTOR as u32, "member");
+    Rc::new(device)
+}
+
+/// A new store, closed, whose file `f` is all 1.
+pub fn with_file() -> DiskImage {
+    let params = CreateParams {
+        size_bytes: 8 << 20,
+        log_bytes: Some(2 << 20),
+        track_bytes: Some(64 << 10),
+        block_size: 4096,
+        head: None,
+        home: HomeParams::default(),
+        store: *b"simulated store!",
+        created_unix_s: 0,
+    };
+    let space = MemberSpace {
+        roles: Roles {
+            log: true,
+            data: true,
+        },
+        available_bytes: None,
+        uuid: [1; 16],
+        path: String::new(),
+    };
+    let plan = tonearm_disk::plan_create(&params, &[space]).unwrap();
+    let size = plan.member_bytes[0];
+    let world = SimWorld::new(SimOptions::default(), vec![DiskImage::new(size)]);
+    let rt = Rt::new(world.driver());
+    let own = rt.clone();
+    rt.block_on(async move {
+        let member = NewMember {
+            device: raw(&own, size),
+            blank: true,
+            log_written: false,
+        };
+        let pool = BufPool::new(1 << 20);
+        tonearm_disk::create(&own, &pool, &plan, vec![member], 4096, [2; 16], |_, _| {})
+            .await
+            .unwrap();
+    });
+    let store = opened(&rt, size, OpenOptions::default());
+    let files = store.files().unwrap();
+    let file = files.open("f", CREATE).unwrap();
+    files.write(file, None, 0, &[1; 4096]).unwrap();
+    store.close().unwrap();
+    drop((files, store));
+    rt.shut_down();
+    world.images().remove(0)
+}
+
+pub fn opened(rt: &Rt, size: u64, options: OpenOptions) -> Store {
+    let own = rt.clone();
+    let disk = rt.block_on(async move {
+        let member = MemberDevice {
+            device: raw(&own, size),
+            path: "member".into(),
+        };
+        let pool = BufPool::new(1 << 20);
+        Disk::open(&own, &pool, vec![member], options, |_| {}).await
+    });
+    Store::over(rt.clone(), disk.unwrap())
+}
+
+#[test]
+fn what_a_read_has_found_counts_as_of_its_beginning() {
+    let image = with_file();
+    let mut overtaken = 0;
+    for delay in (0..400).step_by(10) {
+        let size = image.size;
+        let world = SimWorld::new(SimOptions::default(), vec![image.clone()]);
+        let rt = Rt::new(world.driver());
+        let store = opened(&rt, size, OpenOptions::default());
+        let files = store.files().unwrap();
+        let file = files.open("f", Open::default()).unwrap();
+        let begun = store.run(move |context| async move {
+            let volume = context.disk.volume("f").unwrap();
+            context.rt.clone().spawn_detached(async move {
+                context.rt.sleep(Nanos::from_micros(delay)).await;
+                let data = BufPool::new(0).copy_of(&[2; 4096]).share();
+                volume.write(0, data, false).await.unwrap();
+            });
+        });
+        begun.unwrap();
+        let mut counter = [0; 16];
+        files.read(file, None, 24, &mut counter).unwrap();
+        overtaken += u32::from(counter == [1; 16]);
+        let later = store.run(|context| async move {
+            context.rt.sleep(Nanos::from_millis(1)).await;
+        });
+        later.unwrap();
+        files.read(file, None, 24, &mut counter).unwrap();
+        assert_eq!(counter, [2; 16], "a commit {delay} us after the read began");
+        store.close().unwrap();
+        drop((files, store));
+        rt.shut_down();
+    }
+    assert!(
+        overtaken > 5,
+        "{overtaken} commits came later than the read"
+    );
+}

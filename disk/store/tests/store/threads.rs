@@ -1,0 +1,372 @@
+//! Threads that share a store.
+
+use crate::Place;
+use rand_chacha::ChaCha8Rng;
+use rand_chacha::rand_core::{Rng, SeedableRng};
+use std::sync::{Arc, Barrier, Mutex};
+use std::time::{Duration, Instant};
+use tonearm_base::{BufPool, Nanos};
+use tonearm_disk::Piece;
+use tonearm_store::{Context, Store};
+
+const UUID: [u8; 16] = [7; 16];
+const BLOCKS: u64 = 64;
+
+fn make(store: &Store, name: &str) {
+    let name = name.to_string();
+    let made = store.run(|context| async move {
+        context
+            .disk
+            .create_volume(&name, BLOCKS * 4096, UUID, 0)
+            .await
+    });
+    made.unwrap().unwrap();
+}
+
+async fn write(context: Context, name: String, block: u64, byte: u8, durable: bool) {
+    let data = BufPool::new(0).copy_of(&[byte; 4096]).share();
+    let volume = context.disk.volume(&name).unwrap();
+    volume.write(block * 4096, data, durable).await.unwrap();
+}
+
+async fn read(context: Context, name: String, block: u64) -> u8 {
+    let volume = context.disk.volume(&name).unwrap();
+    let pieces = volume.read(block * 4096, 4096).await.unwrap();
+    let mut seen = Vec::new();
+    for piece in pieces {
+        match piece {
+            Piece::Data(data) => seen.extend_from_slice(&data),
+            Piece::Zero(bytes) => seen.resize(seen.len() + bytes, 0),
+        }
+    }
+    assert!(
+        seen.len() == 4096 && seen.iter().all(|byte| *byte == seen[0]),
+        "no torn block"
+    );
+    seen[0]
+}
+
+/// Each thread has a volume of its own, whose content it knows, and all have one together, where a block is seen as
+/// any of the values that were written to it and never goes back: values grow.
+#[test]
+fn eight_threads_read_what_they_wrote() {
+    let place = Place::new();
+    let store = place.open();
+    make(&store, "shared");
+    let floor = Arc::new(Mutex::new([0u8; BLOCKS as usize]));
+    let end = Instant::now() + Duration::from_secs(4);
+    let threads: Vec<_> = (0..8u64)
+        .map(|number| {
+            let (store, floor) = (store.clone(), floor.clone());
+            std::thread::spawn(move || {
+                let own = format!("v{number}");
+                make(&store, &own);
+                let mut random = ChaCha8Rng::seed_from_u64(number);
+                let mut model = [0u8; BLOCKS as usize];
+                let mut rounds = 0u64;
+                while Instant::now() < end {
+                    rounds += 1;
+                    let block = random.next_u64() % BLOCKS;
+                    let byte = (random.next_u32() % 255) as u8 + 1;
+                    let name = own.clone();
+                    match random.next_u32() % 100 {
+                        0..40 => {
+                            let durable = random.next_u32() % 4 == 0;
+                            let job = move |context| write(context, name, block, byte, durable);
+                            store.run(job).unwrap();
+                            model[block as usize] = byte;
+                        }
+                        40..75 => {
+                            let seen = store
+                                .run(move |context| read(context, name, block))
+                                .unwrap();
+                            assert_eq!(seen, model[block as usize]);
+                        }
+                        75..90 => {
+                            // What one has seen all see from then on.
+                            let least = floor.lock().unwrap()[block as usize];
+                            let job = move |context| read(context, "shared".into(), block);
+                            let seen = store.run(job).unwrap();
+                            assert!(seen >= least, "{seen} after {least}");
+                            let floor = &mut floor.lock().unwrap()[block as usize];
+                            *floor = seen.max(*floor);
+                        }
+                        90..97 => {
+                            let job = move |context: Context| async move {
+                                let shared = "shared".to_string();
+                                let seen = read(context.clone(), shared.clone(), block).await;
+                                (seen < 255).then(|| (shared, seen + 1))
+                            };
+                            if let Some((shared, next)) = store.run(job).unwrap() {
+                                // Another may have written more meanwhile: then this job leaves it.
+                                let job = move |context: Context| async move {
+                                    if read(context.clone(), shared.clone(), block).await < next {
+                                        write(context, shared, block, next, false).await;
+                                    }
+                                };
+                                store.run(job).unwrap();
+                            }
+                        }
+                        97..99 => {
+                            let flush =
+                                |context: Context| async move { context.disk.flush().await };
+                            store.run(flush).unwrap().unwrap();
+                        }
+                        _ => std::thread::sleep(Duration::from_millis(1)),
+                    }
+                }
+                (own, model, rounds)
+            })
+        })
+        .collect();
+    let ended: Vec<_> = threads
+        .into_iter()
+        .map(|thread| thread.join().unwrap())
+        .collect();
+    store.close().unwrap();
+    let store = place.open();
+    for (name, model, rounds) in ended {
+        assert!(rounds > 100, "{name}: {rounds} rounds");
+        for (block, byte) in model.iter().enumerate() {
+            let name = name.clone();
+            let seen = store
+                .run(move |context| read(context, name, block as u64))
+                .unwrap();
+            assert_eq!(seen, *byte);
+        }
+    }
+}
+
+/// What a thread has begun goes on when it has ended, whoever drives then.
+#[test]
+fn threads_that_end_at_once_leave_nothing_undone() {
+    let place = Place::new();
+    let store = place.open();
+    make(&store, "v");
+    for round in 0..400u64 {
+        let other = store.clone();
+        let byte = (round % 250) as u8 + 1;
+        let thread = std::thread::spawn(move || {
+            let job = move |context| write(context, "v".into(), round % BLOCKS, byte, false);
+            other.run(job).unwrap();
+        });
+        thread.join().unwrap();
+        if round % 3 == 0 {
+            let flush = |context: Context| async move { context.disk.flush().await };
+            store.run(flush).unwrap().unwrap();
+        }
+    }
+    store.close().unwrap();
+}
+
+/// Nobody calls: the keeper brings the writes to their end, and home when they are old enough.
+#[test]
+fn what_is_under_way_ends_without_callers() {
+    let place = Place::new();
+    let mut options = tonearm_store::StoreOptions::default();
+    options.open.write_back_after = tonearm_base::Nanos::from_millis(200);
+    let store = Store::open(&place.path, options).unwrap();
+    make(&store, "v");
+    store
+        .run(|context| write(context, "v".into(), 1, 1, false))
+        .unwrap();
+    std::thread::sleep(Duration::from_millis(1500));
+    let stats = store
+        .run(|context| async move { context.disk.stats() })
+        .unwrap();
+    assert_eq!(stats.pinned_blocks, 0, "all is at home");
+}
+
+/// A job that waits for what another thread's job does.
+#[test]
+fn jobs_meet_in_the_engine() {
+    let place = Place::new();
+    let store = place.open();
+    let (other, started) = (store.clone(), Instant::now());
+    let waits = std::thread::spawn(move || {
+        other.run(|context: Context| async move {
+            while context.disk.volume("late").is_err() {
+                context
+                    .rt
+                    .sleep(tonearm_base::Nanos::from_micros(100))
+                    .await;
+            }
+        })
+    });
+    std::thread::sleep(Duration::from_millis(20));
+    make(&store, "late");
+    waits.join().unwrap().unwrap();
+    assert!(started.elapsed() < Duration::from_secs(5));
+}
+
+/// Processor time of the calling thread.
+fn thread_cpu() -> Duration {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    Duration::new(now.tv_sec as u64, now.tv_nsec as u32)
+}
+
+#[test]
+fn timers_are_seen_to_in_time_by_those_who_wait_and_nobody_spins() {
+    let place = Place::new();
+    let store = place.open();
+    // On a busy machine not at the first attempt.
+    let mut attempts = Vec::new();
+    for _ in 0..8 {
+        let (late, cpu, wall) = sleep_in_turns(&store);
+        attempts.push(format!(
+            "{late:?} late, {cpu:?} of processor time in {wall:?}"
+        ));
+        // A look of the keeper, which comes every millisecond, would be later on average.
+        if late < Duration::from_micros(400) && cpu < wall {
+            return store.close().unwrap();
+        }
+    }
+    panic!("{attempts:#?}");
+}
+
+/// Four threads wait for timers of the engine: how late half of them are, and the processor time of all of it.
+fn sleep_in_turns(store: &Store) -> (Duration, Duration, Duration) {
+    let began = Instant::now();
+    let threads: Vec<_> = (0..4u64)
+        .map(|number| {
+            let store = store.clone();
+            std::thread::spawn(move || {
+                let (mut waits, cpu) = (Vec::new(), thread_cpu());
+                for round in 0..300 {
+                    // Now the sooner timer is the older one, now the newer.
+                    let span = Nanos::from_micros(100 + (number * 7 + round * 3) % 10 * 50);
+                    let asked = Instant::now();
+                    let sleep = move |context: Context| async move { context.rt.sleep(span).await };
+                    store.run(sleep).unwrap();
+                    waits.push(asked.elapsed().saturating_sub(Duration::from_nanos(span.0)));
+                }
+                (waits, thread_cpu() - cpu)
+            })
+        })
+        .collect();
+    let (mut late, mut cpu) = (Vec::new(), Duration::ZERO);
+    for thread in threads {
+        let (waits, used) = thread.join().unwrap();
+        late.extend(waits);
+        cpu += used;
+    }
+    late.sort_unstable();
+    (late[late.len() / 2], cpu, began.elapsed())
+}
+
+#[test]
+fn a_timer_that_is_set_while_others_sleep_is_seen_to() {
+    let place = Place::new();
+    let store = place.open();
+    make(&store, "v");
+    for _ in 0..3 {
+        // All memory is taken, and given back after two timers, of which the second is soon due when it is set.
+        let taken = store.run(|context| async move {
+            let volume = context.disk.volume("v").unwrap();
+            let bytes = context.disk.engine().options().memory_bytes;
+            let permit = volume.reserve(bytes).await.unwrap();
+            let rt = context.rt.clone();
+            context.rt.spawn_detached(async move {
+                rt.sleep(Nanos::from_millis(20)).await;
+                rt.sleep(Nanos::from_micros(700)).await;
+                drop(permit);
+            });
+        });
+        taken.unwrap();
+        let (done, is_done) = std::sync::mpsc::channel();
+        let waiting = store.clone();
+        let waiter = std::thread::spawn(move || {
+            let reserve = |context: Context| async move {
+                let volume = context.disk.volume("v").unwrap();
+                drop(volume.reserve(4096).await.unwrap());
+            };
+            waiting.run(reserve).unwrap();
+            done.send(()).unwrap();
+        });
+        let ended = is_done.recv_timeout(Duration::from_secs(20));
+        assert!(ended.is_ok(), "nobody has seen to the second timer");
+        waiter.join().unwrap();
+    }
+    store.close().unwrap();
+}
+
+#[test]
+fn who_waits_for_a_timer_does_not_spin_while_another_leads_for_long() {
+    let place = Place::new();
+    let store = place.open();
+    for _ in 0..3 {
+        let (begins, has_begun) = std::sync::mpsc::channel();
+        let sleeping = store.clone();
+        let sleeper = std::thread::spawn(move || {
+            begins.send(()).unwrap();
+            let cpu = thread_cpu();
+            let sleep =
+                |context: Context| async move { context.rt.sleep(Nanos::from_micros(900)).await };
+            sleeping.run(sleep).unwrap();
+            thread_cpu() - cpu
+        });
+        has_begun.recv().unwrap();
+        std::thread::sleep(Duration::from_micros(300));
+        // Leads from before the timer is due, mostly, until long after.
+        let lead = |_: Context| async move { std::thread::sleep(Duration::from_millis(200)) };
+        store.run(lead).unwrap();
+        let cpu = sleeper.join().unwrap();
+        assert!(
+            cpu < Duration::from_millis(50),
+            "{cpu:?} of processor time, to wait"
+        );
+    }
+    store.close().unwrap();
+}
+
+/// Two threads write parts of one cold block at a time, each in a unit of its own, or without: both are told that it is
+/// done, and both parts are there.
+#[test]
+fn two_threads_that_write_parts_of_one_block_keep_each_others_bytes() {
+    const BLOCKS: u64 = 300;
+    let place = Place::new();
+    let store = place.open();
+    for (round, units) in [[true, true], [true, false], [false, false]]
+        .into_iter()
+        .enumerate()
+    {
+        let byte = round as u8 * 2 + 10;
+        let mut unit = store.begin().unwrap();
+        let name = format!("f{round}");
+        unit.create_file(&name).unwrap();
+        unit.write(&name, 0, &vec![7; (BLOCKS * 4096) as usize])
+            .unwrap();
+        unit.end().unwrap();
+        let drain = |context: Context| async move { context.disk.engine().drain().await };
+        store.run(drain).unwrap().unwrap();
+        let together = Barrier::new(2);
+        std::thread::scope(|scope| {
+            for (thread, in_unit) in units.into_iter().enumerate() {
+                let (store, name, together) = (&store, &name, &together);
+                scope.spawn(move || {
+                    let data = [byte + thread as u8; 100];
+                    for block in 0..BLOCKS {
+                        let offset = block * 4096 + thread as u64 * 2000;
+                        together.wait();
+                        if in_unit {
+                            let mut unit = store.begin().unwrap();
+                            unit.write(name, offset, &data).unwrap();
+                            unit.end().unwrap();
+                        } else {
+                            store.write(name, offset, &data).unwrap();
+                        }
+                    }
+                });
+            }
+        });
+        let found = store.read(&name, 0, (BLOCKS * 4096) as usize).unwrap();
+        let lost = found.chunks(4096).filter(|block| {
+            let mut expected = vec![7; 4096];
+            expected[..100].fill(byte);
+            expected[2000..2100].fill(byte + 1);
+            *block != expected
+        });
+        assert_eq!(lost.count(), 0, "blocks that lost bytes, units {units:?}");
+    }
+    store.close().unwrap();
+}

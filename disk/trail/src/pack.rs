@@ -1,0 +1,367 @@
+//! Packing queued commits into records: everything that is queued goes into one device write, as much
+//! as the rest of the track takes (Trail 3.1, batching).
+
+use crate::geometry::LogGeometry;
+use std::collections::VecDeque;
+use tonearm_base::{Lsn, RecordSeq, Slice};
+use tonearm_format::{
+    Entry, EntryKind, RecordHeader, Slots, escape_payload, record_fits, run_slots,
+};
+
+/// One change of a commit. Blocks are home blocks.
+#[derive(Clone, Debug)]
+pub enum Change {
+    /// Adjacent blocks get new content.
+    Write {
+        /// First block.
+        first: u64,
+        /// Content, a whole number of blocks.
+        data: Slice,
+    },
+    /// A range becomes holes.
+    Trim {
+        /// First block.
+        first: u64,
+        /// Blocks.
+        count: u64,
+    },
+    /// A range reads as zeroes and keeps its space.
+    Zero {
+        /// First block.
+        first: u64,
+        /// Blocks.
+        count: u64,
+    },
+    /// Some words of a block change. Whoever appends it sees to it that the log holds all that the block was
+    /// before, from a [`Change::Write`] on.
+    Patch {
+        /// The block.
+        block: u64,
+        /// The words, at least one.
+        words: Vec<Word>,
+    },
+    /// Adjacent blocks get the content of others, which are durable at home and stay as they are until no
+    /// recovery sees this change any more.
+    Move {
+        /// First block that gets content.
+        to: u64,
+        /// First block that has it.
+        from: u64,
+        /// CRC-32C of each block.
+        crcs: Vec<u32>,
+    },
+}
+
+/// Eight bytes of a block.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Word {
+    /// Byte offset in the block, a multiple of 8.
+    pub at: u32,
+    /// The bytes, little-endian.
+    pub value: u64,
+}
+
+impl Change {
+    /// What it takes of the log, for blocks of `block_size` bytes: blocks of data, and slots of entries without data.
+    pub fn needs(&self, block_size: usize) -> (u64, u64) {
+        match self {
+            Self::Write { data, .. } => ((data.len() / block_size) as u64, 0),
+            Self::Trim { .. } | Self::Zero { .. } => (0, 1),
+            Self::Patch { words, .. } => (0, patch_slots(words)),
+            Self::Move { crcs, .. } => (0, crcs.len() as u64),
+        }
+    }
+}
+
+struct Queued {
+    lsn: Lsn,
+    /// Sectors that the log has promised for it.
+    promised: u64,
+    changes: Vec<Change>,
+    /// CRC-32C of each block of data, over all changes.
+    crcs: Vec<u32>,
+    /// The change, its entry, and the block of data over all changes that come next.
+    change: usize,
+    part: usize,
+    crc: usize,
+}
+
+/// Commits that wait for the log.
+#[derive(Default)]
+pub(crate) struct Queue {
+    commits: VecDeque<Queued>,
+    bytes: u64,
+    promised: u64,
+}
+
+/// What all records of a batch have in common or start from.
+pub(crate) struct Frame {
+    pub epoch: u64,
+    pub next_seq: RecordSeq,
+    pub prev_sector: u64,
+    pub prev_epoch: u64,
+    /// Log head: `None` when nothing is live, the record itself is the head then.
+    pub head: Option<(u64, RecordSeq)>,
+    pub durable_seq: RecordSeq,
+}
+
+/// A record that the log holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RecordPlace {
+    /// Its number.
+    pub seq: RecordSeq,
+    /// Its log sector.
+    pub sector: u64,
+    /// Commit of its first entry.
+    pub first_lsn: Lsn,
+    /// Commit of its last entry.
+    pub last_lsn: Lsn,
+}
+
+impl RecordPlace {
+    /// The place of the record with `header` at log sector `sector`.
+    pub fn of(header: &RecordHeader, sector: u64) -> Self {
+        let ended = header.entries.iter().filter(|entry| entry.last).count() as u64;
+        let open = header.entries.last().is_some_and(|entry| !entry.last);
+        let last_lsn = Lsn((header.first_lsn.0 + ended + u64::from(open)).saturating_sub(1));
+        Self {
+            seq: header.seq,
+            sector,
+            first_lsn: header.first_lsn,
+            last_lsn,
+        }
+    }
+}
+
+impl Queued {
+    /// The entry that comes next: its block, what happens to it, and whether its change ends with it.
+    fn entry(&self, block_size: usize) -> (u64, EntryKind, bool) {
+        let part = self.part;
+        match &self.changes[self.change] {
+            Change::Write { first, data } => {
+                let crc = self.crcs[self.crc];
+                let ended = (part + 1) * block_size == data.len();
+                (first + part as u64, EntryKind::Data { crc }, ended)
+            }
+            Change::Trim { first, count } => (*first, EntryKind::Trim { count: *count }, true),
+            Change::Zero { first, count } => (*first, EntryKind::Zero { count: *count }, true),
+            Change::Patch { block, words } => {
+                let Word { at, value } = words[part];
+                (
+                    *block,
+                    EntryKind::Patch { at, value },
+                    part + 1 == words.len(),
+                )
+            }
+            Change::Move { to, from, crcs } => {
+                let (from, crc) = (from + part as u64, crcs[part]);
+                let ended = part + 1 == crcs.len();
+                (to + part as u64, EntryKind::Move { from, crc }, ended)
+            }
+        }
+    }
+}
+
+impl Queue {
+    /// Takes a commit for which `promised` sectors have been promised; it gives back what it does not need.
+    pub fn push(
+        &mut self,
+        geometry: &LogGeometry,
+        lsn: Lsn,
+        promised: u64,
+        changes: Vec<Change>,
+        crcs: Vec<u32>,
+    ) {
+        assert!(!changes.is_empty(), "a commit changes something");
+        let (mut blocks, mut others) = (0, 0);
+        for change in &changes {
+            let (data, rest) = change.needs(geometry.block_size);
+            (blocks, others) = (blocks + data, others + rest);
+        }
+        let promised = promised.min(geometry.commit_sectors(blocks, others));
+        self.bytes += changes.iter().map(bytes_of).sum::<u64>();
+        self.promised += promised;
+        self.commits.push_back(Queued {
+            lsn,
+            promised,
+            changes,
+            crcs,
+            change: 0,
+            part: 0,
+            crc: 0,
+        });
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.commits.is_empty()
+    }
+
+    /// Bytes of log that the queue asks for, about.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Sectors that the log has promised for what is queued.
+    pub fn promised(&self) -> u64 {
+        self.promised
+    }
+
+    /// Sectors that the next record needs at least.
+    pub fn min_sectors(&self, geometry: &LogGeometry) -> u64 {
+        match self
+            .commits
+            .front()
+            .map(|commit| &commit.changes[commit.change])
+        {
+            Some(Change::Write { .. }) => 1 + geometry.block_sectors(),
+            _ => 1,
+        }
+    }
+
+    /// Packs records into `out` (whole sectors, the room that there is), the first at log sector
+    /// `sector`. Gives the records, the sectors used, and the last commit that is whole, if any.
+    pub fn pack(
+        &mut self,
+        geometry: &LogGeometry,
+        mut frame: Frame,
+        sector: u64,
+        out: &mut [u8],
+    ) -> (Vec<RecordPlace>, usize, Option<Lsn>) {
+        let mut packed = Vec::new();
+        let bytes = geometry.sector;
+        let (mut used, mut whole) = (0, None);
+        while !self.is_empty() && used + self.min_sectors(geometry) as usize * bytes <= out.len() {
+            let at = sector + (used / bytes) as u64;
+            let (header, sectors, ended) = self.pack_one(geometry, &frame, at, &mut out[used..]);
+            packed.push(RecordPlace::of(&header, at));
+            whole = ended.or(whole);
+            used += sectors * bytes;
+            frame.prev_sector = at;
+            frame.prev_epoch = frame.epoch;
+            frame.next_seq += 1;
+            // The first record became the head when nothing was live.
+            frame.head = frame.head.or(Some((at, header.seq)));
+        }
+        (packed, used / bytes, whole)
+    }
+
+    fn pack_one(
+        &mut self,
+        geometry: &LogGeometry,
+        frame: &Frame,
+        at: u64,
+        out: &mut [u8],
+    ) -> (RecordHeader, usize, Option<Lsn>) {
+        let (head_out, payload_out) = out.split_at_mut(geometry.sector);
+        let block_sectors = geometry.block_sectors() as usize;
+        let front = self.commits.front().expect("the queue is not empty");
+        let (first_lsn, continues) = (front.lsn, front.change > 0 || front.part > 0);
+        let (mut entries, mut displaced, mut ended) = (Vec::new(), Vec::new(), None);
+        let (mut slots, mut payload) = (Slots::default(), 0);
+        while let Some(commit) = self.commits.front_mut() {
+            let change = &commit.changes[commit.change];
+            let (block, kind, change_ended) = commit.entry(geometry.block_size);
+            let last = change_ended && commit.change + 1 == commit.changes.len();
+            let entry = Entry { block, kind, last };
+            let wanted = match change {
+                Change::Write { .. } => block_sectors,
+                _ => 0,
+            };
+            let with = slots.with(&entry);
+            if !record_fits(with.count(), displaced.len() + wanted, geometry.sector)
+                || payload + wanted * geometry.sector > payload_out.len()
+            {
+                break;
+            }
+            slots = with;
+            entries.push(entry);
+            if let Change::Write { data, .. } = change {
+                let from = commit.part * geometry.block_size;
+                let start = displaced.len();
+                displaced.resize(start + wanted, 0);
+                escape_payload(
+                    &data[from..from + geometry.block_size],
+                    &mut payload_out[payload..payload + geometry.block_size],
+                    &mut displaced[start..],
+                );
+                payload += geometry.block_size;
+                commit.crc += 1;
+            }
+            commit.part += 1;
+            if change_ended {
+                self.bytes -= bytes_of(change);
+                (commit.change, commit.part) = (commit.change + 1, 0);
+            }
+            if last {
+                ended = Some(commit.lsn);
+                self.promised -= commit.promised;
+                self.commits.pop_front();
+            }
+        }
+        let header = make_header(
+            geometry,
+            frame,
+            at,
+            first_lsn,
+            continues,
+            displaced.len(),
+            entries,
+        );
+        header.encode(&displaced, head_out);
+        (header, 1 + displaced.len(), ended)
+    }
+}
+
+/// A record without entries, which only tells the log head.
+pub(crate) fn pack_marker(
+    geometry: &LogGeometry,
+    frame: &Frame,
+    at: u64,
+    lsn: Lsn,
+    out: &mut [u8],
+) -> RecordPlace {
+    let header = make_header(geometry, frame, at, lsn, false, 0, Vec::new());
+    header.encode(&[], out);
+    RecordPlace::of(&header, at)
+}
+
+fn make_header(
+    geometry: &LogGeometry,
+    frame: &Frame,
+    at: u64,
+    first_lsn: Lsn,
+    continues: bool,
+    payload_sectors: usize,
+    entries: Vec<Entry>,
+) -> RecordHeader {
+    let (head_sector, head_seq) = frame.head.unwrap_or((at, frame.next_seq));
+    RecordHeader {
+        store: geometry.store,
+        epoch: frame.epoch,
+        seq: frame.next_seq,
+        prev_sector: frame.prev_sector,
+        prev_epoch: frame.prev_epoch,
+        head_sector,
+        head_seq,
+        durable_seq: frame.durable_seq,
+        first_lsn,
+        continues,
+        payload_sectors: payload_sectors as u32,
+        entries,
+    }
+}
+
+fn bytes_of(change: &Change) -> u64 {
+    match change {
+        Change::Write { data, .. } => data.len() as u64,
+        Change::Trim { .. } | Change::Zero { .. } => 32,
+        Change::Patch { words, .. } => 32 * patch_slots(words),
+        Change::Move { crcs, .. } => 32 * crcs.len() as u64,
+    }
+}
+
+/// Slots of entries that the words of a patch take.
+pub fn patch_slots(words: &[Word]) -> u64 {
+    let runs = words.chunk_by(|word, next| word.at + 8 == next.at);
+    runs.map(|run| run_slots(run.len()) as u64).sum()
+}

@@ -1,0 +1,616 @@
+//! Reading the log at recovery: find the youngest record, go to the log head that it names, and hand out
+//! commits in order up to the end of the gap-free prefix.
+//!
+//! The chain of `prev_sector` links is checked record by record while the tracks are read forward: a chain
+//! followed backwards, as in the paper, would end at the first hole of a ragged tail and leave the records
+//! before the hole unfound (docs/decisions/0003-forward-replay.md).
+//!
+//! Where the search meets a track that cannot be read, all tracks are read instead: the highest record of the epoch
+//! names a log head that is good, wherever it lies. Whether the unreadable track matters is then for the decision
+//! table, as it is for one that the search has not met.
+
+use crate::decide::{Case, Finding, Join, Sight, decide};
+use crate::error::TrailError;
+use crate::geometry::LogGeometry;
+use crate::pack::RecordPlace;
+use crate::scan::{FoundRecord, scan_track};
+use crate::search::Search;
+use crate::unflushed_tracks_max;
+use std::collections::VecDeque;
+use std::rc::Rc;
+use tonearm_base::{Buf, BufPool, Lsn, RecordSeq};
+use tonearm_device::{Device, DeviceIo};
+use tonearm_format::{EntryKind, LogState};
+use tonearm_rt::{Data, Op};
+
+const READ_AHEAD: usize = 3;
+
+/// One change of a recovered commit.
+#[derive(Debug)]
+pub struct RecoveredChange {
+    /// First home block.
+    pub block: u64,
+    /// What happens to it.
+    pub kind: EntryKind,
+    /// The block's content, for data.
+    pub data: Option<Buf>,
+}
+
+/// A commit found whole in the log.
+#[derive(Debug)]
+pub struct RecoveredCommit {
+    /// Its number.
+    pub lsn: Lsn,
+    /// Its changes, in order.
+    pub changes: Vec<RecoveredChange>,
+}
+
+/// Counters of one recovery.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ReplayStats {
+    /// Tracks read to find the youngest record.
+    pub search_tracks: u64,
+    /// Tracks read to replay.
+    pub replay_tracks: u64,
+    /// Records replayed.
+    pub records: u64,
+    /// Commits handed out.
+    pub commits: u64,
+    /// Records found behind the end of the prefix, dead from now on.
+    pub discarded: u64,
+}
+
+/// What a lenient replay has left out, as far as can be told from what can be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GivenUp {
+    /// First commit that is lost: the one behind the last that was kept.
+    pub first: Lsn,
+    /// Last commit that is known of. Below `first`: none is.
+    pub last: Lsn,
+    /// Records found behind the end, dead from now on.
+    pub records: u64,
+}
+
+impl GivenUp {
+    /// Commits known to be lost. Some of them may never have been durable.
+    pub fn commits(&self) -> u64 {
+        (self.last.0 + 1).saturating_sub(self.first.0)
+    }
+}
+
+/// Where the log ended.
+#[derive(Clone, Debug)]
+pub struct RecoveredTail {
+    /// Log positions for the superblock of the next epoch; the head is the oldest record replayed.
+    pub state: LogState,
+    /// All records replayed, oldest first.
+    pub records: Vec<RecordPlace>,
+    /// Why the log ended where it ended.
+    pub case: Case,
+    /// What was given up, if the log ended at a place that is refused otherwise.
+    pub given_up: Option<GivenUp>,
+    /// Counters.
+    pub stats: ReplayStats,
+}
+
+struct Track {
+    index: u64,
+    /// `None`: the device could not read it.
+    bytes: Option<Buf>,
+    found: Vec<FoundRecord>,
+}
+
+struct Open {
+    lsn: Lsn,
+    epoch: u64,
+    changes: Vec<RecoveredChange>,
+}
+
+/// A recovery under way: pull commits with [`Replay::next`] until it gives none.
+pub struct Replay {
+    pool: BufPool,
+    devices: Vec<Rc<dyn Device>>,
+    geometry: LogGeometry,
+    epoch: u64,
+    before: LogState,
+    /// Takes what is there where damage would otherwise be refused (`check --repair`).
+    lenient: bool,
+    ahead: VecDeque<(u64, DeviceIo)>,
+    current: Track,
+    next: Option<Track>,
+    expected: RecordSeq,
+    /// Place and epoch of the record before the expected one; `None` at the log head.
+    link: Option<(u64, u64)>,
+    head_sector: Option<u64>,
+    open: Option<Open>,
+    ready: VecDeque<RecoveredCommit>,
+    last_lsn: Lsn,
+    /// An entry has been replayed: commit numbers must go on from there.
+    numbered: bool,
+    last: Option<(RecordPlace, u64)>,
+    records: Vec<RecordPlace>,
+    end: Option<Case>,
+    given_up: Option<GivenUp>,
+    stats: ReplayStats,
+    /// Where the replay began: what is live never comes round to it again.
+    first_track: u64,
+    tracks_expected: u64,
+}
+
+impl Replay {
+    /// Starts to recover the log of epoch `epoch`, whose superblock says `before`. With `lenient`,
+    /// damage ends the log instead of being an error.
+    pub async fn start(
+        pool: &BufPool,
+        devices: Vec<Rc<dyn Device>>,
+        geometry: LogGeometry,
+        epoch: u64,
+        before: LogState,
+        lenient: bool,
+    ) -> Self {
+        let mut stats = ReplayStats::default();
+        let youngest = find_youngest(pool, &devices, &geometry, epoch, &before, &mut stats).await;
+        let (mut start, mut expected) = (None, RecordSeq(before.head_seq.max(1)));
+        if before.head_seq <= before.tail_seq {
+            start = Some(before.head_sector);
+        }
+        if let Some(record) = &youngest
+            && record.header.head_seq >= expected
+        {
+            (start, expected) = (Some(record.header.head_sector), record.header.head_seq);
+        }
+        let first_track = start.map_or(before.start_track, |sector| geometry.track_of(sector));
+        let last_track =
+            youngest.map_or(first_track, |record| geometry.track_of(record.place.sector));
+        let link = if start.is_none() {
+            Some((before.tail_sector, before.tail_epoch))
+        } else {
+            None
+        };
+        let tracks = geometry.tracks;
+        let mut replay = Self {
+            pool: pool.clone(),
+            devices,
+            geometry,
+            epoch,
+            before,
+            lenient,
+            ahead: VecDeque::new(),
+            current: Track {
+                index: first_track,
+                bytes: None,
+                found: Vec::new(),
+            },
+            next: None,
+            expected,
+            link,
+            head_sector: start,
+            open: None,
+            ready: VecDeque::new(),
+            last_lsn: Lsn(before.tail_lsn),
+            numbered: false,
+            last: None,
+            records: Vec::new(),
+            end: None,
+            given_up: None,
+            stats,
+            first_track,
+            tracks_expected: (last_track + tracks - first_track) % tracks + 1,
+        };
+        replay.fill_ahead(first_track);
+        replay.current = replay.read_next().await;
+        replay
+    }
+
+    /// The next commit of the prefix, `None` at its end.
+    ///
+    /// # Errors
+    /// When the log is damaged: a record that must have been durable is not there.
+    pub async fn next(&mut self) -> Result<Option<RecoveredCommit>, TrailError> {
+        loop {
+            if let Some(commit) = self.ready.pop_front() {
+                self.stats.commits += 1;
+                return Ok(Some(commit));
+            }
+            if self.end.is_some() {
+                return Ok(None);
+            }
+            self.step().await?;
+        }
+    }
+
+    /// Tracks replayed so far and in all, for a progress bar.
+    pub fn progress(&self) -> (u64, u64) {
+        (
+            self.stats.replay_tracks.min(self.tracks_expected),
+            self.tracks_expected,
+        )
+    }
+
+    /// The end of the log, once [`Replay::next`] has given `None`.
+    ///
+    /// # Panics
+    /// When the replay has not ended.
+    pub fn into_tail(self) -> RecoveredTail {
+        let case = self.end.expect("the replay has ended");
+        let (tail_sector, tail_seq, tail_epoch) = match &self.last {
+            Some((place, epoch)) => (place.sector, place.seq.0, *epoch),
+            None => (
+                self.before.tail_sector,
+                self.before.tail_seq,
+                self.before.tail_epoch,
+            ),
+        };
+        let start_track = match tail_seq {
+            0 => self.before.start_track,
+            _ => (self.geometry.track_of(tail_sector) + 1) % self.geometry.tracks,
+        };
+        let (head_sector, head_seq) = self
+            .records
+            .first()
+            .map_or((tail_sector, tail_seq + 1), |first| {
+                (first.sector, first.seq.0)
+            });
+        let state = LogState {
+            head_sector,
+            head_seq,
+            tail_sector,
+            tail_seq,
+            tail_epoch,
+            tail_lsn: self.last_lsn.0,
+            start_track,
+        };
+        RecoveredTail {
+            state,
+            records: self.records,
+            case,
+            given_up: self.given_up,
+            stats: self.stats,
+        }
+    }
+
+    /// Looks at the expected record and does what the table says.
+    async fn step(&mut self) -> Result<(), TrailError> {
+        let mut record = self.find_in(&self.current);
+        // An epoch begins on the track behind the last record that its recovery kept. What that recovery
+        // cut off may still lie on this track, with the same number: the later epoch's record counts.
+        if record.is_none() || self.expected.0 <= self.before.tail_seq {
+            if self.next.is_none() {
+                self.next = Some(self.read_next().await);
+            }
+            let next = self.next.as_ref();
+            let next = next.filter(|next| next.index != self.first_track);
+            let behind = next.and_then(|next| self.find_in(next));
+            let epoch = |record: &Option<FoundRecord>| record.as_ref().map(|r| r.header.epoch);
+            if epoch(&behind) > epoch(&record) {
+                record = behind;
+                self.current = self.next.take().expect("just looked at");
+            }
+        }
+        let blocks = record.as_ref().and_then(|record| {
+            let bytes = self.current.bytes.as_ref()?;
+            record.blocks(&self.geometry, &self.pool, bytes)
+        });
+        let finding = self.finding(record.as_ref(), blocks.is_some()).await;
+        match decide(&finding) {
+            Case::Replay => self.accept(record, blocks),
+            Case::AbandonedCommit => {
+                self.open = None;
+                self.accept(record, blocks);
+            }
+            case @ (Case::End | Case::RaggedTail) => self.end = Some(case),
+            case => {
+                if !self.lenient {
+                    return Err(self.damaged(case));
+                }
+                self.given_up = Some(self.count_given_up().await);
+                self.end = Some(case);
+            }
+        }
+        Ok(())
+    }
+
+    async fn finding(&mut self, record: Option<&FoundRecord>, whole: bool) -> Finding {
+        let mut finding = Finding {
+            sight: Sight::Whole,
+            join: Join::Fresh,
+            before_tail: self.expected.0 <= self.before.tail_seq,
+            proven: false,
+            followed: false,
+        };
+        if let Some(record) = record.filter(|_| whole) {
+            finding.join = self.join_of(record);
+            return finding;
+        }
+        let unreadable = self.current.bytes.is_none()
+            || self.next.as_ref().is_some_and(|next| next.bytes.is_none());
+        finding.sight = if unreadable {
+            Sight::Unreadable
+        } else {
+            Sight::Missing
+        };
+        (finding.followed, finding.proven) = self.look_behind().await;
+        finding
+    }
+
+    fn join_of(&self, record: &FoundRecord) -> Join {
+        let header = &record.header;
+        let numbered =
+            header.entries.is_empty() || !self.numbered || { header.first_lsn == self.next_lsn() };
+        match (&self.open, header.continues) {
+            // A record without entries joins anything; an open commit stays open behind it, unless the
+            // epoch has changed.
+            _ if !numbered => Join::Breaks,
+            (Some(open), false) if open.epoch != header.epoch => Join::NewEpoch,
+            (Some(_), false) if header.entries.is_empty() => Join::Fresh,
+            (Some(open), true) if open.lsn == header.first_lsn && open.epoch == header.epoch => {
+                Join::Continues
+            }
+            // At the log head the part before has been released: all of it is durable at home.
+            (None, true) if !self.numbered => Join::Continues,
+            (None, false) => Join::Fresh,
+            _ => Join::Breaks,
+        }
+    }
+
+    fn accept(&mut self, record: Option<FoundRecord>, blocks: Option<Vec<Buf>>) {
+        let (record, blocks) = record
+            .zip(blocks)
+            .expect("the table replays whole records only");
+        let (header, mut place) = (record.header, record.place);
+        let next_lsn = self.next_lsn();
+        if header.entries.is_empty() {
+            // It has no commit, whatever number it tells.
+            (place.first_lsn, place.last_lsn) = (next_lsn, Lsn(next_lsn.0.saturating_sub(1)));
+        } else if !self.numbered {
+            // Those before it had none either.
+            let first = header.first_lsn;
+            for before in &mut self.records {
+                (before.first_lsn, before.last_lsn) = (first, Lsn(first.0.saturating_sub(1)));
+            }
+        }
+        let mut blocks = blocks.into_iter();
+        let mut lsn = header.first_lsn;
+        for entry in &header.entries {
+            let open = self.open.get_or_insert_with(|| Open {
+                lsn,
+                epoch: header.epoch,
+                changes: Vec::new(),
+            });
+            let data = matches!(entry.kind, EntryKind::Data { .. })
+                .then(|| blocks.next())
+                .flatten();
+            open.changes.push(RecoveredChange {
+                block: entry.block,
+                kind: entry.kind,
+                data,
+            });
+            if entry.last
+                && let Some(whole) = self.open.take()
+            {
+                self.last_lsn = whole.lsn;
+                lsn = whole.lsn + 1;
+                self.ready.push_back(RecoveredCommit {
+                    lsn: whole.lsn,
+                    changes: whole.changes,
+                });
+            }
+        }
+        self.numbered |= !header.entries.is_empty();
+        self.stats.records += 1;
+        self.expected = header.seq + 1;
+        self.link = Some((place.sector, header.epoch));
+        self.last = Some((place, header.epoch));
+        self.records.push(place);
+    }
+
+    /// The commit that the next entry belongs to.
+    fn next_lsn(&self) -> Lsn {
+        let open = self.open.as_ref();
+        open.map_or(self.last_lsn + 1, |open| open.lsn)
+    }
+
+    /// The expected record on `track`: right number, right link, of an epoch that counts. Of several (what
+    /// a recovery cut off, and what was written in its stead) the latest epoch is the one that counts.
+    fn find_in(&self, track: &Track) -> Option<FoundRecord> {
+        let counts = |record: &&FoundRecord| {
+            let header = &record.header;
+            let epoch_counts = if header.seq.0 <= self.before.tail_seq {
+                header.epoch <= self.before.tail_epoch
+            } else {
+                header.epoch == self.epoch
+            };
+            let linked = match (self.link, self.head_sector) {
+                (Some(link), _) => link == (header.prev_sector, header.prev_epoch),
+                (None, Some(head)) => head == record.place.sector,
+                (None, None) => true,
+            };
+            header.seq == self.expected && epoch_counts && linked
+        };
+        track
+            .found
+            .iter()
+            .filter(counts)
+            .max_by_key(|record| record.header.epoch)
+            .cloned()
+    }
+
+    /// Whether later records of this epoch lie behind the hole, and whether one of them proves that the
+    /// missing one was durable.
+    async fn look_behind(&mut self) -> (bool, bool) {
+        let (epoch, expected) = (self.epoch, self.expected);
+        let (mut followed, mut proven, mut discarded) = (false, false, 0);
+        let mut look = |track: &Track| {
+            for record in &track.found {
+                if record.header.epoch == epoch && record.header.seq > expected {
+                    (followed, discarded) = (true, discarded + 1);
+                    proven |= record.header.durable_seq >= expected;
+                }
+            }
+        };
+        look(&self.current);
+        if let Some(next) = &self.next {
+            look(next);
+        }
+        // All that can have been written since the last flush, and the track of that flush.
+        for _ in 0..unflushed_tracks_max(self.geometry.tracks) {
+            let track = self.read_next().await;
+            look(&track);
+        }
+        self.stats.discarded = discarded;
+        (followed, proven)
+    }
+
+    /// What lies behind the end at which the expected record was given up: every track is looked at.
+    async fn count_given_up(&self) -> GivenUp {
+        let (expected, before) = (self.expected, &self.before);
+        let (mut first, mut last, mut records) = (None, Lsn(0), 0);
+        if expected.0 <= before.tail_seq {
+            last = Lsn(before.tail_lsn);
+            first = Some(last);
+        }
+        for index in 0..self.geometry.tracks {
+            let track = read_track(&self.pool, &self.devices, &self.geometry, index).await;
+            for record in track.found {
+                let header = &record.header;
+                let own = header.epoch == self.epoch && header.seq.0 > before.tail_seq;
+                let older = header.epoch <= before.tail_epoch && header.seq.0 <= before.tail_seq;
+                if header.seq < expected || !(own || older) {
+                    continue;
+                }
+                records += 1;
+                if own && !header.entries.is_empty() {
+                    last = last.max(record.place.last_lsn);
+                    let least = first.get_or_insert(header.first_lsn);
+                    *least = header.first_lsn.min(*least);
+                }
+            }
+        }
+        // Where no record before it tells, the number of the expected commit is that of the epoch's first one, or it
+        // is not known.
+        let known = self.numbered || expected.0 == before.tail_seq + 1;
+        let first = first.filter(|_| !known).unwrap_or(self.next_lsn());
+        GivenUp {
+            first,
+            last,
+            records,
+        }
+    }
+
+    fn damaged(&self, case: Case) -> TrailError {
+        let proof = match case {
+            Case::DamagedBeforeTail => "the superblock says that it was durable".to_string(),
+            Case::DamagedProven => "a later record says that it was durable".to_string(),
+            Case::Unreadable => "its place cannot be read, so it may have been durable".to_string(),
+            _ => "it does not fit the record before it".to_string(),
+        };
+        TrailError::Damaged {
+            device: self.device_of(self.current.index).name().to_string(),
+            seq: self.expected.0,
+            offset: self.geometry.track_start(self.current.index),
+            proof,
+        }
+    }
+
+    fn device_of(&self, track: u64) -> &Rc<dyn Device> {
+        &self.devices[self.geometry.member_of(track)]
+    }
+
+    fn fill_ahead(&mut self, from: u64) {
+        let mut index = self
+            .ahead
+            .back()
+            .map_or(from, |(last, _)| (last + 1) % self.geometry.tracks);
+        while self.ahead.len() < READ_AHEAD {
+            self.ahead.push_back((
+                index,
+                start_read(&self.pool, &self.devices, &self.geometry, index),
+            ));
+            index = (index + 1) % self.geometry.tracks;
+        }
+    }
+
+    async fn read_next(&mut self) -> Track {
+        let (index, io) = self.ahead.pop_front().expect("reads are always ahead");
+        self.fill_ahead((index + 1) % self.geometry.tracks);
+        self.stats.replay_tracks += 1;
+        Track::of(&self.geometry, index, io).await
+    }
+}
+
+impl Track {
+    /// The track with index `index` once `io` has read it.
+    async fn of(geometry: &LogGeometry, index: u64, io: DeviceIo) -> Self {
+        let (result, data) = io.await;
+        let bytes = result.is_ok().then(|| data.into_buf());
+        let found = bytes
+            .as_ref()
+            .map_or(Vec::new(), |bytes| scan_track(geometry, index, bytes));
+        Self {
+            index,
+            bytes,
+            found,
+        }
+    }
+}
+
+async fn read_track(
+    pool: &BufPool,
+    devices: &[Rc<dyn Device>],
+    geometry: &LogGeometry,
+    index: u64,
+) -> Track {
+    Track::of(geometry, index, start_read(pool, devices, geometry, index)).await
+}
+
+fn start_read(
+    pool: &BufPool,
+    devices: &[Rc<dyn Device>],
+    geometry: &LogGeometry,
+    track: u64,
+) -> DeviceIo {
+    let data = Data::whole(pool.alloc(geometry.track_bytes(track)));
+    devices[geometry.member_of(track)].io(Op::Read, geometry.track_start(track), 0, data)
+}
+
+/// The youngest record of `epoch`, or one that names as good a log head.
+async fn find_youngest(
+    pool: &BufPool,
+    devices: &[Rc<dyn Device>],
+    geometry: &LogGeometry,
+    epoch: u64,
+    before: &LogState,
+    stats: &mut ReplayStats,
+) -> Option<FoundRecord> {
+    let own = |record: &FoundRecord| {
+        record.header.epoch == epoch && record.header.seq.0 > before.tail_seq
+    };
+    let youngest_on = |track: Track| {
+        let found = track.found.into_iter().filter(own);
+        found.max_by_key(|record| record.header.seq)
+    };
+    let younger = |one: Option<FoundRecord>, other: Option<FoundRecord>| {
+        let both = one.into_iter().chain(other);
+        both.max_by_key(|record| record.header.seq)
+    };
+    let mut search = Search::new(geometry.tracks, before.start_track);
+    let mut last: Option<FoundRecord> = None;
+    while let Some(index) = search.probe() {
+        stats.search_tracks += 1;
+        let track = read_track(pool, devices, geometry, index).await;
+        if track.bytes.is_none() {
+            let mut last = None;
+            for index in 0..geometry.tracks {
+                stats.search_tracks += 1;
+                let track = read_track(pool, devices, geometry, index).await;
+                last = younger(last, youngest_on(track));
+            }
+            return last;
+        }
+        let youngest = youngest_on(track);
+        search.feed(youngest.as_ref().map(|record| record.header.seq));
+        last = younger(last, youngest);
+    }
+    // The search ends on the track with the highest key that it has seen.
+    search.result().and(last)
+}

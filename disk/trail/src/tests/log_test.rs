@@ -1,0 +1,570 @@
+use crate::{Case, Change, LogGeometry, Replay, Trail, TrailOptions, TrailStart, WriteCache};
+use std::cell::RefCell;
+use std::future::Future;
+use std::rc::Rc;
+use std::task::{Context, Waker};
+use tonearm_base::{Buf, BufPool, Lsn, Nanos, crc32c};
+use tonearm_device::{Device, RawDevice};
+use tonearm_drive::{DiskImage, SimOptions, SimWorld};
+use tonearm_format::{EntryKind, LogState};
+use tonearm_rt::{DeviceId, Rt};
+
+const BLOCK: usize = 4096;
+
+const OFFSET: u64 = 1 << 20;
+
+pub(super) fn geometry(tracks: u64, track_sectors: u64) -> LogGeometry {
+    LogGeometry::even([5; 16], OFFSET, tracks, track_sectors, BLOCK)
+}
+
+pub(super) fn world(geometry: &LogGeometry) -> SimWorld {
+    let size = OFFSET + geometry.bytes();
+    SimWorld::new(SimOptions::default(), vec![DiskImage::new(size)])
+}
+
+pub(super) fn device(rt: &Rt) -> Rc<dyn Device> {
+    Rc::new(RawDevice::new(rt, DeviceId(0), u64::MAX, 512, "log"))
+}
+
+fn content(block: u64, version: u64) -> Vec<u8> {
+    let mut bytes = vec![(version % 251) as u8; BLOCK];
+    bytes[..8].copy_from_slice(&block.to_le_bytes());
+    bytes[8..16].copy_from_slice(&version.to_le_bytes());
+    bytes
+}
+
+pub(super) fn write(pool: &BufPool, first: u64, count: u64, version: u64) -> Change {
+    let bytes: Vec<u8> = (first..first + count)
+        .flat_map(|block| content(block, version))
+        .collect();
+    Change::Write {
+        first,
+        data: pool.copy_of(&bytes).share(),
+    }
+}
+
+pub(super) async fn append(trail: &Trail, changes: Vec<Change>) -> Lsn {
+    let data = changes.iter().filter_map(|change| match change {
+        Change::Write { data, .. } => Some(data),
+        _ => None,
+    });
+    let crcs: Vec<u32> = data
+        .flat_map(|data| data.chunks(BLOCK))
+        .map(crc32c)
+        .collect();
+    let admission = trail
+        .admit(crcs.len() as u64, changes.len() as u64)
+        .await
+        .unwrap();
+    trail.append(admission, changes, |_, _| crcs)
+}
+
+pub(super) fn start(
+    rt: &Rt,
+    pool: &BufPool,
+    geometry: &LogGeometry,
+    epoch: u64,
+    state: LogState,
+) -> Trail {
+    let options = TrailOptions::default();
+    Trail::start(
+        rt,
+        pool,
+        vec![device(rt)],
+        geometry.clone(),
+        TrailStart {
+            epoch,
+            state,
+            ..TrailStart::default()
+        },
+        options,
+    )
+}
+
+fn recovered(
+    image: DiskImage,
+    geometry: &LogGeometry,
+    epoch: u64,
+    state: LogState,
+) -> (Vec<(u64, usize)>, Case, LogState) {
+    let world = SimWorld::new(SimOptions::default(), vec![image]);
+    let rt = Rt::new(world.driver());
+    let (rt2, shape) = (rt.clone(), geometry.clone());
+    rt.block_on(async move {
+        let pool = BufPool::new(1 << 20);
+        let devices = vec![device(&rt2)];
+        let mut replay = Replay::start(&pool, devices, shape, epoch, state, false).await;
+        let mut commits = Vec::new();
+        while let Some(commit) = replay.next().await.unwrap() {
+            for change in &commit.changes {
+                if let (EntryKind::Data { .. }, Some(data)) = (&change.kind, &change.data) {
+                    let data: &Buf = data;
+                    assert_eq!(data[..8], change.block.to_le_bytes());
+                }
+            }
+            commits.push((commit.lsn.0, commit.changes.len()));
+        }
+        let tail = replay.into_tail();
+        (commits, tail.case, tail.state)
+    })
+}
+
+#[test]
+fn what_was_appended_is_recovered_in_order() {
+    let geometry = geometry(16, 16);
+    let world = world(&geometry);
+    let rt = Rt::new(world.driver());
+    let (rt2, shape) = (rt.clone(), geometry.clone());
+    rt.block_on(async move {
+        let pool = BufPool::new(1 << 20);
+        let trail = start(&rt2, &pool, &shape, 1, LogState::default());
+        for version in 0..10 {
+            append(&trail, vec![write(&pool, version, 1, version)]).await;
+        }
+        // Over several tracks, with a range beside the data.
+        let last = append(
+            &trail,
+            vec![
+                write(&pool, 100, 40, 7),
+                Change::Trim {
+                    first: 500,
+                    count: 1 << 30,
+                },
+            ],
+        )
+        .await;
+        trail.wait_durable(last).await.unwrap();
+        assert_eq!((trail.durable(), trail.appended()), (Lsn(11), Lsn(11)));
+        assert!(
+            trail.stats().writes < 11,
+            "what is queued shares device writes"
+        );
+    });
+    let (commits, case, state) =
+        recovered(world.images().remove(0), &geometry, 1, LogState::default());
+    let expected: Vec<(u64, usize)> = (1..=10).map(|lsn| (lsn, 1)).chain([(11, 41)]).collect();
+    assert_eq!((commits, case), (expected, Case::End));
+    assert_eq!((state.tail_lsn, state.head_seq), (11, 1));
+}
+
+#[test]
+fn several_records_of_one_device_write_are_recovered() {
+    let geometry = geometry(16, 16);
+    let world = world(&geometry);
+    let rt = Rt::new(world.driver());
+    let (rt2, shape) = (rt.clone(), geometry.clone());
+    rt.block_on(async move {
+        let pool = BufPool::new(1 << 20);
+        let trail = start(&rt2, &pool, &shape, 1, LogState::default());
+        let mut last = Lsn(0);
+        // More ranges than one header has room for.
+        for first in 0..1000 {
+            last = append(&trail, vec![Change::Trim { first, count: 1 }]).await;
+        }
+        trail.wait_durable(last).await.unwrap();
+        let stats = trail.stats();
+        assert!(stats.records > stats.writes, "{stats:?}");
+    });
+    let (commits, case, _) = recovered(world.images().remove(0), &geometry, 1, LogState::default());
+    assert_eq!((commits.len(), case), (1000, Case::End));
+}
+
+#[test]
+fn a_full_log_waits_for_release_and_goes_round_many_times() {
+    let geometry = geometry(8, 16);
+    let world = world(&geometry);
+    let rt = Rt::new(world.driver());
+    let (rt2, shape) = (rt.clone(), geometry.clone());
+    let (last, released) = rt.block_on(async move {
+        let pool = BufPool::new(1 << 20);
+        let trail = start(&rt2, &pool, &shape, 1, LogState::default());
+        let released = std::rc::Rc::new(std::cell::Cell::new(Lsn(0)));
+        let (freer, count, timer) = (trail.clone(), released.clone(), rt2.clone());
+        rt2.spawn(async move {
+            loop {
+                timer.sleep(tonearm_base::Nanos::from_micros(50)).await;
+                freer.sync_written().await.unwrap();
+                while count.get() < freer.durable() {
+                    count.set(count.get() + 1);
+                    freer.release(count.get());
+                }
+                freer.advance();
+            }
+        });
+        for version in 0..1000u64 {
+            let lsn = append(
+                &trail,
+                vec![write(&pool, version % 7, 1 + version % 9, version)],
+            )
+            .await;
+            trail.hold(lsn);
+        }
+        let last = trail.appended();
+        trail.wait_durable(last).await.unwrap();
+        assert!(trail.stats().bytes > 10 * 8 * 16 * 4096);
+        (last, released.get())
+    });
+    let (commits, ..) = recovered(world.images().remove(0), &geometry, 1, LogState::default());
+    assert_eq!(commits.last().map(|commit| commit.0), Some(last.0));
+    assert!(
+        commits[0].0 <= released.0 + 1,
+        "nothing that was held is missing"
+    );
+    assert!(commits.windows(2).all(|pair| pair[0].0 + 1 == pair[1].0));
+}
+
+#[test]
+fn who_waits_for_log_space_gets_it_in_turn_and_one_who_leaves_blocks_nobody() {
+    let geometry = geometry(8, 16);
+    let rt = Rt::new(world(&geometry).driver());
+    let (rt2, shape) = (rt.clone(), geometry.clone());
+    rt.block_on(async move {
+        let pool = BufPool::new(1 << 20);
+        let trail = start(&rt2, &pool, &shape, 1, LogState::default());
+        let served = Rc::new(RefCell::new(Vec::new()));
+        let waiters: Vec<_> = (0..50u64)
+            .map(|index| {
+                let (trail, pool, served) = (trail.clone(), pool.clone(), served.clone());
+                rt2.spawn(async move {
+                    let lsn = append(&trail, vec![write(&pool, index, 1, index)]).await;
+                    trail.hold(lsn);
+                    served.borrow_mut().push(index);
+                })
+            })
+            .collect();
+        rt2.yield_now().await;
+        let noop = &mut Context::from_waker(Waker::noop());
+        let mut leaves = Box::pin(trail.admit(1, 0));
+        assert!(leaves.as_mut().poll(noop).is_pending(), "the log is full");
+        let (behind, own) = (trail.clone(), served.clone());
+        let behind = rt2.spawn(async move {
+            drop(behind.admit(1, 0).await);
+            own.borrow_mut().push(50);
+        });
+        rt2.yield_now().await;
+        drop(leaves);
+        assert!(trail.is_full() && served.borrow().len() < 50);
+        for lsn in 1..=50 {
+            trail
+                .wait_durable(Lsn(lsn.min(trail.appended().0)))
+                .await
+                .unwrap();
+            while trail.durable() < Lsn(lsn) {
+                rt2.sleep(tonearm_base::Nanos::from_micros(50)).await;
+            }
+            trail.release(Lsn(lsn));
+            trail.advance();
+        }
+        for waiter in waiters {
+            waiter.await;
+        }
+        behind.await;
+        assert_eq!(*served.borrow(), Vec::from_iter(0..=50));
+        assert!(!trail.is_full());
+    });
+}
+
+#[test]
+fn an_ordered_cache_needs_no_flush() {
+    let geometry = geometry(16, 16);
+    let world = world(&geometry);
+    let rt = Rt::new(world.driver());
+    let (rt2, shape) = (rt.clone(), geometry.clone());
+    rt.block_on(async move {
+        let pool = BufPool::new(1 << 20);
+        let options = TrailOptions {
+            write_cache: WriteCache::Ordered,
+            ..TrailOptions::default()
+        };
+        let start = TrailStart {
+            epoch: 1,
+            ..TrailStart::default()
+        };
+        let trail = Trail::start(&rt2, &pool, vec![device(&rt2)], shape, start, options);
+        let lsn = append(&trail, vec![write(&pool, 1, 1, 1)]).await;
+        trail.wait_durable(lsn).await.unwrap();
+        assert_eq!(
+            (trail.stats().flushes, trail.stats().durable_writes),
+            (0, 0)
+        );
+    });
+}
+
+#[test]
+fn commits_that_nobody_waits_for_share_a_write() {
+    let geometry = geometry(16, 64);
+    let world = world(&geometry);
+    let rt = Rt::new(world.driver());
+    let (rt2, shape) = (rt.clone(), geometry.clone());
+    rt.block_on(async move {
+        let pool = BufPool::new(1 << 20);
+        let options = TrailOptions {
+            linger: Nanos::from_millis(1),
+            ..TrailOptions::default()
+        };
+        let start = TrailStart {
+            epoch: 1,
+            ..TrailStart::default()
+        };
+        let trail = Trail::start(&rt2, &pool, vec![device(&rt2)], shape, start, options);
+        for block in 0..10 {
+            append(&trail, vec![write(&pool, block, 1, 1)]).await;
+            rt2.sleep(Nanos::from_micros(50)).await;
+        }
+        assert_eq!(trail.stats().writes, 0, "they linger");
+        rt2.sleep(Nanos::from_millis(1)).await;
+        assert_eq!((trail.stats().writes, trail.stats().commits), (1, 10));
+        // Who waits gets what came before, at once.
+        append(&trail, vec![write(&pool, 20, 1, 1)]).await;
+        let (lsn, began) = (
+            append(&trail, vec![write(&pool, 21, 1, 1)]).await,
+            rt2.now(),
+        );
+        trail.wait_durable(lsn).await.unwrap();
+        assert!(rt2.now().since(began) < Nanos::from_millis(1));
+        assert_eq!((trail.stats().writes, trail.stats().commits), (2, 12));
+    });
+}
+
+#[test]
+fn what_is_much_or_fills_the_log_does_not_linger() {
+    let writes = |pipeline_bytes: u64, blocks: u64| {
+        let geometry = geometry(8, 16);
+        let rt = Rt::new(world(&geometry).driver());
+        let rt2 = rt.clone();
+        rt.block_on(async move {
+            let pool = BufPool::new(1 << 20);
+            let options = TrailOptions {
+                linger: Nanos::from_millis(3_600_000),
+                pipeline_bytes,
+                ..TrailOptions::default()
+            };
+            let start = TrailStart {
+                epoch: 1,
+                ..TrailStart::default()
+            };
+            let trail = Trail::start(&rt2, &pool, vec![device(&rt2)], geometry, start, options);
+            let own = trail.clone();
+            let appended = rt2.spawn(async move {
+                for block in 0..blocks {
+                    let lsn = append(&own, vec![write(&pool, block, 1, 1)]).await;
+                    own.hold(lsn);
+                }
+            });
+            rt2.sleep(Nanos::from_millis(100)).await;
+            let found = (trail.stats().writes > 0, trail.is_full());
+            drop(appended);
+            found
+        })
+    };
+    let (little, much) = (8, 200);
+    assert_eq!(writes(1 << 20, little), (false, false));
+    assert_eq!(writes(4 * BLOCK as u64, little), (true, false));
+    assert_eq!(writes(1 << 20, much), (true, true));
+}
+
+#[test]
+fn the_payload_may_be_a_copy_of_a_log() {
+    let geometry = geometry(16, 16);
+    let first = world(&geometry);
+    let rt = Rt::new(first.driver());
+    let (rt2, shape) = (rt.clone(), geometry.clone());
+    rt.block_on(async move {
+        let pool = BufPool::new(1 << 20);
+        let trail = start(&rt2, &pool, &shape, 1, LogState::default());
+        let last = append(&trail, vec![write(&pool, 0, 5, 1)]).await;
+        trail.wait_durable(last).await.unwrap();
+    });
+    let mut log = vec![0; 8 * 4096];
+    first.images()[0].read(OFFSET, &mut log);
+    let second = world(&geometry);
+    let rt = Rt::new(second.driver());
+    let (rt2, shape) = (rt.clone(), geometry.clone());
+    rt.block_on(async move {
+        let pool = BufPool::new(1 << 20);
+        let trail = start(&rt2, &pool, &shape, 1, LogState::default());
+        let data = pool.copy_of(&log).share();
+        let last = append(&trail, vec![Change::Write { first: 40, data }]).await;
+        trail.wait_durable(last).await.unwrap();
+    });
+    let world = SimWorld::new(SimOptions::default(), second.images());
+    let rt = Rt::new(world.driver());
+    let (rt2, shape) = (rt.clone(), geometry.clone());
+    rt.block_on(async move {
+        let pool = BufPool::new(1 << 20);
+        let mut replay = Replay::start(
+            &pool,
+            vec![device(&rt2)],
+            shape,
+            1,
+            LogState::default(),
+            false,
+        )
+        .await;
+        let commit = replay.next().await.unwrap().unwrap();
+        assert_eq!(commit.changes.len(), 8);
+        assert!(tonearm_format::RecordHeader::looks_like_one(
+            commit.changes[0].data.as_ref().unwrap()
+        ));
+        assert!(replay.next().await.unwrap().is_none());
+    });
+}
+
+/// A marker tells where recovery begins. Commits that are queued come behind it: it must not say that they are before.
+#[test]
+fn a_marker_that_is_written_before_queued_commits_is_numbered_before_them() {
+    let geometry = geometry(8, 16);
+    let world = world(&geometry);
+    let rt = Rt::new(world.driver());
+    let (rt2, shape) = (rt.clone(), geometry.clone());
+    let (markers, durable) = rt.block_on(async move {
+        let pool = BufPool::new(1 << 20);
+        let trail = start(&rt2, &pool, &shape, 1, LogState::default());
+        // More than the log has promised: no track may be opened any more while commits are queued.
+        for version in 0..12u64 {
+            let admission = trail.admit(1, 0).await.unwrap();
+            let changes = vec![write(&pool, version * 10, 10, version)];
+            let crcs = (0..10).map(|block| crc32c(&content(version * 10 + block, version)));
+            let lsn = trail.append(admission, changes, |_, _| crcs.collect());
+            trail.hold(lsn);
+        }
+        rt2.sleep(Nanos::from_millis(20)).await;
+        assert!(trail.flushed() < trail.appended(), "some are queued");
+        trail.sync_written().await.unwrap();
+        let durable = trail.durable();
+        for lsn in 1..=durable.0 {
+            trail.release(Lsn(lsn));
+        }
+        trail.advance();
+        trail.wait_durable(trail.appended()).await.unwrap();
+        assert_eq!(trail.replayed_from(), durable + 1);
+        (trail.stats().markers, durable)
+    });
+    assert!(markers > 0, "a marker was needed");
+    let (commits, case, _) = recovered(world.images().remove(0), &geometry, 1, LogState::default());
+    assert_eq!(case, Case::End);
+    assert_eq!(commits.first().map(|commit| commit.0), Some(durable.0 + 1));
+    // Every record without entries has the number of the commit that comes next.
+    let mut records = Vec::new();
+    for sector in 0..8 * 16 {
+        let mut bytes = vec![0; 4096];
+        world.images()[0].read(OFFSET + sector * 4096, &mut bytes);
+        if let Ok((header, _)) = tonearm_format::RecordHeader::decode(&bytes) {
+            records.push((header.seq, header.first_lsn, header.entries.is_empty()));
+        }
+    }
+    records.sort();
+    for pair in records.windows(2) {
+        if pair[0].2 && pair[0].0 + 1 == pair[1].0 {
+            assert_eq!(pair[0].1, pair[1].1, "record {:?}", pair[0].0);
+        }
+    }
+}
+
+#[test]
+fn log_space_that_is_given_back_goes_to_those_who_wait() {
+    let geometry = geometry(8, 16);
+    let rt = Rt::new(world(&geometry).driver());
+    let (rt2, shape) = (rt.clone(), geometry.clone());
+    rt.block_on(async move {
+        let pool = BufPool::new(1 << 20);
+        let trail = start(&rt2, &pool, &shape, 1, LogState::default());
+        let all = trail.admit(shape.commit_blocks_max(), 0).await.unwrap();
+        let served = Rc::new(std::cell::Cell::new(0));
+        for _ in 0..3 {
+            let (trail, served) = (trail.clone(), served.clone());
+            rt2.spawn(async move {
+                drop(trail.admit(20, 0).await.unwrap());
+                served.set(served.get() + 1);
+            });
+        }
+        rt2.sleep(Nanos::from_millis(1)).await;
+        assert_eq!(served.get(), 0);
+        // Nothing is written, and nothing becomes durable.
+        drop(all);
+        rt2.sleep(Nanos::from_millis(1)).await;
+        assert_eq!(served.get(), 3);
+    });
+}
+
+#[test]
+fn data_alone_leaves_log_space_to_what_makes_room() {
+    let geometry = geometry(8, 16);
+    let rt = Rt::new(world(&geometry).driver());
+    let (rt2, shape) = (rt.clone(), geometry.clone());
+    rt.block_on(async move {
+        let pool = BufPool::new(1 << 20);
+        let trail = start(&rt2, &pool, &shape, 1, LogState::default());
+        let noop = &mut Context::from_waker(Waker::noop());
+        let mut waiting = loop {
+            let mut admit = Box::pin(trail.admit(1, 0));
+            match admit.as_mut().poll(noop) {
+                std::task::Poll::Ready(admission) => {
+                    let crcs = vec![crc32c(&content(1, 1))];
+                    let changes = vec![write(&pool, 1, 1, 1)];
+                    let lsn = trail.append(admission.unwrap(), changes, |_, _| crcs);
+                    trail.hold(lsn);
+                    trail.wait_durable(lsn).await.unwrap();
+                }
+                std::task::Poll::Pending => break admit,
+            }
+        };
+        assert!(waiting.as_mut().poll(noop).is_pending());
+        drop(waiting);
+        let trim = Change::Trim { first: 0, count: 9 };
+        let lsn = append(&trail, vec![trim]).await;
+        trail.wait_durable(lsn).await.unwrap();
+    });
+}
+
+#[test]
+fn no_more_tracks_are_written_beyond_the_last_flush_than_recovery_looks_at() {
+    let geometry = geometry(32, 16);
+    let rt = Rt::new(world(&geometry).driver());
+    let (rt2, shape) = (rt.clone(), geometry.clone());
+    rt.block_on(async move {
+        let pool = BufPool::new(1 << 20);
+        let trail = start(&rt2, &pool, &shape, 1, LogState::default());
+        // 7 records on each track.
+        let most = 7 * (crate::unflushed_tracks_max(32) + 1);
+        for version in 0..150 {
+            let lsn = append(&trail, vec![write(&pool, 1, 1, version)]).await;
+            trail.hold(lsn);
+            // Nobody waits for it, so it is not flushed for its own sake.
+            rt2.sleep(Nanos::from_millis(1)).await;
+            let undurable = trail.flushed().0 - trail.durable().0;
+            assert!(undurable <= most, "{undurable} of {lsn:?}");
+        }
+        assert!(trail.flushed() == Lsn(150) && trail.durable() > Lsn(0));
+    });
+}
+
+#[test]
+fn a_log_that_ends_makes_durable_what_is_written_and_writes_no_marker() {
+    let geometry = geometry(8, 16);
+    let rt = Rt::new(world(&geometry).driver());
+    let (rt2, shape) = (rt.clone(), geometry.clone());
+    rt.block_on(async move {
+        let pool = BufPool::new(1 << 20);
+        let trail = start(&rt2, &pool, &shape, 1, LogState::default());
+        for version in 0..40 {
+            trail.hold(append(&trail, vec![write(&pool, 1, 1, version)]).await);
+        }
+        // Somebody waits for log space, which asks for a marker once there is something to tell of.
+        let waits = trail.clone();
+        let waiting = rt2.spawn(async move { waits.admit(50, 0).await.is_ok() });
+        rt2.yield_now().await;
+        assert!(trail.is_full());
+        trail.finish().await.unwrap();
+        assert_eq!(trail.durable(), Lsn(40));
+        for lsn in 1..=40 {
+            trail.release(Lsn(lsn));
+        }
+        trail.advance();
+        rt2.sleep(Nanos::from_millis(1)).await;
+        assert_eq!(trail.stats().markers, 0);
+        assert_eq!(trail.end_state().tail_lsn, 40);
+        trail.stop();
+        drop(waiting);
+    });
+}

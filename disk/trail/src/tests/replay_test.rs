@@ -1,0 +1,238 @@
+//! Which records on the medium count at recovery: written by hand, as crashes and earlier recoveries may leave them.
+
+use super::log_test::{device, geometry};
+use crate::{Case, LogGeometry, Replay, TrailError};
+use tonearm_base::{BufPool, Lsn, RecordSeq, crc32c};
+use tonearm_drive::{DiskImage, SimOptions, SimWorld};
+use tonearm_format::{Entry, EntryKind, LogState, RecordHeader, escape_payload};
+use tonearm_rt::Rt;
+
+const TRACK: u64 = 16;
+
+/// A log of 8 tracks.
+struct Log {
+    geometry: LogGeometry,
+    image: DiskImage,
+}
+
+/// Record `seq` of `epoch` behind the one at `prev` (sector, epoch), with one commit of `ranges` trims.
+fn record(epoch: u64, seq: u64, prev: (u64, u64), ranges: u64) -> RecordHeader {
+    let entry = |block| Entry {
+        block,
+        kind: EntryKind::Trim { count: 1 },
+        last: block + 1 == ranges,
+    };
+    RecordHeader {
+        store: [5; 16],
+        epoch,
+        seq: RecordSeq(seq),
+        prev_sector: prev.0,
+        prev_epoch: prev.1,
+        head_sector: 0,
+        head_seq: RecordSeq(1),
+        durable_seq: RecordSeq(0),
+        first_lsn: Lsn(seq),
+        continues: false,
+        payload_sectors: 0,
+        entries: (0..ranges).map(entry).collect(),
+    }
+}
+
+impl Log {
+    fn new() -> Self {
+        let geometry = geometry(8, TRACK);
+        let image = DiskImage::new(geometry.byte_of(0) + geometry.bytes());
+        Self { geometry, image }
+    }
+
+    fn put(&mut self, sector: u64, header: &RecordHeader) {
+        let mut out = vec![0; self.geometry.sector];
+        header.encode(&[], &mut out);
+        self.image.write(self.geometry.byte_of(sector), &out);
+    }
+
+    /// What an opening after `epoch` replays: number and changes of each commit, and why it ended.
+    fn replayed(
+        &self,
+        epoch: u64,
+        before: LogState,
+    ) -> Result<(Vec<(u64, usize)>, Case), TrailError> {
+        let world = SimWorld::new(SimOptions::default(), vec![self.image.clone()]);
+        let rt = Rt::new(world.driver());
+        let (own, geometry) = (rt.clone(), self.geometry.clone());
+        rt.block_on(async move {
+            let devices = vec![device(&own)];
+            let pool = BufPool::new(1 << 20);
+            let mut replay = Replay::start(&pool, devices, geometry, epoch, before, false).await;
+            let mut commits = Vec::new();
+            while let Some(commit) = replay.next().await? {
+                commits.push((commit.lsn.0, commit.changes.len()));
+            }
+            Ok((commits, replay.into_tail().case))
+        })
+    }
+}
+
+/// The superblock says that records up to `seq` were there when its epoch began; the last at `sector`, of `epoch`.
+fn up_to(seq: u64, sector: u64, epoch: u64) -> LogState {
+    LogState {
+        head_sector: 0,
+        head_seq: 1,
+        tail_sector: sector,
+        tail_seq: seq,
+        tail_epoch: epoch,
+        tail_lsn: seq,
+        start_track: sector / TRACK + 1,
+    }
+}
+
+fn damaged(result: Result<(Vec<(u64, usize)>, Case), TrailError>) -> u64 {
+    match result {
+        Err(TrailError::Damaged { seq, .. }) => seq,
+        other => panic!("damage is refused: {other:?}"),
+    }
+}
+
+#[test]
+fn a_record_that_the_superblock_knows_and_that_is_not_there_is_damage() {
+    let mut log = Log::new();
+    log.put(0, &record(1, 1, (0, 0), 1));
+    log.put(2, &record(1, 3, (1, 1), 1));
+    assert_eq!(damaged(log.replayed(2, up_to(3, 2, 1))), 2);
+    log.put(1, &record(1, 2, (0, 1), 1));
+    let all = (vec![(1, 1), (2, 1), (3, 1)], Case::End);
+    assert_eq!(log.replayed(2, up_to(3, 2, 1)).unwrap(), all);
+}
+
+#[test]
+fn a_record_that_a_later_one_calls_durable_and_is_not_there_is_damage() {
+    let start = LogState {
+        head_seq: 1,
+        ..LogState::default()
+    };
+    for (durable, is_damage) in [(0, false), (1, false), (2, true)] {
+        let mut log = Log::new();
+        log.put(0, &record(1, 1, (0, 0), 1));
+        let behind = RecordHeader {
+            durable_seq: RecordSeq(durable),
+            ..record(1, 3, (1, 1), 1)
+        };
+        log.put(2, &behind);
+        let result = log.replayed(1, start);
+        match is_damage {
+            true => assert_eq!(damaged(result), 2),
+            false => assert_eq!(result.unwrap(), (vec![(1, 1)], Case::RaggedTail)),
+        }
+    }
+}
+
+#[test]
+fn a_record_that_follows_another_place_or_epoch_does_not_count() {
+    let start = LogState {
+        head_seq: 1,
+        ..LogState::default()
+    };
+    for (prev, counts) in [((0, 1), true), ((3, 1), false), ((0, 2), false)] {
+        let mut log = Log::new();
+        log.put(0, &record(1, 1, (0, 0), 1));
+        log.put(1, &record(1, 2, prev, 1));
+        let (commits, _) = log.replayed(1, start).unwrap();
+        assert_eq!(commits.len(), if counts { 2 } else { 1 }, "behind {prev:?}");
+    }
+}
+
+#[test]
+fn what_an_earlier_recovery_cut_off_does_not_come_back() {
+    let mut log = Log::new();
+    log.put(0, &record(1, 1, (0, 0), 1));
+    // Epoch 2 began behind record 1, and has written nothing yet.
+    log.put(1, &record(1, 2, (0, 1), 1));
+    assert_eq!(log.replayed(2, up_to(1, 0, 1)).unwrap().0, [(1, 1)]);
+    // What it writes has the number of what was cut off, and counts, in its own epoch and in later ones.
+    log.put(TRACK, &record(2, 2, (0, 1), 5));
+    let both = vec![(1, 1), (2, 5)];
+    assert_eq!(log.replayed(2, up_to(1, 0, 1)).unwrap().0, both);
+    assert_eq!(log.replayed(3, up_to(2, TRACK, 2)).unwrap().0, both);
+}
+
+#[test]
+fn of_two_records_of_one_number_on_a_track_that_of_the_later_epoch_counts() {
+    let mut log = Log::new();
+    log.put(0, &record(1, 1, (0, 0), 1));
+    log.put(TRACK + 1, &record(1, 2, (0, 1), 1));
+    log.put(TRACK + 3, &record(2, 2, (0, 1), 5));
+    let before = up_to(2, TRACK + 3, 2);
+    assert_eq!(log.replayed(3, before).unwrap().0, [(1, 1), (2, 5)]);
+}
+
+#[test]
+fn what_is_no_record_of_this_log_does_not_count() {
+    let start = LogState {
+        head_seq: 1,
+        ..LogState::default()
+    };
+    let of_another_store = RecordHeader {
+        store: [6; 16],
+        ..record(1, 1, (0, 0), 1)
+    };
+    let mut beyond_its_block = record(1, 1, (0, 0), 1);
+    beyond_its_block.entries[0].kind = EntryKind::Patch { at: 4096, value: 1 };
+    for header in [of_another_store, beyond_its_block] {
+        let mut log = Log::new();
+        log.put(0, &header);
+        assert_eq!(log.replayed(1, start).unwrap(), (vec![], Case::End));
+    }
+}
+
+#[test]
+fn a_commit_that_was_cut_off_in_its_middle_leaves_nothing_in_the_next_one() {
+    let mut log = Log::new();
+    let mut torn = record(1, 1, (0, 0), 3);
+    torn.entries[2].last = false;
+    log.put(0, &torn);
+    let next = RecordHeader {
+        first_lsn: Lsn(1),
+        ..record(2, 2, (0, 1), 2)
+    };
+    log.put(TRACK, &next);
+    let before = LogState {
+        tail_lsn: 0,
+        ..up_to(1, 0, 1)
+    };
+    assert_eq!(log.replayed(2, before).unwrap().0, [(1, 2)]);
+}
+
+#[test]
+fn a_record_whose_block_is_not_what_it_was_is_torn() {
+    for torn in [false, true] {
+        let mut log = Log::new();
+        let (block, sectors) = (
+            vec![7; log.geometry.block_size],
+            log.geometry.block_sectors(),
+        );
+        let mut payload = vec![0; block.len()];
+        let mut displaced = vec![0; sectors as usize];
+        escape_payload(&block, &mut payload, &mut displaced);
+        let crc = crc32c(&block) ^ u32::from(torn);
+        let header = RecordHeader {
+            payload_sectors: sectors as u32,
+            entries: vec![Entry {
+                block: 9,
+                kind: EntryKind::Data { crc },
+                last: true,
+            }],
+            ..record(1, 1, (0, 0), 0)
+        };
+        let mut out = vec![0; log.geometry.sector];
+        header.encode(&displaced, &mut out);
+        out.extend_from_slice(&payload);
+        log.image.write(log.geometry.byte_of(0), &out);
+        let start = LogState {
+            head_seq: 1,
+            ..LogState::default()
+        };
+        let (commits, case) = log.replayed(1, start).unwrap();
+        let whole = usize::from(!torn);
+        assert_eq!((commits.len(), case), (whole, Case::End));
+    }
+}

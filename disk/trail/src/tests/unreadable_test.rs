@@ -1,0 +1,242 @@
+//! Logs with tracks that cannot be read, and with records that nobody has written in good faith.
+
+use super::log_test::{append, geometry, start, world, write};
+use crate::{Case, GivenUp, LogGeometry, Replay, TrailError};
+use std::rc::Rc;
+use tonearm_base::{BufPool, Lsn, RecordSeq};
+use tonearm_device::{Device, Effect, Fault, FaultPlan, RawDevice};
+use tonearm_drive::{DiskImage, SimOptions, SimWorld};
+use tonearm_format::{LogState, RecordHeader, SECTOR};
+use tonearm_rt::{DeviceId, IoError, Op, Rt};
+
+/// A log of `commits` commits of one block each, all durable, of which none is released.
+fn logged(geometry: &LogGeometry, commits: u64) -> DiskImage {
+    logged_and_kept(geometry, commits, commits)
+}
+
+/// A log of `commits` commits of one block each, all durable, of which the last `kept` are not released.
+fn logged_and_kept(geometry: &LogGeometry, commits: u64, kept: u64) -> DiskImage {
+    let world = world(geometry);
+    let rt = Rt::new(world.driver());
+    let (rt2, shape) = (rt.clone(), geometry.clone());
+    rt.block_on(async move {
+        let pool = BufPool::new(1 << 20);
+        let trail = start(&rt2, &pool, &shape, 1, LogState::default());
+        for version in 0..commits {
+            let lsn = append(&trail, vec![write(&pool, version, 1, version)]).await;
+            trail.hold(lsn);
+            // One record each.
+            trail.wait_durable(lsn).await.unwrap();
+            if let Some(released) = (lsn.0).checked_sub(kept).filter(|lsn| *lsn > 0) {
+                trail.release(Lsn(released));
+                trail.advance();
+            }
+        }
+    });
+    world.images().remove(0)
+}
+
+type Found = Result<(Vec<u64>, Case, Option<GivenUp>), TrailError>;
+
+/// The commits that a replay finds where the tracks `bad` cannot be read.
+fn replayed(image: &DiskImage, geometry: &LogGeometry, bad: &[u64], lenient: bool) -> Found {
+    let world = SimWorld::new(SimOptions::default(), vec![image.clone()]);
+    let rt = Rt::new(world.driver());
+    let (rt2, shape) = (rt.clone(), geometry.clone());
+    let bad: Vec<u64> = bad
+        .iter()
+        .map(|track| geometry.track_start(*track))
+        .collect();
+    rt.block_on(async move {
+        let pool = BufPool::new(1 << 20);
+        let plan = FaultPlan::new();
+        plan.on(
+            move |access| access.op == Op::Read && bad.iter().any(|place| access.touches(*place)),
+            Effect::Fail(IoError::EIO),
+        );
+        let raw = RawDevice::new(&rt2, DeviceId(0), u64::MAX, 512, "log");
+        let device: Rc<dyn Device> = Rc::new(Fault::new(Rc::new(raw), &plan));
+        let state = LogState::default();
+        let mut replay = Replay::start(&pool, vec![device], shape, 1, state, lenient).await;
+        let mut commits = Vec::new();
+        while let Some(commit) = replay.next().await? {
+            commits.push(commit.lsn.0);
+        }
+        let tail = replay.into_tail();
+        Ok((commits, tail.case, tail.given_up))
+    })
+}
+
+#[test]
+fn an_unreadable_track_outside_of_the_log_that_counts_stops_nothing() {
+    // 16 tracks of 7 records each; the log is on the first four.
+    let geometry = geometry(16, 16);
+    let image = logged(&geometry, 27);
+    for bad in 5..16 {
+        for lenient in [false, true] {
+            let found = replayed(&image, &geometry, &[bad], lenient);
+            let whole = (Vec::from_iter(1..=27), Case::End, None);
+            assert_eq!(found, Ok(whole), "track {bad}, lenient {lenient}");
+        }
+    }
+}
+
+/// The log has gone round: where the epoch began there are younger records, and the head is that of the youngest.
+#[test]
+fn an_unreadable_track_that_is_free_again_hides_no_commit() {
+    let geometry = geometry(16, 16);
+    for commits in [200, 230, 260] {
+        let image = logged_and_kept(&geometry, commits, 20);
+        let (whole, ..) = replayed(&image, &geometry, &[], false).unwrap();
+        let first = whole[0];
+        assert_eq!(whole, Vec::from_iter(first..=commits));
+        assert!(first > commits - 40, "{first} of {commits}");
+        // 7 records on each track, from track 0 on. The track behind the tail may hold what comes next.
+        let track = |lsn: u64| (lsn - 1) / 7;
+        for bad in track(commits) + 2..track(first) + 16 {
+            let found = replayed(&image, &geometry, &[bad % 16], false);
+            let whole = (whole.clone(), Case::End, None);
+            assert_eq!(found, Ok(whole), "{commits} commits, track {}", bad % 16);
+        }
+    }
+}
+
+#[test]
+fn any_unreadable_track_of_the_log_is_refused_with_what_to_do_and_passed_with_repair() {
+    let geometry = geometry(16, 16);
+    let image = logged(&geometry, 27);
+    let (whole, ..) = replayed(&image, &geometry, &[], false).unwrap();
+    assert_eq!(whole, Vec::from_iter(1..=27));
+    for bad in 0..=4 {
+        let error = replayed(&image, &geometry, &[bad], false).unwrap_err();
+        let text = error.to_string();
+        assert!(
+            text.contains("tonearm check --repair"),
+            "track {bad}: {text}"
+        );
+        let (commits, case, given_up) = replayed(&image, &geometry, &[bad], true).unwrap();
+        assert_eq!(case, Case::Unreadable, "track {bad}");
+        let kept = commits.len() as u64;
+        assert_eq!(commits, Vec::from_iter(1..=kept), "a prefix, track {bad}");
+        // All before the track is kept.
+        assert_eq!(kept, (bad * 7).min(27), "track {bad}");
+        let given_up = given_up.unwrap();
+        let readable = if bad < 3 { 27 - kept - 7 } else { 0 };
+        assert_eq!(given_up.records, readable, "track {bad}");
+        let lost = if bad < 3 { 27 - kept } else { 0 };
+        assert_eq!(
+            (given_up.first, given_up.commits()),
+            (Lsn(kept + 1), lost),
+            "track {bad}"
+        );
+    }
+}
+
+#[test]
+fn a_log_of_which_nothing_can_be_read_is_given_up_as_a_whole() {
+    let geometry = geometry(16, 16);
+    let image = logged(&geometry, 27);
+    let all = Vec::from_iter(0..16);
+    assert!(replayed(&image, &geometry, &all, false).is_err());
+    let (commits, case, given_up) = replayed(&image, &geometry, &all, true).unwrap();
+    assert_eq!((commits, case), (Vec::new(), Case::Unreadable));
+    assert_eq!(given_up.map(|given_up| given_up.commits()), Some(0));
+}
+
+/// `image` with its records changed, each with the right checksum.
+fn crafted(
+    image: &DiskImage,
+    geometry: &LogGeometry,
+    mut change: impl FnMut(&mut RecordHeader),
+) -> DiskImage {
+    let mut image = image.clone();
+    for at in (0..geometry.bytes()).step_by(SECTOR) {
+        let (mut sector, at) = (vec![0; SECTOR], geometry.track_start(0) + at);
+        image.read(at, &mut sector);
+        if let Ok((mut header, displaced)) = RecordHeader::decode(&sector) {
+            change(&mut header);
+            let payload = header.payload_sectors as usize;
+            header.encode(&displaced[..payload], &mut sector);
+            image.write(at, &sector);
+        }
+    }
+    image
+}
+
+#[test]
+fn a_log_head_beyond_the_log_is_no_head() {
+    let geometry = geometry(16, 16);
+    let image = logged(&geometry, 27);
+    let end = 16 * 16;
+    for head in [end, end + 1, u64::MAX] {
+        let image = crafted(&image, &geometry, |header| {
+            if header.seq == RecordSeq(27) {
+                header.head_sector = head;
+            }
+        });
+        // The record is no record then: the log ends before it.
+        let (commits, case, _) = replayed(&image, &geometry, &[], false).unwrap();
+        assert_eq!(
+            (commits, case),
+            (Vec::from_iter(1..=26), Case::End),
+            "{head}"
+        );
+    }
+}
+
+#[test]
+fn a_record_without_entries_tells_no_commit() {
+    let geometry = geometry(16, 16);
+    let image = logged(&geometry, 3);
+    let image = crafted(&image, &geometry, |header| match header.seq {
+        RecordSeq(1) => {
+            header.entries.clear();
+            header.payload_sectors = 0;
+        }
+        _ => header.first_lsn = Lsn(header.first_lsn.0 + (1 << 50)),
+    });
+    let (places, last) = places(&image, &geometry);
+    assert_eq!(last, Lsn((1 << 50) + 3));
+    for (index, first) in places.into_iter().enumerate() {
+        let least = Lsn((1 << 50) + 2);
+        assert!(
+            (least..=last).contains(&first),
+            "record {index} from {first:?}"
+        );
+    }
+}
+
+#[test]
+fn whatever_number_a_record_without_entries_tells_it_is_kept_as_one_of_no_commit() {
+    let geometry = geometry(16, 16);
+    let image = logged(&geometry, 3);
+    for told in [1, 2, 7, 1 << 40] {
+        let image = crafted(&image, &geometry, |header| match header.seq {
+            RecordSeq(2) => {
+                header.entries.clear();
+                (header.payload_sectors, header.first_lsn) = (0, Lsn(told));
+            }
+            RecordSeq(3) => header.first_lsn = Lsn(2),
+            _ => {}
+        });
+        let (places, last) = places(&image, &geometry);
+        assert_eq!((places, last), (vec![Lsn(1), Lsn(2), Lsn(2)], Lsn(2)));
+    }
+}
+
+/// First commits of the records that a replay keeps, and the last commit.
+fn places(image: &DiskImage, geometry: &LogGeometry) -> (Vec<Lsn>, Lsn) {
+    let world = SimWorld::new(SimOptions::default(), vec![image.clone()]);
+    let rt = Rt::new(world.driver());
+    let (rt2, shape) = (rt.clone(), geometry.clone());
+    rt.block_on(async move {
+        let pool = BufPool::new(1 << 20);
+        let device = Rc::new(RawDevice::new(&rt2, DeviceId(0), u64::MAX, 512, "log"));
+        let state = LogState::default();
+        let mut replay = Replay::start(&pool, vec![device], shape, 1, state, false).await;
+        while replay.next().await.unwrap().is_some() {}
+        let tail = replay.into_tail();
+        let places = tail.records.iter().map(|place| place.first_lsn);
+        (places.collect(), Lsn(tail.state.tail_lsn))
+    })
+}

@@ -1,0 +1,217 @@
+//! The table of files, sockets and events that a driver serves, and the handle through which they
+//! are added while the driver is boxed inside an executor.
+//!
+//! Invariants:
+//! 1. A descriptor stays open while an operation on it is under way; a closed device's descriptor is
+//!    dropped when its last operation has ended.
+//! 2. A [`DeviceId`] is given out once: a late request for a closed device cannot meet a new one.
+//! 3. A closed file is unlocked, also where a child process has inherited its descriptor.
+
+use crate::fork::{NotForChildren, forks};
+use crate::lock::release;
+use rustix::event::EventfdFlags;
+use rustix::fs::OFlags;
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::rc::Rc;
+use std::sync::Arc;
+use tonearm_rt::{DeviceId, IoError};
+
+/// What a descriptor is, as far as operations differ.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Kind {
+    /// Regular file or block device.
+    File,
+    /// Stream socket.
+    Stream,
+    /// Event counter.
+    Event,
+}
+
+/// A descriptor for the time of one operation.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Target {
+    pub fd: RawFd,
+    pub kind: Kind,
+    /// Remembered refusals, so that a device is asked once.
+    pub punch_refused: bool,
+    pub zero_range_refused: bool,
+}
+
+struct Device {
+    /// Of a file. Before the descriptor, which is closed after it.
+    _own: Option<NotForChildren>,
+    fd: OwnedFd,
+    forks: u32,
+    target: Target,
+    under_way: usize,
+    /// Token of the close that waits for the last operation.
+    closing: Option<u64>,
+}
+
+impl Drop for Device {
+    fn drop(&mut self) {
+        // The lock is the parent's.
+        if self.target.kind == Kind::File && self.forks == forks() {
+            release(&self.fd);
+        }
+    }
+}
+
+#[derive(Default)]
+pub(crate) struct Devices {
+    entries: BTreeMap<DeviceId, Device>,
+    next: u32,
+}
+
+const EBADF: IoError = IoError { errno: libc::EBADF };
+
+impl Devices {
+    fn add(&mut self, fd: OwnedFd, kind: Kind) -> DeviceId {
+        let id = DeviceId(self.next);
+        self.next = self
+            .next
+            .checked_add(1)
+            .expect("fewer than 2^32 devices in the life of a process");
+        let target = Target {
+            fd: fd.as_raw_fd(),
+            kind,
+            punch_refused: false,
+            zero_range_refused: false,
+        };
+        self.entries.insert(
+            id,
+            Device {
+                _own: (kind == Kind::File).then(|| NotForChildren::keep(&fd)),
+                fd,
+                forks: forks(),
+                target,
+                under_way: 0,
+                closing: None,
+            },
+        );
+        id
+    }
+
+    /// Counts an operation in; `EBADF` for a device that is closed or was never there.
+    pub fn begin(&mut self, id: DeviceId) -> Result<Target, IoError> {
+        match self.entries.get_mut(&id) {
+            Some(device) if device.closing.is_none() => {
+                device.under_way += 1;
+                Ok(device.target)
+            }
+            _ => Err(EBADF),
+        }
+    }
+
+    /// Counts an operation out; the token of the close that this completes, if any.
+    pub fn end(&mut self, id: DeviceId) -> Option<u64> {
+        let device = self
+            .entries
+            .get_mut(&id)
+            .expect("a device with an operation under way is listed");
+        device.under_way -= 1;
+        if device.under_way > 0 {
+            return None;
+        }
+        let token = device.closing?;
+        self.entries.remove(&id);
+        Some(token)
+    }
+
+    /// Starts a close. True when it is complete at once; else [`Devices::end`] tells.
+    pub fn close(&mut self, id: DeviceId, token: u64) -> Result<bool, IoError> {
+        let device = match self.entries.get_mut(&id) {
+            Some(device) if device.closing.is_none() => device,
+            _ => return Err(EBADF),
+        };
+        if device.target.kind == Kind::Stream {
+            // A peer that is gone already is no error of the close.
+            let _ = rustix::net::shutdown(&device.fd, rustix::net::Shutdown::Both);
+        }
+        if device.under_way == 0 {
+            self.entries.remove(&id);
+            return Ok(true);
+        }
+        device.closing = Some(token);
+        Ok(false)
+    }
+
+    pub fn refuse_punch(&mut self, id: DeviceId) {
+        if let Some(device) = self.entries.get_mut(&id) {
+            device.target.punch_refused = true;
+        }
+    }
+
+    pub fn refuse_zero_range(&mut self, id: DeviceId) {
+        if let Some(device) = self.entries.get_mut(&id) {
+            device.target.zero_range_refused = true;
+        }
+    }
+}
+
+/// Adds descriptors to a driver; clones stay on the driver's thread.
+#[derive(Clone)]
+pub struct UringHandle(pub(crate) Rc<RefCell<Devices>>);
+
+impl UringHandle {
+    /// A file or block device; `Op::Close` lets it go.
+    pub fn add_file(&self, fd: OwnedFd) -> DeviceId {
+        self.0.borrow_mut().add(fd, Kind::File)
+    }
+
+    /// A connected stream socket; `Op::Close` shuts it down and lets it go.
+    pub fn add_stream(&self, fd: OwnedFd) -> DeviceId {
+        // A non-blocking socket would answer EAGAIN where the ring is to wait.
+        if let Ok(flags) = rustix::fs::fcntl_getfl(&fd)
+            && flags.contains(OFlags::NONBLOCK)
+        {
+            rustix::fs::fcntl_setfl(&fd, flags - OFlags::NONBLOCK)
+                .expect("flags of an open descriptor can be set");
+        }
+        self.0.borrow_mut().add(fd, Kind::Stream)
+    }
+
+    /// An event that other threads raise. A `Recv` of 8 bytes ends once it was raised since the last
+    /// such `Recv`, however often; the bytes themselves mean nothing.
+    ///
+    /// # Errors
+    /// Those of eventfd(2): no descriptor is left.
+    pub fn add_event(&self) -> io::Result<(DeviceId, EventSender)> {
+        let fd = rustix::event::eventfd(0, EventfdFlags::CLOEXEC)?;
+        let sender = EventSender::to(&fd)?;
+        Ok((self.0.borrow_mut().add(fd, Kind::Event), sender))
+    }
+}
+
+/// The raising end of an event, for any thread.
+#[derive(Clone)]
+pub struct EventSender(Arc<OwnedFd>);
+
+impl EventSender {
+    /// The sender of the event that `fd` receives.
+    ///
+    /// # Errors
+    /// No descriptor is left.
+    pub(crate) fn to(fd: &OwnedFd) -> io::Result<Self> {
+        Ok(Self(Arc::new(fd.try_clone()?)))
+    }
+
+    /// Raises the event. What the caller wrote before is seen by the one who receives it.
+    pub fn notify(&self) {
+        #[expect(
+            clippy::host_endian_bytes,
+            reason = "eventfd takes a count in the host's order"
+        )]
+        let one = 1u64.to_ne_bytes();
+        loop {
+            match rustix::io::write(&*self.0, &one) {
+                Err(rustix::io::Errno::INTR) => {}
+                // The counter cannot be full: a write blocks only after 2^64 - 2 unseen raises.
+                _ => return,
+            }
+        }
+    }
+}

@@ -1,0 +1,469 @@
+//! `tonearm check`: verifies a store that nobody uses; with `--repair`, mends what can be mended.
+//!
+//! A look first, always: it tells what is damaged without changing anything. A repair then opens the
+//! store for writing, which recovers it, and treats the damaged groups.
+
+use super::DAMAGED;
+use super::scrub::show_damage;
+use crate::cli::Check;
+use crate::control::DamagedGroup;
+use crate::progress::{Progress, Unit};
+use crate::report;
+use anyhow::Context;
+use serde::Serialize;
+use std::process::ExitCode;
+use tonearm_base::BufPool;
+use tonearm_disk::{Disk, DiskError};
+use tonearm_engine::{Engine, Inspection, MemberDevice, OpenOptions};
+use tonearm_layout::RepairOptions;
+use tonearm_rt::Rt;
+use tonearm_store::{Access, Executor, Opened, StoreError};
+
+/// Memory of a rebuild.
+const REBUILD_BYTES: usize = 64 << 20;
+
+/// Checks, and repairs when asked to.
+///
+/// # Errors
+/// When the store cannot be looked at, or a device fails.
+pub fn run(arguments: Check) -> anyhow::Result<ExitCode> {
+    let rebuilt = match arguments.rebuild {
+        true => Some(rebuild(&arguments).map_err(advise_scrub)?),
+        false => None,
+    };
+    let mut findings = look(&arguments).map_err(advise_scrub)?;
+    findings.rebuilt = rebuilt;
+    if arguments.repair && !(findings.clean && findings.is_sound()) {
+        findings.repair = Some(repair(&arguments, &findings)?);
+    }
+    if arguments.json {
+        report::json(&findings)?;
+    } else {
+        show(&findings)?;
+    }
+    let sound = match &findings.repair {
+        None => findings.is_sound(),
+        Some(repair) => repair.remaining.is_empty(),
+    };
+    Ok(if sound {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::from(DAMAGED)
+    })
+}
+
+/// A store that is served is not checked here.
+fn advise_scrub(error: anyhow::Error) -> anyhow::Error {
+    match error.downcast_ref::<StoreError>() {
+        Some(StoreError::Member(tonearm_uring::MemberError::InUse { .. })) => {
+            anyhow::anyhow!("{error}; `tonearm scrub` verifies a store that is being served")
+        }
+        _ => error,
+    }
+}
+
+#[derive(Serialize, Default)]
+struct Findings {
+    store: String,
+    clean: bool,
+    sound: bool,
+    superblocks: Vec<Superblocks>,
+    log: Log,
+    volume_problems: Vec<String>,
+    groups: u64,
+    blocks: u64,
+    damaged: Vec<DamagedGroup>,
+    repair: Option<Repair>,
+    rebuilt: Option<Rebuilt>,
+    /// Segments whose summaries do not agree with the block map.
+    map_problems: Vec<String>,
+    /// Nothing when they were not looked at.
+    lists: Option<Lists>,
+}
+
+#[derive(Serialize, Default)]
+struct Lists {
+    lists: u64,
+    blocks: u64,
+    problems: Vec<String>,
+}
+
+#[derive(Serialize)]
+struct Rebuilt {
+    partial_segments: u64,
+    blocks: u64,
+    damaged: u64,
+}
+
+#[derive(Serialize)]
+struct Superblocks {
+    member: String,
+    valid_slots: u64,
+    damaged_slots: Vec<u64>,
+    unreadable_slots: Vec<Unreadable>,
+}
+
+#[derive(Serialize)]
+struct Unreadable {
+    slot: u64,
+    offset: u64,
+    error: String,
+}
+
+#[derive(Serialize, Default)]
+struct Log {
+    records: u64,
+    commits: u64,
+    blocks: u64,
+    discarded_records: u64,
+    end: String,
+    damage: Option<String>,
+}
+
+#[derive(Serialize, Default)]
+struct Repair {
+    log_given_up: bool,
+    /// What of it, as far as can be told.
+    given_up: Option<GivenUp>,
+    tables_rewritten: u64,
+    blocks_unverified: u64,
+    remaining: Vec<String>,
+}
+
+#[derive(Serialize)]
+struct GivenUp {
+    /// Commits known of, from `first_lsn` to `last_lsn`; 0 when none is.
+    commits: u64,
+    first_lsn: u64,
+    last_lsn: Option<u64>,
+    /// Records behind the damage that could be read.
+    records: u64,
+}
+
+impl Findings {
+    /// A crash may cut a superblock update short, but makes nothing unreadable; of a clean store all copies are whole.
+    fn superblocks_sound(&self) -> bool {
+        self.superblocks.iter().all(|member| {
+            member.unreadable_slots.is_empty() && (!self.clean || member.damaged_slots.is_empty())
+        })
+    }
+
+    fn is_sound(&self) -> bool {
+        self.superblocks_sound()
+            && self.log.damage.is_none()
+            && self.volume_problems.is_empty()
+            && self.map_problems.is_empty()
+            && self.damaged.is_empty()
+            && self
+                .lists
+                .as_ref()
+                .is_none_or(|lists| lists.problems.is_empty())
+    }
+}
+
+/// Opens the members, does `work` on them, and lets go of them.
+fn with_members<T: 'static, F>(
+    arguments: &Check,
+    access: Access,
+    work: impl FnOnce(Rt, BufPool, Opened) -> F,
+) -> anyhow::Result<T>
+where
+    F: Future<Output = anyhow::Result<T>> + 'static,
+{
+    let executor = Executor::new()?;
+    let (path, places) = (&arguments.path, (&arguments.members).into());
+    let opened = tonearm_store::open_members(&executor, path, &places, access)?;
+    let Executor { rt, pool, .. } = executor;
+    let result = rt.block_on(work(rt.clone(), pool, opened));
+    // Tasks of an engine and the executor hold each other, and the members, which are locked.
+    rt.shut_down();
+    result
+}
+
+fn look(arguments: &Check) -> anyhow::Result<Findings> {
+    with_members(arguments, Access::Read, look_at)
+}
+
+async fn look_at(rt: Rt, pool: BufPool, opened: Opened) -> anyhow::Result<Findings> {
+    let superblocks = opened.devices.iter().zip(&opened.superblocks);
+    let superblocks: Vec<Superblocks> = superblocks
+        .map(|(device, found)| Superblocks {
+            member: device.path.clone(),
+            valid_slots: found.valid_slots,
+            damaged_slots: found.damaged_slots.clone(),
+            unreadable_slots: found
+                .unreadable_slots
+                .iter()
+                .map(|unreadable| Unreadable {
+                    slot: unreadable.slot,
+                    offset: unreadable.offset,
+                    error: unreadable.error.to_string(),
+                })
+                .collect(),
+        })
+        .collect();
+    let mut bar = Progress::new("reading the log", Unit::Count);
+    let progress = |done, total| bar.at(done, total);
+    let look = Inspection::start(&rt, &pool, opened.devices.clone(), progress).await?;
+    drop(bar);
+    let (entries, volume_problems) = look.volumes().await;
+    let log = look.log();
+    let mut findings = Findings {
+        store: report::uuid(look.superblock().store),
+        clean: log.clean,
+        superblocks,
+        log: Log {
+            records: log.records,
+            commits: log.commits,
+            blocks: log.blocks,
+            discarded_records: log.discarded_records,
+            end: log.end.clone(),
+            damage: log.damage.as_ref().map(ToString::to_string),
+        },
+        volume_problems,
+        ..Findings::default()
+    };
+    let mut bar = Progress::new("checking", Unit::Count);
+    for group in 0..look.groups() {
+        let found = look.check_group(group).await?;
+        findings.groups += 1;
+        findings.blocks += found.allocated;
+        let block_size = look.superblock().block_size;
+        findings
+            .damaged
+            .extend(DamagedGroup::of(&found, &entries, block_size));
+        bar.at(group + 1, look.groups());
+    }
+    let mut bar = Progress::new("comparing summaries", Unit::Count);
+    let problems = look
+        .check_segments(|done, total| bar.at(done, total))
+        .await?;
+    drop(bar);
+    findings.map_problems = problems.iter().map(ToString::to_string).collect();
+    drop(look);
+    if findings.clean {
+        findings.lists = Some(check_lists(&rt, &pool, opened.devices).await);
+    }
+    findings.sound = findings.is_sound();
+    Ok(findings)
+}
+
+/// Verifies the lists of a store that was shut down in order.
+async fn check_lists(rt: &Rt, pool: &BufPool, members: Vec<MemberDevice>) -> Lists {
+    let report = async {
+        let options = OpenOptions {
+            read_only: true,
+            ..OpenOptions::default()
+        };
+        let disk = Disk::open(rt, pool, members, options, |_| {}).await?;
+        let report = disk.check_lists().await;
+        disk.close().await?;
+        report
+    };
+    let report: Result<_, DiskError> = report.await;
+    match report {
+        Ok(report) => Lists {
+            lists: report.lists,
+            blocks: report.blocks,
+            problems: report.problems,
+        },
+        // Of pages that cannot be read nobody can tell.
+        Err(error) => Lists {
+            problems: vec![format!("the lists cannot be verified: {error}")],
+            ..Lists::default()
+        },
+    }
+}
+
+/// Makes the block map anew, before anything looks at it.
+fn rebuild(arguments: &Check) -> anyhow::Result<Rebuilt> {
+    with_members(arguments, Access::Write, async move |rt, pool, members| {
+        let mut bar = Progress::new("reading summaries", Unit::Count);
+        let progress = |done, total| bar.at(done, total);
+        let report =
+            tonearm_engine::rebuild_map(&rt, &pool, members.devices, REBUILD_BYTES, progress)
+                .await?;
+        Ok(Rebuilt {
+            partial_segments: report.partials,
+            blocks: report.blocks,
+            damaged: report.damaged,
+        })
+    })
+}
+
+fn repair(arguments: &Check, findings: &Findings) -> anyhow::Result<Repair> {
+    let give_up = findings.log.damage.is_some();
+    let options = OpenOptions {
+        give_up_damaged_log: give_up,
+        ..OpenOptions::default()
+    };
+    let groups: Vec<u64> = findings
+        .damaged
+        .iter()
+        .map(|damaged| damaged.group)
+        .collect();
+    let mut repair = Repair {
+        log_given_up: give_up,
+        remaining: findings.volume_problems.clone(),
+        ..Repair::default()
+    };
+    let work = async move |rt: Rt, pool: BufPool, members: Opened| {
+        let devices = members.devices.clone();
+        let engine = Engine::open(&rt, &pool, members.devices, options, |_| {}).await?;
+        repair.given_up = engine.recovery().given_up.map(|given_up| GivenUp {
+            commits: given_up.commits(),
+            first_lsn: given_up.first.0,
+            last_lsn: (given_up.commits() > 0).then_some(given_up.last.0),
+            records: given_up.records,
+        });
+        let mut bar = Progress::new("repairing", Unit::Count);
+        for (done, group) in groups.iter().enumerate() {
+            let result = engine
+                .home()
+                .repair_group(*group, RepairOptions::default())
+                .await;
+            let report = result.with_context(|| format!("cannot repair group {group}"))?;
+            repair.tables_rewritten += report.slots_rewritten;
+            repair.blocks_unverified += report.unverified;
+            repair
+                .remaining
+                .extend(report.remaining.iter().map(|bad| bad.error.to_string()));
+            bar.at(done as u64 + 1, groups.len() as u64);
+        }
+        // Opening and closing write every copy of the superblock anew.
+        engine.close().await?;
+        let lists = check_lists(&rt, &pool, devices).await;
+        repair.remaining.extend(lists.problems);
+        Ok(repair)
+    };
+    with_members(arguments, Access::Write, work)
+}
+
+fn show(findings: &Findings) -> anyhow::Result<()> {
+    for member in &findings.superblocks {
+        let damaged = member.damaged_slots.len();
+        let text = format!(
+            "{}: {} copies of the superblock are whole",
+            member.member, member.valid_slots
+        );
+        match (damaged, findings.clean) {
+            (0, _) => report::line(text)?,
+            (_, true) => report::line(format_args!("damage: {text}, {damaged} are not"))?,
+            (_, false) => report::line(format_args!(
+                "{text}, {damaged} were cut short by the crash"
+            ))?,
+        }
+    }
+    for member in &findings.superblocks {
+        for Unreadable {
+            slot,
+            offset,
+            error,
+        } in &member.unreadable_slots
+        {
+            report::line(format_args!(
+                "damage: {}: copy {slot} of the superblock, at byte {offset}, cannot be read: {error}",
+                member.member
+            ))?;
+        }
+    }
+    let log = &findings.log;
+    match (&log.damage, findings.clean) {
+        (Some(damage), _) => report::line(format_args!("damage: the log: {damage}"))?,
+        (None, true) => report::line("the store was shut down in order; its log is empty")?,
+        (None, false) => report::line(format_args!(
+            "the store was not shut down in order; the log holds {} commits of {} blocks for recovery ({})",
+            report::count(log.commits),
+            report::count(log.blocks),
+            log.end
+        ))?,
+    }
+    if let Some(rebuilt) = &findings.rebuilt {
+        report::line(format_args!(
+            "rebuilt the block map from {} partial segments: {} blocks, of which {} are damaged",
+            report::count(rebuilt.partial_segments),
+            report::count(rebuilt.blocks),
+            report::count(rebuilt.damaged)
+        ))?;
+    }
+    for problem in &findings.map_problems {
+        report::line(format_args!("damage: {problem}"))?;
+    }
+    for problem in &findings.volume_problems {
+        report::line(format_args!("damage: {problem}"))?;
+    }
+    report::line(format_args!(
+        "verified {} blocks in {} groups",
+        report::count(findings.blocks),
+        report::count(findings.groups)
+    ))?;
+    show_damage(&findings.damaged)?;
+    show_lists(findings)?;
+    match &findings.repair {
+        None if findings.is_sound() => report::line("no damage found")?,
+        None => report::line("damage found; --repair mends what can be mended")?,
+        Some(repair) => show_repair(repair)?,
+    }
+    Ok(())
+}
+
+fn show_lists(findings: &Findings) -> anyhow::Result<()> {
+    let lists = match &findings.lists {
+        Some(lists) => lists,
+        // It has verified them.
+        None if findings.repair.is_some() => return Ok(()),
+        None => return Ok(report::line("lists are verified once recovery has run")?),
+    };
+    for problem in &lists.problems {
+        report::line(format_args!("damage: {problem}"))?;
+    }
+    if lists.lists > 0 {
+        report::line(format_args!(
+            "verified {} lists of {} blocks",
+            report::count(lists.lists),
+            report::count(lists.blocks)
+        ))?;
+    }
+    Ok(())
+}
+
+fn show_repair(repair: &Repair) -> anyhow::Result<()> {
+    if repair.log_given_up {
+        report::line("repaired: the log up to its damage was recovered, the rest was given up")?;
+    }
+    match &repair.given_up {
+        Some(GivenUp {
+            commits,
+            first_lsn,
+            last_lsn: Some(last_lsn),
+            records,
+        }) => report::line(format_args!(
+            "given up: {} commits, numbers {first_lsn} to {last_lsn}, of which {} records could be read; some of them may never have been durable",
+            report::count(*commits),
+            report::count(*records)
+        ))?,
+        Some(GivenUp { first_lsn, .. }) => report::line(format_args!(
+            "given up: commits from number {first_lsn} on, if there were any; no later one is known of"
+        ))?,
+        None => {}
+    }
+    if repair.tables_rewritten > 0 {
+        report::line(format_args!(
+            "repaired: {} copies of checksum tables",
+            repair.tables_rewritten
+        ))?;
+    }
+    if repair.blocks_unverified > 0 {
+        report::line(format_args!(
+            "repaired: {} blocks got a checksum of what they hold now; nobody can tell whether that is right",
+            repair.blocks_unverified
+        ))?;
+    }
+    for remaining in &repair.remaining {
+        report::line(format_args!("still damaged: {remaining}"))?;
+    }
+    if repair.remaining.is_empty() {
+        report::line("the store is whole again and shut down in order")?;
+    }
+    Ok(())
+}

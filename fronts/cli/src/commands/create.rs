@@ -1,0 +1,457 @@
+//! `tonearm create`: plans a store, makes its members, writes it; leaves nothing half-made behind.
+
+mod log_head;
+
+use crate::cli::{Create, LayoutMode};
+use crate::progress::{Progress, Unit};
+use crate::{report, size};
+use anyhow::{Context, bail};
+use rustix::fs::{FileType, Mode, OFlags};
+use serde::Serialize;
+use signal_hook::consts::{SIGINT, SIGTERM};
+use std::ops::Range;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{SystemTime, UNIX_EPOCH};
+use tonearm_disk::{CreateParams, CreatePlan, HomeParams, MemberSpace, NewMember, plan_create};
+use tonearm_format::Roles;
+use tonearm_store::Executor;
+use tonearm_uring::{MemberError, MemberKind, MemberOptions, open_member};
+
+/// Makes the store.
+///
+/// # Errors
+/// When it cannot be made; files made so far are removed.
+pub fn run(arguments: Create) -> anyhow::Result<ExitCode> {
+    let wanted = wanted(&arguments)?;
+    let spaces: Vec<MemberSpace> = wanted.iter().map(|member| member.space.clone()).collect();
+    let mut params = params(&arguments)?;
+    params.head = log_head::params(&arguments)?;
+    let plan = plan_create(&params, &spaces)?;
+    let made = Made::default();
+    made.remove_when_interrupted()?;
+    let executor = Executor::new()?;
+    let mut members = Vec::new();
+    for (index, (member, bytes)) in wanted.iter().zip(&plan.member_bytes).enumerate() {
+        let written = match arguments.preallocate {
+            true => 0..*bytes,
+            false => plan.superblock.log_range(index),
+        };
+        let opened = make(member, *bytes, written, &arguments, &made);
+        let opened = opened.map_err(|error| advise(error, &arguments, &params, &spaces))?;
+        let blank = opened.kind == MemberKind::File;
+        members.push(NewMember {
+            device: tonearm_store::device_of(&executor, opened).device,
+            blank,
+            log_written: blank,
+        });
+    }
+    let main_bytes = (!arguments.no_volume).then_some(params.size_bytes);
+    write(&executor, &plan, members, main_bytes)?;
+    made.keep();
+    tell(&arguments, &plan, &wanted)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// A member that is to be made.
+struct Wanted {
+    path: PathBuf,
+    space: MemberSpace,
+}
+
+/// Who carries what: PATH has blocks, and the log too unless --log names another place.
+fn wanted(arguments: &Create) -> anyhow::Result<Vec<Wanted>> {
+    let log_inside = arguments.log.is_empty();
+    let data = Roles {
+        log: false,
+        data: true,
+    };
+    let log = Roles {
+        log: true,
+        data: false,
+    };
+    let mut members = vec![(
+        &arguments.path,
+        Roles {
+            log: log_inside,
+            data: true,
+        },
+    )];
+    members.extend(arguments.log.iter().map(|path| (path, log)));
+    members.extend(arguments.data.iter().map(|path| (path, data)));
+    let folder = std::path::absolute(&arguments.path)?;
+    let folder = real(tonearm_store::folder_of(&folder));
+    let mut seen = Vec::new();
+    let mut wanted = Vec::new();
+    for (index, (path, roles)) in members.into_iter().enumerate() {
+        let absolute = std::path::absolute(path)?;
+        let name = absolute
+            .file_name()
+            .with_context(|| format!("{} has no file name", path.display()))?;
+        let whole = real(tonearm_store::folder_of(&absolute)).join(name);
+        if seen.contains(&whole) {
+            bail!(
+                "{} is named twice; each member needs a file or device of its own",
+                path.display()
+            );
+        }
+        // A store may move as a folder; what lies elsewhere is found by its full path.
+        let recorded = whole.strip_prefix(&folder).unwrap_or(&whole);
+        let recorded = recorded.to_str().with_context(|| {
+            format!("{}: the path is not UTF-8; choose another", path.display())
+        })?;
+        let space = MemberSpace {
+            roles,
+            available_bytes: device_bytes(path)?,
+            uuid: *uuid::Uuid::new_v4().as_bytes(),
+            path: if index == 0 {
+                String::new()
+            } else {
+                recorded.to_string()
+            },
+        };
+        seen.push(whole);
+        wanted.push(Wanted {
+            path: path.clone(),
+            space,
+        });
+    }
+    Ok(wanted)
+}
+
+fn real(folder: &Path) -> PathBuf {
+    folder
+        .canonicalize()
+        .unwrap_or_else(|_| folder.to_path_buf())
+}
+
+/// Size of a block device; `None` for what is none.
+fn device_bytes(path: &Path) -> anyhow::Result<Option<u64>> {
+    match rustix::fs::stat(path) {
+        Ok(stat) if FileType::from_raw_mode(stat.st_mode) == FileType::BlockDevice => {
+            let size = rustix::fs::open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())
+                .and_then(|fd| rustix::fs::seek(&fd, rustix::fs::SeekFrom::End(0)));
+            Ok(Some(size.with_context(|| {
+                format!("cannot find the size of {}", path.display())
+            })?))
+        }
+        _ => Ok(None),
+    }
+}
+
+fn params(arguments: &Create) -> anyhow::Result<CreateParams> {
+    let Ok(block_size) = u32::try_from(arguments.block_size) else {
+        bail!(
+            "a block size of {} bytes is not possible; 4096 is a good one",
+            arguments.block_size
+        );
+    };
+    let now = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default();
+    Ok(CreateParams {
+        size_bytes: arguments.size,
+        log_bytes: arguments.log_size,
+        track_bytes: None,
+        head: None,
+        home: home_params(arguments)?,
+        block_size,
+        store: *uuid::Uuid::new_v4().as_bytes(),
+        created_unix_s: now.as_secs(),
+    })
+}
+
+fn home_params(arguments: &Create) -> anyhow::Result<HomeParams> {
+    if arguments.layout == LayoutMode::Overwrite {
+        return Ok(HomeParams::Overwrite);
+    }
+    let Ok(segment_bytes) = u32::try_from(arguments.segment_size) else {
+        bail!(
+            "a segment of {} bytes is not possible; 1MiB is a good one",
+            arguments.segment_size
+        );
+    };
+    Ok(HomeParams::Segments {
+        segment_bytes,
+        spare_percent: arguments.spare,
+    })
+}
+
+fn make(
+    member: &Wanted,
+    size_bytes: u64,
+    written: Range<u64>,
+    arguments: &Create,
+    made: &Made,
+) -> Result<tonearm_uring::Member, MemberError> {
+    let mut bar = Progress::new("allocating", Unit::Bytes);
+    let mut progress = |done, total| bar.at(done, total);
+    let is_file = member.space.available_bytes.is_none();
+    let new = is_file && member.path.symlink_metadata().is_err();
+    if new {
+        // Noted before it is made: an interruption may come at any time.
+        made.note(&member.path);
+    }
+    let create = tonearm_uring::Create {
+        size_bytes,
+        written,
+        force: arguments.force,
+        progress: Some(&mut progress),
+    };
+    let options = MemberOptions {
+        create: Some(create),
+        ..MemberOptions::default()
+    };
+    let opened = open_member(&member.path, options);
+    match &opened {
+        // What could not be opened is not ours, or was removed already.
+        Err(_) => made.forget(&member.path),
+        Ok(_) if is_file && !new => made.note(&member.path),
+        Ok(_) => {}
+    }
+    opened
+}
+
+fn write(
+    executor: &Executor,
+    plan: &CreatePlan,
+    members: Vec<NewMember>,
+    main_bytes: Option<u64>,
+) -> anyhow::Result<()> {
+    let (rt, pool, plan) = (executor.rt.clone(), executor.pool.clone(), plan.clone());
+    let main_uuid = *uuid::Uuid::new_v4().as_bytes();
+    let mut bar = Progress::new("clearing", Unit::Bytes);
+    let progress = move |done, total| bar.at(done, total);
+    let making = async move {
+        match main_bytes {
+            Some(bytes) => {
+                tonearm_disk::create(&rt, &pool, &plan, members, bytes, main_uuid, progress)
+                    .await?;
+            }
+            None => tonearm_engine::create(&rt, &pool, &plan, &members, progress).await?,
+        }
+        anyhow::Ok(())
+    };
+    executor.rt.block_on(making)
+}
+
+/// Says what would work where the file system refuses the size.
+fn advise(
+    error: MemberError,
+    arguments: &Create,
+    params: &CreateParams,
+    spaces: &[MemberSpace],
+) -> anyhow::Error {
+    let MemberError::TooLarge { path, size_bytes } = &error else {
+        return error.into();
+    };
+    let advice = largest_file(tonearm_store::folder_of(&path.0)).and_then(|largest| {
+        let fits = |size_bytes: u64| {
+            plan_create(
+                &CreateParams {
+                    size_bytes,
+                    ..params.clone()
+                },
+                spaces,
+            )
+            .is_ok_and(|plan| plan.member_bytes.iter().all(|bytes| *bytes <= largest))
+        };
+        let gib = largest_true(params.size_bytes >> 30, |gib| fits(gib << 30))?;
+        let files = size_bytes / largest + 1;
+        let more =
+            (2..=files).map(|number| format!("--data {}.{number}", arguments.path.display()));
+        Some(format!(
+            "this file system takes files of less than {}; use --size {} or less, or more files: {}",
+            size::text(largest + 4096),
+            size::argument(gib << 30),
+            more.collect::<Vec<_>>().join(" "),
+        ))
+    });
+    match advice {
+        Some(advice) => anyhow::anyhow!(
+            "{path}: {} is too large for one file: {advice}",
+            size::text(*size_bytes)
+        ),
+        None => error.into(),
+    }
+}
+
+/// Largest file that the file system of `folder` takes, tried out on a file without a name.
+fn largest_file(folder: &Path) -> Option<u64> {
+    let flags = OFlags::TMPFILE | OFlags::WRONLY | OFlags::CLOEXEC;
+    let fd = rustix::fs::open(folder, flags, Mode::RUSR | Mode::WUSR).ok()?;
+    let blocks = largest_true(i64::MAX as u64 >> 12, |blocks| {
+        rustix::fs::ftruncate(&fd, blocks << 12).is_ok()
+    })?;
+    Some(blocks << 12)
+}
+
+/// Largest number from 1 to `most` for which `holds`, if it holds for all smaller ones.
+fn largest_true(most: u64, holds: impl Fn(u64) -> bool) -> Option<u64> {
+    let (mut good, mut bad) = (0, most + 1);
+    while bad - good > 1 {
+        let middle = good + (bad - good) / 2;
+        if holds(middle) {
+            good = middle
+        } else {
+            bad = middle
+        }
+    }
+    (good > 0).then_some(good)
+}
+
+/// Files made so far; they are removed unless all goes well.
+#[derive(Default)]
+struct Made(Arc<Mutex<Vec<PathBuf>>>);
+
+impl Made {
+    fn note(&self, path: &Path) {
+        lock(&self.0).push(path.to_path_buf());
+    }
+
+    fn forget(&self, path: &Path) {
+        lock(&self.0).retain(|made| made != path);
+    }
+
+    fn keep(&self) {
+        lock(&self.0).clear();
+    }
+
+    fn remove_when_interrupted(&self) -> anyhow::Result<()> {
+        let mut signals = signal_hook::iterator::Signals::new([SIGINT, SIGTERM])?;
+        let made = self.0.clone();
+        std::thread::Builder::new()
+            .name("signals".into())
+            .spawn(move || {
+                if let Some(signal) = signals.forever().next() {
+                    remove(&made);
+                    report::note("interrupted; nothing was made");
+                    std::process::exit(128 + signal);
+                }
+            })?;
+        Ok(())
+    }
+}
+
+impl Drop for Made {
+    fn drop(&mut self) {
+        remove(&self.0);
+    }
+}
+
+fn lock(paths: &Mutex<Vec<PathBuf>>) -> MutexGuard<'_, Vec<PathBuf>> {
+    paths.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn remove(paths: &Mutex<Vec<PathBuf>>) {
+    for path in lock(paths).drain(..) {
+        // It may not have come into being.
+        let _ = std::fs::remove_file(path);
+    }
+}
+
+#[derive(Serialize)]
+struct Report {
+    store: String,
+    path: String,
+    size_bytes: u64,
+    block_size: u32,
+    log_bytes: u64,
+    head: String,
+    members: Vec<Member>,
+    volumes: Vec<Volume>,
+}
+
+#[derive(Serialize)]
+struct Member {
+    path: String,
+    carries: &'static str,
+    bytes: u64,
+}
+
+#[derive(Serialize)]
+struct Volume {
+    name: &'static str,
+    size_bytes: u64,
+}
+
+fn tell(arguments: &Create, plan: &CreatePlan, wanted: &[Wanted]) -> anyhow::Result<()> {
+    let superblock = &plan.superblock;
+    let members = wanted
+        .iter()
+        .zip(&plan.member_bytes)
+        .map(|(member, bytes)| Member {
+            path: member.path.display().to_string(),
+            carries: carries(member.space.roles),
+            bytes: *bytes,
+        });
+    let report = Report {
+        store: report::uuid(superblock.store),
+        path: arguments.path.display().to_string(),
+        size_bytes: arguments.size,
+        block_size: superblock.block_size,
+        log_bytes: superblock.log_size_bytes(),
+        head: crate::serve::desk::head_of(superblock),
+        members: members.collect(),
+        volumes: vec![Volume {
+            name: "main",
+            size_bytes: arguments.size,
+        }],
+    };
+    if arguments.json {
+        return report::json(&report);
+    }
+    let volume = match arguments.no_volume {
+        true => "none yet",
+        false => "main, with all the space",
+    };
+    let mut rows = vec![
+        ("store", report.store.clone()),
+        ("size", size::text(report.size_bytes)),
+        ("block size", size::text(report.block_size.into())),
+        ("log", size::text(report.log_bytes)),
+        ("head", report.head.clone()),
+        ("volume", volume.to_string()),
+    ];
+    for (member, wanted) in report.members.iter().zip(wanted) {
+        let bytes = size::text(member.bytes);
+        let space = match (wanted.space.available_bytes, arguments.preallocate) {
+            (Some(_), _) => "a block device",
+            (None, true) => "all allocated",
+            (None, false) => "allocated as it is written",
+        };
+        rows.push((
+            "member",
+            format!("{}: {}, {bytes}, {space}", member.path, member.carries),
+        ));
+    }
+    report::line(report::pairs(rows))?;
+    report::line(format_args!(
+        "next: tonearm serve {}",
+        shell_word(&arguments.path)
+    ))?;
+    Ok(())
+}
+
+/// What a member carries, in words.
+pub fn carries(roles: Roles) -> &'static str {
+    match (roles.log, roles.data) {
+        (true, true) => "log and blocks",
+        (true, false) => "log",
+        (false, true) => "blocks",
+        (false, false) => "nothing but the superblock",
+    }
+}
+
+/// `path` as a word of the shell.
+pub(super) fn shell_word(path: &Path) -> String {
+    let plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"/._-+,=:@%".contains(byte);
+    let text = path.display().to_string();
+    if path.as_os_str().as_bytes().iter().all(plain) {
+        text
+    } else {
+        format!("'{}'", text.replace('\'', "'\\''"))
+    }
+}

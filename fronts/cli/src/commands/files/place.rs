@@ -1,0 +1,152 @@
+//! Where a copy out of a store goes: standard output, or a file that appears when it is complete.
+
+use anyhow::{Context, bail};
+use std::fs::{File, Permissions};
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use tempfile::NamedTempFile;
+
+/// A place that was looked at, and not touched yet.
+pub enum Place {
+    /// Standard output.
+    Standard,
+    /// A file.
+    File {
+        /// Its path.
+        path: PathBuf,
+        /// Whether one that is there is replaced.
+        replace: bool,
+    },
+}
+
+impl Place {
+    /// The place that the user means by `told`, for a file `name`.
+    ///
+    /// # Errors
+    /// When something is there that is not to be replaced.
+    pub fn find(told: Option<&Path>, name: &str, replace: bool) -> anyhow::Result<Self> {
+        if told == Some(Path::new("-")) {
+            return Ok(Self::Standard);
+        }
+        let own = name.rsplit('/').next().unwrap_or(name);
+        let path = match told {
+            None => PathBuf::from(own),
+            Some(folder) if folder.is_dir() => folder.join(own),
+            Some(path) => path.to_path_buf(),
+        };
+        // Of a link the file that it leads to is replaced, not the link.
+        let path = path.canonicalize().unwrap_or(path);
+        let shown = path.display();
+        match path.metadata() {
+            Ok(about) if !about.is_file() => {
+                bail!("{shown} is not a regular file; use - for standard output")
+            }
+            Ok(_) if !replace => bail!("{shown} exists; --force replaces it"),
+            _ => Ok(Self::File { path, replace }),
+        }
+    }
+
+    /// Begins the copy.
+    ///
+    /// # Errors
+    /// When no file can be made there.
+    pub fn begin(self) -> anyhow::Result<Target> {
+        Ok(match self {
+            Self::Standard => Target::Standard(io::stdout()),
+            Self::File { path, replace } => {
+                let folder = tonearm_store::folder_of(&path);
+                // With what the user's mask leaves of it.
+                let file = tempfile::Builder::new()
+                    .prefix(".tonearm-")
+                    .permissions(Permissions::from_mode(0o666))
+                    .tempfile_in(folder)
+                    .with_context(|| format!("cannot make a file in {}", folder.display()))?;
+                Target::File {
+                    file,
+                    path,
+                    replace,
+                }
+            }
+        })
+    }
+}
+
+/// A copy that is being made; dropped, it leaves nothing.
+pub enum Target {
+    /// Standard output.
+    Standard(io::Stdout),
+    /// A file without its name.
+    File {
+        /// The file.
+        file: NamedTempFile,
+        /// Its name to be.
+        path: PathBuf,
+        /// Whether one of that name is replaced.
+        replace: bool,
+    },
+}
+
+impl Target {
+    /// Goes on behind `bytes` zeroes: a hole, where the target is a file.
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn skip(&mut self, bytes: u64) -> io::Result<()> {
+        match self {
+            Self::Standard(out) => io::copy(&mut io::repeat(0).take(bytes), out).map(|_| ()),
+            Self::File { file, .. } => {
+                let end = file.stream_position()? + bytes;
+                file.as_file().set_len(end)?;
+                file.seek(SeekFrom::Start(end)).map(|_| ())
+            }
+        }
+    }
+
+    /// Gives the file its name, durably; the name, if it is a file.
+    ///
+    /// # Errors
+    /// When it cannot be made durable, or the name was taken meanwhile.
+    pub fn finish(self) -> anyhow::Result<Option<String>> {
+        let (file, path, replace) = match self {
+            Self::Standard(mut out) => {
+                out.flush()?;
+                return Ok(None);
+            }
+            Self::File {
+                file,
+                path,
+                replace,
+            } => (file, path, replace),
+        };
+        let shown = path.display().to_string();
+        let cannot = || format!("cannot write {shown}");
+        file.as_file().sync_all().with_context(cannot)?;
+        let named = match replace {
+            true => file.persist(&path),
+            false => file.persist_noclobber(&path),
+        };
+        named.map_err(|error| error.error).with_context(cannot)?;
+        let folder = File::open(tonearm_store::folder_of(&path));
+        folder
+            .and_then(|folder| folder.sync_all())
+            .with_context(cannot)?;
+        Ok(Some(shown))
+    }
+}
+
+impl Write for Target {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Self::Standard(out) => out.write(bytes),
+            Self::File { file, .. } => file.write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        match self {
+            Self::Standard(out) => out.flush(),
+            Self::File { file, .. } => file.flush(),
+        }
+    }
+}

@@ -1,0 +1,163 @@
+//! `tonearm info`: from the server when there is one, else by a look that changes nothing.
+
+use crate::cli::{Info as Arguments, Members};
+use crate::control::{Answer, Client, Info, LogInfo, Request, VolumeInfo};
+use crate::progress::{Progress, Unit};
+use crate::serve::desk::{head_of, members_of};
+use crate::{report, size};
+use anyhow::bail;
+use std::path::Path;
+use std::process::ExitCode;
+use tonearm_disk::VolumeKind;
+use tonearm_engine::{Inspection, LogReport};
+use tonearm_store::Access;
+use tonearm_store::Executor;
+
+/// Shows what the store is.
+///
+/// # Errors
+/// When it is no store, or cannot be looked at.
+pub fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
+    let info = match Client::find(&arguments.path, arguments.control.as_deref())? {
+        Some(mut client) => match client.ask(Request::Info, |_, _| {})? {
+            Answer::Info(info) => *info,
+            _ => bail!("the server gave another answer than was asked for"),
+        },
+        None => look(&arguments.path, &arguments.members)?,
+    };
+    if arguments.json {
+        report::json(&info)?;
+    } else {
+        show(&info)?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Looks at a store that is not served.
+///
+/// # Errors
+/// When it is no store, or its members do not belong together.
+pub fn look(path: &Path, places: &Members) -> anyhow::Result<Info> {
+    let executor = Executor::new()?;
+    let pid = tonearm_store::holder(path);
+    let opened = tonearm_store::open_members(&executor, path, &places.into(), Access::Peek)?;
+    let unreadable = opened.superblocks.iter();
+    let unreadable = unreadable.flat_map(|found| found.unreadable_slots.clone());
+    let unreadable: Vec<_> = unreadable.collect();
+    let members = opened.devices;
+    let paths: Vec<String> = members.iter().map(|member| member.path.clone()).collect();
+    let (rt, pool) = (executor.rt.clone(), executor.pool.clone());
+    let mut bar = Progress::new("reading the log", Unit::Count);
+    executor.rt.block_on(async move {
+        let look =
+            Inspection::start(&rt, &pool, members, |done, total| bar.at(done, total)).await?;
+        let (entries, mut problems) = look.volumes().await;
+        let (superblock, log) = (look.superblock(), look.log());
+        problems.extend(unreadable.iter().map(ToString::to_string));
+        problems.extend(
+            log.damage
+                .as_ref()
+                .map(|damage| format!("the log: {damage}")),
+        );
+        if let Some(pid) = pid {
+            problems.push(format!(
+                "process {pid} is using the store; what is told may be half old"
+            ));
+        }
+        let block = u64::from(superblock.block_size);
+        let size_bytes = (superblock.size_blocks - tonearm_format::SYSTEM_BLOCKS) * block;
+        let used: u64 = entries
+            .iter()
+            .flat_map(|entry| &entry.extents)
+            .map(|extent| extent.count)
+            .sum();
+        Ok(Info {
+            store: report::uuid(superblock.store),
+            format_version: superblock.version,
+            state: if log.clean { "clean" } else { "crashed" }.to_string(),
+            pid,
+            size_bytes,
+            free_bytes: size_bytes.saturating_sub(used * block),
+            block_size: superblock.block_size,
+            created_unix_s: superblock.created_unix_s,
+            epoch: superblock.epoch,
+            members: members_of(superblock, &paths),
+            log: log_info(superblock, log),
+            volumes: entries
+                .iter()
+                .filter(|entry| entry.kind == VolumeKind::Plain)
+                .map(VolumeInfo::of_entry)
+                .collect(),
+            problems,
+        })
+    })
+}
+
+fn log_info(superblock: &tonearm_format::Superblock, log: &LogReport) -> LogInfo {
+    let state = match (&log.damage, log.clean) {
+        (Some(_), _) => "damaged; see `tonearm check`".to_string(),
+        (None, true) => "empty: everything is at home".to_string(),
+        (None, false) => format!("to be recovered by the next opening; {}", log.end),
+    };
+    LogInfo {
+        size_bytes: superblock.log_size_bytes(),
+        track_bytes: superblock.track_bytes,
+        head: head_of(superblock),
+        used_bytes: None,
+        commits: Some(log.commits),
+        blocks: Some(log.blocks),
+        state,
+    }
+}
+
+fn show(info: &Info) -> anyhow::Result<()> {
+    let state = match (info.state.as_str(), info.pid) {
+        ("served", Some(pid)) => format!("served by process {pid}"),
+        ("clean", _) => "clean (shut down in order)".to_string(),
+        ("crashed", None) => "not shut down in order; the next opening recovers it".to_string(),
+        ("crashed", Some(pid)) => format!("in use by process {pid}"),
+        (other, _) => other.to_string(),
+    };
+    let mut log = format!("{}, {}", size::text(info.log.size_bytes), info.log.state);
+    for (number, what) in [(info.log.commits, "commits"), (info.log.blocks, "blocks")] {
+        if let Some(number) = number.filter(|number| *number > 0) {
+            log.push_str(&format!(", {} {what} to write home", report::count(number)));
+        }
+    }
+    let mut rows = vec![
+        ("store", info.store.clone()),
+        ("state", state),
+        (
+            "format",
+            format!(
+                "version {}, opened {} times",
+                info.format_version, info.epoch
+            ),
+        ),
+        ("made", report::date(info.created_unix_s)),
+        (
+            "size",
+            format!(
+                "{}, {} free",
+                size::text(info.size_bytes),
+                size::text(info.free_bytes)
+            ),
+        ),
+        ("block size", size::text(info.block_size.into())),
+        ("log", log),
+        ("head", info.log.head.clone()),
+    ];
+    for member in &info.members {
+        let mut text = format!("{}: {}", member.path, member.carries);
+        if member.data_bytes > 0 {
+            text.push_str(&format!(", {} for blocks", size::text(member.data_bytes)));
+        }
+        rows.push(("member", text));
+    }
+    report::line(report::pairs(rows))?;
+    report::line(super::volume::table(&info.volumes))?;
+    for problem in &info.problems {
+        report::note(problem);
+    }
+    Ok(())
+}

@@ -1,0 +1,381 @@
+//! `tonearm serve`: the order of start and stop, on the main thread.
+//!
+//! ```text
+//! open the store -> control, files, listeners -> "serving URI" -> wait -> stop listening -> close
+//! ```
+
+use crate::cli::{AckMode, Serve, TlsMode};
+use crate::control;
+use crate::opening;
+use crate::report;
+use crate::serve::desk::Front;
+use crate::serve::engine_thread::{self, Event, Setup};
+use crate::serve::files::FilesSocket;
+use crate::serve::mailbox::{Mailbox, Message};
+use crate::serve::metrics::{Address, Responder};
+use crate::serve::{socket_file, uri};
+use anyhow::{Context, bail};
+use rustix::process::{Pid, Signal, kill_process};
+use signal_hook::consts::{SIGINT, SIGTERM};
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::os::unix::process::ExitStatusExt;
+use std::path::PathBuf;
+use std::process::{Child, Command, ExitCode};
+use std::sync::PoisonError;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::{Duration, Instant};
+use tonearm_nbd::listen::{ListenAddress, ListenConfig, Listener};
+use tonearm_nbd::tls::{Tls, TlsFiles, server_config};
+use tonearm_nbd::{Catalog, Server};
+
+/// How long TLS connections may take for their last bytes.
+const LAST_BYTES: Duration = Duration::from_secs(5);
+
+/// What who connects by a client that reconnects has to know.
+const RECONNECTING: &str = "--ack flush: what was answered and not flushed may be lost when this server is killed, \
+    and a client that reconnects by itself does not know; for such clients serve with --ack write";
+
+/// Serves until a signal, the end of `--run`, a request at the control socket, or a failure.
+///
+/// # Errors
+/// When it cannot start, or the store fails.
+pub fn run(arguments: Serve) -> anyhow::Result<ExitCode> {
+    // What can be refused without looking at the store comes first.
+    let plan = Plan::of(&arguments)?;
+    let (sender, events) = channel();
+    watch_signals(&sender)?;
+    let front = Front::default();
+    let catalog = Catalog::default();
+    let setup = Setup {
+        path: arguments.path.clone(),
+        places: arguments.members.clone(),
+        options: tonearm_disk::OpenOptions {
+            read_only: arguments.read_only,
+            write_back_on_recovery: arguments.write_back_on_recovery,
+            map_cache_bytes: arguments.map_cache as usize,
+            ..opening::open_options(arguments.memory, arguments.ack, arguments.write_cache)
+        },
+        catalog: catalog.clone(),
+        front: front.clone(),
+    };
+    let engine = engine_thread::start(setup, sender.clone())?;
+    let mailbox = match events.recv()? {
+        Event::Ready(mailbox) => mailbox,
+        Event::Ended(result) => {
+            result?;
+            bail!("the engine thread has ended before it began");
+        }
+        // Recovery may be cut at any point: the next one does it all again.
+        Event::Signal(signal) => std::process::exit(128 + signal),
+        Event::Asked | Event::Child(_) => unreachable!("nothing runs yet that could say so"),
+    };
+    let started = Running::start(plan, catalog, &front, &mailbox, sender);
+    // The protocol has no word by which a client could say that it reconnects. A command of --run ends with us.
+    let may_come_back = !arguments.read_only && arguments.run.is_none();
+    if started.is_ok() && may_come_back && arguments.ack == AckMode::Flush {
+        report::note(RECONNECTING);
+    }
+    let (code, ended) = match &started {
+        Ok(running) => running.wait(&events),
+        Err(_) => (0, None),
+    };
+    let server = front.lock().unwrap_or_else(PoisonError::into_inner).take();
+    let ended = stop(server, &mailbox, &events, ended);
+    // The thread has sent its last event, and only unwinds its stack now.
+    let _ = engine.join();
+    let mut running = started?;
+    running.reap();
+    ended?;
+    Ok(ExitCode::from(code))
+}
+
+/// What was asked for, checked.
+struct Plan {
+    sockets: Vec<PathBuf>,
+    tcp: Vec<SocketAddr>,
+    inherited: Vec<std::os::fd::OwnedFd>,
+    tls: Tls,
+    metrics: Option<Address>,
+    control: PathBuf,
+    files: PathBuf,
+    command: Option<String>,
+}
+
+impl Plan {
+    fn of(arguments: &Serve) -> anyhow::Result<Self> {
+        let inherited = tonearm_uring::inherited_listeners();
+        let mut sockets = arguments.socket.clone();
+        if sockets.is_empty() && arguments.listen.is_empty() && inherited.is_empty() {
+            sockets.push(tonearm_store::beside(&arguments.path, "sock"));
+        }
+        let control = arguments
+            .control
+            .clone()
+            .unwrap_or_else(|| tonearm_store::beside(&arguments.path, "ctl"));
+        for path in sockets.iter().chain([&control]) {
+            socket_file::check_length(path)?;
+        }
+        let mut tcp = Vec::new();
+        for text in &arguments.listen {
+            tcp.push(address_of(text)?);
+        }
+        let metrics = arguments.metrics.as_deref().map(str::parse).transpose()?;
+        let command = arguments.run.clone();
+        Ok(Self {
+            sockets,
+            tcp,
+            inherited,
+            tls: tls_of(arguments)?,
+            metrics,
+            control,
+            files: tonearm_store::files_socket(&arguments.path),
+            command,
+        })
+    }
+
+    fn listeners(&mut self) -> anyhow::Result<Vec<Listener>> {
+        let mut listeners = Vec::new();
+        for path in &self.sockets {
+            listeners.push(Listener::unix(path)?);
+        }
+        for address in &self.tcp {
+            listeners.push(Listener::tcp(*address)?);
+        }
+        for fd in self.inherited.drain(..) {
+            listeners.push(Listener::inherited(fd)?);
+        }
+        Ok(listeners)
+    }
+}
+
+fn address_of(text: &str) -> anyhow::Result<SocketAddr> {
+    let found = text
+        .to_socket_addrs()
+        .ok()
+        .and_then(|mut found| found.next());
+    found.with_context(|| {
+        format!(
+            "--listen {text}: write an address and a port, such as 127.0.0.1:10809 or [::1]:10809"
+        )
+    })
+}
+
+fn tls_of(arguments: &Serve) -> anyhow::Result<Tls> {
+    let (Some(certificate), Some(key)) = (&arguments.tls_cert, &arguments.tls_key) else {
+        return Ok(Tls::Off);
+    };
+    let files = TlsFiles {
+        certificate: certificate.clone(),
+        key: key.clone(),
+        client_ca: arguments.tls_ca.clone(),
+    };
+    let config = server_config(&files)?;
+    Ok(match arguments.tls.unwrap_or(TlsMode::Require) {
+        TlsMode::Require => Tls::Require(config),
+        TlsMode::Allow => Tls::Allow(config),
+    })
+}
+
+/// What runs beside the engine thread, apart from the listening part.
+struct Running {
+    _control: control::Server,
+    _files: Option<FilesSocket>,
+    _metrics: Option<Responder>,
+    child: Option<ChildProcess>,
+}
+
+impl Running {
+    fn start(
+        mut plan: Plan,
+        catalog: Catalog,
+        front: &Front,
+        mailbox: &Mailbox,
+        events: Sender<Event>,
+    ) -> anyhow::Result<Self> {
+        let control = control::Server::start(&plan.control, mailbox.clone())?;
+        let files = FilesSocket::start(&plan.files, mailbox.clone());
+        // Clients find it by the store's path alone; volumes can be served without.
+        let files = files
+            .inspect_err(|error| report::note(format_args!("files are not served: {error:#}")))
+            .ok();
+        let metrics = plan.metrics.take();
+        let metrics = metrics
+            .map(|address| Responder::start(&address, mailbox.clone()))
+            .transpose()?;
+        let listeners = plan.listeners()?;
+        let tls = matches!(plan.tls, Tls::Require(_));
+        let config = ListenConfig {
+            tls: plan.tls.clone(),
+            ..ListenConfig::new(catalog)
+        };
+        let connections = mailbox.clone();
+        let on_accept = move |accepted| {
+            connections.send(Message::Connection(accepted));
+        };
+        let server = Server::start(config, listeners, on_accept, |_peer, _why| {})?;
+        let addresses = server.addresses().to_vec();
+        *front.lock().unwrap_or_else(PoisonError::into_inner) = Some(server);
+        tell_serving(&addresses, tls)?;
+        if let Some(metrics) = &metrics {
+            report::note(format_args!("metrics at {}", metrics.url));
+        }
+        let child = match &plan.command {
+            Some(command) => Some(ChildProcess::start(command, &addresses, tls, events)?),
+            None => None,
+        };
+        Ok(Self {
+            _control: control,
+            _files: files,
+            _metrics: metrics,
+            child,
+        })
+    }
+
+    /// Until something ends it: the exit code, and the engine's result if that has ended already.
+    fn wait(&self, events: &Receiver<Event>) -> (u8, Option<anyhow::Result<()>>) {
+        loop {
+            match events.recv() {
+                Ok(Event::Ended(result)) => return (1, Some(result)),
+                Ok(Event::Child(code)) => return (code, None),
+                Ok(Event::Asked) => return (0, None),
+                Ok(Event::Signal(signal)) => match &self.child {
+                    // The command decides when it is done; its end is ours.
+                    Some(child) => child.signal(signal),
+                    None => {
+                        report::note("shutting down; a second signal ends at once");
+                        return (0, None);
+                    }
+                },
+                Ok(Event::Ready(_)) => {}
+                Err(_) => return (1, None),
+            }
+        }
+    }
+
+    /// The command may outlive the store, when that has failed.
+    fn reap(&mut self) {
+        if let Some(child) = &self.child {
+            child.signal(SIGTERM);
+        }
+    }
+}
+
+/// One line for the first address on standard output, the others beside it.
+fn tell_serving(addresses: &[ListenAddress], tls: bool) -> anyhow::Result<()> {
+    let mut uris = addresses
+        .iter()
+        .map(|address| uri::of(address, "main", tls).unwrap_or_else(|| address.to_string()));
+    let first = uris.next().context("there is nothing to listen on")?;
+    report::line(format_args!("serving {first}"))?;
+    for uri in uris {
+        report::note(format_args!("also serving {uri}"));
+    }
+    Ok(())
+}
+
+/// Stops in order, and gives the engine's result.
+fn stop(
+    server: Option<Server>,
+    mailbox: &Mailbox,
+    events: &Receiver<Event>,
+    ended: Option<anyhow::Result<()>>,
+) -> anyhow::Result<()> {
+    let mut server = server;
+    if let Some(server) = &mut server {
+        server.stop();
+    }
+    mailbox.send(Message::Stop);
+    let result = match ended {
+        Some(result) => result,
+        None => loop {
+            match events.recv() {
+                Ok(Event::Ended(result)) => break result,
+                Ok(_) => {}
+                Err(_) => bail!("the engine thread has gone"),
+            }
+        },
+    };
+    if let Some(server) = &server {
+        server.wait_connections(LAST_BYTES);
+    }
+    result
+}
+
+/// Signals this close to the first belong to it: `timeout`, a shell and a terminal send one to the process
+/// and one to its group.
+const ONE_SIGNAL: Duration = Duration::from_secs(1);
+
+/// The first signal is an event; a later one ends the process on the spot.
+fn watch_signals(events: &Sender<Event>) -> anyhow::Result<()> {
+    let mut signals = signal_hook::iterator::Signals::new([SIGINT, SIGTERM])?;
+    let events = events.clone();
+    std::thread::Builder::new()
+        .name("signals".into())
+        .spawn(move || {
+            let mut first: Option<Instant> = None;
+            for signal in signals.forever() {
+                match first {
+                    None => {
+                        first = Some(Instant::now());
+                        if events.send(Event::Signal(signal)).is_err() {
+                            return;
+                        }
+                    }
+                    Some(first) if first.elapsed() < ONE_SIGNAL => {}
+                    // Whatever is not at home is in the log.
+                    Some(_) => std::process::exit(128 + signal),
+                }
+            }
+        })?;
+    Ok(())
+}
+
+/// The command of `--run`.
+struct ChildProcess {
+    pid: Option<Pid>,
+}
+
+impl ChildProcess {
+    fn start(
+        command: &str,
+        addresses: &[ListenAddress],
+        tls: bool,
+        events: Sender<Event>,
+    ) -> anyhow::Result<Self> {
+        let uri = addresses
+            .iter()
+            .find_map(|address| uri::of(address, "main", tls));
+        let socket = addresses.iter().find_map(uri::socket_path);
+        let mut shell = Command::new("sh");
+        shell
+            .arg("-c")
+            .arg(command)
+            .env("uri", uri.unwrap_or_default());
+        shell.env("unixsocket", socket.unwrap_or_default());
+        let child = shell.spawn().context("cannot run sh for --run")?;
+        let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
+        std::thread::Builder::new()
+            .name("run".into())
+            .spawn(move || events.send(Event::Child(wait(child))))?;
+        Ok(Self { pid })
+    }
+
+    fn signal(&self, signal: i32) {
+        let signal = if signal == SIGINT {
+            Signal::INT
+        } else {
+            Signal::TERM
+        };
+        if let Some(pid) = self.pid {
+            // It may have ended meanwhile.
+            let _ = kill_process(pid, signal);
+        }
+    }
+}
+
+/// The exit code of the command, as the shell would give it.
+fn wait(mut child: Child) -> u8 {
+    let Ok(status) = child.wait() else { return 1 };
+    let code = status.code().or(status.signal().map(|signal| 128 + signal));
+    code.and_then(|code| u8::try_from(code).ok()).unwrap_or(1)
+}

@@ -1,0 +1,167 @@
+//! `tonearm sqlite shell`: sqlite3 with the extension, or what to write elsewhere.
+
+use crate::cli::SqliteShell;
+use crate::report;
+use anyhow::{Context, bail};
+use std::fmt::Write;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+
+/// The extension's file.
+const EXTENSION: &str = "libtonearm_sqlite.so";
+
+/// Ends a shell whose `.open` has failed: it would go on with a database in memory, which has no file.
+const GUARD: &str = "CREATE TEMP TABLE opened(file CONSTRAINT \"the database could not be opened\" CHECK (file <> ''));
+    INSERT INTO opened SELECT file FROM pragma_database_list WHERE name = 'main'; DROP TABLE opened";
+
+/// Becomes sqlite3, or prints.
+///
+/// # Errors
+/// When there is no store, no extension, or no sqlite3.
+pub fn run(arguments: &SqliteShell) -> anyhow::Result<ExitCode> {
+    let store = text(&absolute(&arguments.path)?)?;
+    super::check_name(&arguments.name)?;
+    let extension = text(&extension(arguments.extension.as_deref())?)?;
+    let uri = uri(&store, &arguments.name);
+    if arguments.print {
+        report::line(lesson(&extension, &uri))?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let mut shell = Command::new("sqlite3");
+    shell.arg("-bail");
+    // Why a database cannot be opened stands in the log alone; later on that would repeat each error.
+    for line in [
+        &load(&extension),
+        ".log stderr",
+        &open(&uri),
+        ".log off",
+        GUARD,
+    ] {
+        shell.args(["-cmd", line]);
+    }
+    shell.arg(":memory:").args(&arguments.sql);
+    let error = shell.exec();
+    if error.kind() == std::io::ErrorKind::NotFound {
+        bail!(
+            "sqlite3 is not installed (Debian: apt-get install sqlite3); --print tells what to type or write in \
+             another program"
+        );
+    }
+    Err(error).context("cannot run sqlite3")
+}
+
+fn absolute(store: &Path) -> anyhow::Result<PathBuf> {
+    let found = store.canonicalize();
+    found.with_context(|| format!("{} cannot be reached; check the path", store.display()))
+}
+
+/// Paths go into SQL, URIs and programs: text alone can.
+fn text(path: &Path) -> anyhow::Result<String> {
+    let text = path
+        .to_str()
+        .filter(|text| !text.contains(char::is_control));
+    let text = text.with_context(|| {
+        format!(
+            "{} is no text that sqlite3 could be told; use another path",
+            path.display()
+        )
+    })?;
+    Ok(text.to_string())
+}
+
+/// Where the extension is: as told, else beside this program, else in `../lib/tonearm`.
+fn extension(told: Option<&Path>) -> anyhow::Result<PathBuf> {
+    let found = |path: &Path| path.canonicalize().ok().filter(|path| path.is_file());
+    if let Some(told) = told {
+        return found(told).with_context(|| format!("there is no file {}", told.display()));
+    }
+    let program = std::env::current_exe().context("this program does not know where it is")?;
+    let folder = tonearm_store::folder_of(&program);
+    let places = [
+        folder.join(EXTENSION),
+        folder.join("../lib/tonearm").join(EXTENSION),
+    ];
+    places.iter().find_map(|place| found(place)).with_context(|| {
+        format!(
+            "{EXTENSION} is neither in {} nor in ../lib/tonearm from there; build it with `cargo build --release -p \
+             tonearm-sqlite`, or name it with --extension",
+            folder.display()
+        )
+    })
+}
+
+/// The database's name for SQLite.
+fn uri(store: &str, name: &str) -> String {
+    format!("file:{}?vfs=tonearm&store={}", escape(name), escape(store))
+}
+
+/// Percent signs for what has a meaning in a URI, or in the texts that it is put into.
+fn escape(text: &str) -> String {
+    let mut escaped = String::new();
+    for byte in text.bytes() {
+        match byte {
+            b'a'..=b'z'
+            | b'A'..=b'Z'
+            | b'0'..=b'9'
+            | b'/'
+            | b'.'
+            | b'-'
+            | b'_'
+            | b'~'
+            | b'+'
+            | b','
+            | b':'
+            | b'@' => {
+                escaped.push(char::from(byte));
+            }
+            // Writing to a String cannot fail.
+            _ => write!(escaped, "%{byte:02x}").unwrap_or_default(),
+        }
+    }
+    escaped
+}
+
+/// A command of the shell: its words may be quoted, with the escapes of C.
+fn load(extension: &str) -> String {
+    format!(".load {}", quote(extension))
+}
+
+fn open(uri: &str) -> String {
+    format!(".open {}", quote(uri))
+}
+
+fn quote(text: &str) -> String {
+    format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""))
+}
+
+/// What to type and to write.
+fn lesson(extension: &str, uri: &str) -> String {
+    let (load, open) = (load(extension), open(uri));
+    let (extension, uri) = (quote(extension), quote(uri));
+    format!(
+        "\
+sqlite3
+  {load}
+  {open}
+
+Python
+  import sqlite3
+  loader = sqlite3.connect(\":memory:\")
+  loader.enable_load_extension(True)
+  loader.load_extension({extension})   # once in a process
+  db = sqlite3.connect({uri}, uri=True)
+
+C (link with -lsqlite3)
+  sqlite3 *loader, *db;
+  sqlite3_open(\":memory:\", &loader);
+  sqlite3_enable_load_extension(loader, 1);
+  sqlite3_load_extension(loader, {extension}, 0, 0);   /* once in a process */
+  sqlite3_open_v2({uri}, &db,
+      SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_URI, 0);"
+    )
+}
+
+#[cfg(test)]
+#[path = "shell_test.rs"]
+mod shell_test;

@@ -1,0 +1,186 @@
+//! `tonearm volume`: through the control socket when the store is served, else in process.
+
+mod image;
+
+use crate::cli::{AckMode, Volume, VolumeAction, VolumeStore, WriteCacheMode};
+use crate::control::{Answer, Client, Request, Volumes};
+use crate::serve::desk;
+use crate::{opening, report, size};
+use anyhow::{Context, bail};
+use std::process::ExitCode;
+use tonearm_disk::DiskError;
+use tonearm_store::Executor;
+
+/// Does the action and shows the volumes as they are then.
+///
+/// # Errors
+/// When it cannot be done.
+pub fn run(arguments: Volume) -> anyhow::Result<ExitCode> {
+    let (place, request, done) = match arguments.action {
+        VolumeAction::List { store } => (store, Request::VolumeList, None),
+        VolumeAction::Create { store, name, size } => {
+            let done = format!("made volume {name} of {}", size::text(size));
+            (
+                store,
+                Request::VolumeCreate {
+                    name,
+                    size_bytes: size,
+                },
+                Some(done),
+            )
+        }
+        VolumeAction::Delete { store, name } => {
+            let done = format!("deleted volume {name}");
+            (store, Request::VolumeDelete { name }, Some(done))
+        }
+        VolumeAction::Resize { store, name, size } => {
+            let done = format!("volume {name} has {} now", size::text(size));
+            (
+                store,
+                Request::VolumeResize {
+                    name,
+                    size_bytes: size,
+                },
+                Some(done),
+            )
+        }
+        VolumeAction::Put(arguments) => return image::put(&arguments),
+        VolumeAction::Get(arguments) => return image::get(&arguments),
+        VolumeAction::Set {
+            store,
+            name,
+            read_only,
+            ..
+        } => {
+            let done = format!("volume {name} is {} now", mode(read_only));
+            (store, Request::VolumeSet { name, read_only }, Some(done))
+        }
+    };
+    let volumes = match Client::find(&place.store.path, place.control.as_deref())? {
+        Some(mut client) => match client.ask(request, |_, _| {})? {
+            Answer::Volumes(volumes) => volumes,
+            _ => bail!("the server gave another answer than was asked for"),
+        },
+        None => offline(&place, request)?,
+    };
+    if place.store.json {
+        report::json(&volumes)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    match done {
+        Some(done) => report::line(format_args!(
+            "{done}; {} free",
+            size::text(volumes.free_bytes)
+        ))?,
+        None => show(&volumes)?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn show(volumes: &Volumes) -> anyhow::Result<()> {
+    report::line(table(&volumes.volumes))?;
+    Ok(report::line(format_args!(
+        "free: {}",
+        size::text(volumes.free_bytes)
+    ))?)
+}
+
+/// A table of volumes.
+pub fn table(volumes: &[crate::control::VolumeInfo]) -> comfy_table::Table {
+    let mut table = report::table(&["volume", "size", "mode", "made", "uuid"]);
+    for volume in volumes {
+        table.add_row([
+            volume.name.as_str(),
+            &size::text(volume.size_bytes),
+            mode(volume.read_only),
+            &report::date(volume.created_unix_s),
+            &volume.uuid,
+        ]);
+    }
+    report::align_right(&mut table, 1..2);
+    table
+}
+
+fn mode(read_only: bool) -> &'static str {
+    match read_only {
+        true => "read-only",
+        false => "read-write",
+    }
+}
+
+fn offline(place: &VolumeStore, request: Request) -> anyhow::Result<Volumes> {
+    if request == Request::VolumeList {
+        // Looking must not change anything: no recovery, no new epoch.
+        let info = super::info::look(&place.store.path, &place.store.members)?;
+        return Ok(Volumes {
+            volumes: info.volumes,
+            free_bytes: info.free_bytes,
+        });
+    }
+    let (result, volumes, room) = change(place, &request, 0)?;
+    let Err(DiskError::StoreFull {
+        free_bytes,
+        needed_bytes,
+    }) = &result
+    else {
+        result?;
+        return Ok(volumes);
+    };
+    // A closed store in files grows by itself; the space is taken as it is written.
+    let blocks = (needed_bytes - free_bytes).div_ceil(u64::from(room.superblock.block_size));
+    let (_, index, bytes) = tonearm_disk::grown(&room.superblock, blocks)?;
+    let path = &room.paths[index];
+    if !std::fs::metadata(path).is_ok_and(|found| found.is_file()) {
+        result?;
+    }
+    let file = std::fs::OpenOptions::new().write(true).open(path);
+    let longer = file.and_then(|file| file.set_len(bytes).and_then(|()| file.sync_all()));
+    longer.with_context(|| format!("{path}: cannot make the file {} long", size::text(bytes)))?;
+    let (result, volumes, _) = change(place, &request, blocks)?;
+    result?;
+    Ok(volumes)
+}
+
+/// What a store that is too small could be made larger by.
+struct Room {
+    superblock: tonearm_format::Superblock,
+    /// Of the members, in the superblock's order.
+    paths: Vec<String>,
+}
+
+/// Opens the closed store, with `grow_blocks` more home blocks, does `request`, and closes it.
+fn change(
+    place: &VolumeStore,
+    request: &Request,
+    grow_blocks: u64,
+) -> anyhow::Result<(Result<(), DiskError>, Volumes, Room)> {
+    let executor = Executor::new()?;
+    let mut options = opening::open_options(256 << 20, AckMode::Flush, WriteCacheMode::Volatile);
+    options.grow_blocks = grow_blocks;
+    let disk = opening::open_disk(&executor, &place.store.path, &place.store.members, options)?;
+    let room = Room {
+        superblock: disk.engine().superblock(),
+        paths: disk.engine().member_paths(),
+    };
+    let (changing, request) = (disk.clone(), request.clone());
+    let (result, volumes) = executor.rt.block_on(async move {
+        let result = match request {
+            Request::VolumeCreate { name, size_bytes } => {
+                desk::create_volume(&changing, &name, size_bytes).await
+            }
+            Request::VolumeDelete { name } => changing.delete_volume(&name).await,
+            Request::VolumeResize { name, size_bytes } => {
+                changing.resize_volume(&name, size_bytes).await
+            }
+            Request::VolumeSet { name, read_only } => {
+                changing.set_read_only(&name, read_only).await
+            }
+            _ => Ok(()),
+        };
+        (result, desk::volumes_of(&changing))
+    });
+    executor.rt.block_on(async move { disk.close().await })?;
+    // The members are released: the store can be opened again at once.
+    executor.rt.shut_down();
+    Ok((result, volumes, room))
+}

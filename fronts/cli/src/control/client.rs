@@ -1,0 +1,106 @@
+//! Asking a server.
+
+use super::protocol::{ANSWER_MAX, Answer, Event, EventLine, Request, RequestLine, VERSION};
+use anyhow::{Context, bail};
+use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+
+/// A connection to the control socket of a server.
+pub struct Client {
+    stream: BufReader<UnixStream>,
+    path: PathBuf,
+}
+
+impl Client {
+    /// The server of the store at `store`, or at socket `control`; `None` when there is none.
+    ///
+    /// # Errors
+    /// When there may be one, and it cannot be reached.
+    pub fn find(store: &Path, control: Option<&Path>) -> anyhow::Result<Option<Self>> {
+        let path = control.map_or_else(|| tonearm_store::beside(store, "ctl"), Path::to_path_buf);
+        match UnixStream::connect(&path) {
+            Ok(stream) => Ok(Some(Self {
+                stream: BufReader::new(stream),
+                path,
+            })),
+            Err(error)
+                if control.is_none()
+                    && matches!(
+                        error.kind(),
+                        ErrorKind::NotFound | ErrorKind::ConnectionRefused
+                    ) =>
+            {
+                Ok(None)
+            }
+            Err(error) if control.is_none() && error.kind() == ErrorKind::InvalidInput => Ok(None),
+            Err(error) => Err(error).with_context(|| {
+                format!(
+                    "cannot reach the server at its control socket {}",
+                    path.display()
+                )
+            }),
+        }
+    }
+
+    /// As [`Client::find`], for what only a server can answer.
+    ///
+    /// # Errors
+    /// When there is none, with what to do.
+    pub fn need(store: &Path, control: Option<&Path>) -> anyhow::Result<Self> {
+        if let Some(client) = Self::find(store, control)? {
+            return Ok(client);
+        }
+        if !store.exists() {
+            bail!("{} does not exist; check the path", store.display());
+        }
+        bail!(
+            "{} is not being served here; start `tonearm serve {}` first, or name its control socket with --control",
+            store.display(),
+            store.display()
+        )
+    }
+
+    /// Asks, tells `progress` how far it is, and waits for the answer.
+    ///
+    /// # Errors
+    /// What the server says, or that it is gone.
+    pub fn ask(
+        &mut self,
+        request: Request,
+        mut progress: impl FnMut(u64, u64),
+    ) -> anyhow::Result<Answer> {
+        let line = RequestLine {
+            tonearm: VERSION,
+            request,
+        };
+        let mut text = serde_json::to_string(&line)?;
+        text.push('\n');
+        let sent = self.stream.get_mut().write_all(text.as_bytes());
+        sent.with_context(|| self.gone())?;
+        loop {
+            let mut text = Vec::new();
+            let mut limited = (&mut self.stream).take(ANSWER_MAX as u64);
+            let received = limited.read_until(b'\n', &mut text);
+            received.with_context(|| self.gone())?;
+            if text.is_empty() {
+                bail!("{}", self.gone());
+            }
+            let line: EventLine = serde_json::from_slice(&text).with_context(|| {
+                format!(
+                    "the server at {} speaks another protocol",
+                    self.path.display()
+                )
+            })?;
+            match line.event {
+                Event::Progress { done, total } => progress(done, total),
+                Event::Done(answer) => return Ok(answer),
+                Event::Failed(why) => bail!("{why}"),
+            }
+        }
+    }
+
+    fn gone(&self) -> String {
+        format!("the server at {} has gone away", self.path.display())
+    }
+}

@@ -1,0 +1,322 @@
+//! What goes over the control socket.
+//!
+//! ```text
+//! -> {"tonearm":1,"request":{"command":"scrub"}}
+//! <- {"tonearm":1,"event":{"progress":{"done":10,"total":80}}}
+//! <- {"tonearm":1,"event":{"done":{"scrub":{...}}}}     or     {"tonearm":1,"event":{"failed":"why"}}
+//! ```
+//!
+//! Every request is answered by any number of `progress` and then one `done` or `failed`. Fields may
+//! be added within a version; who reads ignores those it does not know.
+
+use super::wire_stats::ServerStats;
+use serde::{Deserialize, Serialize};
+
+/// Version of the protocol.
+pub const VERSION: u32 = 1;
+/// Longest line of a request, in bytes.
+pub const REQUEST_MAX: usize = 64 << 10;
+/// Longest line of an answer, in bytes.
+pub const ANSWER_MAX: usize = 64 << 20;
+
+/// A request as it is sent.
+#[derive(Serialize, Deserialize, Debug)]
+pub struct RequestLine {
+    /// Version of the sender.
+    pub tonearm: u32,
+    /// The request.
+    pub request: Request,
+}
+
+/// A part of an answer as it is sent.
+#[derive(Serialize, Deserialize, Debug)]
+pub struct EventLine {
+    /// Version of the sender.
+    pub tonearm: u32,
+    /// The part.
+    pub event: Event,
+}
+
+/// What can be asked of a server.
+#[derive(Serialize, Deserialize, Clone, PartialEq, Eq, Debug)]
+#[serde(tag = "command", rename_all = "kebab-case")]
+pub enum Request {
+    /// All counters.
+    Stats,
+    /// What the store is.
+    Info,
+    /// The volumes.
+    VolumeList,
+    /// Make a volume.
+    VolumeCreate {
+        /// Its name.
+        name: String,
+        /// Its size.
+        size_bytes: u64,
+    },
+    /// Delete a volume.
+    VolumeDelete {
+        /// Its name.
+        name: String,
+    },
+    /// Change a volume's size.
+    VolumeResize {
+        /// Its name.
+        name: String,
+        /// Its new size.
+        size_bytes: u64,
+    },
+    /// Make a volume read-only or writable.
+    VolumeSet {
+        /// Its name.
+        name: String,
+        /// It refuses changes.
+        read_only: bool,
+    },
+    /// Verify all blocks. Ends early when who asked goes away.
+    Scrub,
+    /// End the scrub that is running; who asked for it is told what it has found by then.
+    ScrubCancel,
+    /// Shut down in order.
+    Shutdown,
+}
+
+/// A part of an answer.
+#[derive(Serialize, Deserialize, Debug)]
+#[serde(rename_all = "kebab-case")]
+pub enum Event {
+    /// So much is done.
+    Progress {
+        /// Done.
+        done: u64,
+        /// Of so many.
+        total: u64,
+    },
+    /// The end.
+    Done(Answer),
+    /// The end, with the reason.
+    Failed(String),
+}
+
+/// What was asked for.
+#[derive(Serialize, Deserialize, Debug)]
+#[serde(rename_all = "kebab-case")]
+pub enum Answer {
+    /// To `Stats`.
+    Stats(Box<ServerStats>),
+    /// To `Info`.
+    Info(Box<Info>),
+    /// To all that concerns volumes: how things are now.
+    Volumes(Volumes),
+    /// To `Scrub`.
+    Scrub(ScrubResult),
+    /// To `ScrubCancel`: it ends with the group that it is at.
+    ScrubCancelled,
+    /// To `Shutdown`: it has begun.
+    ShuttingDown,
+}
+
+/// What a store is.
+#[derive(Serialize, Deserialize, Clone, Debug)]
+pub struct Info {
+    /// Identity of the store.
+    pub store: String,
+    /// Version of the format on disk.
+    pub format_version: u32,
+    /// `served`, `clean` or `crashed`.
+    pub state: String,
+    /// Process that has it open.
+    pub pid: Option<u32>,
+    /// Bytes for volumes.
+    pub size_bytes: u64,
+    /// Bytes that no volume has.
+    pub free_bytes: u64,
+    /// Bytes of a block.
+    pub block_size: u32,
+    /// Seconds since 1970.
+    pub created_unix_s: u64,
+    /// Number of the opening.
+    pub epoch: u64,
+    /// Its files and devices.
+    pub members: Vec<MemberInfo>,
+    /// The log.
+    pub log: LogInfo,
+    /// Its volumes, by name.
+    pub volumes: Vec<VolumeInfo>,
+    /// What could not be read.
+    pub problems: Vec<String>,
+}
+
+/// A file or device of a store.
+#[derive(Serialize, Deserialize, Clone, Debug)]
+pub struct MemberInfo {
+    /// Where it is.
+    pub path: String,
+    /// Its identity.
+    pub uuid: String,
+    /// `log and blocks`, `log`, `blocks`.
+    pub carries: String,
+    /// Bytes of the place for blocks, with their checksums.
+    pub data_bytes: u64,
+}
+
+/// The state of a log.
+#[derive(Serialize, Deserialize, Clone, Debug)]
+pub struct LogInfo {
+    /// Its size.
+    pub size_bytes: u64,
+    /// Bytes of a track.
+    pub track_bytes: u32,
+    /// How the place of the next write is found.
+    pub head: String,
+    /// Bytes in use, where they are known.
+    pub used_bytes: Option<u64>,
+    /// Commits that are not at home, where they are known.
+    pub commits: Option<u64>,
+    /// Blocks that are not at home, where they are known.
+    pub blocks: Option<u64>,
+    /// What there is to say of it.
+    pub state: String,
+}
+
+/// A volume.
+#[derive(Serialize, Deserialize, Clone, PartialEq, Eq, Debug)]
+pub struct VolumeInfo {
+    /// Its name.
+    pub name: String,
+    /// Its size.
+    pub size_bytes: u64,
+    /// Its identity.
+    pub uuid: String,
+    /// It refuses writes.
+    pub read_only: bool,
+    /// Seconds since 1970.
+    pub created_unix_s: u64,
+    /// NBD clients that are connected to it.
+    #[serde(default)]
+    pub clients: u64,
+}
+
+/// All volumes.
+#[derive(Serialize, Deserialize, Clone, PartialEq, Eq, Debug)]
+pub struct Volumes {
+    /// By name.
+    pub volumes: Vec<VolumeInfo>,
+    /// Bytes that no volume has.
+    pub free_bytes: u64,
+}
+
+/// What a scrub has found.
+#[derive(Serialize, Deserialize, Clone, Debug)]
+pub struct ScrubResult {
+    /// Groups looked at.
+    pub groups: u64,
+    /// Groups that there are.
+    #[serde(default)]
+    pub groups_total: u64,
+    /// It was ended before it had looked at all of them.
+    #[serde(default)]
+    pub cancelled: bool,
+    /// Blocks verified.
+    pub blocks: u64,
+    /// Groups with damage.
+    pub damaged: Vec<DamagedGroup>,
+}
+
+/// A group with damage.
+#[derive(Serialize, Deserialize, Clone, Debug)]
+pub struct DamagedGroup {
+    /// Its number.
+    pub group: u64,
+    /// The member that it lies on.
+    pub member: String,
+    /// Where it begins there, in bytes.
+    pub offset: u64,
+    /// Its table is lost: none of its blocks can be verified.
+    pub table_lost: bool,
+    /// Each damage, in words.
+    pub damages: Vec<String>,
+}
+
+impl VolumeInfo {
+    /// Of a volume of an open store.
+    pub fn of(volume: &tonearm_disk::VolumeInfo) -> Self {
+        Self {
+            name: volume.name.clone(),
+            size_bytes: volume.size_bytes,
+            uuid: crate::report::uuid(volume.uuid),
+            read_only: volume.read_only,
+            created_unix_s: volume.created_unix_s,
+            clients: 0,
+        }
+    }
+
+    /// Of an entry of the volume table.
+    pub fn of_entry(entry: &tonearm_format::VolumeEntry) -> Self {
+        Self {
+            name: entry.name.clone(),
+            size_bytes: entry.size_bytes,
+            uuid: crate::report::uuid(entry.uuid),
+            read_only: entry.read_only,
+            created_unix_s: entry.created_unix_s,
+            clients: 0,
+        }
+    }
+}
+
+impl DamagedGroup {
+    /// The damage of `report` in a store with these volumes; `None` when it is sound.
+    pub fn of(
+        report: &tonearm_layout::GroupReport,
+        entries: &[tonearm_format::VolumeEntry],
+        block_size: u32,
+    ) -> Option<Self> {
+        if report.is_sound() {
+            return None;
+        }
+        let mut damages = Vec::new();
+        for (index, slot) in report.slots.iter().enumerate() {
+            if let tonearm_layout::SlotReport::Damaged(why) = slot {
+                damages.push(format!("checksum table, copy {index}: {why}"));
+            }
+        }
+        let bad = report.bad.iter().map(|bad| {
+            let owner = owner(entries, bad.block, block_size);
+            format!("{} ({owner})", bad.error)
+        });
+        damages.extend(bad);
+        Some(Self {
+            group: report.group,
+            member: report.member.clone(),
+            offset: report.offset,
+            table_lost: report.table_lost,
+            damages,
+        })
+    }
+}
+
+/// Which volume has home block `block`, and where.
+fn owner(entries: &[tonearm_format::VolumeEntry], block: u64, block_size: u32) -> String {
+    if block < tonearm_format::SYSTEM_BLOCKS {
+        return "the volume table".into();
+    }
+    for entry in entries {
+        let mut before = 0;
+        for extent in &entry.extents {
+            if (extent.start..extent.start + extent.count).contains(&block) {
+                let byte = (before + block - extent.start) * u64::from(block_size);
+                let what = match entry.kind {
+                    tonearm_format::VolumeKind::File => "file",
+                    _ => "volume",
+                };
+                return format!("{what} {}, byte {byte}", entry.name);
+            }
+            before += extent.count;
+        }
+    }
+    "in no volume".into()
+}
+
+#[cfg(test)]
+#[path = "protocol_test.rs"]
+mod protocol_test;

@@ -1,0 +1,317 @@
+//! Answers requests of the control socket, on the engine thread.
+
+use super::nbd_stats;
+use crate::control::{
+    Answer, DamagedGroup, Event, Info, LogInfo, MemberInfo, Request, ScrubResult, ServerStats,
+    VolumeInfo, Volumes,
+};
+use crate::report;
+use std::cell::Cell;
+use std::rc::Rc;
+use std::sync::mpsc::Sender;
+use std::sync::{Arc, Mutex};
+use std::time::{SystemTime, UNIX_EPOCH};
+use tonearm_base::Nanos;
+use tonearm_disk::{Disk, DiskError};
+use tonearm_engine::EngineError;
+use tonearm_format::HeadKind;
+use tonearm_nbd::transmission::Connections;
+use tonearm_nbd::{Catalog, Export, Exports};
+use tonearm_rt::Rt;
+
+/// Shortest time between two reports of progress.
+const PROGRESS_EVERY: Nanos = Nanos::from_millis(100);
+
+/// The listening part of the server, once it has started.
+pub type Front = Arc<Mutex<Option<tonearm_nbd::Server>>>;
+
+/// What requests are about; clones are handles on the same.
+#[derive(Clone)]
+pub struct Desk(Rc<State>);
+
+/// Where the scrub is; there is one at a time.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Scrub {
+    None,
+    Running,
+    Cancelled,
+}
+
+struct State {
+    rt: Rt,
+    disk: Disk,
+    connections: Connections,
+    catalog: Catalog,
+    front: Front,
+    started: Nanos,
+    scrub: Cell<Scrub>,
+    asked_to_stop: Box<dyn Fn()>,
+}
+
+impl Desk {
+    /// A desk over an open store. The catalog is brought in step with it.
+    pub fn new(
+        rt: &Rt,
+        disk: &Disk,
+        connections: &Connections,
+        (catalog, front): (Catalog, Front),
+        asked_to_stop: impl Fn() + 'static,
+    ) -> Self {
+        let desk = Self(Rc::new(State {
+            rt: rt.clone(),
+            disk: disk.clone(),
+            connections: connections.clone(),
+            catalog,
+            front,
+            started: rt.now(),
+            scrub: Cell::new(Scrub::None),
+            asked_to_stop: Box::new(asked_to_stop),
+        }));
+        desk.publish();
+        desk
+    }
+
+    /// Does what `request` asks; all events go to `events`.
+    pub async fn answer(self, request: Request, events: Sender<Event>) {
+        let event = match self.do_it(request, &events).await {
+            Ok(answer) => Event::Done(answer),
+            Err(error) => Event::Failed(error.to_string()),
+        };
+        // Who asked may have gone.
+        let _ = events.send(event);
+    }
+
+    async fn do_it(&self, request: Request, events: &Sender<Event>) -> anyhow::Result<Answer> {
+        let disk = &self.0.disk;
+        match request {
+            Request::Stats => Ok(Answer::Stats(Box::new(self.stats()))),
+            Request::Info => Ok(Answer::Info(Box::new(self.info()))),
+            Request::VolumeList => Ok(Answer::Volumes(self.volumes())),
+            Request::VolumeCreate { name, size_bytes } => {
+                self.changed(create_volume(disk, &name, size_bytes).await)
+            }
+            Request::VolumeDelete { name } => {
+                let result = disk.delete_volume(&name).await;
+                if result.is_ok() {
+                    self.0.connections.stop_export(&name);
+                }
+                self.changed(result)
+            }
+            Request::VolumeResize { name, size_bytes } => {
+                self.changed(disk.resize_volume(&name, size_bytes).await)
+            }
+            Request::VolumeSet { name, read_only } => {
+                self.changed(disk.set_read_only(&name, read_only).await)
+            }
+            Request::Scrub => self.scrub(events).await,
+            Request::ScrubCancel => match self.cancel_scrub() {
+                true => Ok(Answer::ScrubCancelled),
+                false => anyhow::bail!("no scrub is running"),
+            },
+            Request::Shutdown => {
+                (self.0.asked_to_stop)();
+                Ok(Answer::ShuttingDown)
+            }
+        }
+    }
+
+    fn changed(&self, result: Result<(), DiskError>) -> anyhow::Result<Answer> {
+        self.publish();
+        result?;
+        Ok(Answer::Volumes(self.volumes()))
+    }
+
+    /// The volumes as they are now, and who is connected to them.
+    fn volumes(&self) -> Volumes {
+        let mut volumes = volumes_of(&self.0.disk);
+        for connection in self.0.connections.list() {
+            let mut all = volumes.volumes.iter_mut();
+            if let Some(volume) = all.find(|volume| volume.name == connection.export) {
+                volume.clients += 1;
+            }
+        }
+        volumes
+    }
+
+    /// Tells handshakes what there is.
+    fn publish(&self) {
+        let disk = &self.0.disk;
+        let read_only = disk.engine().options().read_only;
+        let export = |volume: tonearm_disk::VolumeInfo| Export {
+            name: volume.name,
+            description: "a Tonearm volume".to_string(),
+            size_bytes: volume.size_bytes,
+            read_only: read_only || volume.read_only,
+            block_size_preferred: disk.block_size(),
+            block_size_max: disk.write_bytes_max(),
+        };
+        let exports = disk.volumes().into_iter().map(export).collect();
+        self.0
+            .catalog
+            .replace(Exports::new(exports, Some("main".to_string())));
+    }
+
+    /// Ends the scrub that is running with the group that it is at; false when there is none.
+    pub fn cancel_scrub(&self) -> bool {
+        let running = self.0.scrub.get() != Scrub::None;
+        if running {
+            self.0.scrub.set(Scrub::Cancelled);
+        }
+        running
+    }
+
+    async fn scrub(&self, events: &Sender<Event>) -> anyhow::Result<Answer> {
+        if self.0.scrub.get() != Scrub::None {
+            anyhow::bail!(
+                "a scrub is running already; wait until it has ended, or end it with --cancel"
+            );
+        }
+        self.0.scrub.set(Scrub::Running);
+        let result = self.scrub_groups(events).await;
+        self.0.scrub.set(Scrub::None);
+        Ok(Answer::Scrub(result?))
+    }
+
+    async fn scrub_groups(&self, events: &Sender<Event>) -> Result<ScrubResult, EngineError> {
+        let (disk, mut next) = (&self.0.disk, Nanos(0));
+        let engine = disk.engine();
+        let mut result = ScrubResult {
+            groups: 0,
+            groups_total: engine.groups(),
+            cancelled: false,
+            blocks: 0,
+            damaged: Vec::new(),
+        };
+        for group in 0..result.groups_total {
+            if self.0.scrub.get() == Scrub::Cancelled {
+                result.cancelled = true;
+                break;
+            }
+            let found = engine.scrub_group(group).await?;
+            result.groups += 1;
+            result.blocks += found.allocated;
+            if !found.is_sound() {
+                let damaged = DamagedGroup::of(&found, &disk.entries(), disk.block_size());
+                result.damaged.extend(damaged);
+            }
+            let now = self.0.rt.now();
+            if now >= next {
+                next = now + PROGRESS_EVERY.0;
+                let progress = Event::Progress {
+                    done: result.groups,
+                    total: result.groups_total,
+                };
+                if events.send(progress).is_err() {
+                    // Who asked has gone: nobody would read the result.
+                    self.cancel_scrub();
+                }
+            }
+        }
+        Ok(result)
+    }
+
+    fn stats(&self) -> ServerStats {
+        // The lock is free but while the server starts or stops: nobody waits for it here.
+        let front = self.0.front.try_lock().ok();
+        let counts = front
+            .as_ref()
+            .and_then(|front| front.as_ref().map(tonearm_nbd::Server::counts));
+        ServerStats {
+            version: env!("CARGO_PKG_VERSION").to_string(),
+            pid: std::process::id(),
+            uptime_s: self.0.rt.now().since(self.0.started).0 as f64 / 1e9,
+            store: self.0.disk.stats(),
+            nbd: nbd_stats::collect(self.0.connections.metrics(), counts.unwrap_or_default()),
+        }
+    }
+
+    fn info(&self) -> Info {
+        let disk = &self.0.disk;
+        let (superblock, stats) = (disk.engine().superblock(), disk.stats());
+        let state = match &stats.failure {
+            Some(reason) => format!("read-only since a failure: {reason}"),
+            None => "in use".to_string(),
+        };
+        Info {
+            store: report::uuid(superblock.store),
+            format_version: superblock.version,
+            state: "served".to_string(),
+            pid: Some(std::process::id()),
+            size_bytes: disk.size_bytes(),
+            free_bytes: disk.free_bytes(),
+            block_size: disk.block_size(),
+            created_unix_s: superblock.created_unix_s,
+            epoch: superblock.epoch,
+            members: members_of(&superblock, &disk.engine().member_names()),
+            log: LogInfo {
+                size_bytes: superblock.log_size_bytes(),
+                track_bytes: superblock.track_bytes,
+                head: head_of(&superblock),
+                used_bytes: Some(stats.log_used_bytes),
+                commits: None,
+                blocks: Some(stats.pinned_blocks),
+                state,
+            },
+            volumes: self.volumes().volumes,
+            problems: Vec::new(),
+        }
+    }
+}
+
+/// How the log finds the place of its next write, in words.
+pub fn head_of(superblock: &tonearm_format::Superblock) -> String {
+    let how = match superblock.head {
+        HeadKind::Sequential => return "sequential".to_string(),
+        HeadKind::Formula => "formula",
+        HeadKind::Mimic => "mimic",
+        HeadKind::Online => "online",
+    };
+    let tracks = match superblock.physical_tracks {
+        true => "physical tracks",
+        false => "stripes",
+    };
+    let drives = match superblock.log_members().count() {
+        1 => String::new(),
+        count => format!(" of {count} drives in turn"),
+    };
+    let sector = superblock.log_sector_bytes;
+    format!("{how}, on {tracks}{drives}, log sectors of {sector} bytes")
+}
+
+/// Makes a volume with a new identity, now.
+///
+/// # Errors
+/// Those of `Disk::create_volume`.
+pub async fn create_volume(disk: &Disk, name: &str, size_bytes: u64) -> Result<(), DiskError> {
+    let now = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default();
+    let uuid = *uuid::Uuid::new_v4().as_bytes();
+    disk.create_volume(name, size_bytes, uuid, now.as_secs())
+        .await
+}
+
+/// The volumes as they are now.
+pub fn volumes_of(disk: &Disk) -> Volumes {
+    Volumes {
+        volumes: disk.volumes().iter().map(VolumeInfo::of).collect(),
+        free_bytes: disk.free_bytes(),
+    }
+}
+
+/// The members of a store, which are at `paths`.
+pub fn members_of(superblock: &tonearm_format::Superblock, paths: &[String]) -> Vec<MemberInfo> {
+    let block_bytes = u64::from(superblock.block_size);
+    let group_bytes = match superblock.segments() {
+        Some(layout) => u64::from(layout.segment_bytes),
+        None => (tonearm_format::slot_entries(superblock.block_size) as u64 + 2) * block_bytes,
+    };
+    let members = superblock.members.iter().zip(paths);
+    let info = |(member, path): (&tonearm_format::MemberEntry, &String)| MemberInfo {
+        path: path.clone(),
+        uuid: report::uuid(member.uuid),
+        carries: crate::commands::carries(member.roles).to_string(),
+        data_bytes: member.groups * group_bytes,
+    };
+    members.map(info).collect()
+}

@@ -1,0 +1,204 @@
+//! The thread that owns the ring, the store and its connections.
+//!
+//! ```text
+//! opening -> serving -> closing: connections end, everything is written home, marked clean
+//! ```
+
+use super::desk::{Desk, Front};
+use super::mailbox::{Mailbox, Message};
+use crate::cli::Members;
+use crate::progress::{Progress, Unit};
+use crate::{opening, report};
+use std::cell::Cell;
+use std::path::PathBuf;
+use std::rc::Rc;
+use std::sync::mpsc::{Receiver, Sender};
+use std::thread::JoinHandle;
+use tonearm_base::Nanos;
+use tonearm_disk::{Disk, OpenOptions};
+use tonearm_nbd::transmission::{Connections, TransmissionOptions, serve_accepted};
+use tonearm_rt::{Data, DeviceId, Op, Rt};
+use tonearm_store::Executor;
+use tonearm_store::remote::FileServer;
+
+/// How long clients may take for their last replies at the end.
+const GRACE: Nanos = Nanos::from_secs(10);
+
+/// What the engine thread needs to begin.
+pub struct Setup {
+    /// The store.
+    pub path: PathBuf,
+    /// Where its members are.
+    pub places: Members,
+    /// How it is opened.
+    pub options: OpenOptions,
+    /// What handshakes may choose from.
+    pub catalog: tonearm_nbd::Catalog,
+    /// The listening part, for its counters.
+    pub front: Front,
+}
+
+/// What the main thread waits for.
+pub enum Event {
+    /// The store is open.
+    Ready(Mailbox),
+    /// The engine thread has ended.
+    Ended(anyhow::Result<()>),
+    /// A signal has come.
+    Signal(i32),
+    /// Somebody asked for the end at the control socket.
+    Asked,
+    /// The command of `--run` has ended, with this exit code.
+    Child(u8),
+}
+
+/// Starts the thread. Its last event is `Ended`, whatever happens.
+///
+/// # Errors
+/// When the system has no thread left.
+pub fn start(setup: Setup, events: Sender<Event>) -> std::io::Result<JoinHandle<()>> {
+    std::thread::Builder::new()
+        .name("engine".into())
+        .spawn(move || {
+            let work = std::panic::AssertUnwindSafe(|| run(&setup, &events));
+            let result = std::panic::catch_unwind(work);
+            let panicked = || {
+                anyhow::anyhow!(
+                    "the engine thread has panicked; the store recovers when it is opened next"
+                )
+            };
+            // The main thread is there as long as it has not heard of the end.
+            let _ = events.send(Event::Ended(result.unwrap_or_else(|_| Err(panicked()))));
+        })
+}
+
+fn run(setup: &Setup, events: &Sender<Event>) -> anyhow::Result<()> {
+    let executor = Executor::new()?;
+    let disk = opening::open_disk(&executor, &setup.path, &setup.places, setup.options.clone())?;
+    tell_recovery(&disk);
+    let (rt, pool) = (&executor.rt, &executor.pool);
+    let connections = Connections::new(
+        rt,
+        pool,
+        TransmissionOptions {
+            partial_payload_bytes_max: setup.options.memory_bytes / 4,
+            ..TransmissionOptions::default()
+        },
+    );
+    let asked = events.clone();
+    let stop = move || {
+        let _ = asked.send(Event::Asked);
+    };
+    let listening = (setup.catalog.clone(), setup.front.clone());
+    let desk = Desk::new(rt, &disk, &connections, listening, stop);
+    let (bell, sender) = executor.handle.add_event()?;
+    let (mailbox, messages) = Mailbox::new(sender);
+    let _ = events.send(Event::Ready(mailbox));
+    let serving = Serving {
+        executor: executor.clone(),
+        files: FileServer::new(rt, pool, &disk),
+        disk,
+        connections,
+        desk,
+    };
+    rt.block_on(serving.until_stopped(bell, messages))
+}
+
+fn tell_recovery(disk: &Disk) {
+    let recovery = disk.recovery();
+    if !recovery.clean {
+        report::note(format_args!(
+            "recovered {} commits from the log in {} ({})",
+            report::count(recovery.commits),
+            report::span(recovery.duration.0),
+            recovery.end
+        ));
+    }
+}
+
+struct Serving {
+    executor: Executor,
+    disk: Disk,
+    files: FileServer,
+    connections: Connections,
+    desk: Desk,
+}
+
+impl Serving {
+    async fn until_stopped(
+        self,
+        bell: DeviceId,
+        messages: Receiver<Message>,
+    ) -> anyhow::Result<()> {
+        let Executor { rt, pool, .. } = &self.executor;
+        let mut buf = pool.alloc(8);
+        'serving: loop {
+            // Whoever sends rings afterwards, so nothing is missed between this and the wait.
+            while let Ok(message) = messages.try_recv() {
+                match message {
+                    Message::Connection(accepted) => self.serve(accepted),
+                    Message::Files(socket) => {
+                        self.files.accept(self.executor.handle.add_stream(socket));
+                    }
+                    Message::Ask(request, replies) => {
+                        rt.spawn(self.desk.clone().answer(request, replies));
+                    }
+                    Message::Stop => break 'serving,
+                }
+            }
+            let (result, data) = rt.stream(bell, Op::Recv, Data::whole(buf)).await;
+            result?;
+            buf = data.into_buf();
+        }
+        // Threads that still ask are told at once that it is over.
+        drop(messages);
+        self.desk.cancel_scrub();
+        let done = show_closing(rt, &self.disk);
+        // Both at once: what one has under way may need log space that the other takes.
+        self.connections.stop();
+        if !self.files.shut_down(GRACE).await {
+            report::note("programs that use files of the store did not end in time");
+        }
+        self.connections.shutdown(GRACE).await;
+        let closed = self.disk.close().await;
+        done.set(true);
+        Ok(closed?)
+    }
+
+    fn serve(&self, accepted: tonearm_nbd::Accepted) {
+        let (handle, disk) = (&self.executor.handle, &self.disk);
+        let add_stream = |fd| handle.add_stream(fd);
+        let find = |name: &str| match disk.volume(name) {
+            Ok(volume) if volume.kind() != tonearm_disk::VolumeKind::Plain => {
+                Err(tonearm_disk::DiskError::NoVolume(name.to_string()))
+            }
+            found => found,
+        };
+        // A volume that was deleted since the handshake: the client sees the end of its connection.
+        let _ = serve_accepted(&self.connections, accepted, add_stream, find);
+    }
+}
+
+/// Shows how much is still to be written home, until the flag is set.
+fn show_closing(rt: &Rt, disk: &Disk) -> Rc<Cell<bool>> {
+    let done = Rc::new(Cell::new(false));
+    let (ended, timer, disk) = (done.clone(), rt.clone(), disk.clone());
+    rt.spawn(async move {
+        let mut bar = Progress::new("writing home", Unit::Count);
+        let (mut most, mut told) = (0, false);
+        while !ended.get() {
+            let stats = disk.stats();
+            let left = stats.pinned_blocks;
+            if stats.waiting_for_space && !std::mem::replace(&mut told, true) {
+                report::note(
+                    "no space left below the store: waiting for some; a second signal ends at once, \
+                     and what was flushed is safe in the log",
+                );
+            }
+            most = left.max(most);
+            bar.at(most - left, most);
+            timer.sleep(Nanos::from_millis(200)).await;
+        }
+    });
+    done
+}

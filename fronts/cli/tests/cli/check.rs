@@ -1,0 +1,275 @@
+use crate::common::{Bench, contains};
+use tonearm_base::BufPool;
+use tonearm_engine::CommitChange;
+use tonearm_format::{ListRecord, VolumeEntry, VolumeKind, Zones};
+use tonearm_layout::Piece;
+use tonearm_store::{ListId, Store, StoreOptions};
+
+const SLOT: usize = 256 << 10;
+/// Behind the log of the stores here: superblocks and 8 MiB of log.
+const HOME: u64 = 9 << 20;
+
+fn store(bench: &Bench) {
+    bench.ok(&["create", "a", "--size", "16MiB", "--log-size", "8MiB"]);
+}
+
+#[test]
+fn a_damaged_copy_of_the_superblock_is_found_and_repaired() {
+    let bench = Bench::new();
+    store(&bench);
+    bench.flip("a", 2 * SLOT + 40);
+    let ran = bench.run(&["check", "a"]);
+    assert_eq!(ran.code, Some(3), "{ran:?}");
+    contains(&ran.out, "3 copies of the superblock are whole, 1 are not");
+    let report = bench.run(&["check", "a", "--json"]);
+    let report: serde_json::Value = serde_json::from_str(&report.out).expect("JSON");
+    assert_eq!(report["sound"], false);
+    assert_eq!(
+        report["superblocks"][0]["damaged_slots"],
+        serde_json::json!([2])
+    );
+    contains(
+        &bench.ok(&["check", "a", "--repair"]),
+        "the store is whole again",
+    );
+    contains(&bench.ok(&["check", "a"]), "no damage found");
+}
+
+#[test]
+fn a_rotten_block_is_found_and_named() {
+    let bench = Bench::new();
+    store(&bench);
+    let entry = bench.find("a", HOME, b"TNVOLUME");
+    bench.flip("a", entry + 600);
+    let ran = bench.run(&["check", "a"]);
+    assert_eq!(ran.code, Some(3), "{ran:?}");
+    contains(&ran.out, "(the volume table)");
+    let ran = bench.run(&["check", "a", "--repair"]);
+    assert_eq!(ran.code, Some(3), "no second copy, no repair: {ran:?}");
+    contains(&ran.out, "still damaged");
+}
+
+#[test]
+fn a_rotten_block_of_a_volume_is_damage() {
+    let bench = Bench::new();
+    store(&bench);
+    std::fs::write(bench.path("image"), [7; 4096]).unwrap();
+    bench.ok(&["volume", "put", "a", "main", "image"]);
+    let block = bench.find("a", HOME, &[7; 64]);
+    bench.flip("a", block + 100);
+    let ran = bench.run(&["check", "a"]);
+    assert_eq!(ran.code, Some(3), "{ran:?}");
+    contains(&ran.out, "main");
+}
+
+#[test]
+fn a_damaged_table_copy_is_rewritten_from_the_other() {
+    let bench = Bench::new();
+    store(&bench);
+    // The first group's slots lie before its blocks; the volume table is its first block.
+    let entry = bench.find("a", HOME, b"TNVOLUME");
+    let slots = [entry - 2 * 4096, entry - 4096];
+    let empty = |at: &usize| {
+        let file = std::fs::read(bench.path("a")).expect("a file");
+        file[*at..at + 4096].iter().all(|byte| *byte == 0)
+    };
+    let other = slots
+        .iter()
+        .find(|slot| empty(slot))
+        .or(slots.first())
+        .expect("a slot");
+    bench.overwrite("a", *other, &[0x5a; 4096]);
+    let ran = bench.run(&["check", "a"]);
+    assert_eq!(ran.code, Some(3), "{ran:?}");
+    contains(&ran.out, "checksum table, copy");
+    contains(
+        &bench.ok(&["check", "a", "--repair"]),
+        "repaired: 1 copies of checksum tables",
+    );
+    contains(&bench.ok(&["check", "a"]), "no damage found");
+}
+
+#[test]
+fn after_a_crash_looks_see_what_the_log_holds_and_change_nothing() {
+    let bench = Bench::new();
+    store(&bench);
+    let serving = bench.serve(&["a"]);
+    bench.ok(&["volume", "resize", "a", "main", "--size", "8MiB"]);
+    bench.ok(&["volume", "create", "a", "two", "--size", "4MiB"]);
+    serving.kill();
+    let before = std::fs::read(bench.path("a")).expect("a file");
+    let info = bench.json(&["info", "a", "--json"]);
+    assert_eq!(info["state"], "crashed");
+    assert_eq!(info["volumes"][1]["name"], "two");
+    assert_eq!(info["free_bytes"], 4 << 20);
+    contains(
+        &bench.ok(&["check", "a"]),
+        "not shut down in order; the log holds",
+    );
+    contains(&bench.ok(&["volume", "list", "a"]), "two");
+    assert!(
+        before == std::fs::read(bench.path("a")).expect("a file"),
+        "a look has changed the store"
+    );
+    let error = bench.fails(&["serve", "a", "--read-only"]);
+    contains(&error, "open it for writing once");
+    contains(&bench.ok(&["check", "a", "--repair"]), "shut down in order");
+    assert_eq!(bench.json(&["info", "a", "--json"])["state"], "clean");
+}
+
+#[test]
+fn a_repair_tells_how_many_commits_it_gives_up_and_which() {
+    let bench = Bench::new();
+    store(&bench);
+    let serving = bench.serve(&["a"]);
+    bench.ok(&["volume", "resize", "a", "main", "--size", "8MiB"]);
+    for name in ["one", "two", "three", "four"] {
+        bench.ok(&["volume", "create", "a", name, "--size", "1MiB"]);
+    }
+    serving.kill();
+    let bytes = std::fs::read(bench.path("a")).expect("a file");
+    let places = (1 << 20..HOME as usize).step_by(tonearm_format::SECTOR);
+    let records = places.filter_map(|at| {
+        let sector = &bytes[at..at + tonearm_format::SECTOR];
+        let (header, _) = tonearm_format::RecordHeader::decode(sector).ok()?;
+        Some((at, header))
+    });
+    let mut records: Vec<_> = records.collect();
+    let epoch = records.iter().map(|(_, header)| header.epoch).max();
+    records.retain(|(_, header)| Some(header.epoch) == epoch && !header.entries.is_empty());
+    records.sort_by_key(|(_, header)| header.seq);
+    let (at, header) = &records[1];
+    let (first, last) = (header.first_lsn.0, records[records.len() - 1].1.first_lsn.0);
+    assert!(last > first, "several commits are behind it");
+    bench.overwrite("a", *at, &[0x5a; 16]);
+    std::fs::copy(bench.path("a"), bench.path("b")).expect("a copy");
+
+    let ran = bench.run(&["check", "a"]);
+    assert_eq!(ran.code, Some(3), "{ran:?}");
+    contains(&ran.out, "tonearm check --repair");
+    let lost = last - first + 1;
+    let text = bench.ok(&["check", "a", "--repair"]);
+    contains(
+        &text,
+        &format!("given up: {lost} commits, numbers {first} to {last}"),
+    );
+    contains(&bench.ok(&["check", "a"]), "no damage found");
+    let report = bench.json(&["check", "b", "--repair", "--json"]);
+    assert_eq!(
+        report["repair"]["given_up"],
+        serde_json::json!({
+            "commits": lost,
+            "first_lsn": first,
+            "last_lsn": last,
+            "records": records.len() - 2,
+        })
+    );
+}
+
+/// A store whose space no volume has.
+fn store_for_lists(bench: &Bench) {
+    let sizes = ["--size", "16MiB", "--log-size", "8MiB"];
+    bench.ok(&[&["create", "a", "--no-volume"][..], &sizes].concat());
+}
+
+/// Makes a list of three blocks; the list.
+fn make_list(bench: &Bench) -> ListId {
+    let store = Store::open(&bench.path("a"), StoreOptions::default()).expect("a store");
+    let mut unit = store.begin().expect("a unit");
+    let list = unit.new_list().expect("a list");
+    for _ in 0..3 {
+        unit.new_block(list, None).expect("a block");
+    }
+    unit.end().expect("it ends");
+    store.close().expect("closed in order");
+    list
+}
+
+/// Writes `record` over that of `list`, in a page that is whole otherwise: no checksum tells.
+fn overwrite_list(bench: &Bench, list: ListId, words: [u64; 2]) {
+    let store = Store::open(&bench.path("a"), StoreOptions::default()).expect("a store");
+    let overwritten = store.run(move |context| async move {
+        let engine = context.disk.engine();
+        let mut area = None;
+        for slot in 0..tonearm_format::SYSTEM_BLOCKS {
+            if let [Piece::Data(block)] = &engine.read(slot, 1).await?[..] {
+                let entry =
+                    VolumeEntry::decode(&block[..tonearm_format::SECTOR]).expect("an entry");
+                area = area.or(entry.filter(|entry| entry.kind == VolumeKind::Lists));
+            }
+        }
+        let area = area.expect("the lists area");
+        let zones = Zones::new(context.disk.block_size());
+        let record = zones.list_record(list.0).expect("its place");
+        assert_eq!(record.page, 0, "in the first block of the area");
+        let home = area.extents[0].start;
+        let page = engine.read(home, 1).await?.remove(0);
+        let Piece::Data(page) = page else {
+            panic!("a page that holds a list");
+        };
+        let mut data = BufPool::new(0).alloc(page.len());
+        data.copy_from_slice(&page);
+        let at = record.at as usize;
+        data[at..at + 8].copy_from_slice(&words[0].to_le_bytes());
+        data[at + 8..at + 16].copy_from_slice(&words[1].to_le_bytes());
+        let admission = engine.admit(1, 0).await?;
+        let data = data.share();
+        engine.commit(admission, vec![CommitChange::Write { first: home, data }])
+    });
+    overwritten.expect("it runs").expect("it is committed");
+    store.close().expect("closed in order");
+}
+
+#[test]
+fn lists_that_contradict_themselves_are_found() {
+    let bench = Bench::new();
+    store_for_lists(&bench);
+    let list = make_list(&bench);
+    let whole = bench.ok(&["check", "a"]);
+    contains(&whole, "verified 1 lists of 3 blocks");
+    contains(&whole, "no damage found");
+
+    // The zone starts with two pages; the blocks of the list are 2 to 4, the last one made at its head.
+    let record = |count| ListRecord {
+        first: 4,
+        last: 2,
+        count,
+    };
+    overwrite_list(&bench, list, ListRecord::encode(Some(record(2))));
+    let ran = bench.run(&["check", "a"]);
+    assert_eq!(ran.code, Some(3), "{ran:?}");
+    contains(&ran.out, "list 1 has 3 blocks up to 2 and says 2 up to 2");
+
+    // No list at all, whose blocks are left over.
+    overwrite_list(&bench, list, [0; 2]);
+    let report = bench.run(&["check", "a", "--json"]);
+    let report: serde_json::Value = serde_json::from_str(&report.out).expect("JSON");
+    assert_eq!(report["sound"], false);
+    let problems = report["lists"]["problems"].as_array().expect("problems");
+    assert_eq!(problems.len(), 3, "{report}");
+
+    // No record.
+    overwrite_list(&bench, list, [0, 7 << 56]);
+    let ran = bench.run(&["check", "a", "--repair"]);
+    assert_eq!(ran.code, Some(3), "nothing tells what it was: {ran:?}");
+    contains(&ran.out, "its state is neither free nor used");
+    contains(&ran.out, "still damaged");
+
+    overwrite_list(&bench, list, ListRecord::encode(Some(record(3))));
+    contains(&bench.ok(&["check", "a"]), "no damage found");
+}
+
+#[test]
+fn lists_of_a_store_that_was_not_closed_are_verified_after_recovery() {
+    let bench = Bench::new();
+    store_for_lists(&bench);
+    make_list(&bench);
+    let serving = bench.serve(&["a"]);
+    bench.ok(&["volume", "create", "a", "two", "--size", "4MiB"]);
+    serving.kill();
+    let look = bench.ok(&["check", "a"]);
+    contains(&look, "lists are verified once recovery has run");
+    assert!(!look.contains("verified 1 lists"), "{look}");
+    bench.ok(&["check", "a", "--repair"]);
+    contains(&bench.ok(&["check", "a"]), "verified 1 lists of 3 blocks");
+}

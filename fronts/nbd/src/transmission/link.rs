@@ -1,0 +1,358 @@
+//! One connection, without its target: what is under way, what is queued, and how it ends.
+//!
+//! ```text
+//!             DISC, end of stream,          nothing under way,
+//!   open ---- violation, stop ----> ending - nothing queued ----> closed
+//!     \                               |                            ^
+//!      `---- stalled, send failed ----'----------------------------'
+//! ```
+//!
+//! Invariants:
+//! 1. A ticket is counted from its admission until its reply has been sent or thrown away.
+//! 2. At most one `Send` is under way, so replies are never interleaved.
+//! 3. The stream is closed once, and after that nothing is sent.
+
+use super::batch::Batch;
+use super::metrics::{Counters, add};
+use super::outbox::Outbox;
+use super::payer::{Class, Payer};
+use super::shared::Shared;
+use super::ticket::Ticket;
+use crate::proto::Negotiated;
+use std::cell::{Cell, RefCell};
+use std::future::Future;
+use std::pin::{Pin, pin};
+use std::rc::Rc;
+use std::task::Poll;
+use tonearm_base::Nanos;
+use tonearm_rt::{Data, DeviceId, Io, Notify, Op};
+
+/// A client that takes so long for a batch gets copies, so that it does not keep memory of the target.
+const SLOW: Nanos = Nanos::from_secs(1);
+
+pub(super) struct Link {
+    pub shared: Rc<Shared>,
+    pub stream: DeviceId,
+    pub negotiated: Negotiated,
+    pub counters: Rc<Counters>,
+    pub outbox: RefCell<Outbox>,
+    /// Since when the client owes us the rest of a request.
+    pub receiving_since: Cell<Option<Nanos>>,
+    /// Memory that a payload has while it is received.
+    pub payload_bytes: Cell<u64>,
+    /// True while the receiving task waits for the socket and holds no request that it could answer.
+    pub receiver_waits: Cell<bool>,
+    sending_since: Cell<Option<Nanos>>,
+    /// What is being sent lies in memory of the target.
+    sends_uncopied: Cell<bool>,
+    /// The last batch took the client long.
+    slow: Cell<bool>,
+    /// Since when a payload has been waiting for memory of the target.
+    pub reserving_since: Cell<Option<Nanos>>,
+    /// A `Send` under way that the sending task has not yet taken up.
+    sending: RefCell<Option<(Io, Batch)>>,
+    send_active: Cell<bool>,
+    in_flight: Cell<u64>,
+    /// Bytes of replies, by what pays for them.
+    reply_bytes: [Cell<u64>; Class::ALL.len()],
+    received_all: Cell<bool>,
+    stopping: Cell<bool>,
+    closed: Cell<bool>,
+    closing: RefCell<Option<Io>>,
+    /// For the sending task: a reply is queued, or the end may have come.
+    sender: Notify,
+    /// For the receiving task: a request was answered, or the end has come.
+    room: Notify,
+}
+
+/// What became of the wait for a place among the requests under way.
+pub(super) enum Room {
+    /// There is one, and memory for the reply.
+    Free(Payer),
+    /// The server stops: the request is to be refused.
+    Stopping,
+    /// Nobody would get the answer.
+    Closed,
+}
+
+impl Link {
+    pub fn new(shared: Rc<Shared>, stream: DeviceId, negotiated: Negotiated) -> Self {
+        Self {
+            outbox: RefCell::new(Outbox::new(shared.pool.clone(), shared.zeroes.clone())),
+            sender: Notify::new(&shared.rt),
+            room: Notify::new(&shared.rt),
+            shared,
+            stream,
+            negotiated,
+            counters: Rc::default(),
+            receiving_since: Cell::new(None),
+            payload_bytes: Cell::new(0),
+            receiver_waits: Cell::new(false),
+            sending_since: Cell::new(None),
+            sends_uncopied: Cell::new(false),
+            slow: Cell::new(false),
+            reserving_since: Cell::new(None),
+            sending: RefCell::new(None),
+            send_active: Cell::new(false),
+            in_flight: Cell::new(0),
+            reply_bytes: Default::default(),
+            received_all: Cell::new(false),
+            stopping: Cell::new(false),
+            closed: Cell::new(false),
+            closing: RefCell::new(None),
+        }
+    }
+
+    pub fn in_flight(&self) -> u64 {
+        self.in_flight.get()
+    }
+
+    pub fn is_stopping(&self) -> bool {
+        self.stopping.get()
+    }
+
+    pub fn is_closed(&self) -> bool {
+        self.closed.get()
+    }
+
+    /// Refuses new requests from now on.
+    pub fn stop(&self) {
+        self.stopping.set(true);
+        self.room.notify();
+        self.sender.notify();
+    }
+
+    /// No more requests come.
+    pub fn set_received_all(&self) {
+        self.received_all.set(true);
+        self.sender.notify();
+    }
+
+    /// Ends the connection at once; what is queued is thrown away.
+    pub fn close(&self) {
+        if self.closed.replace(true) {
+            return;
+        }
+        let closing = self.shared.rt.stream(self.stream, Op::Close, Data::None);
+        *self.closing.borrow_mut() = Some(closing);
+        self.room.notify();
+        self.sender.notify();
+    }
+
+    /// Waits for a place among the requests under way, with `reply_bytes` for the reply.
+    pub async fn room(&self, reply_bytes: u64) -> Room {
+        while !self.has_room(reply_bytes) {
+            if self.closed.get() {
+                return Room::Closed;
+            }
+            if self.stopping.get() {
+                return Room::Stopping;
+            }
+            self.send_now();
+            self.room.wait().await;
+        }
+        match self.unless_ended(self.payer(reply_bytes)).await {
+            Some(payer) => Room::Free(payer),
+            None if self.closed.get() => Room::Closed,
+            None => Room::Stopping,
+        }
+    }
+
+    /// Waits until the connection's own memory or that of all has room for a reply of `bytes`. The task is woken when
+    /// a reply has been sent ([`Link::unless_ended`]).
+    async fn payer(&self, bytes: u64) -> Payer {
+        let own = &self.reply_bytes[Class::Own as usize];
+        let has_own = || own.get() + bytes <= self.shared.options.reply_bytes_own;
+        if has_own() {
+            return Payer::OWN;
+        }
+        let (class, budget) = self.shared.replies.for_reply(bytes);
+        let mut acquire = budget.acquire(bytes);
+        std::future::poll_fn(|context| match Pin::new(&mut acquire).poll(context) {
+            Poll::Ready(permit) => Poll::Ready(Payer {
+                class,
+                _permit: Some(permit),
+            }),
+            Poll::Pending if has_own() => Poll::Ready(Payer::OWN),
+            Poll::Pending => Poll::Pending,
+        })
+        .await
+    }
+
+    fn has_room(&self, reply_bytes: u64) -> bool {
+        let options = &self.shared.options;
+        let queued: u64 = self.reply_bytes.iter().map(Cell::get).sum();
+        self.in_flight.get() < options.requests_max
+            && (reply_bytes == 0 || queued == 0 || queued + reply_bytes <= options.reply_bytes_max)
+    }
+
+    /// The result of `future`, or `None` when the server stops or the connection is closed first.
+    pub async fn unless_ended<F: Future>(&self, future: F) -> Option<F::Output> {
+        let mut future = pin!(future);
+        let mut sent = false;
+        std::future::poll_fn(|context| {
+            if let Poll::Ready(result) = future.as_mut().poll(context) {
+                return Poll::Ready(Some(result));
+            }
+            if self.closed.get() || self.stopping.get() {
+                return Poll::Ready(None);
+            }
+            if !std::mem::replace(&mut sent, true) {
+                self.send_now();
+            }
+            // Notes this task; the future itself keeps nothing.
+            let noted = Pin::new(&mut self.room.wait()).poll(context);
+            debug_assert!(noted.is_pending(), "nobody notifies meanwhile");
+            Poll::Pending
+        })
+        .await
+    }
+
+    /// Counts a request in.
+    pub fn begin(&self, reply_bytes: u64, payer: &Payer) {
+        self.in_flight.set(self.in_flight.get() + 1);
+        let held = &self.reply_bytes[payer.class as usize];
+        held.set(held.get() + reply_bytes);
+    }
+
+    /// Tells the sending task of a reply in the outbox.
+    pub fn replied(&self) {
+        self.sender.notify();
+    }
+
+    /// Starts to send what is queued, unless a `Send` is under way. The receiving task calls it before
+    /// it waits, so that replies come before anything that other tasks submit in the same turn.
+    pub fn send_now(&self) {
+        if self.send_active.get() || self.closed.get() {
+            return;
+        }
+        let Some(mut batch) = self.outbox.borrow_mut().pop() else {
+            return;
+        };
+        let data = batch.take_data();
+        let now = self.shared.rt.now();
+        let metrics = &self.shared.metrics;
+        for ticket in &batch.tickets {
+            let bytes = u64::from(ticket.bytes);
+            self.counters.record(ticket.kind, bytes, ticket.failed);
+            metrics.total.record(ticket.kind, bytes, ticket.failed);
+            metrics.record_latency(ticket.kind, now.since(ticket.arrived));
+        }
+        add(&metrics.sends, 1);
+        self.send_active.set(true);
+        self.sending_since.set(Some(now));
+        self.sends_uncopied.set(batch.uncopied);
+        self.shared.watch();
+        let io = self.shared.rt.stream(self.stream, Op::Send, data);
+        *self.sending.borrow_mut() = Some((io, batch));
+    }
+
+    /// The sending task: until nothing is left to send.
+    pub async fn send_replies(&self) {
+        loop {
+            self.send_now();
+            if self.closed.get() {
+                self.discard();
+            }
+            let sending = self.sending.borrow_mut().take();
+            match sending {
+                Some((io, batch)) => {
+                    let (result, data) = io.await;
+                    // Read data may be pinned in the engine: released before anyone is told of room.
+                    drop(data);
+                    self.send_active.set(false);
+                    self.slow.set(self.is_slow());
+                    self.sending_since.set(None);
+                    self.sends_uncopied.set(false);
+                    self.count_out(batch);
+                    if result.is_err() {
+                        self.close();
+                    }
+                }
+                None if self.is_finished() => break,
+                None => self.sender.wait().await,
+            }
+        }
+        self.close();
+        let closing = self.closing.borrow_mut().take();
+        if let Some(closing) = closing {
+            // The stream is forgotten in any case.
+            let _ = closing.done().await;
+        }
+    }
+
+    fn is_finished(&self) -> bool {
+        let no_more = self.received_all.get()
+            || self.closed.get()
+            || (self.stopping.get() && self.receiver_waits.get());
+        no_more && self.in_flight.get() == 0 && self.outbox.borrow().is_empty()
+    }
+
+    fn discard(&self) {
+        loop {
+            let batch = self.outbox.borrow_mut().pop();
+            let Some(mut batch) = batch else { return };
+            drop(batch.take_data());
+            self.count_out(batch);
+        }
+    }
+
+    fn count_out(&self, mut batch: Batch) {
+        let count = batch.tickets.len() as u64;
+        for ticket in batch.tickets.drain(..) {
+            let Ticket {
+                reply_bytes, payer, ..
+            } = ticket;
+            let held = &self.reply_bytes[payer.class as usize];
+            held.set(held.get() - reply_bytes);
+        }
+        self.in_flight.set(self.in_flight.get() - count);
+        self.outbox.borrow_mut().recycle(batch);
+        if count > 0 {
+            self.room.notify();
+        }
+    }
+
+    /// The client owes us something from now on, unless it did already.
+    pub fn expect_rest(&self) {
+        if self.receiving_since.get().is_none() {
+            self.receiving_since.set(Some(self.shared.rt.now()));
+            self.shared.watch();
+        }
+    }
+
+    /// True when the client takes long for the present batch, or has for the last one.
+    pub fn is_slow(&self) -> bool {
+        match self.sending_since.get() {
+            Some(since) => self.shared.rt.now().since(since) >= SLOW,
+            None => self.slow.get(),
+        }
+    }
+
+    /// Since when the client has been taking no reply, and 1 when data of its replies lies in memory of the target.
+    pub fn stalls_with_data(&self) -> Option<(Nanos, u64)> {
+        let since = self.sending_since.get()?;
+        let holds = self.sends_uncopied.get() || self.outbox.borrow().holds_memory();
+        Some((since, u64::from(holds)))
+    }
+
+    /// Since when the client has been stalling within a payload, and the memory that the payload has.
+    pub fn stalls_with_payload(&self) -> Option<(Nanos, u64)> {
+        let since = self.receiving_since.get()?;
+        Some((since, self.payload_bytes.get()))
+    }
+
+    /// Since when the client has been taking no reply, and the memory of `class` that its replies have.
+    pub fn stalls_with_replies(&self, class: Class) -> Option<(Nanos, u64)> {
+        let since = self.sending_since.get()?;
+        Some((since, self.reply_bytes[class as usize].get()))
+    }
+
+    /// Since when the client has been stalling, if it does.
+    pub fn stalling_since(&self) -> Option<Nanos> {
+        match (self.receiving_since.get(), self.sending_since.get()) {
+            (Some(receiving), Some(sending)) => Some(receiving.min(sending)),
+            (one, other) => one.or(other),
+        }
+    }
+}

@@ -1,0 +1,225 @@
+//! Memory for large payloads that are not yet whole, of all connections together.
+//!
+//! A payload is charged at once while there is plenty, and else step by step, as it comes. It moves to the target's
+//! budget when all of it is there, so a client that announces much and sends little holds little, and nothing of what
+//! whole payloads need.
+//!
+//! Invariants:
+//! 1. Charges are at most the limit, and what one payload needs beyond it.
+//! 2. A quarter is kept for proven clients, those that have sent a whole payload before: they do not wait for clients
+//!    that never do.
+//! 3. Payloads of proven clients wait in the order in which they began; behind them the others, the newest first: a
+//!    client that means to send is served before those that have stopped to. When every payload that has memory
+//!    waits for more, the first gets it and stays the first, so some payload can always become whole.
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use tonearm_rt::{Notify, Rt};
+
+/// The budget; clones are handles on the same.
+#[derive(Clone)]
+pub(super) struct PartialPayloads(Rc<State>);
+
+struct State {
+    rt: Rt,
+    limit: u64,
+    used: Cell<u64>,
+    /// Payloads that have memory and do not wait for more.
+    moving: Cell<usize>,
+    /// Number of the payload that has begun last.
+    last: Cell<u64>,
+    waiting: RefCell<BTreeMap<Turn, Waiting>>,
+}
+
+/// A payload's place in the order: the least is the first.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Turn {
+    unproven: bool,
+    order: u64,
+}
+
+impl Turn {
+    const FIRST: Self = Self {
+        unproven: false,
+        order: 0,
+    };
+
+    /// Of the payload `number`, which is not 0.
+    fn of(number: u64, proven: bool) -> Self {
+        Self {
+            unproven: !proven,
+            order: if proven { number } else { u64::MAX - number },
+        }
+    }
+}
+
+struct Waiting {
+    /// Bytes that it needs to go on.
+    next: u64,
+    /// Bytes that it needs to become whole.
+    rest: u64,
+    wake: Notify,
+}
+
+/// One payload's share; given back when dropped.
+pub(super) struct Partial {
+    state: Rc<State>,
+    turn: Turn,
+    bytes: u64,
+    whole: u64,
+}
+
+impl PartialPayloads {
+    /// A budget of `limit` bytes.
+    pub fn new(rt: &Rt, limit: u64) -> Self {
+        Self(Rc::new(State {
+            rt: rt.clone(),
+            limit,
+            used: Cell::new(0),
+            moving: Cell::new(0),
+            last: Cell::new(0),
+            waiting: RefCell::default(),
+        }))
+    }
+
+    /// A payload of `whole` bytes, which has no memory yet, of a client that is `proven` or not.
+    pub fn begin(&self, whole: u64, proven: bool) -> Partial {
+        let number = self.0.last.get() + 1;
+        self.0.last.set(number);
+        Partial {
+            state: self.0.clone(),
+            turn: Turn::of(number, proven),
+            bytes: 0,
+            whole,
+        }
+    }
+
+    /// Bytes charged.
+    pub fn used(&self) -> u64 {
+        self.0.used.get()
+    }
+
+    /// Bytes that are missing for all that wait to become whole.
+    pub fn missing(&self) -> u64 {
+        let waiting = self.0.waiting.borrow();
+        let wanted: u64 = waiting.values().map(|waiting| waiting.rest).sum();
+        let free = self.0.limit.saturating_sub(self.0.used.get());
+        wanted.saturating_sub(free)
+    }
+}
+
+impl State {
+    fn fits(&self, turn: Turn, bytes: u64) -> bool {
+        let kept = if turn.unproven { self.limit / 4 } else { 0 };
+        self.used.get() + bytes + kept <= self.limit
+    }
+
+    fn allows(&self, turn: Turn, bytes: u64) -> bool {
+        self.fits(turn, bytes) || self.moving.get() == 0
+    }
+
+    fn wake_first(&self) {
+        let waiting = self.waiting.borrow();
+        if let Some((turn, first)) = waiting.first_key_value()
+            && self.allows(*turn, first.next)
+        {
+            first.wake.notify();
+        }
+    }
+}
+
+impl Partial {
+    /// Bytes charged.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// True when half of the budget stays free with `more` bytes: so much may be charged before anything has come.
+    pub fn is_ample(&self, more: usize) -> bool {
+        let state = &self.state;
+        state.used.get() + more as u64 <= state.limit / 2 && state.waiting.borrow().is_empty()
+    }
+
+    /// Waits for memory for `more` bytes.
+    pub async fn grow(&mut self, more: u64) {
+        let (state, turn) = (self.state.clone(), self.turn);
+        let may_go = || {
+            let waiting = state.waiting.borrow();
+            let first = waiting.first_key_value();
+            first.is_none_or(|(first, _)| *first >= turn) && state.allows(turn, more)
+        };
+        if !may_go() {
+            let wake = Notify::new(&state.rt);
+            let _place = Place::take(self, more, &wake);
+            loop {
+                // Taken before the look, so that no wake-up is missed.
+                let woken = wake.wait();
+                if may_go() {
+                    break;
+                }
+                woken.await;
+            }
+        }
+        if !state.fits(turn, more) {
+            self.turn = Turn::FIRST;
+        }
+        if self.bytes == 0 {
+            state.moving.set(state.moving.get() + 1);
+        }
+        self.bytes += more;
+        state.used.set(state.used.get() + more);
+        state.wake_first();
+    }
+}
+
+impl Drop for Partial {
+    fn drop(&mut self) {
+        let state = &self.state;
+        if self.bytes > 0 {
+            state.moving.set(state.moving.get() - 1);
+            state.used.set(state.used.get() - self.bytes);
+        }
+        state.wake_first();
+    }
+}
+
+/// A payload's place among those that wait; given up when dropped.
+struct Place {
+    state: Rc<State>,
+    turn: Turn,
+    was_moving: bool,
+}
+
+impl Place {
+    fn take(partial: &Partial, more: u64, wake: &Notify) -> Self {
+        let state = partial.state.clone();
+        let entry = Waiting {
+            next: more,
+            rest: partial.whole - partial.bytes,
+            wake: wake.clone(),
+        };
+        state.waiting.borrow_mut().insert(partial.turn, entry);
+        let was_moving = partial.bytes > 0;
+        if was_moving {
+            state.moving.set(state.moving.get() - 1);
+        }
+        // It may have been the last one that moved.
+        state.wake_first();
+        Self {
+            state,
+            turn: partial.turn,
+            was_moving,
+        }
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        if self.was_moving {
+            self.state.moving.set(self.state.moving.get() + 1);
+        }
+        self.state.waiting.borrow_mut().remove(&self.turn);
+        self.state.wake_first();
+    }
+}

@@ -1,0 +1,116 @@
+//! What the transmission phase asks of a volume.
+
+use crate::proto::NbdErrno;
+use std::future::Future;
+use tonearm_base::Slice;
+use tonearm_disk::Piece;
+
+/// A volume as the transmission phase sees it. Clones are handles on one volume, and so are the
+/// targets of all its connections: a flush on any connection covers what any of them completed,
+/// which is what makes `CAN_MULTI_CONN` true.
+///
+/// Ranges are in bytes, of any alignment. They lie within the size that [`Target::size_bytes`] gave
+/// when the request was admitted; a target that has shrunk since refuses them itself.
+///
+/// A future of this trait is polled once by the task that receives requests, and, if it is not ready
+/// then, by another task: its leaves must be futures of `rt`.
+pub trait Target: Clone + 'static {
+    /// Memory for one write, given back when dropped.
+    type Permit: 'static;
+
+    /// Size in bytes now.
+    fn size_bytes(&self) -> u64;
+
+    /// Whether changes are refused now.
+    fn read_only(&self) -> bool;
+
+    /// Waits for memory for a write of `bytes`: the back-pressure.
+    ///
+    /// # Errors
+    /// As for [`Target::read`]; the payload is thrown away then.
+    fn reserve(&self, bytes: u64) -> impl Future<Output = Result<Self::Permit, TargetError>>;
+
+    /// Reads a range: pieces in order whose lengths add up to `len`.
+    ///
+    /// # Errors
+    /// What the client is to be told.
+    fn read(&self, offset: u64, len: u64) -> impl Future<Output = Result<Vec<Piece>, TargetError>>;
+
+    /// Writes `data` as one commit; durable at its end when `durable`.
+    ///
+    /// # Errors
+    /// As for [`Target::read`].
+    fn write(
+        &self,
+        offset: u64,
+        data: Slice,
+        durable: bool,
+    ) -> impl Future<Output = Result<(), TargetError>>;
+
+    /// Forgets a range.
+    ///
+    /// # Errors
+    /// As for [`Target::read`].
+    fn trim(
+        &self,
+        offset: u64,
+        len: u64,
+        durable: bool,
+    ) -> impl Future<Output = Result<(), TargetError>>;
+
+    /// Makes a range read as zeroes, never slower than writing them; `keep_space` leaves it
+    /// provisioned.
+    ///
+    /// # Errors
+    /// As for [`Target::read`].
+    fn write_zeroes(
+        &self,
+        offset: u64,
+        len: u64,
+        keep_space: bool,
+        durable: bool,
+    ) -> impl Future<Output = Result<(), TargetError>>;
+
+    /// Makes everything completed before the call durable.
+    ///
+    /// # Errors
+    /// As for [`Target::read`].
+    fn flush(&self) -> impl Future<Output = Result<(), TargetError>>;
+
+    /// Reads a range of up to 4 GiB ahead, at most a MiB at a time.
+    ///
+    /// # Errors
+    /// As for [`Target::read`].
+    fn cache(&self, offset: u64, len: u64) -> impl Future<Output = Result<(), TargetError>>;
+
+    /// Runs of bytes from `offset` on, each with whether it is allocated; at least one run, perhaps
+    /// for less than `len`.
+    ///
+    /// # Errors
+    /// As for [`Target::read`].
+    fn status(
+        &self,
+        offset: u64,
+        len: u64,
+    ) -> impl Future<Output = Result<Vec<(u64, bool)>, TargetError>>;
+}
+
+/// Why a target refused, in terms of the protocol.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct TargetError {
+    /// The number on the wire.
+    pub errno: NbdErrno,
+    /// The sentence that goes with it in a structured reply.
+    pub message: String,
+}
+
+impl TargetError {
+    /// An error without a sentence of its own.
+    pub fn plain(errno: NbdErrno) -> Self {
+        Self {
+            errno,
+            message: errno.to_string(),
+        }
+    }
+}

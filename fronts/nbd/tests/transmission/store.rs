@@ -1,0 +1,195 @@
+//! With the real disk below, on simulated devices: clients, crash, resize, deletion.
+
+use crate::common::pattern;
+use std::rc::Rc;
+use tonearm_base::{BufPool, Nanos};
+use tonearm_device::RawDevice;
+use tonearm_disk::{
+    CreateParams, Disk, MemberDevice, MemberSpace, NewMember, OpenOptions, create, plan_create,
+};
+use tonearm_drive::{DiskImage, SimOptions, SimWorld};
+use tonearm_format::Roles;
+use tonearm_nbd::proto::*;
+use tonearm_nbd::transmission::testing::{Streams, TestClient, client_of};
+use tonearm_nbd::transmission::{Connections, TransmissionOptions};
+use tonearm_rt::{DeviceId, Rt};
+
+const SIZE: u64 = 16 << 20;
+
+struct Store {
+    world: SimWorld,
+    streams: Streams,
+    rt: Rt,
+    pool: BufPool,
+}
+
+impl Store {
+    fn on(images: Vec<DiskImage>) -> Self {
+        let world = SimWorld::new(SimOptions::default(), images);
+        let streams = Streams::default();
+        let rt = Rt::new(streams.driver(world.driver()));
+        Self {
+            world,
+            streams,
+            rt,
+            pool: BufPool::new(16 << 20),
+        }
+    }
+
+    fn device(rt: &Rt, bytes: u64) -> Rc<dyn tonearm_device::Device> {
+        Rc::new(RawDevice::new(rt, DeviceId(0), bytes, 512, "store"))
+    }
+
+    fn created() -> Self {
+        let params = CreateParams {
+            size_bytes: 2 * SIZE,
+            log_bytes: Some(8 << 20),
+            track_bytes: None,
+            head: None,
+            home: tonearm_disk::HomeParams::default(),
+            block_size: 4096,
+            store: [1; 16],
+            created_unix_s: 0,
+        };
+        let space = MemberSpace {
+            roles: Roles {
+                log: true,
+                data: true,
+            },
+            available_bytes: None,
+            uuid: [2; 16],
+            path: String::new(),
+        };
+        let plan = plan_create(&params, &[space]).expect("planned");
+        let bytes = plan.member_bytes[0];
+        let store = Self::on(vec![DiskImage::new(bytes)]);
+        let (rt, pool) = (store.rt.clone(), store.pool.clone());
+        store.rt.block_on(async move {
+            let member = NewMember {
+                device: Self::device(&rt, bytes),
+                blank: true,
+                log_written: false,
+            };
+            create(&rt, &pool, &plan, vec![member], SIZE, [3; 16], |_, _| {})
+                .await
+                .expect("created");
+        });
+        store
+    }
+
+    /// Serves `main` to two clients while `test` runs.
+    fn serve<F: Future<Output = ()> + 'static>(
+        &self,
+        test: impl FnOnce(Disk, Connections, TestClient, TestClient) -> F + 'static,
+    ) {
+        let (rt, pool, streams) = (self.rt.clone(), self.pool.clone(), self.streams.clone());
+        let bytes = self.world.images()[0].size;
+        self.rt.block_on(async move {
+            let member = MemberDevice {
+                device: Self::device(&rt, bytes),
+                path: "store".to_owned(),
+            };
+            let disk = Disk::open(&rt, &pool, vec![member], OpenOptions::default(), |_| {})
+                .await
+                .expect("opened");
+            let connections = Connections::new(&rt, &pool, TransmissionOptions::default());
+            let connect = || {
+                let (server, stream) = streams.pair();
+                let volume = disk.volume("main").expect("there");
+                let id = connections.add(server, client_of(true), volume);
+                TestClient::new((&rt, &pool), stream, id, true)
+            };
+            let (one, other) = (connect(), connect());
+            test(disk.clone(), connections.clone(), one, other).await;
+            connections.shutdown(Nanos::from_secs(1)).await;
+        });
+    }
+}
+
+async fn call(
+    client: &mut TestClient,
+    command: u16,
+    offset: u64,
+    len: u32,
+    data: &[u8],
+) -> Vec<u8> {
+    let request = client.request(command, 0, offset, len);
+    let answer = client.call(request, data).await.expect("answered");
+    assert_eq!(answer.error, None, "{}", answer.message);
+    answer.data
+}
+
+#[test]
+fn what_any_connection_flushed_survives_a_crash() {
+    let store = Store::created();
+    store.serve(|_, _, mut one, mut other| async move {
+        call(&mut one, CMD_WRITE, 8192, 8192, &pattern(1, 8192)).await;
+        call(&mut one, CMD_WRITE, 100, 5000, &pattern(2, 5000)).await;
+        call(&mut one, CMD_WRITE_ZEROES, 9000, 100, &[]).await;
+        call(&mut one, CMD_WRITE, 1 << 20, 3 << 20, &pattern(3, 3 << 20)).await;
+        // The other connection's flush covers them all.
+        call(&mut other, CMD_FLUSH, 0, 0, &[]).await;
+    });
+    for seed in 0..8 {
+        let after = Store::on(store.world.crash().images(seed));
+        after.serve(|_, _, mut one, _| async move {
+            let head = call(&mut one, CMD_READ, 0, 16_384, &[]).await;
+            assert!(head[..100].iter().all(|byte| *byte == 0));
+            assert!(head[100..5100] == pattern(2, 5000));
+            let mut block = pattern(1, 8192);
+            block[808..908].fill(0);
+            assert!(head[8192..] == block);
+            let large = call(&mut one, CMD_READ, 1 << 20, 3 << 20, &[]).await;
+            assert!(large == pattern(3, 3 << 20));
+        });
+        after.rt.shut_down();
+    }
+    store.rt.shut_down();
+}
+
+#[test]
+fn trims_and_zeroes_show_in_the_block_status() {
+    let store = Store::created();
+    store.serve(|_, _, mut one, mut other| async move {
+        call(&mut one, CMD_WRITE, 0, 65_536, &pattern(4, 65_536)).await;
+        call(&mut one, CMD_TRIM, 4096, 8192, &[]).await;
+        call(&mut one, CMD_WRITE_ZEROES, 32_768, 1 << 23, &[]).await;
+        call(&mut one, CMD_CACHE, 0, SIZE as u32, &[]).await;
+        let request = other.request(CMD_BLOCK_STATUS, 0, 0, 65_536);
+        let answer = other.call(request, &[]).await.expect("answered");
+        let extents: Vec<_> = answer
+            .extents
+            .iter()
+            .map(|extent| (extent.length, extent.flags))
+            .collect();
+        assert_eq!(extents, [(4096, 0), (8192, 3), (20_480, 0), (32_768, 3)]);
+        let data = call(&mut other, CMD_READ, 0, 65_536, &[]).await;
+        let mut model = pattern(4, 65_536);
+        model[4096..12_288].fill(0);
+        model[32_768..].fill(0);
+        assert!(data == model);
+    });
+    store.rt.shut_down();
+}
+
+#[test]
+fn a_volume_may_be_resized_and_deleted_under_its_clients() {
+    let store = Store::created();
+    store.serve(|disk, connections, mut one, mut other| async move {
+        disk.resize_volume("main", SIZE + 4096).await.expect("more");
+        call(&mut one, CMD_WRITE, SIZE, 4096, &pattern(5, 4096)).await;
+        disk.resize_volume("main", 8192).await.expect("less");
+        let request = one.request(CMD_READ, 0, 8192, 1);
+        let answer = one.call(request, &[]).await.expect("answered");
+        assert_eq!(answer.error, Some(NbdErrno::Inval));
+        call(&mut one, CMD_READ, 0, 8192, &[]).await;
+        disk.delete_volume("main").await.expect("deleted");
+        let request = one.request(CMD_READ, 0, 0, 1);
+        let answer = one.call(request, &[]).await.expect("answered");
+        assert_eq!(answer.error, Some(NbdErrno::Shutdown));
+        assert!(answer.message.contains("deleted"), "{}", answer.message);
+        connections.stop_export("main");
+        assert_eq!(other.answers().await, None);
+    });
+    store.rt.shut_down();
+}

@@ -1,0 +1,80 @@
+//! Errors on their way to SQLite: a result code, and a text for its error log and for `xGetLastError`.
+
+use crate::api::Host;
+use crate::ffi;
+use std::cell::RefCell;
+use std::ffi::{CString, c_char, c_int};
+use tonearm_store::files::{FilesError, FilesErrorKind};
+
+/// What a method of the VFS answers when it fails.
+#[derive(Debug)]
+pub struct Failure {
+    /// SQLite's result code.
+    pub code: c_int,
+    /// What went wrong; empty for what SQLite expects to happen.
+    pub text: String,
+}
+
+/// Of a method of the VFS.
+pub type Result<T> = std::result::Result<T, Failure>;
+
+impl Failure {
+    /// An error with a text.
+    pub fn new(code: c_int, text: impl Into<String>) -> Self {
+        Self {
+            code,
+            text: text.into(),
+        }
+    }
+
+    /// What happens in normal work: a busy lock, a short read.
+    pub fn silent(code: c_int) -> Self {
+        Self::new(code, "")
+    }
+
+    /// An error of the store, in a method whose own error is `code`. SQLite ends a transaction for `FULL`, and
+    /// may try again with a journal for `IOERR`.
+    pub fn of(code: c_int) -> impl FnOnce(FilesError) -> Self {
+        move |error| {
+            let code = match error.kind {
+                FilesErrorKind::NoSpace => ffi::FULL,
+                FilesErrorKind::ReadOnly => ffi::READONLY,
+                FilesErrorKind::Damaged => ffi::IOERR_DATA,
+                _ => code,
+            };
+            Self::new(code, error.text)
+        }
+    }
+
+    /// The same for the end of a transaction, where SQLite takes only `FULL` and `IOERR` for final.
+    pub fn at_end(error: FilesError) -> Self {
+        let code = match error.kind {
+            FilesErrorKind::NoSpace => ffi::FULL,
+            _ => ffi::IOERR_COMMIT_ATOMIC,
+        };
+        Self::new(code, error.text)
+    }
+}
+
+thread_local! {
+    static LAST: RefCell<String> = const { RefCell::new(String::new()) };
+}
+
+/// Tells SQLite of a failure, and remembers its text for [`last`].
+pub fn report(host: &Host, failure: &Failure) {
+    if failure.text.is_empty() {
+        return;
+    }
+    let text = format!("tonearm: {}", failure.text);
+    let line = CString::new(text.replace('\0', "?")).unwrap_or_default();
+    // SAFETY: the format takes one string, which lives until the call returns.
+    unsafe { (host.log)(failure.code, c"%s".as_ptr(), line.as_ptr().cast::<c_char>()) };
+    // During the end of a thread there is nobody left to ask.
+    let _ = LAST.try_with(|last| *last.borrow_mut() = text);
+}
+
+/// Text of the last failure in this thread.
+pub fn last() -> String {
+    LAST.try_with(|last| last.borrow().clone())
+        .unwrap_or_default()
+}

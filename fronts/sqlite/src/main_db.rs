@@ -1,0 +1,368 @@
+//! A main database: its pages, its locks, and the transaction that they are written in.
+//!
+//! 1. Under an exclusive lock writes go into the connection's [`Transaction`], whether SQLite brackets them with
+//!    `BEGIN_ATOMIC_WRITE` or not: pages that the cache spills come before the brackets, and with `synchronous=OFF`
+//!    there are none.
+//! 2. While a write-ahead log is open (checkpoints) each write is a unit of its own.
+//! 3. `xSync` within a transaction does nothing but note that its end has to be durable.
+
+use crate::api::Host;
+use crate::database::Database;
+use crate::failure::{Failure, Result};
+use crate::ffi::{self, Db};
+use crate::file::Handle;
+use crate::pragma;
+use crate::shm::ShmHandle;
+use crate::stores::StoreRef;
+use crate::transaction::{Phase, Transaction};
+use std::ffi::{CStr, c_char, c_int, c_void};
+use std::sync::Arc;
+use tonearm_store::files::{AruId, FileId, Level, Open};
+
+/// An open main database.
+pub struct MainDb {
+    host: &'static Host,
+    store: StoreRef,
+    database: Arc<Database>,
+    name: String,
+    file: FileId,
+    level: c_int,
+    /// Where SQLite keeps the connection that uses the file now; lives as long as the file is open.
+    connection: *const *mut Db,
+    /// Commits wait until they are durable: `synchronous` is FULL or EXTRA.
+    durable: bool,
+    persist_wal: bool,
+    /// The transaction began within the brackets that are open.
+    began_in_batch: bool,
+    shm: Option<ShmHandle>,
+}
+
+/// Where a write goes.
+enum Unit {
+    /// Into a unit of its own.
+    Own,
+    /// Into the transaction.
+    In(AruId),
+    /// Nowhere: the transaction is lost.
+    Void,
+}
+
+impl MainDb {
+    /// Opens the database `name`.
+    ///
+    /// # Errors
+    /// `CANTOPEN`.
+    pub fn open(host: &'static Host, store: StoreRef, name: &str, how: Open) -> Result<Self> {
+        let cannot = || Failure::of(ffi::CANTOPEN);
+        let journal = format!("{name}-journal");
+        if store.files().exists(&journal).map_err(cannot())? {
+            let text = format!(
+                "the store has a file {journal}, so {name} was copied in the middle of a transaction: copy both out, \
+                 open {name} with sqlite3, and copy it in again"
+            );
+            return Err(Failure::new(ffi::CANTOPEN, text));
+        }
+        let file = store.files().open(name, how).map_err(cannot())?;
+        Ok(Self {
+            host,
+            database: store.database(name),
+            store,
+            name: name.to_owned(),
+            file,
+            level: ffi::LOCK_NONE,
+            connection: std::ptr::null(),
+            durable: true,
+            persist_wal: false,
+            began_in_batch: false,
+            shm: None,
+        })
+    }
+
+    /// The connection, or something that is only this handle's.
+    fn connection(&self) -> *mut Db {
+        if self.connection.is_null() {
+            return std::ptr::from_ref(self).cast_mut().cast();
+        }
+        // SAFETY: SQLite gave the address of a field of its b-tree, which closes this file before it is freed, and
+        // holds the b-tree's mutex while it calls us.
+        unsafe { *self.connection }
+    }
+
+    /// Whether the connection is outside of BEGIN ... COMMIT, or about to commit.
+    fn autocommits(&self) -> bool {
+        if self.connection.is_null() {
+            return true;
+        }
+        // SAFETY: the connection that is calling us.
+        unsafe { (self.host.get_autocommit)(self.connection()) != 0 }
+    }
+
+    fn transaction(&self) -> Option<Arc<Transaction>> {
+        match self.level {
+            ffi::LOCK_EXCLUSIVE => self.database.writer().clone(),
+            _ => None,
+        }
+    }
+
+    /// The transaction's unit, for reads.
+    fn aru(&self) -> Option<AruId> {
+        match self.transaction()?.phase() {
+            Phase::Open(aru) => Some(aru),
+            Phase::Ended | Phase::Lost => None,
+        }
+    }
+
+    /// Where to write, which begins a transaction when there is none.
+    fn unit(&mut self) -> Result<Unit> {
+        if self.level < ffi::LOCK_EXCLUSIVE || self.database.is_wal() {
+            return Ok(Unit::Own);
+        }
+        let mut writer = self.database.writer();
+        match writer.as_ref().map(|transaction| transaction.phase()) {
+            Some(Phase::Open(aru)) => return Ok(Unit::In(aru)),
+            Some(Phase::Lost) => return Ok(Unit::Void),
+            Some(Phase::Ended) | None => {}
+        }
+        let transaction = self.store.join(self.connection() as usize)?;
+        let phase = transaction.phase();
+        *writer = Some(transaction);
+        match phase {
+            Phase::Open(aru) => Ok(Unit::In(aru)),
+            Phase::Ended | Phase::Lost => Ok(Unit::Void),
+        }
+    }
+
+    /// Leaves the transaction without having ended it: a rollback.
+    fn leave(&mut self) {
+        if self.level == ffi::LOCK_EXCLUSIVE
+            && let Some(transaction) = self.database.writer().take()
+        {
+            transaction.abort();
+        }
+    }
+
+    /// The transaction ends, of all databases of the connection.
+    fn commit(&mut self) -> Result<()> {
+        if self.level < ffi::LOCK_EXCLUSIVE {
+            return Ok(());
+        }
+        let transaction = self.database.writer().take();
+        match transaction {
+            Some(transaction) => transaction.end(self.autocommits()),
+            None => Ok(()),
+        }
+    }
+
+    /// Phase one is over for this database; `super_journal` decides about the transaction if there is one.
+    fn phase_one(&mut self, super_journal: Option<&str>) -> Result<()> {
+        let Some(transaction) = self.transaction() else {
+            return Ok(());
+        };
+        transaction.check()?;
+        match super_journal {
+            Some(name) => self.store.set_super_journal(name, &transaction),
+            None => Ok(()),
+        }
+    }
+
+    fn set_synchronous(&mut self, value: &str) {
+        // SQLite refuses the change within a transaction.
+        if self.autocommits() {
+            self.durable = pragma::waits(value);
+        }
+    }
+
+    fn control_string(&self, text: &CStr) -> *mut c_char {
+        let bytes = text.to_bytes_with_nul();
+        // SAFETY: SQLite's allocator takes any size; what it gives is as long as asked for.
+        unsafe {
+            let copy = (self.host.malloc64)(bytes.len() as u64).cast::<c_char>();
+            if !copy.is_null() {
+                copy.copy_from_nonoverlapping(bytes.as_ptr().cast(), bytes.len());
+            }
+            copy
+        }
+    }
+}
+
+impl Drop for MainDb {
+    fn drop(&mut self) {
+        self.leave();
+        if let Some(mut handle) = self.shm.take() {
+            self.database.shm().detach(&mut handle);
+        }
+        self.store.files().close(self.file);
+    }
+}
+
+fn level(level: c_int) -> Level {
+    match level {
+        ffi::LOCK_NONE => Level::None,
+        ffi::LOCK_SHARED => Level::Shared,
+        ffi::LOCK_RESERVED => Level::Reserved,
+        ffi::LOCK_PENDING => Level::Pending,
+        _ => Level::Exclusive,
+    }
+}
+
+impl Handle for MainDb {
+    fn read(&mut self, buf: &mut [u8], offset: u64) -> Result<usize> {
+        let aru = self.aru();
+        let read = self.store.files().read(self.file, aru, offset, buf);
+        read.map_err(Failure::of(ffi::IOERR_READ))
+    }
+
+    fn write(&mut self, data: &[u8], offset: u64) -> Result<()> {
+        let aru = match self.unit()? {
+            Unit::Own => None,
+            Unit::In(aru) => Some(aru),
+            Unit::Void => return Ok(()),
+        };
+        let written = self.store.files().write(self.file, aru, offset, data);
+        written.map_err(Failure::of(ffi::IOERR_WRITE))
+    }
+
+    fn truncate(&mut self, size: u64) -> Result<()> {
+        let aru = match self.unit()? {
+            Unit::Own => None,
+            Unit::In(aru) => Some(aru),
+            Unit::Void => return Ok(()),
+        };
+        let cut = self.store.files().truncate(self.file, aru, size);
+        cut.map_err(Failure::of(ffi::IOERR_TRUNCATE))
+    }
+
+    fn sync(&mut self) -> Result<()> {
+        match self.transaction() {
+            Some(transaction) => {
+                if self.durable {
+                    transaction.make_durable();
+                }
+                transaction.check()
+            }
+            None => {
+                let flushed = self.store.files().flush();
+                flushed.map_err(Failure::of(ffi::IOERR_FSYNC))
+            }
+        }
+    }
+
+    fn size(&mut self) -> Result<u64> {
+        let size = self.store.files().size(self.file, self.aru());
+        size.map_err(Failure::of(ffi::IOERR_FSTAT))
+    }
+
+    fn lock(&mut self, wanted: c_int) -> Result<()> {
+        if wanted <= self.level {
+            return Ok(());
+        }
+        let locked = self.store.files().lock(self.file, level(wanted));
+        if !locked.map_err(Failure::of(ffi::IOERR_LOCK))? {
+            // On its way to the exclusive lock the writer has got the pending one, and keeps it.
+            if wanted == ffi::LOCK_EXCLUSIVE && self.level == ffi::LOCK_RESERVED {
+                self.level = ffi::LOCK_PENDING;
+            }
+            return Err(Failure::silent(ffi::BUSY));
+        }
+        self.level = wanted;
+        Ok(())
+    }
+
+    fn unlock(&mut self, wanted: c_int) -> Result<()> {
+        if wanted < ffi::LOCK_EXCLUSIVE {
+            self.leave();
+        }
+        // Even where we hold no more: a failed attempt at the exclusive lock may have left the pending one.
+        let unlocked = self.store.files().unlock(self.file, level(wanted));
+        self.level = self.level.min(wanted);
+        unlocked.map_err(Failure::of(ffi::IOERR_UNLOCK))
+    }
+
+    fn check_reserved_lock(&mut self) -> Result<bool> {
+        let reserved = self.store.files().reserved(self.file);
+        reserved.map_err(Failure::of(ffi::IOERR_CHECKRESERVEDLOCK))
+    }
+
+    unsafe fn control(&mut self, operation: c_int, argument: *mut c_void) -> Result<bool> {
+        // SAFETY: for each operation SQLite documents what the argument points to.
+        unsafe {
+            match operation {
+                ffi::FCNTL_PDB => self.connection = argument.cast(),
+                ffi::FCNTL_SYNC => {
+                    let name = argument.cast::<c_char>().cast_const();
+                    let name = (!name.is_null()).then(|| CStr::from_ptr(name).to_string_lossy());
+                    self.phase_one(name.as_deref())?;
+                }
+                ffi::FCNTL_COMMIT_PHASETWO => self.commit()?,
+                ffi::FCNTL_BEGIN_ATOMIC_WRITE => self.began_in_batch = self.aru().is_none(),
+                ffi::FCNTL_COMMIT_ATOMIC_WRITE => self.phase_one(None)?,
+                // If the batch is all that the transaction holds it goes. Otherwise SQLite writes the same pages
+                // again, with a journal, or rolls them back from it, and both restore what the batch has touched.
+                ffi::FCNTL_ROLLBACK_ATOMIC_WRITE => {
+                    if self.began_in_batch {
+                        self.leave();
+                    }
+                }
+                // Space is allocated as files grow.
+                ffi::FCNTL_SIZE_HINT | ffi::FCNTL_CHUNK_SIZE => {}
+                ffi::FCNTL_LOCKSTATE => *argument.cast::<c_int>() = self.level,
+                ffi::FCNTL_LAST_ERRNO => *argument.cast::<c_int>() = 0,
+                ffi::FCNTL_HAS_MOVED => {
+                    let exists = self.store.files().exists(&self.name);
+                    let exists = exists.map_err(Failure::of(ffi::IOERR_ACCESS))?;
+                    *argument.cast::<c_int>() = c_int::from(!exists);
+                }
+                ffi::FCNTL_PERSIST_WAL => {
+                    let value = argument.cast::<c_int>();
+                    match *value {
+                        0 | 1 => self.persist_wal = *value == 1,
+                        _ => *value = c_int::from(self.persist_wal),
+                    }
+                }
+                ffi::FCNTL_POWERSAFE_OVERWRITE => *argument.cast::<c_int>() = 1,
+                ffi::FCNTL_VFSNAME => {
+                    *argument.cast::<*mut c_char>() = self.control_string(crate::vfs::NAME);
+                }
+                ffi::FCNTL_PRAGMA => {
+                    let words = argument.cast::<*const c_char>();
+                    let (name, value) = (*words.add(1), *words.add(2));
+                    let is_ours = !name.is_null()
+                        && CStr::from_ptr(name)
+                            .to_bytes()
+                            .eq_ignore_ascii_case(b"synchronous");
+                    if is_ours && !value.is_null() {
+                        self.set_synchronous(&CStr::from_ptr(value).to_string_lossy());
+                    }
+                    // SQLite does its part.
+                    return Ok(false);
+                }
+                _ => return Ok(false),
+            }
+        }
+        Ok(true)
+    }
+
+    fn shm_map(&mut self, index: usize, bytes: usize, extend: bool) -> Result<*mut c_void> {
+        let mut shm = self.database.shm();
+        if self.shm.is_none() {
+            self.shm = Some(shm.attach());
+        }
+        shm.map(index, bytes, extend)
+    }
+
+    fn shm_lock(&mut self, first: usize, count: usize, flags: c_int) -> Result<()> {
+        let mut shm = self.database.shm();
+        let handle = self.shm.get_or_insert_with(|| shm.attach());
+        if flags & ffi::SHM_UNLOCK != 0 {
+            shm.unlock(handle, first, count);
+            return Ok(());
+        }
+        shm.lock(handle, first, count, flags & ffi::SHM_SHARED != 0)
+    }
+
+    fn shm_unmap(&mut self) {
+        if let Some(mut handle) = self.shm.take() {
+            self.database.shm().detach(&mut handle);
+        }
+    }
+}

@@ -1,0 +1,290 @@
+//! The stores that this process has open for SQLite: each once, shared by all connections, and closed with the last
+//! file of it, so that other processes may open it then.
+//!
+//! A store may have several names: a hard link, another mount of its folder, a path and what the program provides it as.
+//! What connections of one process share of a database (`database.rs`) belongs to the open store, not to a name of it.
+
+use crate::database::Database;
+use crate::failure::{Failure, Result};
+use crate::ffi;
+use crate::names;
+use crate::transaction::Transaction;
+use std::collections::BTreeMap;
+use std::ops::Deref;
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
+use tonearm_store::files::{Files, FilesErrorKind};
+use tonearm_store::{PerProcess, StoreOptions};
+
+/// An open store.
+pub struct Store {
+    path: String,
+    files: Arc<dyn Files>,
+    databases: Mutex<BTreeMap<String, Weak<Database>>>,
+    /// By connection.
+    transactions: Mutex<BTreeMap<usize, Weak<Transaction>>>,
+    /// The super-journals that exist, by the name of the file, with the transaction that each belongs to once it is known.
+    super_journals: Mutex<BTreeMap<String, Option<Arc<Transaction>>>>,
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Store {
+    fn new(path: &str, files: Arc<dyn Files>) -> Self {
+        Self {
+            path: path.to_owned(),
+            files,
+            databases: Mutex::default(),
+            transactions: Mutex::default(),
+            super_journals: Mutex::default(),
+        }
+    }
+
+    /// A name of it.
+    pub fn path(&self) -> &str {
+        &self.path
+    }
+
+    /// The name of the file that is called `full`, if it lies here: under this or another name of the store.
+    pub fn file_of<'a>(&self, full: &'a str) -> Option<&'a str> {
+        let (path, file) = names::split(full)?;
+        if path == self.path {
+            return Some(file);
+        }
+        let slot = TABLE.lock().slots.get(path).cloned()?;
+        let slot = locked(&slot);
+        let is_here = slot
+            .store
+            .as_ref()
+            .is_some_and(|store| std::ptr::eq(&**store, self));
+        is_here.then_some(file)
+    }
+
+    /// Its files.
+    pub fn files(&self) -> &Arc<dyn Files> {
+        &self.files
+    }
+
+    /// What the connections of this process share of the database `name`.
+    pub fn database(&self, name: &str) -> Arc<Database> {
+        let mut databases = locked(&self.databases);
+        databases.retain(|_, database| database.strong_count() > 0);
+        if let Some(database) = databases.get(name).and_then(Weak::upgrade) {
+            return database;
+        }
+        let database = Arc::new(Database::default());
+        databases.insert(name.to_owned(), Arc::downgrade(&database));
+        database
+    }
+
+    /// The open transaction of a connection, which gets another member, or a new one.
+    ///
+    /// # Errors
+    /// Those of [`Transaction::begin`].
+    pub fn join(&self, connection: usize) -> Result<Arc<Transaction>> {
+        let mut transactions = locked(&self.transactions);
+        let known = transactions.get(&connection).and_then(Weak::upgrade);
+        if let Some(transaction) = known.filter(|transaction| transaction.join()) {
+            return Ok(transaction);
+        }
+        transactions.retain(|_, transaction| transaction.strong_count() > 0);
+        let transaction = Arc::new(Transaction::begin(&self.files)?);
+        transactions.insert(connection, Arc::downgrade(&transaction));
+        Ok(transaction)
+    }
+
+    /// A super-journal comes into being.
+    pub fn add_super_journal(&self, name: &str) {
+        locked(&self.super_journals).insert(name.to_owned(), None);
+    }
+
+    /// Whether the super-journal `name` exists.
+    pub fn has_super_journal(&self, name: &str) -> bool {
+        locked(&self.super_journals).contains_key(name)
+    }
+
+    /// The super-journal with the full name `full` decides about `transaction`.
+    ///
+    /// # Errors
+    /// When it is none of this store.
+    pub fn set_super_journal(&self, full: &str, transaction: &Arc<Transaction>) -> Result<()> {
+        let file = self.file_of(full);
+        let mut super_journals = locked(&self.super_journals);
+        match file.and_then(|file| super_journals.get_mut(file)) {
+            Some(place) => {
+                *place = Some(transaction.clone());
+                Ok(())
+            }
+            None => Err(names::not_one_store(full, &self.path)),
+        }
+    }
+
+    /// Deletes a super-journal, which ends its transaction. When that fails it still exists: SQLite rolls back
+    /// only those databases whose super-journal does.
+    ///
+    /// # Errors
+    /// Those of [`Transaction::end`].
+    pub fn delete_super_journal(&self, name: &str) -> Result<()> {
+        let known = locked(&self.super_journals).get(name).cloned();
+        if let Some(Some(transaction)) = known {
+            transaction.end(true)?;
+        }
+        locked(&self.super_journals).remove(name);
+        Ok(())
+    }
+}
+
+static TABLE: PerProcess<Table> = PerProcess::new();
+
+#[derive(Default)]
+struct Table {
+    /// All stores, by path.
+    slots: BTreeMap<String, Arc<Mutex<Slot>>>,
+    /// Those that this process has for itself, by [`Files::in_process`].
+    own: BTreeMap<usize, Weak<Store>>,
+}
+
+#[derive(Default)]
+struct Slot {
+    store: Option<Arc<Store>>,
+    users: usize,
+    /// By the program; it stays open until it is withdrawn.
+    provided: Option<Arc<dyn Files>>,
+}
+
+fn slot(path: &str) -> Arc<Mutex<Slot>> {
+    let slots = &mut TABLE.lock().slots;
+    slots.retain(|known, slot| {
+        known == path || Arc::strong_count(slot) > 1 || locked(slot).provided.is_some()
+    });
+    slots.entry(path.to_owned()).or_default().clone()
+}
+
+/// Opens the store at `path`, or shares it.
+///
+/// # Errors
+/// `CANTOPEN`, with the reason in the text.
+pub fn acquire(path: &str) -> Result<StoreRef> {
+    let slot = slot(path);
+    let mut inner = locked(&slot);
+    let store = match &inner.store {
+        Some(store) => store.clone(),
+        None => {
+            let files = match &inner.provided {
+                Some(files) => files.clone(),
+                None => open(path)?,
+            };
+            let store = shared(path, files);
+            inner.store = Some(store.clone());
+            store
+        }
+    };
+    inner.users += 1;
+    drop(inner);
+    Ok(StoreRef {
+        store: Some(store),
+        slot,
+    })
+}
+
+/// The open store behind `files`, which has other names perhaps.
+fn shared(path: &str, files: Arc<dyn Files>) -> Arc<Store> {
+    let number = files.in_process();
+    let store = Arc::new(Store::new(path, files));
+    let Some(number) = number else {
+        return store;
+    };
+    let mut table = TABLE.lock();
+    table.own.retain(|_, store| store.strong_count() > 0);
+    if let Some(known) = table.own.get(&number).and_then(Weak::upgrade) {
+        // The session that is one too many ends without the lock.
+        drop(table);
+        return known;
+    }
+    table.own.insert(number, Arc::downgrade(&store));
+    store
+}
+
+/// The environment variable with the seconds to wait for a server that has gone away.
+const WAIT_VARIABLE: &str = "TONEARM_SERVER_WAIT";
+
+fn server_wait() -> Option<Duration> {
+    let seconds = std::env::var(WAIT_VARIABLE).ok()?;
+    Duration::try_from_secs_f64(seconds.parse().ok()?).ok()
+}
+
+/// Opens the store itself, or a session with the server that has it open.
+fn open(path: &str) -> Result<Arc<dyn Files>> {
+    let defaults = StoreOptions::default();
+    let options = StoreOptions {
+        server_wait: server_wait().unwrap_or(defaults.server_wait),
+        ..defaults
+    };
+    let opened = tonearm_store::open_files(Path::new(path), options);
+    opened.map_err(|error| {
+        let code = match error.kind {
+            FilesErrorKind::Away => ffi::BUSY,
+            _ => ffi::CANTOPEN,
+        };
+        Failure::new(code, error.text)
+    })
+}
+
+/// Has connections find `files` under `path`, until [`withdraw`].
+pub fn provide(path: &str, files: Arc<dyn Files>) {
+    locked(&slot(path)).provided = Some(files);
+}
+
+/// Takes back what was provided. Connections that are open keep it.
+pub fn withdraw(path: &str) {
+    locked(&slot(path)).provided = None;
+}
+
+/// Whether `path` is provided by the program.
+pub fn is_provided(path: &str) -> bool {
+    let slot = TABLE.lock().slots.get(path).cloned();
+    slot.is_some_and(|slot| locked(&slot).provided.is_some())
+}
+
+/// A share in an open store.
+pub struct StoreRef {
+    /// Taken when it is dropped.
+    store: Option<Arc<Store>>,
+    slot: Arc<Mutex<Slot>>,
+}
+
+impl Clone for StoreRef {
+    fn clone(&self) -> Self {
+        locked(&self.slot).users += 1;
+        Self {
+            store: self.store.clone(),
+            slot: self.slot.clone(),
+        }
+    }
+}
+
+impl Deref for StoreRef {
+    type Target = Store;
+    fn deref(&self) -> &Store {
+        self.store.as_deref().expect("it is taken in drop alone")
+    }
+}
+
+impl Drop for StoreRef {
+    fn drop(&mut self) {
+        // Whoever opens the store meanwhile waits for the lock until it is closed.
+        let mut slot = locked(&self.slot);
+        slot.users -= 1;
+        let store = self.store.take();
+        if slot.users == 0 {
+            slot.store = None;
+            if let Some(store) = store {
+                // What fails here has failed at every commit that asked for it, or will at the next opening.
+                let _ = store.files.flush();
+            }
+        }
+    }
+}

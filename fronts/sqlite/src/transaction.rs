@@ -1,0 +1,136 @@
+//! The implicit unit of a connection: everything that it writes to databases of one store from its first write under
+//! an exclusive lock to the end of its transaction is one atomic recovery unit.
+//!
+//! 1. It begins with the first write of any of the connection's databases, and the others join it.
+//! 2. It ends once: with the first `COMMIT_PHASETWO` of a member, or, if there is one, with the deletion of the
+//!    super-journal. SQLite has by then ended phase one of all databases, so nothing of the transaction follows.
+//! 3. A member that unlocks, closes or begins anew before that rolls back, and the whole unit is aborted. What the
+//!    other members still write is void ("lost") until they unlock too: they are about to roll back as well.
+
+use crate::failure::{Failure, Result};
+use crate::ffi;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tonearm_store::files::{AruId, Files};
+
+/// A transaction of one connection in one store.
+pub struct Transaction {
+    files: Arc<dyn Files>,
+    state: Mutex<State>,
+}
+
+struct State {
+    phase: Phase,
+    members: usize,
+    durable: bool,
+}
+
+/// How far a transaction is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Phase {
+    /// Its unit is open.
+    Open(AruId),
+    /// Over: what a member does now belongs to a new one.
+    Ended,
+    /// Aborted by one member while others had yet to notice.
+    Lost,
+}
+
+impl Transaction {
+    /// Opens a unit, with one member.
+    ///
+    /// # Errors
+    /// Those of [`Files::begin`].
+    pub fn begin(files: &Arc<dyn Files>) -> Result<Self> {
+        let aru = files.begin().map_err(Failure::of(ffi::IOERR_WRITE))?;
+        Ok(Self {
+            files: files.clone(),
+            state: Mutex::new(State {
+                phase: Phase::Open(aru),
+                members: 1,
+                durable: false,
+            }),
+        })
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// How far it is.
+    pub fn phase(&self) -> Phase {
+        self.state().phase
+    }
+
+    /// Takes in another member. False when it is over.
+    pub fn join(&self) -> bool {
+        let mut state = self.state();
+        let is_open = matches!(state.phase, Phase::Open(_));
+        state.members += usize::from(is_open);
+        is_open
+    }
+
+    /// From now on its end waits until it is durable.
+    pub fn make_durable(&self) {
+        self.state().durable = true;
+    }
+
+    /// Fails when it was aborted by another member.
+    ///
+    /// # Errors
+    /// `IOERR`: the transaction has to be rolled back.
+    pub fn check(&self) -> Result<()> {
+        match self.phase() {
+            Phase::Lost => Err(lost()),
+            _ => Ok(()),
+        }
+    }
+
+    /// Ends it with all that it holds. `whole` says that the connection itself commits, so that all members do.
+    ///
+    /// # Errors
+    /// `FULL` or `IOERR`: nothing of it has happened.
+    pub fn end(&self, whole: bool) -> Result<()> {
+        let (aru, durable) = {
+            let mut state = self.state();
+            let Phase::Open(aru) = state.phase else {
+                drop(state);
+                return self.check();
+            };
+            if state.members > 1 && !whole {
+                drop(state);
+                self.abort();
+                let text = "a backup into a database ends while its connection has a transaction open on another one; \
+                            give the backup a connection of its own";
+                return Err(Failure::new(ffi::IOERR_COMMIT_ATOMIC, text));
+            }
+            state.phase = Phase::Ended;
+            (aru, state.durable)
+        };
+        self.files.end(aru, durable).map_err(Failure::at_end)
+    }
+
+    /// Ends it without any effect, when it is still open.
+    pub fn abort(&self) {
+        let mut state = self.state();
+        if let Phase::Open(aru) = state.phase {
+            state.phase = if state.members > 1 {
+                Phase::Lost
+            } else {
+                Phase::Ended
+            };
+            drop(state);
+            self.files.abort(aru);
+        }
+    }
+}
+
+impl Drop for Transaction {
+    fn drop(&mut self) {
+        self.abort();
+    }
+}
+
+fn lost() -> Failure {
+    let text = "the transaction was rolled back in another database of its connection";
+    Failure::new(ffi::IOERR_COMMIT_ATOMIC, text)
+}

@@ -1,0 +1,195 @@
+//! A mechanical drive: commands, buffer, write cache and mechanism in time.
+//!
+//! One request is served at a time; what it costs is computed when its service begins. What the drive does
+//! by itself meanwhile and afterwards (reading ahead, emptying the write cache) is computed when somebody
+//! next asks for the mechanism: nothing runs that nobody looks at.
+//!
+//! Model: Ruemmler and Wilkes, "An Introduction to Disk Drive Modeling" (1994); Worthington and others,
+//! "On-Line Extraction of SCSI Disk Drive Parameters" (1995), whose parameters it takes.
+
+use crate::buffer::Buffer;
+use crate::drive::DriveOptions;
+use crate::geometry::Geometry;
+use crate::mechanism::{Arm, Mechanism, Run};
+use crate::overhead::{Overheads, Previous};
+use crate::queue::{Queue, Starts};
+use crate::rotation::Rotation;
+use crate::seek::Seek;
+use crate::spec::{BufferSpec, DiskSpec, WriteCacheSpec};
+use crate::timing::{Done, DriveRequest, Kind, Timing, nanos};
+use crate::write_cache::WriteCache;
+use tonearm_base::Nanos;
+
+mod read;
+mod write;
+
+/// Reading on behind a request.
+struct Stream {
+    segment: usize,
+    /// The sectors under the heads, or to come under them next.
+    run: Run,
+    /// When the heads are on their track.
+    arrives: Nanos,
+    /// How many of them have been counted as passed.
+    counted: u32,
+    /// Behind the last sector to be read.
+    limit: u64,
+}
+
+/// A mechanical drive.
+pub struct Disk {
+    mechanism: Mechanism,
+    overheads: Overheads,
+    read_sector: Nanos,
+    write_sector: Nanos,
+    buffer: Buffer,
+    spec: BufferSpec,
+    cache: WriteCache,
+    cache_on: bool,
+    idle: Nanos,
+    queue: Queue,
+    active: Option<Done>,
+    previous: Previous,
+    /// When the mechanism is free of what cannot be broken off.
+    free: Nanos,
+    /// Up to when it is known what the drive has done by itself.
+    known: Nanos,
+    stream: Option<Stream>,
+    /// Tracks of the read at hand; kept for its memory.
+    pieces: Vec<(Run, u32)>,
+    /// When the last request was done.
+    last_end: Nanos,
+    /// Behind the last sector that the cache gave to the medium.
+    swept: u64,
+    /// Behind the last sector that was read.
+    read_to: u64,
+    /// The read at hand follows the one before.
+    sequential: bool,
+}
+
+impl Disk {
+    /// The drive of `spec`, which has been checked, switched on at time 0 with the arm at cylinder 0.
+    pub fn new(spec: &DiskSpec, cache: &WriteCacheSpec, options: &DriveOptions) -> Self {
+        let geometry = Geometry::new(&spec.geometry);
+        let seek = Seek::new(&spec.seek, geometry.cylinders());
+        let rotation = &spec.rotation;
+        let rotation = Rotation::new(
+            rotation.rpm,
+            options.phase,
+            rotation.jitter_ns,
+            options.seed,
+        );
+        let rotation = match &options.drift {
+            Some(drift) => rotation.with_drift(drift),
+            None => rotation,
+        };
+        Self {
+            mechanism: Mechanism {
+                geometry,
+                rotation,
+                seek,
+                arm: Arm::default(),
+                passed: 0,
+            },
+            overheads: Overheads::new(&spec.overhead),
+            read_sector: nanos(spec.bus.read_sector_ms),
+            write_sector: nanos(spec.bus.write_sector_ms),
+            buffer: Buffer::new(spec.buffer.segments, spec.buffer.segment_sectors),
+            spec: spec.buffer.clone(),
+            cache: WriteCache::new(cache, nanos(spec.bus.write_sector_ms)),
+            cache_on: options.write_cache.unwrap_or(cache.enabled) && cache.sectors > 0,
+            idle: nanos(cache.idle_ms),
+            queue: Queue::new(options.scheduler.unwrap_or(spec.scheduler)),
+            active: None,
+            previous: Previous::Read,
+            free: Nanos(0),
+            known: Nanos(0),
+            stream: None,
+            pieces: Vec::new(),
+            last_end: Nanos(0),
+            swept: 0,
+            read_to: u64::MAX,
+            sequential: false,
+        }
+    }
+
+    /// Sectors that it reports.
+    pub fn sectors(&self) -> u64 {
+        self.mechanism.geometry.sectors()
+    }
+
+    /// The moving parts.
+    pub fn mechanism(&self) -> &Mechanism {
+        &self.mechanism
+    }
+
+    /// Turns the platter on by `revolutions`, to follow the clock of a real one.
+    pub fn turn(&mut self, revolutions: f64) {
+        self.mechanism.rotation.turn(revolutions);
+    }
+
+    /// When the arm could move for a request that is taken up at `now`.
+    #[inline]
+    fn starts(&self, now: Nanos) -> Starts {
+        let read = now.0 + self.overheads.read_miss(self.previous).0;
+        let write = self
+            .overheads
+            .write_miss(self.previous, now, self.at_once(now));
+        Starts {
+            read: self.free.max(Nanos(read)),
+            write: self.free.max(write.seek),
+        }
+    }
+
+    fn begin(&mut self, now: Nanos) {
+        if self.queue.is_empty() {
+            return;
+        }
+        // The choice depends on where the heads have gone meanwhile.
+        self.background(now);
+        let starts = self.starts(now);
+        let arm = self.mechanism.arm;
+        let Some(next) = self.queue.pop(starts, arm, &mut self.mechanism) else {
+            return;
+        };
+        let request = next.request;
+        let at = match request.kind {
+            Kind::Read => self.read(now, request.lba, request.sectors),
+            Kind::Write => self.write(now, request.lba, request.sectors, request.fua),
+            Kind::Flush => self.flush(now),
+        };
+        if request.kind != Kind::Flush {
+            self.previous = match request.kind {
+                Kind::Write => Previous::Write,
+                _ => Previous::Read,
+            };
+        }
+        self.last_end = at;
+        let id = request.id;
+        self.active = Some(Done { id, at });
+    }
+}
+
+impl Timing for Disk {
+    #[inline]
+    fn submit(&mut self, now: Nanos, request: DriveRequest) {
+        self.queue.push(request, &self.mechanism);
+        if self.active.is_none() {
+            self.begin(now);
+        }
+    }
+
+    #[inline]
+    fn next(&self) -> Option<Nanos> {
+        self.active.map(|done| done.at)
+    }
+
+    #[inline]
+    fn advance(&mut self, now: Nanos, done: &mut Vec<Done>) {
+        while let Some(active) = self.active.filter(|active| active.at <= now) {
+            done.push(active);
+            self.active = None;
+            self.begin(active.at);
+        }
+    }
+}

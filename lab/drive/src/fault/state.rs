@@ -1,0 +1,228 @@
+//! The faults of one drive: those to come, those that last, and those that wait for their request.
+
+use super::{Fault, FaultKind, Place, Struck};
+use crate::image::DiskImage;
+use crate::payload::{PAGE, SECTOR};
+use std::collections::BTreeSet;
+use tonearm_base::Nanos;
+use tonearm_rt::{IoError, Op};
+
+/// What happens to one request.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Mischief {
+    /// Reported as done, not carried out.
+    Lose,
+    /// Carried out at this offset.
+    Misdirect(u64),
+    /// A read of the medium, past the cache.
+    PastCache,
+    /// It fails.
+    Fail(IoError),
+}
+
+/// A state that lasts.
+#[derive(Clone, Copy)]
+struct Lasting {
+    kind: FaultKind,
+    until: Option<Nanos>,
+    times: u32,
+}
+
+/// The faults of one drive.
+#[derive(Default)]
+pub(crate) struct DriveFaults {
+    /// To come, the next one last.
+    planned: Vec<Fault>,
+    /// Waiting for a request that they can change, with how often they still strike.
+    armed: Vec<(Fault, u32)>,
+    lasting: Vec<Lasting>,
+    /// Sectors that cannot be read.
+    bad: BTreeSet<u64>,
+    requests: u64,
+}
+
+impl DriveFaults {
+    /// None but that the sectors `bad` cannot be read.
+    pub fn new(bad: BTreeSet<u64>) -> Self {
+        Self {
+            bad,
+            ..Self::default()
+        }
+    }
+
+    /// The sectors that cannot be read.
+    pub fn bad(&self) -> &BTreeSet<u64> {
+        &self.bad
+    }
+
+    pub fn plan(&mut self, fault: Fault) {
+        self.planned.push(fault);
+        // Stable: of faults at one moment the first planned comes first.
+        self.planned
+            .sort_by_key(|fault| std::cmp::Reverse(fault.after));
+    }
+
+    /// True when nothing is wrong nor ever will be: the common case, which costs nothing.
+    pub fn is_idle(&self) -> bool {
+        self.planned.is_empty()
+            && self.armed.is_empty()
+            && self.lasting.is_empty()
+            && self.bad.is_empty()
+    }
+
+    /// Ends all states that last, and what has not come yet; bad sectors stay bad.
+    pub fn heal(&mut self) {
+        self.planned.clear();
+        self.armed.clear();
+        self.lasting.clear();
+    }
+
+    /// One more request: the faults that come with it.
+    pub fn due(&mut self) -> Vec<Fault> {
+        let mut due = Vec::new();
+        while let Some(fault) = self.planned.pop_if(|fault| fault.after <= self.requests) {
+            due.push(fault);
+        }
+        self.requests += 1;
+        due
+    }
+
+    /// Makes `fault` true from `now` on. Rot is for the caller to carry out.
+    pub fn begin(&mut self, fault: Fault, now: Nanos) {
+        if fault.kind.lasts() {
+            self.lasting.push(Lasting {
+                kind: fault.kind,
+                until: (fault.span.0 > 0).then(|| now + fault.span.0),
+                times: fault.times,
+            });
+        } else if !matches!(fault.kind, FaultKind::LatentError | FaultKind::BitRot) {
+            self.armed.push((fault, fault.times.max(1)));
+        }
+    }
+
+    /// The sectors of `offset .. offset + len` cannot be read from now on.
+    pub fn spoil(&mut self, offset: u64, len: u64) {
+        self.bad.extend(sectors(offset, len));
+    }
+
+    /// What an armed fault does to this request, and what has struck then.
+    pub fn strike(
+        &mut self,
+        now: Nanos,
+        op: Op,
+        offset: u64,
+        len: u64,
+        size: u64,
+        image: &DiskImage,
+    ) -> Option<(Mischief, Struck)> {
+        let write = matches!(op, Op::Write | Op::WriteDurable);
+        let fits = |kind: FaultKind| match kind {
+            FaultKind::LostWrite | FaultKind::MisdirectedWrite => write,
+            FaultKind::MisdirectedRead | FaultKind::StaleRead => op == Op::Read,
+            FaultKind::FailedFlush | FaultKind::LyingFlush => op == Op::Flush,
+            _ => false,
+        };
+        let index = self.armed.iter().position(|(fault, _)| fits(fault.kind))?;
+        let (fault, left) = &mut self.armed[index];
+        let fault = *fault;
+        *left -= 1;
+        if *left == 0 {
+            self.armed.remove(index);
+        }
+        let mischief = match fault.kind {
+            FaultKind::MisdirectedWrite | FaultKind::MisdirectedRead => {
+                let to = place(fault.place, size, image) / SECTOR as u64 * SECTOR as u64;
+                Mischief::Misdirect(
+                    to.min(size.saturating_sub(len) / SECTOR as u64 * SECTOR as u64),
+                )
+            }
+            FaultKind::StaleRead => Mischief::PastCache,
+            FaultKind::FailedFlush => Mischief::Fail(IoError::EIO),
+            _ => Mischief::Lose,
+        };
+        let struck = Struck {
+            fault,
+            at: now,
+            op: Some(op),
+            offset,
+            len,
+        };
+        Some((mischief, struck))
+    }
+
+    /// The error with which a request ends at `now`, by the drive's state.
+    pub fn error(&mut self, now: Nanos, op: Op, offset: u64, len: u64) -> Option<IoError> {
+        self.expire(now);
+        let is = |kind| self.lasting.iter().any(|state| state.kind == kind);
+        if is(FaultKind::Failed) {
+            return Some(IoError::EIO);
+        }
+        match op {
+            Op::Write | Op::WriteDurable | Op::Zero if is(FaultKind::Full) => {
+                return Some(IoError::ENOSPC);
+            }
+            Op::Read if self.bad.range(sectors(offset, len)).next().is_some() => {
+                return Some(IoError::EIO);
+            }
+            _ => {}
+        }
+        None
+    }
+
+    /// A write of these bytes has reached the medium: the drive puts its sectors elsewhere.
+    pub fn rewritten(&mut self, offset: u64, len: u64) {
+        if !self.bad.is_empty() {
+            // Sectors that are written in part stay bad.
+            let end = (offset + len) / SECTOR as u64;
+            for sector in offset.div_ceil(SECTOR as u64)..end {
+                self.bad.remove(&sector);
+            }
+        }
+    }
+
+    /// When a request that took until `done` since `submitted` is told of; `None` is never.
+    pub fn told_at(&mut self, submitted: Nanos, done: Nanos) -> Option<Nanos> {
+        self.expire(done);
+        let mut at = done;
+        for state in &self.lasting {
+            match (state.kind, state.until) {
+                (FaultKind::Stuck, None) => return None,
+                (FaultKind::Stuck, Some(until)) => at = at.max(until),
+                (FaultKind::Slow, _) => {
+                    let slower = done
+                        .since(submitted)
+                        .0
+                        .saturating_mul(u64::from(state.times));
+                    at = at.max(submitted + slower);
+                }
+                _ => {}
+            }
+        }
+        Some(at)
+    }
+
+    fn expire(&mut self, now: Nanos) {
+        self.lasting
+            .retain(|state| state.until.is_none_or(|until| now < until));
+    }
+}
+
+/// The byte that `place` means on a drive of `size` bytes with this content.
+pub(crate) fn place(place: Place, size: u64, image: &DiskImage) -> u64 {
+    let byte = match place {
+        Place::At(byte) => byte,
+        Place::Any(pick) => pick.wrapping_mul(0x9e37_79b9_7f4a_7c15) % size.max(1),
+        Place::Used(pick) => {
+            let used = image.used_pages();
+            match used.len() as u64 {
+                0 => 0,
+                count => used[(pick % count) as usize] + pick / count % PAGE as u64,
+            }
+        }
+    };
+    byte.min(size.saturating_sub(1))
+}
+
+fn sectors(offset: u64, len: u64) -> std::ops::Range<u64> {
+    offset / SECTOR as u64..(offset + len).div_ceil(SECTOR as u64)
+}

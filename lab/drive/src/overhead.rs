@@ -1,0 +1,148 @@
+//! What commands cost besides positioning and transfer.
+
+use crate::spec::{After, OverheadSpec, WriteDetour};
+use crate::timing::nanos;
+use tonearm_base::Nanos;
+
+/// What the command before was.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Previous {
+    /// A read.
+    Read,
+    /// A write.
+    Write,
+}
+
+struct Pair([Nanos; 2]);
+
+/// Times of a command, ready for use.
+pub struct Overheads {
+    read_hit: Pair,
+    read_miss: Pair,
+    read_disconnect: Pair,
+    write_hit: Pair,
+    write_miss: Pair,
+    write_disconnect: Nanos,
+    detour: Option<WriteDetour>,
+    prepare: Nanos,
+    /// Taking up the bus again for a read's data.
+    pub reconnect: Nanos,
+    reconnect_again: Nanos,
+    /// End of a read.
+    pub read_done: Nanos,
+    /// End of a write.
+    pub write_done: Nanos,
+    /// A flush of nothing.
+    pub flush: Nanos,
+    /// Least time between a write's command and its first sector's track.
+    pub seek_at_least: Nanos,
+}
+
+/// When a write that goes to the medium may do what.
+pub struct WriteStart {
+    /// The arm may move.
+    pub seek: Nanos,
+    /// The data may cross the bus.
+    pub data: Nanos,
+    /// The drive let go of the bus before it took the data.
+    pub detour: bool,
+}
+
+fn pair(after: &After) -> Pair {
+    Pair([nanos(after.read), nanos(after.write)])
+}
+
+impl Pair {
+    #[inline]
+    fn after(&self, previous: Previous) -> Nanos {
+        self.0[previous as usize]
+    }
+}
+
+impl Overheads {
+    /// Those of `spec`.
+    pub fn new(spec: &OverheadSpec) -> Self {
+        Self {
+            read_hit: pair(&spec.read_hit_ms),
+            read_miss: pair(&spec.read_miss_ms),
+            read_disconnect: pair(&spec.read_disconnect_ms),
+            write_hit: pair(&spec.write_hit_ms),
+            write_miss: pair(&spec.write_miss_ms),
+            write_disconnect: nanos(spec.write_disconnect_ms),
+            detour: spec.write_detour.clone(),
+            prepare: nanos(spec.prepare_ms),
+            reconnect: nanos(spec.reconnect_ms + spec.prepare_ms),
+            reconnect_again: nanos(spec.reconnect_again_ms),
+            read_done: nanos(spec.read_done_ms),
+            write_done: nanos(spec.write_done_ms),
+            flush: nanos(spec.flush_ms),
+            seek_at_least: nanos(spec.write_seek_at_least_ms),
+        }
+    }
+
+    /// Until a hit's data may cross the bus.
+    #[inline]
+    pub fn read_hit(&self, previous: Previous) -> Nanos {
+        Nanos(self.read_hit.after(previous).0 + self.prepare.0)
+    }
+
+    /// Until a miss's arm may move.
+    #[inline]
+    pub fn read_miss(&self, previous: Previous) -> Nanos {
+        self.read_miss.after(previous)
+    }
+
+    /// Until the bus is free for a miss's data.
+    #[inline]
+    pub fn read_bus_free(&self, previous: Previous) -> Nanos {
+        Nanos(self.read_miss.after(previous).0 + self.read_disconnect.after(previous).0)
+    }
+
+    /// Until the cache may take a write's data.
+    #[inline]
+    pub fn write_hit(&self, previous: Previous) -> Nanos {
+        Nanos(self.write_hit.after(previous).0 + self.prepare.0)
+    }
+
+    /// A write to the medium, whose command comes at `now`; with the detour, if the drive has one and may.
+    #[inline]
+    pub fn write_miss(&self, previous: Previous, now: Nanos, may: bool) -> WriteStart {
+        match self.detour.as_ref().filter(|_| may) {
+            None => {
+                let command = now.0 + self.write_miss.after(previous).0;
+                WriteStart {
+                    seek: Nanos(command),
+                    data: Nanos(command + self.prepare.0),
+                    detour: false,
+                }
+            }
+            Some(detour) => {
+                let away = detour.command_ms + detour.disconnect_ms + detour.away_ms;
+                WriteStart {
+                    seek: Nanos(now.0 + nanos(detour.command_ms + detour.seek_delay_ms).0),
+                    data: Nanos(now.0 + nanos(away).0 + self.reconnect.0),
+                    detour: true,
+                }
+            }
+        }
+    }
+
+    /// Letting go of the bus when a write's data has crossed it.
+    #[inline]
+    pub fn write_disconnect(&self, detour: bool) -> Nanos {
+        match &self.detour {
+            Some(detour_spec) if detour => nanos(detour_spec.disconnect_again_ms),
+            _ => self.write_disconnect,
+        }
+    }
+
+    /// Taking up the bus again when a write is on the medium.
+    #[inline]
+    pub fn write_reconnect(&self, detour: bool) -> Nanos {
+        if detour {
+            self.reconnect_again
+        } else {
+            Nanos(self.reconnect.0 - self.prepare.0)
+        }
+    }
+}

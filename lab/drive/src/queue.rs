@@ -1,0 +1,245 @@
+//! Which of the waiting requests comes next.
+
+use crate::mechanism::{Arm, Mechanism};
+use crate::timing::{DriveRequest, Kind};
+use serde::Deserialize;
+use std::collections::VecDeque;
+use std::fmt;
+use std::str::FromStr;
+use tonearm_base::Nanos;
+
+/// A rule for the order of service.
+#[derive(Clone, Copy, PartialEq, Debug, Default, Deserialize)]
+#[serde(try_from = "String")]
+pub enum Scheduler {
+    /// First come, first served.
+    #[default]
+    Fcfs,
+    /// The nearest cylinder (shortest seek time first).
+    Sstf,
+    /// The arm sweeps to and fro and turns at the last request (LOOK, the elevator).
+    Scan,
+    /// The arm sweeps one way only, and flies back.
+    CLook,
+    /// Between SSTF (0) and SCAN (1): turning costs so large a share of all cylinders (Geist and Daniel).
+    VR(f64),
+    /// Shortest positioning time first: seek and rotation.
+    Sptf,
+}
+
+impl FromStr for Scheduler {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let lower = text.to_ascii_lowercase();
+        if let Some(share) = lower.strip_prefix("vr:") {
+            return match share.parse::<f64>() {
+                Ok(share) if (0.0..=1.0).contains(&share) => Ok(Self::VR(share)),
+                _ => Err(format!("'{share}' in '{text}' is not a number from 0 to 1")),
+            };
+        }
+        match lower.as_str() {
+            "fcfs" => Ok(Self::Fcfs),
+            "sstf" => Ok(Self::Sstf),
+            "scan" | "look" => Ok(Self::Scan),
+            "clook" | "c-look" => Ok(Self::CLook),
+            "vr" => Ok(Self::VR(0.2)),
+            "sptf" => Ok(Self::Sptf),
+            _ => Err(format!(
+                "'{text}' is none of fcfs, sstf, scan, clook, vr:0..1, sptf"
+            )),
+        }
+    }
+}
+
+impl TryFrom<String> for Scheduler {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        text.parse()
+    }
+}
+
+impl fmt::Display for Scheduler {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Fcfs => f.write_str("fcfs"),
+            Self::Sstf => f.write_str("sstf"),
+            Self::Scan => f.write_str("scan"),
+            Self::CLook => f.write_str("clook"),
+            Self::VR(share) => write!(f, "vr:{share}"),
+            Self::Sptf => f.write_str("sptf"),
+        }
+    }
+}
+
+/// A request that waits, with what schedulers look at.
+#[derive(Clone, Copy, Debug)]
+pub struct Waiting {
+    /// The request.
+    pub request: DriveRequest,
+    cylinder: u32,
+    head: u32,
+    angle: u64,
+}
+
+/// When the arm could move.
+#[derive(Clone, Copy, Debug)]
+pub struct Starts {
+    /// For a read.
+    pub read: Nanos,
+    /// For a write.
+    pub write: Nanos,
+}
+
+/// Requests in order of arrival. A flush is a barrier: nothing passes it.
+pub struct Queue {
+    scheduler: Scheduler,
+    waiting: VecDeque<Waiting>,
+    /// Flushes in the queue.
+    flushes: usize,
+    /// The arm sweeps towards higher cylinders.
+    upwards: bool,
+}
+
+impl Queue {
+    /// An empty queue.
+    pub fn new(scheduler: Scheduler) -> Self {
+        Self {
+            scheduler,
+            waiting: VecDeque::new(),
+            flushes: 0,
+            upwards: true,
+        }
+    }
+
+    /// Adds a request.
+    #[inline]
+    pub fn push(&mut self, request: DriveRequest, mechanism: &Mechanism) {
+        let mut waiting = Waiting {
+            request,
+            cylinder: 0,
+            head: 0,
+            angle: 0,
+        };
+        if request.kind == Kind::Flush {
+            self.flushes += 1;
+        } else if self.scheduler != Scheduler::Fcfs {
+            let extent = mechanism.geometry.extent(request.lba);
+            (waiting.cylinder, waiting.head) = (extent.cylinder, extent.head);
+            waiting.angle = extent.angle;
+        }
+        self.waiting.push_back(waiting);
+    }
+
+    /// True when nothing waits.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.waiting.is_empty()
+    }
+
+    /// Takes the next one for an arm at `arm`, which could move at `starts`.
+    #[inline]
+    pub fn pop(&mut self, starts: Starts, arm: Arm, mechanism: &mut Mechanism) -> Option<Waiting> {
+        if self.scheduler == Scheduler::Fcfs {
+            return self.take(0);
+        }
+        let eligible = if self.flushes == 0 {
+            self.waiting.len()
+        } else {
+            let barrier = |waiting: &Waiting| waiting.request.kind == Kind::Flush;
+            self.waiting
+                .iter()
+                .position(barrier)
+                .unwrap_or(self.waiting.len())
+        };
+        if eligible == 0 || (eligible == 1 && !self.sweeps()) {
+            return self.take(0);
+        }
+        let index = match self.scheduler {
+            Scheduler::Fcfs => 0,
+            Scheduler::Sstf => self.least(eligible, |waiting| {
+                u64::from(waiting.cylinder.abs_diff(arm.cylinder))
+            }),
+            Scheduler::Scan => self.sweep(eligible, arm, mechanism.geometry.cylinders()),
+            Scheduler::VR(share) => {
+                let turn = (f64::from(mechanism.geometry.cylinders()) * share) as u32;
+                self.sweep(eligible, arm, turn)
+            }
+            Scheduler::CLook => self.least(eligible, |waiting| {
+                let behind = waiting.cylinder < arm.cylinder;
+                (u64::from(behind) << 32) + u64::from(waiting.cylinder)
+            }),
+            Scheduler::Sptf => {
+                let now = starts.read.min(starts.write);
+                let waits = [starts.read.0 - now.0, starts.write.0 - now.0];
+                let under = mechanism.rotation.angle(now);
+                let speed = mechanism.rotation.speed();
+                let seek = &mechanism.seek;
+                self.least(eligible, |waiting| {
+                    let distance = waiting.cylinder.abs_diff(arm.cylinder);
+                    let write = waiting.request.kind == Kind::Write;
+                    let moved = seek.time(distance, waiting.head != arm.head, write).0;
+                    let moved = waits[usize::from(write)] + moved;
+                    let then = under.wrapping_add(moved.wrapping_mul(speed));
+                    // In units of 2^-32 revolutions; whole turns of the seek count too.
+                    let turns = ((u128::from(moved) * u128::from(speed)) >> 32) as u64;
+                    turns + (waiting.angle.wrapping_sub(then) >> 32)
+                })
+            }
+        };
+        self.take(index)
+    }
+
+    /// Which way the arm goes matters for what follows, even when there is no choice.
+    fn sweeps(&self) -> bool {
+        matches!(self.scheduler, Scheduler::Scan | Scheduler::VR(_))
+    }
+
+    fn take(&mut self, index: usize) -> Option<Waiting> {
+        let taken = match index {
+            0 => self.waiting.pop_front(),
+            _ => self.waiting.remove(index),
+        }?;
+        if taken.request.kind == Kind::Flush {
+            self.flushes -= 1;
+        }
+        Some(taken)
+    }
+
+    /// The oldest of those among the first `eligible` that have the least `cost`.
+    #[inline]
+    fn least(&self, eligible: usize, cost: impl Fn(&Waiting) -> u64) -> usize {
+        let (mut best, mut least) = (0, u64::MAX);
+        for (index, waiting) in self.waiting.iter().take(eligible).enumerate() {
+            let cost = cost(waiting);
+            if cost < least {
+                (best, least) = (index, cost);
+            }
+        }
+        best
+    }
+
+    /// The nearest one, where those against the sweep are `turn` cylinders farther.
+    fn sweep(&mut self, eligible: usize, arm: Arm, turn: u32) -> usize {
+        let upwards = self.upwards;
+        let best = self.least(eligible, |waiting| {
+            let distance = u64::from(waiting.cylinder.abs_diff(arm.cylinder));
+            let against = match waiting.cylinder.cmp(&arm.cylinder) {
+                std::cmp::Ordering::Equal => false,
+                std::cmp::Ordering::Greater => !upwards,
+                std::cmp::Ordering::Less => upwards,
+            };
+            distance + if against { u64::from(turn) } else { 0 }
+        });
+        let cylinder = self.waiting[best].cylinder;
+        if cylinder != arm.cylinder {
+            self.upwards = cylinder > arm.cylinder;
+        }
+        best
+    }
+}
+
+#[cfg(test)]
+#[path = "queue_test.rs"]
+mod queue_test;

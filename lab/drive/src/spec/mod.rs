@@ -1,0 +1,423 @@
+//! A drive as data: what `lab/drives/*.toml` holds.
+
+mod check;
+mod library;
+mod place;
+
+pub use library::{LibraryDrive, library};
+
+use crate::queue::Scheduler;
+use serde::Deserialize;
+
+/// A drive. Times are in milliseconds, sizes in sectors of 512 bytes, unless a name says otherwise.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DriveSpec {
+    /// What the drive is: maker, model, capacity, year.
+    pub title: String,
+    /// Where the figures come from; the sections name an entry each, or say more.
+    pub source: String,
+    /// A mechanical drive.
+    pub disk: Option<DiskSpec>,
+    /// A drive without moving parts.
+    pub flash: Option<FlashSpec>,
+    /// The volatile write cache.
+    #[serde(default)]
+    pub write_cache: WriteCacheSpec,
+}
+
+/// The parts of a mechanical drive.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DiskSpec {
+    /// How it turns.
+    pub rotation: RotationSpec,
+    /// Where sectors lie.
+    pub geometry: GeometrySpec,
+    /// How the arm moves.
+    pub seek: SeekSpec,
+    /// What commands cost besides.
+    pub overhead: OverheadSpec,
+    /// How fast sectors cross the bus.
+    pub bus: BusSpec,
+    /// The buffer for reads.
+    pub buffer: BufferSpec,
+    /// Order of service of what is queued.
+    #[serde(default)]
+    pub scheduler: Scheduler,
+}
+
+/// How the platter turns.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RotationSpec {
+    /// Where the figures come from.
+    pub source: String,
+    /// Revolutions a minute.
+    pub rpm: f64,
+    /// By how much the phase may drift in a second, in nanoseconds; 0: an ideal spindle.
+    #[serde(default)]
+    pub jitter_ns: u64,
+}
+
+/// Where sectors lie.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct GeometrySpec {
+    /// Where the figures come from.
+    pub source: String,
+    /// Surfaces with data.
+    pub heads: u32,
+    /// Cylinders, from 0.
+    pub cylinders: u32,
+    /// Sectors that the drive reports; all that have a number when absent.
+    pub sectors: Option<u64>,
+    /// In which order the tracks of a cylinder are filled.
+    #[serde(default)]
+    pub order: HeadOrder,
+    /// Where spare sectors are.
+    #[serde(default)]
+    pub sparing: Sparing,
+    /// From the outside to the inside.
+    pub zones: Vec<ZoneSpec>,
+}
+
+/// In which order the tracks of a cylinder are filled.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum HeadOrder {
+    /// From head 0 up in each cylinder.
+    #[default]
+    Forward,
+    /// Up in the even cylinders of a zone, down in the odd ones.
+    Serpentine,
+}
+
+/// Where spare sectors are.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Sparing {
+    /// Nowhere.
+    #[default]
+    None,
+    /// Whole tracks at the end of each zone; slips and defects are numbers of tracks.
+    Tracks,
+    /// At the end of each track.
+    Track,
+    /// At the end of each cylinder.
+    Cylinder,
+    /// At the end of each range of so many cylinders.
+    Cylinders(u32),
+    /// At the end of each zone.
+    Zone,
+    /// At the end of the drive.
+    Drive,
+}
+
+/// Cylinders whose tracks hold the same number of sectors.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ZoneSpec {
+    /// First cylinder.
+    pub first_cylinder: u32,
+    /// Last cylinder.
+    pub last_cylinder: u32,
+    /// Sectors of a track.
+    pub track_sectors: u32,
+    /// Sectors by which a track is turned against the one before it in its cylinder.
+    #[serde(default)]
+    pub track_skew: f64,
+    /// The same for the first track of a cylinder against the last of the one before.
+    #[serde(default)]
+    pub cylinder_skew: f64,
+    /// Angle of the zone's first sector, in sectors.
+    #[serde(default)]
+    pub offset: f64,
+    /// Sectors at the front that have no number.
+    #[serde(default)]
+    pub reserved: u32,
+    /// Spare sectors of each region (whole tracks for the scheme `tracks`).
+    #[serde(default)]
+    pub spares: u32,
+    /// Places in the zone, as physical sectors (or tracks), that are skipped.
+    #[serde(default)]
+    pub slips: Vec<u64>,
+    /// Places whose content lies elsewhere in the zone, and where.
+    #[serde(default)]
+    pub defects: Vec<(u64, u64)>,
+}
+
+/// How the arm moves.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SeekSpec {
+    /// Where the figures come from.
+    pub source: String,
+    /// Time against distance.
+    pub curve: SeekCurve,
+    /// From one head to another.
+    pub head_switch_ms: f64,
+    /// A new access on the track where the heads are, if they were not reading or writing right before it.
+    #[serde(default)]
+    pub same_track_ms: f64,
+    /// What a write waits longer than a read after any move; may be negative.
+    #[serde(default)]
+    pub write_settle_ms: f64,
+}
+
+/// Seek time against distance.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum SeekCurve {
+    /// Points (cylinders, ms) with straight lines between them.
+    Table(Vec<(u32, f64)>),
+    /// Ruemmler and Wilkes's form: `root.0 + root.1 * sqrt(d)` for `d < below`, else
+    /// `above.0 + above.1 * d`; the first distances may be given singly.
+    Formula {
+        /// Times of distances 1, 2, ...
+        #[serde(default)]
+        first_ms: Vec<f64>,
+        /// First distance of the straight line.
+        below: u32,
+        /// Constant and factor of the root.
+        root: (f64, f64),
+        /// Constant and factor of the straight line.
+        above: (f64, f64),
+    },
+}
+
+/// An overhead that depends on what the command before was.
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct After {
+    /// After a read.
+    pub read: f64,
+    /// After a write.
+    pub write: f64,
+}
+
+/// What commands cost besides positioning and transfer, in ms.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct OverheadSpec {
+    /// Where the figures come from.
+    pub source: String,
+    /// Command of a read that the buffer serves.
+    pub read_hit_ms: After,
+    /// Command of a read that the medium serves.
+    pub read_miss_ms: After,
+    /// Command of a write that the write cache takes.
+    pub write_hit_ms: After,
+    /// Command of a write that goes to the medium.
+    pub write_miss_ms: After,
+    /// End of a read.
+    #[serde(default)]
+    pub read_done_ms: f64,
+    /// End of a write.
+    #[serde(default)]
+    pub write_done_ms: f64,
+    /// Disconnecting from the bus before a read's positioning.
+    #[serde(default)]
+    pub read_disconnect_ms: After,
+    /// Disconnecting from the bus after a write's data, to wait for the medium.
+    #[serde(default)]
+    pub write_disconnect_ms: f64,
+    /// Taking up the bus again, the first time in a command.
+    #[serde(default)]
+    pub reconnect_ms: f64,
+    /// Taking up the bus again, later in a command.
+    #[serde(default)]
+    pub reconnect_again_ms: f64,
+    /// Preparation of data before a transfer.
+    #[serde(default)]
+    pub prepare_ms: f64,
+    /// A drive that lets go of the bus once more before it takes a write's data.
+    pub write_detour: Option<WriteDetour>,
+    /// Least time of the first seek of a write.
+    #[serde(default)]
+    pub write_seek_at_least_ms: f64,
+    /// A flush of an empty cache.
+    #[serde(default)]
+    pub flush_ms: f64,
+}
+
+/// A bus detour of writes, in ms.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct WriteDetour {
+    /// Command overhead in place of the usual one.
+    pub command_ms: f64,
+    /// First disconnection.
+    pub disconnect_ms: f64,
+    /// Off the bus.
+    pub away_ms: f64,
+    /// Second disconnection.
+    pub disconnect_again_ms: f64,
+    /// The arm starts so much after the command's overhead.
+    pub seek_delay_ms: f64,
+}
+
+/// How fast sectors cross the bus.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct BusSpec {
+    /// Where the figures come from.
+    pub source: String,
+    /// A sector, drive to host.
+    pub read_sector_ms: f64,
+    /// A sector, host to drive.
+    pub write_sector_ms: f64,
+}
+
+/// The buffer for reads.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct BufferSpec {
+    /// Where the figures come from.
+    pub source: String,
+    /// Segments; 0 for no buffer.
+    pub segments: u32,
+    /// Sectors of a segment.
+    pub segment_sectors: u32,
+    /// How far the drive reads on by itself.
+    #[serde(default)]
+    pub read_ahead: ReadAhead,
+    /// Most sectors that it reads on.
+    #[serde(default)]
+    pub read_ahead_sectors: u32,
+    /// A read may begin in the middle of what it wants.
+    #[serde(default)]
+    pub zero_latency_read: bool,
+    /// A write may begin in the middle of what it has.
+    #[serde(default)]
+    pub zero_latency_write: bool,
+    /// Reading on stops at once, in the middle of a sector.
+    #[serde(default)]
+    pub stop_in_sector: bool,
+    /// The drive reads more than it was asked for only when a read follows the one before.
+    #[serde(default)]
+    pub read_ahead_if_sequential: bool,
+    /// What was sent to the host leaves the buffer.
+    #[serde(default)]
+    pub drops_sent: bool,
+    /// What was written can be read from the buffer.
+    #[serde(default)]
+    pub keeps_writes: bool,
+    /// Share of a read (of at most a segment) that has to be in the buffer before the bus is taken.
+    #[serde(default)]
+    pub read_watermark: f64,
+    /// The heads read from the moment they are on the track.
+    #[serde(default)]
+    pub reads_on_arrival: bool,
+    /// After a hit, reading on goes on where it had stopped.
+    #[serde(default)]
+    pub reads_on_after_hit: bool,
+}
+
+/// How far a drive reads on by itself.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ReadAhead {
+    /// Not at all.
+    #[default]
+    None,
+    /// To the end of the track.
+    Track,
+    /// Until the segment is full.
+    Segment,
+    /// To the end of the next track, once reads follow each other.
+    NextTrack,
+}
+
+/// The volatile write cache.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct WriteCacheSpec {
+    /// Where the figures come from.
+    #[serde(default)]
+    pub source: String,
+    /// As the drive is delivered.
+    #[serde(default)]
+    pub enabled: bool,
+    /// Sectors; 0 for none.
+    #[serde(default)]
+    pub sectors: u32,
+    /// Which writes it takes.
+    #[serde(default)]
+    pub takes: CacheTakes,
+    /// Idle time after which it is emptied, in ms.
+    #[serde(default)]
+    pub idle_ms: f64,
+}
+
+/// Which writes a write cache takes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum CacheTakes {
+    /// All that fit.
+    #[default]
+    All,
+    /// One that follows what is being written, and one when nothing is.
+    Sequential,
+}
+
+/// A drive without moving parts: fixed times.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FlashSpec {
+    /// Where the figures come from.
+    pub source: String,
+    /// Sectors.
+    pub sectors: u64,
+    /// Commands served at once.
+    pub channels: u32,
+    /// A read's first byte.
+    pub read_ms: f64,
+    /// A write on the medium.
+    pub write_ms: f64,
+    /// A write that the cache takes.
+    pub write_cached_ms: f64,
+    /// A flush of an empty cache.
+    pub flush_ms: f64,
+    /// A flush, for each MiB in the cache.
+    pub flush_ms_per_mib: f64,
+    /// Transfer.
+    pub read_mib_per_s: f64,
+    /// Transfer.
+    pub write_mib_per_s: f64,
+}
+
+/// What is wrong with a drive file.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("{file}: {key}: {reason}")]
+pub struct SpecError {
+    /// The file.
+    pub file: String,
+    /// The key, with its line where the text itself is at fault.
+    pub key: String,
+    /// What is wrong with it, and what it should be.
+    pub reason: String,
+}
+
+impl DriveSpec {
+    /// The drive that `text` describes; `file` is named in errors.
+    ///
+    /// # Errors
+    /// When the text is not TOML, a key is missing or unknown, or a figure cannot be.
+    pub fn parse(file: &str, text: &str) -> Result<Self, SpecError> {
+        let error = |key: String, reason: String| SpecError {
+            file: file.to_owned(),
+            key,
+            reason,
+        };
+        let spec: Self = toml::from_str(text).map_err(|problem| {
+            let place = problem.span().map_or(0, |span| span.start);
+            error(
+                place::describe(text, place),
+                problem.message().replace('\n', "; "),
+            )
+        })?;
+        spec.check().map_err(|(key, reason)| error(key, reason))?;
+        Ok(spec)
+    }
+}

@@ -1,0 +1,123 @@
+//! Small drives made up for tests, and ways to run them.
+
+use tonearm_base::Nanos;
+use tonearm_drive::{
+    Disk, DiskSpec, Done, DriveOptions, DriveRequest, DriveSpec, GeometrySpec, Kind, Timing,
+    WriteCacheSpec,
+};
+
+/// A drive whose times are easy to add up: 6000 rpm (10 ms a revolution), 100 sectors a track (0.1 ms
+/// each), 2 heads, 50 cylinders, 1 ms + 0.1 ms for each cylinder of a seek, no skew, no overheads, a bus
+/// that takes no time, no buffer, no cache.
+pub const PLAIN: &str = r#"
+title = "made up"
+source = "made up"
+[disk.rotation]
+source = "made up"
+rpm = 6000
+[disk.geometry]
+source = "made up"
+heads = 2
+cylinders = 50
+[[disk.geometry.zones]]
+first_cylinder = 0
+last_cylinder = 49
+track_sectors = 100
+[disk.seek]
+source = "made up"
+head_switch_ms = 0.5
+curve.table = [[1, 1.1], [49, 5.9]]
+[disk.overhead]
+source = "made up"
+read_hit_ms = { read = 0.0, write = 0.0 }
+read_miss_ms = { read = 0.0, write = 0.0 }
+write_hit_ms = { read = 0.0, write = 0.0 }
+write_miss_ms = { read = 0.0, write = 0.0 }
+[disk.bus]
+source = "made up"
+read_sector_ms = 0.0
+write_sector_ms = 0.0
+[disk.buffer]
+source = "made up"
+segments = 0
+segment_sectors = 0
+"#;
+
+/// The plain drive after `change`.
+pub fn made(change: impl FnOnce(&mut DiskSpec, &mut WriteCacheSpec)) -> DriveSpec {
+    let mut spec = DriveSpec::parse("made.toml", PLAIN).unwrap();
+    change(spec.disk.as_mut().unwrap(), &mut spec.write_cache);
+    spec
+}
+
+/// The geometry of the plain drive after `change`.
+pub fn geometry(change: impl FnOnce(&mut GeometrySpec)) -> GeometrySpec {
+    let mut spec = made(|_, _| ()).disk.unwrap().geometry;
+    change(&mut spec);
+    spec
+}
+
+/// The mechanical drive of `spec`.
+pub fn disk(spec: &DriveSpec) -> Disk {
+    disk_with(spec, &DriveOptions::default())
+}
+
+/// The mechanical drive of `spec`, switched on with `options`.
+pub fn disk_with(spec: &DriveSpec, options: &DriveOptions) -> Disk {
+    Disk::new(spec.disk.as_ref().unwrap(), &spec.write_cache, options)
+}
+
+pub fn read(lba: u64, sectors: u32) -> DriveRequest {
+    request(Kind::Read, lba, sectors)
+}
+
+pub fn write(lba: u64, sectors: u32) -> DriveRequest {
+    request(Kind::Write, lba, sectors)
+}
+
+pub fn fua(lba: u64, sectors: u32) -> DriveRequest {
+    DriveRequest {
+        fua: true,
+        ..write(lba, sectors)
+    }
+}
+
+pub fn flush() -> DriveRequest {
+    request(Kind::Flush, 0, 0)
+}
+
+fn request(kind: Kind, lba: u64, sectors: u32) -> DriveRequest {
+    DriveRequest {
+        id: 0,
+        kind,
+        fua: false,
+        lba,
+        sectors,
+    }
+}
+
+/// Runs one request on an idle drive; when it is done.
+pub fn run(drive: &mut impl Timing, now: Nanos, request: DriveRequest) -> Nanos {
+    drive.submit(now, request);
+    let mut done = Vec::new();
+    let at = drive.next().unwrap();
+    assert!(at >= now, "done before it came");
+    drive.advance(at, &mut done);
+    assert_eq!(done, [Done { id: request.id, at }]);
+    at
+}
+
+/// Runs one request that comes at `now_ms`; how many ms it takes.
+pub fn takes(drive: &mut impl Timing, now_ms: f64, request: DriveRequest) -> f64 {
+    let now = Nanos((now_ms * 1e6).round() as u64);
+    (run(drive, now, request).0 - now.0) as f64 / 1e6
+}
+
+/// Equal but for a rounding of some nanoseconds.
+#[track_caller]
+pub fn near(found: f64, expected: f64) {
+    assert!(
+        (found - expected).abs() < 1e-4,
+        "{found} ms where {expected} ms were expected"
+    );
+}

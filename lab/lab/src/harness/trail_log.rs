@@ -1,0 +1,261 @@
+//! A track-based log at the level of sectors (Trail 3 and 4.2): records are written where the head is.
+//!
+//! A record is a header sector and its data. Physical tracks are used in turn; when a share of a track is used,
+//! the head is moved to the next one. What waits goes into one record, as far as the track has room.
+
+use super::load::{Load, Processes};
+use super::rig::Rig;
+use super::times::Times;
+use crate::experiment::Random;
+use tonearm_base::Nanos;
+use tonearm_head::{Access, Head, Span, Track, TrackMap};
+
+/// When the head is moved to the next track.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Moves {
+    /// When this share of the track is used (Trail 4.2: 0.3), if the predictor gains by it.
+    Used(f64),
+    /// After each write, by a read of the next track's sector that is nearest (Trail 5.1, Table 1).
+    EachWrite,
+}
+
+/// The log.
+pub struct TrailLog<'a> {
+    /// The drive.
+    pub rig: Rig,
+    head: Box<dyn Head + 'a>,
+    map: &'a TrackMap,
+    moves: Moves,
+    track: Track,
+    free: Vec<Span>,
+    used: u32,
+    /// The head has been moved, or need not be.
+    settled: bool,
+    last: Option<Access>,
+    read: Option<Access>,
+    /// Physical writes, and sectors that they took; tracks that were left, and sectors that were used on them.
+    pub totals: Totals,
+}
+
+/// What a log has done.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct Totals {
+    /// Writes to the drive.
+    pub writes: u64,
+    /// Reads to move the head, and their time.
+    pub moves: u64,
+    /// Time of those.
+    pub move_time: Nanos,
+    /// Tracks that were left behind.
+    pub tracks: u64,
+    /// Sectors that were used on them.
+    pub used_sectors: u64,
+    /// Sectors that they have.
+    pub track_sectors: u64,
+}
+
+impl<'a> TrailLog<'a> {
+    /// A log on the tracks of `map`, from the first on.
+    pub fn new(rig: Rig, map: &'a TrackMap, head: Box<dyn Head + 'a>, moves: Moves) -> Self {
+        let track = map.track(0);
+        Self {
+            rig,
+            head,
+            map,
+            moves,
+            track,
+            free: vec![span(&track)],
+            used: 0,
+            settled: true,
+            last: None,
+            read: None,
+            totals: Totals::default(),
+        }
+    }
+
+    /// The same log, from track `index` on.
+    pub fn from(mut self, index: u64) -> Self {
+        self.track = self.map.track(index);
+        self.free = vec![span(&self.track)];
+        self
+    }
+
+    /// The last write.
+    ///
+    /// # Panics
+    /// When there is none.
+    pub fn last(&self) -> Access {
+        self.last.expect("something has been written")
+    }
+
+    /// The read behind the last write, if there was one.
+    pub fn last_read(&self) -> Option<Access> {
+        self.read
+    }
+
+    /// The drive, without the log.
+    pub fn into_rig(self) -> Rig {
+        self.rig
+    }
+
+    /// Lets `time` pass.
+    pub fn think(&mut self, time: Nanos) {
+        self.idle_until(Nanos(self.rig.now().0 + time.0));
+    }
+
+    /// Sectors that the next physical write can take at most: the largest hole of the track, or all of the
+    /// next one when the head has to move anyway.
+    pub fn room(&self) -> u32 {
+        let largest = self.free.iter().map(Span::len).max().unwrap_or(0);
+        largest as u32
+    }
+
+    /// Writes one record of `data` sectors; several, when it needs more than a track.
+    pub fn append(&mut self, data: u32) -> Nanos {
+        let mut left = data;
+        loop {
+            let next = self.map.track((self.track.index + 1) % self.map.tracks());
+            let most = self.track.sectors.min(next.sectors) - 1;
+            let part = left.min(most);
+            let done = self.write(1 + part).done;
+            left -= part;
+            if left == 0 {
+                return done;
+            }
+            self.after_write();
+        }
+    }
+
+    /// One physical write.
+    ///
+    /// # Panics
+    /// When the predictor gives a place that is not free.
+    pub fn write(&mut self, sectors: u32) -> Access {
+        let next = self.map.track((self.track.index + 1) % self.map.tracks());
+        let mut free = self.free.clone();
+        free.push(span(&next));
+        let place = self.head.place(self.rig.now(), sectors, &free);
+        let place = place.expect("an empty track has room").sector;
+        if span(&next).holds(place, sectors) {
+            self.enter(next);
+        }
+        let at = self.free.iter().position(|free| free.holds(place, sectors));
+        let hole = self.free.remove(at.expect("the place is free"));
+        let end = place + u64::from(sectors);
+        let pieces = [
+            Span {
+                start: end,
+                end: hole.end,
+            },
+            Span {
+                start: hole.start,
+                end: place,
+            },
+        ];
+        self.free
+            .extend(pieces.iter().filter(|piece| !piece.is_empty()));
+        self.free.sort_unstable_by_key(|free| free.start);
+        self.used += sectors;
+        self.totals.writes += 1;
+        self.settled = false;
+        let access = self.rig.write(place, sectors);
+        self.head.written(&access);
+        self.last = Some(access);
+        self.read = None;
+        access
+    }
+
+    /// What happens when a write is done: the head moves to the next track when it is time to.
+    pub fn after_write(&mut self) {
+        if self.settled {
+            return;
+        }
+        self.settled = true;
+        let due = match self.moves {
+            Moves::Used(share) => f64::from(self.used) > share * f64::from(self.track.sectors),
+            Moves::EachWrite => true,
+        };
+        if !due {
+            return;
+        }
+        let next = self.map.track((self.track.index + 1) % self.map.tracks());
+        self.enter(next);
+        if let Some(sector) = self.head.reposition(self.rig.now(), span(&next)) {
+            self.look(sector);
+        }
+    }
+
+    /// Time passes until `time`; a predictor that goes stale is refreshed by reads (Trail 3.1, end).
+    pub fn idle_until(&mut self, time: Nanos) {
+        if let Some(stale) = self.head.stale_after() {
+            while self.rig.now().0 + stale.0 < time.0 {
+                self.rig.think(stale);
+                if let Some(sector) = self.head.reposition(self.rig.now(), span(&self.track)) {
+                    self.look(sector);
+                }
+            }
+        }
+        self.rig.wait_until(time);
+    }
+
+    /// Serves `load`.
+    pub fn serve(&mut self, load: &Load, seed: u64) -> Times {
+        let mut random = Random::new(seed, 5);
+        let mut processes = Processes::new(load.processes, self.rig.now());
+        let mut times = Times::default();
+        let mut written = 0;
+        while written < load.warm_up + load.writes {
+            self.idle_until(processes.next());
+            let mut waiting = processes.waiting(self.rig.now());
+            // A batch takes what the rest of the track holds, but at least one write.
+            let fit = self.room().saturating_sub(1) / load.sectors;
+            waiting.truncate(fit.max(1) as usize);
+            let done = self.append(waiting.len() as u32 * load.sectors);
+            for (arrival, process) in waiting {
+                if written >= load.warm_up {
+                    times.push(Nanos(done.0 - arrival.0));
+                }
+                written += 1;
+                processes.again(process, load.arrivals.after(done, &mut random));
+            }
+            self.after_write();
+        }
+        times
+    }
+
+    fn enter(&mut self, track: Track) {
+        self.totals.tracks += 1;
+        self.totals.used_sectors += u64::from(self.used);
+        self.totals.track_sectors += u64::from(self.track.sectors);
+        self.free = vec![span(&track)];
+        self.used = 0;
+        self.track = track;
+    }
+
+    fn look(&mut self, sector: u64) {
+        let access = self.rig.read(sector, 1);
+        self.totals.moves += 1;
+        self.totals.move_time.0 += access.done.0 - access.sent.0;
+        self.head.read(&access);
+        self.read = Some(access);
+    }
+}
+
+impl Totals {
+    /// Mean time of a move in milliseconds.
+    pub fn move_ms(&self) -> f64 {
+        self.move_time.0 as f64 / 1e6 / self.moves.max(1) as f64
+    }
+
+    /// Share of the tracks' sectors that was used, in percent.
+    pub fn used_percent(&self) -> f64 {
+        100.0 * self.used_sectors as f64 / self.track_sectors.max(1) as f64
+    }
+}
+
+fn span(track: &Track) -> Span {
+    Span {
+        start: track.first,
+        end: track.end(),
+    }
+}

@@ -1,0 +1,103 @@
+//! Columns named in a header: measured traces, answers of a simulator, and what a replay writes.
+
+use crate::disksim::letter;
+use crate::error::Reason;
+use crate::fields::Fields;
+use crate::reader::Parser;
+use crate::record::{Arrival, Extent, Op, Record};
+use crate::sink::Sink;
+use tonearm_base::Nanos;
+
+const MS: u64 = 1_000_000;
+
+/// Where each column is.
+struct Columns {
+    op: usize,
+    sector: usize,
+    sectors: usize,
+    when: When,
+    response: Option<usize>,
+}
+
+/// A file that has both is of a closed loop: its arrivals are another drive's.
+#[derive(Clone, Copy)]
+enum When {
+    ThinkBeforeNext(usize),
+    Arrival(usize),
+}
+
+#[derive(Default)]
+pub(crate) struct Csv {
+    columns: Option<Columns>,
+    think: Nanos,
+}
+
+impl Parser for Csv {
+    fn line(&mut self, line: &[u8], sink: &mut Sink) -> Result<(), Reason> {
+        let fields = Fields::commas(line);
+        let Some(columns) = &self.columns else {
+            self.columns = Some(Columns::find(&fields)?);
+            return Ok(());
+        };
+        let op = fields.read(columns.op, "R, W or F", operation)?;
+        let sector = fields.integer(columns.sector, "a sector number")?;
+        let sectors = fields.integer(columns.sectors, "a number of sectors")?;
+        let extent = match op {
+            Op::Flush => Extent {
+                sector: 0,
+                sectors: 0,
+            },
+            Op::Read | Op::Write => Extent::new(sector, sectors)?,
+        };
+        let time = |index| fields.time(index, "a time in milliseconds", MS);
+        let response = columns.response.map(time).transpose()?;
+        let arrival = match columns.when {
+            When::Arrival(index) => Arrival::At(sink.arrival(time(index)?)?),
+            When::ThinkBeforeNext(index) => {
+                Arrival::AfterThink(std::mem::replace(&mut self.think, time(index)?))
+            }
+        };
+        sink.push(Record {
+            line: sink.line,
+            arrival,
+            device: 0,
+            op,
+            fua: false,
+            sector: extent.sector,
+            sectors: extent.sectors,
+            response,
+        });
+        Ok(())
+    }
+}
+
+impl Columns {
+    fn find(header: &Fields<'_>) -> Result<Self, Reason> {
+        let find = |name: &str| header.iter().position(|field| field == name.as_bytes());
+        let need = |name: &'static str, other: &'static str| {
+            find(name)
+                .or_else(|| find(other))
+                .ok_or(Reason::NoColumn { name })
+        };
+        let when = match find("think_ms_before_next") {
+            Some(index) => When::ThinkBeforeNext(index),
+            None => When::Arrival(find("arrival_ms").ok_or(Reason::NoColumn {
+                name: "think_ms_before_next",
+            })?),
+        };
+        Ok(Self {
+            op: need("rw", "rw")?,
+            sector: need("blkno", "lba")?,
+            sectors: need("blocks", "sectors")?,
+            when,
+            response: find("measured_ms").or_else(|| find("response_ms")),
+        })
+    }
+}
+
+fn operation(field: &[u8]) -> Option<Op> {
+    match field {
+        b"F" | b"f" => Some(Op::Flush),
+        _ => letter(field),
+    }
+}

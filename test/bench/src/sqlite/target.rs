@@ -1,0 +1,123 @@
+//! The store that Tonearm's contenders use, and the databases of a sample.
+
+use crate::contender::{Contender, STORE};
+use crate::disk_io::Counters;
+use anyhow::{Context, bail};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use tonearm_store::files::{Files, LocalFiles};
+use tonearm_store::{Store, StoreOptions};
+
+/// Where databases are made.
+pub struct Target {
+    dir: PathBuf,
+}
+
+/// What is kept open while a sample is taken: the store, of a contender that uses it.
+pub struct Held(Option<Store>);
+
+impl Target {
+    /// Makes the store and registers the VFS.
+    ///
+    /// # Errors
+    /// When `tonearm create` fails.
+    pub fn create(dir: &Path, tonearm: &Path, log_size: &str) -> anyhow::Result<Self> {
+        if !tonearm.exists() {
+            let path = tonearm.display();
+            bail!("{path} is missing: cargo build --release -p tonearm");
+        }
+        tonearm_sqlite::register(false)?;
+        let store = dir.join(STORE);
+        let mut create = Command::new(tonearm);
+        create.arg("create").arg(&store);
+        create.args(["--size", "2GiB", "--preallocate", "--force"]);
+        succeed(create.args(["--log-size", log_size]))?;
+        // The volume of a new store has all of its space.
+        let mut delete = Command::new(tonearm);
+        succeed(delete.args(["volume", "delete"]).arg(&store).arg("main"))?;
+        Ok(Self {
+            dir: dir.to_owned(),
+        })
+    }
+
+    fn open(&self) -> anyhow::Result<(Store, LocalFiles)> {
+        let store = Store::open(&self.dir.join(STORE), StoreOptions::default())?;
+        let files = LocalFiles::new(&store)?;
+        Ok((store, files))
+    }
+
+    /// Removes databases of an earlier sample, and opens what the next one needs.
+    ///
+    /// # Errors
+    /// When one cannot be removed, or the store not be opened.
+    pub fn hold(&self, contender: &Contender, names: &[String]) -> anyhow::Result<Held> {
+        if !contender.is_ours() {
+            for name in names {
+                for suffix in ["", "-journal", "-wal", "-shm"] {
+                    let path = self.dir.join(format!("{name}{suffix}"));
+                    match fs::remove_file(&path) {
+                        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                            return Err(error).with_context(|| path.display().to_string());
+                        }
+                        _ => {}
+                    }
+                }
+            }
+            return Ok(Held(None));
+        }
+        let (store, files) = self.open()?;
+        for name in names {
+            if files.exists(name)? {
+                files.delete(name)?;
+            }
+        }
+        tonearm_sqlite::provide(PROVIDED, Arc::new(files));
+        Ok(Held(Some(store)))
+    }
+}
+
+/// What the store is called in URIs: this process has it open already.
+pub const PROVIDED: &str = "bench";
+
+impl Held {
+    /// What the log has written and flushed so far; none when there is no log.
+    ///
+    /// # Errors
+    /// When the store has failed.
+    pub fn log(&self) -> anyhow::Result<Option<Counters>> {
+        let Some(store) = &self.0 else {
+            return Ok(None);
+        };
+        let stats = store.run(|context| async move { context.disk.stats() })?;
+        Ok(Some(Counters {
+            written_bytes: stats.log_bytes,
+            // A write that is written through flushes for itself.
+            flushes: stats.log_flushes + stats.log_durable_writes,
+        }))
+    }
+
+    /// Closes the store.
+    ///
+    /// # Errors
+    /// When it cannot be closed in order.
+    pub fn end(self) -> anyhow::Result<()> {
+        if let Some(store) = self.0 {
+            tonearm_sqlite::withdraw(PROVIDED);
+            store.close()?;
+        }
+        Ok(())
+    }
+}
+
+fn succeed(command: &mut Command) -> anyhow::Result<()> {
+    let status = command
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status()?;
+    if !status.success() {
+        bail!("{command:?}: {status}");
+    }
+    Ok(())
+}

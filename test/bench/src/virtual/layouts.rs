@@ -1,0 +1,327 @@
+//! Random overwrites of a full store on mechanical drives: what the segments layout costs and gains beside
+//! overwrite, and how long a client waits at most.
+//!
+//! The store is written once as a whole, then overwritten at random, a block each time, until each block has been on
+//! average so many times; before the measurement it is done a fifth of that, so that the cleaner is in a steady
+//! state. The log has a drive of its own of the same kind: throughput is that of the home. Clients are as many as
+//! wait all the time, so that a wait for log and memory counts. Every block is compared in the end.
+
+use crate::run::next_random;
+use crate::spec;
+use crate::world::{Running, Settings, Store};
+use anyhow::{Context, ensure};
+use comfy_table::{Table, presets::ASCII_MARKDOWN};
+use hdrhistogram::Histogram;
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use tonearm_base::{BufPool, Nanos};
+use tonearm_bench::Contents;
+use tonearm_disk::{HomeParams, OpenOptions};
+use tonearm_engine::{CommitChange, Engine, EngineError};
+use tonearm_format::SYSTEM_BLOCKS;
+use tonearm_layout::Piece;
+
+const BLOCK: usize = 4096;
+/// Longest that a client may wait for a durable write.
+const STALL_NS_MAX: u64 = 100_000_000;
+const LATENCY_NS_MAX: u64 = 3_600_000_000_000;
+/// Blocks of one commit while the store is filled.
+const FILL_BLOCKS: u64 = 64;
+
+#[derive(clap::Args)]
+pub struct Args {
+    /// Drives of log and home
+    #[arg(long = "drive", default_values_t = ["atlas10k".to_owned(), "hylog2003".to_owned()])]
+    drives: Vec<String>,
+    /// Percent of the segments that hold live blocks
+    #[arg(long = "utilisation", default_values_t = [80, 90])]
+    utilisations: Vec<u64>,
+    /// MiB of the store
+    #[arg(long, default_value_t = 512)]
+    mib: u64,
+    /// Times that each block is overwritten
+    #[arg(long, default_value_t = 10)]
+    times: u64,
+    /// Of the rate of clients that wait all the time, percent at which writes come in the paced part
+    #[arg(long, default_value_t = 70)]
+    paced: u64,
+    /// Clients, each with one durable write under way
+    #[arg(long, default_value_t = 16)]
+    clients: u64,
+    /// KiB of a segment
+    #[arg(long, default_value_t = 1024)]
+    segment_kib: u32,
+    /// MiB of payload in memory
+    #[arg(long, default_value_t = 32)]
+    memory_mib: u64,
+    /// MiB of log
+    #[arg(long, default_value_t = 64)]
+    log_mib: u64,
+}
+
+/// What a run has given.
+struct Figures {
+    writes_per_s: f64,
+    /// Bytes written home for each byte of the clients.
+    amplification: f64,
+    /// The same for each byte that came home: what was superseded in memory does not count.
+    home_amplification: f64,
+    saturated: Waits,
+    /// With writes coming at a fixed share of the rate of before.
+    paced: Waits,
+}
+
+/// How long durable writes took.
+#[derive(Clone)]
+struct Waits {
+    latencies: Histogram<u64>,
+    stalls: u64,
+}
+
+/// Runs all drives and layouts, and prints a table.
+///
+/// # Errors
+/// When the engine fails, or a block does not read as it was written.
+pub fn run(args: &Args) -> anyhow::Result<()> {
+    let mut table = Table::new();
+    table.load_style(ASCII_MARKDOWN).set_header([
+        "drive",
+        "layout",
+        "writes/s",
+        "written home / written",
+        "/ come home",
+        "saturated: p50 ms",
+        "p99.9 ms",
+        "longest ms",
+        "over 100 ms",
+        "paced: p50 ms",
+        "p99.9 ms",
+        "longest ms",
+        "over 100 ms",
+    ]);
+    for drive in &args.drives {
+        let mut homes = vec![("overwrite".to_owned(), HomeParams::Overwrite)];
+        for percent in &args.utilisations {
+            ensure!(
+                (25..=95).contains(percent),
+                "utilisations are from 25 to 95"
+            );
+            let home = HomeParams::Segments {
+                segment_bytes: args.segment_kib << 10,
+                spare_percent: 100 - percent,
+            };
+            homes.push((format!("segments {percent} %"), home));
+        }
+        for (name, home) in homes {
+            let figures = one(args, drive, home).with_context(|| format!("{drive}, {name}"))?;
+            let mut row = vec![
+                drive.clone(),
+                name.clone(),
+                format!("{:.0}", figures.writes_per_s),
+                format!("{:.2}", figures.amplification),
+                format!("{:.2}", figures.home_amplification),
+            ];
+            for Waits { latencies, stalls } in [&figures.saturated, &figures.paced] {
+                let ms = |ns: u64| format!("{:.1}", ns as f64 / 1e6);
+                row.push(ms(latencies.value_at_quantile(0.5)));
+                row.push(ms(latencies.value_at_quantile(0.999)));
+                row.push(ms(latencies.max()));
+                row.push(stalls.to_string());
+            }
+            table.add_row(row);
+            eprintln!("{drive}, {name}: {:.0} writes/s", figures.writes_per_s);
+        }
+    }
+    println!("{table}");
+    Ok(())
+}
+
+/// What all clients share.
+struct Work {
+    running: Running,
+    engine: Engine,
+    pages: BufPool,
+    contents: Contents,
+    /// Newest version of each block.
+    versions: RefCell<Vec<u32>>,
+    begun: Cell<u32>,
+    /// Writes still to be made.
+    left: Cell<u64>,
+    latencies: RefCell<Histogram<u64>>,
+    stalls: Cell<u64>,
+}
+
+fn one(args: &Args, drive: &str, home: HomeParams) -> anyhow::Result<Figures> {
+    let blocks = args.mib << 8;
+    let drives = [spec(drive)?, spec(drive)?];
+    let store = Store::create(blocks, args.log_mib << 20, home)?;
+    let running = store.start(&Settings {
+        seed: 1,
+        drives: Some(&drives),
+        power_cuts: false,
+        split: false,
+    });
+    let own = running.clone();
+    let (memory_bytes, clients, writes) =
+        (args.memory_mib << 20, args.clients, args.times * blocks);
+    let paced = args.paced;
+    ensure!((1..=100).contains(&paced), "--paced is a percentage");
+    let figures = running.rt.block_on(async move {
+        let options = OpenOptions {
+            memory_bytes,
+            ..OpenOptions::default()
+        };
+        let work = Rc::new(Work {
+            engine: own.open(options).await?,
+            running: own,
+            pages: BufPool::new(memory_bytes as usize),
+            contents: Contents::new(BLOCK),
+            versions: RefCell::new(vec![0; blocks as usize]),
+            begun: Cell::new(0),
+            left: Cell::new(0),
+            latencies: RefCell::new(Histogram::new_with_max(LATENCY_NS_MAX, 3)?),
+            stalls: Cell::new(0),
+        });
+        for first in (0..blocks).step_by(FILL_BLOCKS as usize) {
+            let all: Vec<u64> = (first..blocks.min(first + FILL_BLOCKS)).collect();
+            work.commit(&all).await?;
+        }
+        work.overwrite(clients, writes / 5, 1).await?;
+        work.waits();
+        let (from, since) = (work.engine.stats(), work.running.rt.now());
+        work.overwrite(clients, writes, 2).await?;
+        let (to, until) = (work.engine.stats(), work.running.rt.now());
+        let saturated = work.waits();
+        let interval = (until - since) * 100 / (writes * paced);
+        // What has piled up goes home first.
+        work.engine.drain().await?;
+        work.paced(interval, writes / 5).await?;
+        let paced = work.waits();
+        work.check(blocks).await?;
+        work.engine.close().await?;
+        let home_bytes = (to.home_write_bytes - from.home_write_bytes) as f64;
+        let come = (to.written_back_blocks - from.written_back_blocks) * BLOCK as u64;
+        anyhow::Ok(Figures {
+            writes_per_s: writes as f64 * 1e9 / (until - since) as f64,
+            amplification: home_bytes / (writes * BLOCK as u64) as f64,
+            home_amplification: home_bytes / come as f64,
+            saturated,
+            paced,
+        })
+    })?;
+    running.rt.shut_down();
+    Ok(figures)
+}
+
+impl Work {
+    async fn overwrite(
+        self: &Rc<Self>,
+        clients: u64,
+        writes: u64,
+        seed: u64,
+    ) -> anyhow::Result<()> {
+        self.left.set(writes);
+        let handles: Vec<_> = (0..clients)
+            .map(|client| {
+                let work = self.clone();
+                self.running
+                    .rt
+                    .spawn(async move { work.client(seed << 32 | client).await })
+            })
+            .collect();
+        for handle in handles {
+            handle.await.context("a client")?;
+        }
+        Ok(())
+    }
+
+    async fn client(&self, mut seed: u64) -> Result<(), EngineError> {
+        let mut random = next_random(&mut seed);
+        while self.left.get() > 0 {
+            self.left.set(self.left.get() - 1);
+            self.write(next_random(&mut random)).await?;
+        }
+        Ok(())
+    }
+
+    /// `writes` writes, one each `interval` ns whether those before are durable or not.
+    async fn paced(self: &Rc<Self>, interval: u64, writes: u64) -> anyhow::Result<()> {
+        let mut seed = 3 << 32;
+        let mut handles = Vec::with_capacity(writes as usize);
+        for _ in 0..writes {
+            self.running.rt.sleep(Nanos(interval)).await;
+            let (work, random) = (self.clone(), next_random(&mut seed));
+            let write = async move { work.write(random).await };
+            handles.push(self.running.rt.spawn(write));
+        }
+        for handle in handles {
+            handle.await.context("a write")?;
+        }
+        Ok(())
+    }
+
+    /// A durable write of one block; how long it takes is recorded.
+    async fn write(&self, random: u64) -> Result<(), EngineError> {
+        let index = random % self.versions.borrow().len() as u64;
+        let since = self.running.rt.now();
+        self.commit(&[index]).await?;
+        let took = self.running.rt.now() - since;
+        self.latencies.borrow_mut().saturating_record(took);
+        let stalls = self.stalls.get() + u64::from(took > STALL_NS_MAX);
+        self.stalls.set(stalls);
+        Ok(())
+    }
+
+    /// What was recorded since the last call.
+    fn waits(&self) -> Waits {
+        let latencies = self.latencies.borrow().clone();
+        self.latencies.borrow_mut().reset();
+        Waits {
+            latencies,
+            stalls: self.stalls.take(),
+        }
+    }
+
+    /// New content for adjacent blocks, durable on return.
+    async fn commit(&self, blocks: &[u64]) -> Result<(), EngineError> {
+        let permit = self.engine.reserve((blocks.len() * BLOCK) as u64).await?;
+        let mut pages = self.pages.alloc(blocks.len() * BLOCK);
+        pages.attach(Rc::new(permit));
+        let admission = self.engine.admit(blocks.len() as u64, 0).await?;
+        for (block, page) in blocks.iter().zip(pages.chunks_exact_mut(BLOCK)) {
+            self.begun.set(self.begun.get() + 1);
+            self.versions.borrow_mut()[*block as usize] = self.begun.get();
+            page.copy_from_slice(self.contents.of(self.begun.get().into()));
+            page[..16].copy_from_slice(&stamp(*block, self.begun.get()));
+        }
+        let first = SYSTEM_BLOCKS + blocks[0];
+        let data = pages.share();
+        let changes = vec![CommitChange::Write { first, data }];
+        let lsn = self.engine.commit(admission, changes)?;
+        self.engine.wait_durable(lsn).await
+    }
+
+    /// Reads every block back.
+    async fn check(&self, blocks: u64) -> anyhow::Result<()> {
+        for index in 0..blocks {
+            let pieces = self.engine.read(SYSTEM_BLOCKS + index, 1).await?;
+            let version = self.versions.borrow()[index as usize];
+            let right = match &pieces[..] {
+                [Piece::Data(page)] => {
+                    page[..16] == stamp(index, version)
+                        && page[16..] == self.contents.of(version.into())[16..]
+                }
+                _ => false,
+            };
+            ensure!(right, "block {index} does not read as version {version}");
+        }
+        Ok(())
+    }
+}
+
+fn stamp(index: u64, version: u32) -> [u8; 16] {
+    let mut stamp = [0; 16];
+    stamp[..4].copy_from_slice(&version.to_le_bytes());
+    stamp[8..].copy_from_slice(&index.to_le_bytes());
+    stamp
+}

@@ -1,0 +1,291 @@
+//! One round: clients in a closed loop, from the steady state on.
+
+use crate::meter;
+use crate::world::{Running, Settings, Store};
+use anyhow::{Context, ensure};
+use serde::Serialize;
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use tonearm_base::{BufPool, Nanos};
+use tonearm_bench::Contents;
+use tonearm_disk::{HomeParams, OpenOptions};
+use tonearm_drive::DriveSpec;
+use tonearm_engine::{CommitChange, Engine, EngineError, StoreStats};
+use tonearm_format::SYSTEM_BLOCKS;
+use tonearm_layout::Piece;
+use tonearm_rt::Notify;
+
+const BLOCK: usize = 4096;
+/// Times that the log goes round before the measurement begins.
+const WARM_LAPS: u64 = 3;
+/// Blocks that are read back with one read.
+const CHECK_BLOCKS: u64 = 256;
+
+/// What is measured.
+#[derive(Clone)]
+pub struct Shape {
+    /// Models of the log's and of the home's drive; without them operations take random latencies.
+    pub drives: Option<[(String, DriveSpec); 2]>,
+    /// Commits in the measured time.
+    pub commits: u64,
+    /// Every word of a block is new; else its first 16 bytes, the others being zeroes, which simulated drives keep in
+    /// little memory.
+    pub all_new: bool,
+    /// Clients, each with one commit under way.
+    pub clients: u64,
+    /// Blocks that they write, at random.
+    pub blocks: u64,
+    /// Bound on payload in memory.
+    pub memory_bytes: u64,
+    /// Bytes of the log.
+    pub log_bytes: u64,
+    /// The world keeps account of what a power cut may take.
+    pub power_cuts: bool,
+    /// Measure the world's part.
+    pub split: bool,
+}
+
+/// What a round has given; counters are those of the measured time.
+#[derive(Clone, Serialize)]
+pub struct Figures {
+    /// Commits, each of one block and durable.
+    pub commits: u64,
+    /// Processor time.
+    pub cpu_ns: u64,
+    /// Of that, in the simulated world; 0 when not measured.
+    pub world_ns: u64,
+    /// Time that has passed in the simulated world.
+    pub virtual_ns: u64,
+    /// Requests to the simulated drives.
+    pub device_ios: u64,
+    /// Writes of the log.
+    pub log_writes: u64,
+    /// Flushes of the log.
+    pub log_flushes: u64,
+    /// Writes of the home, those of tables included.
+    pub home_writes: u64,
+    /// Blocks written home.
+    pub written_back_blocks: u64,
+    /// Rounds of the write-back.
+    pub write_back_rounds: u64,
+    /// Bytes of log written, by the log's size.
+    pub log_laps: f64,
+    /// Most memory resident, since the program's start and before the check.
+    pub peak_rss_bytes: u64,
+}
+
+impl Figures {
+    /// Commits in a second of processor time.
+    pub fn rate(&self) -> f64 {
+        self.commits as f64 * 1e9 / self.cpu_ns as f64
+    }
+
+    /// `count` for each commit.
+    pub fn per_commit(&self, count: u64) -> f64 {
+        count as f64 / self.commits as f64
+    }
+}
+
+/// The counters at one moment.
+struct Mark {
+    cpu_ns: u64,
+    world_ns: u64,
+    now: Nanos,
+    ios: u64,
+    stats: StoreStats,
+}
+
+impl Mark {
+    fn of(running: &Running, engine: &Engine) -> Self {
+        Self {
+            cpu_ns: meter::cpu_ns(),
+            world_ns: running.world_ns(),
+            now: running.rt.now(),
+            ios: running.world.ios(),
+            stats: engine.stats(),
+        }
+    }
+}
+
+/// What all clients share.
+struct Work {
+    engine: Engine,
+    /// Without contents buffers that only ever hold stamped pages.
+    pages: BufPool,
+    contents: Option<Contents>,
+    /// Newest version of each block; 0 where nothing was written.
+    versions: RefCell<Vec<u64>>,
+    /// Commits that were begun.
+    begun: Cell<u64>,
+    /// Commits that are durable.
+    ended: Cell<u64>,
+    /// Raised when `ended` comes to `alarm`.
+    reached: Notify,
+    alarm: Cell<u64>,
+    stop: Cell<bool>,
+}
+
+/// Runs one round; `seed` is that of the clients and of the world.
+///
+/// # Errors
+/// When the engine fails, or a block does not read as it was written.
+pub fn round(shape: &Shape, seed: u64) -> anyhow::Result<Figures> {
+    let store = Store::create(shape.blocks, shape.log_bytes, HomeParams::Overwrite)?;
+    let running = store.start(&Settings {
+        seed,
+        drives: shape.drives.as_ref(),
+        power_cuts: shape.power_cuts,
+        split: shape.split,
+    });
+    let own = running.clone();
+    let (commits, clients, blocks) = (shape.commits, shape.clients, shape.blocks);
+    let (memory_bytes, log_bytes) = (shape.memory_bytes, shape.log_bytes);
+    let contents = shape.all_new.then(|| Contents::new(BLOCK));
+    let figures = running.rt.block_on(async move {
+        let options = OpenOptions {
+            memory_bytes,
+            map_cache_bytes: 4 << 20,
+            ..OpenOptions::default()
+        };
+        let engine = own.open(options).await?;
+        let work = Rc::new(Work {
+            engine: engine.clone(),
+            pages: BufPool::new(memory_bytes as usize),
+            contents,
+            versions: RefCell::new(vec![0; blocks as usize]),
+            begun: Cell::new(0),
+            ended: Cell::new(0),
+            reached: Notify::new(&own.rt),
+            alarm: Cell::new(u64::MAX),
+            stop: Cell::new(false),
+        });
+        let handles: Vec<_> = (0..clients)
+            .map(|client| own.rt.spawn(client_loop(work.clone(), client, seed)))
+            .collect();
+        work.until(WARM_LAPS * log_bytes / BLOCK as u64).await;
+        let (from, first) = (Mark::of(&own, &engine), work.ended.get());
+        work.until(first + commits).await;
+        let to = Mark::of(&own, &engine);
+        let measured = work.ended.get() - first;
+        let figures = figures(&from, &to, measured, log_bytes);
+        work.stop.set(true);
+        for handle in handles {
+            handle.await.context("a client")?;
+        }
+        work.check(blocks).await?;
+        engine.close().await?;
+        anyhow::Ok(figures)
+    })?;
+    running.rt.shut_down();
+    Ok(figures)
+}
+
+fn figures(from: &Mark, to: &Mark, commits: u64, log_bytes: u64) -> Figures {
+    let (a, b) = (&from.stats, &to.stats);
+    Figures {
+        commits,
+        cpu_ns: to.cpu_ns - from.cpu_ns,
+        world_ns: to.world_ns - from.world_ns,
+        virtual_ns: to.now - from.now,
+        device_ios: to.ios - from.ios,
+        log_writes: b.log_writes - a.log_writes,
+        log_flushes: b.log_flushes - a.log_flushes,
+        home_writes: b.home_writes - a.home_writes,
+        written_back_blocks: b.written_back_blocks - a.written_back_blocks,
+        write_back_rounds: b.write_back_rounds - a.write_back_rounds,
+        log_laps: (b.log_bytes - a.log_bytes) as f64 / log_bytes as f64,
+        peak_rss_bytes: meter::peak_rss_bytes(),
+    }
+}
+
+async fn client_loop(work: Rc<Work>, client: u64, seed: u64) -> Result<(), EngineError> {
+    // Mixed once, lest the clients' sequences be one sequence at different places.
+    let mut random = next_random(&mut (seed << 32 | client));
+    while !work.stop.get() {
+        let index = next_random(&mut random) % work.versions.borrow().len() as u64;
+        work.commit_one(index).await?;
+    }
+    Ok(())
+}
+
+impl Work {
+    /// The path of a write: memory, log space, commit, durability.
+    async fn commit_one(&self, index: u64) -> Result<(), EngineError> {
+        let permit = self.engine.reserve(BLOCK as u64).await?;
+        let mut page = self.pages.alloc(BLOCK);
+        page.attach(Rc::new(permit));
+        let admission = self.engine.admit(1, 0).await?;
+        let version = self.begun.get() + 1;
+        self.begun.set(version);
+        self.versions.borrow_mut()[index as usize] = version;
+        // Beyond the stamp there are zeroes otherwise: new memory is zeroed, and nothing else is written to it.
+        if let Some(contents) = &self.contents {
+            page.copy_from_slice(contents.of(version));
+        }
+        page[..16].copy_from_slice(&stamp(index, version));
+        let first = SYSTEM_BLOCKS + index;
+        let data = page.share();
+        let changes = vec![CommitChange::Write { first, data }];
+        let lsn = self.engine.commit(admission, changes)?;
+        self.engine.wait_durable(lsn).await?;
+        self.ended.set(self.ended.get() + 1);
+        if self.ended.get() == self.alarm.get() {
+            self.reached.notify();
+        }
+        Ok(())
+    }
+
+    /// Waits until `commits` commits are durable.
+    async fn until(&self, commits: u64) {
+        self.alarm.set(commits);
+        self.reached.wait().await;
+    }
+
+    /// Reads every block back, from memory and from home.
+    async fn check(&self, blocks: u64) -> anyhow::Result<()> {
+        for first in (0..blocks).step_by(CHECK_BLOCKS as usize) {
+            let count = CHECK_BLOCKS.min(blocks - first);
+            let pieces = self.engine.read(SYSTEM_BLOCKS + first, count).await?;
+            let mut index = first;
+            for piece in pieces {
+                let bytes = match &piece {
+                    Piece::Data(bytes) => &bytes[..],
+                    Piece::Zero(len) => &vec![0; *len],
+                };
+                for page in bytes.chunks_exact(BLOCK) {
+                    let version = self.versions.borrow()[index as usize];
+                    let right = match version {
+                        0 => tonearm_base::is_zero(page),
+                        version => {
+                            page[..16] == stamp(index, version)
+                                && match &self.contents {
+                                    Some(contents) => page[16..] == contents.of(version)[16..],
+                                    None => tonearm_base::is_zero(&page[16..]),
+                                }
+                        }
+                    };
+                    ensure!(right, "block {index} does not read as version {version}");
+                    index += 1;
+                }
+            }
+            ensure!(index == first + count, "a read is as long as was asked");
+        }
+        Ok(())
+    }
+}
+
+fn stamp(index: u64, version: u64) -> [u8; 16] {
+    let mut stamp = [0; 16];
+    stamp[..8].copy_from_slice(&version.to_le_bytes());
+    stamp[8..].copy_from_slice(&index.to_le_bytes());
+    stamp
+}
+
+/// Splitmix64: cheap, so that the clients do not count.
+pub fn next_random(state: &mut u64) -> u64 {
+    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let mut z = *state;
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}

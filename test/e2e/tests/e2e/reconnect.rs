@@ -1,0 +1,237 @@
+//! A server that is killed and started again does not cost its clients their disk.
+//!
+//! What a client must do for it is in the manual: reconnect, and for writes that it believes in before
+//! it has flushed them (every copying tool), a server with `--ack write`.
+
+use std::os::unix::net::UnixStream;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+use tonearm_tests::nbd::Client;
+use tonearm_tests::{Bench, MIB, Server, contains, noise, tool, wait_until};
+
+const MANUAL: &str = include_str!("../../../../docs/operations.md");
+
+/// The line of the manual that begins with `start`, for the store and sockets of these tests.
+fn recipe(start: &str) -> String {
+    let mut lines = MANUAL.lines().map(str::trim);
+    let line = lines.find(|line| line.starts_with(start));
+    let line = line.unwrap_or_else(|| panic!("the manual has no line {start:?}"));
+    let line = line.replace("/srv/tonearm/disk.tn.sock", "s.sock");
+    line.replace("/srv/tonearm/kit.sock", "kit.sock")
+}
+
+/// The options of the manual's `-drive` for a virtual machine that are of the image, and not of the machine.
+fn qemu() -> String {
+    let drive = recipe("-drive driver=nbd");
+    let machine = ["werror=", "rerror=", "if="];
+    let options = drive["-drive ".len()..].split(',');
+    let image = options.filter(|option| !machine.iter().any(|of| option.starts_with(of)));
+    image.collect::<Vec<_>>().join(",")
+}
+
+/// A program that goes on beside the test.
+struct Beside(Child);
+
+impl Beside {
+    fn start(mut command: Command) -> Self {
+        let command = command.stdout(Stdio::null()).stderr(Stdio::piped());
+        Self(command.spawn().expect("timeout runs"))
+    }
+
+    fn runs(&mut self) -> bool {
+        self.0.try_wait().expect("a child").is_none()
+    }
+
+    /// Its end, which must be a good one.
+    fn ended_well(mut self) {
+        let mut text = String::new();
+        let mut err = self.0.stderr.take().expect("piped");
+        std::io::Read::read_to_string(&mut err, &mut text).expect("text");
+        let status = self.0.wait().expect("an end");
+        assert!(status.success(), "{status}: {text}");
+    }
+}
+
+impl Drop for Beside {
+    fn drop(&mut self) {
+        // timeout hands it on to what it runs.
+        if self.runs() {
+            let wrapper = rustix::process::Pid::from_child(&self.0);
+            let _ = rustix::process::kill_process(wrapper, rustix::process::Signal::TERM);
+            let _ = self.0.wait();
+        }
+    }
+}
+
+fn serve(bench: &Bench) -> Server {
+    bench.serve(&["s.tn", "--socket", "s.sock", "--ack", "write"])
+}
+
+/// Bytes that clients have written or read so far.
+fn moved(bench: &Bench, command: &str) -> u64 {
+    let stats = bench.json(&["stats", "s.tn", "--json"]);
+    let commands = stats["nbd"]["commands"].as_array().expect("a list").clone();
+    let found = commands.iter().find(|entry| entry["command"] == command);
+    found
+        .and_then(|entry| entry["bytes"].as_u64())
+        .expect("a number")
+}
+
+/// Kills the server three times while `client` is at work, each time after some progress.
+fn kills(bench: &Bench, client: &mut Beside, command: &str) -> Server {
+    let mut server = serve(bench);
+    for kill in 0..3 {
+        wait_until("progress", Duration::from_secs(20), || {
+            moved(bench, command) > 4 * MIB
+        });
+        assert!(client.runs(), "done before kill {kill}");
+        server.kill9();
+        std::thread::sleep(Duration::from_millis(200));
+        server = serve(bench);
+    }
+    server
+}
+
+/// nbdkit between a client and the server, as the manual starts it, but in the foreground, and no faster than what
+/// leaves time for kills.
+fn nbdkit(bench: &Bench) -> Beside {
+    let line = recipe("nbdkit -U");
+    let words = line.split(' ').skip(1);
+    let mut command = tool(bench.folder(), "nbdkit");
+    command.args(["--foreground", "--exit-with-parent", "--filter=rate"]);
+    command.args(words).arg("rate=240M");
+    let beside = Beside::start(command);
+    // The socket is there before somebody listens on it.
+    wait_until("nbdkit", Duration::from_secs(10), || {
+        UnixStream::connect(bench.path("kit.sock")).is_ok()
+    });
+    beside
+}
+
+#[test]
+fn nbdkits_retry_filter_carries_a_copy_in_over_kills() {
+    let bench = Bench::with_store("128MiB");
+    let bytes = noise(11, 96 << 20);
+    bench.write("in.raw", &bytes);
+    let server = serve(&bench);
+    let _kit = nbdkit(&bench);
+    let mut copy = tool(bench.folder(), "nbdcopy");
+    copy.args([
+        "--flush",
+        "--connections=1",
+        "in.raw",
+        "nbd+unix:///?socket=kit.sock",
+    ]);
+    let mut copy = Beside::start(copy);
+    wait_until("progress", Duration::from_secs(20), || {
+        moved(&bench, "write") > 4 * MIB
+    });
+    server.kill9();
+    let server = kills(&bench, &mut copy, "write");
+    copy.ended_well();
+    server.kill9();
+    let server = bench.serve_store();
+    bench.tool("nbdcopy", &[&server.uri, "out.raw"]);
+    assert!(bench.read("out.raw")[..bytes.len()] == bytes[..]);
+}
+
+#[test]
+fn a_writer_behind_the_retry_filter_loses_nothing_flushed() {
+    let bench = Bench::with_store("64MiB");
+    // With the default acknowledgement: what was flushed is safe, the rest is the client's to repeat.
+    let mut server = Some(bench.serve_store());
+    let _kit = nbdkit(&bench);
+    let mut client = Client::connect(&bench.path("kit.sock"), "").expect("connected");
+    for step in 0..60u64 {
+        if step % 20 == 10 {
+            server.take().expect("serving").kill9();
+            server = Some(bench.serve_store());
+        }
+        client
+            .write(step * 65536, &noise(step, 65536), 0)
+            .expect("written");
+        client.flush().expect("flushed");
+    }
+    drop(server);
+    let server = bench.serve_store();
+    let mut direct = server.client("main");
+    for step in 0..60u64 {
+        assert!(
+            direct.read(step * 65536, 65536).expect("read") == noise(step, 65536),
+            "{step}"
+        );
+    }
+}
+
+#[test]
+fn qemu_reconnects_in_the_middle_of_a_conversion() {
+    let bench = Bench::with_store("128MiB");
+    let bytes = noise(12, 96 << 20);
+    bench.write("in.raw", &bytes);
+    let server = serve(&bench);
+    let mut convert = tool(bench.folder(), "qemu-img");
+    convert.args([
+        "convert",
+        "-n",
+        "-r",
+        "64M",
+        "-f",
+        "raw",
+        "in.raw",
+        "--target-image-opts",
+        &qemu(),
+    ]);
+    let mut convert = Beside::start(convert);
+    wait_until("progress", Duration::from_secs(20), || {
+        moved(&bench, "write") > 4 * MIB
+    });
+    server.kill9();
+    let server = kills(&bench, &mut convert, "write");
+    convert.ended_well();
+    server.kill9();
+    let _server = bench.serve_store();
+    let compared = bench.tool(
+        "qemu-img",
+        &["compare", "in.raw", "nbd+unix:///?socket=s.sock"],
+    );
+    contains(&compared, "Images are identical");
+}
+
+#[test]
+fn qemu_gives_space_back_where_it_is_told_to() {
+    let bench = Bench::with_store("64MiB");
+    let server = serve(&bench);
+    let io = |options: &str, command: &str| {
+        let ran = bench.tool("qemu-io", &["--image-opts", options, "-c", command]);
+        assert!(!ran.contains("error"), "{ran}");
+    };
+    let taken = || bench.allocated("s.tn");
+    let before = taken();
+    io(&qemu(), "write -P 7 0 32M");
+    wait_until("write-back", Duration::from_secs(60), || {
+        taken() > before + 30 * MIB
+    });
+    // What a virtual machine does without the option.
+    io(
+        &qemu().replace("discard=unmap", "discard=ignore"),
+        "discard 0 32M",
+    );
+    assert_eq!(moved(&bench, "trim"), 0);
+    // It shows some seconds later: with the write-back.
+    io(&qemu(), "discard 0 32M");
+    assert_eq!(moved(&bench, "trim"), 32 * MIB);
+    wait_until("space", Duration::from_secs(60), || {
+        taken() < before + 4 * MIB
+    });
+    server.end_ok();
+}
+
+#[test]
+fn the_server_says_to_whom_what_was_answered_may_be_lost() {
+    let bench = Bench::with_store("16MiB");
+    let said = |arguments: &[&str]| bench.serve(arguments).end().err;
+    let note = "for such clients serve with --ack write";
+    contains(&said(&["s.tn"]), note);
+    assert!(!said(&["s.tn", "--ack", "write"]).contains(note));
+    assert!(!said(&["s.tn", "--read-only"]).contains(note));
+}

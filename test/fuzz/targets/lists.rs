@@ -1,0 +1,46 @@
+//! Pages of list and block records: the words of a page are records or errors, records are encoded to the same words,
+//! and identifiers have one place each.
+
+#![no_main]
+
+use tonearm_format::{BlockRecord, LIST_RECORD_BYTES, ListRecord, Zones};
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(init: tonearm_fuzz::write_seeds("lists"), |data: &[u8]| {
+    let Some((&choice, page)) = data.split_first() else {
+        return;
+    };
+    let zones = Zones::new(4096 << (choice & 3));
+    let zone = u64::from(choice >> 2);
+    for (slot, record) in page.as_chunks::<{ LIST_RECORD_BYTES as usize }>().0.iter().enumerate() {
+        let (words, _) = record.as_chunks::<8>();
+        let words = [u64::from_le_bytes(words[0]), u64::from_le_bytes(words[1])];
+        if let Ok(record) = BlockRecord::decode(words) {
+            assert_eq!(BlockRecord::encode(record), words, "nothing is lost on the way");
+        }
+        if let Ok(record) = ListRecord::decode(words) {
+            assert_eq!(ListRecord::encode(record), words, "nothing is lost on the way");
+        }
+        let slot = slot as u64;
+        if slot < zones.records() {
+            let at = slot as u32 * LIST_RECORD_BYTES;
+            let (list, block) = (zones.list(zone, slot), zones.block(zone, slot));
+            let place = zones.list_record(list).expect("a list has a record");
+            assert_eq!((place.page, place.at), (zones.list_page(zone), at));
+            let place = zones.block_record(block).expect("a block of data has a record");
+            assert_eq!((place.page, place.at), (zones.block_page(zone), at));
+            assert_eq!((zones.zone_of_list(list), zones.zone_of_block(block)), (zone, zone));
+        }
+        // Any number is an identifier or none.
+        for id in words {
+            let own = zones.list_record(id).map(|place| zones.list(zones.zone_of_list(id), slot_of(place.at)));
+            assert!(own.is_none_or(|own| own == id));
+            let own = zones.block_record(id).map(|place| zones.block(zones.zone_of_block(id), slot_of(place.at)));
+            assert!(own.is_none_or(|own| own == id));
+        }
+    }
+});
+
+fn slot_of(at: u32) -> u64 {
+    u64::from(at / LIST_RECORD_BYTES)
+}

@@ -1,0 +1,39 @@
+//! Files that a user hands in for a log drive: a profile in bytes, and a drive file as text.
+
+#![no_main]
+
+use tonearm_base::crc32c;
+use tonearm_drive::DriveSpec;
+use tonearm_head::{Choices, Mimic, Policy, Profile, Table};
+use libfuzzer_sys::fuzz_target;
+
+fuzz_target!(init: tonearm_fuzz::write_seeds("profile"), |data: &[u8]| {
+    let Some((&choice, rest)) = data.split_first() else {
+        return;
+    };
+    if choice & 1 == 1 {
+        let _ = DriveSpec::parse("drive.toml", &String::from_utf8_lossy(rest));
+        return;
+    }
+    let _ = Profile::decode(rest);
+    let mut bytes = rest.to_vec();
+    if bytes.len() < 16 {
+        return;
+    }
+    // With signature, version and checksum in place the fields behind them are reached.
+    let body = bytes.len() - 4;
+    bytes[..12].copy_from_slice(b"TONEPROF\x01\0\0\0");
+    let crc = crc32c(&bytes[..body]);
+    bytes[body..].copy_from_slice(&crc.to_le_bytes());
+    let Ok(profile) = Profile::decode(&bytes) else {
+        return;
+    };
+    assert!(Profile::decode(&profile.encode()).is_ok(), "nothing is lost on the way");
+    let tolerance = tonearm_base::Nanos(0);
+    if let Ok(choices) = Choices::new(&profile, Policy::AverageLimit { tolerance }) {
+        let table = Table::new(&choices);
+        let again = Table::of_skips(*table.grid(), table.skips().to_vec());
+        assert!(again.is_ok(), "a table fits its own grid");
+        let _ = Mimic::new(*table.grid(), table);
+    }
+});

@@ -1,0 +1,522 @@
+//! What the store may be: its state after each end, and what an open unit will make of the state.
+
+use super::content::{Block, CELLS, stamps_of};
+use super::counts::{Counts, Met};
+use super::lists::{self, List, ListOp, UnitLists};
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use tonearm_disk::{Disk, Piece, VolumeInfo};
+use tonearm_format::Uuid;
+
+/// A volume or file. Sizes in cells.
+#[derive(Clone, Debug)]
+pub struct Volume {
+    pub id: Uuid,
+    pub size: u64,
+    pub blocks: Vec<Block>,
+    /// How often some of what it had has been cut off; nobody can read that.
+    pub cuts: u64,
+}
+
+impl PartialEq for Volume {
+    fn eq(&self, other: &Self) -> bool {
+        (self.id, self.size, &self.blocks) == (other.id, other.size, &other.blocks)
+    }
+}
+
+impl Eq for Volume {}
+
+/// What is committed.
+#[derive(Clone, PartialEq, Eq, Default)]
+pub struct State {
+    pub volumes: BTreeMap<String, Rc<Volume>>,
+    pub lists: BTreeMap<u64, Rc<List>>,
+}
+
+/// Identity of the volume `main`.
+pub const MAIN: Uuid = [2; 16];
+
+/// Blocks that `size` cells take.
+pub fn blocks_of(size: u64) -> u64 {
+    size.div_ceil(CELLS as u64)
+}
+
+impl State {
+    /// An empty store.
+    pub fn with_main(main_bytes: u64, block_size: u32) -> Self {
+        let blocks = main_bytes / u64::from(block_size);
+        let main = Volume {
+            id: MAIN,
+            size: blocks * CELLS as u64,
+            blocks: vec![Block::default(); blocks as usize],
+            cuts: 0,
+        };
+        Self {
+            volumes: BTreeMap::from([("main".to_string(), Rc::new(main))]),
+            lists: BTreeMap::new(),
+        }
+    }
+
+    /// Everything that `disk` holds.
+    ///
+    /// # Errors
+    /// When something cannot be read, or is torn.
+    pub async fn read(disk: &Disk) -> Result<Self, String> {
+        let mut volumes = BTreeMap::new();
+        let infos = disk.volumes().into_iter().chain(disk.files());
+        for VolumeInfo {
+            name,
+            uuid,
+            size_bytes,
+            ..
+        } in infos
+        {
+            let cell = disk.block_size() as usize / CELLS;
+            let volume = disk.volume(&name).map_err(|error| error.to_string())?;
+            let pieces = volume.read(0, size_bytes).await;
+            let pieces = pieces.map_err(|error| format!("{name} cannot be read: {error}"))?;
+            let mut stamps = cells(&pieces, cell).map_err(|what| format!("{name}: {what}"))?;
+            if !size_bytes.is_multiple_of(cell as u64) {
+                return Err(format!("{name} has {size_bytes} bytes"));
+            }
+            let size = size_bytes / cell as u64;
+            stamps.resize(blocks_of(size) as usize * CELLS, 0);
+            let blocks = stamps.as_chunks().0.to_vec();
+            let volume = Volume {
+                id: uuid,
+                size,
+                blocks,
+                cuts: 0,
+            };
+            volumes.insert(name, Rc::new(volume));
+        }
+        let lists = lists::read(disk).await?;
+        Ok(Self { volumes, lists })
+    }
+
+    /// The volume `id`, with its name.
+    pub fn by_id(&self, id: Uuid) -> Option<(&String, &Rc<Volume>)> {
+        self.volumes.iter().find(|(_, volume)| volume.id == id)
+    }
+
+    /// The cells of a block, if the volume has it.
+    pub fn block(&self, id: Uuid, index: u64) -> Option<Block> {
+        self.by_id(id)?.1.blocks.get(index as usize).copied()
+    }
+
+    fn difference(&self, other: &Self) -> String {
+        let names = |state: &Self| state.volumes.keys().cloned().collect::<Vec<_>>().join(" ");
+        if !self.volumes.keys().eq(other.volumes.keys()) {
+            return format!("there is [{}] in place of [{}]", names(self), names(other));
+        }
+        for (name, volume) in &self.volumes {
+            let expected = &other.volumes[name];
+            if (volume.id, volume.size) != (expected.id, expected.size) {
+                let (found, size) = (volume.size, expected.size);
+                return format!("{name} has {found} cells in place of {size}, or is another one");
+            }
+            let mut pairs = volume.blocks.iter().zip(&expected.blocks).enumerate();
+            if let Some((index, (found, wanted))) = pairs.find(|(_, (a, b))| a != b) {
+                return format!("{name} block {index} is {found:x?} in place of {wanted:x?}");
+            }
+        }
+        let lists = |state: &Self| {
+            let ids = |list: &Rc<List>| list.iter().map(|(block, _)| *block).collect::<Vec<_>>();
+            let lists = state.lists.iter();
+            lists
+                .map(|(list, blocks)| (*list, ids(blocks)))
+                .collect::<Vec<_>>()
+        };
+        match lists(self) == lists(other) {
+            true => "blocks on lists have other content".into(),
+            false => format!(
+                "the lists are {:?} in place of {:?}",
+                lists(self),
+                lists(other)
+            ),
+        }
+    }
+}
+
+/// The cells of what was read.
+///
+/// # Errors
+/// When one is torn.
+pub fn cells(pieces: &[Piece], cell: usize) -> Result<Vec<u64>, String> {
+    let mut bytes = Vec::new();
+    for piece in pieces {
+        match piece {
+            Piece::Data(data) => bytes.extend_from_slice(data),
+            Piece::Zero(zeroes) => bytes.resize(bytes.len() + zeroes, 0),
+        }
+    }
+    stamps_of(&bytes, cell)
+}
+
+/// The states after each end.
+#[derive(Clone)]
+pub struct Model {
+    states: Vec<Rc<State>>,
+    durable: u64,
+    /// Ends that made, deleted, renamed or shortened something.
+    pub structural: u64,
+    /// What has happened.
+    pub counts: Counts,
+}
+
+impl Model {
+    pub fn new(state: State) -> Self {
+        Self {
+            states: vec![Rc::new(state)],
+            durable: 0,
+            structural: 0,
+            counts: Counts::default(),
+        }
+    }
+
+    /// The newest state.
+    pub fn now(&self) -> Rc<State> {
+        self.states[self.states.len() - 1].clone()
+    }
+
+    /// Number of the newest state.
+    pub fn last(&self) -> u64 {
+        self.states.len() as u64 - 1
+    }
+
+    /// A commit: everybody sees `state`.
+    pub fn commit(&mut self, state: State) -> u64 {
+        self.states.push(Rc::new(state));
+        self.last()
+    }
+
+    /// All up to `number` has been acknowledged as durable.
+    pub fn acknowledge(&mut self, number: u64) {
+        self.durable = self.durable.max(number);
+    }
+
+    /// The number of the state that `found` is.
+    ///
+    /// # Errors
+    /// When it is none that may be.
+    pub fn judge(&self, found: &State) -> Result<u64, String> {
+        let may_be = (self.durable..=self.last()).rev();
+        let mut fits = may_be.filter(|number| *self.states[*number as usize] == *found);
+        fits.next().ok_or_else(|| {
+            let near = |number: u64| {
+                let what = found.difference(&self.states[number as usize]);
+                format!(" after {number}: {what};")
+            };
+            let (durable, last) = (self.durable, self.last());
+            let text: String = (durable..=last).rev().take(6).map(near).collect();
+            format!("no state from {durable} (durable) to {last} fits;{text}")
+        })
+    }
+
+    /// State `number` is the start of what comes next.
+    pub fn go_on(&mut self, number: u64) {
+        *self = Self {
+            states: vec![self.states[number as usize].clone()],
+            durable: 0,
+            structural: 0,
+            counts: Counts::default(),
+        };
+    }
+}
+
+enum Naming {
+    Create(String, Uuid),
+    Delete(Uuid),
+    Rename(Uuid, String),
+}
+
+/// A volume that a unit changes.
+#[derive(Clone)]
+pub struct UnitVolume {
+    /// What it was when the unit first changed it.
+    first: Option<Rc<Volume>>,
+    /// How often it had been cut off by then.
+    cuts: u64,
+    size: u64,
+    resized: bool,
+    /// First block that the unit has cut off.
+    cut: u64,
+    /// Cells that it has written, by block.
+    shadow: BTreeMap<u64, [Option<u64>; CELLS]>,
+    created: bool,
+    deleted: bool,
+}
+
+/// An open unit.
+#[derive(Default)]
+pub struct Unit {
+    volumes: BTreeMap<Uuid, UnitVolume>,
+    overlay: BTreeMap<String, Option<Uuid>>,
+    namings: Vec<Naming>,
+    pub lists: UnitLists,
+}
+
+impl Unit {
+    /// The volume `name` as the unit sees it.
+    pub fn look_up(&self, state: &State, name: &str) -> Option<Uuid> {
+        match self.overlay.get(name) {
+            Some(known) => *known,
+            None => state.volumes.get(name).map(|volume| volume.id),
+        }
+    }
+
+    /// It makes, deletes, renames or shortens something.
+    pub fn is_structural(&self) -> bool {
+        !self.lists.log.is_empty()
+            || !self.namings.is_empty()
+            || self.volumes.values().any(|volume| volume.resized)
+    }
+
+    /// The unit has ended, which found `state`.
+    pub fn count(&self, state: &State, counts: &mut Counts) {
+        for (id, volume) in &self.volumes {
+            let wrote = *id != MAIN && !volume.shadow.is_empty();
+            counts.met(Met::FileWrite, u64::from(wrote));
+            let found = state.by_id(*id).map(|(_, found)| found);
+            let changed = volume.first.as_ref().zip(found);
+            let changed = changed.is_some_and(|(first, found)| !Rc::ptr_eq(first, found));
+            let into_a_block = volume.resized && !volume.size.is_multiple_of(CELLS as u64);
+            counts.met(Met::SharedResize, u64::from(changed && into_a_block));
+        }
+        for naming in &self.namings {
+            let what = match naming {
+                Naming::Create(..) => Met::Creation,
+                Naming::Delete(..) => Met::Deletion,
+                Naming::Rename(..) => Met::Rename,
+            };
+            counts.met(what, 1);
+        }
+        for op in &self.lists.log {
+            let what = match op {
+                ListOp::NewList(_) => Met::List,
+                ListOp::DeleteList(_) => Met::ListDeletion,
+                ListOp::Insert { .. } => Met::Insert,
+                ListOp::Delete(_) => Met::Removal,
+            };
+            counts.met(what, 1);
+        }
+        counts.met(Met::BlockWrite, self.lists.written.len() as u64);
+    }
+
+    pub fn create(&mut self, name: &str, id: Uuid) {
+        self.overlay.insert(name.to_string(), Some(id));
+        self.namings.push(Naming::Create(name.to_string(), id));
+        let created = UnitVolume {
+            created: true,
+            ..new_volume(None)
+        };
+        self.volumes.insert(id, created);
+    }
+
+    pub fn delete(&mut self, state: &State, name: &str, id: Uuid) {
+        self.overlay.insert(name.to_string(), None);
+        self.namings.push(Naming::Delete(id));
+        let volume = self.touch(state, id);
+        volume.deleted = true;
+        volume.shadow.clear();
+    }
+
+    pub fn rename(&mut self, state: &State, from: &str, to: &str, id: Uuid) {
+        self.overlay.insert(from.to_string(), None);
+        self.overlay.insert(to.to_string(), Some(id));
+        self.namings.push(Naming::Rename(id, to.to_string()));
+        self.touch(state, id);
+    }
+
+    /// Size that the unit sees.
+    pub fn size(&self, state: &State, id: Uuid) -> u64 {
+        let committed = state.by_id(id).map_or(0, |(_, volume)| volume.size);
+        self.volumes
+            .get(&id)
+            .map_or(committed, |volume| volume.size_over(committed))
+    }
+
+    /// The block as the unit sees it.
+    pub fn block(&self, state: &State, id: Uuid, index: u64) -> Block {
+        let volume = self.volumes.get(&id);
+        let cut = volume.map_or(u64::MAX, |volume| volume.cut);
+        let mut block = match index < cut {
+            true => state.block(id, index).unwrap_or_default(),
+            false => Block::default(),
+        };
+        if let Some(own) = volume.and_then(|volume| volume.shadow.get(&index)) {
+            write_over(&mut block, own);
+        }
+        block
+    }
+
+    /// Cells up to `stop` have been written, since the state `before`.
+    pub fn write(&mut self, before: &State, state: &State, id: Uuid, stop: u64) {
+        let committed = state.by_id(id).map_or(0, |(_, volume)| volume.size);
+        let volume = self.touch(before, id);
+        if stop > volume.size_over(committed) {
+            volume.size = stop;
+        }
+    }
+
+    /// A cell has been written.
+    pub fn put(&mut self, id: Uuid, cell: u64, stamp: u64) {
+        let volume = self.volumes.get_mut(&id);
+        let volume = volume.expect("a cell of a volume that the unit changes");
+        let cells = CELLS as u64;
+        let block = volume.shadow.entry(cell / cells).or_default();
+        block[(cell % cells) as usize] = Some(stamp);
+    }
+
+    /// The size has been set, since the state `before`: nothing is behind it, whatever others put there before the
+    /// unit ends.
+    pub fn resize(&mut self, before: &State, id: Uuid, size: u64) {
+        let volume = self.touch(before, id);
+        let kept = blocks_of(size);
+        volume.shadow.retain(|index, _| *index < kept);
+        volume.cut = volume.cut.min(kept);
+        (volume.size, volume.resized) = (size, true);
+    }
+
+    fn touch(&mut self, state: &State, id: Uuid) -> &mut UnitVolume {
+        let first = || state.by_id(id).map(|(_, volume)| volume.clone());
+        let known = self.volumes.entry(id);
+        known.or_insert_with(|| new_volume(first()))
+    }
+
+    /// What the end of the unit makes of `state`.
+    ///
+    /// # Errors
+    /// Why it cannot end.
+    pub fn apply(&self, state: &State) -> Result<State, String> {
+        let mut next = state.clone();
+        self.lists.apply(&mut next.lists)?;
+        for (id, unit) in &self.volumes {
+            if unit.deleted && unit.created {
+                continue;
+            }
+            let committed = state.by_id(*id).map(|(_, volume)| volume.clone());
+            if committed.is_none() && !unit.created {
+                return Err("a volume has been deleted".into());
+            }
+            if unit.deleted {
+                continue;
+            }
+            let size = committed.as_ref().map_or(0, |volume| volume.size);
+            let cuts = committed.as_ref().map_or(0, |volume| volume.cuts);
+            if cuts != unit.cuts {
+                return Err("a volume has been made shorter".into());
+            }
+            let mut volume = committed.map_or(
+                Volume {
+                    id: *id,
+                    size: 0,
+                    blocks: Vec::new(),
+                    cuts: 0,
+                },
+                |volume| (*volume).clone(),
+            );
+            volume.size = unit.size_over(size);
+            let kept = blocks_of(volume.size);
+            let cut = match unit.resized {
+                true => unit.cut.min(kept),
+                false => unit.cut,
+            };
+            let left = cut.saturating_mul(CELLS as u64).min(volume.size);
+            volume.cuts += u64::from(left < size);
+            volume.blocks.resize(kept as usize, Block::default());
+            for block in volume.blocks.iter_mut().skip(cut.min(kept) as usize) {
+                *block = Block::default();
+            }
+            for (index, own) in &unit.shadow {
+                let block = volume.blocks.get_mut(*index as usize);
+                write_over(block.ok_or("a shadow behind the end")?, own);
+            }
+            zero_tail(&mut volume);
+            // A new volume has no name yet: it waits under one that none has.
+            let name = match state.by_id(*id) {
+                Some((name, _)) => name.clone(),
+                None => waiting(*id),
+            };
+            next.volumes.insert(name, Rc::new(volume));
+        }
+        for naming in &self.namings {
+            match naming {
+                Naming::Create(name, id) => {
+                    let gone = self.volumes.get(id).is_some_and(|volume| volume.deleted);
+                    let volume = match gone {
+                        // It only takes the name until it goes.
+                        true => Rc::new(Volume {
+                            id: *id,
+                            size: 0,
+                            blocks: Vec::new(),
+                            cuts: 0,
+                        }),
+                        false => next.volumes.remove(&waiting(*id)).ok_or("no such volume")?,
+                    };
+                    take(&mut next, name, volume)?;
+                }
+                Naming::Delete(id) => {
+                    let name = next.by_id(*id).ok_or("no volume to delete")?.0.clone();
+                    next.volumes.remove(&name);
+                }
+                Naming::Rename(id, to) => {
+                    let name = next.by_id(*id).ok_or("no volume to rename")?.0.clone();
+                    let volume = next.volumes.remove(&name).ok_or("no volume")?;
+                    take(&mut next, to, volume)?;
+                }
+            }
+        }
+        Ok(next)
+    }
+}
+
+impl UnitVolume {
+    fn size_over(&self, committed: u64) -> u64 {
+        match self.resized {
+            true => self.size,
+            false => self.size.max(committed),
+        }
+    }
+}
+
+fn new_volume(first: Option<Rc<Volume>>) -> UnitVolume {
+    let size = first.as_ref().map_or(0, |volume| volume.size);
+    UnitVolume {
+        cuts: first.as_ref().map_or(0, |volume| volume.cuts),
+        first,
+        size,
+        resized: false,
+        cut: u64::MAX,
+        shadow: BTreeMap::new(),
+        created: false,
+        deleted: false,
+    }
+}
+
+fn write_over(block: &mut Block, own: &[Option<u64>; CELLS]) {
+    for (cell, own) in block.iter_mut().zip(own) {
+        *cell = own.unwrap_or(*cell);
+    }
+}
+
+fn waiting(id: Uuid) -> String {
+    format!("\u{0}{id:?}")
+}
+
+fn take(state: &mut State, name: &str, volume: Rc<Volume>) -> Result<(), String> {
+    match state.volumes.insert(name.to_string(), volume) {
+        None => Ok(()),
+        Some(_) => Err(format!("{name} is taken")),
+    }
+}
+
+/// Cells behind the end read as zeroes when the volume grows again.
+fn zero_tail(volume: &mut Volume) {
+    let behind = (volume.size % CELLS as u64) as usize;
+    if behind > 0
+        && let Some(last) = volume.blocks.last_mut()
+    {
+        last[behind..].fill(0);
+    }
+}

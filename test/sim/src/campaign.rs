@@ -1,0 +1,373 @@
+//! One seed: a workload with a power cut at each of its I/Os, in several generations.
+
+use crate::arus::Counts;
+use crate::drives;
+use crate::generate::Size;
+use crate::oracle::Oracle;
+use crate::script::Model;
+use crate::store::{Heads, Shape, StoreImage};
+use crate::workload::{self, SharedOracle, read_stamps};
+use rand_chacha::ChaCha8Rng;
+use rand_chacha::rand_core::{Rng, SeedableRng};
+use std::cell::RefCell;
+use std::rc::Rc;
+use tonearm_base::Nanos;
+use tonearm_drive::{Crash, FaultKind, SimOptions, SimWorld};
+use tonearm_engine::{Engine, HomeParams, OpenOptions};
+use tonearm_format::HeadKind;
+use tonearm_rt::Rt;
+use tonearm_trail::WriteCache;
+
+/// What is tried with one seed.
+#[derive(Clone, Copy, Debug)]
+pub struct Campaign {
+    /// Everything follows from it.
+    pub seed: u64,
+    /// The log is on drives of its own, whose heads are followed.
+    pub heads: bool,
+    /// Operations, generations, the home's layout, and how long commits linger.
+    pub size: Size,
+}
+
+/// What a seed gave.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Outcome {
+    /// Power cuts that were recovered from.
+    pub crash_points: u64,
+    /// Of them, those that lost commits that had not been acknowledged as durable.
+    pub cut_short: u64,
+    /// Of them, those before any fault had struck.
+    pub faultless: u64,
+    /// Of them, those after a fault of each kind (in the order of `FaultKind::ALL`) had struck.
+    pub points: [u64; FaultKind::ALL.len()],
+    /// Power cuts after which some blocks were refused with an error.
+    pub damaged: u64,
+    /// Power cuts after which some blocks were older than they should be, by a lie of the drive.
+    pub stale: u64,
+    /// Power cuts after which the opening was refused with an error.
+    pub refused: u64,
+    /// What the runs with recovery units have met.
+    pub met: Counts,
+    /// Hash over every operation of the workloads.
+    pub trace_hash: u64,
+}
+
+impl Outcome {
+    /// Adds the counts of `other`, and its hash.
+    pub fn add(&mut self, other: &Outcome) {
+        self.crash_points += other.crash_points;
+        self.cut_short += other.cut_short;
+        self.faultless += other.faultless;
+        for (own, more) in self.points.iter_mut().zip(other.points) {
+            *own += more;
+        }
+        self.damaged += other.damaged;
+        self.stale += other.stale;
+        self.refused += other.refused;
+        self.met.add(&other.met);
+        self.trace_hash = self.trace_hash.rotate_left(1) ^ other.trace_hash;
+    }
+}
+
+/// A broken promise.
+#[derive(Clone, Debug)]
+pub struct Failure {
+    /// The seed.
+    pub seed: u64,
+    /// Generation, step of its I/O (the greatest number is its end), and the seed of the cut.
+    pub at: (u32, u64, u64),
+    /// What was found.
+    pub what: String,
+}
+
+impl std::fmt::Display for Failure {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let (generation, io, cut) = self.at;
+        write!(f, "seed {}: generation {generation}, ", self.seed)?;
+        match (cut, io) {
+            (_, u64::MAX) => write!(f, "after its end: {}", self.what),
+            (0, _) => write!(f, "at step {io}: {}", self.what),
+            _ => write!(f, "power cut at step {io} (cut {cut}): {}", self.what),
+        }
+    }
+}
+
+struct Tally {
+    failure: Option<Failure>,
+    crash_points: u64,
+    cut_short: u64,
+    /// A state to go on from, with the oracle of its moment.
+    next: Option<(Crash, Oracle, u64)>,
+}
+
+/// Runs one seed.
+///
+/// # Errors
+/// The first broken promise.
+pub fn run_seed(campaign: &Campaign) -> Result<Outcome, Failure> {
+    let mut rng = ChaCha8Rng::seed_from_u64(campaign.seed);
+    let mut shape = shape_of(&mut rng);
+    if campaign.heads {
+        follow_heads(&mut shape, &mut rng);
+    }
+    shape.home = campaign.size.home(campaign.seed, shape.block_size);
+    let ordered = rng.next_u32().is_multiple_of(5);
+    let mut image = shape.create();
+    let mut oracle = Oracle::default();
+    let mut outcome = Outcome::default();
+    for generation in 0..campaign.size.generations {
+        let mut options = options_of(&mut rng, ordered);
+        let seed = rng.next_u64();
+        options.linger = campaign.size.linger(seed);
+        let fail = |io: u64, cut: u64, what: String| Failure {
+            seed: campaign.seed,
+            at: (generation, io, cut),
+            what,
+        };
+        let tally = Rc::new(RefCell::new(Tally {
+            failure: None,
+            crash_points: 0,
+            cut_short: 0,
+            next: None,
+        }));
+        let model = (campaign.heads && rng.next_u32().is_multiple_of(2)).then(|| Model {
+            name: ["st41601n", "atlas10k", "sata2tb"][rng.next_u32() as usize % 3].into(),
+            write_cache: rng.next_u32().is_multiple_of(2),
+        });
+        let world = drives::world_of(model.as_ref(), seed, image.disks.clone())
+            .map_err(|what| fail(0, 0, what))?;
+        let shared: SharedOracle = Rc::new(RefCell::new(oracle.clone()));
+        watch(
+            &world,
+            &image,
+            &shared,
+            &tally,
+            seed,
+            ordered,
+            campaign.seed,
+            generation,
+        );
+        let rt = Rt::new(world.driver());
+        let (rt2, image2, shared2) = (rt.clone(), image.clone(), shared.clone());
+        let operations = campaign.size.operations;
+        let orderly = rng.next_u32().is_multiple_of(4);
+        let opened = Rc::new(RefCell::new(None));
+        let shown = opened.clone();
+        let result: Result<(), String> = within_time(&rt, opened, async move {
+            let engine = image2
+                .open(&rt2, options)
+                .await
+                .map_err(|error| error.to_string())?;
+            *shown.borrow_mut() = Some(engine.clone());
+            let (rt, engine2) = (rt2.clone(), engine.clone());
+            workload::run(rt, engine2, shared2.clone(), image2.shape, seed, operations).await?;
+            if orderly {
+                let last = shared2.borrow().last();
+                engine.close().await.map_err(|error| error.to_string())?;
+                shared2.borrow_mut().acknowledge(last);
+            }
+            Ok(())
+        });
+        world.clear_hook();
+        outcome.trace_hash = outcome.trace_hash.rotate_left(7) ^ world.trace_hash();
+        rt.shut_down();
+        let mut tally = tally.borrow_mut();
+        outcome.crash_points += tally.crash_points;
+        outcome.faultless += tally.crash_points;
+        outcome.cut_short += tally.cut_short;
+        if let Some(failure) = tally.failure.take() {
+            return Err(failure);
+        }
+        result.map_err(|what| fail(world.ios(), 0, what))?;
+        // The next generation starts from one of the cuts, or from the end.
+        let (crash, then, cut) = match tally.next.take().filter(|_| !orderly) {
+            Some(next) => next,
+            None => (world.crash(), shared.borrow().clone(), 0),
+        };
+        image.disks = cut_images(&crash, cut, ordered);
+        oracle = then;
+        recover(&image, &mut oracle, seed, ordered).map_err(|what| fail(world.ios(), cut, what))?;
+    }
+    Ok(outcome)
+}
+
+/// Runs `work` to its end; an error when that takes an hour of virtual time, which is never.
+pub(crate) fn within_time<T: 'static>(
+    rt: &Rt,
+    opened: Rc<RefCell<Option<Engine>>>,
+    work: impl Future<Output = Result<T, String>> + 'static,
+) -> Result<T, String> {
+    let (timer, result) = (rt.clone(), Rc::new(RefCell::new(None)));
+    let out = result.clone();
+    rt.spawn(async move {
+        let ended = work.await;
+        *out.borrow_mut() = Some(ended);
+    });
+    rt.block_on(async move {
+        let limit = timer.now() + Nanos::from_secs(3600).0;
+        while timer.now() < limit {
+            if let Some(ended) = result.borrow_mut().take() {
+                return ended;
+            }
+            timer.sleep(Nanos::from_millis(10)).await;
+        }
+        let stats = opened.borrow().as_ref().map(Engine::stats);
+        Err(format!("stuck: an hour has passed; {stats:?}"))
+    })
+}
+
+pub(crate) fn shape_of(rng: &mut ChaCha8Rng) -> Shape {
+    let block_size = if rng.next_u32().is_multiple_of(6) {
+        16384
+    } else {
+        4096
+    };
+    Shape {
+        block_size,
+        track_bytes: [64 << 10, 64 << 10, 128 << 10][rng.next_u32() as usize % 3],
+        tracks: 8 + rng.next_u64() % 24,
+        blocks: 64 + rng.next_u64() % 200,
+        split: rng.next_u32().is_multiple_of(3),
+        heads: Heads::None,
+        home: HomeParams::Overwrite,
+    }
+}
+
+/// Puts the log on drives of its own. What predicts their heads is mostly wrong, which must not matter.
+fn follow_heads(shape: &mut Shape, rng: &mut ChaCha8Rng) {
+    let drives = 1 + u64::from(rng.next_u32().is_multiple_of(3));
+    shape.split = true;
+    shape.heads = match rng.next_u32() % 4 {
+        0 => Heads::Stripes { drives },
+        1 => Heads::Tracks {
+            kind: HeadKind::Formula,
+            drives,
+        },
+        2 => Heads::Tracks {
+            kind: HeadKind::Mimic,
+            drives,
+        },
+        _ => Heads::Tracks {
+            kind: HeadKind::Online,
+            drives,
+        },
+    };
+    if matches!(shape.heads, Heads::Tracks { .. }) {
+        // About as much log as the other runs have, on tracks of half the size or less.
+        shape.track_bytes = 40 << 10;
+        shape.tracks *= 2 * drives;
+    }
+}
+
+pub(crate) fn options_of(rng: &mut ChaCha8Rng, ordered: bool) -> OpenOptions {
+    OpenOptions {
+        memory_bytes: [256 << 10, 1 << 20, 8 << 20][rng.next_u32() as usize % 3],
+        map_cache_bytes: 32 << 10,
+        write_cache: if ordered {
+            WriteCache::Ordered
+        } else {
+            WriteCache::Volatile
+        },
+        write_back_on_recovery: rng.next_u32().is_multiple_of(3),
+        write_back_after: Nanos::from_millis([1, 20, 1000][rng.next_u32() as usize % 3]),
+        ..OpenOptions::default()
+    }
+}
+
+pub(crate) fn cut_images(crash: &Crash, cut: u64, ordered: bool) -> Vec<tonearm_drive::DiskImage> {
+    if ordered {
+        crash.images_ordered(cut)
+    } else {
+        crash.images(cut)
+    }
+}
+
+/// Cuts the power at every I/O of `world`, recovers, and compares with the oracle of that moment.
+#[allow(clippy::too_many_arguments)]
+fn watch(
+    world: &SimWorld,
+    image: &StoreImage,
+    oracle: &SharedOracle,
+    tally: &Rc<RefCell<Tally>>,
+    seed: u64,
+    ordered: bool,
+    campaign_seed: u64,
+    generation: u32,
+) {
+    let (image, oracle, tally) = (image.clone(), oracle.clone(), tally.clone());
+    let mut rng = ChaCha8Rng::seed_from_u64(seed ^ 0xc0ffee);
+    let mut seen = 0u64;
+    world.on_io(move |io, crash| {
+        let mut tally = tally.borrow_mut();
+        if tally.failure.is_some() {
+            return;
+        }
+        seen += 1;
+        let cut = rng.next_u64();
+        let mut model = oracle.borrow().clone();
+        // A reservoir of one: each moment is as likely as any other to be gone on from.
+        if rng.next_u64().is_multiple_of(seen) {
+            tally.next = Some((crash.clone(), model.clone(), cut));
+        }
+        let mut cut_image = image.clone();
+        cut_image.disks = cut_images(crash, cut, ordered);
+        let last = model.last();
+        match recover(&cut_image, &mut model, cut, ordered) {
+            Ok(prefix) => {
+                tally.crash_points += 1;
+                tally.cut_short += u64::from(prefix < last);
+            }
+            Err(what) => {
+                tally.failure = Some(Failure {
+                    seed: campaign_seed,
+                    at: (generation, io, cut),
+                    what,
+                });
+            }
+        }
+    });
+}
+
+/// Opens what a cut left, and finds the prefix that it is.
+fn recover(
+    image: &StoreImage,
+    oracle: &mut Oracle,
+    seed: u64,
+    ordered: bool,
+) -> Result<u64, String> {
+    let world = SimWorld::new(
+        SimOptions {
+            seed,
+            ..SimOptions::default()
+        },
+        image.disks.clone(),
+    );
+    let rt = Rt::new(world.driver());
+    let options = OpenOptions {
+        write_cache: if ordered {
+            WriteCache::Ordered
+        } else {
+            WriteCache::Volatile
+        },
+        write_back_on_recovery: seed.is_multiple_of(2),
+        memory_bytes: if seed.is_multiple_of(3) {
+            128 << 10
+        } else {
+            64 << 20
+        },
+        ..OpenOptions::default()
+    };
+    let (rt2, image2) = (rt.clone(), image.clone());
+    let (first, blocks) = (image.shape.first_block(), image.shape.blocks);
+    let found = within_time(&rt, Rc::default(), async move {
+        let engine = image2
+            .open(&rt2, options)
+            .await
+            .map_err(|error| error.to_string())?;
+        read_stamps(&engine, first, blocks).await
+    });
+    rt.shut_down();
+    oracle
+        .settle(first, &found?)
+        .map_err(|violation| violation.0)
+}

@@ -1,0 +1,153 @@
+//! One power cut: what the store makes of it, compared with the model.
+
+use crate::blame::Blame;
+use crate::campaign::within_time;
+use crate::found::Found;
+use crate::model::{Model, Verdict};
+use crate::store::StoreImage;
+use std::rc::Rc;
+use tonearm_base::BufPool;
+use tonearm_disk::OpenOptions;
+use tonearm_drive::{DiskImage, SimOptions, SimWorld};
+use tonearm_engine::Inspection;
+use tonearm_rt::Rt;
+use tonearm_trail::WriteCache;
+
+/// What a power cut has come to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Ending {
+    /// All is there up to this commit, and can be read.
+    Whole(u64),
+    /// The same, but for blocks that are refused with an error.
+    Damaged(u64),
+    /// Some blocks are older than they should be: a drive has lied.
+    Stale,
+    /// The opening was refused with an error.
+    Refused,
+}
+
+/// Every so many cuts the offline check looks at the store before, and a scrub after recovery.
+const CHECK_EVERY: u64 = 8;
+
+/// Opens what a cut left and compares it with `model`.
+///
+/// # Errors
+/// When a promise is broken that `blame` does not excuse.
+pub fn recover(
+    image: &StoreImage,
+    disks: Vec<DiskImage>,
+    model: &Model,
+    cut: u64,
+    ordered: bool,
+    blame: Blame,
+) -> Result<Ending, String> {
+    let image = StoreImage {
+        disks,
+        shape: image.shape,
+    };
+    let checked = cut.is_multiple_of(CHECK_EVERY);
+    let sound = match checked {
+        true => Some(inspect(&image, cut, blame)?),
+        false => None,
+    };
+    let rt = world(&image, cut);
+    let options = options(cut, ordered);
+    let rt2 = rt.clone();
+    let found = within_time(&rt, Rc::default(), async move {
+        let disk = match image.open_disk(&rt2, options).await {
+            Ok(disk) => disk,
+            Err(error) => return Ok(Err(error.to_string())),
+        };
+        let found = Found::read(&disk).await?;
+        if checked && !blame.damage {
+            let report = disk
+                .scrub(|_, _| {})
+                .await
+                .map_err(|error| error.to_string())?;
+            if let Some(damaged) = report.damaged.first() {
+                return Err(format!("a scrub after recovery finds {damaged:?}"));
+            }
+        }
+        Ok(Ok(found))
+    });
+    rt.shut_down();
+    let found = match found? {
+        Ok(found) => found,
+        Err(error) if blame.damage && error.len() > 20 => return Ok(Ending::Refused),
+        Err(error) => return Err(format!("the opening was refused: {error}")),
+    };
+    if sound == Some(false) {
+        return Err("the offline check finds the log damaged, and recovery does not".into());
+    }
+    if let Some(error) = found.error.as_ref().filter(|_| !blame.damage) {
+        return Err(format!("a block cannot be read after recovery: {error}"));
+    }
+    match model.judge(&found, blame.stale)? {
+        Verdict::Prefix(number) if found.is_whole() => Ok(Ending::Whole(number)),
+        Verdict::Prefix(number) => Ok(Ending::Damaged(number)),
+        Verdict::Stale => Ok(Ending::Stale),
+    }
+}
+
+fn world(image: &StoreImage, seed: u64) -> Rt {
+    let options = SimOptions {
+        seed,
+        ..SimOptions::default()
+    };
+    Rt::new(SimWorld::new(options, image.disks.clone()).driver())
+}
+
+fn options(cut: u64, ordered: bool) -> OpenOptions {
+    OpenOptions {
+        write_cache: cache(ordered),
+        write_back_on_recovery: cut.is_multiple_of(2),
+        memory_bytes: if cut.is_multiple_of(3) {
+            128 << 10
+        } else {
+            64 << 20
+        },
+        ..OpenOptions::default()
+    }
+}
+
+/// What the store is told of its storage.
+pub fn cache(ordered: bool) -> WriteCache {
+    match ordered {
+        true => WriteCache::Ordered,
+        false => WriteCache::Volatile,
+    }
+}
+
+/// The offline check: it must find nothing wrong where no fault has struck. False when it finds the log
+/// damaged, which recovery must find too.
+pub(crate) fn inspect(image: &StoreImage, seed: u64, blame: Blame) -> Result<bool, String> {
+    let rt = world(image, seed);
+    let (rt2, image) = (rt.clone(), image.clone());
+    let result = within_time(&rt, Rc::default(), async move {
+        let pool = BufPool::new(1 << 20);
+        let look = Inspection::start(&rt2, &pool, image.members(&rt2), |_, _| {}).await;
+        let look = match look {
+            Ok(look) => look,
+            Err(_) if blame.damage => return Ok(true),
+            Err(error) => return Err(format!("the offline check was refused: {error}")),
+        };
+        let damage = look.log().damage.clone();
+        if let Some(error) = damage {
+            return match blame.damage {
+                true => Ok(false),
+                false => Err(format!("the offline check finds damage: {error}")),
+            };
+        }
+        for group in 0..look.groups() {
+            match look.check_group(group).await {
+                Ok(report) if report.is_sound() || blame.damage => {}
+                Ok(report) => return Err(format!("the offline check finds {report:?}")),
+                Err(_) if blame.damage => {}
+                Err(error) => return Err(format!("the offline check fails: {error}")),
+            }
+        }
+        Ok(true)
+    });
+    rt.shut_down();
+    result
+}

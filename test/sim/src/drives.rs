@@ -1,0 +1,44 @@
+//! The drives on which a run's store lies.
+
+use crate::script::Model;
+use tonearm_drive::{
+    DiskImage, Drive, DriveOptions, DriveSpec, SimDisk, SimOptions, SimWorld, Zeroing, library,
+};
+
+/// A world for one generation of a run: drives of `model`, or with random latencies.
+///
+/// # Errors
+/// When there is no such model.
+pub fn world_of(
+    model: Option<&Model>,
+    seed: u64,
+    images: Vec<DiskImage>,
+) -> Result<SimWorld, String> {
+    let options = SimOptions {
+        seed,
+        hash_content: true,
+        ..SimOptions::default()
+    };
+    let Some(model) = model else {
+        return Ok(SimWorld::new(options, images));
+    };
+    let known = library().iter().find(|drive| drive.name == model.name);
+    let known = known.ok_or_else(|| format!("there is no drive {:?}", model.name))?;
+    let spec = DriveSpec::parse(known.name, known.text).map_err(|error| error.to_string())?;
+    let disk = |(index, image)| SimDisk {
+        image,
+        timing: Box::new(Drive::new(
+            &spec,
+            &DriveOptions {
+                seed: seed.wrapping_add(index as u64),
+                write_cache: Some(model.write_cache),
+                phase: 0.37 * index as f64,
+                ..DriveOptions::default()
+            },
+        )),
+        write_cache: model.write_cache,
+        zeroing: Zeroing::Write,
+    };
+    let disks = images.into_iter().enumerate().map(disk).collect();
+    Ok(SimWorld::with_disks(options, disks))
+}

@@ -1,0 +1,78 @@
+//! What a store gives when all of its volumes are read.
+
+use crate::script::volume_number;
+use std::collections::{BTreeMap, BTreeSet};
+use tonearm_disk::{Disk, Piece};
+
+/// The content of a volume as it was read.
+#[derive(Default)]
+pub struct FoundVolume {
+    /// All of it; zeroes where it could not be read.
+    pub bytes: Vec<u8>,
+    /// Blocks that could not be read.
+    pub unreadable: BTreeSet<u64>,
+}
+
+/// The content of a store.
+#[derive(Default)]
+pub struct Found {
+    /// By the volume's number.
+    pub volumes: BTreeMap<u8, FoundVolume>,
+    /// What was said of the first block that could not be read.
+    pub error: Option<String>,
+}
+
+impl Found {
+    /// Reads everything.
+    ///
+    /// # Errors
+    /// When there is a volume that nobody has made.
+    pub async fn read(disk: &Disk) -> Result<Self, String> {
+        let mut found = Self::default();
+        let block = u64::from(disk.block_size());
+        for info in disk.volumes() {
+            let number = volume_number(&info.name).ok_or_else(|| {
+                format!("there is a volume {:?}, which nobody has made", info.name)
+            })?;
+            let volume = disk.volume(&info.name).map_err(|error| error.to_string())?;
+            let mut content = FoundVolume::default();
+            match volume.read(0, info.size_bytes).await {
+                Ok(pieces) => append(&mut content.bytes, &pieces),
+                Err(_) => {
+                    // Which blocks is it?
+                    for index in 0..info.size_bytes.div_ceil(block) {
+                        let from = index * block;
+                        let len = block.min(info.size_bytes - from);
+                        match volume.read(from, len).await {
+                            Ok(pieces) => append(&mut content.bytes, &pieces),
+                            Err(error) => {
+                                found.error.get_or_insert(error.to_string());
+                                content.unreadable.insert(index);
+                                content.bytes.resize((from + len) as usize, 0);
+                            }
+                        }
+                    }
+                }
+            }
+            found.volumes.insert(number, content);
+        }
+        Ok(found)
+    }
+
+    /// True when every block was read.
+    pub fn is_whole(&self) -> bool {
+        self.volumes
+            .values()
+            .all(|volume| volume.unreadable.is_empty())
+    }
+}
+
+/// Appends the bytes of `pieces`.
+pub fn append(bytes: &mut Vec<u8>, pieces: &[Piece]) {
+    for piece in pieces {
+        match piece {
+            Piece::Data(data) => bytes.extend_from_slice(data),
+            Piece::Zero(count) => bytes.resize(bytes.len() + count, 0),
+        }
+    }
+}

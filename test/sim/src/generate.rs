@@ -1,0 +1,353 @@
+//! Scripts from seeds: weighted operations with hot spots, several volumes and clients, restarts, faults.
+
+use crate::script::{End, Generation, Model, Op, Script};
+use crate::store::{Heads, Shape, small_segments};
+use rand_chacha::ChaCha8Rng;
+use rand_chacha::rand_core::{Rng, SeedableRng};
+use tonearm_base::Nanos;
+use tonearm_drive::{Budget, Fault, FaultKind, Place};
+use tonearm_engine::HomeParams;
+
+/// Volumes of a run, `main` among them.
+const VOLUMES: u64 = 4;
+
+/// What a store is promised to live through, with nothing lost: it may answer with errors meanwhile.
+const SURVIVED: [FaultKind; 5] = [
+    FaultKind::Slow,
+    FaultKind::Stuck,
+    FaultKind::Full,
+    FaultKind::FailedFlush,
+    FaultKind::Failed,
+];
+/// What one copy cannot make good: it is found and told.
+const TOLD: [FaultKind; 4] = [
+    FaultKind::LatentError,
+    FaultKind::BitRot,
+    FaultKind::Slow,
+    FaultKind::Stuck,
+];
+/// What may not even be found.
+const LIES: [FaultKind; 6] = [
+    FaultKind::LostWrite,
+    FaultKind::MisdirectedWrite,
+    FaultKind::MisdirectedRead,
+    FaultKind::StaleRead,
+    FaultKind::LyingFlush,
+    FaultKind::BitRot,
+];
+
+/// How large runs are.
+#[derive(Clone, Copy, Debug)]
+pub struct Size {
+    /// Operations of a generation.
+    pub operations: u64,
+    /// Openings in a row.
+    pub generations: u32,
+    /// All stores have the segments layout, or none has; without this the seed chooses.
+    pub segments: Option<bool>,
+    /// How long commits that nobody waits for stay in memory. Without this the seed of each opening chooses.
+    pub linger: Option<Nanos>,
+}
+
+/// What seeds choose from, in milliseconds: not at all, as long as a store in a program does it, and far longer than
+/// drives take.
+const LINGERS_MS: [u64; 4] = [0, 0, 1, 30];
+
+impl Size {
+    /// True when the store of `seed` has the segments layout: without a choice, one of three.
+    pub fn segments(&self, seed: u64) -> bool {
+        // Not drawn from the seed's numbers, so that with either layout a seed is the same work.
+        let chosen = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
+        self.segments.unwrap_or(chosen.is_multiple_of(3))
+    }
+
+    /// The home of `seed`.
+    pub fn home(&self, seed: u64, block_size: u32) -> HomeParams {
+        match self.segments(seed) {
+            true => small_segments(block_size),
+            false => HomeParams::Overwrite,
+        }
+    }
+
+    /// How long commits that nobody waits for stay in memory, in the opening of `seed`.
+    pub fn linger(&self, seed: u64) -> Nanos {
+        // Nothing is drawn for it: all else that follows from a seed is as it was before commits lingered.
+        let choice = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 62;
+        let chosen = Nanos::from_millis(LINGERS_MS[choice as usize]);
+        self.linger.unwrap_or(chosen)
+    }
+}
+
+struct Generator {
+    rng: ChaCha8Rng,
+    shape: Shape,
+    /// Sizes of the volumes as far as the clients know; 0 is none.
+    sizes: [u64; VOLUMES as usize],
+    /// Every place and length is a multiple of the block size.
+    aligned: bool,
+    stamp: u64,
+}
+
+/// The script of `seed`, with or without faults.
+pub fn generate(seed: u64, size: Size, faults: bool) -> Script {
+    let mut rng = ChaCha8Rng::seed_from_u64(seed ^ if faults { 0xfa17 } else { 0x70_1d });
+    let mut below = |bound: u64| rng.next_u64() % bound;
+    let mut shape = Shape {
+        block_size: [4096, 4096, 4096, 4096, 16384][below(5) as usize],
+        track_bytes: [64 << 10, 64 << 10, 128 << 10][below(3) as usize],
+        tracks: 8 + below(24),
+        blocks: 64 + below(64),
+        split: below(3) == 0,
+        heads: Heads::None,
+        home: HomeParams::Overwrite,
+    };
+    shape.home = size.home(seed, shape.block_size);
+    let ordered = below(5) == 0;
+    let drives = ["atlas10k", "barracuda", "sata2tb", "ssd"];
+    // What keeps what it has taken has its own meaning of a cut: see `Crash::images_ordered`.
+    let model = (below(4) == 0 && !ordered).then(|| Model {
+        name: drives[below(4) as usize].into(),
+        write_cache: below(3) > 0,
+    });
+    let kinds: &[FaultKind] = match below(3) {
+        _ if !faults => &[],
+        0 => &SURVIVED,
+        1 => &TOLD,
+        _ => &LIES,
+    };
+    let aligned = kinds.iter().any(|kind| kind.is_lie());
+    let mut generator = Generator {
+        rng,
+        shape,
+        sizes: [shape.main_bytes(), 0, 0, 0],
+        aligned,
+        stamp: seed << 24,
+    };
+    let generations = (0..size.generations)
+        .map(|index| generator.generation(size, index == 0, kinds))
+        .collect();
+    Script {
+        shape,
+        ordered,
+        model,
+        generations,
+    }
+}
+
+impl Generator {
+    fn below(&mut self, bound: u64) -> u64 {
+        self.rng.next_u64() % bound.max(1)
+    }
+
+    fn pick<T: Copy>(&mut self, of: &[T]) -> T {
+        of[self.below(of.len() as u64) as usize]
+    }
+
+    fn generation(&mut self, size: Size, first: bool, kinds: &[FaultKind]) -> Generation {
+        let operations = size.operations;
+        let clients = 1 + self.below(4);
+        let mut scripts = vec![Vec::new(); clients as usize];
+        if first {
+            // Room for other volumes.
+            let size = self.shape.main_bytes() / 4 + self.below(self.shape.main_bytes() / 8);
+            let size = self.round(size).max(self.block());
+            self.sizes[0] = size;
+            scripts[0].push(Op::Resize { volume: 0, size });
+        }
+        for _ in 0..operations {
+            let client = self.below(clients) as usize;
+            if client == 0 && self.below(12) == 0 {
+                let ops = self.exchange();
+                scripts[client].extend(ops);
+                continue;
+            }
+            let op = self.operation(client == 0);
+            scripts[client].push(op);
+        }
+        let budget = Budget {
+            faults: 3,
+            kinds: kinds.to_vec(),
+            drives: if self.shape.split { 2 } else { 1 },
+            requests: 20 + operations,
+        };
+        let seed = self.rng.next_u64();
+        Generation {
+            seed,
+            linger: size.linger(seed),
+            memory_bytes: self.pick(&[256 << 10, 1 << 20, 8 << 20]),
+            write_back_on_recovery: self.below(3) == 0,
+            write_back_after: Nanos::from_millis(self.pick(&[1, 20, 1000])),
+            ack_write: self.below(5) == 0,
+            faults: match kinds.is_empty() {
+                true => self.slow_home(),
+                false => self.faults(&budget),
+            },
+            clients: scripts,
+            end: match self.below(4) {
+                0 => End::Close,
+                _ => End::Cut(1 + self.below(operations * 2)),
+            },
+        }
+    }
+
+    fn faults(&mut self, budget: &Budget) -> Vec<Fault> {
+        budget.draw(&mut self.rng)
+    }
+
+    /// Often, where log and data are apart, the data drive is so slow that much happens during one read.
+    fn slow_home(&mut self) -> Vec<Fault> {
+        if !self.shape.split || self.below(2) == 0 {
+            return Vec::new();
+        }
+        vec![Fault {
+            drive: 1,
+            after: self.below(40),
+            kind: FaultKind::Slow,
+            place: Place::At(0),
+            span: Nanos(0),
+            times: 2 + self.below(60) as u32,
+        }]
+    }
+
+    /// A volume gives some of its blocks away to another, and takes new ones.
+    fn exchange(&mut self) -> Vec<Op> {
+        let (volume, other) = (self.below(VOLUMES) as u8, self.below(VOLUMES) as u8);
+        let (have, theirs) = (
+            self.sizes[usize::from(volume)],
+            self.sizes[usize::from(other)],
+        );
+        let given = self.block() * (1 + self.below(8));
+        if volume == other || have <= given {
+            return vec![self.administration()];
+        }
+        let less = self.round(have - given).max(self.block());
+        self.sizes[usize::from(other)] = theirs + given;
+        let taken = match theirs {
+            0 => Op::Create {
+                volume: other,
+                size: given,
+            },
+            _ => Op::Resize {
+                volume: other,
+                size: theirs + given,
+            },
+        };
+        let back = Op::Resize { volume, size: have };
+        vec![Op::Resize { volume, size: less }, taken, back]
+    }
+
+    fn block(&self) -> u64 {
+        u64::from(self.shape.block_size)
+    }
+
+    fn round(&self, bytes: u64) -> u64 {
+        match self.aligned {
+            true => bytes / self.block() * self.block(),
+            false => bytes,
+        }
+    }
+
+    fn operation(&mut self, administrator: bool) -> Op {
+        let roll = self.below(100);
+        if administrator && roll < 25 {
+            return self.administration();
+        }
+        let durable = self.below(5) == 0;
+        let volume = match self.below(2) {
+            0 => 0,
+            _ => self.below(VOLUMES) as u8,
+        };
+        match roll {
+            0..46 => {
+                let (offset, len) = self.range(volume, 40 << 10);
+                self.stamp += 1;
+                Op::Write {
+                    volume,
+                    offset,
+                    len,
+                    stamp: self.stamp,
+                    durable,
+                }
+            }
+            46..54 => {
+                let (offset, len) = self.range(volume, 200 << 10);
+                let keep = self.below(2) == 0;
+                Op::Zero {
+                    volume,
+                    offset,
+                    len,
+                    keep,
+                    durable,
+                }
+            }
+            54..62 => {
+                let (offset, len) = self.range(volume, 200 << 10);
+                Op::Trim {
+                    volume,
+                    offset,
+                    len,
+                    durable,
+                }
+            }
+            62..80 => {
+                let (offset, len) = self.range(volume, 100 << 10);
+                Op::Read {
+                    volume,
+                    offset,
+                    len,
+                }
+            }
+            80..90 => Op::Flush,
+            90..92 => Op::Scrub,
+            _ => Op::Sleep {
+                us: self.below(3000),
+            },
+        }
+    }
+
+    /// A range of at most `max` bytes; half of all begin in the volume's hot sixteenth, near its end.
+    fn range(&mut self, volume: u8, max: u64) -> (u64, u64) {
+        let size = self.sizes[usize::from(volume)].max(self.block());
+        let (block, hot) = (self.block(), (size / 16).max(2 * self.block()).min(size));
+        let offset = match self.below(2) {
+            0 => size - hot + self.below(hot),
+            _ => self.below(size),
+        };
+        let most = max.min(size - offset).max(1);
+        // Short ones are the rule.
+        let short = self.below(3) > 0;
+        let len = 1 + self.below(if short { most.min(3 * block) } else { most });
+        let whole = self.aligned || self.below(4) == 0;
+        if whole {
+            let offset = offset / block * block;
+            let len = len.next_multiple_of(block);
+            return (offset, len.min((size - offset).max(block) / block * block));
+        }
+        (offset, len)
+    }
+
+    fn administration(&mut self) -> Op {
+        let main = self.shape.main_bytes();
+        let volume = self.below(VOLUMES) as u8;
+        let have = self.sizes[usize::from(volume)];
+        let size = 1 + self.below(main / 6);
+        let size = self.round(size).max(self.block());
+        if have == 0 {
+            self.sizes[usize::from(volume)] = size;
+            return Op::Create { volume, size };
+        }
+        if volume > 0 && self.below(3) == 0 {
+            self.sizes[usize::from(volume)] = 0;
+            return Op::Delete { volume };
+        }
+        // Often a little less than before, or as much as before again.
+        let size = match self.below(3) {
+            0 => size,
+            1 => (have - self.below(have.min(4 * self.block()))).max(1),
+            _ => have + self.below(4 * self.block()),
+        };
+        let size = self.round(size).max(self.block());
+        self.sizes[usize::from(volume)] = size;
+        Op::Resize { volume, size }
+    }
+}

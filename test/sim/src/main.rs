@@ -1,0 +1,171 @@
+//! `crash`: power cuts and faults for as long as one likes.
+
+use anyhow::{Context, anyhow, bail};
+use clap::Parser;
+use indicatif::{ProgressBar, ProgressStyle};
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+use tonearm_base::Nanos;
+use tonearm_drive::FaultKind;
+use tonearm_sim::{Counts, Failure, Kind, Outcome, Script, Size, shrink, try_script};
+
+/// Cuts the power of simulated stores at every step of the I/O of seeded workloads, lets drives fail, and
+/// checks what recovery makes of it.
+#[derive(Parser)]
+struct Args {
+    /// First seed; the next ones follow it.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Ends after so many seconds.
+    #[arg(long, default_value_t = 60, conflicts_with_all = ["seeds", "points"])]
+    seconds: u64,
+    /// Ends after so many seeds.
+    #[arg(long)]
+    seeds: Option<u64>,
+    /// Ends after so many power cuts.
+    #[arg(long)]
+    points: Option<u64>,
+    /// Operations of each workload.
+    #[arg(long, default_value_t = 60)]
+    operations: u64,
+    /// Workloads in a row, each on what a power cut left of the one before.
+    #[arg(long, default_value_t = 3)]
+    generations: u32,
+    /// Kind of the runs: power-cuts, heads, volumes, faults, arus or sqlite. Without it the seed chooses.
+    #[arg(long)]
+    kind: Option<Kind>,
+    /// Layout of all stores. Without it the seed chooses.
+    #[arg(long, value_enum)]
+    layout: Option<Layout>,
+    /// Milliseconds for which commits that nobody waits for stay in memory. Without it the seed chooses.
+    #[arg(long)]
+    linger_ms: Option<u64>,
+    /// Runs this script, and nothing else.
+    #[arg(long)]
+    script: Option<PathBuf>,
+    /// Seconds to make a failing script short.
+    #[arg(long, default_value_t = 120)]
+    shrink: u64,
+}
+
+#[derive(clap::ValueEnum, Clone, Copy, PartialEq, Eq)]
+enum Layout {
+    Overwrite,
+    Segments,
+}
+
+fn main() -> anyhow::Result<()> {
+    let args = Args::parse();
+    if let Some(path) = &args.script {
+        let text = std::fs::read_to_string(path).with_context(|| path.display().to_string())?;
+        let script: Script = text.parse().map_err(|error: String| anyhow!(error))?;
+        let outcome = try_script(&script, 0).map_err(|failure| anyhow!("{failure}"))?;
+        println!("{} power cuts, nothing lost", outcome.crash_points);
+        return Ok(());
+    }
+    let started = Instant::now();
+    let limit = Duration::from_secs(args.seconds);
+    let bar = ProgressBar::new_spinner();
+    bar.set_style(ProgressStyle::with_template("{spinner} {elapsed} {msg}")?);
+    let (mut total, mut seeds) = (Outcome::default(), 0);
+    let size = Size {
+        operations: args.operations,
+        generations: args.generations,
+        segments: args.layout.map(|layout| layout == Layout::Segments),
+        linger: args.linger_ms.map(Nanos::from_millis),
+    };
+    loop {
+        let done = match (args.seeds, args.points) {
+            (Some(limit), _) => seeds >= limit,
+            (_, Some(limit)) => total.crash_points >= limit,
+            _ => started.elapsed() >= limit,
+        };
+        if done {
+            break;
+        }
+        let seed = args.seed + seeds;
+        let kind = args.kind.unwrap_or(Kind::of(seed));
+        match kind.run(seed, size) {
+            Ok(outcome) => total.add(&outcome),
+            Err(failure) => {
+                bar.finish_and_clear();
+                return Err(report(&args, kind, seed, size, failure));
+            }
+        }
+        seeds += 1;
+        bar.set_message(format!(
+            "{} seeds, {} power cuts, nothing lost",
+            seeds, total.crash_points
+        ));
+        bar.tick();
+    }
+    bar.finish_and_clear();
+    summarize(&args, seeds, &total, started.elapsed());
+    Ok(())
+}
+
+fn summarize(args: &Args, seeds: u64, total: &Outcome, elapsed: Duration) {
+    println!(
+        "{seeds} seeds from {}, {} power cuts ({} lost unacknowledged commits), nothing lost that was durable, \
+         trace hash {:016x}, {:.1} s",
+        args.seed,
+        total.crash_points,
+        total.cut_short,
+        total.trace_hash,
+        elapsed.as_secs_f64()
+    );
+    let met = total
+        .met
+        .iter()
+        .map(|(what, count)| format!("{what:?} {count}"));
+    if total.met != Counts::default() {
+        println!("  recovery units: {}", met.collect::<Vec<_>>().join(", "));
+    }
+    if total.faultless == total.crash_points {
+        return;
+    }
+    let kinds = FaultKind::ALL.iter().zip(total.points);
+    let kinds = kinds.map(|(kind, points)| format!("{kind} {points}"));
+    println!(
+        "  by fault: none {}, {}\n  refused {}, with unreadable blocks {}, older than they should be {} (all after a \
+         fault that excuses it)",
+        total.faultless,
+        kinds.collect::<Vec<_>>().join(", "),
+        total.refused,
+        total.damaged,
+        total.stale
+    );
+}
+
+/// What to tell of a failure: the shortest script that still fails, and how to see it again.
+fn report(args: &Args, kind: Kind, seed: u64, size: Size, failure: Failure) -> anyhow::Error {
+    let mut again = format!(
+        "crash --kind {kind} --seed {seed} --seeds 1 --operations {} --generations {}",
+        args.operations, args.generations
+    );
+    again += match args.layout {
+        None => "",
+        Some(Layout::Overwrite) => " --layout overwrite",
+        Some(Layout::Segments) => " --layout segments",
+    };
+    if let Some(linger) = args.linger_ms {
+        again += &format!(" --linger-ms {linger}");
+    }
+    let Some(script) = kind.script(seed, size) else {
+        return anyhow!("{failure}\nagain with: {again}");
+    };
+    eprintln!("{failure}\nagain with: {again}\nmaking it short ...");
+    std::panic::set_hook(Box::new(|_| {}));
+    let runner = |script: &Script| try_script(script, seed).err();
+    let limit = Duration::from_secs(args.shrink);
+    let (short, failure) = shrink(&script, failure, limit, runner);
+    let Err(error) = print(&short, &failure) else {
+        return anyhow!("{failure}\nagain with: {again}");
+    };
+    error
+}
+
+fn print(script: &Script, failure: &Failure) -> anyhow::Result<()> {
+    println!("# {failure}\n{script}");
+    bail!("{failure}\nagain with: crash --script FILE, where FILE holds the lines above")
+}

@@ -1,0 +1,262 @@
+//! Runs a script: its generations one after the other, with a power cut at every step of the I/O.
+
+use crate::blame::{Blame, Faults};
+use crate::campaign::{Failure, Outcome, within_time};
+use crate::client::Client;
+use crate::cut::{self, Ending};
+use crate::drives;
+use crate::model::Model;
+use crate::observer::Observer;
+use crate::script::{End, Generation, Script};
+use crate::store::StoreImage;
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use tonearm_base::BufPool;
+use tonearm_disk::{Ack, OpenOptions};
+use tonearm_drive::{Crash, FaultKind, SimWorld, Struck};
+use tonearm_rt::Rt;
+
+/// A state to go on from.
+struct Next {
+    crash: Crash,
+    model: Model,
+    cut: u64,
+    struck: Vec<Struck>,
+}
+
+/// What the cuts of a generation have come to.
+#[derive(Default)]
+struct Tally {
+    failure: Option<(u64, u64, String)>,
+    outcome: Outcome,
+    steps: u64,
+    next: Option<Next>,
+}
+
+/// Runs `script`. `seed` is for the message alone.
+///
+/// # Errors
+/// The first broken promise.
+pub fn run_script(script: &Script, seed: u64) -> Result<Outcome, Failure> {
+    let shape = script.shape;
+    let mut image = shape.create();
+    let block = u64::from(shape.block_size);
+    let mut model = Model::new(block, shape.main_bytes(), script.has_lies());
+    let mut outcome = Outcome::default();
+    let ids = Rc::new(Cell::new(1));
+    let mut struck = Vec::new();
+    for (index, generation) in script.generations.iter().enumerate() {
+        let fail = |(step, cut, what): (u64, u64, String)| Failure {
+            seed,
+            at: (index as u32, step, cut),
+            what,
+        };
+        let next = run_generation(
+            script,
+            generation,
+            &image,
+            model,
+            &ids,
+            &struck,
+            &mut outcome,
+        );
+        let next = next.map_err(fail)?;
+        image.disks = images(&next.crash, next.cut, script.ordered);
+        let disks = image.disks.clone();
+        let ending = cut::recover(
+            &image,
+            disks,
+            &next.model,
+            next.cut,
+            script.ordered,
+            Blame::of(&next.struck, &shape),
+        );
+        let ending = ending.map_err(|what| fail((u64::MAX, next.cut, what)))?;
+        (model, struck) = (next.model, next.struck);
+        match ending {
+            Ending::Whole(number) => model.go_on(number),
+            // The run ends where a store has to be restored from a backup.
+            _ => break,
+        }
+    }
+    Ok(outcome)
+}
+
+fn run_generation(
+    script: &Script,
+    generation: &Generation,
+    image: &StoreImage,
+    model: Model,
+    ids: &Rc<Cell<u64>>,
+    before: &[Struck],
+    outcome: &mut Outcome,
+) -> Result<Next, (u64, u64, String)> {
+    let world = drives::world_of(script.model.as_ref(), generation.seed, image.disks.clone());
+    let world = world.map_err(|what| (0, 0, what))?;
+    world.plan(&generation.faults);
+    let model = Rc::new(RefCell::new(model));
+    let tally = Rc::new(RefCell::new(Tally::default()));
+    let faults = Faults::new(before, &world);
+    watch(&world, &faults, image, &model, &tally, script, generation);
+    let rt = Rt::new(world.driver());
+    let opened = Rc::new(RefCell::new(None));
+    let work = live(
+        rt.clone(),
+        faults.clone(),
+        image.clone(),
+        generation.clone(),
+        script.ordered,
+        model.clone(),
+        ids.clone(),
+        opened.clone(),
+    );
+    let result = within_time(&rt, opened, work);
+    world.clear_hook();
+    outcome.trace_hash = outcome.trace_hash.rotate_left(7) ^ world.trace_hash();
+    rt.shut_down();
+    let mut tally = tally.borrow_mut();
+    outcome.add(&tally.outcome);
+    if let Some(failure) = tally.failure.take() {
+        return Err(failure);
+    }
+    result.map_err(|what| (tally.steps, 0, what))?;
+    let next = tally.next.take();
+    let end = || Next {
+        crash: world.crash(),
+        model: model.borrow().clone(),
+        cut: 0,
+        struck: faults.struck(),
+    };
+    Ok(next.unwrap_or_else(end))
+}
+
+/// Opens the store, lets all clients run, and ends as the generation says.
+#[allow(clippy::too_many_arguments)]
+async fn live(
+    rt: Rt,
+    faults: Faults,
+    image: StoreImage,
+    generation: Generation,
+    ordered: bool,
+    model: Rc<RefCell<Model>>,
+    ids: Rc<Cell<u64>>,
+    opened: Rc<RefCell<Option<tonearm_engine::Engine>>>,
+) -> Result<(), String> {
+    let options = OpenOptions {
+        memory_bytes: generation.memory_bytes,
+        map_cache_bytes: 32 << 10,
+        ack: match generation.ack_write {
+            true => Ack::Write,
+            false => Ack::Flush,
+        },
+        write_cache: cut::cache(ordered),
+        write_back_on_recovery: generation.write_back_on_recovery,
+        write_back_after: generation.write_back_after,
+        linger: generation.linger,
+        ..OpenOptions::default()
+    };
+    let blame = || Blame::of(&faults.struck(), &image.shape);
+    let disk = match image.open_disk(&rt, options).await {
+        Ok(disk) => disk,
+        Err(_) if blame().errors => return Ok(()),
+        Err(error) => return Err(format!("the opening fails without a fault: {error}")),
+    };
+    *opened.borrow_mut() = Some(disk.engine().clone());
+    let client = Client {
+        rt: rt.clone(),
+        faults: faults.clone(),
+        disk: disk.clone(),
+        observer: Observer::new(&disk, &model),
+        shape: image.shape,
+        pool: BufPool::new(1 << 20),
+        ids,
+    };
+    let clients = generation.clients.into_iter();
+    let clients: Vec<_> = clients
+        .map(|ops| rt.spawn(client.clone().run(ops)))
+        .collect();
+    for client in clients {
+        client.await?;
+    }
+    if generation.end == End::Close {
+        let last = model.borrow().last();
+        match disk.close().await {
+            Ok(()) => model.borrow_mut().acknowledge(last),
+            Err(_) if blame().errors => {}
+            Err(error) => return Err(format!("closing fails without a fault: {error}")),
+        }
+    }
+    Ok(())
+}
+
+/// Cuts the power at every step of the world's I/O, recovers, and compares with the model of that moment.
+fn watch(
+    world: &SimWorld,
+    faults: &Faults,
+    image: &StoreImage,
+    model: &Rc<RefCell<Model>>,
+    tally: &Rc<RefCell<Tally>>,
+    script: &Script,
+    generation: &Generation,
+) {
+    let (image, model, tally) = (image.clone(), model.clone(), tally.clone());
+    let (seed, end, ordered) = (generation.seed, generation.end, script.ordered);
+    let faults = faults.clone();
+    world.on_io(move |_, crash| {
+        let mut tally = tally.borrow_mut();
+        if tally.failure.is_some() {
+            return;
+        }
+        tally.steps += 1;
+        let step = tally.steps;
+        let cut = mix(seed, step);
+        let struck = faults.struck();
+        let blame = Blame::of(&struck, &image.shape);
+        let model = model.borrow();
+        if end == End::Cut(step) {
+            tally.next = Some(Next {
+                crash: crash.clone(),
+                model: model.clone(),
+                cut,
+                struck: struck.clone(),
+            });
+        }
+        let disks = images(crash, cut, ordered);
+        match cut::recover(&image, disks, &model, cut, ordered, blame) {
+            Ok(ending) => note(&mut tally.outcome, ending, model.last(), &struck),
+            Err(what) => tally.failure = Some((step, cut, what)),
+        }
+    });
+}
+
+fn images(crash: &Crash, cut: u64, ordered: bool) -> Vec<tonearm_drive::DiskImage> {
+    match ordered {
+        true => crash.images_ordered(cut),
+        false => crash.images(cut),
+    }
+}
+
+/// Counts one power cut.
+fn note(outcome: &mut Outcome, ending: Ending, last: u64, struck: &[Struck]) {
+    outcome.crash_points += 1;
+    match ending {
+        Ending::Whole(number) => outcome.cut_short += u64::from(number < last),
+        Ending::Damaged(number) => {
+            outcome.cut_short += u64::from(number < last);
+            outcome.damaged += 1;
+        }
+        Ending::Stale => outcome.stale += 1,
+        Ending::Refused => outcome.refused += 1,
+    }
+    for (kind, points) in FaultKind::ALL.iter().zip(&mut outcome.points) {
+        *points += u64::from(struck.iter().any(|one| one.fault.kind == *kind));
+    }
+    outcome.faultless += u64::from(struck.is_empty());
+}
+
+/// The seed of the power cut at a step.
+fn mix(seed: u64, step: u64) -> u64 {
+    let mixed =
+        (seed ^ step.wrapping_mul(0x9e37_79b9_7f4a_7c15)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    mixed ^ (mixed >> 29)
+}

@@ -1,0 +1,99 @@
+//! Runs that once found a fault, kept as files: `NAME.seed` holds `KIND seed=N operations=N generations=N`, and
+//! `linger_ms=N` where the seed does not choose it, `segments=1` for stores of that layout; `NAME.script` a script.
+//! Comments say what was found.
+
+use crate::campaign::{Failure, Outcome};
+use crate::generate::Size;
+use crate::kind::{Kind, try_script};
+use crate::script::Script;
+use std::fs;
+use std::path::Path;
+use tonearm_base::Nanos;
+
+/// One kept run.
+#[derive(Clone, Debug)]
+pub struct Regression {
+    /// Name of the file.
+    pub name: String,
+    what: What,
+}
+
+#[derive(Clone, Debug)]
+enum What {
+    Seed(Kind, u64, Size),
+    Script(Script),
+}
+
+/// All runs in `folder`, by name.
+///
+/// # Errors
+/// When a file cannot be read or understood.
+pub fn regressions(folder: &Path) -> Result<Vec<Regression>, String> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder).map_err(|error| error.to_string())? {
+        let path = entry.map_err(|error| error.to_string())?.path();
+        let name = path
+            .file_name()
+            .unwrap_or_default()
+            .to_string_lossy()
+            .into_owned();
+        let text = fs::read_to_string(&path).map_err(|error| format!("{name}: {error}"))?;
+        let what = match path.extension().and_then(|ending| ending.to_str()) {
+            Some("seed") => seed(&text),
+            Some("script") => text.parse().map(What::Script),
+            _ => continue,
+        };
+        let what = what.map_err(|error| format!("{name}: {error}"))?;
+        found.push(Regression { name, what });
+    }
+    found.sort_by(|a, b| a.name.cmp(&b.name));
+    Ok(found)
+}
+
+fn seed(text: &str) -> Result<What, String> {
+    let lines = text
+        .lines()
+        .map(|line| line.split('#').next().unwrap_or_default().trim());
+    let line = lines
+        .filter(|line| !line.is_empty())
+        .collect::<Vec<_>>()
+        .join(" ");
+    let words: Vec<&str> = line.split_whitespace().collect();
+    let &[kind, seed, operations, generations, ref rest @ ..] = words.as_slice() else {
+        return Err("KIND seed=N operations=N generations=N is expected".into());
+    };
+    let number = |word: &str, key: &str| {
+        let value = word
+            .strip_prefix(key)
+            .and_then(|rest| rest.strip_prefix('='));
+        let value = value.and_then(|value| value.parse::<u64>().ok());
+        value.ok_or_else(|| format!("{word:?} is not {key}=NUMBER"))
+    };
+    let (mut segments, mut linger) = (false, None);
+    for word in rest {
+        match *word {
+            "segments=1" => segments = true,
+            word => linger = Some(Nanos::from_millis(number(word, "linger_ms")?)),
+        }
+    }
+    let size = Size {
+        operations: number(operations, "operations")?,
+        generations: number(generations, "generations")? as u32,
+        segments: Some(segments),
+        linger,
+    };
+    Ok(What::Seed(kind.parse()?, number(seed, "seed")?, size))
+}
+
+impl Regression {
+    /// Runs it.
+    ///
+    /// # Errors
+    /// The first broken promise.
+    pub fn run(&self) -> Result<Outcome, Failure> {
+        match &self.what {
+            What::Seed(kind, seed, size) => kind.run(*seed, *size),
+            What::Script(script) => try_script(script, 0),
+        }
+    }
+}

@@ -1,0 +1,252 @@
+//! Real SQLite on a simulated store: the power is cut at every I/O of a seeded workload, the store recovers, and SQLite
+//! looks at its databases again through the same VFS. They must be sound, in exactly the state after some transaction, and
+//! that one must not be older than what was promised.
+
+use crate::bank::{Databases, Found, Ledger, Setup};
+use crate::campaign::{Failure, Outcome, within_time};
+use crate::cut::cache;
+use crate::generate::Size;
+use crate::store::{Heads, Shape, StoreImage};
+use rand_chacha::ChaCha8Rng;
+use rand_chacha::rand_core::{Rng, SeedableRng};
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use tonearm_base::Nanos;
+use tonearm_disk::{Disk, OpenOptions};
+use tonearm_drive::{SimOptions, SimWorld};
+use tonearm_rt::Rt;
+use tonearm_store::Store;
+use tonearm_store::files::{Files, Open};
+
+/// Names and bytes of all files.
+type Contents = Vec<(String, Vec<u8>)>;
+
+/// Contents whose findings are remembered: most cuts leave what the one before has left.
+const REMEMBERED_MAX: usize = 64;
+
+/// A store that SQLite finds for as long as this lives.
+struct Mounted(String);
+
+impl Mounted {
+    fn new(files: Arc<dyn Files>) -> Self {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        let name = format!("simulated-{}", NEXT.fetch_add(1, Ordering::Relaxed));
+        tonearm_sqlite::provide(&name, files);
+        Self(name)
+    }
+}
+
+impl Drop for Mounted {
+    fn drop(&mut self) {
+        tonearm_sqlite::withdraw(&self.0);
+    }
+}
+
+#[derive(Default)]
+struct Tally {
+    outcome: Outcome,
+    failure: Option<(u64, u64, String)>,
+    steps: u64,
+    known: BTreeMap<Contents, Result<Found, String>>,
+}
+
+/// Runs one seed.
+///
+/// # Errors
+/// The first broken promise.
+pub fn run(seed: u64, size: Size) -> Result<Outcome, Failure> {
+    let fail = |step: u64, cut: u64, what: String| Failure {
+        seed,
+        at: (0, step, cut),
+        what,
+    };
+    tonearm_sqlite::register(false).map_err(|error| fail(0, 0, error.to_string()))?;
+    let mut rng = ChaCha8Rng::seed_from_u64(seed);
+    let shape = Shape {
+        block_size: 4096,
+        track_bytes: 64 << 10,
+        tracks: 24 + rng.next_u64() % 40,
+        blocks: 1024,
+        split: rng.next_u32().is_multiple_of(3),
+        heads: Heads::None,
+        home: size.home(seed, 4096),
+    };
+    let ordered = rng.next_u32().is_multiple_of(5);
+    let options = OpenOptions {
+        memory_bytes: [1 << 20, 8 << 20][rng.next_u32() as usize % 2],
+        map_cache_bytes: 32 << 10,
+        write_cache: cache(ordered),
+        write_back_after: Nanos::from_millis([1, 20, 1000][rng.next_u32() as usize % 3]),
+        linger: size.linger(seed),
+        ..OpenOptions::default()
+    };
+    let setup = Setup::new(&mut rng);
+    let mut image = shape.create();
+    make_room(&mut image).map_err(|what| fail(0, 0, what))?;
+    let world = world(&image, seed);
+    let rt = Rt::new(world.driver());
+    let store = open(&rt, &image, options).map_err(|what| fail(0, 0, what))?;
+    let ledger = Rc::new(RefCell::new(Ledger::default()));
+    let tally = Rc::new(RefCell::new(Tally::default()));
+    watch(
+        &world,
+        &image,
+        &ledger,
+        &tally,
+        (seed, ordered, setup.attached),
+    );
+    let mounted = Mounted::new(session(&store).map_err(|what| fail(0, 0, what))?);
+    let databases = Databases { store: &mounted.0 };
+    let ran = databases.run(&setup, &ledger, &mut rng, size.operations / 4);
+    drop(mounted);
+    // This closes it, and the power may fail meanwhile, too.
+    drop(store);
+    world.clear_hook();
+    let hash = world.trace_hash();
+    rt.shut_down();
+    let mut tally = tally.borrow_mut();
+    if let Some((step, cut, what)) = tally.failure.take() {
+        return Err(fail(step, cut, format!("{setup:?}: {what}")));
+    }
+    ran.map_err(|error| {
+        let what = format!("{setup:?}: {error}; {}", tonearm_sqlite::last_error());
+        fail(u64::MAX, 0, what)
+    })?;
+    let mut outcome = tally.outcome;
+    outcome.faultless = outcome.crash_points;
+    outcome.trace_hash = hash;
+    Ok(outcome)
+}
+
+fn world(image: &StoreImage, seed: u64) -> SimWorld {
+    let options = SimOptions {
+        seed,
+        ..SimOptions::default()
+    };
+    SimWorld::new(options, image.disks.clone())
+}
+
+fn open(rt: &Rt, image: &StoreImage, options: OpenOptions) -> Result<Store, String> {
+    let (rt2, image) = (rt.clone(), image.clone());
+    let opened = within_time(rt, Rc::default(), async move {
+        let opened = image.open_disk(&rt2, options).await;
+        opened.map_err(|error| error.to_string())
+    });
+    Ok(Store::over(rt.clone(), opened?))
+}
+
+/// The volume that every new store has would leave no room for files.
+fn make_room(image: &mut StoreImage) -> Result<(), String> {
+    let world = world(image, 0);
+    let rt = Rt::new(world.driver());
+    let store = open(&rt, image, OpenOptions::default())?;
+    let deleted = store.run(|context| async move {
+        let disk: Disk = context.disk;
+        disk.delete_volume("main")
+            .await
+            .map_err(|error| error.to_string())
+    });
+    deleted.map_err(|error| error.to_string())??;
+    store.close().map_err(|error| error.to_string())?;
+    image.disks = world.images();
+    drop(store);
+    rt.shut_down();
+    Ok(())
+}
+
+/// Cuts the power at every step of the world's I/O.
+fn watch(
+    world: &SimWorld,
+    image: &StoreImage,
+    ledger: &Rc<RefCell<Ledger>>,
+    tally: &Rc<RefCell<Tally>>,
+    (seed, ordered, attached): (u64, bool, bool),
+) {
+    let (image, ledger, tally) = (image.clone(), ledger.clone(), tally.clone());
+    let mut rng = ChaCha8Rng::seed_from_u64(seed ^ 0xc0ffee);
+    world.on_io(move |_, crash| {
+        let mut tally = tally.borrow_mut();
+        if tally.failure.is_some() {
+            return;
+        }
+        tally.steps += 1;
+        let cut = rng.next_u64();
+        let disks = match ordered {
+            true => crash.images_ordered(cut),
+            false => crash.images(cut),
+        };
+        let left = StoreImage {
+            disks,
+            shape: image.shape,
+        };
+        let ledger = ledger.borrow();
+        let found = recover(&left, cut, ordered, attached, &mut tally.known);
+        match found.and_then(|found| ledger.judge(&found)) {
+            Ok(number) => {
+                tally.outcome.crash_points += 1;
+                tally.outcome.cut_short += u64::from(number < ledger.last());
+            }
+            Err(what) => tally.failure = Some((tally.steps, cut, what)),
+        }
+    });
+}
+
+/// Recovers what a cut has left, and has SQLite look at it.
+fn recover(
+    image: &StoreImage,
+    cut: u64,
+    ordered: bool,
+    attached: bool,
+    known: &mut BTreeMap<Contents, Result<Found, String>>,
+) -> Result<Found, String> {
+    let world = world(image, cut);
+    let rt = Rt::new(world.driver());
+    let options = OpenOptions {
+        write_cache: cache(ordered),
+        write_back_on_recovery: cut.is_multiple_of(2),
+        ..OpenOptions::default()
+    };
+    let store = open(&rt, image, options)?;
+    let files = session(&store)?;
+    let contents = read_all(&*files)?;
+    let found = match known.get(&contents) {
+        Some(found) => found.clone(),
+        None => {
+            let mounted = Mounted::new(files.clone());
+            let found = Databases { store: &mounted.0 }.look(attached);
+            if known.len() >= REMEMBERED_MAX {
+                known.clear();
+            }
+            known.insert(contents, found.clone());
+            found
+        }
+    };
+    drop(files);
+    drop(store);
+    rt.shut_down();
+    found
+}
+
+fn session(store: &Store) -> Result<Arc<dyn Files>, String> {
+    let files = store.files().map_err(|error| error.to_string())?;
+    Ok(Arc::new(files))
+}
+
+fn read_all(files: &dyn Files) -> Result<Contents, String> {
+    let read = || {
+        let mut contents = Vec::new();
+        for info in files.list()? {
+            let file = files.open(&info.name, Open::default())?;
+            let mut bytes = vec![0; info.size_bytes as usize];
+            let count = files.read(file, None, 0, &mut bytes)?;
+            bytes.truncate(count);
+            files.close(file);
+            contents.push((info.name, bytes));
+        }
+        Ok(contents)
+    };
+    read().map_err(|error: tonearm_store::files::FilesError| error.to_string())
+}

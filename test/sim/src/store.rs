@@ -1,0 +1,271 @@
+//! Small stores on simulated devices.
+
+use std::rc::Rc;
+use tonearm_device::RawDevice;
+use tonearm_disk::{
+    CreateParams, Disk, DiskError, HeadParams, HomeParams, LogDrive, MemberDevice, MemberSpace,
+    NewMember, OpenOptions, plan_create,
+};
+use tonearm_drive::{DiskImage, SimOptions, SimWorld};
+use tonearm_engine::{Engine, EngineError};
+use tonearm_format::{HeadKind, Roles, SECTOR, SYSTEM_BLOCKS, SkipAxis, SkipTable};
+use tonearm_head::{Delta, Deltas, Track, TrackMap};
+use tonearm_rt::{DeviceId, Rt};
+
+/// Identity of all simulated stores.
+pub const STORE: [u8; 16] = *b"simulated store!";
+
+/// How a simulated store is laid out.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Shape {
+    /// Bytes of a home block.
+    pub block_size: u32,
+    /// Bytes of a log track.
+    pub track_bytes: u32,
+    /// Tracks of the log.
+    pub tracks: u64,
+    /// Blocks of the part that workloads use.
+    pub blocks: u64,
+    /// Log and data on members of their own.
+    pub split: bool,
+    /// How the heads of the log's drives are followed; needs `split`.
+    pub heads: Heads,
+    /// Where blocks live at home.
+    pub home: HomeParams,
+}
+
+/// How the heads of the log's drives are followed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Heads {
+    /// Not at all.
+    #[default]
+    None,
+    /// On line, on stripes of `track_bytes`, in log sectors of 512 bytes.
+    Stripes {
+        /// Log drives.
+        drives: u64,
+    },
+    /// On physical tracks of uneven length, some of them left out, in log sectors of 512 bytes.
+    Tracks {
+        /// The predictor.
+        kind: HeadKind,
+        /// Log drives.
+        drives: u64,
+    },
+}
+
+impl Heads {
+    fn drives(self) -> u64 {
+        match self {
+            Heads::None => 1,
+            Heads::Stripes { drives } | Heads::Tracks { drives, .. } => drives,
+        }
+    }
+
+    fn params(self) -> Option<HeadParams> {
+        let (kind, drive) = match self {
+            Heads::None => return None,
+            Heads::Stripes { .. } => (HeadKind::Online, LogDrive::default()),
+            Heads::Tracks { kind, .. } => (kind, drive_with_tracks()),
+        };
+        Some(HeadParams {
+            kind,
+            sector_bytes: 512,
+            drives: vec![drive; self.drives() as usize],
+        })
+    }
+}
+
+/// A drive of four tracks a cylinder in three zones, with spares at the end of each cylinder and a track in 23
+/// left out.
+fn drive_with_tracks() -> LogDrive {
+    let (mut first, mut angle) = (0u64, 0u32);
+    let mut tracks = Vec::new();
+    for index in 0..400u64 {
+        let turn_sectors = [91, 85, 77][(index / 80 % 3) as usize];
+        let sectors = turn_sectors - if index % 4 == 3 { 6 } else { 0 };
+        if index % 23 != 22 {
+            tracks.push(Track {
+                index: 0,
+                first,
+                sectors,
+                turn_sectors,
+                angle,
+            });
+        }
+        first += u64::from(sectors);
+        angle = angle.wrapping_add(if index % 4 == 3 {
+            0x3000_0000
+        } else {
+            0x0800_0000
+        });
+    }
+    LogDrive {
+        tracks: TrackMap::from_tracks(tracks.into_iter()).ok(),
+        period_ps: 11_117_000_000,
+        deltas: Some(Deltas::one(Delta {
+            sectors: 12,
+            turn_sectors: 91,
+        })),
+        switch_ns: 1_500_000,
+        table: Some(SkipTable {
+            axes: [(8, 8, 10), (0, 1_000_000, 12), (0, 1, 90)]
+                .map(|(first, step, count)| SkipAxis { first, step, count }),
+            turn_ns: 11_117_000,
+            skips: (0..120).map(|point| point * 37 % 90).collect(),
+        }),
+    }
+}
+
+/// The members of a store, switched off.
+#[derive(Clone)]
+pub struct StoreImage {
+    /// Their content.
+    pub disks: Vec<DiskImage>,
+    /// How the store is laid out.
+    pub shape: Shape,
+}
+
+/// The segments layout with small segments: the cleaner and checkpoints come often.
+pub fn small_segments(block_size: u32) -> HomeParams {
+    HomeParams::Segments {
+        segment_bytes: 16 * block_size,
+        spare_percent: 10,
+    }
+}
+
+impl Shape {
+    /// First block of the part that workloads use.
+    pub fn first_block(&self) -> u64 {
+        SYSTEM_BLOCKS
+    }
+
+    /// Bytes of a log sector.
+    pub fn log_sector(&self) -> usize {
+        match self.heads {
+            Heads::None => SECTOR,
+            _ => 512,
+        }
+    }
+
+    /// Bytes of the volume that an empty store has.
+    pub fn main_bytes(&self) -> u64 {
+        (self.blocks * u64::from(self.block_size)).max(1 << 20)
+    }
+
+    /// Makes an empty store.
+    ///
+    /// # Panics
+    /// When the shape cannot be.
+    pub fn create(&self) -> StoreImage {
+        self.create_with_spare(0)
+    }
+
+    /// Makes an empty store with `spare_bytes` that no volume has.
+    ///
+    /// # Panics
+    /// When the shape cannot be.
+    pub fn create_with_spare(&self, spare_bytes: u64) -> StoreImage {
+        let main_bytes = self.main_bytes();
+        let params = CreateParams {
+            size_bytes: main_bytes + spare_bytes,
+            log_bytes: Some(self.tracks * u64::from(self.track_bytes)),
+            track_bytes: Some(self.track_bytes),
+            block_size: self.block_size,
+            head: self.heads.params(),
+            home: self.home,
+            store: STORE,
+            created_unix_s: 0,
+        };
+        let space = |roles, path: &str| MemberSpace {
+            roles,
+            available_bytes: None,
+            uuid: [1; 16],
+            path: path.into(),
+        };
+        let (log, data) = (true, true);
+        let spaces = match self.split {
+            true => {
+                let of_log = |index| {
+                    let path = if index == 0 { "" } else { "log" };
+                    space(Roles { log, data: false }, path)
+                };
+                let logs = (0..self.heads.drives()).map(of_log);
+                logs.chain([space(Roles { log: false, data }, "data")])
+                    .collect()
+            }
+            false => vec![space(Roles { log, data }, "")],
+        };
+        let plan = plan_create(&params, &spaces).expect("a simulated store can be planned");
+        let disks = plan
+            .member_bytes
+            .iter()
+            .map(|bytes| DiskImage::new(*bytes))
+            .collect();
+        let world = SimWorld::new(SimOptions::default(), disks);
+        let rt = Rt::new(world.driver());
+        let pool = tonearm_base::BufPool::new(1 << 20);
+        let members = plan
+            .member_bytes
+            .iter()
+            .enumerate()
+            .map(|(index, bytes)| NewMember {
+                device: raw(&rt, index, *bytes, self.log_sector()),
+                blank: true,
+                log_written: false,
+            })
+            .collect();
+        let rt2 = rt.clone();
+        rt.block_on(async move {
+            tonearm_disk::create(&rt2, &pool, &plan, members, main_bytes, [2; 16], |_, _| {})
+                .await
+                .expect("a simulated store can be created");
+        });
+        let image = StoreImage {
+            disks: world.images(),
+            shape: *self,
+        };
+        rt.shut_down();
+        image
+    }
+}
+
+fn raw(rt: &Rt, index: usize, bytes: u64, sector: usize) -> Rc<dyn tonearm_device::Device> {
+    let name = format!("member-{index}");
+    Rc::new(RawDevice::new(
+        rt,
+        DeviceId(index as u32),
+        bytes,
+        sector as u32,
+        &name,
+    ))
+}
+
+impl StoreImage {
+    /// Opens the store in `world`, which must have this image's devices.
+    ///
+    /// # Errors
+    /// What the engine says.
+    pub async fn open(&self, rt: &Rt, options: OpenOptions) -> Result<Engine, EngineError> {
+        let pool = tonearm_base::BufPool::new(1 << 20);
+        Engine::open(rt, &pool, self.members(rt), options, |_| {}).await
+    }
+
+    /// Opens the store with its volumes, as [`StoreImage::open`] does.
+    ///
+    /// # Errors
+    /// What the disk says.
+    pub async fn open_disk(&self, rt: &Rt, options: OpenOptions) -> Result<Disk, DiskError> {
+        let pool = tonearm_base::BufPool::new(1 << 20);
+        Disk::open(rt, &pool, self.members(rt), options, |_| {}).await
+    }
+
+    /// The members' devices in the world of `rt`.
+    pub fn members(&self, rt: &Rt) -> Vec<MemberDevice> {
+        let member = |(index, disk): (usize, &DiskImage)| MemberDevice {
+            device: raw(rt, index, disk.size, self.shape.log_sector()),
+            path: format!("member-{index}"),
+        };
+        self.disks.iter().enumerate().map(member).collect()
+    }
+}

@@ -1,0 +1,121 @@
+//! Power cuts at every I/O of seeded workloads; see the crate's documentation for what is checked.
+
+use std::path::Path;
+use std::process::Command;
+use tonearm_drive::FaultKind;
+use tonearm_sim::{Campaign, Kind, Outcome, Script, Size, regressions, run_seed};
+
+const SIZE: Size = Size {
+    segments: None,
+    linger: None,
+    operations: 60,
+    generations: 3,
+};
+
+fn campaign(seed: u64) -> Campaign {
+    Campaign {
+        seed,
+        size: SIZE,
+        heads: false,
+    }
+}
+
+#[test]
+fn runs_that_found_a_fault_once_stay_clean() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("seeds");
+    let kept = regressions(&folder).unwrap_or_else(|error| panic!("{error}"));
+    assert!(kept.len() > 4, "the kept runs are found");
+    for run in kept {
+        if let Err(failure) = run.run() {
+            panic!("seeds/{}: {failure}", run.name);
+        }
+    }
+}
+
+/// A script says everything: what is read back from its text is the same run.
+#[test]
+fn a_script_survives_its_text() {
+    for seed in 0..40 {
+        for kind in [Kind::Volumes, Kind::Faults] {
+            let script = kind.script(seed, SIZE).expect("these kinds have scripts");
+            let again: Script = script.to_string().parse().expect("a script can be read");
+            assert!(again == script, "seed {seed}");
+        }
+    }
+}
+
+/// Other memory addresses, another process: nothing but the seed may count.
+#[test]
+fn the_same_seed_gives_the_same_trace_in_two_processes() {
+    let run = |kind: &str| {
+        let mut crash = Command::new(env!("CARGO_BIN_EXE_crash"));
+        let crash = crash.args(["--kind", kind, "--seed", "7", "--seeds", "4"]);
+        let output = crash.output().expect("the program starts");
+        assert!(output.status.success());
+        let text = String::from_utf8(output.stdout).expect("it prints text");
+        let at = text.find("trace hash").expect("it prints the hash");
+        text[at..at + 27].to_owned()
+    };
+    let mut hashes = Vec::new();
+    for kind in ["power-cuts", "heads", "volumes", "faults"] {
+        hashes.push(run(kind));
+        assert_eq!(hashes.last(), Some(&run(kind)), "{kind}");
+    }
+    hashes.dedup();
+    assert_eq!(hashes.len(), 4, "the hash tells runs apart");
+}
+
+#[test]
+fn volumes_and_faults_keep_every_promise() {
+    let mut total = Outcome::default();
+    for seed in 9000..9060 {
+        for kind in [Kind::Volumes, Kind::Faults] {
+            let outcome = kind.run(seed, SIZE);
+            total.add(&outcome.unwrap_or_else(|failure| panic!("{kind} {failure}")));
+        }
+    }
+    assert!(
+        total.cut_short > total.crash_points / 10,
+        "the cuts must hurt"
+    );
+    assert!(total.refused + total.damaged > 0, "the faults must hurt");
+    for (kind, points) in FaultKind::ALL.iter().zip(total.points) {
+        assert!(points > 0, "{kind} never struck");
+    }
+}
+
+#[test]
+fn transactions_of_sqlite_are_whole_and_in_order() {
+    let mut total = Outcome::default();
+    for seed in 1..60 {
+        let outcome = Kind::Sqlite.run(seed, SIZE);
+        total.add(&outcome.unwrap_or_else(|failure| panic!("sqlite {failure}")));
+    }
+    assert!(
+        total.cut_short > total.crash_points / 10,
+        "the cuts must hurt"
+    );
+    assert!(total.crash_points > 4000, "{} cuts", total.crash_points);
+}
+
+#[test]
+fn the_same_seed_gives_the_same_trace() {
+    let run = |seed| run_seed(&campaign(seed)).unwrap_or_else(|failure| panic!("{failure}"));
+    assert_eq!(run(7), run(7));
+    assert_ne!(run(7).trace_hash, run(8).trace_hash);
+}
+
+#[test]
+fn ten_thousand_power_cuts_lose_nothing_durable() {
+    let (mut points, mut cut_short, mut seed) = (0, 0, 5000);
+    while points < 10_000 {
+        let outcome = run_seed(&campaign(seed)).unwrap_or_else(|failure| panic!("{failure}"));
+        points += outcome.crash_points;
+        cut_short += outcome.cut_short;
+        seed += 1;
+    }
+    assert!(
+        cut_short > points / 10,
+        "the cuts must hurt, or the test proves nothing"
+    );
+}

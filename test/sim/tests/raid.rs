@@ -1,0 +1,555 @@
+//! A store whose home is a RAID-5 array, with a power cut at every I/O.
+//!
+//! After each cut the store is recovered; its content must be a prefix of the commit order with everything
+//! that was durable, the parity of every stripe must fit its data, and with any single member missing
+//! everything must read the same. In an array that was degraded already nothing may be lost at all.
+
+#![allow(clippy::unwrap_used)]
+
+use rand_chacha::ChaCha8Rng;
+use rand_chacha::rand_core::{Rng, SeedableRng};
+use std::cell::RefCell;
+use std::ops::Range;
+use std::rc::Rc;
+use tonearm_base::{BufPool, Nanos};
+use tonearm_device::raid::{Missing, Raid5, Raid5Options, Raid5State, Saving, StateSink};
+use tonearm_device::{Device, RawDevice};
+use tonearm_disk::{CreateParams, MemberDevice, MemberSpace, NewMember, plan_create};
+use tonearm_drive::{DiskImage, SimOptions, SimWorld};
+use tonearm_engine::{CommitChange, Engine, OpenOptions};
+use tonearm_format::Roles;
+use tonearm_layout::Piece;
+use tonearm_rt::{DeviceId, Rt};
+use tonearm_sim::Oracle;
+
+const BLOCK: usize = 4096;
+/// Blocks in use: on both sides of the border between the first two groups.
+const FIRST: u64 = 956;
+const COUNT: u64 = 120;
+
+#[derive(Clone, Copy)]
+struct Plan {
+    members: usize,
+    unit: u64,
+    missing: Option<usize>,
+    /// Ranges are trimmed and zeroed too.
+    trims: bool,
+    /// Tracks of the log: few make recovery write home, many let it leave everything in the log.
+    tracks: u64,
+    /// A record for every write, and in each cut a member that dies with the power.
+    record_always: bool,
+}
+
+#[derive(Clone)]
+struct Kept(Rc<RefCell<Raid5State>>);
+
+impl StateSink for Kept {
+    fn save(&self, state: Raid5State) -> Saving {
+        *self.0.borrow_mut() = state;
+        Box::pin(std::future::ready(Ok(())))
+    }
+}
+
+/// The drives of a store, switched off: the log's, the array's, and the one for parity records.
+#[derive(Clone)]
+struct Store {
+    plan: Plan,
+    disks: Vec<DiskImage>,
+    state: Raid5State,
+}
+
+/// A store that runs.
+struct Running {
+    world: SimWorld,
+    rt: Rt,
+    kept: Kept,
+}
+
+impl Store {
+    fn start(&self, seed: u64) -> Running {
+        let options = SimOptions {
+            seed,
+            ..SimOptions::default()
+        };
+        let world = SimWorld::new(options, self.disks.clone());
+        let rt = Rt::new(world.driver());
+        let kept = Kept(Rc::new(RefCell::new(self.state)));
+        Running { world, rt, kept }
+    }
+
+    /// The log's device and the array.
+    async fn devices(&self, rt: &Rt, kept: &Kept) -> (Rc<dyn Device>, Raid5) {
+        let raw = |index: usize| -> Rc<dyn Device> {
+            let (bytes, name) = (self.disks[index].size, format!("disk-{index}"));
+            Rc::new(RawDevice::new(
+                rt,
+                DeviceId(index as u32),
+                bytes,
+                512,
+                &name,
+            ))
+        };
+        let options = Raid5Options {
+            name: "array".into(),
+            id: [5; 16],
+            unit: self.plan.unit,
+            records: Some(raw(self.plan.members + 1)),
+            record_always: self.plan.record_always,
+        };
+        let members = (1..=self.plan.members)
+            .map(|index| Some(raw(index)))
+            .collect();
+        let (pool, sink) = (BufPool::new(1 << 20), Rc::new(kept.clone()));
+        let array = Raid5::open(rt, &pool, members, options, self.state, sink)
+            .await
+            .unwrap();
+        (raw(0), array)
+    }
+
+    async fn open(
+        &self,
+        rt: &Rt,
+        kept: &Kept,
+        options: OpenOptions,
+    ) -> Result<(Engine, Raid5), String> {
+        let (log, array) = self.devices(rt, kept).await;
+        let member = |device: Rc<dyn Device>, path: &str| MemberDevice {
+            device,
+            path: path.into(),
+        };
+        let members = vec![member(log, ""), member(Rc::new(array.clone()), "array")];
+        let opened = Engine::open(rt, &BufPool::new(1 << 20), members, options, |_| {}).await;
+        opened
+            .map(|engine| (engine, array))
+            .map_err(|error| error.to_string())
+    }
+
+    fn create(plan: Plan) -> Self {
+        let params = CreateParams {
+            size_bytes: 1200 * BLOCK as u64,
+            log_bytes: Some(plan.tracks * (64 << 10)),
+            track_bytes: Some(64 << 10),
+            head: None,
+            home: tonearm_engine::HomeParams::default(),
+            block_size: BLOCK as u32,
+            store: *b"a store on raid5",
+            created_unix_s: 0,
+        };
+        let space = |log: bool, path: &str| MemberSpace {
+            roles: Roles { log, data: !log },
+            available_bytes: None,
+            uuid: [1; 16],
+            path: path.into(),
+        };
+        let created = plan_create(&params, &[space(true, ""), space(false, "array")]).unwrap();
+        let row = (plan.members as u64 - 1) * plan.unit;
+        let member = created.member_bytes[1].div_ceil(row) * plan.unit;
+        let mut disks = vec![DiskImage::new(created.member_bytes[0])];
+        disks.extend(vec![DiskImage::new(member); plan.members]);
+        disks.push(DiskImage::new(24 * (plan.unit + 4096)));
+        let clean = Raid5State {
+            clean: true,
+            missing: None,
+        };
+        let mut store = Self {
+            plan,
+            disks,
+            state: clean,
+        };
+        let running = store.start(0);
+        let (rt, kept, own) = (running.rt.clone(), running.kept.clone(), store.clone());
+        running.rt.block_on(async move {
+            let (log, array) = own.devices(&rt, &kept).await;
+            let member = |device| NewMember {
+                device,
+                blank: true,
+                log_written: false,
+            };
+            let members = [
+                member(log),
+                member(Rc::new(array.clone()) as Rc<dyn Device>),
+            ];
+            tonearm_engine::create(&rt, &BufPool::new(0), &created, &members, |_, _| {})
+                .await
+                .unwrap();
+            array.close().await.unwrap();
+        });
+        store.disks = running.world.images();
+        store.state.missing = plan.missing.map(gone);
+        running.rt.shut_down();
+        store
+    }
+}
+
+fn gone(member: usize) -> Missing {
+    Missing {
+        member,
+        rebuilt_rows: 0,
+    }
+}
+
+/// The content of a block in version `stamp`.
+fn fill(block: &mut [u8], number: u64, stamp: u64) {
+    for (index, word) in block.chunks_exact_mut(8).enumerate() {
+        let value = stamp
+            .wrapping_mul(0x9e37_79b9_7f4a_7c15)
+            .wrapping_add(index as u64)
+            ^ number;
+        word.copy_from_slice(&value.to_le_bytes());
+    }
+    block[BLOCK - 8..].copy_from_slice(&stamp.to_le_bytes());
+}
+
+async fn stamps(engine: &Engine) -> Result<Vec<u64>, String> {
+    let (mut found, mut expected) = (Vec::new(), vec![0; BLOCK]);
+    for piece in engine
+        .read(FIRST, COUNT)
+        .await
+        .map_err(|error| error.to_string())?
+    {
+        match piece {
+            Piece::Zero(bytes) => found.extend(std::iter::repeat_n(0, bytes / BLOCK)),
+            Piece::Data(data) => {
+                for block in data.chunks_exact(BLOCK) {
+                    let stamp = u64::from_le_bytes(block[BLOCK - 8..].try_into().unwrap());
+                    fill(&mut expected, FIRST + found.len() as u64, stamp);
+                    if block != expected {
+                        return Err(format!("block {} is not whole", FIRST + found.len() as u64));
+                    }
+                    found.push(stamp);
+                }
+            }
+        }
+    }
+    Ok(found)
+}
+
+async fn workload(rt: Rt, engine: Engine, oracle: Rc<RefCell<Oracle>>, plan: Plan, seed: u64) {
+    let mut rng = ChaCha8Rng::seed_from_u64(seed);
+    let mut below = move |bound: u64| rng.next_u64() % bound;
+    let mut stamp = seed << 20;
+    for _ in 0..45 {
+        let most = [1, 4, 30][below(3) as usize];
+        let count = 1 + below(most);
+        let range: Range<u64> = {
+            let first = FIRST + below(COUNT - count + 1);
+            first..first + count
+        };
+        match below(10) {
+            0..7 => {
+                let permit = engine.reserve(count * BLOCK as u64).await.unwrap();
+                let mut buf = BufPool::new(0).alloc(count as usize * BLOCK);
+                let mut model = Vec::new();
+                for (block, number) in buf.chunks_exact_mut(BLOCK).zip(range.clone()) {
+                    stamp += 1;
+                    fill(block, number, stamp);
+                    model.push((number, stamp));
+                }
+                buf.attach(Rc::new(permit));
+                let admission = engine.admit(count, 0).await.unwrap();
+                let data = buf.share();
+                let change = CommitChange::Write {
+                    first: range.start,
+                    data,
+                };
+                let lsn = engine.commit(admission, vec![change]).unwrap();
+                let index = oracle.borrow_mut().commit(&model);
+                if below(3) == 0 {
+                    engine.wait_durable(lsn).await.unwrap();
+                    oracle.borrow_mut().acknowledge(index);
+                }
+            }
+            7 if plan.trims => {
+                let first = range.start;
+                let count = (count * 3).min(FIRST + COUNT - first);
+                let admission = engine.admit(0, 1).await.unwrap();
+                let change = match below(2) {
+                    0 => CommitChange::Trim { first, count },
+                    _ => CommitChange::Zero { first, count },
+                };
+                engine.commit(admission, vec![change]).unwrap();
+                let model: Vec<(u64, u64)> = (first..first + count).map(|b| (b, 0)).collect();
+                oracle.borrow_mut().commit(&model);
+            }
+            8 => {
+                let index = oracle.borrow().last();
+                engine.flush().await.unwrap();
+                oracle.borrow_mut().acknowledge(index);
+            }
+            _ => rt.sleep(Nanos::from_micros(below(3000))).await,
+        }
+    }
+}
+
+fn restless() -> OpenOptions {
+    OpenOptions {
+        memory_bytes: 512 << 10,
+        write_back_after: Nanos::from_micros(700),
+        ..OpenOptions::default()
+    }
+}
+
+/// Writes nothing home by itself.
+fn patient() -> OpenOptions {
+    OpenOptions {
+        write_back_after: Nanos::from_secs(3600),
+        ..OpenOptions::default()
+    }
+}
+
+#[derive(Default)]
+struct Tally {
+    points: u64,
+    /// Stripes whose parity the cuts had left wrong.
+    fixed: u64,
+    records: u64,
+    failure: Option<String>,
+}
+
+/// Runs a workload on a new store with a cut at every change of a drive.
+fn run(plan: Plan, seed: u64, tally: &Rc<RefCell<Tally>>) {
+    let store = Store::create(plan);
+    let running = store.start(seed);
+    let oracle = Rc::new(RefCell::new(Oracle::default()));
+    let (own, model, seen, kept) = (
+        store.clone(),
+        oracle.clone(),
+        tally.clone(),
+        running.kept.clone(),
+    );
+    running.world.on_io(move |io, crash| {
+        if seen.borrow().failure.is_some() {
+            return;
+        }
+        let cut = seed.wrapping_mul(7919) + io;
+        let left = Store {
+            disks: crash.images(cut),
+            state: *kept.0.borrow(),
+            ..own.clone()
+        };
+        let checked = check(&left, &model.borrow(), cut, &mut seen.borrow_mut());
+        if let Err(what) = checked {
+            let text = format!("seed {seed}, power cut at I/O {io}: {what}");
+            seen.borrow_mut().failure = Some(text);
+        }
+    });
+    let (rt, kept) = (running.rt.clone(), running.kept.clone());
+    let stats = running.rt.block_on(async move {
+        let (engine, array) = store.open(&rt, &kept, restless()).await.unwrap();
+        workload(rt, engine.clone(), oracle, plan, seed).await;
+        engine.close().await.unwrap();
+        array.close().await.unwrap();
+        array.stats()
+    });
+    running.world.clear_hook();
+    running.rt.shut_down();
+    tally.borrow_mut().records += stats.records;
+    assert_eq!(stats.unprotected, 0);
+    if let Some(failure) = tally.borrow_mut().failure.take() {
+        panic!("{failure}");
+    }
+}
+
+/// Recovers what a cut left and looks at all of it.
+fn check(left: &Store, oracle: &Oracle, cut: u64, tally: &mut Tally) -> Result<(), String> {
+    tally.points += 1;
+    let mut left = left.clone();
+    if left.plan.record_always {
+        left.state.missing = Some(gone(cut as usize % left.plan.members));
+    }
+    let running = left.start(cut);
+    let (rt, kept, own) = (running.rt.clone(), running.kept.clone(), left.clone());
+    let of_recovery = running.rt.block_on(async move {
+        let (engine, array) = own.open(&rt, &kept, patient()).await?;
+        let found = stamps(&engine).await?;
+        let fixed = array.stats().parity_fixed;
+        if own.plan.tracks < 64 {
+            // It writes home at once, and is not to be interrupted by the death of a member.
+            engine.drain().await.map_err(|error| error.to_string())?;
+        }
+        if own.state.missing.is_none() && (!own.plan.trims || own.plan.tracks < 64) {
+            expect_parity(&array, "after recovery").await?;
+        }
+        Ok::<_, String>((found, fixed))
+    });
+    let (expected, fixed) = of_recovery.map_err(|what| format!("recovery: {what}"))?;
+    tally.fixed += fixed;
+    oracle
+        .clone()
+        .settle(FIRST, &expected)
+        .map_err(|violation| violation.0)?;
+    // The power fails again, nothing being written, and a member with it.
+    let again = Store {
+        disks: running.world.crash().images(cut),
+        state: *running.kept.0.borrow(),
+        ..left.clone()
+    };
+    running.rt.shut_down();
+    let members = 0..left.plan.members;
+    let lost: Vec<Option<usize>> = match left.state.missing {
+        None => members.clone().map(Some).collect(),
+        Some(_) => vec![None],
+    };
+    for lost in lost {
+        let mut again = again.clone();
+        again.state.missing = lost.map(gone).or(again.state.missing);
+        let found = read_all(&again, cut);
+        let found = found.map_err(|what| format!("again, without {lost:?}: {what}"))?;
+        same(&found, &expected, "recovered again", lost)?;
+    }
+    // Everything goes home, in order; then each member is missing in turn.
+    let running = again.start(cut);
+    let (rt, kept, own) = (running.rt.clone(), running.kept.clone(), again.clone());
+    running.rt.block_on(async move {
+        let (engine, array) = own.open(&rt, &kept, patient()).await?;
+        engine.close().await.map_err(|error| error.to_string())?;
+        if own.state.missing.is_none() {
+            expect_parity(&array, "after the end").await?;
+        }
+        array.close().await.map_err(|error| error.to_string())
+    })?;
+    let ended = Store {
+        disks: running.world.images(),
+        state: *running.kept.0.borrow(),
+        ..again
+    };
+    running.rt.shut_down();
+    for lost in members {
+        let mut ended = ended.clone();
+        if ended.state.missing.is_none() {
+            ended.state.missing = Some(gone(lost));
+        }
+        let found = read_all(&ended, cut);
+        let found = found.map_err(|what| format!("ended, without {lost}: {what}"))?;
+        same(&found, &expected, "after the end", Some(lost))?;
+    }
+    Ok(())
+}
+
+async fn expect_parity(array: &Raid5, when: &str) -> Result<(), String> {
+    match array.check_parity(|_, _| {}).await {
+        Ok(0) => Ok(()),
+        wrong => Err(format!("parity {when}: {wrong:?}")),
+    }
+}
+
+fn read_all(store: &Store, seed: u64) -> Result<Vec<u64>, String> {
+    let running = store.start(seed);
+    let (rt, kept, own) = (running.rt.clone(), running.kept.clone(), store.clone());
+    let found = running.rt.block_on(async move {
+        let (engine, _) = own.open(&rt, &kept, patient()).await?;
+        stamps(&engine).await
+    });
+    running.rt.shut_down();
+    found
+}
+
+fn same(found: &[u64], expected: &[u64], when: &str, lost: Option<usize>) -> Result<(), String> {
+    let differs = found.iter().zip(expected).position(|(a, b)| a != b);
+    match differs {
+        None => Ok(()),
+        Some(at) => Err(format!(
+            "{when}, without member {lost:?}: block {} has {:x} in place of {:x}",
+            FIRST + at as u64,
+            found[at],
+            expected[at]
+        )),
+    }
+}
+
+fn campaign(plans: &[Plan], seeds: Range<u64>) -> Tally {
+    let tally = Rc::new(RefCell::new(Tally::default()));
+    for seed in seeds {
+        run(plans[seed as usize % plans.len()], seed, &tally);
+    }
+    Rc::into_inner(tally).unwrap().into_inner()
+}
+
+const HEALTHY: Plan = Plan {
+    members: 4,
+    unit: 16 << 10,
+    missing: None,
+    trims: false,
+    tracks: 64,
+    record_always: false,
+};
+
+#[test]
+fn a_cut_in_mid_stripe_leaves_no_write_hole() {
+    let few = Plan {
+        tracks: 10,
+        ..HEALTHY
+    };
+    let plans = [
+        HEALTHY,
+        Plan {
+            trims: true,
+            ..HEALTHY
+        },
+        Plan { trims: true, ..few },
+        Plan {
+            members: 3,
+            unit: 4 << 10,
+            ..HEALTHY
+        },
+        Plan {
+            members: 3,
+            unit: 8 << 10,
+            trims: true,
+            ..few
+        },
+    ];
+    let tally = campaign(&plans, 0..5);
+    println!("{} cuts, {} stripes made right", tally.points, tally.fixed);
+    assert!(tally.points > 400, "{} cuts", tally.points);
+    assert!(
+        tally.fixed > 50,
+        "the cuts must hurt: {} stripes",
+        tally.fixed
+    );
+}
+
+#[test]
+fn a_cut_in_a_degraded_array_loses_nothing() {
+    let degraded = |missing| Plan {
+        missing: Some(missing),
+        trims: missing % 2 == 0,
+        ..HEALTHY
+    };
+    let plans = [
+        degraded(0),
+        degraded(1),
+        Plan {
+            unit: 8 << 10,
+            ..degraded(2)
+        },
+        Plan {
+            members: 3,
+            unit: 32 << 10,
+            ..degraded(1)
+        },
+    ];
+    let tally = campaign(&plans, 100..104);
+    assert!(tally.points > 400, "{} cuts", tally.points);
+    assert!(tally.records > 30, "{} records", tally.records);
+    println!("{} cuts, {} records", tally.points, tally.records);
+}
+
+#[test]
+fn a_member_that_dies_in_the_cut_costs_nothing_where_every_write_is_recorded() {
+    let plan = Plan {
+        record_always: true,
+        ..HEALTHY
+    };
+    let tally = campaign(
+        &[
+            plan,
+            Plan {
+                trims: true,
+                ..plan
+            },
+        ],
+        200..202,
+    );
+    assert!(tally.points > 200, "{} cuts", tally.points);
+}

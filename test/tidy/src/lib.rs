@@ -1,0 +1,88 @@
+//! The project's own rules, checked by the tests in `tests/`: which crate may know which, how long a file
+//! may be, what must not be left behind, what documents must exist, which licences may come in.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// The folder of the workspace.
+///
+/// # Panics
+/// When the crate does not lie in it.
+pub fn root() -> PathBuf {
+    let own = Path::new(env!("CARGO_MANIFEST_DIR"));
+    own.ancestors().nth(2).expect("the workspace").to_path_buf()
+}
+
+/// A file that git tracks, or would track once it is added.
+pub struct Source {
+    /// Path from the workspace's folder.
+    pub path: String,
+    /// Its text.
+    pub text: String,
+}
+
+impl Source {
+    /// True for files that hold tests alone: the rules for production code do not hold there.
+    pub fn is_test(&self) -> bool {
+        let name = self.path.rsplit('/').next().unwrap_or_default();
+        let folder = |name: &str| self.path.split('/').any(|part| part == name);
+        name.ends_with("_test.rs")
+            || name == "tests.rs"
+            || name == "testing.rs"
+            || folder("tests")
+            || folder("testing")
+            || self.path.starts_with("test/e2e/")
+            || self.path.starts_with("test/tidy/")
+    }
+
+    /// Lines of production code, with their numbers: no comments, and nothing from the first `mod`
+    /// within the file that is for tests.
+    pub fn code_lines(&self) -> impl Iterator<Item = (usize, &str)> {
+        let lines: Vec<&str> = self.text.lines().collect();
+        let inline_tests = lines
+            .windows(2)
+            .position(|pair| pair[0].trim() == "#[cfg(test)]" && pair[1].trim_end().ends_with('{'));
+        let end = inline_tests.unwrap_or(lines.len());
+        lines
+            .into_iter()
+            .take(end)
+            .enumerate()
+            .map(|(index, line)| (index + 1, line))
+            .filter(|(_, line)| !line.trim_start().starts_with("//"))
+    }
+}
+
+/// All text files of the project, those with `ending` in their name's end.
+///
+/// # Panics
+/// When git cannot list them.
+pub fn sources(ending: &str) -> Vec<Source> {
+    let arguments = ["ls-files", "--cached", "--others", "--exclude-standard"];
+    let output = Command::new("git")
+        .args(arguments)
+        .current_dir(root())
+        .output();
+    let output = output.expect("git runs");
+    assert!(output.status.success(), "git lists the project's files");
+    let list = String::from_utf8(output.stdout).expect("paths are text");
+    let paths = list.lines().filter(|path| path.ends_with(ending));
+    paths
+        .filter_map(|path| {
+            // Binary files, and those deleted but not yet committed, are no sources.
+            let text = fs::read_to_string(root().join(path)).ok()?;
+            Some(Source {
+                path: path.to_owned(),
+                text,
+            })
+        })
+        .collect()
+}
+
+/// Fails with all `faults`, one to a line, under what the rule says.
+///
+/// # Panics
+/// When there are any.
+pub fn none(rule: &str, faults: &[String]) {
+    assert!(faults.is_empty(), "{rule}:\n  {}", faults.join("\n  "));
+}

@@ -1,0 +1,198 @@
+//! Which crate may know which, and what each must say of itself.
+
+use std::collections::BTreeMap;
+use std::fs;
+use tidy::{none, root, sources};
+use toml::{Table, Value};
+
+/// The crates of ARCHITECTURE.md from the lowest up, each by its folder, with the crates that it may name. Arrows point
+/// down only; `uring` is named by none that is also run in a simulation, and nothing of `lab` by the disk or a front end.
+const MAY_NAME: &[(&str, &[&str])] = &[
+    ("disk/base", &[]),
+    ("disk/format", &["base"]),
+    ("disk/rt", &["base"]),
+    ("disk/uring", &["base", "rt"]),
+    ("disk/head", &["base"]),
+    ("disk/device", &["base", "format", "rt"]),
+    ("disk/trail", &["base", "format", "rt", "device", "head"]),
+    ("disk/layout", &["base", "format", "rt", "device"]),
+    (
+        "disk/engine",
+        &["base", "format", "rt", "device", "head", "trail", "layout"],
+    ),
+    ("disk/disk", &["base", "format", "rt", "layout", "engine"]),
+    // A store inside a program: this is where the real world is chosen for it.
+    (
+        "disk/store",
+        &[
+            "base", "format", "rt", "uring", "device", "trail", "layout", "engine", "disk",
+        ],
+    ),
+    ("fronts/nbd", &["base", "rt", "disk"]),
+    ("fronts/capi", &["base", "disk", "store", "uring"]),
+    ("fronts/sqlite", &["store"]),
+    ("lab/trace", &["base"]),
+    ("lab/drive", &["base", "rt"]),
+    ("lab/calibrate", &["base", "rt", "drive", "device", "head"]),
+];
+
+/// Where the real and the simulated world are chosen: these may name every crate.
+const CHOOSERS: &[&str] = &[
+    "fronts/cli",
+    "lab/lab",
+    "test/bench",
+    "test/e2e",
+    "test/sim",
+    "test/sqlite-suite",
+    "test/tidy",
+];
+
+/// Crates that have a clippy.toml of their own: clocks, threads and the environment are theirs. In all others the
+/// workspace's strict lints hold.
+const OWN_LINTS: &[&str] = &[
+    "disk/uring",
+    "disk/store",
+    "fronts/nbd",
+    "fronts/capi",
+    "fronts/sqlite",
+    "lab/calibrate",
+];
+
+/// The folder of each crate, and its manifest.
+fn manifests() -> BTreeMap<String, Table> {
+    let mut manifests = BTreeMap::new();
+    for source in sources("Cargo.toml") {
+        let Some(folder) = source.path.strip_suffix("/Cargo.toml") else {
+            continue;
+        };
+        if folder != "test/fuzz" {
+            let manifest = source
+                .text
+                .parse()
+                .unwrap_or_else(|error| panic!("{}: {error}", source.path));
+            manifests.insert(folder.to_owned(), manifest);
+        }
+    }
+    assert!(manifests.len() > MAY_NAME.len(), "the crates are found");
+    manifests
+}
+
+fn workspace() -> Table {
+    let text = fs::read_to_string(root().join("Cargo.toml")).unwrap();
+    text.parse().unwrap()
+}
+
+/// Names of the workspace's own crates among the dependencies in `section`, without `tonearm-`.
+fn own_dependencies(manifest: &Table, section: &str) -> Vec<String> {
+    let workspace = workspace();
+    let known = workspace["workspace"]["dependencies"].as_table().unwrap();
+    let is_own = |name: &String| {
+        known
+            .get(name)
+            .is_some_and(|value| value.get("path").is_some())
+    };
+    let table = manifest.get(section).and_then(Value::as_table);
+    let table = table.into_iter().flat_map(Table::keys);
+    let own = table.filter(|name| is_own(name));
+    own.map(|name| name.trim_start_matches("tonearm-").to_owned())
+        .collect()
+}
+
+#[test]
+fn dependencies_point_down() {
+    let mut faults = Vec::new();
+    for (name, manifest) in manifests() {
+        if CHOOSERS.contains(&name.as_str()) {
+            continue;
+        }
+        let Some((_, allowed)) = MAY_NAME.iter().find(|(known, _)| *known == name) else {
+            faults.push(format!(
+                "{name} has no place among the layers of test/tidy/tests/tidy/crates.rs"
+            ));
+            continue;
+        };
+        for dependency in own_dependencies(&manifest, "dependencies") {
+            if !allowed.contains(&dependency.as_str()) {
+                faults.push(format!("{name} names {dependency}, which is not below it"));
+            }
+        }
+    }
+    none(
+        "a lower crate never names a higher one, and none but binaries and tests names uring",
+        &faults,
+    );
+}
+
+#[test]
+fn own_crates_come_from_the_workspace() {
+    let mut faults = Vec::new();
+    for (name, manifest) in manifests() {
+        for section in ["dependencies", "dev-dependencies", "build-dependencies"] {
+            let table = manifest.get(section).and_then(Value::as_table);
+            for (dependency, value) in table.into_iter().flatten() {
+                if value.get("workspace") != Some(&Value::Boolean(true)) {
+                    faults.push(format!("{name}: {dependency} in [{section}]"));
+                }
+            }
+        }
+    }
+    none("versions are in the workspace's Cargo.toml alone", &faults);
+}
+
+#[test]
+fn every_crate_has_licence_version_and_lints() {
+    let mut faults = Vec::new();
+    for (name, manifest) in manifests() {
+        for field in ["version", "edition", "rust-version", "license", "publish"] {
+            let value = manifest["package"]
+                .get(field)
+                .and_then(|value| value.get("workspace"));
+            if value != Some(&Value::Boolean(true)) {
+                faults.push(format!("{name}: {field}.workspace = true is missing"));
+            }
+        }
+        if manifest
+            .get("lints")
+            .and_then(|lints| lints.get("workspace"))
+            .is_none()
+        {
+            faults.push(format!("{name}: [lints] workspace = true is missing"));
+        }
+    }
+    none("each crate takes these from the workspace", &faults);
+    let package = &workspace()["workspace"]["package"];
+    assert_eq!(package["license"].as_str(), Some("MIT OR Apache-2.0"));
+    assert!(package.get("rust-version").is_some());
+    for file in ["LICENSE-MIT", "LICENSE-APACHE"] {
+        assert!(root().join(file).exists(), "{file} exists");
+    }
+}
+
+#[test]
+fn engine_crates_have_the_strict_lints() {
+    let mut faults = Vec::new();
+    for name in manifests().keys() {
+        if OWN_LINTS.contains(&name.as_str()) || CHOOSERS.contains(&name.as_str()) {
+            continue;
+        }
+        // Beside its Cargo.toml it would take the place of the workspace's.
+        for file in ["clippy.toml", ".clippy.toml"] {
+            if root().join(name).join(file).exists() {
+                faults.push(format!("{name}/{file}"));
+            }
+        }
+    }
+    none("only crates of OWN_LINTS have a clippy.toml", &faults);
+    let strict = fs::read_to_string(root().join("clippy.toml")).unwrap();
+    for method in [
+        "std::time::Instant::now",
+        "std::time::SystemTime::now",
+        "std::thread::spawn",
+        "std::env::var",
+    ] {
+        assert!(
+            strict.contains(&format!("\"{method}\"")),
+            "{method} is forbidden"
+        );
+    }
+}

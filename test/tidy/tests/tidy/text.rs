@@ -1,0 +1,137 @@
+//! What source files may hold.
+
+use tidy::{none, sources};
+
+/// Beyond this a file holds more than one idea.
+const LINES_MAX: usize = 800;
+
+#[test]
+fn no_file_is_too_long() {
+    let mut faults = Vec::new();
+    for source in sources(".rs") {
+        let lines = source.text.lines().count();
+        if lines > LINES_MAX {
+            faults.push(format!("{}: {lines} lines", source.path));
+        }
+    }
+    none("a source file has at most 800 lines", &faults);
+}
+
+/// A test that another one runs in a process of its own.
+const CHILD: &str = "= \"runs as a child of ";
+
+#[test]
+fn nothing_is_left_for_later() {
+    // In pieces, so that this file does not hold them.
+    let words = [
+        ["TO", "DO"],
+        ["FIX", "ME"],
+        ["XX", "X"],
+        ["unimpl", "emented!("],
+        ["to", "do!("],
+        ["db", "g!("],
+    ];
+    let words = words.map(|word| word.concat());
+    let ignore = ["#[ign", "ore"].concat();
+    let mut faults = Vec::new();
+    for source in sources("") {
+        let is_rust = source.path.ends_with(".rs");
+        if !is_rust && !is_text(&source.path) {
+            continue;
+        }
+        for (index, line) in source.text.lines().enumerate() {
+            let has = |word: &String| line.contains(word.as_str());
+            // mktemp's templates are no marks.
+            let marked = words.iter().any(has) && !line.contains("mktemp");
+            let left_out = is_rust && line.contains(&ignore) && !line.contains(CHILD);
+            if marked || left_out {
+                faults.push(format!("{}:{}: {}", source.path, index + 1, line.trim()));
+            }
+        }
+    }
+    none(
+        "nothing is left for later, and no test is left out",
+        &faults,
+    );
+}
+
+#[test]
+fn production_code_does_not_unwrap() {
+    let unwrap = [".unwr", "ap()"].concat();
+    let mut faults = Vec::new();
+    for source in sources(".rs").iter().filter(|source| !source.is_test()) {
+        for (number, line) in source.code_lines() {
+            if line.contains(&unwrap) {
+                faults.push(format!("{}:{number}: {}", source.path, line.trim()));
+            }
+        }
+    }
+    none("an error, or expect with the invariant that holds", &faults);
+}
+
+/// Where memory, the machine, threads and other languages are spoken to.
+const UNSAFE_IN: &[&str] = &[
+    "disk/base/src/buf.rs",
+    "disk/uring/",
+    "disk/store/src/lead.rs",
+    "disk/store/tests/store/fork.rs",
+    "fronts/capi/",
+    "fronts/sqlite/",
+    "test/sqlite-suite/",
+];
+
+#[test]
+fn unsafe_code_is_where_it_must_be() {
+    let words = [
+        "unsafe {",
+        "unsafe fn",
+        "unsafe impl",
+        "unsafe extern",
+        "unsafe trait",
+    ];
+    let mut faults = Vec::new();
+    for source in sources(".rs") {
+        if source.path.starts_with("test/tidy/")
+            || UNSAFE_IN.iter().any(|place| source.path.starts_with(place))
+        {
+            continue;
+        }
+        for (number, line) in source.code_lines() {
+            if words.iter().any(|word| line.contains(word)) {
+                faults.push(format!("{}:{number}: {}", source.path, line.trim()));
+            }
+        }
+    }
+    none("unsafe code is in the buffers and in uring alone", &faults);
+}
+
+#[test]
+fn no_path_of_a_private_machine() {
+    let places = [["/wo", "rk/"], ["/ro", "ot/"], ["/home", "/user"]].map(|place| place.concat());
+    let mut faults = Vec::new();
+    for source in sources("") {
+        for (index, line) in source.text.lines().enumerate() {
+            if places.iter().any(|place| line.contains(place.as_str())) {
+                faults.push(format!("{}:{}: {}", source.path, index + 1, line.trim()));
+            }
+        }
+    }
+    none("files of the project name no path of one machine", &faults);
+}
+
+#[test]
+fn every_source_says_what_it_is() {
+    let mut faults = Vec::new();
+    for source in sources(".rs") {
+        let first = source.text.lines().next().unwrap_or_default();
+        if !first.starts_with("//!") && !source.is_test() {
+            faults.push(source.path);
+        }
+    }
+    none("a file begins with what it is (//!)", &faults);
+}
+
+fn is_text(path: &str) -> bool {
+    let endings = [".toml", ".md", ".sh", ".py", "Makefile", ".ci/run"];
+    endings.iter().any(|ending| path.ends_with(ending))
+}
