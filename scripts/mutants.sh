@@ -19,7 +19,7 @@ tree=$work/tree
 export CARGO_TARGET_DIR=$work/build CARGO_TERM_COLOR=never RUST_BACKTRACE=0
 
 # A patch whose first command tests one of these crates is quick: little is built, and no test waits for a clock.
-quick_crates='base|format|rt|drive|device|trail|layout|engine|disk|nbd'
+quick_crates='base|format|rt|world|device|trail|layout|engine|disk|nbd'
 quick=no list=no share= names=()
 while [ $# -gt 0 ]; do
     case $1 in

@@ -1,8 +1,8 @@
 use crate::{Device, Effect, Fault, FaultPlan, RawDevice};
 use std::rc::Rc;
 use tonearm_base::{Buf, BufPool};
-use tonearm_drive::{DiskImage, SimOptions, SimWorld};
 use tonearm_rt::{Data, DeviceId, IoError, Op, Rt};
+use tonearm_world::{DiskImage, SimOptions, SimWorld};
 
 struct Broken {
     rt: Rt,

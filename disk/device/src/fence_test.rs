@@ -1,7 +1,7 @@
 use crate::{Device, Effect, Fault, FaultPlan, FlushFence, RawDevice};
 use std::rc::Rc;
-use tonearm_drive::{DiskImage, SimOptions, SimWorld};
 use tonearm_rt::{DeviceId, IoError, Op, Rt};
+use tonearm_world::{DiskImage, SimOptions, SimWorld};
 
 #[test]
 fn after_a_failed_flush_no_other_is_believed() {

@@ -1,8 +1,8 @@
 use crate::{Device, RawDevice};
 use std::rc::Rc;
 use tonearm_base::BufPool;
-use tonearm_drive::{DiskImage, SimOptions, SimWorld};
 use tonearm_rt::{Data, DeviceId, IoError, Rt};
+use tonearm_world::{DiskImage, SimOptions, SimWorld};
 
 #[test]
 fn ranges_are_checked_before_the_driver_sees_them() {

@@ -1,8 +1,8 @@
 use crate::{Device, Fault, FaultPlan, OpStats, RawDevice, Stats};
 use std::rc::Rc;
 use tonearm_base::{BufPool, Nanos};
-use tonearm_drive::{DiskImage, SimOptions, SimWorld};
 use tonearm_rt::{Data, DeviceId, IoError, Rt};
+use tonearm_world::{DiskImage, SimOptions, SimWorld};
 
 #[test]
 fn counts_bytes_and_times_are_kept_for_each_kind() {

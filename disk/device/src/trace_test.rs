@@ -1,8 +1,8 @@
 use crate::{Device, RawDevice, Trace, TraceLog};
 use std::rc::Rc;
 use tonearm_base::BufPool;
-use tonearm_drive::{DiskImage, SimOptions, SimWorld};
 use tonearm_rt::{Data, DeviceId, Op, Rt};
+use tonearm_world::{DiskImage, SimOptions, SimWorld};
 
 /// A short run; `change` alters one byte written.
 fn run(seed: u64, change: u8, log: &TraceLog) {

@@ -10,9 +10,9 @@ use std::rc::Rc;
 use tonearm_device::{
     Device, Effect, Fault, FaultPlan, RawDevice, Stats, Trace, TraceLog, conformance,
 };
-use tonearm_drive::{DiskImage, SimOptions, SimWorld};
 use tonearm_rt::{DeviceId, Rt};
 use tonearm_uring::{Create, MemberKind, MemberOptions, UringDriver, open_member};
+use tonearm_world::{DiskImage, SimOptions, SimWorld};
 
 const SIZE: u64 = conformance::SIZE_MIN + 4096;
 

@@ -42,7 +42,7 @@ pub struct VolumeInfo {
 /// ```
 /// use tonearm_base::BufPool;
 /// use tonearm_device::RawDevice;
-/// use tonearm_drive::{DiskImage, SimOptions, SimWorld};
+/// use tonearm_world::{DiskImage, SimOptions, SimWorld};
 /// use tonearm_rt::{DeviceId, Rt};
 /// use std::rc::Rc;
 /// use tonearm_disk::{

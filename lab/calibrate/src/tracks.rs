@@ -2,8 +2,9 @@
 
 use std::ops::Range;
 use tonearm_base::Nanos;
-use tonearm_drive::{ClosedLoop, DiskSpec, Drive, DriveOptions, DriveSpec, Geometry, Kind};
+use tonearm_drive::{ClosedLoop, DiskSpec, Drive, DriveOptions, DriveSpec, Geometry};
 use tonearm_head::{Access, AccessKind, Delta, DeltaSearch, Deltas, Track, TrackMap};
+use tonearm_world::Kind;
 
 /// Tracks on which deltas are looked for: more than a drive reads ahead.
 const TRACKS: usize = 300;

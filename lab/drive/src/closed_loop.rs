@@ -1,8 +1,8 @@
 //! A drive with one user, who waits for each request before the next.
 
 use crate::drive::Drive;
-use crate::timing::{Done, DriveRequest, Kind, Timing};
 use tonearm_base::Nanos;
+use tonearm_world::{Done, DriveRequest, Kind, Timing};
 
 /// One request at a time, and think time between them.
 pub struct ClosedLoop {

@@ -5,8 +5,8 @@ use crate::flash::Flash;
 use crate::queue::Scheduler;
 use crate::rotation::Drift;
 use crate::spec::DriveSpec;
-use crate::timing::{Done, DriveRequest, Timing};
 use tonearm_base::Nanos;
+use tonearm_world::{Done, DriveRequest, Timing};
 
 /// How a drive is switched on.
 #[derive(Clone, Debug, Default)]

@@ -1,12 +1,12 @@
 //! Which of the waiting requests comes next.
 
 use crate::mechanism::{Arm, Mechanism};
-use crate::timing::{DriveRequest, Kind};
 use serde::Deserialize;
 use std::collections::VecDeque;
 use std::fmt;
 use std::str::FromStr;
 use tonearm_base::Nanos;
+use tonearm_world::{DriveRequest, Kind};
 
 /// A rule for the order of service.
 #[derive(Clone, Copy, PartialEq, Debug, Default, Deserialize)]

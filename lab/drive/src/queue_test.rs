@@ -1,14 +1,15 @@
 //! The order in which each scheduler serves queues made by hand, and by chance.
 
 use super::{Queue, Scheduler, Starts};
+use crate::geometry::Geometry;
 use crate::mechanism::{Arm, Mechanism};
 use crate::rotation::Rotation;
 use crate::seek::Seek;
 use crate::spec::{GeometrySpec, HeadOrder, SeekCurve, SeekSpec, Sparing, ZoneSpec};
-use crate::timing::{DriveRequest, Kind};
-use crate::{geometry::Geometry, timing::Kind::Flush};
 use proptest::prelude::*;
 use tonearm_base::Nanos;
+use tonearm_world::Kind::Flush;
+use tonearm_world::{DriveRequest, Kind};
 
 /// 100 cylinders of 2 heads and 100 sectors a track; 6000 rpm; 1 ms and 0.1 ms a cylinder.
 fn mechanism() -> Mechanism {

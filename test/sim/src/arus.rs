@@ -26,8 +26,8 @@ use rand_chacha::rand_core::{Rng, SeedableRng};
 use std::cell::RefCell;
 use std::rc::Rc;
 use tonearm_disk::{Disk, DiskError, ErrorKind, OpenOptions};
-use tonearm_drive::{Crash, DiskImage, SimOptions, SimWorld};
 use tonearm_rt::Rt;
+use tonearm_world::{Crash, DiskImage, SimOptions, SimWorld};
 
 /// Clients at once.
 const CLIENTS: u64 = 4;

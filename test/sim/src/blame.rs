@@ -16,8 +16,8 @@
 
 use crate::store::Shape;
 use std::rc::Rc;
-use tonearm_drive::{FaultKind, SimWorld, Struck};
 use tonearm_format::HEADER_AREA_BYTES;
+use tonearm_world::{FaultKind, SimWorld, Struck};
 
 /// What the faults that have struck so far excuse.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

@@ -12,11 +12,11 @@ use rand_chacha::rand_core::{Rng, SeedableRng};
 use std::cell::RefCell;
 use std::rc::Rc;
 use tonearm_base::Nanos;
-use tonearm_drive::{Crash, FaultKind, SimOptions, SimWorld};
 use tonearm_engine::{Engine, HomeParams, OpenOptions};
 use tonearm_format::HeadKind;
 use tonearm_rt::Rt;
 use tonearm_trail::WriteCache;
+use tonearm_world::{Crash, FaultKind, SimOptions, SimWorld};
 
 /// What is tried with one seed.
 #[derive(Clone, Copy, Debug)]
@@ -274,7 +274,7 @@ pub(crate) fn options_of(rng: &mut ChaCha8Rng, ordered: bool) -> OpenOptions {
     }
 }
 
-pub(crate) fn cut_images(crash: &Crash, cut: u64, ordered: bool) -> Vec<tonearm_drive::DiskImage> {
+pub(crate) fn cut_images(crash: &Crash, cut: u64, ordered: bool) -> Vec<tonearm_world::DiskImage> {
     if ordered {
         crash.images_ordered(cut)
     } else {

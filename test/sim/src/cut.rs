@@ -8,10 +8,10 @@ use crate::store::StoreImage;
 use std::rc::Rc;
 use tonearm_base::BufPool;
 use tonearm_disk::OpenOptions;
-use tonearm_drive::{DiskImage, SimOptions, SimWorld};
 use tonearm_engine::Inspection;
 use tonearm_rt::Rt;
 use tonearm_trail::WriteCache;
+use tonearm_world::{DiskImage, SimOptions, SimWorld};
 
 /// What a power cut has come to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -1,9 +1,8 @@
 //! The drives on which a run's store lies.
 
 use crate::script::Model;
-use tonearm_drive::{
-    DiskImage, Drive, DriveOptions, DriveSpec, SimDisk, SimOptions, SimWorld, Zeroing, library,
-};
+use tonearm_drive::{Drive, DriveOptions, DriveSpec, library};
+use tonearm_world::{DiskImage, SimDisk, SimOptions, SimWorld, Zeroing};
 
 /// A world for one generation of a run: drives of `model`, or with random latencies.
 ///

@@ -5,8 +5,8 @@ use crate::store::{Heads, Shape, small_segments};
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 use tonearm_base::Nanos;
-use tonearm_drive::{Budget, Fault, FaultKind, Place};
 use tonearm_engine::HomeParams;
+use tonearm_world::{Budget, Fault, FaultKind, Place};
 
 /// Volumes of a run, `main` among them.
 const VOLUMES: u64 = 4;

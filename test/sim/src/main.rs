@@ -6,8 +6,8 @@ use indicatif::{ProgressBar, ProgressStyle};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 use tonearm_base::Nanos;
-use tonearm_drive::FaultKind;
 use tonearm_sim::{Counts, Failure, Kind, Outcome, Script, Size, shrink, try_script};
+use tonearm_world::FaultKind;
 
 /// Cuts the power of simulated stores at every step of the I/O of seeded workloads, lets drives fail, and
 /// checks what recovery makes of it.

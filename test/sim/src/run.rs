@@ -13,8 +13,8 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use tonearm_base::BufPool;
 use tonearm_disk::{Ack, OpenOptions};
-use tonearm_drive::{Crash, FaultKind, SimWorld, Struck};
 use tonearm_rt::Rt;
+use tonearm_world::{Crash, FaultKind, SimWorld, Struck};
 
 /// A state to go on from.
 struct Next {
@@ -229,7 +229,7 @@ fn watch(
     });
 }
 
-fn images(crash: &Crash, cut: u64, ordered: bool) -> Vec<tonearm_drive::DiskImage> {
+fn images(crash: &Crash, cut: u64, ordered: bool) -> Vec<tonearm_world::DiskImage> {
     match ordered {
         true => crash.images_ordered(cut),
         false => crash.images(cut),

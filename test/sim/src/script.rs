@@ -5,7 +5,7 @@ mod text;
 
 use crate::store::Shape;
 use tonearm_base::Nanos;
-use tonearm_drive::{Fault, FaultKind};
+use tonearm_world::{Fault, FaultKind};
 
 /// A whole run.
 #[derive(Clone, PartialEq, Debug)]

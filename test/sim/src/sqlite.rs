@@ -16,10 +16,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use tonearm_base::Nanos;
 use tonearm_disk::{Disk, OpenOptions};
-use tonearm_drive::{SimOptions, SimWorld};
 use tonearm_rt::Rt;
 use tonearm_store::Store;
 use tonearm_store::files::{Files, Open};
+use tonearm_world::{SimOptions, SimWorld};
 
 /// Names and bytes of all files.
 type Contents = Vec<(String, Vec<u8>)>;

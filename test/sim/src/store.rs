@@ -6,11 +6,11 @@ use tonearm_disk::{
     CreateParams, Disk, DiskError, HeadParams, HomeParams, LogDrive, MemberDevice, MemberSpace,
     NewMember, OpenOptions, plan_create,
 };
-use tonearm_drive::{DiskImage, SimOptions, SimWorld};
 use tonearm_engine::{Engine, EngineError};
 use tonearm_format::{HeadKind, Roles, SECTOR, SYSTEM_BLOCKS, SkipAxis, SkipTable};
 use tonearm_head::{Delta, Deltas, Track, TrackMap};
 use tonearm_rt::{DeviceId, Rt};
+use tonearm_world::{DiskImage, SimOptions, SimWorld};
 
 /// Identity of all simulated stores.
 pub const STORE: [u8; 16] = *b"simulated store!";

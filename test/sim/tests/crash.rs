@@ -2,8 +2,8 @@
 
 use std::path::Path;
 use std::process::Command;
-use tonearm_drive::FaultKind;
 use tonearm_sim::{Campaign, Kind, Outcome, Script, Size, regressions, run_seed};
+use tonearm_world::FaultKind;
 
 const SIZE: Size = Size {
     segments: None,

@@ -4,11 +4,11 @@
 
 use std::rc::Rc;
 use tonearm_base::{BufPool, Lsn, Nanos};
-use tonearm_drive::{DiskImage, Fault, FaultKind, Place, SimOptions, SimWorld};
 use tonearm_engine::{CommitChange, Engine, EngineError, OpenOptions};
 use tonearm_layout::Piece;
 use tonearm_rt::{IoError, Op, Rt};
 use tonearm_sim::{Heads, Shape, StoreImage};
+use tonearm_world::{DiskImage, Fault, FaultKind, Place, SimOptions, SimWorld};
 
 const SHAPE: Shape = Shape {
     block_size: 4096,

@@ -11,14 +11,12 @@ use tonearm_disk::{
     CreateParams, HeadParams, LogDrive, MemberDevice, MemberSpace, NewMember, OpenOptions,
     plan_create,
 };
-use tonearm_drive::{
-    ClosedLoop, DiskImage, Drive, DriveOptions, DriveSpec, Kind, SimDisk, SimOptions, SimWorld,
-    Zeroing, library,
-};
+use tonearm_drive::{ClosedLoop, Drive, DriveOptions, DriveSpec, library};
 use tonearm_engine::{CommitChange, Engine};
 use tonearm_format::{HeadKind, Roles, SYSTEM_BLOCKS};
 use tonearm_rt::{DeviceId, Rt};
 use tonearm_sim::{Heads, Shape};
+use tonearm_world::{DiskImage, Kind, SimDisk, SimOptions, SimWorld, Zeroing};
 
 const BLOCK: u32 = 4096;
 const LOG_BYTES: u64 = 64 << 20;

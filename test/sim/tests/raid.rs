@@ -15,12 +15,12 @@ use tonearm_base::{BufPool, Nanos};
 use tonearm_device::raid::{Missing, Raid5, Raid5Options, Raid5State, Saving, StateSink};
 use tonearm_device::{Device, RawDevice};
 use tonearm_disk::{CreateParams, MemberDevice, MemberSpace, NewMember, plan_create};
-use tonearm_drive::{DiskImage, SimOptions, SimWorld};
 use tonearm_engine::{CommitChange, Engine, OpenOptions};
 use tonearm_format::Roles;
 use tonearm_layout::Piece;
 use tonearm_rt::{DeviceId, Rt};
 use tonearm_sim::Oracle;
+use tonearm_world::{DiskImage, SimOptions, SimWorld};
 
 const BLOCK: usize = 4096;
 /// Blocks in use: on both sides of the border between the first two groups.

@@ -9,9 +9,9 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use tonearm_base::BufPool;
 use tonearm_disk::{Disk, ErrorKind, MemberDevice, OpenOptions, Piece, Volume};
-use tonearm_drive::{SimOptions, SimWorld};
 use tonearm_rt::{DeviceId, Rt};
 use tonearm_sim::{Heads, Shape, StoreImage};
+use tonearm_world::{SimOptions, SimWorld};
 
 const SHAPE: Shape = Shape {
     block_size: 4096,

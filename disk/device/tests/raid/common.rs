@@ -7,8 +7,8 @@ use tonearm_device::raid::{
     Missing, Raid5, Raid5Options, Raid5State, RaidError, Saving, StateSink,
 };
 use tonearm_device::{Device, Fault, FaultPlan, RawDevice, Stats};
-use tonearm_drive::{DiskImage, SimOptions, SimWorld};
 use tonearm_rt::{Data, DeviceId, Rt};
+use tonearm_world::{DiskImage, SimOptions, SimWorld};
 
 /// Keeps the state of an array in memory.
 #[derive(Clone, Default)]

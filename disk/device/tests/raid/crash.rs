@@ -11,8 +11,8 @@ use std::rc::Rc;
 use tonearm_base::BufPool;
 use tonearm_device::raid::{Raid5, Raid5State, RaidStats, RebuildRate};
 use tonearm_device::{Device, Interrupted};
-use tonearm_drive::{Crash, DiskImage};
 use tonearm_rt::Data;
+use tonearm_world::{Crash, DiskImage};
 
 const UNIT: u64 = 4096;
 const PIECE: u64 = 512;

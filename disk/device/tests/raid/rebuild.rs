@@ -135,8 +135,8 @@ fn a_rebuild_goes_on_at_the_saved_watermark() {
 #[test]
 fn a_replacement_that_does_not_fit_is_refused() {
     let world = World::of(1, {
-        let small = tonearm_drive::DiskImage::new((4 << 20) - 512);
-        let mut images = vec![tonearm_drive::DiskImage::new(4 << 20); 3];
+        let small = tonearm_world::DiskImage::new((4 << 20) - 512);
+        let mut images = vec![tonearm_world::DiskImage::new(4 << 20); 3];
         images.push(small);
         images
     });

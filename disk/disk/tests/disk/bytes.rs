@@ -11,7 +11,7 @@ use std::rc::Rc;
 use std::task::Poll;
 use tonearm_base::{BufPool, Nanos};
 use tonearm_disk::{Aru, Disk, DiskError, ErrorKind, OpenOptions, Volume};
-use tonearm_drive::SimOptions;
+use tonearm_world::SimOptions;
 
 const B: u64 = BLOCK as u64;
 

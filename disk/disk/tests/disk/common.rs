@@ -13,9 +13,9 @@ use tonearm_disk::{
     CreateParams, CreatePlan, Disk, DiskError, MemberDevice, MemberSpace, NewMember, OpenOptions,
     Piece, plan_create,
 };
-use tonearm_drive::{DiskImage, SimOptions, SimWorld};
 use tonearm_format::{Roles, SECTOR};
 use tonearm_rt::{DeviceId, Rt};
+use tonearm_world::{DiskImage, SimOptions, SimWorld};
 
 pub const BLOCK: usize = 4096;
 

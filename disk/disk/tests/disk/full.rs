@@ -8,8 +8,8 @@ use std::cell::Cell;
 use std::rc::Rc;
 use tonearm_base::BufPool;
 use tonearm_disk::{Disk, DiskError, ErrorKind, HomeParams, OpenOptions, Volume};
-use tonearm_drive::{DiskImage, SimOptions, SimWorld};
 use tonearm_rt::{Op, Rt};
+use tonearm_world::{DiskImage, SimOptions, SimWorld};
 
 const B: u64 = BLOCK as u64;
 const BLOCKS: u64 = 4000;

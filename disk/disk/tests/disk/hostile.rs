@@ -6,11 +6,11 @@ use crate::common::{BLOCK, bytes, segments, store, with};
 use crate::images::{Bases, in_world, members};
 use tonearm_base::BufPool;
 use tonearm_disk::{Disk, OpenOptions};
-use tonearm_drive::DiskImage;
 use tonearm_engine::{CommitChange, Inspection};
 use tonearm_format::{
     COUNTER_MAX, Extent, SECTOR, Superblock, VolumeEntry, VolumeKind, superblock_offset,
 };
+use tonearm_world::DiskImage;
 
 /// The superblock of `image`.
 fn superblock(image: &DiskImage) -> Superblock {

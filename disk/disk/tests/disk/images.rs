@@ -13,7 +13,6 @@ use tonearm_disk::{
     CreateParams, Disk, DiskError, HomeParams, MemberDevice, MemberSpace, NewMember, OpenOptions,
     Piece, Volume, plan_create,
 };
-use tonearm_drive::{DiskImage, Fault, FaultKind, Place, SimOptions, SimWorld};
 use tonearm_engine::{EngineError, Inspection};
 use tonearm_format::{
     ENTRY_BYTES, EntryKind, HomeCheckpoint, MAP_ENTRY_BYTES, MapEntry, RECORD_FIXED_BYTES,
@@ -22,6 +21,7 @@ use tonearm_format::{
 };
 use tonearm_layout::RepairOptions;
 use tonearm_rt::{DeviceId, Rt};
+use tonearm_world::{DiskImage, Fault, FaultKind, Place, SimOptions, SimWorld};
 
 const BLOCK: usize = 4096;
 const MAP_HEADER_BYTES: usize = 32;

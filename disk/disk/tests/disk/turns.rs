@@ -8,8 +8,8 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use tonearm_base::{BufPool, Nanos};
 use tonearm_disk::{Disk, OpenOptions, Volume};
-use tonearm_drive::SimOptions;
 use tonearm_rt::Rt;
+use tonearm_world::SimOptions;
 
 const B: u64 = BLOCK as u64;
 const BLOCKS: u64 = 8192;

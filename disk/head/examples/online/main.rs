@@ -15,8 +15,9 @@ mod world;
 use scenario::{Load, Score, Who, region, run};
 use table::Table;
 use tonearm_base::Nanos;
-use tonearm_drive::{Drift, Drive, DriveOptions, DriveSpec, Kind, library};
+use tonearm_drive::{Drift, Drive, DriveOptions, DriveSpec, library};
 use tonearm_head::{Access, Head, Online, Span, TrackMap};
+use tonearm_world::Kind;
 use world::{Plain, Random, true_map};
 
 const SETTINGS: [&str; 9] = [

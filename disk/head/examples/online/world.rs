@@ -2,10 +2,11 @@
 
 use tonearm_base::Nanos;
 use tonearm_drive::{
-    Arm, ClosedLoop, Done, Drift, Drive, DriveOptions, DriveRequest, DriveSpec, Geometry, Kind,
-    Mechanism, OverheadSpec, Rotation, Seek, Timing,
+    Arm, ClosedLoop, Drift, Drive, DriveOptions, DriveSpec, Geometry, Mechanism, OverheadSpec,
+    Rotation, Seek,
 };
 use tonearm_head::{TrackMap, TrackRun};
+use tonearm_world::{Done, DriveRequest, Kind, Timing};
 
 /// A small generator (SplitMix64), so that a run is that of its seed.
 pub struct Random(pub u64);

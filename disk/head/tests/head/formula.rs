@@ -2,8 +2,9 @@
 
 use crate::truth::{send, spec, tracks, turn, user, write};
 use tonearm_base::Nanos;
-use tonearm_drive::{ClosedLoop, DriveSpec, Kind};
+use tonearm_drive::{ClosedLoop, DriveSpec};
 use tonearm_head::{AccessKind, Delta, DeltaSearch, Deltas, Formula, Head, Span, Track, TrackMap};
+use tonearm_world::Kind;
 
 /// The delta that the search finds on `tracks` from the last one up, the requests being sent at once.
 fn delta(

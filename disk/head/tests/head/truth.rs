@@ -1,8 +1,9 @@
 //! Drives, and what is true of them, which no predictor is told.
 
 use tonearm_base::Nanos;
-use tonearm_drive::{ClosedLoop, Drive, DriveOptions, DriveSpec, Extent, Geometry, Kind, library};
+use tonearm_drive::{ClosedLoop, Drive, DriveOptions, DriveSpec, Extent, Geometry, library};
 use tonearm_head::{Access, Track};
+use tonearm_world::Kind;
 
 /// The drive of the project with this name.
 pub fn spec(name: &str) -> DriveSpec {

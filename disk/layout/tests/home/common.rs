@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use tonearm_base::{Buf, BufPool, Nanos, crc32c};
 use tonearm_device::{Device, DeviceIo, Fault, FaultPlan, RawDevice};
-use tonearm_drive::{DiskImage, SimOptions, SimWorld};
 use tonearm_format::{Geometry, HEADER_AREA_BYTES};
 use tonearm_layout::{Home, HomeBlock, HomeError, HomeMember, Piece, ZeroRange};
 use tonearm_rt::{Data, DeviceId, Op, Rt};
+use tonearm_world::{DiskImage, SimOptions, SimWorld};
 
 /// What a store is made of.
 #[derive(Clone, Copy)]
@@ -373,7 +373,7 @@ pub fn random_batch(shape: &Shape, dice: &mut Dice, version: u32) -> Batch {
 }
 
 /// Collects the crash states of `run`: one after each submission and each completion.
-pub fn crash_states(world: &SimWorld, run: impl FnOnce()) -> Vec<tonearm_drive::Crash> {
+pub fn crash_states(world: &SimWorld, run: impl FnOnce()) -> Vec<tonearm_world::Crash> {
     let states = Rc::new(RefCell::new(Vec::new()));
     let seen = states.clone();
     world.on_io(move |_, crash| seen.borrow_mut().push(crash.clone()));

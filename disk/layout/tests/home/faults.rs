@@ -2,9 +2,9 @@
 
 use crate::common::{Batch, Dice, Model, SMALL, Shape, Store, crash_states, random_batch};
 use tonearm_device::Effect;
-use tonearm_drive::DiskImage;
 use tonearm_layout::{HomeError, Piece};
 use tonearm_rt::{IoError, Op};
+use tonearm_world::DiskImage;
 
 const ROOM_GONE: [Effect; 2] = [
     Effect::Fail(IoError::ENOSPC),

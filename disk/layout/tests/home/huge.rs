@@ -4,10 +4,10 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use tonearm_base::BufPool;
 use tonearm_device::{Device, DeviceIo};
-use tonearm_drive::{SimOptions, SimWorld};
 use tonearm_format::{Geometry, HEADER_AREA_BYTES};
 use tonearm_layout::{Home, HomeMember, ZeroRange};
 use tonearm_rt::{Data, Op, Rt};
+use tonearm_world::{SimOptions, SimWorld};
 
 #[derive(Clone, Default)]
 struct Empty(Rc<RefCell<Vec<(Op, u64, u64)>>>);

@@ -2,9 +2,9 @@
 
 use crate::common::{Batch, Model, SMALL, Store};
 use tonearm_device::Effect;
-use tonearm_drive::DiskImage;
 use tonearm_layout::{GroupReport, HomeError, RepairOptions, RepairReport, SlotReport};
 use tonearm_rt::{IoError, Op};
+use tonearm_world::DiskImage;
 
 const ACCEPT: RepairOptions = RepairOptions { accept_data: true };
 

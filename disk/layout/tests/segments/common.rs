@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use tonearm_base::{BufPool, crc32c};
 use tonearm_device::{Device, RawDevice};
-use tonearm_drive::{DiskImage, SimOptions, SimWorld};
 use tonearm_format::{HEADER_AREA_BYTES, SegmentLayout, segments_for};
 use tonearm_layout::{
     Home, HomeBlock, HomeError, Piece, Policy, RebuildReport, SegmentsMember, SegmentsOptions,
     ZeroRange,
 };
 use tonearm_rt::{Data, DeviceId, Rt};
+use tonearm_world::{DiskImage, SimOptions, SimWorld};
 
 pub const BLOCK: usize = 4096;
 

@@ -4,10 +4,10 @@
 use crate::common::{Numbers, Shape, Store};
 use std::cell::RefCell;
 use std::rc::Rc;
-use tonearm_drive::Crash;
 use tonearm_format::HEADER_AREA_BYTES;
 use tonearm_layout::Policy;
 use tonearm_rt::{IoError, Op};
+use tonearm_world::Crash;
 
 /// A full store with little spare room: each write-back cleans, and uses what was cleaned shortly before.
 fn full(seed: u64) -> Store {

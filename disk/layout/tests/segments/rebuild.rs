@@ -2,10 +2,10 @@
 
 use crate::common::{BLOCK, Numbers, Shape, Store};
 use tonearm_base::Nanos;
-use tonearm_drive::{Fault, FaultKind, Place, SimOptions, SimWorld};
 use tonearm_format::HEADER_AREA_BYTES;
 use tonearm_layout::HomeError;
 use tonearm_rt::{Data, Op};
+use tonearm_world::{Fault, FaultKind, Place, SimOptions, SimWorld};
 
 /// A store with a history of writes, trims and cleaning.
 fn with_history(seed: u64) -> Store {

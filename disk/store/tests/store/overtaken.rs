@@ -6,11 +6,11 @@ use tonearm_device::RawDevice;
 use tonearm_disk::{
     CreateParams, Disk, HomeParams, MemberDevice, MemberSpace, NewMember, OpenOptions,
 };
-use tonearm_drive::{DiskImage, SimOptions, SimWorld};
 use tonearm_format::{Roles, SECTOR};
 use tonearm_rt::{DeviceId, Rt};
 use tonearm_store::Store;
 use tonearm_store::files::{Files, Open};
+use tonearm_world::{DiskImage, SimOptions, SimWorld};
 
 pub const CREATE: Open = Open {
     create: true,

@@ -3,10 +3,10 @@
 use crate::overtaken::{CREATE, opened, with_file};
 use tonearm_base::Lsn;
 use tonearm_disk::{Ack, OpenOptions};
-use tonearm_drive::{SimOptions, SimWorld};
 use tonearm_rt::Rt;
 use tonearm_store::Store;
 use tonearm_store::files::{AruId, FileId, Files, Open};
+use tonearm_world::{SimOptions, SimWorld};
 
 /// Longer than a block, and no multiple of one.
 const NEW: [u8; 5000] = [2; 5000];

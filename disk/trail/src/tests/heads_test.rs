@@ -6,10 +6,10 @@ use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 use tonearm_base::{BufPool, Lsn, Nanos, crc32c};
 use tonearm_device::{Device, RawDevice};
-use tonearm_drive::{DiskImage, SimOptions, SimWorld};
 use tonearm_format::LogState;
 use tonearm_head::{Access, Head, Place, Span, Track, TrackMap};
 use tonearm_rt::{DeviceId, Rt};
+use tonearm_world::{DiskImage, SimOptions, SimWorld};
 
 const BLOCK: usize = 4096;
 

@@ -5,9 +5,9 @@ use std::rc::Rc;
 use std::task::{Context, Waker};
 use tonearm_base::{Buf, BufPool, Lsn, Nanos, crc32c};
 use tonearm_device::{Device, RawDevice};
-use tonearm_drive::{DiskImage, SimOptions, SimWorld};
 use tonearm_format::{EntryKind, LogState};
 use tonearm_rt::{DeviceId, Rt};
+use tonearm_world::{DiskImage, SimOptions, SimWorld};
 
 const BLOCK: usize = 4096;
 

@@ -3,9 +3,9 @@
 use super::log_test::{device, geometry};
 use crate::{Case, LogGeometry, Replay, TrailError};
 use tonearm_base::{BufPool, Lsn, RecordSeq, crc32c};
-use tonearm_drive::{DiskImage, SimOptions, SimWorld};
 use tonearm_format::{Entry, EntryKind, LogState, RecordHeader, escape_payload};
 use tonearm_rt::Rt;
+use tonearm_world::{DiskImage, SimOptions, SimWorld};
 
 const TRACK: u64 = 16;
 

@@ -5,9 +5,9 @@ use crate::{Case, GivenUp, LogGeometry, Replay, TrailError};
 use std::rc::Rc;
 use tonearm_base::{BufPool, Lsn, RecordSeq};
 use tonearm_device::{Device, Effect, Fault, FaultPlan, RawDevice};
-use tonearm_drive::{DiskImage, SimOptions, SimWorld};
 use tonearm_format::{LogState, RecordHeader, SECTOR};
 use tonearm_rt::{DeviceId, IoError, Op, Rt};
+use tonearm_world::{DiskImage, SimOptions, SimWorld};
 
 /// A log of `commits` commits of one block each, all durable, of which none is released.
 fn logged(geometry: &LogGeometry, commits: u64) -> DiskImage {

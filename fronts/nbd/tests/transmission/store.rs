@@ -7,12 +7,12 @@ use tonearm_device::RawDevice;
 use tonearm_disk::{
     CreateParams, Disk, MemberDevice, MemberSpace, NewMember, OpenOptions, create, plan_create,
 };
-use tonearm_drive::{DiskImage, SimOptions, SimWorld};
 use tonearm_format::Roles;
 use tonearm_nbd::proto::*;
 use tonearm_nbd::transmission::testing::{Streams, TestClient, client_of};
 use tonearm_nbd::transmission::{Connections, TransmissionOptions};
 use tonearm_rt::{DeviceId, Rt};
+use tonearm_world::{DiskImage, SimOptions, SimWorld};
 
 const SIZE: u64 = 16 << 20;
 

@@ -6,8 +6,9 @@ use std::rc::Rc;
 use tonearm_base::Nanos;
 use tonearm_calibrate::{Error, Findings, Hooks, Journal, Options, calibrate};
 use tonearm_device::{Device, DeviceIo, RawDevice};
-use tonearm_drive::{Drive, DriveOptions, DriveSpec, SimDisk, SimOptions, SimWorld, Zeroing};
+use tonearm_drive::{Drive, DriveOptions, DriveSpec};
 use tonearm_rt::{Data, DeviceId, Op, Rt};
+use tonearm_world::{SimDisk, SimOptions, SimWorld, Zeroing};
 
 /// A drive of the project.
 pub fn spec(name: &str) -> DriveSpec {
@@ -59,7 +60,7 @@ pub fn run(
     let drive = Drive::new(spec, &switched);
     let sectors = drive.sectors();
     let disk = SimDisk {
-        image: tonearm_drive::DiskImage::new(sectors * 512),
+        image: tonearm_world::DiskImage::new(sectors * 512),
         timing: Box::new(drive),
         write_cache: true,
         zeroing: Zeroing::Command,

@@ -16,9 +16,10 @@ use crate::queue::{Queue, Starts};
 use crate::rotation::Rotation;
 use crate::seek::Seek;
 use crate::spec::{BufferSpec, DiskSpec, WriteCacheSpec};
-use crate::timing::{Done, DriveRequest, Kind, Timing, nanos};
+use crate::timing::nanos;
 use crate::write_cache::WriteCache;
 use tonearm_base::Nanos;
+use tonearm_world::{Done, DriveRequest, Kind, Timing};
 
 mod read;
 mod write;

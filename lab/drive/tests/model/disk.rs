@@ -5,7 +5,8 @@
 
 use crate::made::{disk, disk_with, flush, fua, made, near, read, takes, write};
 use tonearm_base::Nanos;
-use tonearm_drive::{Disk, DriveOptions, DriveRequest, ReadAhead, Scheduler, Timing};
+use tonearm_drive::{Disk, DriveOptions, ReadAhead, Scheduler};
+use tonearm_world::{DriveRequest, Timing};
 
 #[test]
 fn a_write_costs_overhead_seek_settling_latency_and_transfer() {
@@ -159,7 +160,7 @@ fn the_phase_moves_all_times() {
 fn queued_requests_are_served_one_behind_the_other_and_end_in_order_of_time() {
     let mut drive = disk(&made(|_, _| ()));
     for (id, lba) in [(1, 0), (2, 50), (3, 20)] {
-        let request = tonearm_drive::DriveRequest {
+        let request = tonearm_world::DriveRequest {
             id,
             ..read(lba, 10)
         };

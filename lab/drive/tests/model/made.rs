@@ -1,10 +1,8 @@
 //! Small drives made up for tests, and ways to run them.
 
 use tonearm_base::Nanos;
-use tonearm_drive::{
-    Disk, DiskSpec, Done, DriveOptions, DriveRequest, DriveSpec, GeometrySpec, Kind, Timing,
-    WriteCacheSpec,
-};
+use tonearm_drive::{Disk, DiskSpec, DriveOptions, DriveSpec, GeometrySpec, WriteCacheSpec};
+use tonearm_world::{Done, DriveRequest, Kind, Timing};
 
 /// A drive whose times are easy to add up: 6000 rpm (10 ms a revolution), 100 sectors a track (0.1 ms
 /// each), 2 heads, 50 cylinders, 1 ms + 0.1 ms for each cylinder of a seek, no skew, no overheads, a bus

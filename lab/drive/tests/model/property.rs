@@ -5,9 +5,9 @@ use proptest::prelude::*;
 use std::collections::BTreeMap;
 use tonearm_base::Nanos;
 use tonearm_drive::{
-    CacheTakes, Disk, DriveOptions, DriveRequest, DriveSpec, HeadOrder, Kind, ReadAhead, Scheduler,
-    Sparing, Timing, ZoneSpec,
+    CacheTakes, Disk, DriveOptions, DriveSpec, HeadOrder, ReadAhead, Scheduler, Sparing, ZoneSpec,
 };
+use tonearm_world::{DriveRequest, Kind, Timing};
 
 type Choices = (
     (u32, u32, u32, u32),

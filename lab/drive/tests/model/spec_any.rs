@@ -3,7 +3,8 @@
 use crate::made::PLAIN;
 use proptest::prelude::*;
 use tonearm_base::Nanos;
-use tonearm_drive::{Drive, DriveOptions, DriveRequest, DriveSpec, Kind, Timing, library};
+use tonearm_drive::{Drive, DriveOptions, DriveSpec, library};
+use tonearm_world::{DriveRequest, Kind, Timing};
 
 /// Runs some requests through whatever passes the check.
 fn exercise(spec: &DriveSpec) {

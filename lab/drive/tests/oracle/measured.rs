@@ -2,7 +2,8 @@
 
 use crate::data::{drive, rows};
 use tonearm_base::Nanos;
-use tonearm_drive::{Demerit, Drive, DriveOptions, DriveRequest, Kind, Timing};
+use tonearm_drive::{Demerit, Drive, DriveOptions};
+use tonearm_world::{DriveRequest, Kind, Timing};
 
 /// Demerit of the reference simulator, exactly computed: all, reads, writes; and ours as it stands, which
 /// may get better and not worse.

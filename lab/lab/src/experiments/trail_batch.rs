@@ -4,8 +4,9 @@ use crate::experiment::{Context, Drives, Experiment, NamedDrive, Outcome};
 use crate::harness::{Moves, Rig, TrailLog, all_tracks, formula, ms, online};
 use crate::report::{Axis, Bound, Figure, Finding, Legend, Line, Panel, Style, Table, number};
 use tonearm_base::Nanos;
-use tonearm_drive::{ClosedLoop, Drive, DriveOptions, Kind};
+use tonearm_drive::{ClosedLoop, Drive, DriveOptions};
 use tonearm_head::{Track, TrackMap};
+use tonearm_world::Kind;
 
 pub const EXPERIMENT: Experiment = Experiment {
     name: "trail-batch",

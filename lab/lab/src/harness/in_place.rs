@@ -4,7 +4,8 @@ use super::load::Load;
 use super::times::Times;
 use crate::experiment::{NamedDrive, Random};
 use tonearm_base::Nanos;
-use tonearm_drive::{Drive, DriveOptions, DriveRequest, Kind, Timing};
+use tonearm_drive::{Drive, DriveOptions};
+use tonearm_world::{DriveRequest, Kind, Timing};
 
 /// Writes at random places of the whole of `drive`, one of each process at a time; the drive orders those
 /// that wait as it does by itself.

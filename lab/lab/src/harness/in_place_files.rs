@@ -16,8 +16,9 @@ use std::sync::OnceLock;
 use std::time::Duration;
 use tonearm_base::{BufPool, Nanos};
 use tonearm_device::{Device, RawDevice};
-use tonearm_drive::{DiskImage, Drive, DriveOptions, SimDisk, SimOptions, SimWorld, Zeroing};
+use tonearm_drive::{Drive, DriveOptions};
 use tonearm_rt::{Data, DeviceId, Rt};
+use tonearm_world::{DiskImage, SimDisk, SimOptions, SimWorld, Zeroing};
 
 /// Name of the VFS.
 pub const VFS: &str = "in-place";

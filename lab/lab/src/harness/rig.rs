@@ -2,8 +2,9 @@
 
 use crate::experiment::{NamedDrive, Random};
 use tonearm_base::Nanos;
-use tonearm_drive::{ClosedLoop, Drift, Drive, DriveOptions, Kind};
+use tonearm_drive::{ClosedLoop, Drift, Drive, DriveOptions};
 use tonearm_head::{Access, Span};
+use tonearm_world::Kind;
 
 /// A drive and the one who waits for each of its requests.
 pub struct Rig {

@@ -9,9 +9,10 @@ use tonearm_disk::{
     CreateParams, Disk, DiskError, HeadParams, HomeParams, LogDrive, MemberDevice, MemberSpace,
     NewMember, OpenOptions, plan_create,
 };
-use tonearm_drive::{DiskImage, Drive, DriveOptions, SimDisk, SimOptions, SimWorld, Zeroing};
+use tonearm_drive::{Drive, DriveOptions};
 use tonearm_format::{HEADER_AREA_BYTES, HeadKind, Roles};
 use tonearm_rt::{DeviceId, Rt};
+use tonearm_world::{DiskImage, SimDisk, SimOptions, SimWorld, Zeroing};
 
 /// Bytes of a sector of the drives.
 const SECTOR: u32 = 512;

@@ -2,7 +2,8 @@
 
 use crate::requests::Request;
 use tonearm_base::Nanos;
-use tonearm_drive::{Demerit, Kind};
+use tonearm_drive::Demerit;
+use tonearm_world::Kind;
 
 /// A request is predicted when it is off by no more than this.
 pub const PREDICTED: Nanos = Nanos(500_000);

@@ -11,7 +11,8 @@ use crate::requests::Request;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 use tonearm_base::Nanos;
-use tonearm_drive::{DriveSpec, Kind, SeekCurve, library};
+use tonearm_drive::{DriveSpec, SeekCurve, library};
+use tonearm_world::Kind;
 
 fn spec(name: &str) -> DriveSpec {
     let known = library().iter().find(|drive| drive.name == name).unwrap();

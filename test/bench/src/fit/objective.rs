@@ -14,7 +14,8 @@ use crate::accuracy::demerit_ms;
 use crate::replay::{closed_loop, followed, random_phase};
 use crate::requests::Request;
 use tonearm_base::Nanos;
-use tonearm_drive::{DriveSpec, Kind};
+use tonearm_drive::DriveSpec;
+use tonearm_world::Kind;
 
 /// Runs with a random phase, beside the closed loop.
 const RANDOM_RUNS: u64 = 4;

@@ -5,7 +5,8 @@ use crate::requests::Request;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 use tonearm_base::Nanos;
-use tonearm_drive::{Done, Drive, DriveOptions, DriveRequest, DriveSpec, Timing};
+use tonearm_drive::{Drive, DriveOptions, DriveSpec};
+use tonearm_world::{Done, DriveRequest, Timing};
 
 /// When the first request is issued.
 const BEGIN: Nanos = Nanos(1_000_000);

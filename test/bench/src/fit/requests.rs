@@ -5,8 +5,9 @@ use std::fs::File;
 use std::io::BufReader;
 use std::path::Path;
 use tonearm_base::Nanos;
-use tonearm_drive::{Drive, DriveOptions, DriveSpec, Kind};
+use tonearm_drive::{Drive, DriveOptions, DriveSpec};
 use tonearm_trace::{Arrival, Format, Op, Reader, Record};
+use tonearm_world::Kind;
 
 /// Fewer than this tell nothing of a distribution.
 const FEWEST: usize = 100;

@@ -9,12 +9,11 @@ use tonearm_disk::{
     CreateParams, Disk, DiskError, HomeParams, MemberDevice, MemberSpace, NewMember, OpenOptions,
     plan_create,
 };
-use tonearm_drive::{
-    DiskImage, Drive, DriveOptions, DriveSpec, SimDisk, SimOptions, SimWorld, Zeroing,
-};
+use tonearm_drive::{Drive, DriveOptions, DriveSpec};
 use tonearm_engine::{Engine, EngineError};
 use tonearm_format::{Roles, SECTOR};
 use tonearm_rt::{Completion, DeviceId, Driver, Request, Rt};
+use tonearm_world::{DiskImage, SimDisk, SimOptions, SimWorld, Zeroing};
 
 /// A switched-off store.
 pub struct Store {

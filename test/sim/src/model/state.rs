@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
-use tonearm_drive::DiskImage;
+use tonearm_world::DiskImage;
 
 /// A volume in the model.
 #[derive(Clone)]

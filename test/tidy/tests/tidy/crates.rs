@@ -32,8 +32,12 @@ const MAY_NAME: &[(&str, &[&str])] = &[
     ("fronts/capi", &["base", "disk", "store", "uring"]),
     ("fronts/sqlite", &["store"]),
     ("lab/trace", &["base"]),
-    ("lab/drive", &["base", "rt"]),
-    ("lab/calibrate", &["base", "rt", "drive", "device", "head"]),
+    ("test/world", &["base", "rt"]),
+    ("lab/drive", &["base", "world"]),
+    (
+        "lab/calibrate",
+        &["base", "rt", "world", "drive", "device", "head"],
+    ),
 ];
 
 /// Where the real and the simulated world are chosen: these may name every crate.

@@ -9,10 +9,11 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use tonearm_base::Nanos;
 use tonearm_device::{Device, RawDevice};
-use tonearm_drive::{Drive, DriveOptions, SimDisk, SimOptions, SimWorld, Zeroing};
+use tonearm_drive::{Drive, DriveOptions};
 use tonearm_rt::{DeviceId, Rt};
 use tonearm_store::Executor;
 use tonearm_uring::{Lock, MemberKind, MemberOptions, open_member};
+use tonearm_world::{SimDisk, SimOptions, SimWorld, Zeroing};
 
 /// What is calibrated.
 pub struct Subject {
@@ -52,7 +53,7 @@ impl Subject {
         let drive = Drive::new(&sheet.spec, &options);
         let size_bytes = drive.sectors() * 512;
         let disk = SimDisk {
-            image: tonearm_drive::DiskImage::new(size_bytes),
+            image: tonearm_world::DiskImage::new(size_bytes),
             timing: Box::new(drive),
             write_cache: sheet.spec.write_cache.enabled,
             zeroing: Zeroing::Command,

@@ -10,8 +10,8 @@
 use anyhow::{Context, bail};
 use std::collections::VecDeque;
 use tonearm_base::Nanos;
-use tonearm_drive::{Done, DriveRequest, Kind, Timing};
 use tonearm_trace::{Arrival, Op, Record};
+use tonearm_world::{Done, DriveRequest, Kind, Timing};
 
 /// What became of a request.
 pub struct Answer {
