@@ -19,7 +19,7 @@ use crate::error::DiskError;
 use crate::lists::shadow::ListShadow;
 use crate::map;
 use crate::partial::{Ranges, Watch, copy_from, fill_around};
-use crate::shadow::{Key, Part, Shadow, Version, Visibility};
+use crate::shadow::{Key, Part, Shadow, Version};
 use crate::spill::Spilled;
 use crate::table::{self, Life, SharedVolume};
 use crate::volume::{Volume, cut};
@@ -54,11 +54,10 @@ pub struct Aru {
 
 impl Aru {
     pub(crate) fn begin(disk: &Disk) -> Self {
-        let (unit, era) = disk.open_unit();
         Self {
             disk: disk.clone(),
-            era,
-            shadow: Shadow::new(unit),
+            era: disk.open_unit(),
+            shadow: Shadow::default(),
             volumes: Vec::new(),
             names: Names::default(),
             lists: ListShadow::default(),
@@ -83,9 +82,7 @@ impl Aru {
         offset: u64,
         len: u64,
     ) -> Result<Vec<Piece>, DiskError> {
-        let visibility = self.disk.shadows().visibility();
-        let touched = self.volumes.iter().any(|known| known.is(volume.shared()));
-        if visibility == Visibility::Committed || visibility == Visibility::Own && !touched {
+        if !self.volumes.iter().any(|known| known.is(volume.shared())) {
             return volume.read(offset, len).await;
         }
         self.check(volume, offset, len)?;
@@ -94,7 +91,7 @@ impl Aru {
         }
         let block = self.block();
         let (first, end) = (offset / block, (offset + len).div_ceil(block));
-        let pieces = self.blocks(volume, first, end, visibility).await?;
+        let pieces = self.blocks(volume, first, end).await?;
         Ok(cut(pieces, (offset - first * block) as usize, len as usize))
     }
 
@@ -156,7 +153,7 @@ impl Aru {
         while from < end {
             let to = end.min(from + buffer_blocks);
             let bytes = ((to - from) * block) as usize;
-            let mut buf = self.shadow.alloc(self.disk.pool(), bytes);
+            let mut buf = self.disk.pool().alloc(bytes);
             // The bytes of this buffer that are the writer's.
             let base = from * block;
             let taken = (offset.max(base) - base) as usize..(stop.min(to * block) - base) as usize;
@@ -226,7 +223,7 @@ impl Aru {
         }
         let (serial, kept) = (self.volumes[at].serial, size_bytes.div_ceil(block));
         if let Some(last) = last {
-            let mut buf = self.shadow.alloc(self.disk.pool(), block as usize);
+            let mut buf = self.disk.pool().alloc(block as usize);
             fill_around(&mut buf, [last.written], &last.pieces);
             buf[stays..].fill(0);
             let version = Version::Memory(buf.share());
@@ -466,9 +463,7 @@ impl Aru {
             }
         };
         Ok(Edge {
-            pieces: self
-                .blocks(volume, index, index + 1, Visibility::Own)
-                .await?,
+            pieces: self.blocks(volume, index, index + 1).await?,
             part: part.map(Box::new),
             index,
             written,
@@ -492,60 +487,35 @@ impl Aru {
     }
 
     /// The blocks `first .. end` as the unit sees them, as long as asked for wherever the volume ends.
-    async fn blocks(
-        &self,
-        volume: &Volume,
-        first: u64,
-        end: u64,
-        visibility: Visibility,
-    ) -> Result<Vec<Piece>, DiskError> {
+    async fn blocks(&self, volume: &Volume, first: u64, end: u64) -> Result<Vec<Piece>, DiskError> {
         let serial = volume.shared().borrow().serial;
-        let any = visibility == Visibility::AnyShadow;
-        let shadows = self.disk.shadows();
         let (mut pieces, mut at) = (Vec::new(), first);
         while at < end {
-            if !any && self.shadow.is_stale((serial, at)) {
+            if self.shadow.is_stale((serial, at)) {
                 let mut buf = self.disk.pool().alloc(self.block() as usize);
                 self.merge(volume, at, &mut buf).await?;
                 pieces.push(Piece::Data(buf.share()));
                 at += 1;
                 continue;
             }
-            match self.version((serial, at), any) {
+            match self.shadow.get((serial, at)) {
                 Some(Version::Memory(data)) => {
-                    push_data(&mut pieces, data);
+                    push_data(&mut pieces, data.clone());
                     at += 1;
-                    continue;
                 }
                 Some(Version::Spilled(spilled)) => {
-                    let run = match any {
-                        true => 1,
-                        false => self.spilled_run((serial, at), spilled, end - at),
-                    };
-                    let read = self.disk.engine().read(spilled.block, run).await?;
-                    // Another unit may have ended or written the block again meanwhile.
-                    let still = self.version((serial, at), any);
-                    if matches!(still, Some(Version::Spilled(now)) if now == spilled) {
-                        pieces.extend(read);
-                        at += run;
-                    }
-                    continue;
+                    let run = self.spilled_run((serial, at), *spilled, end - at);
+                    pieces.extend(self.disk.engine().read(spilled.block, run).await?);
+                    at += run;
                 }
-                None => {}
+                None => {
+                    let stop = self.shadow.next(serial, at..end).unwrap_or(end);
+                    self.committed(volume, at, stop, &mut pieces).await?;
+                    at = stop;
+                }
             }
-            let mut stop = self.shadow.next(serial, at..end).unwrap_or(end);
-            if any {
-                stop = shadows.next(serial, at..stop).unwrap_or(stop);
-            }
-            self.committed(volume, at, stop, &mut pieces).await?;
-            at = stop;
         }
         Ok(pieces)
-    }
-
-    fn version(&self, key: Key, any: bool) -> Option<Version> {
-        let newest = any.then(|| self.disk.shadows().newest(key)).flatten();
-        newest.or_else(|| self.shadow.get(key).cloned())
     }
 
     /// Blocks from the spilled one of `key` on, `count` at most, that lie side by side in home space too.

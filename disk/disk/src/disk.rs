@@ -7,10 +7,10 @@ use crate::error::DiskError;
 use crate::lists::pages::Pages;
 use crate::lists::{Id, Lists};
 use crate::map;
-use crate::shadow::{Shadows, Visibility};
+use crate::shadow::Shadows;
 use crate::table::{self, Life, SharedVolume, Table};
 use crate::volume::Volume;
-use std::cell::{Cell, RefCell, RefMut};
+use std::cell::{RefCell, RefMut};
 use std::rc::Rc;
 use tonearm_base::{BufPool, Lsn};
 use tonearm_engine::{
@@ -110,8 +110,6 @@ struct Inner {
     pool: BufPool,
     table: RefCell<Table>,
     shadows: Shadows,
-    /// Number of the next recovery unit.
-    next_unit: Cell<u64>,
     eras: RefCell<Eras<Id>>,
     lists: Lists,
 }
@@ -181,7 +179,6 @@ impl Disk {
             pool: pool.clone(),
             table: RefCell::new(table),
             shadows: Shadows::new(rt, shadow_bytes),
-            next_unit: Cell::new(0),
             eras: RefCell::new(Eras::new()),
             lists,
         }));
@@ -199,11 +196,6 @@ impl Disk {
     /// Begins a recovery unit (BeginARU).
     pub fn begin(&self) -> Aru {
         Aru::begin(self)
-    }
-
-    /// Sets which version of a block reads return from now on, those of open units too.
-    pub fn set_visibility(&self, visibility: Visibility) {
-        self.0.shadows.set_visibility(visibility);
     }
 
     /// Waits until commit `lsn` is durable.
@@ -449,11 +441,9 @@ impl Disk {
         self.0.table.borrow_mut()
     }
 
-    /// A recovery unit begins: its number and its era.
-    pub(crate) fn open_unit(&self) -> (u64, u64) {
-        let unit = self.0.next_unit.get();
-        self.0.next_unit.set(unit + 1);
-        (unit, self.0.eras.borrow_mut().begin())
+    /// A recovery unit begins; gives its era.
+    pub(crate) fn open_unit(&self) -> u64 {
+        self.0.eras.borrow_mut().begin()
     }
 
     /// A recovery unit of `era` has ended.

@@ -26,7 +26,6 @@ pub use disk::{Disk, VolumeInfo, create};
 pub use error::{DiskError, ErrorKind};
 pub use lists::check::ListsReport;
 pub use lists::{BlockId, ListId};
-pub use shadow::Visibility;
 pub use tonearm_engine::{
     Ack, CreateParams, CreatePlan, HeadParams, HomeParams, LogDrive, MemberDevice, MemberSpace,
     NewMember, OpenOptions, Progress, RecoveryReport, ScrubReport, StoreStats, grown,

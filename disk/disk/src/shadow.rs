@@ -12,27 +12,15 @@
 use crate::error::DiskError;
 use crate::partial::{Ranges, Watch};
 use crate::spill::{Spill, Spilled};
-use std::cell::{Cell, RefCell};
+use std::cell::Cell;
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 use std::rc::Rc;
-use tonearm_base::{Buf, BufPool, Lsn, Slice};
+use tonearm_base::{Lsn, Slice};
 use tonearm_rt::Rt;
 
 /// Most bytes that go home together.
 const SPILL_BYTES: u64 = 4 << 20;
-
-/// Which version a read of a block returns (ARU 3.3). Changes always go by the unit's own shadow.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Visibility {
-    /// Within a unit its own shadow, else the committed version: the paper's third option.
-    #[default]
-    Own,
-    /// The committed version, also within a unit: the second option.
-    Committed,
-    /// The newest shadow of any unit: the first option. Only shadows written while this is set are seen.
-    AnyShadow,
-}
 
 /// A block that may have a shadow: serial number of its volume, and its index there.
 pub(crate) type Key = (u64, u64);
@@ -70,9 +58,6 @@ struct Block {
     part: Option<Box<Part>>,
 }
 
-/// Versions of one block in open units, the newest last, each with the number of its unit.
-type Versions = Vec<(u64, Version)>;
-
 /// What the shadows of all units have in common.
 pub(crate) struct Shadows {
     pub spill: Spill,
@@ -80,9 +65,6 @@ pub(crate) struct Shadows {
     used: Cell<u64>,
     /// Bytes for what is known of blocks that are written in part; they have half as much room of their own.
     parts: Cell<u64>,
-    visibility: Cell<Visibility>,
-    /// Shadows by identifier, for [`Visibility::AnyShadow`] alone.
-    versions: RefCell<BTreeMap<Key, Versions>>,
 }
 
 impl Shadows {
@@ -92,17 +74,7 @@ impl Shadows {
             limit,
             used: Cell::new(0),
             parts: Cell::new(0),
-            visibility: Cell::default(),
-            versions: RefCell::default(),
         }
-    }
-
-    pub fn visibility(&self) -> Visibility {
-        self.visibility.get()
-    }
-
-    pub fn set_visibility(&self, visibility: Visibility) {
-        self.visibility.set(visibility);
     }
 
     /// Bytes that shadows may hold.
@@ -114,36 +86,11 @@ impl Shadows {
     pub fn used(&self) -> u64 {
         self.used.get() + self.parts.get()
     }
-
-    /// The newest shadow of any unit.
-    pub fn newest(&self, key: Key) -> Option<Version> {
-        let versions = self.versions.borrow();
-        let (_, newest) = versions.get(&key)?.last()?;
-        Some(newest.clone())
-    }
-
-    /// First block of the range that has a shadow in any unit.
-    pub fn next(&self, serial: u64, range: Range<u64>) -> Option<u64> {
-        let keys = (serial, range.start)..(serial, range.end);
-        let versions = self.versions.borrow();
-        versions.range(keys).next().map(|((_, index), _)| *index)
-    }
-
-    fn forget(&self, key: Key, unit: u64) {
-        let mut versions = self.versions.borrow_mut();
-        if let Some(of_key) = versions.get_mut(&key) {
-            of_key.retain(|(of, _)| *of != unit);
-            if of_key.is_empty() {
-                versions.remove(&key);
-            }
-        }
-    }
 }
 
 /// The shadow blocks of one unit.
+#[derive(Default)]
 pub(crate) struct Shadow {
-    /// Number of the unit.
-    unit: u64,
     blocks: BTreeMap<Key, Block>,
     /// Blocks that are in memory, the oldest first, and some that are not any more.
     ages: VecDeque<Key>,
@@ -153,28 +100,9 @@ pub(crate) struct Shadow {
     spilled: u64,
     /// Bytes for what is known of blocks that are written in part.
     parts: u64,
-    /// Some are in [`Shadows::versions`].
-    indexed: bool,
 }
 
 impl Shadow {
-    pub fn new(unit: u64) -> Self {
-        Self {
-            unit,
-            blocks: BTreeMap::new(),
-            ages: VecDeque::new(),
-            bytes: 0,
-            spilled: 0,
-            parts: 0,
-            indexed: false,
-        }
-    }
-
-    /// A buffer for shadows of `len` bytes, paid for by [`Shadow::put`], and by the engine once the unit has ended.
-    pub fn alloc(&self, pool: &BufPool, len: usize) -> Buf {
-        pool.alloc(len)
-    }
-
     /// Whether `bytes` more have room in the budget, for what cannot go home.
     ///
     /// # Errors
@@ -263,15 +191,6 @@ impl Shadow {
     }
 
     fn enter(&mut self, shadows: &Shadows, key: Key, version: &Version) {
-        if shadows.visibility() == Visibility::AnyShadow || self.indexed {
-            self.indexed = true;
-            shadows.forget(key, self.unit);
-            let mut versions = shadows.versions.borrow_mut();
-            versions
-                .entry(key)
-                .or_default()
-                .push((self.unit, version.clone()));
-        }
         match version {
             Version::Memory(data) => {
                 self.count(shadows, data.len() as u64, 0);
@@ -356,9 +275,6 @@ impl Shadow {
     pub fn remove(&mut self, shadows: &Shadows, key: Key) {
         if let Some(block) = self.blocks.remove(&key) {
             self.gone(shadows, block);
-            if self.indexed {
-                shadows.forget(key, self.unit);
-            }
         }
     }
 
@@ -399,11 +315,8 @@ impl Shadow {
             .blocks
             .extract_if(.., |_, block| matches!(block.version, Version::Spilled(_)));
         let mut parts = 0;
-        let blocks = moved.filter_map(|(key, block)| {
+        let blocks = moved.filter_map(|(_, block)| {
             parts += block.part.map_or(0, |part| part.bytes());
-            if self.indexed {
-                shadows.forget(key, self.unit);
-            }
             match block.version {
                 Version::Spilled(spilled) => Some(spilled.block),
                 Version::Memory(_) => None,
@@ -416,10 +329,7 @@ impl Shadow {
 
     /// Drops all shadows.
     pub fn clear(&mut self, shadows: &Shadows) {
-        for (key, block) in std::mem::take(&mut self.blocks) {
-            if self.indexed {
-                shadows.forget(key, self.unit);
-            }
+        for block in std::mem::take(&mut self.blocks).into_values() {
             self.gone(shadows, block);
         }
         self.count(shadows, 0, self.bytes);

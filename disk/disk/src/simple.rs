@@ -99,7 +99,7 @@ impl Disk {
         Ok(())
     }
 
-    /// Reads a block: its committed version, or the newest shadow where the visibility says so.
+    /// Reads a block as it is committed.
     ///
     /// # Errors
     /// When there is no such block, damaged, or failed.
@@ -161,13 +161,6 @@ impl Disk {
             }
         }
         Ok(found)
-    }
-
-    /// The committed content of a block of the area; there is no await before it is looked up.
-    pub(crate) async fn read_area(&self, block: u64) -> Result<Piece, DiskError> {
-        let read = self.engine().read(self.area_home(block), 1).await?;
-        let block_size = self.block_size() as usize;
-        Ok(read.into_iter().next().unwrap_or(Piece::Zero(block_size)))
     }
 
     /// Serial number of the area.

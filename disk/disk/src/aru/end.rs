@@ -138,7 +138,7 @@ impl Aru {
                 let part = part.expect("a stale block is written in part");
                 part.watch.look();
                 let bytes = self.block() as usize;
-                let mut buf = self.shadow.alloc(self.disk.pool(), bytes);
+                let mut buf = self.disk.pool().alloc(bytes);
                 self.merge(&volume, key.1, &mut buf).await?;
                 let version = Version::Memory(buf.share());
                 self.shadow

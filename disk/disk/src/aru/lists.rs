@@ -5,7 +5,6 @@ use crate::error::DiskError;
 use crate::lists::records::{self, Records};
 use crate::lists::shadow::{ListOp, View};
 use crate::lists::{BlockId, Id, ListId};
-use crate::shadow::Visibility;
 use tonearm_format::ListRecord;
 use tonearm_layout::Piece;
 
@@ -84,24 +83,10 @@ impl Aru {
     pub async fn read_block(&self, block: BlockId) -> Result<Piece, DiskError> {
         let area = self.disk.area_volume();
         let area = area.ok_or(DiskError::NoBlock(block.0))?;
-        let shadows = self.disk.shadows();
-        let visibility = shadows.visibility();
-        let there = match visibility {
-            Visibility::Own => self.lists.block(&self.disk, block.0).await?.is_some(),
-            Visibility::Committed => self.disk.committed_block(block.0).await?.is_some(),
-            Visibility::AnyShadow => {
-                let serial = area.shared().borrow().serial;
-                shadows.newest((serial, block.0)).is_some()
-                    || self.lists.block(&self.disk, block.0).await?.is_some()
-            }
-        };
-        if !there {
+        if self.lists.block(&self.disk, block.0).await?.is_none() {
             return Err(DiskError::NoBlock(block.0));
         }
-        if visibility == Visibility::Committed {
-            return self.disk.read_area(block.0).await;
-        }
-        let read = self.blocks(&area, block.0, block.0 + 1, visibility).await?;
+        let read = self.blocks(&area, block.0, block.0 + 1).await?;
         let block_size = self.block() as usize;
         Ok(read.into_iter().next().unwrap_or(Piece::Zero(block_size)))
     }
