@@ -1,29 +1,30 @@
-//! The project's own rules, checked by the tests in `tests/`: which crate may know which, how long a file
-//! may be, what must not be left behind, what documents must exist, which licences may come in.
+//! The project's own rules, checked by the tests in `tests/`: which crate may depend on which, how long a file may be,
+//! which marks of unfinished work must not be committed, which documents must exist, and which licences dependencies
+//! may have.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The folder of the workspace.
+/// The root folder of the workspace.
 ///
 /// # Panics
-/// When the crate does not lie in it.
+/// When this crate does not lie two folders below it.
 pub fn root() -> PathBuf {
     let own = Path::new(env!("CARGO_MANIFEST_DIR"));
     own.ancestors().nth(2).expect("the workspace").to_path_buf()
 }
 
-/// A file that git tracks, or would track once it is added.
+/// A file that git tracks, or would track after `git add`.
 pub struct Source {
-    /// Path from the workspace's folder.
+    /// Path relative to the workspace's root.
     pub path: String,
-    /// Its text.
+    /// Content of the file.
     pub text: String,
 }
 
 impl Source {
-    /// True for files that hold tests alone: the rules for production code do not hold there.
+    /// True for files that hold only tests. Rules for production code do not apply to them.
     pub fn is_test(&self) -> bool {
         let name = self.path.rsplit('/').next().unwrap_or_default();
         let folder = |name: &str| self.path.split('/').any(|part| part == name);
@@ -36,8 +37,8 @@ impl Source {
             || self.path.starts_with("test/tidy/")
     }
 
-    /// Lines of production code, with their numbers: no comments, and nothing from the first `mod`
-    /// within the file that is for tests.
+    /// Lines of production code with their numbers. Comment lines are left out, and so is everything from the first
+    /// inline test module on.
     pub fn code_lines(&self) -> impl Iterator<Item = (usize, &str)> {
         let lines: Vec<&str> = self.text.lines().collect();
         let inline_tests = lines
@@ -53,10 +54,10 @@ impl Source {
     }
 }
 
-/// All text files of the project, those with `ending` in their name's end.
+/// All text files of the project whose path ends with `ending`.
 ///
 /// # Panics
-/// When git cannot list them.
+/// When git cannot list the files.
 pub fn sources(ending: &str) -> Vec<Source> {
     let arguments = ["ls-files", "--cached", "--others", "--exclude-standard"];
     let output = Command::new("git")
@@ -69,7 +70,7 @@ pub fn sources(ending: &str) -> Vec<Source> {
     let paths = list.lines().filter(|path| path.ends_with(ending));
     paths
         .filter_map(|path| {
-            // Binary files, and those deleted but not yet committed, are no sources.
+            // Binary files and files that are deleted but not yet committed are skipped.
             let text = fs::read_to_string(root().join(path)).ok()?;
             Some(Source {
                 path: path.to_owned(),
@@ -79,10 +80,10 @@ pub fn sources(ending: &str) -> Vec<Source> {
         .collect()
 }
 
-/// Fails with all `faults`, one to a line, under what the rule says.
+/// Fails if there are any `faults`, and prints the rule and then one fault a line.
 ///
 /// # Panics
-/// When there are any.
+/// When `faults` is not empty.
 pub fn none(rule: &str, faults: &[String]) {
     assert!(faults.is_empty(), "{rule}:\n  {}", faults.join("\n  "));
 }

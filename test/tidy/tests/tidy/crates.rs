@@ -1,12 +1,13 @@
-//! Which crate may know which, and what each must say of itself.
+//! Which crate may depend on which, and what every manifest must contain.
 
 use std::collections::BTreeMap;
 use std::fs;
 use tidy::{none, root, sources};
 use toml::{Table, Value};
 
-/// The crates of ARCHITECTURE.md from the lowest up, each by its folder, with the crates that it may name. Arrows point
-/// down only; `uring` is named by none that is also run in a simulation, and nothing of `lab` by the disk or a front end.
+/// The crates of ARCHITECTURE.md from the lowest up, each with the crates that it may depend on. Dependencies point
+/// down only. No crate that also runs in a simulation depends on `uring`, and neither the disk nor a front end depends
+/// on a crate of `lab`.
 const MAY_NAME: &[(&str, &[&str])] = &[
     ("disk/base", &[]),
     ("disk/format", &["base"]),
@@ -21,7 +22,7 @@ const MAY_NAME: &[(&str, &[&str])] = &[
         &["base", "format", "rt", "device", "head", "trail", "layout"],
     ),
     ("disk/disk", &["base", "format", "rt", "layout", "engine"]),
-    // A store inside a program: this is where the real world is chosen for it.
+    // `store` chooses the real world for a store inside a program.
     (
         "disk/store",
         &[
@@ -40,7 +41,7 @@ const MAY_NAME: &[(&str, &[&str])] = &[
     ),
 ];
 
-/// Where the real and the simulated world are chosen: these may name every crate.
+/// Crates that choose between the real and the simulated world. They may depend on every crate.
 const CHOOSERS: &[&str] = &[
     "fronts/cli",
     "lab/lab",
@@ -51,8 +52,8 @@ const CHOOSERS: &[&str] = &[
     "test/tidy",
 ];
 
-/// Crates that have a clippy.toml of their own: clocks, threads and the environment are theirs. In all others the
-/// workspace's strict lints hold.
+/// Crates with a clippy.toml of their own, because they use clocks, threads or the environment. The workspace's strict
+/// lints apply to all others.
 const OWN_LINTS: &[&str] = &[
     "disk/uring",
     "disk/store",
@@ -62,7 +63,7 @@ const OWN_LINTS: &[&str] = &[
     "lab/calibrate",
 ];
 
-/// The folder of each crate, and its manifest.
+/// The manifest of each crate, by the crate's folder.
 fn manifests() -> BTreeMap<String, Table> {
     let mut manifests = BTreeMap::new();
     for source in sources("Cargo.toml") {
@@ -77,7 +78,10 @@ fn manifests() -> BTreeMap<String, Table> {
             manifests.insert(folder.to_owned(), manifest);
         }
     }
-    assert!(manifests.len() > MAY_NAME.len(), "the crates are found");
+    assert!(
+        manifests.len() > MAY_NAME.len(),
+        "the manifests of the crates are found"
+    );
     manifests
 }
 
@@ -86,7 +90,7 @@ fn workspace() -> Table {
     text.parse().unwrap()
 }
 
-/// Names of the workspace's own crates among the dependencies in `section`, without `tonearm-`.
+/// The workspace's own crates among the dependencies in `section`, without the prefix `tonearm-`.
 fn own_dependencies(manifest: &Table, section: &str) -> Vec<String> {
     let workspace = workspace();
     let known = workspace["workspace"]["dependencies"].as_table().unwrap();
@@ -122,7 +126,7 @@ fn dependencies_point_down() {
         }
     }
     none(
-        "a lower crate never names a higher one, and none but binaries and tests names uring",
+        "a crate depends only on crates below it, and only binaries and tests depend on uring",
         &faults,
     );
 }
@@ -140,7 +144,7 @@ fn own_crates_come_from_the_workspace() {
             }
         }
     }
-    none("versions are in the workspace's Cargo.toml alone", &faults);
+    none("versions are only in the workspace's Cargo.toml", &faults);
 }
 
 #[test]
@@ -179,7 +183,7 @@ fn engine_crates_have_the_strict_lints() {
         if OWN_LINTS.contains(&name.as_str()) || CHOOSERS.contains(&name.as_str()) {
             continue;
         }
-        // Beside its Cargo.toml it would take the place of the workspace's.
+        // A clippy.toml beside the crate's Cargo.toml would replace that of the workspace.
         for file in ["clippy.toml", ".clippy.toml"] {
             if root().join(name).join(file).exists() {
                 faults.push(format!("{name}/{file}"));

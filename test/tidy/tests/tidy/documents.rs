@@ -1,9 +1,9 @@
-//! Documents that must keep up with the code.
+//! Which documents must exist, and what the format documents must mention.
 
 use std::fs;
 use tidy::{none, root};
 
-/// On-disk structures: a document each, with what its byte table must mention.
+/// For each on-disk structure: the name of its document, and words that the byte table must contain.
 const FORMATS: &[(&str, &[&str])] = &[
     ("superblock", &["TONEARM", "4096", "480", "256"]),
     ("record", &["TNREC", "128", "24", "4096"]),
@@ -28,7 +28,7 @@ fn every_structure_on_disk_has_a_byte_table() {
             faults.push(format!("{path} is missing"));
             continue;
         };
-        // A table may group digits: 0x4c42_5401, 4,096.
+        // A byte table may group digits, as in 0x4c42_5401 or 4,096.
         let text = text.replace([',', '_'], "");
         for word in *words {
             if !text.contains(word) {

@@ -1,4 +1,4 @@
-//! What comes in from outside: the rules of `deny.toml`, without a tool that has to be installed.
+//! The rules of `deny.toml` for dependencies, checked without installing cargo-deny.
 
 use serde_json::Value;
 use std::fs;
@@ -13,7 +13,7 @@ fn rules() -> Table {
         .unwrap()
 }
 
-/// All packages that the workspace is built from.
+/// All packages of the workspace and its dependencies, as `cargo metadata` lists them.
 fn packages() -> Vec<Value> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let arguments = [
@@ -62,7 +62,7 @@ fn licences_are_permissive() {
     none("licences that deny.toml allows", &faults);
 }
 
-/// An SPDX expression: one side of each OR, both of each AND.
+/// Evaluates an SPDX expression: an OR needs one satisfied side, an AND needs both.
 fn satisfied(licence: &str, allowed: &[&str]) -> bool {
     let licence = licence.trim().replace('/', " OR ");
     if let Some(at) = outer(&licence, " OR ") {
@@ -80,7 +80,7 @@ fn satisfied(licence: &str, allowed: &[&str]) -> bool {
     }
 }
 
-/// The first `word` outside of parentheses.
+/// Position of the first `word` outside of parentheses.
 fn outer(text: &str, word: &str) -> Option<usize> {
     let mut depth = 0;
     text.char_indices().find_map(|(at, letter)| {

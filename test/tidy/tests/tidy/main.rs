@@ -1,4 +1,4 @@
-//! The project's rules, one test each.
+//! The project's rules, one test for each.
 
 #![allow(clippy::unwrap_used)]
 

@@ -1,4 +1,4 @@
-//! Planted faults (`scripts/mutants.sh`) must keep up with the code.
+//! Every planted fault (`scripts/mutants.sh`) applies to today's code and names its promise and its tests.
 
 use std::fs;
 use std::path::PathBuf;
@@ -16,7 +16,7 @@ fn patches() -> Vec<PathBuf> {
 fn every_planted_fault_applies() {
     let mut faults = Vec::new();
     for patch in patches() {
-        // As the script applies them.
+        // These are the options with which scripts/mutants.sh applies a patch.
         let check = Command::new("git")
             .args(["apply", "--check", "-C1", "--unidiff-zero"])
             .arg(&patch)
@@ -33,7 +33,10 @@ fn every_planted_fault_applies() {
          scripts/mutants.sh NAME that it is noticed",
         &faults,
     );
-    assert!(patches().len() >= 40, "faults are planted");
+    assert!(
+        patches().len() >= 40,
+        "test/mutants has at least 40 planted faults"
+    );
 }
 
 #[test]

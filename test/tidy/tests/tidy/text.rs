@@ -1,8 +1,8 @@
-//! What source files may hold.
+//! Rules for the text of source files: length, unfinished work, `unwrap`, `unsafe`, paths, head comments.
 
 use tidy::{none, sources};
 
-/// Beyond this a file holds more than one idea.
+/// A longer file usually holds more than one concept.
 const LINES_MAX: usize = 800;
 
 #[test]
@@ -17,12 +17,12 @@ fn no_file_is_too_long() {
     none("a source file has at most 800 lines", &faults);
 }
 
-/// A test that another one runs in a process of its own.
+/// Start of the reason of an ignored test that another test runs in a process of its own.
 const CHILD: &str = "= \"runs as a child of ";
 
 #[test]
 fn nothing_is_left_for_later() {
-    // In pieces, so that this file does not hold them.
+    // The words are split so that this file does not contain them.
     let words = [
         ["TO", "DO"],
         ["FIX", "ME"],
@@ -41,7 +41,7 @@ fn nothing_is_left_for_later() {
         }
         for (index, line) in source.text.lines().enumerate() {
             let has = |word: &String| line.contains(word.as_str());
-            // mktemp's templates are no marks.
+            // The templates of mktemp end in a row of X.
             let marked = words.iter().any(has) && !line.contains("mktemp");
             let left_out = is_rust && line.contains(&ignore) && !line.contains(CHILD);
             if marked || left_out {
@@ -49,10 +49,7 @@ fn nothing_is_left_for_later() {
             }
         }
     }
-    none(
-        "nothing is left for later, and no test is left out",
-        &faults,
-    );
+    none("no mark of unfinished work, and no ignored test", &faults);
 }
 
 #[test]
@@ -66,10 +63,13 @@ fn production_code_does_not_unwrap() {
             }
         }
     }
-    none("an error, or expect with the invariant that holds", &faults);
+    none(
+        "production code returns an error, or calls expect with the invariant that holds",
+        &faults,
+    );
 }
 
-/// Where memory, the machine, threads and other languages are spoken to.
+/// The files and folders that may contain unsafe code: aligned memory, the kernel, threads and C interfaces.
 const UNSAFE_IN: &[&str] = &[
     "disk/base/src/buf.rs",
     "disk/uring/",
@@ -102,7 +102,7 @@ fn unsafe_code_is_where_it_must_be() {
             }
         }
     }
-    none("unsafe code is in the buffers and in uring alone", &faults);
+    none("unsafe code only where UNSAFE_IN allows it", &faults);
 }
 
 #[test]
@@ -116,7 +116,7 @@ fn no_path_of_a_private_machine() {
             }
         }
     }
-    none("files of the project name no path of one machine", &faults);
+    none("no file names a path of one developer's machine", &faults);
 }
 
 #[test]
@@ -128,7 +128,10 @@ fn every_source_says_what_it_is() {
             faults.push(source.path);
         }
     }
-    none("a file begins with what it is (//!)", &faults);
+    none(
+        "a file begins with a //! comment that says what the file is",
+        &faults,
+    );
 }
 
 fn is_text(path: &str) -> bool {
