@@ -1,6 +1,6 @@
 #!/bin/sh
-# Builds the fuzz targets on stable Rust, with the coverage feedback that libFuzzer steers by: the
-# flags of `cargo fuzz build --sanitizer none`. --target keeps them off build scripts.
+# Builds the fuzz targets on stable Rust with libFuzzer's coverage instrumentation. The flags are those of
+# `cargo fuzz build --sanitizer none`. With --target they do not apply to build scripts.
 set -eu
 cd "$(dirname "$0")"
 host=$(rustc -vV | sed -n 's/^host: //p')

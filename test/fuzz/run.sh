@@ -1,6 +1,7 @@
 #!/bin/sh
-# run.sh [SECONDS [TARGET...]]: fuzzes each target for SECONDS, as many at a time as there are cores.
-# A crash leaves its input in artifacts/TARGET/ and ends with status 1.
+# run.sh [SECONDS [TARGET...]]: fuzzes each target for SECONDS, as many targets at a time as there are cores, at most
+# four.
+# When a target crashes, run.sh keeps the input in artifacts/TARGET/ and exits with status 1.
 set -eu
 cd "$(dirname "$0")"
 seconds=${1:-60}
@@ -29,7 +30,7 @@ fuzz_one() {
     fi
 }
 
-# Waves of as many targets as there are cores.
+# Targets run in waves of $jobs.
 failed=0
 while [ $# -gt 0 ]; do
     pids=

@@ -4,7 +4,7 @@
 **   store list | size NAME | read NAME OFFSET BYTES | write NAME OFFSET DATA | truncate NAME SIZE
 **         | delete NAME | rename FROM TO
 **
-** over the files of the store that stands for the tests' directory (src/lib.rs). Linked with
+** over the files of the store that stands for the tests' directory (src/lib.rs). The test program is linked with
 ** -Wl,--wrap=sqlite3TestInit,--wrap=rename.
 */
 #include <stdio.h>
@@ -85,7 +85,7 @@ static int store(void *unused, Tcl_Interp *interp, int argc, Tcl_Obj *const argv
   return TCL_ERROR;
 }
 
-/* The file of the store that a full name of the VFS means, or NULL. */
+/* Name in the store of a path that the VFS has made absolute, or NULL when the path lies elsewhere. */
 static const char *in_store(const char *path) {
   const char *directory = getenv("TONEARM_STORE");
   size_t length = directory ? strlen(directory) : 0;
@@ -94,7 +94,7 @@ static const char *in_store(const char *path) {
 
 int __real_rename(const char *from, const char *to);
 
-/* RBU renames a database's files behind the back of its VFS. */
+/* RBU renames a database's files with rename(2), without a call of its VFS. */
 int __wrap_rename(const char *from, const char *to) {
   const char *old = in_store(from), *new = in_store(to);
   if (old && new && suite_size(old) >= 0) return suite_rename(old, new) ? -1 : 0;

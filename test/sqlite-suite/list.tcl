@@ -1,4 +1,4 @@
-# list.tcl SOURCE_TREE FILE: writes the paths of the scripts of SQLite's "veryquick" set, one to a line.
+# list.tcl SOURCE_TREE FILE: writes the paths of the scripts of SQLite's "veryquick" set into FILE, one a line.
 lassign $argv source list
 set argv0 $source/test/list.test
 set argv {}

@@ -1,5 +1,7 @@
-# torture.tcl FIRST LAST: random work, the same for the same seed, in every journal mode; prints a digest of all data after
-# each transaction and the result of each integrity check. Two programs that print the same have the same data.
+# torture.tcl FIRST LAST: random transactions in every journal mode, for each seed from FIRST to LAST. The same seed
+# always
+# gives the same work. Prints a digest of all data after each transaction, and the result of each integrity check. Two
+# programs that print the same text have the same data.
 #
 #   testfixture torture.tcl 1 50 >a; testfixture wrap.tcl torture.tcl 1 50 >b; cmp a b
 

@@ -1,11 +1,13 @@
 # wrap.tcl SCRIPT: runs a test script of SQLite with its databases in a store (src/lib.rs).
 #
-# The scripts look at databases with Tcl's commands for host files. Here these are given a union of the tests'
-# directory and of the store: what the store has is found there, and what is made under a database's name is made there.
+# The scripts examine databases with Tcl's commands for host files. This file replaces these commands, so that they work
+# on
+# the union of the tests' directory and the store. A file of the store is found there, and a file that a script creates
+# under a database's name is created in the store.
 
 set store_directory [file normalize $::env(TONEARM_STORE)]
 
-# The name in the store of what a script calls $path, or "" when it lies elsewhere. Rollback journals never do.
+# The name in the store for $path, or "" when $path lies elsewhere. Rollback journals are never in the store.
 proc store_name {path} {
   if {[string match *-journal $path] || $path eq ""} { return "" }
   if {[file_of_host dirname [file_of_host normalize $path]] ne $::store_directory} { return "" }
@@ -17,7 +19,7 @@ proc store_has {path} {
   expr {$name ne "" && [store size $name] >= 0}
 }
 
-# What a script makes under such a name it wants SQLite to find.
+# Whether a file that a script creates under this name must be in the store, because SQLite will open it.
 proc store_wants {path} {
   expr {[store_name $path] ne "" && [regexp {\.db|db$|-wal$|\.sqlite|^\.?/?(one|two|test[0-9]*)$} [file_of_host tail $path]]}
 }
@@ -107,7 +109,7 @@ proc glob {args} {
   return $found
 }
 
-# An open file of the store is a copy on the host, which replaces it when it is closed.
+# A script that opens a file of the store gets a copy on the host. `close` writes the copy back into the store.
 rename open open_of_host
 proc open {path {access r} args} {
   set writes [regexp {[wa+]|WR} $access]
@@ -156,7 +158,7 @@ proc md5file {path args} {
   return $sum
 }
 
-# The store belongs to this process, and SQLite's tests know what to leave out for such a VFS.
+# The store belongs to this process. Under this permutation SQLite's tests leave out what such a VFS cannot do.
 set ::G(perm:name) unix-excl
 
 set argv0 [lindex $argv 0]

@@ -1,7 +1,6 @@
-//! A few valid inputs for each target: where fuzzing begins. Each target writes its own before it
-//! reads its corpus.
+//! Valid seed inputs for each fuzz target. A target writes its seeds into its corpus before libFuzzer reads the corpus.
 
-/// Shared with the tests of `disk`.
+/// Shared with the tests of `disk/disk`.
 #[path = "../../../disk/disk/tests/disk/images.rs"]
 pub mod images;
 
@@ -17,7 +16,7 @@ use std::path::Path;
 /// Writes the seeds of `target` into its corpus.
 ///
 /// # Panics
-/// When they cannot be written: fuzzing from nothing would find little in the time it has.
+/// When the seeds cannot be written. Without seeds a short run covers little.
 pub fn write_seeds(target: &str) {
     let seeds = match target {
         "record" => records(),
@@ -41,7 +40,7 @@ pub fn write_seeds(target: &str) {
     }
 }
 
-/// A record of data, one of ranges, one with patches and a move, and the first two on one track.
+/// A record of data, a record of ranges, a record with patches and a move, and a track with the first two.
 fn records() -> Vec<Vec<u8>> {
     let header = |seq: u64, entries: Vec<Entry>, payload_sectors: u32| RecordHeader {
         store: [0; 16],
@@ -107,7 +106,7 @@ fn records() -> Vec<Vec<u8>> {
     ]
 }
 
-/// One of each structure.
+/// One structure of each kind.
 fn superblocks() -> Vec<Vec<u8>> {
     let roles = Roles {
         log: true,
@@ -198,7 +197,7 @@ fn superblocks() -> Vec<Vec<u8>> {
     ]
 }
 
-/// Options of a handshake, as the protocol document numbers them.
+/// Sequences of handshake options. The numbers are those of the NBD protocol document.
 fn handshakes() -> Vec<Vec<u8>> {
     let option = |number: u32, data: &[u8]| {
         let length = (data.len() as u32).to_be_bytes();
@@ -229,7 +228,7 @@ fn handshakes() -> Vec<Vec<u8>> {
     ]
 }
 
-/// One request header of each command.
+/// For each command one request header, followed by a flush.
 fn requests() -> Vec<Vec<u8>> {
     (0u16..8)
         .map(|command| {
@@ -244,7 +243,7 @@ fn requests() -> Vec<Vec<u8>> {
         .collect()
 }
 
-/// `magic, flags, command, cookie, offset, length`.
+/// A request header: magic, flags, command, cookie, offset, length.
 fn request(command: u16, flags: u16, offset: u64, length: u32) -> Vec<u8> {
     [
         &0x2560_9513u32.to_be_bytes()[..],
@@ -257,7 +256,7 @@ fn request(command: u16, flags: u16, offset: u64, length: u32) -> Vec<u8> {
     .concat()
 }
 
-/// Scripts of `tonearm_nbd::fuzzing::fuzz_transmission`: six bytes of choices, then seven for each request.
+/// Scripts of `tonearm_nbd::fuzzing::fuzz_transmission`: six bytes of choices, then seven bytes for each request.
 fn sessions() -> Vec<Vec<u8>> {
     let step = |kind: u8, length: u8| [kind, 0, 8, 0, length, 4, 0];
     let script = |choices: [u8; 6], steps: &[[u8; 7]]| [&choices[..], &steps.concat()].concat();
@@ -280,7 +279,7 @@ fn sessions() -> Vec<Vec<u8>> {
     ]
 }
 
-/// A few lines of each format, in the order of `tonearm_trace::Format::ALL`, behind the format's number.
+/// The number of a format in `tonearm_trace::Format::ALL`, then a few lines in that format.
 fn traces() -> Vec<Vec<u8>> {
     let texts = [
         "R Hit 3962268 12 6657.00000 64047.00000\nW Miss 8 4 663.0 45422.0\n",
@@ -329,7 +328,7 @@ fn profiles() -> Vec<Vec<u8>> {
     ]
 }
 
-/// Pages of lists and of blocks, each with a free record.
+/// A page of list records and a page of block records, each with a free record.
 fn pages() -> Vec<Vec<u8>> {
     let page = |records: &[[u64; 2]]| {
         let words = records.as_flattened().iter().copied();
@@ -357,7 +356,7 @@ fn pages() -> Vec<Vec<u8>> {
     ]
 }
 
-/// Frames of requests, of their answers, and several in a row.
+/// Bodies of requests and of answers, and a stream that frames all of them.
 fn frames() -> Vec<Vec<u8>> {
     let body = |kind: u8, fields: &[u8]| [&7u32.to_le_bytes()[..], &[kind], fields].concat();
     let numbers = |numbers: &[u64]| {
@@ -392,7 +391,7 @@ fn frames() -> Vec<Vec<u8>> {
     [bodies.clone(), vec![stream]].concat()
 }
 
-/// Edits of each store: single ones of many structures, and two at a time.
+/// For each base store: no edit, single edits of many structures, and pairs of edits.
 fn edits() -> Vec<Vec<u8>> {
     let edit = |index: u16, at: u16, op: u8, value: u64| {
         let (index, at) = (index.to_le_bytes(), at.to_le_bytes());

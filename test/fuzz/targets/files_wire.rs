@@ -1,4 +1,4 @@
-//! The protocol of a served store's files: what either side decodes, and how frames are cut out of a stream.
+//! The protocol of a served store's files: decoding of requests and answers, and splitting of a stream into frames.
 
 #![no_main]
 
@@ -9,9 +9,9 @@ fuzz_target!(init: tonearm_fuzz::write_seeds("files_wire"), |data: &[u8]| {
     decode_any(data);
     let mut taken = 0;
     for frame in frames(data) {
-        assert!(!frame.is_empty(), "a stream that is cut goes on");
+        assert!(!frame.is_empty(), "no frame is empty");
         taken += 4 + frame.len();
         decode_any(frame);
     }
-    assert!(taken <= data.len(), "frames are parts of the stream");
+    assert!(taken <= data.len(), "the frames are no longer than the stream");
 });

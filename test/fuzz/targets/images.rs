@@ -1,5 +1,5 @@
-//! Whole small stores with changed fields and right checksums, of both layouts, closed in order and not: looked at,
-//! opened, read, changed and closed, or their power is cut. See `images` of the tests of `disk`.
+//! Whole small stores of both layouts, closed cleanly or not, with changed fields and valid checksums. Each is
+//! inspected, opened, read and changed, and then closed or cut off from power. See `disk/disk/tests/disk/images.rs`.
 
 #![no_main]
 

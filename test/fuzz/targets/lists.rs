@@ -1,5 +1,5 @@
-//! Pages of list and block records: the words of a page are records or errors, records are encoded to the same words,
-//! and identifiers have one place each.
+//! Pages of list and block records. The words of a page decode to records or errors, a decoded record encodes to the
+//! same words, and each identifier has one place.
 
 #![no_main]
 
@@ -16,10 +16,10 @@ fuzz_target!(init: tonearm_fuzz::write_seeds("lists"), |data: &[u8]| {
         let (words, _) = record.as_chunks::<8>();
         let words = [u64::from_le_bytes(words[0]), u64::from_le_bytes(words[1])];
         if let Ok(record) = BlockRecord::decode(words) {
-            assert_eq!(BlockRecord::encode(record), words, "nothing is lost on the way");
+            assert_eq!(BlockRecord::encode(record), words, "the record encodes to the words that it was decoded from");
         }
         if let Ok(record) = ListRecord::decode(words) {
-            assert_eq!(ListRecord::encode(record), words, "nothing is lost on the way");
+            assert_eq!(ListRecord::encode(record), words, "the record encodes to the words that it was decoded from");
         }
         let slot = slot as u64;
         if slot < zones.records() {
@@ -31,7 +31,7 @@ fuzz_target!(init: tonearm_fuzz::write_seeds("lists"), |data: &[u8]| {
             assert_eq!((place.page, place.at), (zones.block_page(zone), at));
             assert_eq!((zones.zone_of_list(list), zones.zone_of_block(block)), (zone, zone));
         }
-        // Any number is an identifier or none.
+        // A number that has a place is the identifier of that place.
         for id in words {
             let own = zones.list_record(id).map(|place| zones.list(zones.zone_of_list(id), slot_of(place.at)));
             assert!(own.is_none_or(|own| own == id));

@@ -1,4 +1,4 @@
-//! The server's side of the NBD handshake, against any client.
+//! The server's side of the NBD handshake, with arbitrary bytes from the client.
 
 #![no_main]
 

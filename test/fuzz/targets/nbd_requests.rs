@@ -1,4 +1,4 @@
-//! NBD request headers: parsing in any pieces, and what is let through to the engine.
+//! NBD request headers: they are parsed from pieces of any size, and only valid requests reach the engine.
 
 #![no_main]
 

@@ -1,4 +1,4 @@
-//! Files that a user hands in for a log drive: a profile in bytes, and a drive file as text.
+//! Files that a user supplies for a log drive: a profile in bytes, and a drive file as text.
 
 #![no_main]
 
@@ -20,7 +20,7 @@ fuzz_target!(init: tonearm_fuzz::write_seeds("profile"), |data: &[u8]| {
     if bytes.len() < 16 {
         return;
     }
-    // With signature, version and checksum in place the fields behind them are reached.
+    // A valid signature, version and checksum let the decoder reach the fields behind them.
     let body = bytes.len() - 4;
     bytes[..12].copy_from_slice(b"TONEPROF\x01\0\0\0");
     let crc = crc32c(&bytes[..body]);
@@ -28,12 +28,12 @@ fuzz_target!(init: tonearm_fuzz::write_seeds("profile"), |data: &[u8]| {
     let Ok(profile) = Profile::decode(&bytes) else {
         return;
     };
-    assert!(Profile::decode(&profile.encode()).is_ok(), "nothing is lost on the way");
+    assert!(Profile::decode(&profile.encode()).is_ok(), "an encoded profile decodes");
     let tolerance = tonearm_base::Nanos(0);
     if let Ok(choices) = Choices::new(&profile, Policy::AverageLimit { tolerance }) {
         let table = Table::new(&choices);
         let again = Table::of_skips(*table.grid(), table.skips().to_vec());
-        assert!(again.is_ok(), "a table fits its own grid");
+        assert!(again.is_ok(), "the skips of a table fit the table's grid");
         let _ = Mimic::new(*table.grid(), table);
     }
 });

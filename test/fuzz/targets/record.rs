@@ -1,7 +1,7 @@
 //! Log records: the header's decoder, and the scan of a track of arbitrary bytes.
 //!
-//! The checksum would stop nearly every input, so the target mends what guards a header when the
-//! input asks for it, and so reaches the rules behind the checksum.
+//! Nearly every input would fail the checksum. Where the input asks for it, the target therefore writes a valid
+//! signature, version and checksum into a sector, so that the fuzzer also reaches the checks behind the checksum.
 
 #![no_main]
 
@@ -18,7 +18,7 @@ fuzz_target!(init: tonearm_fuzz::write_seeds("record"), |data: &[u8]| {
     };
     let block_size = SECTOR << (choice & 3);
     let mut track = vec![0; TRACK_SECTORS * SECTOR];
-    // Pieces of the input, each at the start of a sector: sector, length, then the bytes.
+    // Pieces of the input, each put at the start of a sector. A piece is sector, length, then bytes.
     while let [at, low, high, more @ ..] = rest {
         let start = usize::from(at & 15) * SECTOR;
         let length = usize::from(u16::from_le_bytes([*low, *high]) & 4095).min(more.len());
@@ -34,10 +34,10 @@ fuzz_target!(init: tonearm_fuzz::write_seeds("record"), |data: &[u8]| {
             let mut again = vec![0; SECTOR];
             header.encode(&displaced, &mut again);
             let second = RecordHeader::decode(&again).expect("what was decoded encodes to a valid header");
-            assert_eq!(second, (header, displaced), "nothing is lost on the way");
+            assert_eq!(second, (header, displaced), "an encoded header decodes to the same header");
         }
     }
-    // The same bytes as a log of small sectors, too.
+    // The same bytes are also scanned as a log of small sectors.
     let sector = if choice & 4 == 0 { SECTOR } else { LOG_SECTOR_MIN };
     let track_sectors = (track.len() / sector) as u64;
     let geometry = LogGeometry {
@@ -46,7 +46,7 @@ fuzz_target!(init: tonearm_fuzz::write_seeds("record"), |data: &[u8]| {
     };
     let pool = BufPool::new(1 << 20);
     for record in scan_track(&geometry, 3, &track) {
-        assert_eq!(record.place.sector / geometry.track_sectors, 3, "it lies on its track");
+        assert_eq!(record.place.sector / geometry.track_sectors, 3, "a record lies on the track that was scanned");
         if let Some(blocks) = record.blocks(&geometry, &pool, &track) {
             assert_eq!(blocks.len(), record.header.data_entries());
         }
@@ -55,7 +55,7 @@ fuzz_target!(init: tonearm_fuzz::write_seeds("record"), |data: &[u8]| {
     let _ = scan_track(&geometry, u64::MAX / (1 << 20), data);
 });
 
-/// Puts first byte, signature, version and checksum right.
+/// Writes the first byte, the signature, the version and a valid checksum.
 fn mend(sector: &mut [u8], version: u32) {
     sector[0] = 0xff;
     sector[1..8].copy_from_slice(b"TNREC\r\n");

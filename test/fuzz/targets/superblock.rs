@@ -1,6 +1,6 @@
-//! What lies on a member apart from the log: superblocks, volume entries and checksum tables.
+//! Structures on a member outside of the log: superblocks, volume entries, checksum tables and track sheets.
 //!
-//! As in `record`, signature and checksum are put right when the input asks for it.
+//! Where the input asks for it, the target writes a valid signature and checksum, as `record` does.
 
 #![no_main]
 
@@ -12,7 +12,7 @@ fuzz_target!(init: tonearm_fuzz::write_seeds("superblock"), |data: &[u8]| {
     let Some((&choice, rest)) = data.split_first() else {
         return;
     };
-    // The decoders take any length.
+    // The decoders accept input of any length.
     let _ = Superblock::decode(rest);
     let _ = VolumeEntry::decode(rest);
     let _ = TableSlot::decode(0, rest);
@@ -26,12 +26,12 @@ fuzz_target!(init: tonearm_fuzz::write_seeds("superblock"), |data: &[u8]| {
             if mends {
                 mend(&mut sector, b"TNTRACKS");
             }
-            // The sheet may be longer than a sector.
+            // A sheet may be longer than a sector.
             let mut bytes = sector.clone();
             bytes.extend(&rest[length..]);
             if let Ok(sheet) = TrackSheet::decode(&bytes) {
                 let again = TrackSheet::decode(&sheet.encode());
-                assert_eq!(again, Ok(sheet), "nothing is lost on the way");
+                assert_eq!(again, Ok(sheet), "an encoded sheet decodes to the same sheet");
             }
         }
         0 => {
@@ -46,9 +46,9 @@ fuzz_target!(init: tonearm_fuzz::write_seeds("superblock"), |data: &[u8]| {
             if let Ok(superblock) = Superblock::decode(&sector) {
                 assert!(superblock.log_tracks > 0, "a store has a log");
                 let again = Superblock::decode(&superblock.encode());
-                // What was of an older version is written as one of the newest.
+                // A superblock of an older version is written in the newest version.
                 let written = Superblock { version: Superblock::VERSION, ..superblock };
-                assert_eq!(again, Ok(written), "nothing is lost on the way");
+                assert_eq!(again, Ok(written), "an encoded superblock decodes to the same superblock");
             }
         }
         1 => {
@@ -57,7 +57,7 @@ fuzz_target!(init: tonearm_fuzz::write_seeds("superblock"), |data: &[u8]| {
             }
             if let Ok(Some(entry)) = VolumeEntry::decode(&sector) {
                 let again = VolumeEntry::decode(&entry.encode());
-                assert_eq!(again, Ok(Some(entry)), "nothing is lost on the way");
+                assert_eq!(again, Ok(Some(entry)), "an encoded entry decodes to the same entry");
             }
         }
         _ => {
@@ -71,19 +71,19 @@ fuzz_target!(init: tonearm_fuzz::write_seeds("superblock"), |data: &[u8]| {
             if let Ok(Some(slot)) = TableSlot::decode(0, &sector) {
                 let mut again = vec![0; SECTOR];
                 slot.encode(0, &mut again);
-                assert_eq!(TableSlot::decode(0, &again), Ok(Some(slot)), "nothing is lost on the way");
+                assert_eq!(TableSlot::decode(0, &again), Ok(Some(slot)), "an encoded slot decodes to the same slot");
             }
         }
     }
 });
 
-/// Puts signature, version and checksum right.
+/// Writes a signature, the version and a valid checksum.
 fn mend(sector: &mut [u8], magic: &[u8; 8]) {
     sector[0..8].copy_from_slice(magic);
     reversion(sector, FORMAT_VERSION);
 }
 
-/// Puts the version and the checksum right.
+/// Writes a version and a valid checksum.
 fn reversion(sector: &mut [u8], version: u32) {
     sector[8..12].copy_from_slice(&version.to_le_bytes());
     sector[12..16].fill(0);

@@ -1,4 +1,4 @@
-//! Traces: any text in any format, and what the readers promise of the records.
+//! Traces: any text is read in any format, and the records keep what the readers promise.
 
 #![no_main]
 
@@ -13,7 +13,7 @@ fuzz_target!(init: tonearm_fuzz::write_seeds("traces"), |data: &[u8]| {
     let (mut last_line, mut last_at) = (0, None);
     let mut ended = false;
     for record in Reader::new("trace", format, text) {
-        assert!(!ended, "an error is the end");
+        assert!(!ended, "nothing follows an error");
         let Ok(record) = record else {
             ended = true;
             continue;
@@ -23,7 +23,7 @@ fuzz_target!(init: tonearm_fuzz::write_seeds("traces"), |data: &[u8]| {
         assert_eq!(record.sectors == 0, record.op == Op::Flush);
         assert!(record.sector.checked_add(record.sectors.into()).is_some());
         if let Arrival::At(at) = record.arrival {
-            assert!(Some(at) >= last_at, "arrivals never go back");
+            assert!(Some(at) >= last_at, "arrival times never decrease");
             last_at = Some(at);
         }
     }
