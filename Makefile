@@ -1,22 +1,23 @@
-# What one does with Tonearm. Everything is built in release mode, and tests are chosen from the whole workspace
-# (--workspace --test, not -p): with -p alone Cargo takes other features of dependencies, and builds all of them again.
+# Commands for Tonearm. All builds are release builds. Tests are chosen from the whole workspace (--workspace --test,
+# not
+# -p), because with -p alone Cargo chooses other features of dependencies and builds all of them again.
 #
-#   make run      a disk, served: a file system copied in, the server killed, and what comes out verified
-#   make test     everything that has to hold: format, lints, tests, power cuts, fuzzing, real clients
-#   make bench    in virtual time, then SQLite, then against nbdkit and qemu-nbd, on this machine's disk (over an
-#                 hour; quiet, please)
-#   make bench-sqlite    SQLite alone, on Tonearm and on files
+#   make run      create and serve a disk, copy a file system in, kill the server, and verify what comes out
+#   make test     everything that must pass: format, lints, tests, power cuts, fuzzing, real clients
+#   make bench    benchmarks in virtual time, of SQLite, and against nbdkit and qemu-nbd on this machine's disk. They
+#                 take over an hour and need a quiet machine.
+#   make bench-sqlite    only SQLite, on Tonearm and on files
 #   make fuzz     SECONDS=60 for each target
-#   make crash    SECONDS=60 SEED=1: power cuts and faults of drives for as long as you like
-#   make deps     the programs that the tests drive (installs them when root)
+#   make crash    SECONDS=60 SEED=1: power cuts and drive faults in the simulator
+#   make deps     check for the programs that the tests need; as root on Debian, install them
 
 CARGO ?= cargo
 SECONDS ?= 60
 SEED ?= 1
-# Power cuts of `make crash-test`, over two processes, and how long `make test` tries.
+# Number of power cuts of `make crash-test` over two processes, and seconds of power cuts in `make test`.
 POINTS ?= 100000
 CRASH_SECONDS ?= 60
-# How long `make test` fuzzes each of ten targets.
+# Seconds for which `make test` fuzzes each of ten targets.
 FUZZ_SECONDS ?= 48
 BENCH ?=
 
@@ -29,7 +30,7 @@ run: run-deps
 build:
 	$(CARGO) build --release --locked --workspace
 
-# One stage after the other: each may use all cores, and the first failure is the last line.
+# The stages run one after the other, because each may use all cores.
 test: deps
 	@scripts/test.sh $(CRASH_SECONDS) $(FUZZ_SECONDS)
 
@@ -39,14 +40,14 @@ fmt:
 lint:
 	$(CARGO) clippy --release --locked --workspace --all-targets -- -D warnings
 
-# File length, dependency arrows, licences, documents.
+# File length, dependencies between crates, licences, documents.
 tidy:
 	$(CARGO) test --release --locked --workspace --test tidy
 
 unit:
 	$(CARGO) test --release --locked --workspace --exclude tonearm-tests --exclude tidy
 
-# End to end: real clients, kill -9, hostile clients.
+# End to end tests: real clients, kill -9, hostile clients.
 e2e:
 	$(CARGO) build --release --locked -p tonearm -p tonearm-sqlite
 	$(CARGO) test --release --locked --workspace --test e2e
@@ -62,10 +63,10 @@ crash:
 fuzz:
 	test/fuzz/run.sh $(SECONDS)
 
-# BENCH="--quick", BENCH="--only flush-1 --rounds 9" and the like; --help says more.
+# BENCH="--quick", BENCH="--only flush-1 --rounds 9" and so on; tonearm-bench-peers --help lists the options.
 bench: deps
 	$(CARGO) build --release --locked -p tonearm -p tonearm-bench
-# In virtual time first, but for what is asked of the comparison alone.
+# The virtual-time and SQLite benchmarks are left out when BENCH has an option that only tonearm-bench-peers knows.
 ifeq (,$(filter --json --list --only,$(BENCH)))
 	target/release/tonearm drive bench --drive atlas10k --requests 1000000 --reads 50
 	target/release/tonearm drive bench --drive atlas10k --requests 1000000 --reads 50 --scheduler sptf
@@ -74,7 +75,7 @@ ifeq (,$(filter --json --list --only,$(BENCH)))
 endif
 	target/release/tonearm-bench-peers $(BENCH)
 
-# BENCH="--quick", BENCH="--only update-10 --with wal-full --with tonearm-full" and the like; --help says more.
+# BENCH="--quick", BENCH="--only update-10 --with wal-full --with tonearm-full" and so on; --help lists the options.
 bench-sqlite:
 	$(CARGO) build --release --locked -p tonearm -p tonearm-bench
 	target/release/tonearm-bench-sqlite $(BENCH)

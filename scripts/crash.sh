@@ -1,6 +1,6 @@
 #!/bin/sh
-# crash.sh points|seconds NUMBER SEED: power cuts and faults in the simulator, in two processes whose seeds do not
-# meet. Points are shared between them.
+# crash.sh points|seconds NUMBER SEED: runs the crash simulator (power cuts and drive faults) in two processes with
+# different seeds. With `points` each process makes half of them.
 set -eu
 cd "$(dirname "$0")/.."
 unit=$1
@@ -12,7 +12,7 @@ target/release/crash "--$unit" "$number" --seed "$seed" &
 first=$!
 target/release/crash "--$unit" "$number" --seed "$((seed + 1000000))" &
 second=$!
-# Ctrl-C reaches both.
+# Ctrl-C sends SIGINT to both processes.
 failed=0
 wait "$first" || failed=1
 wait "$second" || failed=1

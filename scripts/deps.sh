@@ -1,7 +1,7 @@
 #!/bin/sh
-# deps.sh run|test: the programs that `make run` and `make test` drive. Installs what is missing when it
-# can (root, Debian); otherwise says what to install. `run` goes on without NBD clients, after one attempt to get them.
-# Takes a few milliseconds when nothing is missing.
+# deps.sh run|test: checks for the programs that `make run` and `make test` need. As root on Debian it installs what is
+# missing, otherwise it prints the command that does. `run` tries once to install NBD clients, and goes on without them.
+# The check takes a few milliseconds when nothing is missing.
 set -eu
 
 # program:package, or /file:package
@@ -13,7 +13,7 @@ programs_test="$programs_run c++:g++ git:git nbdcopy:libnbd-bin nbdinfo:libnbd-b
     systemd-socket-activate:systemd kill:procps gzip:gzip sqlite3:sqlite3 python3:python3 nm:binutils
     pgrep:procps /usr/include/sqlite3.h:libsqlite3-dev"
 
-# Debian keeps some of them where only root's PATH leads.
+# Debian installs some of the programs in directories that only root has in PATH.
 PATH="$PATH:/usr/sbin:/sbin"
 
 missing_packages() {
@@ -37,11 +37,11 @@ can_install() { [ "$(id -u)" -eq 0 ] && command -v apt-get >/dev/null 2>&1; }
 
 install() {
     echo "deps: installing $*"
-    # Newer Debian has some programs in packages of their own.
+    # Newer Debian releases have some of these programs in separate packages.
     case " $* " in
         *" libnbd-bin "*) set -- "$@" $(apt-cache search --names-only '^nbdfuse$' 2>/dev/null | cut -d' ' -f1) ;;
     esac
-    # Without a network it must not take long to find that out.
+    # The timeouts are short, so that a machine without a network fails fast.
     DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
         -o Acquire::Retries=0 -o Acquire::http::Timeout=20 -o Acquire::https::Timeout=20 "$@" >/dev/null || true
 }

@@ -1,16 +1,17 @@
 #!/usr/bin/env bash
-# mutants.sh: plants the faults of test/mutants/*.patch, one at a time, and tells which test notices each.
+# mutants.sh: plants the faults of test/mutants/*.patch, one at a time, and shows which test notices each.
 #
-#   scripts/mutants.sh                    all of them
-#   scripts/mutants.sh fua-over-cache     these alone
-#   scripts/mutants.sh --list             names and promises
-#   scripts/mutants.sh --share K/N        the K-th of N parts; `auto` as K: by the number of commits, so that the parts
-#                                         take turns
-#   scripts/mutants.sh --quick            only those that a test of a small crate is to notice
+#   scripts/mutants.sh                    all faults
+#   scripts/mutants.sh fua-over-cache     only the named faults
+#   scripts/mutants.sh --list             lists names and promises
+#   scripts/mutants.sh --share K/N        only the K-th of N parts; with `auto` as K the number of commits chooses the
+#                                         part, so that each commit tests another one
+#   scripts/mutants.sh --quick            only faults that a test of a small crate should notice
 #
-# Exit code 1 when a fault is not noticed, or its patch does not apply or does not build. The checkout is never touched:
-# all happens in a copy, target/mutants/tree, with a target folder of its own. Each command must pass on the unchanged
-# copy before it counts. The form of a patch file: CONTRIBUTING.md.
+# The exit code is 1 when a fault is not noticed, or when its patch does not apply or does not build. The script works
+# in a
+# copy, target/mutants/tree, with its own target folder, and never changes the checkout. Each command must pass on the
+# unchanged copy before its result counts. CONTRIBUTING.md describes the form of a patch file.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 root=$PWD
@@ -18,7 +19,8 @@ work=$root/target/mutants
 tree=$work/tree
 export CARGO_TARGET_DIR=$work/build CARGO_TERM_COLOR=never RUST_BACKTRACE=0
 
-# A patch whose first command tests one of these crates is quick: little is built, and no test waits for a clock.
+# A patch is quick when its first command tests one of these crates: little has to be built, and no test waits for a
+# clock.
 quick_crates='base|format|rt|world|device|trail|layout|engine|disk|nbd'
 quick=no list=no share= names=()
 while [ $# -gt 0 ]; do
@@ -39,16 +41,16 @@ while [ $# -gt 0 ]; do
 done
 
 patch_file() { printf '%s/test/mutants/%s.patch' "$root" "$1"; }
-# Values of a header line, one on each line.
+# The values of a header line, one a line.
 header() { sed -n "/^diff --git/q; s/^$2: //p" "$(patch_file "$1")"; }
 
-# Seconds that a command of a patch may take.
+# The time limit for a command of a patch, in seconds.
 limit_of() {
     local limit
     limit=$(header "$1" limit)
     echo "${limit:-300}"
 }
-# The commands of a patch, cheapest first.
+# The commands of a patch, in the order of the file: the cheapest comes first.
 commands() { sed -n '/^diff --git/q; /^\(test\|e2e\|crash\): /p' "$(patch_file "$1")"; }
 
 if [ ${#names[@]} -eq 0 ]; then
@@ -84,9 +86,10 @@ if [ $list = yes ]; then
     exit 0
 fi
 
-# Makes the copy what the checkout is, changed and new files too. A new copy has the times of the checkout's files and
-# what the checkout has built, so that cargo builds nothing twice; later a file that differs gets a new time, so that
-# cargo sees it.
+# Updates the copy to the checkout's state, with uncommitted changes and new files. A new copy keeps the modification
+# times
+# of the checkout's files and starts with the checkout's build, so that cargo does not build everything again. Later a
+# file that differs gets a new modification time, so that cargo notices the change.
 sync_tree() {
     local keep=
     if [ ! -d "$tree" ]; then
@@ -107,7 +110,7 @@ sync_tree() {
                 cp $keep "$file" "$to/$file"
             fi
         done
-    # In one step: a copy that was interrupted is made anew.
+    # The rename is atomic. A copy that was interrupted is made again.
     [ -z "$keep" ] || mv "$tree.new" "$tree"
     (cd "$tree" && find . -type f -print0) |
         while IFS= read -r -d '' file; do
@@ -115,7 +118,7 @@ sync_tree() {
         done
 }
 
-# Puts the files that a patch touches back, with a new time.
+# Restores the files that a patch changes, with a new modification time.
 restore() {
     local file
     git apply --numstat "$(patch_file "$1")" | while IFS=$'\t' read -r _ _ file; do
@@ -123,8 +126,9 @@ restore() {
     done
 }
 
-# build_of LINE, run_of LINE: what a header line stands for. Features of dependencies are those of the whole workspace only
-# when the binary is among the packages: without `-p tonearm` Cargo would build many of them again.
+# build_of LINE, run_of LINE: the shell commands for a header line. `-p tonearm` gives dependencies the features that
+# they
+# have in the whole workspace. Without it Cargo would build many of them again.
 build_of() {
     case $1 in
     test:*) echo "cargo test --release --locked --no-run -p tonearm ${1#test: }" ;;
@@ -140,7 +144,7 @@ run_of() {
     esac
 }
 
-# Runs a command of a patch in the copy: 0 passed, 1 failed, 2 does not build, 3 took too long.
+# Runs a command of a patch in the copy. Returns 0: passed, 1: failed, 2: does not build, 3: exceeded the time limit.
 log=$work/log
 attempt() {
     local line=$1 limit=$2 code=0
@@ -153,7 +157,7 @@ attempt() {
     esac
 }
 
-# Who has failed, by the log.
+# The test that failed, from the log.
 noticed_by() {
     local line=$1 failed
     failed=$(sed -n 's/^test \(.*\) \.\.\. FAILED$/\1/p; s/^    \([a-z_0-9:]*\)$/\1/p' "$log" | sort -u)
@@ -179,7 +183,7 @@ flock -n 9 || { echo "mutants: another run uses $work" >&2; exit 2; }
 touch "$work/running"
 sync_tree
 
-# The project's own crates are built fast, not to be fast: each fault builds some of them again.
+# Optimising the project's crates costs more time than it saves, because each fault builds some of them again.
 {
     printf '[build]\nincremental = true\n'
     (cd "$tree" && cargo metadata --locked --no-deps --format-version 1) |
@@ -188,7 +192,7 @@ sync_tree
 } >"$work/cargo.new"
 cmp -s "$work/cargo.new" "$work/.cargo/config.toml" || cp "$work/cargo.new" "$work/.cargo/config.toml"
 
-# A command that fails without a fault tells nothing. What has passed on this very tree is not run again.
+# A command that fails without a fault proves nothing. A command that has passed on this tree is not run again.
 sum=$(cd "$tree" && find . -type f ! -path './test/mutants/*' -print0 | LC_ALL=C sort -z | xargs -0 sha256sum | sha256sum)
 sum=${sum%% *}
 passed=$work/passed-$sum
@@ -200,7 +204,7 @@ passes_unchanged() {
     echo "$1" >>"$passed"
 }
 
-# The first of each at once, so that nothing is built back and forth.
+# Run the first command of every fault first, so that the unchanged tree is built only once.
 for name in "${chosen[@]}"; do
     passes_unchanged "$(commands "$name" | head -1)" "$(limit_of "$name")" || true
 done
@@ -214,7 +218,7 @@ for name in "${chosen[@]}"; do
     mapfile -t lines < <(commands "$name")
     outcome=survived by=
     if [ ${#lines[@]} -eq 0 ]; then
-        outcome=broken by="BROKEN: it names no command"
+        outcome=broken by="BROKEN: the patch names no command"
     fi
     for line in "${lines[@]}"; do
         if ! passes_unchanged "$line" "$limit"; then
@@ -233,7 +237,7 @@ for name in "${chosen[@]}"; do
         1) outcome=noticed by=$(noticed_by "$line") ;;
         2)
             cp "$log" "$work/$name.log"
-            outcome=broken by="BROKEN: it does not build ($work/$name.log)"
+            outcome=broken by="BROKEN: the patched tree does not build ($work/$name.log)"
             ;;
         3) outcome=hung by="a hang: ${line#*: }" ;;
         esac

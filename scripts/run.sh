@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# run.sh: from nothing to a disk that serves. Makes run/store.tn, serves it, copies a real ext4 file system in, kills the
-# server with -9, serves again, copies out, compares, and goes on serving until Ctrl-C. Needs no NBD client; those that are
-# here do the same again. A store that is there already is verified and served as it is.
+# run.sh: shows a store at work. Creates run/store.tn, serves it, copies an ext4 file system in, kills the server with
+# SIGKILL, serves again, copies the file system out, compares the two, and goes on serving until Ctrl-C. It needs no NBD
+# client, but repeats the copy with each client that is installed. A store that exists already is scrubbed and served.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 command -v mkfs.ext4 >/dev/null 2>&1 || PATH="$PATH:/usr/sbin:/sbin"
 store=${STORE:-run/store.tn}
 size=${SIZE:-10GiB}
-# With room for files and databases beside the disk.
+# Larger than the volume, which leaves space for files and databases.
 store_size=${STORE_SIZE:-12GiB}
 tonearm=target/release/tonearm
 mkdir -p run
@@ -28,9 +28,9 @@ stop() {
         wait "$server" || status=$?
     fi
     if [ "$fresh$ready" = yesno ]; then
-        # Else the next run would take it for one that was verified.
+        # Without this the next run would take the store for a verified one.
         [ ! -e "$store" ] || mv -f "$store" "$store.failed"
-        echo "run: ended before the copy was verified; the store, if there is one, is now $store.failed" >&2
+        echo "run: ended before the copy was verified; the store, if it was created, is now $store.failed" >&2
         exit "$(($1 != 0 ? $1 : 130))"
     fi
     exit "$((status != 0 ? status : $1))"
@@ -38,7 +38,7 @@ stop() {
 trap 'echo; stop 0' INT TERM
 trap 'stop 1' EXIT
 
-# In a process group of its own: Ctrl-C comes to this script, which then asks the server once.
+# The server has a process group of its own, so that Ctrl-C reaches only this script, which then stops the server once.
 serve() {
     : >run/serve.out
     setsid "$tonearm" serve "$store" >run/serve.out &
@@ -57,15 +57,15 @@ kill_and_serve_again() {
     echo "== killed the server with -9, serving again: $uri"
 }
 
-# A file system like no other: it has a name and an identity of its own.
+# make_image FILE LABEL: an ext4 file system with the label, so that each image differs.
 make_image() {
     truncate -s 64M "$1"
     mkfs.ext4 -q -L "$2" -d run/files "$1"
 }
 
-# same IMAGE COPY: the disk has the image's bytes, and they are a file system.
+# same IMAGE COPY: checks that the copy begins with the image's bytes and is a valid file system.
 same() {
-    cmp -n "$(stat -c %s "$1")" "$1" "$2" || fail "other bytes came back than went in"
+    cmp -n "$(stat -c %s "$1")" "$1" "$2" || fail "the bytes that came back differ from those that went in"
     e2fsck -fn "$2" >/dev/null 2>&1 || fail "the file system came back damaged"
     echo "== the same bytes came back, and the file system is sound"
     rm -f "$2"
@@ -116,7 +116,7 @@ else
 fi
 ready=yes
 
-# try PROGRAM PACKAGE COMMAND: proposes what can be run here, and remembers what is missing for the rest.
+# try PROGRAM PACKAGE COMMAND: prints the command when the program is installed, otherwise adds the package to $missing.
 missing=
 try() {
     if have "$1"; then
@@ -144,7 +144,7 @@ echo "    kill -9 $server, then make run again: nothing that was flushed is lost
 [ -z "$missing" ] || echo "  And more, after: apt-get install $missing"
 echo
 echo "  Ctrl-C closes it in order."
-# A signal interrupts the first wait; the trap then ends the script.
+# A signal interrupts the first wait, and the trap then ends the script.
 status=0
 wait "$server" || status=$?
 trap - EXIT

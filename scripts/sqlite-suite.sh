@@ -1,15 +1,17 @@
 #!/usr/bin/env bash
-# sqlite-suite.sh SOURCE_TREE [PATTERN...]: runs SQLite's own test scripts (all of its "veryquick" set, or those whose
-# names match a pattern) once with its own VFS and once with the VFS tonearm as the default, and compares.
-# The source tree is that of the system's own SQLite (Debian: apt-get source sqlite3); it is not part of this
+# sqlite-suite.sh SOURCE_TREE [PATTERN...]: runs SQLite's own test scripts once with SQLite's own VFS and once with the
+# VFS
+# tonearm as the default, and compares the results. It runs the whole "veryquick" set, or the scripts whose names match
+# a
+# pattern. The source tree must be that of the installed SQLite (Debian: apt-get source sqlite3). It is not part of this
 # repository, and a tree of another version is refused.
 #
-#   WORK=target/sqlite-suite   where it builds, and the logs
-#   STORES=/dev/shm            where the stores lie, one for each job
-#   JOBS=2  LIMIT=120          scripts at once, and seconds for each
-#   BATCH=1                    0: SQLite without SQLITE_ENABLE_BATCH_ATOMIC_WRITE
+#   WORK=target/sqlite-suite   folder for builds and logs
+#   STORES=/dev/shm            folder for the stores, one for each job
+#   JOBS=2  LIMIT=120          scripts at a time, and the time limit for each in seconds
+#   BATCH=1                    0: build SQLite without SQLITE_ENABLE_BATCH_ATOMIC_WRITE
 #
-# Fails when a script does worse than with SQLite's own VFS and test/sqlite-suite/known.txt does not say why.
+# Fails when a script does worse than with SQLite's own VFS and test/sqlite-suite/known.txt gives no reason for it.
 set -euo pipefail
 [ $# -ge 1 ] && [ -e "$1/test/tester.tcl" ] || { sed -n '2,/^set/s/^# \{0,1\}//p' "$0" | grep -v '^set' >&2; exit 2; }
 source=$(realpath "$1")
@@ -72,14 +74,14 @@ else
     scripts=$(cat "$work/scripts.txt")
 fi
 
-# Tests about permissions do not work for root.
+# Tests of permissions fail when root runs them.
 user=()
 if [ "$(id -u)" = 0 ]; then
     user=(setpriv --reuid=65534 --clear-groups)
     chmod -R a+rX "$work" "$source"
 fi
 
-# run NAME SCRIPT: a line of results: name, result of the process, errors, tests.
+# run NAME SCRIPT: appends a line to the results: script, exit code of the process, errors, tests.
 run() {
     local name=$1 script=$2 short directory log status=0 wrap=()
     short=$(basename "$script" .test)
@@ -129,7 +131,7 @@ awk -F'\t' -v known="$here/known.txt" '
     END {
         printf "%d scripts pass with the own VFS of SQLite (%d do not); with tonearm %d of them pass, %d tests with %d errors\n",
             scripts, unfit, passed, tests, errors
-        printf "%d of those that pass have another number of tests\n", fewer
+        printf "%d of those that pass run another number of tests\n", fewer
         for (reason in count) printf "  %-10s %d scripts\n", reason, count[reason]
         exit bad
     }' "$work/stock/results.tsv" "$work/tonearm/results.tsv"

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# test.sh [CRASH_SECONDS [FUZZ_SECONDS]]: all that has to hold, stage by stage; the first that fails ends it.
+# test.sh [CRASH_SECONDS [FUZZ_SECONDS]]: runs every stage of `make test` in turn, and stops at the first that fails.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 crash_seconds=${1:-60}
@@ -24,7 +24,7 @@ stage lints run_make lint
 stage build run_make build
 stage tidy run_make tidy
 stage unit run_make unit
-# A share of the planted faults, another one after each commit.
+# A sixteenth of the planted faults. The number of commits chooses which, so that each commit tests another part.
 stage "planted faults" scripts/mutants.sh --quick --share auto/16
 stage "power cuts" run_make crash SECONDS="$crash_seconds"
 stage fuzz run_make fuzz SECONDS="$seconds"
