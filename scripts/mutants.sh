@@ -9,9 +9,8 @@
 #   scripts/mutants.sh --quick            only faults that a test of a small crate should notice
 #
 # The exit code is 1 when a fault is not noticed, or when its patch does not apply or does not build. The script works
-# in a
-# copy, target/mutants/tree, with its own target folder, and never changes the checkout. Each command must pass on the
-# unchanged copy before its result counts. CONTRIBUTING.md describes the form of a patch file.
+# in target/mutants/tree, a copy, and never changes the checkout. Each command must pass on the unchanged copy before its
+# result counts. CONTRIBUTING.md describes the form of a patch file.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 root=$PWD
@@ -87,9 +86,8 @@ if [ $list = yes ]; then
 fi
 
 # Updates the copy to the checkout's state, with uncommitted changes and new files. A new copy keeps the modification
-# times
-# of the checkout's files and starts with the checkout's build, so that cargo does not build everything again. Later a
-# file that differs gets a new modification time, so that cargo notices the change.
+# times of the checkout's files and starts with the checkout's build, so that cargo does not build everything again.
+# Later a file that differs gets a new modification time, so that cargo notices the change.
 sync_tree() {
     local keep=
     if [ ! -d "$tree" ]; then
@@ -127,8 +125,7 @@ restore() {
 }
 
 # build_of LINE, run_of LINE: the shell commands for a header line. `-p tonearm` gives dependencies the features that
-# they
-# have in the whole workspace. Without it Cargo would build many of them again.
+# they have in the whole workspace. Without it Cargo would build many of them again.
 build_of() {
     case $1 in
     test:*) echo "cargo test --release --locked --no-run -p tonearm ${1#test: }" ;;

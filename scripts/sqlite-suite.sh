@@ -1,10 +1,8 @@
 #!/usr/bin/env bash
 # sqlite-suite.sh SOURCE_TREE [PATTERN...]: runs SQLite's own test scripts once with SQLite's own VFS and once with the
-# VFS
-# tonearm as the default, and compares the results. It runs the whole "veryquick" set, or the scripts whose names match
-# a
-# pattern. The source tree must be that of the installed SQLite (Debian: apt-get source sqlite3). It is not part of this
-# repository, and a tree of another version is refused.
+# VFS tonearm as the default, and compares the results. It runs the whole "veryquick" set, or the scripts whose names
+# match a pattern. The source tree must be that of the installed SQLite (Debian: apt-get source sqlite3). It is not part
+# of this repository, and a tree of another version is refused.
 #
 #   WORK=target/sqlite-suite   folder for builds and logs
 #   STORES=/dev/shm            folder for the stores, one for each job

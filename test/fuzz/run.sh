@@ -1,7 +1,6 @@
 #!/bin/sh
 # run.sh [SECONDS [TARGET...]]: fuzzes each target for SECONDS, as many targets at a time as there are cores, at most
-# four.
-# When a target crashes, run.sh keeps the input in artifacts/TARGET/ and exits with status 1.
+# four. When a target crashes, run.sh keeps the input in artifacts/TARGET/ and exits with status 1.
 set -eu
 cd "$(dirname "$0")"
 seconds=${1:-60}

@@ -1,7 +1,6 @@
 # torture.tcl FIRST LAST: random transactions in every journal mode, for each seed from FIRST to LAST. The same seed
-# always
-# gives the same work. Prints a digest of all data after each transaction, and the result of each integrity check. Two
-# programs that print the same text have the same data.
+# always gives the same work. Prints a digest of all data after each transaction, and the result of each integrity
+# check. Two programs that print the same text have the same data.
 #
 #   testfixture torture.tcl 1 50 >a; testfixture wrap.tcl torture.tcl 1 50 >b; cmp a b
 

@@ -1,9 +1,8 @@
 # wrap.tcl SCRIPT: runs a test script of SQLite with its databases in a store (src/lib.rs).
 #
 # The scripts examine databases with Tcl's commands for host files. This file replaces these commands, so that they work
-# on
-# the union of the tests' directory and the store. A file of the store is found there, and a file that a script creates
-# under a database's name is created in the store.
+# on the union of the tests' directory and the store. A file of the store is found there, and a file that a script
+# creates under a database's name is created in the store.
 
 set store_directory [file normalize $::env(TONEARM_STORE)]
 
