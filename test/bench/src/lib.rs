@@ -1,4 +1,4 @@
-//! What the comparisons have in common: options, the machine, and medians with their range.
+//! Code that the benchmark programs share: options, the machine, contents, and medians with their range.
 
 #![forbid(unsafe_code)]
 

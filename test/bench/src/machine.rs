@@ -1,4 +1,4 @@
-//! What the machine is, and what else it does.
+//! Describes the machine, and measures what other programs do on it during a sample.
 
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-/// The class of machine on which a run was made.
+/// Description of the machine on which a run was made.
 #[derive(Serialize)]
 pub struct Machine {
     cores: usize,
@@ -19,7 +19,7 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// In one line.
+    /// The description in one line.
     pub fn line(&self) -> String {
         let (cores, cpu, memory) = (self.cores, &self.cpu, self.memory_gib);
         let (kernel, file_system) = (&self.kernel, &self.file_system);
@@ -32,7 +32,7 @@ impl Machine {
     }
 }
 
-/// Looks at this machine; `dir` is on the file system in question, `peers` are the programs that take part.
+/// Describes this machine. `dir` is on the measured file system, and `peers` are the programs that take part.
 pub fn describe(dir: &Path, peers: &[&str]) -> Machine {
     let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
     let field = |text: &str, name: &str| {
@@ -79,22 +79,22 @@ fn load_average() -> f64 {
         .unwrap_or(0.0)
 }
 
-/// What else the machine did around a sample.
+/// Activity of other programs around a sample.
 #[derive(Clone, Copy, Serialize)]
 pub struct Surroundings {
-    /// Load average before.
+    /// Load average before the sample.
     pub load_average: f64,
-    /// Cores that other programs used meanwhile.
+    /// Cores that other programs used during the sample.
     pub others_cores: f64,
 }
 
 impl Surroundings {
-    /// True when other programs took next to nothing.
+    /// True when other programs used less than `QUIET_CORES_MAX`.
     pub fn quiet(&self) -> bool {
         self.others_cores < QUIET_CORES_MAX
     }
 
-    /// For the line of a sample.
+    /// Text for the line of a sample.
     pub fn line(&self) -> String {
         let Self {
             load_average,
@@ -105,14 +105,14 @@ impl Surroundings {
     }
 }
 
-/// Watches the surroundings of a sample.
+/// Measures the surroundings of a sample.
 pub struct Watch {
     load_average: f64,
     others: Others,
 }
 
 impl Watch {
-    /// Waits for a quiet machine, for `limit` at most, and begins.
+    /// Waits for a quiet machine, for at most `limit`, and begins.
     pub fn begin(limit: Duration) -> Self {
         wait_for_quiet(limit);
         Self {
@@ -121,7 +121,7 @@ impl Watch {
         }
     }
 
-    /// What there was since.
+    /// The surroundings since `begin`.
     pub fn end(&self) -> Surroundings {
         Surroundings {
             load_average: self.load_average,
@@ -130,11 +130,11 @@ impl Watch {
     }
 }
 
-/// Takes a sample; once more when the machine was not quiet meanwhile and `again` allows it. The quieter one
-/// counts.
+/// Takes a sample, and takes it once more if the machine was not quiet and `again` is set. Returns the one with the
+/// quieter machine.
 ///
 /// # Errors
-/// Those of `take`.
+/// The errors of `take`.
 pub fn quieter<T>(
     again: bool,
     surroundings: impl Fn(&T) -> Surroundings,
@@ -167,7 +167,7 @@ struct Stat {
 
 impl Stat {
     fn parse(text: &str) -> Option<Self> {
-        // The name, in parentheses, may hold anything.
+        // The process's name, in parentheses, may contain any character.
         let rest = &text[text.rfind(')')? + 2..];
         let fields: Vec<&str> = rest.split(' ').collect();
         let number = |index: usize| fields.get(index)?.parse::<u64>().ok();
@@ -182,15 +182,15 @@ impl Stat {
 
 const KERNEL_THREAD: u64 = 0x0020_0000;
 
-/// Ticks used by processes that are neither ours nor the kernel's.
+/// Ticks used by processes that belong neither to this program nor to the kernel.
 struct Others {
     at: Instant,
-    /// Of each process: its own, and with those of the children that it has waited for.
+    /// For each process: its own ticks, and its ticks with those of the children that it has waited for.
     ticks: BTreeMap<u32, (u64, u64)>,
 }
 
 impl Others {
-    /// Looks now.
+    /// Reads the counters.
     fn now() -> Self {
         let mut stats = BTreeMap::new();
         for entry in fs::read_dir("/proc").into_iter().flatten().flatten() {
@@ -206,7 +206,7 @@ impl Others {
                 stats.insert(pid, stat);
             }
         }
-        // Ours are this process and all that descend from it; pids of children may be lower.
+        // Own processes are this process and its descendants. A child may have a lower pid than its parent.
         let mut ours = BTreeSet::from([std::process::id()]);
         loop {
             let before = ours.len();
@@ -228,11 +228,11 @@ impl Others {
         }
     }
 
-    /// Cores that others have used since.
+    /// Cores that other programs have used since `self` was taken.
     fn cores_since(&self) -> f64 {
         let now = Self::now();
-        // A process that ends hands its time on to its parent, so that the sum goes on; but nobody may
-        // have waited for it, and then the sum falls. What the living used is a lower bound.
+        // When a process ends, its parent takes over its time, so the sum over all processes keeps it. If no parent has
+        // waited for it, the sum falls. The time of the processes that still live is therefore used as a lower bound.
         let sum = |others: &Self| others.ticks.values().map(|(_, all)| *all).sum::<u64>();
         let own = |others: &Self, pid: &u32| others.ticks.get(pid).map_or(0, |(own, _)| *own);
         let living = now
@@ -241,15 +241,15 @@ impl Others {
             .map(|pid| own(&now, pid).saturating_sub(own(self, pid)));
         let used = living.sum::<u64>().max(sum(&now).saturating_sub(sum(self)));
         let cores = used as f64 / TICKS / (now.at - self.at).as_secs_f64().max(1e-3);
-        // A process may end between the looks at it and at its parent, and is then counted twice.
+        // A process that ends between reading it and reading its parent is counted twice.
         cores.min(std::thread::available_parallelism().map_or(1.0, |all| usize::from(all) as f64))
     }
 }
 
-/// Others may use so much of a core in a sample that counts as quiet.
+/// A sample counts as quiet when others use less than this share of a core.
 const QUIET_CORES_MAX: f64 = 0.10;
 
-/// Waits until others use next to nothing, for `limit` at most.
+/// Waits until other programs use less than `QUIET_CORES_MAX`, for at most `limit`.
 fn wait_for_quiet(limit: Duration) {
     let began = Instant::now();
     while began.elapsed() < limit {

@@ -1,4 +1,4 @@
-//! What the command lines of the comparisons have in common.
+//! Command-line options that the benchmark programs share.
 
 use anyhow::bail;
 use clap::Args;
@@ -35,17 +35,17 @@ pub struct Common {
 }
 
 impl Common {
-    /// How often each sample is taken.
+    /// Number of rounds.
     pub fn rounds(&self) -> usize {
         self.rounds.unwrap_or(if self.quick { 1 } else { 5 })
     }
 
-    /// Seconds of a sample: what was asked for, or one of the two.
+    /// Seconds of a sample: `asked` if given, otherwise `quick` or `full`.
     pub fn seconds(&self, asked: Option<u64>, quick: u64, full: u64) -> u64 {
         asked.unwrap_or(if self.quick { quick } else { full })
     }
 
-    /// How long a sample waits for a quiet machine: not at all in a rehearsal.
+    /// Longest wait for a quiet machine before a sample. A rehearsal does not wait.
     pub fn quiet_max(&self) -> Duration {
         let seconds = if self.quick {
             0
@@ -56,15 +56,15 @@ impl Common {
     }
 }
 
-/// True when `name` is among those asked for, or none was.
+/// True when `name` is in `asked`, or `asked` is empty.
 pub fn wanted(asked: &[String], name: &str) -> bool {
     asked.is_empty() || asked.iter().any(|only| only == name)
 }
 
-/// Refuses names that are not `known`.
+/// Checks that all names are `known`.
 ///
 /// # Errors
-/// The first that is not, as a `what`.
+/// When a name is not. The message calls it a `what`.
 pub fn check_names(asked: &[String], what: &str, known: &[&str]) -> anyhow::Result<()> {
     for name in asked {
         if !known.contains(&name.as_str()) {

@@ -1,17 +1,17 @@
-//! Median and range.
+//! Median and range of samples.
 
-/// Of some values; there is at least one.
+/// Median and range of at least one value.
 pub struct Spread {
-    /// The middle one, or the mean of the two in the middle.
+    /// The middle value, or the mean of the two middle values.
     pub median: f64,
-    /// The least.
+    /// The smallest value.
     pub min: f64,
-    /// The most.
+    /// The largest value.
     pub max: f64,
 }
 
 impl Spread {
-    /// Of `values`; none when there are none.
+    /// The spread of `values`, or none if there are no values.
     pub fn of(values: impl Iterator<Item = f64>) -> Option<Self> {
         let mut values: Vec<f64> = values.collect();
         values.sort_by(f64::total_cmp);
@@ -25,7 +25,7 @@ impl Spread {
         Some(Self { median, min, max })
     }
 
-    /// `median (min-max)`, or the one value.
+    /// `median (min-max)`, or only the value if there is one.
     pub fn text(&self, decimals: usize) -> String {
         let (median, min, max) = (self.median, self.min, self.max);
         if min == max {

@@ -1,14 +1,14 @@
-//! How simulated times agree with measured ones.
+//! Measures of how well simulated times agree with measured times.
 
 use crate::requests::Request;
 use tonearm_base::Nanos;
 use tonearm_drive::Demerit;
 use tonearm_world::Kind;
 
-/// A request is predicted when it is off by no more than this.
+/// A request counts as predicted when its error is at most this.
 pub const PREDICTED: Nanos = Nanos(500_000);
 
-/// The demerit figure of the requests of one kind, or of all; none when there are none.
+/// The demerit figure of the requests of one kind, or of all requests. None when there are no such requests.
 pub fn demerit_ms(requests: &[Request], times: &[Nanos], kind: Option<Kind>) -> Option<f64> {
     let pairs = requests.iter().zip(times);
     let wanted = pairs.filter(|(request, _)| kind.is_none_or(|kind| request.kind == kind));
@@ -25,7 +25,7 @@ pub fn predicted_percent(requests: &[Request], times: &[Nanos]) -> f64 {
     100.0 * near.count() as f64 / requests.len().max(1) as f64
 }
 
-/// Median error of single requests, ms.
+/// Median error of single requests, in ms.
 pub fn median_error_ms(requests: &[Request], times: &[Nanos]) -> f64 {
     let pairs = requests.iter().zip(times);
     let mut errors: Vec<u64> = pairs

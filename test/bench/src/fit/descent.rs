@@ -1,29 +1,29 @@
-//! Coordinate descent: one figure at a time, with a step of its own.
+//! Coordinate descent: it changes one figure at a time, each with its own step.
 //!
-//! Response times are no smooth function of the figures (a head that comes a microsecond too late waits a
-//! revolution), so there are no slopes to follow; trying is what works, and it needs no more than a minute.
+//! Response times are not a smooth function of the figures: a head that arrives a microsecond too late waits a
+//! revolution. Methods that follow a gradient therefore do not work. A descent takes about a minute.
 
 use crate::objective::Objective;
 use crate::parameters::Parameters;
 
-/// A step grows by this when it helped, and shrinks when neither direction did.
+/// A step is multiplied by `GROWTH` when it improved the objective, and by `SHRINKAGE` when neither direction did.
 const GROWTH: f64 = 1.5;
 const SHRINKAGE: f64 = 0.5;
-/// A step smaller than this is tried again from `RESTART_MS`: meanwhile other figures have moved.
+/// A step below `SMALLEST_MS` starts again from `RESTART_MS`, because other figures have changed since it shrank.
 const SMALLEST_MS: f64 = 0.0005;
 const RESTART_MS: f64 = 0.002;
-/// Less than this is no improvement.
+/// A smaller relative change is not an improvement.
 const IMPROVEMENT: f64 = 1e-6;
 
-/// Where a descent ended.
+/// Result of a descent.
 pub struct Found {
     /// The figures.
     pub values: Vec<f64>,
-    /// The objective there, with the pull to the start.
+    /// The objective at these figures, including the pull towards the start.
     pub cost: f64,
 }
 
-/// Goes down from `from`. None if the drive cannot be with these figures.
+/// Descends from `from`. None if the drive is invalid with these figures.
 pub fn descend(
     parameters: &Parameters,
     objective: &Objective<'_>,

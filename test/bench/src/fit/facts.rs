@@ -1,16 +1,15 @@
-//! Figures as they were extracted from a drive, before any fit: the start of one that has not seen its
-//! trace.
+//! Figures that were extracted from a drive by other means, before any fit to the trace. A fit can start from them.
 //!
-//! A JSON file with `mechanics` (seek points or Ruemmler and Wilkes's formula, head switch, settling) and
-//! `overheads_ms` (by kind and by what came before, bus). All else of the drive, its buffer's habits among
-//! it, stays as its file has it.
+//! The source is a JSON file with `mechanics` (seek points or Ruemmler and Wilkes's formula, head switch, settling) and
+//! `overheads_ms` (for each kind of request and for the kind before it, and the bus). All other properties of the
+//! drive, such as its buffer's policy, come from the drive file.
 
 use anyhow::{Context, bail};
 use serde::Deserialize;
 use std::path::Path;
 use tonearm_drive::{After, DriveSpec, SeekCurve};
 
-/// What is taken of the file; it may hold more.
+/// The part of the file that is used. The file may have more keys.
 #[derive(Deserialize)]
 pub struct Facts {
     mechanics: Mechanics,
@@ -66,7 +65,7 @@ struct Detour {
 /// Reads a file of facts.
 ///
 /// # Errors
-/// When it cannot be read, or lacks a figure.
+/// When the file cannot be read or lacks a figure.
 pub fn load(path: &Path) -> anyhow::Result<Facts> {
     let name = path.display();
     let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {name}"))?;
@@ -74,10 +73,10 @@ pub fn load(path: &Path) -> anyhow::Result<Facts> {
 }
 
 impl Facts {
-    /// Puts the figures into `spec`, in place of those that a fit moves.
+    /// Replaces in `spec` the figures that a fit changes.
     ///
     /// # Errors
-    /// When the drive has no arm, or the facts no seek curve.
+    /// When the drive has no arm, or the facts have no seek curve.
     pub fn apply(self, spec: &mut DriveSpec) -> anyhow::Result<()> {
         let disk = spec.disk.as_mut().context("a drive without an arm")?;
         disk.seek.curve = self.mechanics.seek.curve()?;
@@ -94,7 +93,7 @@ impl Facts {
         if let Some(detour) = &mut overhead.write_detour {
             detour.command_ms = facts.extra_write_disconnect.command;
         }
-        // A sector crosses at the speed of the slowest of drive, bus and controller.
+        // The slowest of drive, bus and controller limits the transfer of a sector.
         let least = facts
             .disk_bulk_sector_transfer
             .max(facts.controller_bulk_sector_transfer);

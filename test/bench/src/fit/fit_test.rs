@@ -1,4 +1,4 @@
-//! Fits of traces that a simulated drive has made: here the right figures are known.
+//! Fits to traces of simulated drives, whose true figures are known.
 
 #![allow(clippy::unwrap_used)]
 
@@ -19,7 +19,7 @@ fn spec(name: &str) -> DriveSpec {
     DriveSpec::parse(name, known.text).unwrap()
 }
 
-/// Random requests of up to 16 sectors, and what `spec` takes for them.
+/// Random requests of up to 16 sectors, with the times that `spec` takes for them.
 fn measured(spec: &DriveSpec, count: usize) -> Vec<Request> {
     let mut random = ChaCha8Rng::seed_from_u64(7);
     let mut requests: Vec<Request> = (0..count)
@@ -45,7 +45,7 @@ fn measured(spec: &DriveSpec, count: usize) -> Vec<Request> {
 fn the_phase_of_a_platter_that_is_elsewhere_and_faster_is_found() {
     let real = spec("st41601n");
     let mut requests = measured(&real, 2000);
-    // Before the first request it waits a third of a revolution longer.
+    // The first request waits a third of a revolution longer, so the real platter has another phase.
     requests[0].think.0 += 3_700_000;
     let mut model = real.clone();
     model.disk.as_mut().unwrap().rotation.rpm *= 1.000_001;

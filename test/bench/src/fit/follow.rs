@@ -1,51 +1,51 @@
-//! Where the real platter was, from how late the requests before were.
+//! Estimates where the real platter was, from the errors of earlier requests.
 //!
-//! A request that waits for a sector ends when that sector has passed, whatever the command's overheads
-//! are. If the simulated platter is ahead of the real one by some angle, each such request is wrong by the
-//! time of that angle, give or take whole revolutions. The error, taken as an angle and averaged over a few
-//! dozen requests as a vector, is the correction. It is made after the request from which it was learnt,
-//! so no request is told its own answer.
+//! A request that waits for a sector ends when that sector has passed, whatever the command's overheads are. If the
+//! simulated platter is ahead of the real one by some angle, the error of each such request is the time of that angle
+//! plus a whole number of revolutions. The correction is the error as an angle, averaged as a vector over a few dozen
+//! requests. It is applied after the request from which it was learnt, so no request's own measured time enters its
+//! prediction.
 
 use std::f64::consts::TAU;
 use tonearm_base::Nanos;
 
-/// From this coherence on a trace has kept the phase. Those known have 0.9 and more, or 0.2 and less.
+/// At this coherence or more, the trace has kept the phase. Known traces have at least 0.9 or at most 0.2.
 pub const KEPT: f64 = 0.5;
 
-/// A request shorter than this share of a revolution may not have waited for the platter.
+/// A request shorter than this share of a revolution may not have waited for the platter, and is not used.
 const SHORTEST: f64 = 0.45;
 /// Weight of the newest request in the average.
 const NEWEST: f64 = 0.07;
-/// From this length on the average is believed.
+/// The average is used when its vector is at least this long.
 const BELIEVED: f64 = 0.55;
-/// Beyond this angle (in revolutions) the phase is wrong, and corrected at once.
+/// When the average angle, in revolutions, is larger than this, the phase is wrong and is corrected at once.
 const WRONG: f64 = 0.06;
-/// Errors below this angle are of the phase alone, and correct it gently, by the share below.
+/// An error below `GENTLE` is an error of the phase only. `SHARE` of it is corrected with each request.
 const GENTLE: f64 = 0.1;
 const SHARE: f64 = 0.08;
-/// Share of a gentle error that is put down to the speed.
+/// Share of such an error that is attributed to the speed.
 const SPEED: f64 = 0.002;
-/// Least time, in ns, over which an error of the speed is taken to have grown.
+/// Least time, in ns, over which an error of the speed accumulates.
 const SHORTEST_GAP: f64 = 1e6;
 
-/// Follows the phase of a platter.
+/// Estimator of a platter's phase.
 pub struct Follower {
     /// Time of a revolution, ns.
     period: f64,
-    /// The average error: cosine and sine.
+    /// The average error as a vector: cosine and sine.
     average: (f64, f64),
-    /// Revolutions that the simulated platter gains in a nanosecond.
+    /// Revolutions that the simulated platter gains on the real one in a nanosecond.
     gain: f64,
-    /// Issue of the request at hand, ns.
+    /// When the current request was issued, ns.
     issued: Nanos,
-    /// Time from the issue of the request before, ns.
+    /// Time since the issue of the previous request, ns.
     gap: f64,
     lengths: f64,
     counted: u32,
 }
 
 impl Follower {
-    /// Of a platter that turns once in `period`.
+    /// A follower of a platter that turns once in `period`.
     pub fn new(period: Nanos) -> Self {
         Self {
             period: period.0 as f64,
@@ -58,15 +58,15 @@ impl Follower {
         }
     }
 
-    /// A request is issued at `at`: by how much the simulated platter has to be turned before, since it is
-    /// not of quite the same speed.
+    /// Called when a request is issued at `at`. Returns the angle by which to turn the simulated platter first, because
+    /// its speed differs slightly from the real one.
     pub fn drift_until(&mut self, at: Nanos) -> f64 {
         self.gap = (at.0 - self.issued.0) as f64;
         self.issued = at;
         -self.gain * self.gap
     }
 
-    /// The request took `simulated` instead of `measured`: by how much the platter has to be turned now.
+    /// Called when the request took `simulated` instead of `measured`. Returns the angle by which to turn the platter.
     pub fn learn(&mut self, measured: Nanos, simulated: Nanos) -> f64 {
         let (measured, simulated) = (measured.0 as f64, simulated.0 as f64);
         if measured.min(simulated) <= SHORTEST * self.period {
@@ -82,7 +82,7 @@ impl Follower {
         if length <= BELIEVED {
             0.0
         } else if angle.abs() > WRONG {
-            // The errors to come will be smaller by what is corrected now.
+            // Later errors will be smaller by this correction.
             self.average = (length, 0.0);
             -angle
         } else if error.abs() < GENTLE {
@@ -99,7 +99,7 @@ impl Follower {
         self.average = (mix(self.average.0, cosine), mix(self.average.1, sine));
     }
 
-    /// Mean length of the average: 1 when errors agree, near 0.2 when they are anything.
+    /// Mean length of the average: 1 when the errors agree, about 0.2 when they are random.
     pub fn coherence(&self) -> f64 {
         self.lengths / f64::from(self.counted.max(1))
     }

@@ -1,10 +1,10 @@
-//! `tonearm-fit`: calibrates a drive file on a measured trace.
+//! `tonearm-fit`: fits the figures of a drive file to a measured trace.
 //!
-//! The geometry of a drive, its speed and the shape of its seek curve are facts. What its commands cost,
-//! how fast its bus is and how long its heads settle are not in data sheets, or are given for another host.
-//! These figures are fitted here: each is moved a little up and down, as long as the simulated response
-//! times come nearer to the measured ones ([`objective`]). The fit sees the first half of the trace; the
-//! second half tells whether what was found is of the drive or of the trace. docs/drives.md has results.
+//! Data sheets give the geometry of a drive, its speed and the shape of its seek curve. They do not give what commands
+//! cost, how fast the bus is and how long heads settle, or they give it for another host. The fit changes each of these
+//! figures in small steps as long as the simulated response times come nearer to the measured ones ([`objective`]). It
+//! uses the first half of the trace. The second half shows whether the result describes the drive or only the trace.
+//! docs/drives.md has results.
 
 #![forbid(unsafe_code)]
 
@@ -61,13 +61,13 @@ struct Args {
     /// Fit on the whole trace, not on its first half
     #[arg(long)]
     whole: bool,
-    /// Whether the objective looks at single requests too, with the spindle's phase followed
+    /// Whether the objective also uses the errors of single requests, with the spindle's phase followed
     #[arg(long, default_value = "auto")]
     phase: Phase,
     /// Descents: the first from the figures as they are, the others from random places near them
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=1000))]
     starts: u64,
-    /// Rounds of a descent; each tries every figure; 0: nothing is fitted
+    /// Rounds of a descent, each of which tries every figure; 0 fits nothing
     #[arg(long, default_value_t = 30)]
     rounds: u32,
     /// Seed of the random places
@@ -75,14 +75,14 @@ struct Args {
     seed: u64,
 }
 
-/// What the objective is made of.
+/// What the objective consists of.
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum Phase {
-    /// Followed if the trace has kept it.
+    /// With the phase if the trace has kept it.
     Auto,
-    /// Followed: distributions, and the error of each request.
+    /// With the phase: distributions, and the error of each request.
     Follow,
-    /// Not followed: distributions alone.
+    /// Without the phase: only distributions.
     Ignore,
 }
 
@@ -119,7 +119,7 @@ fn main() -> anyhow::Result<()> {
     .print()
 }
 
-/// The drive of that name, or of that file.
+/// The drive of the library with that name, or of the file with that name.
 fn drive_spec(name: &str) -> anyhow::Result<DriveSpec> {
     let known = tonearm_drive::library()
         .iter()
@@ -139,7 +139,7 @@ fn drive_spec(name: &str) -> anyhow::Result<DriveSpec> {
     Ok(spec)
 }
 
-/// The best of all descents.
+/// The best result of all descents.
 fn fit(
     parameters: &Parameters,
     requests: &[Request],

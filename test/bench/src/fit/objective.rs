@@ -1,14 +1,14 @@
-//! What a fit makes small, in ms.
+//! The objective that a fit minimises, in ms.
 //!
-//! Where the trace has lost the spindle's phase (the host's clock stopped between requests, or was read
-//! too coarsely), only distributions can be compared: the demerit figure of Ruemmler and Wilkes, of all
-//! requests and of reads and writes apart, since their errors may cancel each other in the sum. One run is
-//! one draw of rotational latencies; several with other phases keep the fit from chasing that draw.
+//! Some traces have lost the spindle's phase, because the host's clock stopped between requests or was read too
+//! coarsely. Then only distributions can be compared. The measure is the demerit figure of Ruemmler and Wilkes of all
+//! requests, and of reads and of writes separately, since their errors may cancel in the sum. Each run is one sample of
+//! rotational latencies. Several runs with different phases keep the fit from adapting to one sample.
 //!
-//! Where the trace has kept the phase, nearly every request can be predicted, and its error tells more
-//! than a distribution. It counts up to 1 ms: a request that just misses its sector is wrong by a
-//! revolution, and a few of those must not outweigh all the others. The distributions count as well, of
-//! the closed loop and of the followed clock.
+//! Where the trace has kept the phase, nearly every request can be predicted, and its error says more than a
+//! distribution. An error counts up to 1 ms: a request that just misses its sector is wrong by a revolution, and a few
+//! such requests must not outweigh all others. The distributions of the closed loop and of the followed clock count as
+//! well.
 
 use crate::accuracy::demerit_ms;
 use crate::replay::{closed_loop, followed, random_phase};
@@ -17,29 +17,29 @@ use tonearm_base::Nanos;
 use tonearm_drive::DriveSpec;
 use tonearm_world::Kind;
 
-/// Runs with a random phase, beside the closed loop.
+/// Runs with a random phase, in addition to the closed loop.
 const RANDOM_RUNS: u64 = 4;
-/// Weight of the demerit of reads, and of that of writes, against that of all.
+/// Weight of the demerit of reads, and of writes, relative to that of all requests.
 const KIND_WEIGHT: f64 = 0.5;
-/// Weights of the mean error of single requests, and of demerits, when the phase is followed.
+/// Weights of the mean error of single requests and of the demerits when the phase is followed.
 const SINGLE_WEIGHT: f64 = 0.7;
 const DEMERIT_WEIGHT: f64 = 0.3;
-/// What a single request's error counts at most, ms.
+/// The most that the error of a single request counts, in ms.
 const SINGLE_MOST_MS: f64 = 1.0;
 
-/// Measured requests, and how they are looked at.
+/// Measured requests, and whether their phase is followed.
 pub struct Objective<'a> {
     requests: &'a [Request],
     follow: bool,
 }
 
 impl<'a> Objective<'a> {
-    /// That of `requests`; `follow`: the trace has kept the phase.
+    /// The objective for `requests`. With `follow` the trace has kept the phase.
     pub fn new(requests: &'a [Request], follow: bool) -> Self {
         Self { requests, follow }
     }
 
-    /// How far the drive is from the measured one, ms.
+    /// Distance of the drive's times from the measured ones, in ms.
     pub fn of(&self, spec: &DriveSpec) -> f64 {
         if self.follow {
             self.single_requests(spec)
@@ -74,7 +74,7 @@ impl<'a> Objective<'a> {
         SINGLE_WEIGHT * single + DEMERIT_WEIGHT * demerit
     }
 
-    /// Of all, of reads and of writes.
+    /// Demerits of all requests, of reads and of writes.
     fn demerits(&self, times: &[Nanos]) -> [f64; 3] {
         [None, Some(Kind::Read), Some(Kind::Write)]
             .map(|kind| demerit_ms(self.requests, times, kind).unwrap_or(0.0))

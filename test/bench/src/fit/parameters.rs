@@ -1,26 +1,26 @@
-//! The figures that are fitted, as numbers in a row.
+//! The figures of a drive that a fit changes, as a vector of numbers.
 
 use crate::replay::share;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 use tonearm_drive::{DiskSpec, DriveSpec, SeekCurve, curve_ms};
 
-/// Where, as shares of all cylinders, the seek curve is moved up or down; straight lines between.
+/// Knots at which the seek curve is shifted, as shares of all cylinders. The shift is linear between knots.
 const KNOTS: [f64; 6] = [0.0, 0.02, 0.08, 0.25, 0.55, 1.0];
 
-/// How a figure may move.
+/// The range and scale of a figure.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Sort {
-    /// A time, not below zero.
+    /// A time, at least zero.
     Time,
-    /// A difference of times.
+    /// A difference of times, which may be negative.
     Difference,
-    /// A sector's time on the bus: small, but it counts for each sector.
+    /// The time of a sector on the bus. It is small, but counts for each sector.
     Sector,
 }
 
 impl Sort {
-    /// The first step that is tried, ms.
+    /// The size of the first step, in ms.
     pub fn step_ms(self) -> f64 {
         match self {
             Sort::Time | Sort::Difference => 0.2,
@@ -28,8 +28,8 @@ impl Sort {
         }
     }
 
-    /// What a millisecond away from the start costs. It keeps figures where they were of which the trace
-    /// says nothing (hits of a drive without any, say), and is too weak to hold others.
+    /// Cost of a distance of a millisecond from the start. It keeps figures in place for which the trace has no
+    /// evidence, such as hits on a drive without any, and is too weak to hold other figures.
     fn pull(self) -> f64 {
         match self {
             Sort::Time | Sort::Difference => 0.012,
@@ -37,7 +37,7 @@ impl Sort {
         }
     }
 
-    /// A place near `value`; `random` is from -0.5 to 0.5.
+    /// A value near `value`. `random` is from -0.5 to 0.5.
     fn near(self, value: f64, random: f64) -> f64 {
         match self {
             Sort::Time => (value + 0.3 * random).max(0.0),
@@ -46,7 +46,7 @@ impl Sort {
         }
     }
 
-    /// As it is written in a drive file.
+    /// The value as a drive file has it.
     fn rounded(self, value: f64) -> f64 {
         let digits = match self {
             Sort::Time | Sort::Difference => 1e4,
@@ -56,7 +56,7 @@ impl Sort {
     }
 }
 
-/// A figure of a drive file. None: this drive does not use it.
+/// A figure of a drive file. Its accessor gives None when the drive does not use the figure.
 struct Figure {
     sort: Sort,
     get: fn(&DiskSpec) -> Option<f64>,
@@ -73,7 +73,7 @@ macro_rules! figure {
     };
 }
 
-/// A drive that lets go of the bus once more before a write's data has one overhead in place of two.
+/// A drive that releases the bus once more before the data of a write has one overhead instead of two.
 const FIGURES: &[Figure] = &[
     figure!(Time overhead.read_hit_ms.read),
     figure!(Time overhead.read_hit_ms.write),
@@ -113,8 +113,8 @@ const FIGURES: &[Figure] = &[
     },
 ];
 
-/// A drive, and which of its figures are fitted: those that it uses, then what is added to the seek curve
-/// at each knot.
+/// A drive and the figures that are fitted: the figures that the drive uses, then the shift of the seek curve at each
+/// knot.
 pub struct Parameters {
     spec: DriveSpec,
     figures: Vec<&'static Figure>,
@@ -125,7 +125,7 @@ pub struct Parameters {
 }
 
 impl Parameters {
-    /// Those of a mechanical drive.
+    /// The parameters of a mechanical drive.
     pub fn new(spec: DriveSpec) -> Self {
         let disk = spec
             .disk
@@ -149,19 +149,19 @@ impl Parameters {
         &self.spec
     }
 
-    /// Its figures.
+    /// The figures before the fit.
     pub fn start(&self) -> &[f64] {
         &self.start
     }
 
-    /// How the `index`-th figure may move.
+    /// The sort of the `index`-th figure.
     pub fn sort(&self, index: usize) -> Sort {
         self.figures
             .get(index)
             .map_or(Sort::Difference, |figure| figure.sort)
     }
 
-    /// A random place near the start.
+    /// Random figures near the start.
     pub fn near(&self, seed: u64) -> Vec<f64> {
         let mut random = ChaCha8Rng::seed_from_u64(seed);
         let start = self.start.iter().enumerate();
@@ -173,7 +173,7 @@ impl Parameters {
             .collect()
     }
 
-    /// What it costs to be away from the start.
+    /// Cost of the distance of `values` from the start.
     pub fn pull(&self, values: &[f64]) -> f64 {
         let pairs = values.iter().zip(&self.start).enumerate();
         pairs
@@ -181,7 +181,7 @@ impl Parameters {
             .sum()
     }
 
-    /// The drive with these figures, rounded as they are printed. None if it cannot be.
+    /// The drive with these figures, rounded as they are printed. None if such a drive is invalid.
     pub fn spec(&self, values: &[f64]) -> Option<DriveSpec> {
         let mut spec = self.spec.clone();
         let disk = spec.disk.as_mut()?;
@@ -200,7 +200,7 @@ impl Parameters {
         Some(spec)
     }
 
-    /// What is added to the curve at `distance`.
+    /// The shift of the seek curve at `distance`.
     fn offset(&self, offsets: &[f64], distance: u32) -> f64 {
         let share = f64::from(distance) / f64::from(self.cylinders);
         let last = KNOTS.len() - 2;
@@ -212,8 +212,8 @@ impl Parameters {
     }
 }
 
-/// The curve as a table. Of a formula: the first distances, then ever wider steps, and both sides of where
-/// its two parts meet.
+/// The curve as a table. A formula is sampled at the first distances, then in growing steps, and on both sides of the
+/// distance where its two parts meet.
 fn points(curve: &SeekCurve, cylinders: u32) -> Vec<(u32, f64)> {
     let below = match curve {
         SeekCurve::Table(points) => return points.clone(),

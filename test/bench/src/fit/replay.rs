@@ -1,4 +1,4 @@
-//! The measured requests on the simulated drive, on three clocks.
+//! Replays of the measured requests on the simulated drive, in three ways.
 
 use crate::follow::Follower;
 use crate::requests::Request;
@@ -8,7 +8,7 @@ use tonearm_base::Nanos;
 use tonearm_drive::{Drive, DriveOptions, DriveSpec};
 use tonearm_world::{Done, DriveRequest, Timing};
 
-/// When the first request is issued.
+/// Time at which the first request is issued.
 const BEGIN: Nanos = Nanos(1_000_000);
 
 /// A drive that serves one request at a time.
@@ -25,7 +25,7 @@ impl Server {
         }
     }
 
-    /// Response time of a request that is issued at `at`.
+    /// Response time of a request issued at `at`.
     fn serve(&mut self, at: Nanos, request: &Request) -> Nanos {
         let Request {
             kind, lba, sectors, ..
@@ -55,8 +55,8 @@ impl Server {
     }
 }
 
-/// Times when each request follows the drive's own answer to the one before, as `tonearm drive validate`
-/// issues them.
+/// Times when each request is issued relative to the end of the previous simulated one, as `tonearm drive validate`
+/// does.
 pub fn closed_loop(spec: &DriveSpec, requests: &[Request]) -> Vec<Nanos> {
     let mut server = Server::new(spec);
     let mut now = Nanos(0);
@@ -69,8 +69,8 @@ pub fn closed_loop(spec: &DriveSpec, requests: &[Request]) -> Vec<Nanos> {
     requests.iter().map(serve).collect()
 }
 
-/// Times when each request is issued at the time of the measurement, but finds the platter anywhere: one
-/// more sample of the drive's distribution, drawn with `seed`.
+/// Times when each request is issued at its measured time with a random phase of the platter. This is one more sample
+/// of the drive's distribution, drawn with `seed`.
 pub fn random_phase(spec: &DriveSpec, requests: &[Request], seed: u64) -> Vec<Nanos> {
     let mut server = Server::new(spec);
     let mut random = ChaCha8Rng::seed_from_u64(seed);
@@ -90,16 +90,16 @@ pub fn share(random: u64) -> f64 {
     (random >> 11) as f64 / (1u64 << 53) as f64
 }
 
-/// Times with the phase followed.
+/// Result of a replay with the phase followed.
 pub struct Followed {
     /// Response times.
     pub times: Vec<Nanos>,
-    /// How well the phase could be followed: 1 if perfectly, about 0.2 if the trace has not kept it.
+    /// How well the phase could be followed: 1 is perfect, about 0.2 means that the trace has not kept the phase.
     pub coherence: f64,
 }
 
-/// Times when each request is issued at the time of the measurement, and finds the platter where the
-/// requests before it say that the real one was.
+/// Times when each request is issued at its measured time, with the platter at the angle that the earlier requests
+/// imply for the real one.
 pub fn followed(spec: &DriveSpec, requests: &[Request]) -> Followed {
     let mut server = Server::new(spec);
     let period = server.disk().mechanism().rotation.period();

@@ -1,4 +1,4 @@
-//! What a fit has found: the agreement as remarks, the figures as TOML.
+//! The report of a fit: the agreement as TOML comments, then the fitted figures as TOML.
 
 use crate::accuracy::{demerit_ms, median_error_ms, predicted_percent};
 use crate::descent::Found;
@@ -13,28 +13,28 @@ use tonearm_world::Kind;
 
 /// Columns of a line of a seek table.
 const WIDTH: usize = 100;
-/// Runs that tell what chance makes.
+/// Runs from which the effect of chance is estimated.
 const CHANCE_RUNS: u64 = 8;
 
-/// All that is printed.
+/// Everything that the report needs.
 pub struct Report<'a> {
     /// Name of the drive.
     pub drive: &'a str,
     /// The trace.
     pub requests: &'a [Request],
-    /// So many of its first requests were used.
+    /// The number of requests, from the first on, that the fit used.
     pub fitted_on: usize,
     /// How well the phase can be followed.
     pub coherence: f64,
-    /// Whether it was.
+    /// Whether the fit followed it.
     pub follow: bool,
-    /// What was fitted.
+    /// The fitted parameters.
     pub parameters: &'a Parameters,
-    /// With what result.
+    /// The result of the fit.
     pub found: &'a Found,
 }
 
-/// Times of a drive on both clocks.
+/// Times of a drive in both replays.
 struct Runs {
     closed: Vec<Nanos>,
     followed: Vec<Nanos>,
@@ -50,13 +50,13 @@ impl Runs {
 }
 
 impl Report<'_> {
-    /// Prints it.
+    /// Prints the report.
     ///
     /// # Errors
-    /// None that a fit can lead to.
+    /// When the fitted figures are invalid, which a fit does not return.
     pub fn print(&self) -> anyhow::Result<()> {
         let fitted = self.parameters.spec(&self.found.values);
-        let fitted = fitted.context("the fitted figures make no drive")?;
+        let fitted = fitted.context("the fitted figures are not a valid drive")?;
         let mut text = String::new();
         self.agreement(&mut text, &fitted)?;
         let disk = fitted.disk.as_ref().context("a drive without an arm")?;
@@ -125,7 +125,7 @@ impl Report<'_> {
         Ok(())
     }
 
-    /// A figure before and after, of the whole trace and of the second half.
+    /// One row: a figure before and after, for the whole trace and for the second half.
     fn line(
         &self,
         text: &mut String,
@@ -146,8 +146,8 @@ impl Report<'_> {
     }
 }
 
-/// The demerit between runs of the same drive that differ by the platter's phase alone, ms: below it, a
-/// demerit tells more of chance than of the drive.
+/// The demerit between runs of the same drive that differ only in the platter's phase, in ms. A smaller demerit is
+/// mostly chance.
 fn chance_ms(spec: &DriveSpec, requests: &[Request], closed: &[Nanos]) -> Option<f64> {
     let mut sum = 0.0;
     for seed in 1..=CHANCE_RUNS {
@@ -156,7 +156,7 @@ fn chance_ms(spec: &DriveSpec, requests: &[Request], closed: &[Nanos]) -> Option
     Some(sum / CHANCE_RUNS as f64)
 }
 
-/// The fitted figures, under the sections of a drive file.
+/// The fitted figures, in the sections of a drive file.
 fn figures(text: &mut String, disk: &DiskSpec) -> std::fmt::Result {
     let seek = &disk.seek;
     writeln!(text, "\n[disk.seek]")?;
@@ -185,7 +185,7 @@ fn figures(text: &mut String, disk: &DiskSpec) -> std::fmt::Result {
     writeln!(text, "write_sector_ms = {}", disk.bus.write_sector_ms)
 }
 
-/// A seek table, as many points in a line as have room.
+/// A seek table, with as many points in a line as fit.
 fn table(text: &mut String, points: &[(u32, f64)]) -> std::fmt::Result {
     writeln!(text, "curve.table = [")?;
     let mut line = String::from("   ");

@@ -1,4 +1,4 @@
-//! The measured trace: requests one at a time, with what the real drive took for each.
+//! The measured trace: single requests with the real drive's response times.
 
 use anyhow::{Context, bail};
 use std::fs::File;
@@ -9,28 +9,28 @@ use tonearm_drive::{Drive, DriveOptions, DriveSpec};
 use tonearm_trace::{Arrival, Format, Op, Reader, Record};
 use tonearm_world::Kind;
 
-/// Fewer than this tell nothing of a distribution.
+/// A trace with fewer requests is too short to compare distributions.
 const FEWEST: usize = 100;
 
-/// A request that was measured.
+/// A measured request.
 #[derive(Clone, Copy, Debug)]
 pub struct Request {
     /// Read or write.
     pub kind: Kind,
     /// First sector.
     pub lba: u64,
-    /// How many.
+    /// Number of sectors.
     pub sectors: u32,
-    /// From the end of the request before to the issue of this one.
+    /// Time from the end of the previous request to the issue of this one.
     pub think: Nanos,
-    /// From its issue to its end.
+    /// Time from the issue to the end of this request.
     pub response: Nanos,
 }
 
 /// Reads a trace, gzipped or not.
 ///
 /// # Errors
-/// With file and line, when it cannot be read, or a request is not of a closed loop, or was not measured.
+/// With file and line, when the trace cannot be read, or a request has no think time or no measured response time.
 pub fn load(path: &Path, format: Format) -> anyhow::Result<Vec<Request>> {
     let name = path.display().to_string();
     let file = File::open(path).with_context(|| format!("cannot open the trace {name}"))?;
@@ -67,10 +67,10 @@ fn request(record: Record) -> anyhow::Result<Request> {
     })
 }
 
-/// Looks whether all lie on the drive.
+/// Checks that all requests lie on the drive.
 ///
 /// # Errors
-/// When one does not.
+/// When a request does not.
 pub fn check(requests: &[Request], spec: &DriveSpec) -> anyhow::Result<()> {
     let sectors = Drive::new(spec, &DriveOptions::default()).sectors();
     let beyond = |request: &&Request| request.lba + u64::from(request.sectors) > sectors;

@@ -1,5 +1,5 @@
-//! A small NBD client with blocking I/O: what fio's engine cannot do (batches with one flush, FUA), and
-//! the filling of targets.
+//! A small NBD client with blocking I/O. It fills targets, and makes loads that fio's nbd engine cannot make: batches
+//! with one flush, and FUA.
 
 use anyhow::{Context, bail};
 use std::io::{Read, Write};
@@ -15,7 +15,7 @@ const FLAG_FUA: u16 = 1;
 const BLOCK: usize = 4096;
 const MIB: usize = 1 << 20;
 
-/// One connection.
+/// A connection to an export.
 pub struct Client {
     stream: UnixStream,
     /// Size of the export.
@@ -39,7 +39,7 @@ impl Client {
         if greeting[..16] != *b"NBDMAGICIHAVEOPT" {
             bail!("no NBD server");
         }
-        // Fixed newstyle, no zeroes; NBD_OPT_EXPORT_NAME.
+        // The client sends the flags "fixed newstyle" and "no zeroes", and then NBD_OPT_EXPORT_NAME.
         let mut hello = 3u32.to_be_bytes().to_vec();
         hello.extend_from_slice(b"IHAVEOPT");
         hello.extend_from_slice(&1u32.to_be_bytes());
@@ -66,12 +66,12 @@ impl Client {
         Ok(client)
     }
 
-    /// Other addresses from here on.
+    /// Chooses another sequence of random addresses.
     pub fn seed(&mut self, seed: u64) {
         self.random ^= (seed + 1).wrapping_mul(0xd134_2543_de82_ef95);
     }
 
-    /// Writes the whole export once, and flushes.
+    /// Writes the whole export once and flushes.
     ///
     /// # Errors
     /// When a request fails.
@@ -92,8 +92,8 @@ impl Client {
         self.flush()
     }
 
-    /// For `span`: `count` random writes of 4 KiB at once, their replies, a flush. Gives the writes and
-    /// the flushes made.
+    /// Repeats for `span`: `count` random writes of 4 KiB at once, wait for the replies, then a flush. Returns the
+    /// numbers of writes and flushes.
     ///
     /// # Errors
     /// When a request fails.
@@ -108,7 +108,7 @@ impl Client {
         Ok((writes, flushes))
     }
 
-    /// For `span`: one random write of 4 KiB with FUA at a time. Gives their number.
+    /// Repeats for `span`: one random FUA write of 4 KiB at a time. Returns the number of writes.
     ///
     /// # Errors
     /// When a request fails.
@@ -121,7 +121,7 @@ impl Client {
         Ok(writes)
     }
 
-    /// `count` random writes of 4 KiB at once, and their replies.
+    /// Sends `count` random writes of 4 KiB at once and waits for their replies.
     ///
     /// # Errors
     /// When a request fails.
@@ -134,7 +134,7 @@ impl Client {
         self.replies(count)
     }
 
-    /// Makes all that was answered durable.
+    /// Makes every answered write durable.
     ///
     /// # Errors
     /// When the flush fails.
@@ -152,7 +152,7 @@ impl Client {
         self.out.extend_from_slice(&offset.to_be_bytes());
         self.out.extend_from_slice(&(length as u32).to_be_bytes());
         if command == COMMAND_WRITE {
-            // New content each time: Tonearm's log takes of a block what changes.
+            // Each write has new content, because Tonearm's log stores only the words of a block that change.
             self.written += 1;
             let from = self.written * 8 % MIB;
             self.out.extend_from_slice(&self.payload[from..][..length]);
@@ -177,7 +177,7 @@ impl Client {
         Ok(())
     }
 
-    /// Marsaglia's xorshift: the same addresses for every server.
+    /// Marsaglia's xorshift, so that every server gets the same addresses.
     fn random(&mut self) -> u64 {
         self.random ^= self.random << 13;
         self.random ^= self.random >> 7;

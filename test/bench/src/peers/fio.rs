@@ -1,20 +1,20 @@
-//! fio with its nbd engine.
+//! Runs fio with its nbd engine.
 
 use anyhow::{Context, bail};
 use serde_json::Value;
 use std::process::Command;
 
-/// What fio did.
+/// Result of a run of fio.
 pub struct Done {
     /// Reads and writes.
     pub requests: u64,
-    /// Flushes that it sent.
+    /// Flushes sent.
     pub flushes: u64,
-    /// Its own measure of requests in a second, summed over its clients.
+    /// Requests in a second as fio reports them, summed over its clients.
     pub rate: f64,
 }
 
-/// Runs fio on `uri`; with `once`, each block is touched once at most.
+/// Runs fio on `uri`. With `once` each block is accessed at most once.
 ///
 /// # Errors
 /// When fio cannot be run or a request fails.
@@ -30,7 +30,7 @@ pub fn run(
         "--name=bench",
         "--ioengine=nbd",
         "--group_reporting",
-        // New content for each write: Tonearm's log takes of a block what changes.
+        // Each write has new content, because Tonearm's log stores only the words of a block that change.
         "--refill_buffers",
         "--output-format=json",
     ]);
@@ -46,7 +46,7 @@ pub fn run(
         bail!("fio: {}", String::from_utf8_lossy(&output.stderr).trim());
     }
     let text = String::from_utf8_lossy(&output.stdout);
-    // A line of the nbd engine comes before the document.
+    // The nbd engine prints a line before the JSON document.
     let start = text.find('{').context("fio gave no JSON")?;
     let report: Value = serde_json::from_str(&text[start..]).context("fio's JSON")?;
     let job = &report["jobs"][0];

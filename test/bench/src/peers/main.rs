@@ -1,9 +1,9 @@
-//! `tonearm-bench-peers`: Tonearm against `nbdkit file` and `qemu-nbd`, side by side.
+//! `tonearm-bench-peers`: compares Tonearm with `nbdkit file` and `qemu-nbd`.
 //!
-//! Same file system, same run: in each round every server takes each workload in turn, and the order
-//! rotates from round to round. Servers are started anew for each sample and the file system is synced
-//! between samples, so that nobody pays for what another left behind. A sample waits for a quiet machine;
-//! what else ran meanwhile is recorded beside it.
+//! All servers use the same file system in the same run. In each round every server runs each workload in turn, and the
+//! order rotates from round to round. A server is started anew for each sample and the file system is synced between
+//! samples, so that no server pays for writes of another one. A sample waits for a quiet machine, and what other
+//! programs used meanwhile is recorded with it.
 
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! How long a store with a full log takes to serve again after a crash.
+//! Measures how long a store with a full log takes to serve again after a crash.
 
 use crate::sample::Bench;
 use crate::server::{Kind, Server};
@@ -10,33 +10,33 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 use tonearm_bench::machine::{Surroundings, Watch};
 
-/// Its name on the command line.
+/// Name on the command line.
 pub const NAME: &str = "recovery";
-/// What it is.
+/// Description.
 pub const TITLE: &str = "recovery of a full 1-GiB log after kill -9";
-/// Longest time allowed.
+/// Longest time allowed, in seconds.
 pub const TARGET_S: f64 = 2.0;
 
 /// One recovery.
 #[derive(Serialize)]
 pub struct Recovery {
-    /// From the start of `tonearm serve` to its word that it serves.
+    /// From the start of `tonearm serve` to its message that it serves.
     pub serving_s: f64,
-    /// What the store itself measured.
+    /// Time of recovery as the store reports it.
     pub recovery_s: f64,
-    /// Commits that came back.
+    /// Commits that recovery replayed.
     pub commits: u64,
-    /// Log in use before the crash.
+    /// Log space in use before the crash.
     pub log_used_mib: u64,
     /// Size of the log.
     pub log_size_mib: u64,
-    /// What else the machine did.
+    /// What other programs used meanwhile.
     #[serde(flatten)]
     pub surroundings: Surroundings,
 }
 
 impl Recovery {
-    /// For the log of a run.
+    /// The line that a run prints for this recovery.
     pub fn line(&self, round: usize, rounds: usize) -> String {
         format!(
             "round {round}/{rounds} {NAME}: serves after {:.2} s (recovery {:.2} s), {} commits, log {} of {} MiB, {}",
@@ -57,7 +57,7 @@ impl Recovery {
 pub fn measure(bench: &Bench) -> anyhow::Result<Recovery> {
     let store = bench.dir.join("recovery.tn");
     bench.create_store(&store, "1GiB")?;
-    // With this much memory nothing forces write-back before the log is full.
+    // With this much memory write-back is not forced before the log is full.
     let server = Server::start(bench, Kind::Tonearm, &store, &["--memory", "4GiB"])?;
     let (used, size) = fill_log(bench, &server, &store)?;
     server.kill()?;
@@ -78,8 +78,8 @@ pub fn measure(bench: &Bench) -> anyhow::Result<Recovery> {
     })
 }
 
-/// Writes until the log is nearly full; gives bytes in use and its size. Write-back runs against it, so
-/// that the fullest state seen in the time is taken when it never gets so far.
+/// Writes until the log is nearly full. Returns the bytes in use and the log's size. Write-back frees log space
+/// meanwhile, so the log may never get nearly full. Then the highest use seen within the time limit is returned.
 fn fill_log(bench: &Bench, server: &Server, store: &Path) -> anyhow::Result<(u64, u64)> {
     let mut client = server.connect()?;
     let began = Instant::now();

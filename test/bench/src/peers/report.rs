@@ -19,7 +19,7 @@ fn spread(
     Spread::of(samples.iter().filter(of_it).map(value))
 }
 
-/// Tonearm's rate by that of the better peer: of the medians, then the range over rounds.
+/// Ratio of Tonearm's rate to that of the better peer: the ratio of the medians, and the range over the rounds.
 fn ratio(samples: &[Sample], workload: &str) -> Option<Spread> {
     let peers = || Kind::ALL.into_iter().filter(|kind| *kind != Kind::Tonearm);
     let ours = spread(samples, workload, Kind::Tonearm, |sample| sample.rate)?;
@@ -151,7 +151,7 @@ fn times(samples: &[Sample]) {
     println!("{table}");
 }
 
-/// Prints everything that was measured.
+/// Prints all samples as JSON.
 ///
 /// # Errors
 /// When standard output is closed.

@@ -1,4 +1,4 @@
-//! One sample: a server, a workload, and what the machine did meanwhile.
+//! One sample: a server under a workload, and the machine's surroundings meanwhile.
 
 use crate::server::{Kind, Server};
 use crate::workload::{Load, Span, Workload};
@@ -12,47 +12,47 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 use tonearm_bench::machine::{self, Surroundings, Watch};
 
-/// Bytes of each target: four times the memory that Tonearm is given.
+/// Size of each target: four times the memory budget of Tonearm.
 pub const TARGET_BYTES: u64 = 1 << 30;
 
-/// How a run is made.
+/// Settings of a run.
 pub struct Bench {
-    /// Where the targets lie.
+    /// Folder of the targets.
     pub dir: PathBuf,
-    /// The program.
+    /// Path of the `tonearm` program.
     pub tonearm: PathBuf,
     /// Size of Tonearm's log.
     pub log_size: String,
-    /// Of a normal sample.
+    /// Seconds of a normal sample.
     pub seconds: u64,
-    /// Of a sustained one.
+    /// Seconds of a sustained sample.
     pub sustained_seconds: u64,
-    /// Longest wait before a sample.
+    /// Longest wait for a quiet machine before a sample.
     pub quiet_max: Duration,
 }
 
-/// What was measured.
+/// Result of a sample.
 #[derive(Serialize)]
 pub struct Sample {
     /// Name of the workload.
     pub workload: &'static str,
-    /// Who served.
+    /// The server.
     pub server: Kind,
     /// Number of the round.
     pub round: usize,
-    /// Requests in a second, flushes not counted.
+    /// Requests in a second, not counting flushes.
     pub rate: f64,
     /// Flushes sent for each 1,000 requests.
     pub flushes_per_1000: f64,
-    /// Processor time of the server for each request, its flush included.
+    /// Processor time of the server for each request, including its flush, in us.
     pub cpu_us: f64,
-    /// What else the machine did.
+    /// What other programs used meanwhile.
     #[serde(flatten)]
     pub surroundings: Surroundings,
 }
 
 impl Sample {
-    /// For the log of a run.
+    /// The line that a run prints for this sample.
     pub fn line(&self, round: usize, rounds: usize) -> String {
         format!(
             "round {round}/{rounds} {:12} {:18} {:>9.0}/s  cpu {:6.1} us  {:4.0} flushes/1000  {}",
@@ -67,7 +67,7 @@ impl Sample {
 }
 
 impl Bench {
-    /// The peers' file, and Tonearm's store.
+    /// Path of the peers' file or of Tonearm's store.
     pub fn target(&self, kind: Kind) -> PathBuf {
         self.dir.join(if kind == Kind::Tonearm {
             "bench.tn"
@@ -79,7 +79,7 @@ impl Bench {
     /// Makes both targets and fills them through their servers.
     ///
     /// # Errors
-    /// When there is no space, or a server fails.
+    /// When there is no space, or when a server fails.
     pub fn prepare(&mut self) -> anyhow::Result<()> {
         fs::create_dir_all(&self.dir)?;
         self.dir = self.dir.canonicalize()?;
@@ -97,7 +97,7 @@ impl Bench {
         self.settle()
     }
 
-    /// Makes a store of the targets' size with a log of `log_size`.
+    /// Creates a store of the targets' size with a log of `log_size`.
     ///
     /// # Errors
     /// When `tonearm create` fails.
@@ -116,10 +116,10 @@ impl Bench {
         Ok(())
     }
 
-    /// Takes one sample; once more when the machine was not quiet meanwhile.
+    /// Takes a sample, and takes it once more if the machine was not quiet meanwhile.
     ///
     /// # Errors
-    /// When server or load fail.
+    /// When the server or the load fails.
     pub fn sample(&self, workload: &Workload, kind: Kind, round: usize) -> anyhow::Result<Sample> {
         let again = !self.quiet_max.is_zero() && workload.span != Span::Sustained;
         let surroundings = |sample: &Sample| sample.surroundings;
@@ -185,19 +185,19 @@ impl Bench {
         Ok(client)
     }
 
-    /// Writes out what earlier samples left.
+    /// Syncs the file system, so that a sample does not pay for writes of earlier ones.
     ///
     /// # Errors
-    /// When the file system cannot.
+    /// When the file system cannot be synced.
     pub fn settle(&self) -> anyhow::Result<()> {
         rustix::fs::syncfs(File::open(&self.dir)?).context("cannot sync the file system")
     }
 
-    /// Takes the target out of the page cache; as root, everything else, too.
+    /// Drops the target from the page cache. As root it drops the whole page cache.
     fn drop_caches(&self, kind: Kind) -> anyhow::Result<()> {
         let file = File::open(self.target(kind))?;
         rustix::fs::fadvise(&file, 0, None, Advice::DontNeed)?;
-        // Not root: the target alone is cold, which is what counts.
+        // Without root only the target is cold, which is enough.
         let _ = fs::write("/proc/sys/vm/drop_caches", "3");
         Ok(())
     }
@@ -211,7 +211,7 @@ impl Bench {
             "server.log",
             "bench.sock",
         ] {
-            // Some were never made.
+            // Some of the targets may not exist.
             let _ = fs::remove_file(self.dir.join(name));
         }
     }

@@ -1,4 +1,4 @@
-//! The servers: how each is started, found ready, and stopped.
+//! The servers: starting them, waiting until they serve, and stopping them.
 
 use crate::client::Client;
 use crate::sample::Bench;
@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// Who serves.
+/// The server program and its options.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Kind {
@@ -26,7 +26,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// All of them.
+    /// All servers.
     pub const ALL: [Self; 4] = [
         Self::Tonearm,
         Self::Nbdkit,
@@ -34,7 +34,7 @@ impl Kind {
         Self::QemuNative,
     ];
 
-    /// Its name in tables.
+    /// Name in tables.
     pub fn name(self) -> &'static str {
         match self {
             Self::Tonearm => "tonearm",
@@ -44,7 +44,7 @@ impl Kind {
         }
     }
 
-    /// The name of its export.
+    /// Name of the export.
     pub fn export(self) -> &'static str {
         if self == Self::Tonearm { "main" } else { "" }
     }
@@ -55,14 +55,14 @@ pub struct Server {
     kind: Kind,
     child: Child,
     socket: PathBuf,
-    /// From its start to its word that it serves.
+    /// Time from the start to the message that it serves.
     pub started_in: Duration,
 }
 
 const START_TIMEOUT: Duration = Duration::from_secs(120);
 const STOP_TIMEOUT: Duration = Duration::from_secs(120);
 
-/// Fails with what is missing.
+/// Fails with the name of a missing program and how to install it.
 pub fn check_tools(bench: &Bench) -> anyhow::Result<()> {
     for (tool, package) in [
         ("fio", "fio"),
@@ -86,8 +86,8 @@ pub fn check_tools(bench: &Bench) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A command that is ended when this process is: no server is left behind. `setpriv` becomes the
-/// command, so that the process is the server's.
+/// A command that the kernel kills when this process dies, so that no server is left behind. `setpriv` executes the
+/// command in its own process, so that the child's pid is the server's.
 fn ending_with_us(program: &Path) -> Command {
     let mut command = Command::new("setpriv");
     command.args(["--pdeathsig", "TERM", "--"]).arg(program);
@@ -95,13 +95,13 @@ fn ending_with_us(program: &Path) -> Command {
 }
 
 impl Server {
-    /// Starts a server on `target`, with `more` arguments at the end.
+    /// Starts a server on `target`, with `more` as its last arguments.
     ///
     /// # Errors
-    /// When it does not serve in two minutes.
+    /// When the server does not serve within two minutes.
     pub fn start(bench: &Bench, kind: Kind, target: &Path, more: &[&str]) -> anyhow::Result<Self> {
         let socket = bench.dir.join("bench.sock");
-        // The path of the server before; it may have gone already.
+        // The socket of the previous server may still exist.
         let _ = std::fs::remove_file(&socket);
         let mut command = match kind {
             Kind::Tonearm => {
@@ -174,20 +174,20 @@ impl Server {
         })
     }
 
-    /// Its process.
+    /// Its process id.
     pub fn pid(&self) -> u32 {
         self.child.id()
     }
 
-    /// A connection of our own.
+    /// Connects to the export.
     ///
     /// # Errors
-    /// When the server refuses.
+    /// When the server refuses the connection.
     pub fn connect(&self) -> anyhow::Result<Client> {
         Client::connect(&self.socket, self.kind.export())
     }
 
-    /// Its URI for fio.
+    /// URI of the export for fio.
     pub fn uri(&self) -> String {
         format!(
             "nbd+unix:///{}?socket={}",
@@ -196,10 +196,10 @@ impl Server {
         )
     }
 
-    /// Ends it in order.
+    /// Stops the server in order.
     ///
     /// # Errors
-    /// When it does not end.
+    /// When the server does not end.
     pub fn stop(mut self) -> anyhow::Result<()> {
         self.signal(Signal::TERM)?;
         let began = Instant::now();
@@ -212,10 +212,10 @@ impl Server {
         Ok(())
     }
 
-    /// Ends it as a crash would.
+    /// Kills the server, which simulates a crash.
     ///
     /// # Errors
-    /// When it cannot be waited for.
+    /// When waiting for the process fails.
     pub fn kill(mut self) -> anyhow::Result<()> {
         self.child.kill()?;
         self.child.wait()?;
@@ -229,7 +229,7 @@ impl Server {
 }
 
 impl Drop for Server {
-    /// After an error no server is left behind; after `stop` and `kill` there is nothing to do.
+    /// Kills the server if it still runs, which is so only after an error.
     fn drop(&mut self) {
         if let Ok(None) = self.child.try_wait() {
             let _ = self.child.kill();

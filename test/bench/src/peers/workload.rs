@@ -1,22 +1,22 @@
-//! The workloads, and what Tonearm is to reach in each.
+//! The workloads, and the ratio to the peers that Tonearm must reach in each.
 
 use crate::server::Kind;
 
-/// What makes the load.
+/// What generates the load.
 #[derive(Clone, Copy)]
 pub enum Load {
     /// fio's nbd engine with these arguments.
     Fio(&'static [&'static str]),
-    /// fio, until the whole target was read once or the time is up: every read is the block's first.
+    /// fio, until the whole target was read once or the time is up. No block is read twice.
     FioOnce(&'static [&'static str]),
-    /// Our own client: so many writes of 4 KiB at once, their replies, then a flush. (fio's `fsync=32`
-    /// sends a flush for every few writes at depth, not for every 32.)
+    /// The client of this crate: this many writes of 4 KiB at once, their replies, then a flush. (With `fsync=32` and a
+    /// queue depth fio sends a flush for every few writes, not for every 32.)
     Batches(usize),
-    /// Our own client: one write with FUA at a time.
+    /// The client of this crate: one FUA write at a time.
     Fua,
 }
 
-/// How long a sample takes.
+/// Duration of a sample.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Span {
     /// `--seconds`.
@@ -27,24 +27,24 @@ pub enum Span {
 
 /// One workload.
 pub struct Workload {
-    /// Its name on the command line.
+    /// Name on the command line.
     pub name: &'static str,
-    /// What it is.
+    /// Description.
     pub title: &'static str,
-    /// What makes it.
+    /// What generates the load.
     pub load: Load,
-    /// For how long.
+    /// Duration of a sample.
     pub span: Span,
-    /// Least ratio to the better peer; none where it is only for information.
+    /// Least ratio to the better peer, or none if the workload has no target.
     pub target: Option<f64>,
-    /// Caches are dropped before.
+    /// Caches are dropped before the sample.
     pub cold: bool,
-    /// qemu-nbd runs with `--aio=native`, too: its better way with one client.
+    /// qemu-nbd also runs with `--aio=native`, which is faster for it with one client.
     pub native_too: bool,
 }
 
 impl Workload {
-    /// The servers that take part.
+    /// The servers that run this workload.
     pub fn servers(&self) -> Vec<Kind> {
         let mut servers = vec![Kind::Tonearm, Kind::Nbdkit, Kind::QemuUring];
         if self.native_too {
@@ -64,7 +64,7 @@ const BASE: Workload = Workload {
     native_too: false,
 };
 
-/// All of them. A rate is in requests of a second; for 1-MiB requests that is MiB/s.
+/// All workloads. A rate is in requests a second. For requests of 1 MiB that is MiB/s.
 pub const WORKLOADS: &[Workload] = &[
     Workload {
         name: "flush-1",

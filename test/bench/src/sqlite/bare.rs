@@ -1,4 +1,5 @@
-//! The disk itself: single blocks written through, one after the other. No commit can be durable sooner.
+//! The disk itself: FUA writes of single blocks, one after the other. The time of such a write is the least latency of
+//! a durable commit.
 
 use hdrhistogram::Histogram;
 use rustix::fs::OFlags;
@@ -11,27 +12,27 @@ use std::time::{Duration, Instant};
 use tonearm_base::BufPool;
 
 const BLOCK: usize = 4096;
-/// Blocks of the file, which is written once before, so that no write allocates.
+/// Blocks of the file. The file is written once before the measurement, so that no measured write allocates.
 const BLOCKS: u64 = 16_384;
 const NAME: &str = "bare";
 
-/// What was measured.
+/// Result of a measurement.
 #[derive(Serialize)]
 pub struct Bare {
     /// Number of the round.
     pub round: usize,
     /// Median time of a write in us.
     pub p50_us: f64,
-    /// The time that one of 100 exceeds.
+    /// 99th percentile in us.
     pub p99_us: f64,
-    /// The time that one of 1,000 exceeds.
+    /// 99.9th percentile in us.
     pub p999_us: f64,
-    /// The longest.
+    /// The longest time in us.
     pub max_us: f64,
 }
 
 impl Bare {
-    /// Writes for `span` to a file of `dir`.
+    /// Writes for `span` to a file in `dir`.
     ///
     /// # Errors
     /// When the file cannot be written.
@@ -61,7 +62,7 @@ impl Bare {
         })
     }
 
-    /// For the log of a run.
+    /// The line that a run prints for this measurement.
     pub fn line(&self, round: usize, rounds: usize) -> String {
         let Self {
             p50_us,
@@ -76,7 +77,7 @@ impl Bare {
     }
 }
 
-/// A new file with all its blocks, which is written past the page cache where the file system can.
+/// Creates a fully written file and opens it with O_DSYNC, and with O_DIRECT where the file system supports it.
 fn open(path: &Path) -> anyhow::Result<File> {
     let plain = File::create(path)?;
     let part = vec![1; 1 << 20];

@@ -1,4 +1,4 @@
-//! Who takes part: a VFS and the two pragmas that decide what a commit costs.
+//! The contenders: each is a VFS with the two pragmas that decide what a commit costs.
 
 use crate::target::PROVIDED;
 use rusqlite::{Connection, OpenFlags};
@@ -11,32 +11,32 @@ use std::time::Duration;
 pub enum Place {
     /// A file of the file system.
     File,
-    /// Tonearm's store; a transaction is a batch.
+    /// Tonearm's store. A transaction is a batch atomic write.
     Store,
-    /// Tonearm's store, which does not say that it takes batches: the calls are those of a SQLite that was
-    /// compiled without them, as Debian's is.
+    /// Tonearm's store without batch atomic writes. SQLite makes the same calls as when it is compiled without them, as
+    /// Debian's is.
     StoreWithoutBatches,
 }
 
-/// A way to run SQLite.
+/// A configuration of SQLite.
 pub struct Contender {
-    /// Its name on the command line and in tables.
+    /// Name on the command line and in tables.
     pub name: &'static str,
-    /// What it is.
+    /// Description.
     pub title: &'static str,
-    /// Where its database lies.
+    /// Where the database lies.
     pub place: Place,
     journal_mode: &'static str,
     synchronous: &'static str,
 }
 
-/// What a contender promises when a commit returns.
+/// What a contender guarantees when a commit returns.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Promise {
-    /// It is durable.
+    /// The commit is durable.
     Durable,
-    /// It is atomic, and durable a little later.
+    /// The commit is atomic, and becomes durable a little later.
     Ordered,
 }
 
@@ -71,7 +71,7 @@ const fn store(
     }
 }
 
-/// All of them.
+/// All contenders.
 pub const CONTENDERS: &[Contender] = &[
     store(
         TONEARM_FULL,
@@ -118,27 +118,27 @@ pub const CONTENDERS: &[Contender] = &[
     ),
 ];
 
-/// Ours, durable.
+/// Tonearm with durable commits.
 pub const TONEARM_FULL: &str = "tonearm-full";
-/// Ours, durable a little later.
+/// Tonearm with commits that become durable a little later.
 pub const TONEARM_NORMAL: &str = "tonearm-normal";
-/// The durable peer that pays one write and one flush.
+/// The peer with durable commits that cost one write and one flush each.
 pub const WAL_FULL: &str = "wal-full";
 /// SQLite's default.
 pub const DELETE_FULL: &str = "delete-full";
-/// The peer that is durable a little later.
+/// The peer with commits that become durable a little later.
 pub const WAL_NORMAL: &str = "wal-normal";
 
-/// How long a connection waits for another's lock.
+/// Longest wait of a connection for the lock of another one.
 const BUSY: Duration = Duration::from_secs(60);
 
 impl Contender {
-    /// True for Tonearm's.
+    /// True for a contender that uses Tonearm.
     pub fn is_ours(&self) -> bool {
         self.place != Place::File
     }
 
-    /// What a commit promises.
+    /// What a commit guarantees.
     pub fn promise(&self) -> Promise {
         match self.synchronous {
             "FULL" => Promise::Durable,
@@ -146,10 +146,10 @@ impl Contender {
         }
     }
 
-    /// A connection to database `name`: a file of `dir`, or one of the store there.
+    /// Connects to database `name`: a file in `dir`, or a file of the store there.
     ///
     /// # Errors
-    /// When it cannot be opened, or SQLite does not take the pragmas.
+    /// When the database cannot be opened, or SQLite rejects a pragma.
     pub fn connect(&self, dir: &Path, name: &str) -> anyhow::Result<Connection> {
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
             | OpenFlags::SQLITE_OPEN_CREATE
@@ -183,5 +183,5 @@ impl Contender {
     }
 }
 
-/// The store's name in its folder.
+/// Name of the store in its folder.
 pub const STORE: &str = "bench.tn";

@@ -1,8 +1,8 @@
-//! What reaches the disk, as the kernel counts it for the whole device, from whoever it comes.
+//! Writes and flushes of the block device, as the kernel counts them for all programs.
 //!
-//! The counters of a process do not tell: they count pages as they become dirty, not what is written, and
-//! neither the file system's own blocks nor flushes. On a quiet machine the device's counters are those of
-//! the sample.
+//! The counters of a process are not sufficient. They count pages when they become dirty, not when they are written,
+//! and they include neither the file system's own blocks nor flushes. On a quiet machine the device's counters are
+//! those of the sample.
 
 use anyhow::{Context, ensure};
 use rustix::fs::{major, minor, stat};
@@ -14,30 +14,30 @@ pub struct BlockDevice {
     stat: PathBuf,
 }
 
-/// Its counters since the start of the system.
+/// Counters since the system started.
 #[derive(Clone, Copy)]
 pub struct Counters {
     /// Bytes written.
     pub written_bytes: u64,
-    /// Flushes of its cache.
+    /// Flushes of the device's cache.
     pub flushes: u64,
 }
 
-/// Bytes of a sector, in the units of the kernel's counters.
+/// Size of a sector in the kernel's counters.
 const SECTOR: u64 = 512;
 
 impl BlockDevice {
-    /// The one that `dir` lies on; none when its file system has none of its own.
+    /// The device on which `dir` lies, or none if its file system has no block device of its own.
     ///
     /// # Errors
-    /// When `dir` cannot be looked at.
+    /// When `dir` cannot be examined.
     pub fn below(dir: &Path) -> anyhow::Result<Option<Self>> {
         let device = stat(dir)?.st_dev;
         let sys = format!("/sys/dev/block/{}:{}", major(device), minor(device));
         let Ok(mut sys) = fs::canonicalize(sys) else {
             return Ok(None);
         };
-        // Flushes are those of the whole disk, not of a partition.
+        // The kernel counts flushes for whole disks only, not for partitions.
         if sys.join("partition").exists() {
             sys.pop();
         }
@@ -45,7 +45,7 @@ impl BlockDevice {
         Ok(stat.exists().then_some(Self { stat }))
     }
 
-    /// Its counters now.
+    /// Reads the counters.
     ///
     /// # Errors
     /// When the kernel does not count flushes (before Linux 5.5).

@@ -1,4 +1,4 @@
-//! The load: tables of rows, and threads that each run one transaction after the other.
+//! The load: tables of rows, and threads that each run transactions in a loop.
 
 use crate::contender::Contender;
 use crate::workload::{Transaction, Workload};
@@ -12,7 +12,7 @@ use std::sync::Barrier;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Bytes of a row's text; with its key and header a row has about 200.
+/// Bytes of a row's text. With its key and header a row has about 200 bytes.
 const TEXT_BYTES: u64 = 190;
 
 /// Name of database `index`.
@@ -20,10 +20,10 @@ pub fn database(index: usize) -> String {
     format!("bench-{index}.db")
 }
 
-/// Makes a database of `rows` rows, and writes it out.
+/// Creates a database of `rows` rows and writes it out.
 ///
 /// # Errors
-/// What SQLite says.
+/// The errors of SQLite.
 pub fn fill(contender: &Contender, dir: &Path, name: &str, rows: u64) -> anyhow::Result<()> {
     let connection = contender.connect(dir, name)?;
     connection.execute_batch(
@@ -37,16 +37,16 @@ pub fn fill(contender: &Contender, dir: &Path, name: &str, rows: u64) -> anyhow:
         ),
         [],
     )?;
-    // Nothing to do outside of WAL mode.
+    // Outside of WAL mode this has no effect.
     connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))?;
     Ok(())
 }
 
-/// What the threads did.
+/// Result of the threads' work.
 pub struct Done {
-    /// Transactions.
+    /// Number of transactions.
     pub transactions: u64,
-    /// From the first to the last.
+    /// Time from the start of the first transaction to the end of the last.
     pub span: Duration,
     /// Times of transactions in nanoseconds.
     pub latencies: Histogram<u64>,
@@ -55,7 +55,7 @@ pub struct Done {
 /// Runs `workload` for `span` on databases that are filled.
 ///
 /// # Errors
-/// What SQLite says.
+/// The errors of SQLite.
 pub fn run(
     workload: &Workload,
     contender: &Contender,
@@ -74,7 +74,7 @@ pub fn run(
                 let name = database(index % workload.databases);
                 scope.spawn(move || {
                     let session = Session::open(contender, dir, &name, rows);
-                    // Whoever fails must be waited for, too.
+                    // A thread whose session failed must pass the barrier too, because the others wait for it.
                     ready.wait();
                     session?.repeat(workload.transaction, span, seed * 64 + index as u64)
                 })
@@ -96,11 +96,14 @@ pub fn run(
         all.span = all.span.max(done.span);
         all.latencies.add(&done.latencies).context("latencies")?;
     }
-    anyhow::ensure!(all.span <= began.elapsed(), "threads ran side by side");
+    anyhow::ensure!(
+        all.span <= began.elapsed(),
+        "no thread ran for longer than the whole load"
+    );
     Ok(all)
 }
 
-/// From 100 ns to a minute, three digits.
+/// A histogram from 100 ns to one minute with three significant digits.
 fn new_histogram() -> anyhow::Result<Histogram<u64>> {
     Ok(Histogram::new_with_bounds(100, 60_000_000_000, 3)?)
 }
@@ -113,7 +116,7 @@ struct Session {
 impl Session {
     fn open(contender: &Contender, dir: &Path, name: &str, rows: u64) -> anyhow::Result<Self> {
         let connection = contender.connect(dir, name)?;
-        // Every page of 100,000 rows fits: what is measured is the commit, not the reads.
+        // The cache holds every page of 100,000 rows, so that the load measures commits and not reads.
         connection.pragma_update(None, "cache_size", -65_536)?;
         let sum: i64 =
             connection.query_row("SELECT count(*) FROM t WHERE n >= 0", [], |row| row.get(0))?;

@@ -1,10 +1,10 @@
-//! `tonearm-bench-sqlite`: SQLite on Tonearm against SQLite on files of the same file system.
+//! `tonearm-bench-sqlite`: compares SQLite on Tonearm with SQLite on files of the same file system.
 //!
-//! One process, one SQLite library for all: what differs is the VFS and the pragmas. In each round every
-//! contender takes each workload in turn, and the order rotates from round to round, so that a ratio is of
-//! two samples of the same minutes. Each sample begins with a database of its own, freshly loaded and
-//! written out. A sample waits for a quiet machine; what else ran meanwhile is recorded beside it. Each round tells what the
-//! disk itself takes for a block.
+//! All contenders run in one process with one SQLite library, and differ only in the VFS and the pragmas. In each round
+//! every contender runs each workload in turn, and the order rotates from round to round. The two samples of a ratio
+//! are therefore taken within a few minutes. Each sample begins with its own database, newly filled and written out. A
+//! sample waits for a quiet machine, and what other programs used meanwhile is recorded with it. Each round also
+//! measures how long the disk itself takes to write a block.
 
 #![forbid(unsafe_code)]
 
@@ -27,7 +27,7 @@ use tonearm_bench::machine;
 use tonearm_bench::options::{self, Common};
 use workload::WORKLOADS;
 
-/// What the product uses.
+/// The allocator of the `tonearm` program.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 

@@ -12,7 +12,7 @@ use serde_json::json;
 use tonearm_bench::Spread;
 use tonearm_bench::machine::Machine;
 
-/// A figure of Tonearm's by that of a peer, in the same rounds.
+/// Ratio of a figure of Tonearm to that of a peer in the same rounds.
 #[derive(Serialize)]
 struct Ratio {
     workload: &'static str,
@@ -23,12 +23,12 @@ struct Ratio {
     median: f64,
     min: f64,
     max: f64,
-    /// What is asked for, in words.
+    /// The target in words.
     target: Option<String>,
     met: Option<bool>,
 }
 
-/// What is asked for of a ratio.
+/// The target of a ratio.
 #[derive(Clone, Copy)]
 enum Asked {
     AtLeast(f64),
@@ -157,12 +157,12 @@ pub fn tables(machine: &Machine, log_size: &str, disk: &[Bare], samples: &[Sampl
             2,
         ),
         (
-            "Bytes that Tonearm's log has written for each transaction, by its own account",
+            "Bytes that Tonearm's log has written for each transaction, as Tonearm counts them",
             |s| s.log_bytes.unwrap_or(f64::NAN),
             0,
         ),
         (
-            "Flushes and written-through writes of Tonearm's log for each transaction, by its own account",
+            "Flushes and FUA writes of Tonearm's log for each transaction, as Tonearm counts them",
             |s| s.log_flushes.unwrap_or(f64::NAN),
             2,
         ),
@@ -182,7 +182,7 @@ pub fn tables(machine: &Machine, log_size: &str, disk: &[Bare], samples: &[Sampl
     }
 }
 
-/// A row for each workload, a column for each contender.
+/// Prints a table with a row for each workload and a column for each contender.
 fn print(title: &str, samples: &Samples<'_>, figure: Figure, decimals: usize) {
     let mut table = Table::new();
     table.load_style(ASCII_MARKDOWN);
@@ -216,7 +216,7 @@ fn print_ratios(ratios: &[Ratio]) {
     if ratios.is_empty() {
         return;
     }
-    println!("\nTonearm's figures by those of a peer, round by round.\n");
+    println!("\nRatios of Tonearm's figures to those of a peer in the same round.\n");
     let mut table = Table::new();
     table.load_style(ASCII_MARKDOWN);
     table.set_header([
@@ -247,7 +247,7 @@ fn print_disk(disk: &[Bare]) {
         spread.map_or(String::new(), |spread| spread.text(0))
     };
     println!(
-        "\nThe disk itself, blocks of 4 KiB written through one after the other, in us: p50 {}, p99 {}, p99.9 {}, \
+        "\nThe disk itself, FUA writes of 4 KiB one after the other, in us: p50 {}, p99 {}, p99.9 {}, \
          longest {}.",
         text(|bare| bare.p50_us),
         text(|bare| bare.p99_us),
@@ -256,20 +256,20 @@ fn print_disk(disk: &[Bare]) {
     );
 }
 
-/// What one device write for a transaction of each connection can give at most.
+/// Upper bound on the rate when one device write commits a transaction of each connection.
 #[derive(Serialize)]
 struct Bound {
     workload: &'static str,
-    /// Median over the rounds, in a second.
+    /// Median over the rounds, in transactions a second.
     median: f64,
-    /// What of it is reached.
+    /// Share of the bound that Tonearm reaches.
     share: f64,
-    /// By the rate of WAL with FULL.
+    /// The bound as a multiple of the rate of WAL with FULL.
     by_wal: Option<f64>,
 }
 
-/// All connections make their transactions, as fast as where nobody waits for the disk; then one block is written, and
-/// everybody goes on at once.
+/// In each cycle of the bound every connection makes a transaction, as fast as with synchronous=NORMAL, where none
+/// waits for the disk. Then one block is written, and the next cycle begins.
 fn bounds(samples: &Samples<'_>, disk: &[Bare]) -> Vec<Bound> {
     let bound = |workload: &'static Workload| {
         let of_round = |contender: &'static str, round: usize| {
@@ -277,7 +277,7 @@ fn bounds(samples: &Samples<'_>, disk: &[Bare]) -> Vec<Bound> {
             all.find(|sample| sample.round == round)
                 .map(|sample| sample.rate)
         };
-        // What is possible, what is reached, and what WAL reaches.
+        // The bound, the share that Tonearm reaches, and the bound relative to WAL.
         let (mut most, mut share, mut by_wal) = (Vec::new(), Vec::new(), Vec::new());
         for bare in disk {
             let normal = of_round(TONEARM_NORMAL, bare.round)?;
@@ -295,7 +295,7 @@ fn bounds(samples: &Samples<'_>, disk: &[Bare]) -> Vec<Bound> {
             by_wal: median(by_wal),
         })
     };
-    // Where connections wait for each other's locks, none of this holds.
+    // The bound does not apply where connections wait for each other's locks.
     let apart = WORKLOADS
         .iter()
         .filter(|workload| workload.connections == workload.databases);
@@ -308,8 +308,8 @@ fn print_bounds(samples: &Samples<'_>, disk: &[Bare]) {
         return;
     }
     println!(
-        "\nWhat {TONEARM_FULL} can reach at most with one write for a transaction of each connection: those as fast as \
-         {TONEARM_NORMAL} makes them, then one bare write, and nobody is late.\n"
+        "\nUpper bound of {TONEARM_FULL} with one write for a transaction of each connection: all connections make a \
+         transaction as fast as {TONEARM_NORMAL} does, and one bare write makes all of them durable.\n"
     );
     let mut table = Table::new();
     table.load_style(ASCII_MARKDOWN);
@@ -327,7 +327,7 @@ fn print_bounds(samples: &Samples<'_>, disk: &[Bare]) {
     println!("{table}");
 }
 
-/// Prints everything that was measured.
+/// Prints all samples as JSON.
 ///
 /// # Errors
 /// When standard output is closed.

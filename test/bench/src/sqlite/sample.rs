@@ -1,4 +1,4 @@
-//! One sample: a contender, a workload, and what the disk and the machine did meanwhile.
+//! One sample: a contender under a workload, and what the disk and other programs did meanwhile.
 
 use crate::Args;
 use crate::bare::Bare;
@@ -14,10 +14,10 @@ use std::path::PathBuf;
 use std::time::Duration;
 use tonearm_bench::machine::{self, Surroundings, Watch};
 
-/// Where everything is made, in the folder that was asked for.
+/// Name of the folder that the benchmark creates for its files.
 const FOLDER: &str = "tonearm-bench-sqlite.tmp";
 
-/// How a run is made.
+/// Settings of a run.
 pub struct Bench {
     dir: PathBuf,
     device: Option<BlockDevice>,
@@ -27,44 +27,44 @@ pub struct Bench {
     target: Target,
 }
 
-/// What was measured.
+/// Result of a sample.
 #[derive(Serialize)]
 pub struct Sample {
     /// Name of the workload.
     pub workload: &'static str,
     /// Name of the contender.
     pub contender: &'static str,
-    /// What its commits promise.
+    /// What its commits guarantee.
     pub promise: Promise,
     /// Number of the round.
     pub round: usize,
-    /// Transactions in a second, of all connections.
+    /// Transactions in a second over all connections.
     pub rate: f64,
-    /// Their times in us.
+    /// Median time of a transaction in us.
     pub p50_us: f64,
-    /// The time that one of 100 exceeds.
+    /// 99th percentile in us.
     pub p99_us: f64,
-    /// The time that one of 1,000 exceeds.
+    /// 99.9th percentile in us.
     pub p999_us: f64,
-    /// The longest.
+    /// The longest time in us.
     pub max_us: f64,
-    /// Processor time of the whole process for each transaction.
+    /// Processor time of the whole process for each transaction, in us.
     pub cpu_us: f64,
-    /// What the block device has written for each transaction, whoever asked for it.
+    /// Bytes that the block device has written for each transaction, for all programs.
     pub device_bytes: Option<f64>,
-    /// How often its cache was flushed for each transaction.
+    /// Flushes of the block device's cache for each transaction.
     pub device_flushes: Option<f64>,
-    /// What Tonearm's log has written for each transaction, by its own account.
+    /// Bytes that Tonearm's log has written for each transaction, as the store reports them.
     pub log_bytes: Option<f64>,
-    /// How often it was flushed.
+    /// Flushes and FUA writes of the log for each transaction.
     pub log_flushes: Option<f64>,
-    /// What else the machine did.
+    /// What other programs used meanwhile.
     #[serde(flatten)]
     pub surroundings: Surroundings,
 }
 
 impl Sample {
-    /// For the log of a run.
+    /// The line that a run prints for this sample.
     pub fn line(&self, round: usize, rounds: usize) -> String {
         let Self {
             workload,
@@ -84,12 +84,12 @@ impl Sample {
 }
 
 impl Bench {
-    /// Makes the folder, and the store in it.
+    /// Creates the folder, and the store in it.
     ///
     /// # Errors
     /// When there is no space.
     pub fn prepare(args: &Args) -> anyhow::Result<Self> {
-        // Of its own, since it is removed in the end; there may be one of a run that was cut short.
+        // The folder is a new one, because it is removed at the end. An interrupted run may have left one behind.
         let dir = args.dir.join(FOLDER);
         if dir.exists() {
             std::fs::remove_dir_all(&dir)?;
@@ -107,10 +107,10 @@ impl Bench {
         })
     }
 
-    /// Takes one sample; once more when the machine was not quiet meanwhile.
+    /// Takes a sample, and takes it once more if the machine was not quiet meanwhile.
     ///
     /// # Errors
-    /// What SQLite says.
+    /// The errors of SQLite.
     pub fn sample(
         &self,
         workload: &Workload,
@@ -169,12 +169,12 @@ impl Bench {
         })
     }
 
-    /// What the disk itself takes for a block.
+    /// Measures how long the disk itself takes to write a block.
     ///
     /// # Errors
-    /// When it cannot be written.
+    /// When the file cannot be written.
     pub fn bare(&self, round: usize) -> anyhow::Result<Bare> {
-        // What earlier samples have left in the page cache.
+        // Writes out what earlier samples have left in the page cache.
         rustix::fs::syncfs(File::open(&self.dir)?).context("cannot sync the file system")?;
         let watch = Watch::begin(self.quiet_max);
         let bare = Bare::measure(&self.dir, round, Duration::from_secs(self.seconds));
@@ -182,9 +182,9 @@ impl Bench {
         bare
     }
 
-    /// Removes what was made.
+    /// Removes the folder.
     pub fn clean_up(&self) {
-        // What is left over is in the way of nobody.
+        // A folder that cannot be removed does no harm to the next run.
         let _ = std::fs::remove_dir_all(&self.dir);
     }
 }

@@ -1,4 +1,4 @@
-//! The store that Tonearm's contenders use, and the databases of a sample.
+//! The store of Tonearm's contenders, and the databases of a sample.
 
 use crate::contender::{Contender, STORE};
 use crate::disk_io::Counters;
@@ -10,16 +10,16 @@ use std::sync::Arc;
 use tonearm_store::files::{Files, LocalFiles};
 use tonearm_store::{Store, StoreOptions};
 
-/// Where databases are made.
+/// The folder of the databases and of the store.
 pub struct Target {
     dir: PathBuf,
 }
 
-/// What is kept open while a sample is taken: the store, of a contender that uses it.
+/// The store while a sample is taken. It is open only for a contender that uses it.
 pub struct Held(Option<Store>);
 
 impl Target {
-    /// Makes the store and registers the VFS.
+    /// Creates the store and registers the VFS.
     ///
     /// # Errors
     /// When `tonearm create` fails.
@@ -34,7 +34,7 @@ impl Target {
         create.arg("create").arg(&store);
         create.args(["--size", "2GiB", "--preallocate", "--force"]);
         succeed(create.args(["--log-size", log_size]))?;
-        // The volume of a new store has all of its space.
+        // The volume of a new store takes all of its space.
         let mut delete = Command::new(tonearm);
         succeed(delete.args(["volume", "delete"]).arg(&store).arg("main"))?;
         Ok(Self {
@@ -48,10 +48,10 @@ impl Target {
         Ok((store, files))
     }
 
-    /// Removes databases of an earlier sample, and opens what the next one needs.
+    /// Removes databases of an earlier sample, and opens what the next sample needs.
     ///
     /// # Errors
-    /// When one cannot be removed, or the store not be opened.
+    /// When a database cannot be removed, or the store cannot be opened.
     pub fn hold(&self, contender: &Contender, names: &[String]) -> anyhow::Result<Held> {
         if !contender.is_ours() {
             for name in names {
@@ -78,11 +78,11 @@ impl Target {
     }
 }
 
-/// What the store is called in URIs: this process has it open already.
+/// Name of the store in URIs. The store is already open in this process.
 pub const PROVIDED: &str = "bench";
 
 impl Held {
-    /// What the log has written and flushed so far; none when there is no log.
+    /// Bytes and flushes of the log so far, or none when the store is not open.
     ///
     /// # Errors
     /// When the store has failed.
@@ -93,7 +93,7 @@ impl Held {
         let stats = store.run(|context| async move { context.disk.stats() })?;
         Ok(Some(Counters {
             written_bytes: stats.log_bytes,
-            // A write that is written through flushes for itself.
+            // An FUA write counts as a flush of its own.
             flushes: stats.log_flushes + stats.log_durable_writes,
         }))
     }
@@ -101,7 +101,7 @@ impl Held {
     /// Closes the store.
     ///
     /// # Errors
-    /// When it cannot be closed in order.
+    /// When the store cannot be closed in order.
     pub fn end(self) -> anyhow::Result<()> {
         if let Some(store) = self.0 {
             tonearm_sqlite::withdraw(PROVIDED);

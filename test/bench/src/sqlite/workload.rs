@@ -1,38 +1,38 @@
-//! The workloads.
+//! The workloads, and the ratios to peers that Tonearm must reach.
 
 /// What a transaction does.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Transaction {
     /// Inserts one row at the end.
     Insert,
-    /// Changes so many rows at random.
+    /// Changes this many random rows.
     Update(u64),
 }
 
 /// One workload.
 pub struct Workload {
-    /// Its name on the command line.
+    /// Name on the command line.
     pub name: &'static str,
-    /// What it is.
+    /// Description.
     pub title: &'static str,
     /// What each transaction does.
     pub transaction: Transaction,
-    /// Databases; connections are spread over them.
+    /// Number of databases. Connections are spread over them.
     pub databases: usize,
-    /// Connections, each of a thread of its own.
+    /// Number of connections, each with its own thread.
     pub connections: usize,
-    /// Least ratio to the rate of WAL with FULL; none where it is only for information.
+    /// Least ratio to the rate of WAL with FULL, or none if the workload has no target.
     pub wal_full_min: Option<f64>,
 }
 
-/// Least ratio to the rate of DELETE with FULL, everywhere.
+/// Least ratio to the rate of DELETE with FULL, in every workload.
 pub const DELETE_FULL_MIN: f64 = 4.0;
-/// Most that the 99.9th percentile may be of that of WAL with FULL, everywhere.
+/// Largest ratio of the 99.9th percentile to that of WAL with FULL, in every workload.
 pub const WAL_FULL_P999_MAX: f64 = 1.0 / 3.0;
-/// Least ratio of `synchronous=NORMAL` to the rate of WAL with NORMAL, everywhere.
+/// Least ratio of `synchronous=NORMAL` to the rate of WAL with NORMAL, in every workload.
 pub const WAL_NORMAL_MIN: f64 = 0.5;
 
-/// All of them. Rows have about 200 bytes.
+/// All workloads. Rows have about 200 bytes.
 pub const WORKLOADS: &[Workload] = &[
     Workload {
         name: "insert-1",

@@ -1,5 +1,5 @@
-//! What atomic recovery units take of the processor: empty ones, units of one block, units side by side, and the
-//! same writes as simple operations.
+//! Processor time of atomic recovery units: empty units, units of one block, many units open at once, and the same
+//! writes as simple operations.
 
 use crate::meter;
 use crate::report;
@@ -12,41 +12,40 @@ use tonearm_bench::Contents;
 use tonearm_disk::{Aru, Disk, HomeParams, OpenOptions, Volume};
 
 const BLOCK: usize = 4096;
-/// Blocks that are written, at random: few, so that most are written anew in memory before they go home, and the
-/// units count and not the home.
+/// Blocks that are written, at random. They are few, so that most are overwritten in memory before they go home and the
+/// figures show the cost of units, not of the home.
 const BLOCKS: u64 = 1024;
 const LOG_BYTES: u64 = 64 << 20;
 const MEMORY_BYTES: u64 = 64 << 20;
-/// What the log writes at once while nobody waits.
+/// Bytes that the log writes at once while no commit is awaited.
 const RECORDS_BYTES: u64 = 256 << 10;
-/// Units that are open side by side.
+/// Units that are open at a time.
 pub const SIDE_BY_SIDE: usize = 64;
 
-/// Most processor time of an empty unit.
+/// Most processor time of an empty unit, in ns.
 pub const EMPTY_NS_MAX: f64 = 1000.0;
 /// Least units of one block in a second of processor time.
 pub const RATE_MIN: f64 = 1_000_000.0;
 
-/// What a round has given: nanoseconds of processor time for each unit or operation, the simulated drives' part
-/// included.
+/// Result of a round: processor time for each unit or operation in ns, including that of the simulated drives.
 #[derive(Clone, Serialize)]
 pub struct Figures {
-    /// Begun and ended with nothing in it.
+    /// A unit that ends without a change.
     pub empty_ns: f64,
-    /// Bytes of log for each of those.
+    /// Bytes of log for each empty unit.
     pub empty_log_bytes: f64,
     /// One block written by a simple operation.
     pub simple_ns: f64,
-    /// A unit of one block, one after the other.
+    /// A unit of one block. Each ends before the next one begins.
     pub one_block_ns: f64,
     /// Units of one block, [`SIDE_BY_SIDE`] open at a time.
     pub side_by_side_ns: f64,
-    /// A unit of one block that is made durable before the next one begins.
+    /// A unit of one block that is durable before the next one begins.
     pub durable_ns: f64,
-    /// A unit of one block of which one word is new, one after the other.
+    /// A unit of one block with one new word. Each ends before the next one begins.
     pub one_word_ns: f64,
-    /// The three copies of a block that is all new and nothing else: into the unit, into the log's record, onto the
-    /// simulated drive.
+    /// Only the three copies of a block with new content: into the unit, into the log's record, and onto the simulated
+    /// drive.
     pub copies_ns: f64,
 }
 
@@ -64,13 +63,13 @@ pub struct Args {
 }
 
 impl Figures {
-    /// Processor time of a unit beside others, as a share of that of one that is alone.
+    /// Processor time of a unit among many open ones, relative to a unit that is open alone.
     pub fn side_by_side_share(&self) -> f64 {
         self.side_by_side_ns / self.one_block_ns
     }
 }
 
-/// Runs all rounds, and tells each.
+/// Runs all rounds, and prints each.
 ///
 /// # Errors
 /// When the disk fails.
@@ -83,7 +82,7 @@ pub fn rounds(args: &Args) -> anyhow::Result<Vec<Figures>> {
     (0..args.rounds).map(one).collect()
 }
 
-/// Runs one round of so many units of each kind.
+/// Runs one round with this many units of each kind.
 ///
 /// # Errors
 /// When the disk fails.
@@ -117,7 +116,7 @@ async fn measure(running: &Running, units: u64, seed: u64) -> anyhow::Result<Fig
         pool: BufPool::new(MEMORY_BYTES as usize),
     };
     let mut random = seed;
-    // Once round the log, so that no kind pays for what is done once.
+    // The log goes round once, so that no kind of unit pays for one-time work.
     work.simple(LOG_BYTES / BLOCK as u64, &mut random).await?;
     let log_before = work.disk.stats().log_bytes;
     let empty_ns = {
@@ -161,7 +160,7 @@ impl Work {
         self.contents.of(self.written.get())
     }
 
-    /// Processor time for each of `units`, which `began` at this time; what is behind is flushed for it.
+    /// Processor time for each of `units` units since `began`. It flushes first, so that their whole cost is included.
     async fn each(&self, began: u64, units: u64) -> anyhow::Result<f64> {
         self.disk.flush().await?;
         ensure!(units > 0, "something is measured");
@@ -192,7 +191,7 @@ impl Work {
         self.each(began, units).await
     }
 
-    /// Copies among as much memory as a unit's way goes through.
+    /// Processor time of the copies alone, over as much memory as a unit uses.
     fn copies(&self, units: u64, random: &mut u64) -> f64 {
         let memory = |bytes: u64| vec![1; bytes as usize];
         let mut blocks = memory(BLOCKS * BLOCK as u64);

@@ -1,10 +1,11 @@
-//! Random overwrites of a full store on mechanical drives: what the segments layout costs and gains beside
-//! overwrite, and how long a client waits at most.
+//! Random overwrites of a full store on mechanical drives: throughput and write amplification of the segments layout
+//! beside overwrite, and the longest wait of a client.
 //!
-//! The store is written once as a whole, then overwritten at random, a block each time, until each block has been on
-//! average so many times; before the measurement it is done a fifth of that, so that the cleaner is in a steady
-//! state. The log has a drive of its own of the same kind: throughput is that of the home. Clients are as many as
-//! wait all the time, so that a wait for log and memory counts. Every block is compared in the end.
+//! Every block of the store is written once. Then random single blocks are overwritten until each block has been
+//! overwritten the given number of times on average. A fifth of that comes before the measurement, so that the cleaner
+//! is in a steady state. The log has its own drive of the same kind, so that throughput is that of the home. The
+//! clients write in a closed loop, so that waits for log space and memory count. At the end every block is read and
+//! compared.
 
 use crate::run::next_random;
 use crate::spec;
@@ -22,7 +23,7 @@ use tonearm_format::SYSTEM_BLOCKS;
 use tonearm_layout::Piece;
 
 const BLOCK: usize = 4096;
-/// Longest that a client may wait for a durable write.
+/// Longest wait allowed for a durable write.
 const STALL_NS_MAX: u64 = 100_000_000;
 const LATENCY_NS_MAX: u64 = 3_600_000_000_000;
 /// Blocks of one commit while the store is filled.
@@ -42,7 +43,7 @@ pub struct Args {
     /// Times that each block is overwritten
     #[arg(long, default_value_t = 10)]
     times: u64,
-    /// Of the rate of clients that wait all the time, percent at which writes come in the paced part
+    /// Rate of the paced part, in percent of the rate of the closed loop
     #[arg(long, default_value_t = 70)]
     paced: u64,
     /// Clients, each with one durable write under way
@@ -59,19 +60,19 @@ pub struct Args {
     log_mib: u64,
 }
 
-/// What a run has given.
+/// Result of a run.
 struct Figures {
     writes_per_s: f64,
-    /// Bytes written home for each byte of the clients.
+    /// Bytes written home for each byte that clients wrote.
     amplification: f64,
-    /// The same for each byte that came home: what was superseded in memory does not count.
+    /// Bytes written home for each byte that came home. Writes that were superseded in memory do not count.
     home_amplification: f64,
     saturated: Waits,
-    /// With writes coming at a fixed share of the rate of before.
+    /// With writes at a fixed share of the rate of the closed loop.
     paced: Waits,
 }
 
-/// How long durable writes took.
+/// Times of durable writes.
 #[derive(Clone)]
 struct Waits {
     latencies: Histogram<u64>,
@@ -136,7 +137,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What all clients share.
+/// State that all clients share.
 struct Work {
     running: Running,
     engine: Engine,
@@ -145,7 +146,7 @@ struct Work {
     /// Newest version of each block.
     versions: RefCell<Vec<u32>>,
     begun: Cell<u32>,
-    /// Writes still to be made.
+    /// Number of writes still to be made.
     left: Cell<u64>,
     latencies: RefCell<Histogram<u64>>,
     stalls: Cell<u64>,
@@ -193,7 +194,7 @@ fn one(args: &Args, drive: &str, home: HomeParams) -> anyhow::Result<Figures> {
         let (to, until) = (work.engine.stats(), work.running.rt.now());
         let saturated = work.waits();
         let interval = (until - since) * 100 / (writes * paced);
-        // What has piled up goes home first.
+        // The paced part starts with an empty backlog.
         work.engine.drain().await?;
         work.paced(interval, writes / 5).await?;
         let paced = work.waits();
@@ -244,7 +245,7 @@ impl Work {
         Ok(())
     }
 
-    /// `writes` writes, one each `interval` ns whether those before are durable or not.
+    /// Makes `writes` writes, one every `interval` ns, without waiting for earlier ones.
     async fn paced(self: &Rc<Self>, interval: u64, writes: u64) -> anyhow::Result<()> {
         let mut seed = 3 << 32;
         let mut handles = Vec::with_capacity(writes as usize);
@@ -260,7 +261,7 @@ impl Work {
         Ok(())
     }
 
-    /// A durable write of one block; how long it takes is recorded.
+    /// Makes a durable write of one block and records its time.
     async fn write(&self, random: u64) -> Result<(), EngineError> {
         let index = random % self.versions.borrow().len() as u64;
         let since = self.running.rt.now();
@@ -272,7 +273,7 @@ impl Work {
         Ok(())
     }
 
-    /// What was recorded since the last call.
+    /// The waits that were recorded since the last call.
     fn waits(&self) -> Waits {
         let latencies = self.latencies.borrow().clone();
         self.latencies.borrow_mut().reset();
@@ -282,7 +283,7 @@ impl Work {
         }
     }
 
-    /// New content for adjacent blocks, durable on return.
+    /// Commits new content for adjacent blocks, durable on return.
     async fn commit(&self, blocks: &[u64]) -> Result<(), EngineError> {
         let permit = self.engine.reserve((blocks.len() * BLOCK) as u64).await?;
         let mut pages = self.pages.alloc(blocks.len() * BLOCK);
@@ -301,7 +302,7 @@ impl Work {
         self.engine.wait_durable(lsn).await
     }
 
-    /// Reads every block back.
+    /// Reads every block and compares it.
     async fn check(&self, blocks: u64) -> anyhow::Result<()> {
         for index in 0..blocks {
             let pieces = self.engine.read(SYSTEM_BLOCKS + index, 1).await?;

@@ -1,10 +1,10 @@
-//! `tonearm-bench-virtual`: how much processor time the whole engine takes for a commit when devices cost
-//! nothing: on simulated drives, in virtual time.
+//! `tonearm-bench-virtual`: measures the processor time of the whole engine for a commit, on simulated drives in
+//! virtual time. Devices take no real time.
 //!
-//! Many clients in a closed loop each commit one block and wait until it is durable: log write and flush,
-//! write-back to the home, release of the log's tracks. The figure is of the steady state: the log has gone
-//! round before the measurement begins and goes round many times during it. Afterwards every block is read
-//! back and compared, so that a fast engine that loses blocks is no result.
+//! Clients in a closed loop commit one block each and wait until it is durable. The work is a log write and a flush,
+//! write-back to the home, and release of the log's tracks. The figure is that of the steady state: the log has gone
+//! round before the measurement begins, and goes round many times during it. Afterwards every block is read and
+//! compared, so that an engine that loses blocks fails the benchmark.
 
 #![forbid(unsafe_code)]
 
@@ -22,7 +22,7 @@ use report::Run;
 use run::Shape;
 use tonearm_drive::DriveSpec;
 
-/// What the product uses.
+/// The allocator of the `tonearm` program.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
@@ -74,7 +74,7 @@ struct Args {
     /// Keep account of what a power cut may take, as crash tests do
     #[arg(long)]
     power_cuts: bool,
-    /// Measure what the simulated world takes of it (and pay for the measuring)
+    /// Measure the simulated world's share of the processor time, which adds the cost of measuring
     #[arg(long)]
     split: bool,
     /// Print JSON with all rounds
@@ -93,14 +93,14 @@ enum Part {
     Map(map::Args),
 }
 
-/// What gives the times of the simulated drives.
+/// What decides the times of the simulated drives.
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum WorldKind {
     /// Random latencies.
     Latency,
     /// Models of mechanical drives.
     Drives,
-    /// Random latencies, and blocks of which every word is new.
+    /// Random latencies, and contents of which every word is new.
     AllNew,
 }
 
@@ -143,7 +143,7 @@ fn main() -> anyhow::Result<()> {
     }
     let rounds = args.rounds.unwrap_or(if args.quick { 1 } else { 5 });
     let mut runs = Vec::new();
-    // The one that takes memory last: peaks are those of the program.
+    // `AllNew` comes last because it needs the most memory. The peaks of the others are then their own.
     for world in [WorldKind::Latency, WorldKind::Drives, WorldKind::AllNew] {
         if args.world.is_some_and(|wanted| wanted != world) {
             continue;

@@ -1,9 +1,9 @@
 //! Memory of the segments layout when every block of a large store is mapped.
 //!
-//! The home alone, without the engine's payload (`--memory`). Each block is written once, in order, in calls of
-//! [`CALL_BLOCKS`] blocks that share one buffer; then some are overwritten at random, and some are read. The device
-//! keeps checkpoints and map pages, in a temporary file, and gives the one content that all blocks have for everything
-//! else: segment summaries are written but not kept, so segments cannot be cleaned.
+//! The home runs alone, without the engine's payload (`--memory`). Each block is written once, in order, in calls of
+//! [`CALL_BLOCKS`] blocks that share one buffer. Then some random blocks are overwritten and some are read. The device
+//! keeps checkpoints and map pages in a temporary file, and returns the one content that all blocks have for everything
+//! else. It does not keep segment summaries, so segments cannot be cleaned.
 
 use crate::meter;
 use crate::run::next_random;
@@ -19,7 +19,7 @@ use tonearm_layout::{Home, HomeBlock, Piece, Policy, SegmentsMember, SegmentsOpt
 use tonearm_rt::{Completion, Data, DeviceId, Driver, IoError, Op, Request, Rt};
 
 const BLOCK: usize = 4096;
-/// Blocks of one write-back: 32 MiB, as a round of the engine under pressure.
+/// Blocks of one call of write-back: 32 MiB, as in a round of the engine under pressure.
 const CALL_BLOCKS: u64 = 8192;
 const SEGMENT_BYTES: u32 = 1 << 20;
 const RSS_MAX: u64 = 192 << 20;
@@ -37,10 +37,10 @@ pub struct Args {
     random: u64,
 }
 
-/// Maps a whole store and tells the memory that it took.
+/// Maps every block of a store, and prints how much memory that takes.
 ///
 /// # Errors
-/// When the home fails, reads something wrong, or takes more than 192 MiB.
+/// When the home fails, returns a wrong block, or takes more than 192 MiB.
 pub fn run(args: &Args) -> anyhow::Result<()> {
     let blocks = args.gib << 18;
     let segments = segments_for(4096, SEGMENT_BYTES, blocks, 10);
@@ -148,9 +148,9 @@ fn of(blocks: impl IntoIterator<Item = u64>, data: &Slice) -> Vec<HomeBlock> {
     blocks.into_iter().map(home).collect()
 }
 
-/// A device of any size that takes no time and keeps what is not content, in a sparse file.
+/// A device of any size that takes no time and keeps everything but block contents, in a sparse file.
 struct Sparse {
-    /// Bytes in front of the segments: all of them are kept.
+    /// Bytes in front of the segments. All of them are kept.
     front: u64,
     file: File,
     content: Vec<u8>,
@@ -188,7 +188,7 @@ impl Sparse {
     fn read(&self, offset: u64, buf: &mut [u8]) -> io::Result<()> {
         for (at, block) in (offset..).step_by(BLOCK).zip(buf.chunks_mut(BLOCK)) {
             block.fill(0);
-            // Behind the end of the file there are zeroes too.
+            // Bytes beyond the end of the file are zeroes.
             let mut read = 0;
             while read < block.len() {
                 match self.file.read_at(&mut block[read..], at + read as u64)? {

@@ -1,4 +1,4 @@
-//! What a round costs: processor time and memory.
+//! Processor time and memory of this process.
 
 use rustix::time::{ClockId, clock_gettime};
 use std::fs;
@@ -8,7 +8,7 @@ pub fn cpu_ns() -> u64 {
     ns(ClockId::ProcessCPUTime)
 }
 
-/// Time that only grows, in nanoseconds: cheaper to ask than processor time.
+/// Monotonic time in nanoseconds. Reading it costs less than reading processor time.
 pub fn wall_ns() -> u64 {
     ns(ClockId::Monotonic)
 }
@@ -18,7 +18,7 @@ fn ns(clock: ClockId) -> u64 {
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
-/// Most memory that this process has had resident, in bytes.
+/// Largest resident memory of this process so far, in bytes.
 pub fn peak_rss_bytes() -> u64 {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let kib = status

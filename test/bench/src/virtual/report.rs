@@ -1,4 +1,4 @@
-//! Table and JSON of a run.
+//! Tables and JSON of a run.
 
 use crate::arus::{self, EMPTY_NS_MAX, RATE_MIN, SIDE_BY_SIDE};
 use crate::run::{Figures, Shape};
@@ -6,16 +6,16 @@ use comfy_table::{Table, presets::ASCII_MARKDOWN};
 use serde_json::{Value, json};
 use tonearm_bench::Spread;
 
-/// Commits in a second of processor time that are asked for, of drives without mechanics.
+/// Target for commits in a second of processor time, on drives without mechanics.
 const RATE_TARGET: f64 = 500_000.0;
-/// Most resident memory that is allowed.
+/// Most resident memory allowed, in bytes.
 const RSS_MAX: u64 = 64 << 20;
 
 /// The rounds in one world.
 pub struct Run {
     /// What was measured.
     pub shape: Shape,
-    /// What each round has given.
+    /// Results of the rounds.
     pub results: Vec<Figures>,
 }
 
@@ -26,7 +26,7 @@ impl Run {
         values.get(values.len() / 2).copied().unwrap_or(0.0)
     }
 
-    /// The world of which a rate is asked for.
+    /// True for the world that has a target rate.
     fn is_targeted(&self) -> bool {
         self.shape.drives.is_none() && !self.shape.all_new
     }
@@ -40,7 +40,7 @@ impl Run {
         peaks.max().unwrap_or(0)
     }
 
-    /// The figures that the table shows: name, value, decimals.
+    /// The figures of the table: name, value, decimals.
     fn rows(&self) -> Vec<(&'static str, f64, usize)> {
         let mut rows = vec![
             ("commits per CPU second", self.median(Figures::rate), 0),
@@ -118,7 +118,7 @@ fn drives(shape: &Shape) -> String {
     }
 }
 
-/// A round in one line.
+/// The line that a run prints for a round.
 pub fn line(shape: &Shape, figures: &Figures, round: usize, rounds: usize) -> String {
     format!(
         "{}, round {round}/{rounds}: {:.0} commits per CPU second, {:.0} ns each, {:.2} device I/Os each, {:.1} MiB",
@@ -133,7 +133,7 @@ pub fn line(shape: &Shape, figures: &Figures, round: usize, rounds: usize) -> St
 /// Prints all runs, as Markdown or as JSON.
 ///
 /// # Errors
-/// When the figures cannot be told as JSON.
+/// When the figures cannot be written as JSON.
 pub fn print(runs: &[Run], units: &[arus::Figures], as_json: bool) -> anyhow::Result<()> {
     if as_json {
         let targeted = runs.iter().find(|run| run.is_targeted());
@@ -174,7 +174,7 @@ pub fn print(runs: &[Run], units: &[arus::Figures], as_json: bool) -> anyhow::Re
         table.add_row([(*name).to_owned()].into_iter().chain(values));
     }
     println!("{table}");
-    // Of contents that are all new the memory is that of the simulated drives.
+    // With `all_new` most of the memory belongs to the simulated drives, so it has no verdict.
     for run in runs.iter().filter(|run| !run.shape.all_new) {
         println!("\n{}", verdict(run));
     }
@@ -182,10 +182,10 @@ pub fn print(runs: &[Run], units: &[arus::Figures], as_json: bool) -> anyhow::Re
     Ok(())
 }
 
-/// Prints rounds of units alone, as Markdown or as JSON.
+/// Prints only rounds of units, as Markdown or as JSON.
 ///
 /// # Errors
-/// When the figures cannot be told as JSON.
+/// When the figures cannot be written as JSON.
 pub fn print_units(units: &[arus::Figures], as_json: bool) -> anyhow::Result<()> {
     match as_json {
         true => println!("{}", serde_json::to_string_pretty(units)?),
@@ -194,7 +194,7 @@ pub fn print_units(units: &[arus::Figures], as_json: bool) -> anyhow::Result<()>
     Ok(())
 }
 
-/// A round of units in one line.
+/// The line that a run prints for a round of units.
 pub fn units_line(figures: &arus::Figures, round: usize, rounds: usize) -> String {
     format!(
         "units, round {round}/{rounds}: empty {:.0} ns, one block {:.0} ns",

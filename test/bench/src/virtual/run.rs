@@ -1,4 +1,4 @@
-//! One round: clients in a closed loop, from the steady state on.
+//! One round: clients in a closed loop, measured in the steady state.
 
 use crate::meter;
 use crate::world::{Running, Settings, Store};
@@ -18,43 +18,43 @@ use tonearm_rt::Notify;
 const BLOCK: usize = 4096;
 /// Times that the log goes round before the measurement begins.
 const WARM_LAPS: u64 = 3;
-/// Blocks that are read back with one read.
+/// Blocks that the check reads with one read.
 const CHECK_BLOCKS: u64 = 256;
 
-/// What is measured.
+/// Parameters of a measurement.
 #[derive(Clone)]
 pub struct Shape {
-    /// Models of the log's and of the home's drive; without them operations take random latencies.
+    /// Models of the drives of log and home. Without them operations take random latencies.
     pub drives: Option<[(String, DriveSpec); 2]>,
-    /// Commits in the measured time.
+    /// Commits that are measured.
     pub commits: u64,
-    /// Every word of a block is new; else its first 16 bytes, the others being zeroes, which simulated drives keep in
-    /// little memory.
+    /// Every word of a block is new. Otherwise only its first 16 bytes are, and the rest is zero, which simulated
+    /// drives keep in little memory.
     pub all_new: bool,
     /// Clients, each with one commit under way.
     pub clients: u64,
-    /// Blocks that they write, at random.
+    /// Blocks that the clients write, at random.
     pub blocks: u64,
-    /// Bound on payload in memory.
+    /// Limit of payload in memory.
     pub memory_bytes: u64,
-    /// Bytes of the log.
+    /// Size of the log.
     pub log_bytes: u64,
-    /// The world keeps account of what a power cut may take.
+    /// The world tracks what a power cut may lose.
     pub power_cuts: bool,
-    /// Measure the world's part.
+    /// Measure the simulated world's share.
     pub split: bool,
 }
 
-/// What a round has given; counters are those of the measured time.
+/// Result of a round. Counters cover the measured time.
 #[derive(Clone, Serialize)]
 pub struct Figures {
     /// Commits, each of one block and durable.
     pub commits: u64,
     /// Processor time.
     pub cpu_ns: u64,
-    /// Of that, in the simulated world; 0 when not measured.
+    /// Share of the processor time in the simulated world, or 0 when it is not measured.
     pub world_ns: u64,
-    /// Time that has passed in the simulated world.
+    /// Time that passed in the simulated world.
     pub virtual_ns: u64,
     /// Requests to the simulated drives.
     pub device_ios: u64,
@@ -62,15 +62,15 @@ pub struct Figures {
     pub log_writes: u64,
     /// Flushes of the log.
     pub log_flushes: u64,
-    /// Writes of the home, those of tables included.
+    /// Writes of the home, including tables.
     pub home_writes: u64,
     /// Blocks written home.
     pub written_back_blocks: u64,
     /// Rounds of the write-back.
     pub write_back_rounds: u64,
-    /// Bytes of log written, by the log's size.
+    /// Bytes of log written, in multiples of the log's size.
     pub log_laps: f64,
-    /// Most memory resident, since the program's start and before the check.
+    /// Largest resident memory since the program's start, before the check.
     pub peak_rss_bytes: u64,
 }
 
@@ -86,7 +86,7 @@ impl Figures {
     }
 }
 
-/// The counters at one moment.
+/// Counters at one time.
 struct Mark {
     cpu_ns: u64,
     world_ns: u64,
@@ -107,25 +107,25 @@ impl Mark {
     }
 }
 
-/// What all clients share.
+/// State that all clients share.
 struct Work {
     engine: Engine,
-    /// Without contents buffers that only ever hold stamped pages.
+    /// Pool whose buffers hold only stamped pages when there are no `contents`.
     pages: BufPool,
     contents: Option<Contents>,
-    /// Newest version of each block; 0 where nothing was written.
+    /// Newest version of each block, or 0 for a block that was never written.
     versions: RefCell<Vec<u64>>,
-    /// Commits that were begun.
+    /// Commits that have begun.
     begun: Cell<u64>,
     /// Commits that are durable.
     ended: Cell<u64>,
-    /// Raised when `ended` comes to `alarm`.
+    /// Notified when `ended` reaches `alarm`.
     reached: Notify,
     alarm: Cell<u64>,
     stop: Cell<bool>,
 }
 
-/// Runs one round; `seed` is that of the clients and of the world.
+/// Runs one round. `seed` is the seed of the clients and of the world.
 ///
 /// # Errors
 /// When the engine fails, or a block does not read as it was written.
@@ -199,7 +199,7 @@ fn figures(from: &Mark, to: &Mark, commits: u64, log_bytes: u64) -> Figures {
 }
 
 async fn client_loop(work: Rc<Work>, client: u64, seed: u64) -> Result<(), EngineError> {
-    // Mixed once, lest the clients' sequences be one sequence at different places.
+    // Mixing the seed keeps the clients' sequences from being shifted copies of one sequence.
     let mut random = next_random(&mut (seed << 32 | client));
     while !work.stop.get() {
         let index = next_random(&mut random) % work.versions.borrow().len() as u64;
@@ -209,7 +209,7 @@ async fn client_loop(work: Rc<Work>, client: u64, seed: u64) -> Result<(), Engin
 }
 
 impl Work {
-    /// The path of a write: memory, log space, commit, durability.
+    /// Commits one block: memory, log space, commit, durability.
     async fn commit_one(&self, index: u64) -> Result<(), EngineError> {
         let permit = self.engine.reserve(BLOCK as u64).await?;
         let mut page = self.pages.alloc(BLOCK);
@@ -218,7 +218,7 @@ impl Work {
         let version = self.begun.get() + 1;
         self.begun.set(version);
         self.versions.borrow_mut()[index as usize] = version;
-        // Beyond the stamp there are zeroes otherwise: new memory is zeroed, and nothing else is written to it.
+        // Otherwise the rest of the page is zero: new memory is zeroed, and only stamps are written to it.
         if let Some(contents) = &self.contents {
             page.copy_from_slice(contents.of(version));
         }
@@ -241,7 +241,7 @@ impl Work {
         self.reached.wait().await;
     }
 
-    /// Reads every block back, from memory and from home.
+    /// Reads every block from memory and from home, and compares it.
     async fn check(&self, blocks: u64) -> anyhow::Result<()> {
         for first in (0..blocks).step_by(CHECK_BLOCKS as usize) {
             let count = CHECK_BLOCKS.min(blocks - first);
@@ -281,7 +281,7 @@ fn stamp(index: u64, version: u64) -> [u8; 16] {
     stamp
 }
 
-/// Splitmix64: cheap, so that the clients do not count.
+/// Splitmix64. It is cheap, so that the clients add little to the measured time.
 pub fn next_random(state: &mut u64) -> u64 {
     *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let mut z = *state;

@@ -1,4 +1,4 @@
-//! A store on simulated drives, its log and its home on one each.
+//! A store on two simulated drives, one for the log and one for the home.
 
 use crate::meter;
 use std::cell::Cell;
@@ -15,16 +15,16 @@ use tonearm_format::{Roles, SECTOR};
 use tonearm_rt::{Completion, DeviceId, Driver, Request, Rt};
 use tonearm_world::{DiskImage, SimDisk, SimOptions, SimWorld, Zeroing};
 
-/// A switched-off store.
+/// A store that is not running.
 pub struct Store {
     disks: Vec<DiskImage>,
 }
 
 impl Store {
-    /// An empty store with room for `blocks` blocks of 4 KiB behind a log of `log_bytes`.
+    /// An empty store with `blocks` blocks of 4 KiB and a log of `log_bytes`.
     ///
     /// # Errors
-    /// When there can be no such store.
+    /// When the parameters are invalid.
     pub fn create(blocks: u64, log_bytes: u64, home: HomeParams) -> anyhow::Result<Self> {
         let params = CreateParams {
             size_bytes: (blocks * 4096).max(1 << 20),
@@ -65,7 +65,7 @@ impl Store {
         Ok(Self { disks })
     }
 
-    /// Switches the store on.
+    /// Starts the store in a simulated world.
     pub fn start(self, settings: &Settings<'_>) -> Running {
         let sizes = self.disks.iter().map(|disk| disk.size).collect();
         let options = SimOptions {
@@ -108,19 +108,19 @@ impl Store {
     }
 }
 
-/// How a store is switched on.
+/// Settings of a run.
 pub struct Settings<'a> {
-    /// Of all chance in the world.
+    /// Seed of all random choices in the world.
     pub seed: u64,
-    /// Models of the log's and of the home's drive; without them operations take random latencies.
+    /// Models of the drives of log and home. Without them operations take random latencies.
     pub drives: Option<&'a [(String, DriveSpec); 2]>,
-    /// The world keeps account of what a power cut may take.
+    /// The world tracks what a power cut may lose.
     pub power_cuts: bool,
-    /// Measure the world's part.
+    /// Measure the simulated world's share.
     pub split: bool,
 }
 
-/// A store that is switched on.
+/// A store that is running.
 #[derive(Clone)]
 pub struct Running {
     /// Its executor.
@@ -135,7 +135,7 @@ impl Running {
     /// Opens the store.
     ///
     /// # Errors
-    /// What the engine says.
+    /// The errors of the engine.
     pub async fn open(&self, options: OpenOptions) -> Result<Engine, EngineError> {
         let pool = BufPool::new(4 << 20);
         Engine::open(&self.rt, &pool, self.members(), options, |_| {}).await
@@ -144,9 +144,9 @@ impl Running {
     /// Opens the store as a logical disk.
     ///
     /// # Errors
-    /// What the disk says.
+    /// The errors of the disk.
     pub async fn open_disk(&self, options: OpenOptions) -> Result<Disk, DiskError> {
-        // As of the program.
+        // The size that the `tonearm` program uses.
         let pool = BufPool::new(64 << 20);
         Disk::open(&self.rt, &pool, self.members(), options, |_| {}).await
     }
@@ -160,7 +160,7 @@ impl Running {
         sizes.map(member).collect()
     }
 
-    /// Nanoseconds spent in the simulated world so far, when that is measured.
+    /// Nanoseconds spent in the simulated world so far, if that is measured.
     pub fn world_ns(&self) -> u64 {
         self.spent.get()
     }
@@ -171,7 +171,7 @@ fn raw(rt: &Rt, index: usize, bytes: u64) -> Rc<dyn Device> {
     Rc::new(RawDevice::new(rt, id, bytes, SECTOR as u32, &name))
 }
 
-/// A driver whose own time is measured.
+/// A driver that measures its own time.
 struct TimedDriver {
     inner: Box<dyn Driver>,
     spent: Rc<Cell<u64>>,
