@@ -248,7 +248,7 @@ pub fn plan_create(
         log_offset: HEADER_AREA_BYTES,
         log_tracks,
         log: LogState {
-            head_seq: 1,
+            log_start_seq: 1,
             ..LogState::default()
         },
         size_blocks,

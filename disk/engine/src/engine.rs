@@ -196,7 +196,9 @@ impl Engine {
         }
         loop {
             let pending = self.0.state.borrow().pinned.range_count();
-            if (ranges == 0 || pending < RANGES_MAX) && self.0.trail.commits_kept() < COMMITS_MAX {
+            if (ranges == 0 || pending < RANGES_MAX)
+                && self.0.trail.retained_commits() < COMMITS_MAX
+            {
                 break;
             }
             let round = self.0.rounds.wait();

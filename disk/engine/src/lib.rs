@@ -5,7 +5,7 @@
 //!    order (`trail`, [`Engine::commit`]).
 //! 2. All of a commit or none of it (`tonearm_trail::Replay` hands out whole commits only).
 //! 3. A log track is reused only after every live block on it is durable at home, or superseded by a block
-//!    that is (`pinned`, `tonearm_trail::Releases`).
+//!    that is (`pinned`, the log).
 //! 4. A block with LSN L is written home only when durable >= L (`pinned::Pinned::start_batch`).
 //! 5. A read returns the newest committed version; a hole reads as zeroes ([`Engine::read`]).
 //! 6. No byte is returned that fails its checksum (`tonearm_layout::Home::read`; what is in memory was checked when

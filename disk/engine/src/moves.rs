@@ -90,7 +90,7 @@ impl Engine {
     /// Waits until all commits up to `lsn` are durable at home.
     async fn write_home(&self, lsn: Lsn) -> Result<(), EngineError> {
         self.wait_durable(lsn).await?;
-        self.write_back_until(|| self.0.trail.kept_from() > lsn)
+        self.write_back_until(|| self.0.trail.retained_from() > lsn)
             .await
     }
 

@@ -95,7 +95,7 @@ impl Recovery<'_> {
             self.footprint.borrow_mut().lose();
         }
         let (mut state, mut live) = (tail.state, tail.records);
-        let used = self.tracks_between(state.head_sector, state.start_track);
+        let used = self.tracks_between(state.log_start_sector, state.start_track);
         let nearly_full = used + 4 > self.log.geometry.tracks;
         // Behind the new epoch's superblock no recovery sees the moves: all places that they came from are
         // free then.
@@ -104,7 +104,8 @@ impl Recovery<'_> {
             while self.write_back(progress).await? {}
         }
         if self.pinned.borrow().is_empty() {
-            (state.head_sector, state.head_seq) = (state.tail_sector, state.tail_seq + 1);
+            (state.log_start_sector, state.log_start_seq) =
+                (state.log_end_sector, state.log_end_seq + 1);
             live.clear();
         }
         Ok((state, live))
@@ -139,8 +140,8 @@ impl Recovery<'_> {
         Ok(())
     }
 
-    fn tracks_between(&self, head_sector: u64, start_track: u64) -> u64 {
-        let head = self.log.geometry.track_of(head_sector);
+    fn tracks_between(&self, log_start_sector: u64, start_track: u64) -> u64 {
+        let head = self.log.geometry.track_of(log_start_sector);
         (start_track + self.log.geometry.tracks - head) % self.log.geometry.tracks
     }
 

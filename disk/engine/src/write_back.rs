@@ -82,7 +82,7 @@ impl Engine {
             || memory.used() > memory.limit() / 4 * 3
             || used > tracks / 2
             || self.0.trail.is_full()
-            || self.0.trail.commits_kept() > (1 << 19)
+            || self.0.trail.retained_commits() > (1 << 19)
             || self.0.state.borrow().pinned.range_count() > 1024
     }
 

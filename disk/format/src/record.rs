@@ -54,8 +54,8 @@ struct RawHeader {
     seq: U64,
     prev_sector: U64,
     prev_epoch: U64,
-    head_sector: U64,
-    head_seq: U64,
+    log_start_sector: U64,
+    log_start_seq: U64,
     durable_seq: U64,
     first_lsn: U64,
     slots: U32,
@@ -209,9 +209,9 @@ pub struct RecordHeader {
     /// Epoch of the record before it: a record that an earlier recovery discarded has another.
     pub prev_epoch: u64,
     /// Log sector of the oldest record that recovery needs (Trail's log_head).
-    pub head_sector: u64,
+    pub log_start_sector: u64,
     /// Its number.
-    pub head_seq: RecordSeq,
+    pub log_start_seq: RecordSeq,
     /// All records up to this number were durable when this one was written.
     pub durable_seq: RecordSeq,
     /// Commit of the first entry; each entry marked `last` ends a commit and the next begins the next.
@@ -282,8 +282,8 @@ impl RecordHeader {
             seq: self.seq.0.into(),
             prev_sector: self.prev_sector.into(),
             prev_epoch: self.prev_epoch.into(),
-            head_sector: self.head_sector.into(),
-            head_seq: self.head_seq.0.into(),
+            log_start_sector: self.log_start_sector.into(),
+            log_start_seq: self.log_start_seq.0.into(),
             durable_seq: self.durable_seq.0.into(),
             first_lsn: self.first_lsn.0.into(),
             slots: (slots as u32).into(),
@@ -347,15 +347,18 @@ impl RecordHeader {
             seq: RecordSeq(raw.seq.get()),
             prev_sector: raw.prev_sector.get(),
             prev_epoch: raw.prev_epoch.get(),
-            head_sector: raw.head_sector.get(),
-            head_seq: RecordSeq(raw.head_seq.get()),
+            log_start_sector: raw.log_start_sector.get(),
+            log_start_seq: RecordSeq(raw.log_start_seq.get()),
             durable_seq: RecordSeq(raw.durable_seq.get()),
             first_lsn: Lsn(raw.first_lsn.get()),
             continues: raw.flags.get() & FLAG_CONTINUES != 0,
             payload_sectors: raw.payload_sectors.get(),
             entries,
         };
-        if header.seq.0 == 0 || header.head_seq > header.seq || header.durable_seq >= header.seq {
+        if header.seq.0 == 0
+            || header.log_start_seq > header.seq
+            || header.durable_seq >= header.seq
+        {
             return Err(bad("its sequence numbers do not fit"));
         }
         // Whoever counts on from these must not overflow.

@@ -57,12 +57,12 @@ struct Raw {
     flags: U16,
     log_offset: U64,
     log_tracks: U64,
-    head_sector: U64,
-    head_seq: U64,
-    tail_sector: U64,
-    tail_seq: U64,
-    tail_epoch: U64,
-    tail_lsn: U64,
+    log_start_sector: U64,
+    log_start_seq: U64,
+    log_end_sector: U64,
+    log_end_seq: U64,
+    log_end_epoch: U64,
+    log_end_lsn: U64,
     start_track: U64,
     size_blocks: U64,
     created_unix_s: U64,
@@ -159,17 +159,17 @@ pub struct MemberEntry {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct LogState {
     /// First record that recovery must read.
-    pub head_sector: u64,
+    pub log_start_sector: u64,
     /// Its sequence number.
-    pub head_seq: u64,
+    pub log_start_seq: u64,
     /// Last record before this epoch.
-    pub tail_sector: u64,
+    pub log_end_sector: u64,
     /// Its sequence number; records of earlier epochs beyond it are dead.
-    pub tail_seq: u64,
+    pub log_end_seq: u64,
     /// Its epoch.
-    pub tail_epoch: u64,
+    pub log_end_epoch: u64,
     /// Last commit before this epoch.
-    pub tail_lsn: u64,
+    pub log_end_lsn: u64,
     /// Track that takes this epoch's first record.
     pub start_track: u64,
 }
@@ -251,12 +251,12 @@ impl Superblock {
         raw.track_bytes = self.track_bytes.into();
         raw.log_offset = self.log_offset.into();
         raw.log_tracks = self.log_tracks.into();
-        raw.head_sector = self.log.head_sector.into();
-        raw.head_seq = self.log.head_seq.into();
-        raw.tail_sector = self.log.tail_sector.into();
-        raw.tail_seq = self.log.tail_seq.into();
-        raw.tail_epoch = self.log.tail_epoch.into();
-        raw.tail_lsn = self.log.tail_lsn.into();
+        raw.log_start_sector = self.log.log_start_sector.into();
+        raw.log_start_seq = self.log.log_start_seq.into();
+        raw.log_end_sector = self.log.log_end_sector.into();
+        raw.log_end_seq = self.log.log_end_seq.into();
+        raw.log_end_epoch = self.log.log_end_epoch.into();
+        raw.log_end_lsn = self.log.log_end_lsn.into();
         raw.start_track = self.log.start_track.into();
         raw.size_blocks = self.size_blocks.into();
         raw.created_unix_s = self.created_unix_s.into();
@@ -323,12 +323,12 @@ impl Superblock {
             log_offset: raw.log_offset.get(),
             log_tracks: raw.log_tracks.get(),
             log: LogState {
-                head_sector: raw.head_sector.get(),
-                head_seq: raw.head_seq.get(),
-                tail_sector: raw.tail_sector.get(),
-                tail_seq: raw.tail_seq.get(),
-                tail_epoch: raw.tail_epoch.get(),
-                tail_lsn: raw.tail_lsn.get(),
+                log_start_sector: raw.log_start_sector.get(),
+                log_start_seq: raw.log_start_seq.get(),
+                log_end_sector: raw.log_end_sector.get(),
+                log_end_seq: raw.log_end_seq.get(),
+                log_end_epoch: raw.log_end_epoch.get(),
+                log_end_lsn: raw.log_end_lsn.get(),
                 start_track: raw.start_track.get(),
             },
             size_blocks: raw.size_blocks.get(),
@@ -417,8 +417,8 @@ impl Superblock {
         let numbers = [
             ("generation", self.generation),
             ("epoch", self.epoch),
-            ("tail_seq", log.tail_seq),
-            ("tail_lsn", log.tail_lsn),
+            ("log_end_seq", log.log_end_seq),
+            ("log_end_lsn", log.log_end_lsn),
         ];
         check_numbers(WHAT, COUNTER_MAX, &numbers)?;
         let count = self.members.len();
@@ -479,13 +479,13 @@ impl Superblock {
             return Err(bad("a log member is too short for its tracks"));
         }
         let sectors = self.log_bytes() / u64::from(sector);
-        if log.head_sector >= sectors
-            || log.tail_sector >= sectors
+        if log.log_start_sector >= sectors
+            || log.log_end_sector >= sectors
             || log.start_track >= self.log_tracks
         {
             return Err(bad("a log position lies outside the log"));
         }
-        if log.head_seq > log.tail_seq + 1 || log.tail_epoch > self.epoch {
+        if log.log_start_seq > log.log_end_seq + 1 || log.log_end_epoch > self.epoch {
             return Err(bad("the log's sequence numbers do not fit"));
         }
         self.check_data()

@@ -1,35 +1,35 @@
 //! Recovery's decision table: what the state of the next expected record means.
 //!
-//! Every finding meets exactly one row (a test tries them all). Two traps are named here:
+//! Two cases are easy to get wrong:
 //!
-//! - **Ragged tail** (`RaggedTail`): on a volatile cache, records younger than the last flush can be there
-//!   with holes before them. The longest gap-free prefix is kept; nothing durable can lie behind a hole,
-//!   because a flush covers everything that was written before it.
-//! - **Discarded records** (`AbandonedCommit`, and the epoch rule in `replay`): what a recovery cuts off
-//!   stays on the medium. Records beyond the tail that the superblock names count only if they carry this
-//!   epoch, and each record names its predecessor's place and epoch, so those are never taken for live ones.
+//! - **Ragged tail** (`RaggedTail`): with a volatile cache, records younger than the last flush may be there with
+//!   holes before them. The longest gap-free prefix is kept. No durable record can lie behind a hole, because a
+//!   flush covers everything that was written before it.
+//! - **Discarded records** (`AbandonedCommit`, and the epoch rule in `replay`): what a recovery cuts off stays on
+//!   the medium. Records beyond the log end that the superblock names count only if they carry this epoch, and
+//!   each record names the place and epoch of its predecessor, so discarded records are never taken for live ones.
 
 /// What was found where the next record was expected.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Sight {
-    /// Header and payload are valid, the chain holds.
-    Whole,
+    /// A record with valid header and payload, linked to the record before it.
+    Whole(Join),
     /// A header without its payload, or nothing.
     Missing,
     /// The device could not read the place.
     Unreadable,
 }
 
-/// How a whole record goes on with the record before it.
+/// How a whole record follows the record before it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Join {
-    /// It begins with a new commit (or has no entries), and no commit is open.
+    /// It begins with a new commit, or has no entries, and no commit is open.
     Fresh,
     /// It continues the commit that is open.
     Continues,
-    /// It begins a new commit while one is open, and is the first of a later epoch.
+    /// It begins a new commit while one is open, and is the first record of a later epoch.
     NewEpoch,
-    /// Neither: it continues nothing, or breaks into an open commit of its own epoch.
+    /// Neither: it continues a commit that is not open, or begins one inside an open commit of its own epoch.
     Breaks,
 }
 
@@ -38,70 +38,53 @@ pub enum Join {
 pub struct Finding {
     /// The place itself.
     pub sight: Sight,
-    /// The join, for a whole record; `Fresh` otherwise.
-    pub join: Join,
-    /// The record is one that the superblock says was durable when this epoch began.
-    pub before_tail: bool,
-    /// A later record of this epoch says that this one was durable.
+    /// The superblock says that the record was durable when this epoch began.
+    pub before_log_end: bool,
+    /// A later record of this epoch says that the record was durable.
     pub proven: bool,
     /// Later records of this epoch are there.
     pub followed: bool,
 }
 
-/// The rows of the table.
+/// The cases.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Case {
     /// A whole record: replay it.
     Replay,
-    /// A whole record of a later epoch behind a commit that an earlier recovery cut off: drop that
-    /// commit's part, replay the record.
+    /// A whole record of a later epoch behind a commit that an earlier recovery cut off: drop the part of that
+    /// commit, replay the record.
     AbandonedCommit,
     /// No record, and nothing behind it: the log ends here.
     End,
-    /// No record, some behind it, none of which proves it durable: the log ends here, they are dead.
+    /// No record, and none of the records behind it proves that it was durable: the log ends here, and the records
+    /// behind it are dead.
     RaggedTail,
-    /// No record, but the superblock says it was durable: refuse.
+    /// No record, but the superblock says that it was durable: refuse.
     DamagedBeforeTail,
-    /// No record, but a later one says it was durable: refuse.
+    /// No record, but a later one says that it was durable: refuse.
     DamagedProven,
-    /// The place cannot be read, so nobody knows: refuse.
+    /// The place cannot be read, so the record may have been durable: refuse.
     Unreadable,
-    /// A whole record that does not fit the one before it: refuse.
+    /// A whole record that does not follow the one before it: refuse.
     BrokenCommit,
 }
 
-type Row = (Case, fn(&Finding) -> bool);
-
-pub(crate) const TABLE: [Row; 8] = [
-    (Case::Replay, |f| {
-        f.sight == Sight::Whole && matches!(f.join, Join::Fresh | Join::Continues)
-    }),
-    (Case::AbandonedCommit, |f| {
-        f.sight == Sight::Whole && f.join == Join::NewEpoch
-    }),
-    (Case::BrokenCommit, |f| {
-        f.sight == Sight::Whole && f.join == Join::Breaks
-    }),
-    (Case::Unreadable, |f| f.sight == Sight::Unreadable),
-    (Case::DamagedBeforeTail, |f| {
-        f.sight == Sight::Missing && f.before_tail
-    }),
-    (Case::DamagedProven, |f| {
-        f.sight == Sight::Missing && !f.before_tail && f.proven
-    }),
-    (Case::RaggedTail, |f| {
-        f.sight == Sight::Missing && !f.before_tail && !f.proven && f.followed
-    }),
-    (Case::End, |f| {
-        f.sight == Sight::Missing && !f.before_tail && !f.proven && !f.followed
-    }),
-];
-
-/// The row that `finding` meets.
+/// The case of `finding`. The compiler checks that every finding has one.
 pub fn decide(finding: &Finding) -> Case {
-    TABLE
-        .iter()
-        .find(|(_, meets)| meets(finding))
-        .expect("the table is exhaustive")
-        .0
+    let Finding {
+        sight,
+        before_log_end,
+        proven,
+        followed,
+    } = *finding;
+    match (sight, before_log_end, proven, followed) {
+        (Sight::Whole(Join::Fresh | Join::Continues), ..) => Case::Replay,
+        (Sight::Whole(Join::NewEpoch), ..) => Case::AbandonedCommit,
+        (Sight::Whole(Join::Breaks), ..) => Case::BrokenCommit,
+        (Sight::Unreadable, ..) => Case::Unreadable,
+        (Sight::Missing, true, _, _) => Case::DamagedBeforeTail,
+        (Sight::Missing, false, true, _) => Case::DamagedProven,
+        (Sight::Missing, false, false, true) => Case::RaggedTail,
+        (Sight::Missing, false, false, false) => Case::End,
+    }
 }

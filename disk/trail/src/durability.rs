@@ -1,13 +1,13 @@
-//! What is durable: the one object that every rule asks (Durable WAL 5.1 and 5.2).
+//! Which commits are durable. Every rule that depends on durability asks this object (Durable WAL 5.1 and 5.2).
 //!
-//! Invariant: `appended >= flushed >= durable`, each only grows. `flushed` is what the device has said
-//! done, without gaps; `durable` is what is known to be on the medium. At a start nothing is known to be
-//! durable until the first explicit flush (5.3): recovery flushes the log before it trusts it.
+//! Invariant: `appended >= flushed >= durable`, and each only grows. `flushed` is the end of the longest gap-free
+//! run of completed writes. `durable` is what is known to be on the medium. At a start nothing is known to be
+//! durable before the first explicit flush (5.3), so recovery flushes the log before it reads it.
 
 use std::collections::VecDeque;
 use tonearm_base::{Lsn, RecordSeq};
 
-/// A position in the log: the end of one device write.
+/// A position in the log: the end of a device write.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Point {
     /// Last commit that is whole at this point.
@@ -16,10 +16,10 @@ pub struct Point {
     pub seq: RecordSeq,
     /// Count of the track of that record.
     pub track: u64,
-    /// Count of the track of the log head that the record names.
-    pub head_track: u64,
-    /// First commit of the log head that the record names: recovery sees none before it.
-    pub head_lsn: Lsn,
+    /// Count of the track of the log start that the record names.
+    pub log_start_track: u64,
+    /// First commit of that log start: recovery replays none before it.
+    pub log_start_lsn: Lsn,
 }
 
 struct InFlight {
@@ -36,12 +36,12 @@ pub struct Durability {
     durable: Point,
     in_flight: VecDeque<InFlight>,
     next_id: u64,
-    /// The administrator's word that the storage keeps order: done is durable.
+    /// The storage keeps completed writes in order, so that a completed write is durable.
     ordered: bool,
 }
 
 impl Durability {
-    /// Everything up to `start` is durable.
+    /// A log that is durable up to `start`.
     pub fn new(start: Point, ordered: bool) -> Self {
         Self {
             appended: start.lsn,
@@ -53,7 +53,7 @@ impl Durability {
         }
     }
 
-    /// Commit `lsn` has been queued.
+    /// Notes that commit `lsn` has been queued.
     pub fn append(&mut self, lsn: Lsn) {
         assert!(
             lsn.0 == self.appended.0 + 1,
@@ -62,7 +62,7 @@ impl Durability {
         self.appended = lsn;
     }
 
-    /// A device write that ends at `end` has started; gives its identity.
+    /// Notes the start of a device write that ends at `end`. The identity of the write.
     pub fn start_write(&mut self, end: Point) -> u64 {
         assert!(end.lsn <= self.appended, "written before it was appended");
         let id = self.next_id;
@@ -76,17 +76,17 @@ impl Durability {
         id
     }
 
-    /// Write `id` is done; `on_medium` when it was written through (FUA). True when `durable` grew.
-    pub fn finish_write(&mut self, id: u64, on_medium: bool) -> bool {
+    /// Notes the completion of write `id`, which had FUA or not. True when `durable` grew.
+    pub fn finish_write(&mut self, id: u64, fua: bool) -> bool {
         let write = self
             .in_flight
             .iter_mut()
             .find(|write| write.id == id)
-            .expect("a write under way");
-        (write.done, write.durable) = (true, on_medium);
+            .expect("the write is under way");
+        (write.done, write.durable) = (true, fua);
         let before = self.durable;
         while let Some(write) = self.in_flight.front().filter(|write| write.done) {
-            // Written through counts only when nothing before it is still in the cache.
+            // FUA counts only when no earlier write is still in the drive's cache.
             if self.ordered || (write.durable && self.durable == self.flushed) {
                 self.durable = write.end;
             }
@@ -97,11 +97,11 @@ impl Durability {
         self.durable != before
     }
 
-    /// A flush that was issued when `flushed` stood at `covered` has completed.
+    /// Notes the completion of a flush that was sent when `flushed` stood at `covered`.
     pub fn finish_flush(&mut self, covered: Point) {
         assert!(
             covered.seq <= self.flushed.seq,
-            "a flush covers only what was done before it"
+            "a flush covers only writes that completed before it"
         );
         if covered.seq > self.durable.seq {
             self.durable = covered;
@@ -113,12 +113,12 @@ impl Durability {
         self.appended
     }
 
-    /// What the device has said done.
+    /// End of the longest gap-free run of completed writes.
     pub fn flushed(&self) -> Point {
         self.flushed
     }
 
-    /// What is on the medium.
+    /// End of what is on the medium.
     pub fn durable(&self) -> Point {
         self.durable
     }

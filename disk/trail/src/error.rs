@@ -1,8 +1,8 @@
-//! What can go wrong with the log.
+//! Errors of the log.
 
 use tonearm_rt::IoError;
 
-/// An error of the log; each message names the place and what to do.
+/// An error of the log. Each message names the place and what to do.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum TrailError {
     /// The log device failed.
@@ -17,7 +17,7 @@ pub enum TrailError {
         /// The cause.
         error: IoError,
     },
-    /// A record that was durable is gone: the log is damaged, not just cut off by a crash.
+    /// A record that was durable is missing: the log is damaged, not just cut off by a crash.
     #[error(
         "log {device}: record {seq} (near byte {offset}) is damaged or missing, but {proof}; \
          opening would lose acknowledged writes. Restore the member from a backup, or run \
@@ -28,12 +28,12 @@ pub enum TrailError {
         device: String,
         /// Number of the missing record.
         seq: u64,
-        /// Where it was looked for.
+        /// Byte offset where it was expected.
         offset: u64,
-        /// Why it must have been durable.
+        /// Evidence that it was durable.
         proof: String,
     },
-    /// The store that the log is part of has failed.
+    /// The store has failed elsewhere.
     #[error("the store is read-only since a failure: {0}")]
     GivenUp(String),
 }

@@ -1,7 +1,7 @@
 //! Addresses within the log.
 //!
-//! Log sectors are numbered track by track as if every track were as long as the longest, so that an address
-//! tells its track by a division. Members with the log take its tracks in turn.
+//! Log sectors are numbered track by track as if every track were as long as the longest one, so that a division
+//! gives the track of an address. The members with the log hold its tracks in turn.
 
 use std::rc::Rc;
 use tonearm_format::{SECTOR, SheetRun, Superblock, TRACK_OVERHEAD_SECTORS, TrackSheet, Uuid};
@@ -13,7 +13,7 @@ const DRIVE_SECTOR: u64 = 512;
 /// Where the tracks of a log lie on one member.
 #[derive(Clone, Debug)]
 pub enum LogTracks {
-    /// One behind the other from a byte offset on, all of the same length.
+    /// Adjacent tracks of the same length, from a byte offset on.
     Even {
         /// Byte offset of the first one.
         offset: u64,
@@ -33,18 +33,18 @@ pub struct LogGeometry {
     pub block_size: usize,
     /// Number of tracks, of all members together.
     pub tracks: u64,
-    /// Sectors of the longest track: the distance from track to track in log sectors.
+    /// Sectors of the longest track, which is the distance of tracks in log sectors.
     pub track_sectors: u64,
     /// Sectors of the shortest track.
     pub track_sectors_min: u64,
-    /// The members that take the tracks in turn.
+    /// The members that hold the tracks in turn.
     pub members: Vec<LogTracks>,
 }
 
-/// Why the tracks of a store make no log.
+/// Why the tracks of a store cannot hold a log.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum GeometryError {
-    /// The sheet's runs make no sense.
+    /// The runs of the sheet are invalid.
     #[error(transparent)]
     Map(#[from] TrackMapError),
     /// The sheet and the superblock contradict each other.
@@ -53,7 +53,7 @@ pub enum GeometryError {
 }
 
 impl LogGeometry {
-    /// A log of even tracks on one member, without a head.
+    /// A log of tracks of equal length on one member.
     pub fn even(
         store: Uuid,
         offset: u64,
@@ -72,10 +72,10 @@ impl LogGeometry {
         }
     }
 
-    /// The geometry that a superblock tells, with the sheets of its log members if it has physical tracks.
+    /// The geometry that a superblock describes, with the sheets of its log members if the log has physical tracks.
     ///
     /// # Errors
-    /// When a sheet makes no sense, or contradicts the superblock.
+    /// When a sheet is invalid or contradicts the superblock.
     pub fn of(superblock: &Superblock, sheets: &[TrackSheet]) -> Result<Self, GeometryError> {
         let sector = usize::from(superblock.log_sector_bytes);
         let track_sectors = u64::from(superblock.track_bytes) / sector as u64;
@@ -142,7 +142,7 @@ impl LogGeometry {
         matches!(self.members.first(), Some(LogTracks::Physical(_)))
     }
 
-    /// Which of the log's members holds the track with index `track`.
+    /// Index of the log member that holds the track with index `track`.
     pub fn member_of(&self, track: u64) -> usize {
         (track % self.members.len() as u64) as usize
     }
@@ -215,13 +215,13 @@ impl LogGeometry {
         (self.block_size / self.sector) as u64
     }
 
-    /// Sectors of any track that commits can count on: one is kept for a marker, one goes to the header of
-    /// a record that the track's start has split, and a rest too small for a block is lost at the end.
+    /// Sectors of any track that commits can use. One sector is kept for a marker, one may hold the header of a
+    /// second record of a split commit, and a rest too small for a block is lost at the end.
     pub const fn track_sectors_usable(&self) -> u64 {
         self.track_sectors_min - 2 - self.block_sectors()
     }
 
-    /// Sectors that a commit of `blocks` blocks of data and `ranges` ranges takes at most, but for what
+    /// Most sectors that a commit of `blocks` blocks of data and `ranges` ranges takes, without those that
     /// [`LogGeometry::track_sectors_usable`] leaves out.
     pub const fn commit_sectors(&self, blocks: u64, ranges: u64) -> u64 {
         1 + blocks * self.block_sectors() + (blocks + ranges) / self.entries_max()
@@ -232,13 +232,13 @@ impl LogGeometry {
         self.sector as u64
     }
 
-    /// Most sectors that one commit may take: all tracks but the one being written and the two spare ones.
+    /// Most sectors that one commit may take: all tracks but the current one and the two spare ones.
     pub const fn commit_sectors_max(&self) -> u64 {
         (self.tracks - 3) * self.track_sectors_usable()
     }
 
-    /// What a commit of data that takes `sectors` leaves free for those that make room at home: a track, or what there is
-    /// besides it.
+    /// Sectors that a commit of data of `sectors` sectors leaves free for commits that free space at home: a track,
+    /// or all others if they are fewer.
     pub const fn spare_sectors(&self, sectors: u64) -> u64 {
         let left = self.commit_sectors_max() - sectors;
         let track = self.track_sectors_usable();
@@ -253,8 +253,8 @@ impl LogGeometry {
         sectors * entries / (entries * self.block_sectors() + 1)
     }
 
-    /// Data entries, or slots of others, that any full record has at least: a run of words that goes on in the next
-    /// record takes up to two slots more than it would in one.
+    /// Fewest data entries, or slots of other entries, of a full record. A run of words that is split between two
+    /// records takes up to two slots more than in one.
     const fn entries_max(&self) -> u64 {
         let entries = (self.sector - tonearm_format::RECORD_FIXED_BYTES) as u64
             / (tonearm_format::ENTRY_BYTES as u64 + self.block_sectors());
@@ -268,8 +268,8 @@ fn whole_sectors(first: u64, end: u64, sector: usize) -> u64 {
     (end / ratio).saturating_sub(first.div_ceil(ratio))
 }
 
-/// Shortest and longest track of `map` in log sectors of `sector` bytes, at most one sector below and none
-/// above the truth.
+/// Shortest and longest track of `map` in log sectors of `sector` bytes. Each may be one sector too small and is
+/// never too large.
 pub fn track_lengths(map: &TrackMap, sector: usize) -> (u64, u64) {
     let ratio = sector as u64 / DRIVE_SECTOR;
     let runs = map.runs().iter();
@@ -298,7 +298,7 @@ fn run_of(run: &SheetRun) -> TrackRun {
     }
 }
 
-/// The run as a sheet tells it.
+/// The run in the form of a sheet.
 pub fn sheet_run(run: &TrackRun) -> SheetRun {
     SheetRun {
         first: run.first,

@@ -1,5 +1,5 @@
-//! Packing queued commits into records: everything that is queued goes into one device write, as much
-//! as the rest of the track takes (Trail 3.1, batching).
+//! Packs queued commits into records. One device write takes all queued commits, as far as the rest of the track
+//! has room (Trail 3.1, batching).
 
 use crate::geometry::LogGeometry;
 use std::collections::VecDeque;
@@ -75,12 +75,12 @@ impl Change {
 
 struct Queued {
     lsn: Lsn,
-    /// Sectors that the log has promised for it.
+    /// Log sectors reserved for it.
     promised: u64,
     changes: Vec<Change>,
     /// CRC-32C of each block of data, over all changes.
     crcs: Vec<u32>,
-    /// The change, its entry, and the block of data over all changes that come next.
+    /// What comes next: the change, its entry, and the block of data counted over all changes.
     change: usize,
     part: usize,
     crc: usize,
@@ -94,14 +94,14 @@ pub(crate) struct Queue {
     promised: u64,
 }
 
-/// What all records of a batch have in common or start from.
+/// Header fields of the first record of a device write; those of later records follow from it.
 pub(crate) struct Frame {
     pub epoch: u64,
     pub next_seq: RecordSeq,
     pub prev_sector: u64,
     pub prev_epoch: u64,
-    /// Log head: `None` when nothing is live, the record itself is the head then.
-    pub head: Option<(u64, RecordSeq)>,
+    /// The log start. `None` when no record is live: then the log starts with the record itself.
+    pub log_start: Option<(u64, RecordSeq)>,
     pub durable_seq: RecordSeq,
 }
 
@@ -134,7 +134,7 @@ impl RecordPlace {
 }
 
 impl Queued {
-    /// The entry that comes next: its block, what happens to it, and whether its change ends with it.
+    /// The next entry: its block, its kind, and whether its change ends with it.
     fn entry(&self, block_size: usize) -> (u64, EntryKind, bool) {
         let part = self.part;
         match &self.changes[self.change] {
@@ -163,7 +163,7 @@ impl Queued {
 }
 
 impl Queue {
-    /// Takes a commit for which `promised` sectors have been promised; it gives back what it does not need.
+    /// Queues a commit for which `promised` sectors are reserved. Sectors that it does not need are returned.
     pub fn push(
         &mut self,
         geometry: &LogGeometry,
@@ -196,17 +196,17 @@ impl Queue {
         self.commits.is_empty()
     }
 
-    /// Bytes of log that the queue asks for, about.
+    /// Approximate bytes of log that the queued commits need.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// Sectors that the log has promised for what is queued.
+    /// Log sectors reserved for the queued commits.
     pub fn promised(&self) -> u64 {
         self.promised
     }
 
-    /// Sectors that the next record needs at least.
+    /// Fewest sectors of the next record.
     pub fn min_sectors(&self, geometry: &LogGeometry) -> u64 {
         match self
             .commits
@@ -218,8 +218,8 @@ impl Queue {
         }
     }
 
-    /// Packs records into `out` (whole sectors, the room that there is), the first at log sector
-    /// `sector`. Gives the records, the sectors used, and the last commit that is whole, if any.
+    /// Packs records into `out`, which is as long as the room on the track. The first goes to log sector `sector`.
+    /// The records, the sectors used, and the last commit that became whole, if any.
     pub fn pack(
         &mut self,
         geometry: &LogGeometry,
@@ -239,8 +239,8 @@ impl Queue {
             frame.prev_sector = at;
             frame.prev_epoch = frame.epoch;
             frame.next_seq += 1;
-            // The first record became the head when nothing was live.
-            frame.head = frame.head.or(Some((at, header.seq)));
+            // When no record was live, the log starts with the first one.
+            frame.log_start = frame.log_start.or(Some((at, header.seq)));
         }
         (packed, used / bytes, whole)
     }
@@ -252,7 +252,7 @@ impl Queue {
         at: u64,
         out: &mut [u8],
     ) -> (RecordHeader, usize, Option<Lsn>) {
-        let (head_out, payload_out) = out.split_at_mut(geometry.sector);
+        let (header_out, payload_out) = out.split_at_mut(geometry.sector);
         let block_sectors = geometry.block_sectors() as usize;
         let front = self.commits.front().expect("the queue is not empty");
         let (first_lsn, continues) = (front.lsn, front.change > 0 || front.part > 0);
@@ -307,12 +307,12 @@ impl Queue {
             displaced.len(),
             entries,
         );
-        header.encode(&displaced, head_out);
+        header.encode(&displaced, header_out);
         (header, 1 + displaced.len(), ended)
     }
 }
 
-/// A record without entries, which only tells the log head.
+/// Packs a record without entries, which only names the log start.
 pub(crate) fn pack_marker(
     geometry: &LogGeometry,
     frame: &Frame,
@@ -334,15 +334,15 @@ fn make_header(
     payload_sectors: usize,
     entries: Vec<Entry>,
 ) -> RecordHeader {
-    let (head_sector, head_seq) = frame.head.unwrap_or((at, frame.next_seq));
+    let (log_start_sector, log_start_seq) = frame.log_start.unwrap_or((at, frame.next_seq));
     RecordHeader {
         store: geometry.store,
         epoch: frame.epoch,
         seq: frame.next_seq,
         prev_sector: frame.prev_sector,
         prev_epoch: frame.prev_epoch,
-        head_sector,
-        head_seq,
+        log_start_sector,
+        log_start_seq,
         durable_seq: frame.durable_seq,
         first_lsn,
         continues,
@@ -360,7 +360,7 @@ fn bytes_of(change: &Change) -> u64 {
     }
 }
 
-/// Slots of entries that the words of a patch take.
+/// Number of entry slots that the words of a patch take.
 pub fn patch_slots(words: &[Word]) -> u64 {
     let runs = words.chunk_by(|word, next| word.at + 8 == next.at);
     runs.map(|run| run_slots(run.len()) as u64).sum()

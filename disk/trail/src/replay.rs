@@ -1,13 +1,13 @@
-//! Reading the log at recovery: find the youngest record, go to the log head that it names, and hand out
-//! commits in order up to the end of the gap-free prefix.
+//! Reads the log at recovery: finds the youngest record, goes to the log start that it names, and returns commits
+//! in order up to the end of the gap-free prefix.
 //!
-//! The chain of `prev_sector` links is checked record by record while the tracks are read forward: a chain
-//! followed backwards, as in the paper, would end at the first hole of a ragged tail and leave the records
-//! before the hole unfound (docs/decisions/0003-forward-replay.md).
+//! Tracks are read forward, and the `prev_sector` link of each record is checked. Links followed backwards, as in
+//! the paper, would end at the first hole of a ragged tail, and the records before the hole would not be found
+//! (docs/decisions/0003-forward-replay.md).
 //!
-//! Where the search meets a track that cannot be read, all tracks are read instead: the highest record of the epoch
-//! names a log head that is good, wherever it lies. Whether the unreadable track matters is then for the decision
-//! table, as it is for one that the search has not met.
+//! If the search meets a track that cannot be read, all tracks are read instead: the youngest record of the epoch
+//! names a valid log start, wherever the record lies. The decision table then decides whether the unreadable
+//! track matters, as for an unreadable track that the search has not met.
 
 use crate::decide::{Case, Finding, Join, Sight, decide};
 use crate::error::TrailError;
@@ -30,13 +30,13 @@ const READ_AHEAD: usize = 3;
 pub struct RecoveredChange {
     /// First home block.
     pub block: u64,
-    /// What happens to it.
+    /// What changes.
     pub kind: EntryKind,
-    /// The block's content, for data.
+    /// Content of the block, for data.
     pub data: Option<Buf>,
 }
 
-/// A commit found whole in the log.
+/// A commit that is whole in the log.
 #[derive(Debug)]
 pub struct RecoveredCommit {
     /// Its number.
@@ -54,25 +54,25 @@ pub struct ReplayStats {
     pub replay_tracks: u64,
     /// Records replayed.
     pub records: u64,
-    /// Commits handed out.
+    /// Commits returned.
     pub commits: u64,
-    /// Records found behind the end of the prefix, dead from now on.
+    /// Records behind the end of the prefix, which are dead from now on.
     pub discarded: u64,
 }
 
-/// What a lenient replay has left out, as far as can be told from what can be read.
+/// What a lenient replay has left out, as far as readable records show.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GivenUp {
-    /// First commit that is lost: the one behind the last that was kept.
+    /// First lost commit: the one behind the last commit that was kept.
     pub first: Lsn,
-    /// Last commit that is known of. Below `first`: none is.
+    /// Last lost commit that is known. Less than `first` when none is known.
     pub last: Lsn,
-    /// Records found behind the end, dead from now on.
+    /// Records behind the end, which are dead from now on.
     pub records: u64,
 }
 
 impl GivenUp {
-    /// Commits known to be lost. Some of them may never have been durable.
+    /// Number of commits known to be lost. Some of them may never have been durable.
     pub fn commits(&self) -> u64 {
         (self.last.0 + 1).saturating_sub(self.first.0)
     }
@@ -81,13 +81,13 @@ impl GivenUp {
 /// Where the log ended.
 #[derive(Clone, Debug)]
 pub struct RecoveredTail {
-    /// Log positions for the superblock of the next epoch; the head is the oldest record replayed.
+    /// Log positions for the superblock of the next epoch. The log starts with the oldest replayed record.
     pub state: LogState,
-    /// All records replayed, oldest first.
+    /// All replayed records, oldest first.
     pub records: Vec<RecordPlace>,
     /// Why the log ended where it ended.
     pub case: Case,
-    /// What was given up, if the log ended at a place that is refused otherwise.
+    /// What was given up, if a lenient replay ended at damage.
     pub given_up: Option<GivenUp>,
     /// Counters.
     pub stats: ReplayStats,
@@ -95,7 +95,7 @@ pub struct RecoveredTail {
 
 struct Track {
     index: u64,
-    /// `None`: the device could not read it.
+    /// `None` when the device could not read the track.
     bytes: Option<Buf>,
     found: Vec<FoundRecord>,
 }
@@ -106,40 +106,40 @@ struct Open {
     changes: Vec<RecoveredChange>,
 }
 
-/// A recovery under way: pull commits with [`Replay::next`] until it gives none.
+/// A recovery in progress. [`Replay::next`] returns its commits.
 pub struct Replay {
     pool: BufPool,
     devices: Vec<Rc<dyn Device>>,
     geometry: LogGeometry,
     epoch: u64,
     before: LogState,
-    /// Takes what is there where damage would otherwise be refused (`check --repair`).
+    /// Damage ends the log instead of being an error (`check --repair`).
     lenient: bool,
     ahead: VecDeque<(u64, DeviceIo)>,
     current: Track,
     next: Option<Track>,
     expected: RecordSeq,
-    /// Place and epoch of the record before the expected one; `None` at the log head.
+    /// Place and epoch of the record before the expected one; `None` at the log start.
     link: Option<(u64, u64)>,
-    head_sector: Option<u64>,
+    log_start_sector: Option<u64>,
     open: Option<Open>,
     ready: VecDeque<RecoveredCommit>,
     last_lsn: Lsn,
-    /// An entry has been replayed: commit numbers must go on from there.
+    /// An entry has been replayed: later commits must have the numbers that follow.
     numbered: bool,
     last: Option<(RecordPlace, u64)>,
     records: Vec<RecordPlace>,
     end: Option<Case>,
     given_up: Option<GivenUp>,
     stats: ReplayStats,
-    /// Where the replay began: what is live never comes round to it again.
+    /// Track where the replay began. Live records never reach it again.
     first_track: u64,
     tracks_expected: u64,
 }
 
 impl Replay {
-    /// Starts to recover the log of epoch `epoch`, whose superblock says `before`. With `lenient`,
-    /// damage ends the log instead of being an error.
+    /// Starts to recover the log of epoch `epoch`. `before` is the log state in that epoch's superblock. With
+    /// `lenient`, damage ends the log instead of being an error.
     pub async fn start(
         pool: &BufPool,
         devices: Vec<Rc<dyn Device>>,
@@ -150,20 +150,23 @@ impl Replay {
     ) -> Self {
         let mut stats = ReplayStats::default();
         let youngest = find_youngest(pool, &devices, &geometry, epoch, &before, &mut stats).await;
-        let (mut start, mut expected) = (None, RecordSeq(before.head_seq.max(1)));
-        if before.head_seq <= before.tail_seq {
-            start = Some(before.head_sector);
+        let (mut start, mut expected) = (None, RecordSeq(before.log_start_seq.max(1)));
+        if before.log_start_seq <= before.log_end_seq {
+            start = Some(before.log_start_sector);
         }
         if let Some(record) = &youngest
-            && record.header.head_seq >= expected
+            && record.header.log_start_seq >= expected
         {
-            (start, expected) = (Some(record.header.head_sector), record.header.head_seq);
+            (start, expected) = (
+                Some(record.header.log_start_sector),
+                record.header.log_start_seq,
+            );
         }
         let first_track = start.map_or(before.start_track, |sector| geometry.track_of(sector));
         let last_track =
             youngest.map_or(first_track, |record| geometry.track_of(record.place.sector));
         let link = if start.is_none() {
-            Some((before.tail_sector, before.tail_epoch))
+            Some((before.log_end_sector, before.log_end_epoch))
         } else {
             None
         };
@@ -184,10 +187,10 @@ impl Replay {
             next: None,
             expected,
             link,
-            head_sector: start,
+            log_start_sector: start,
             open: None,
             ready: VecDeque::new(),
-            last_lsn: Lsn(before.tail_lsn),
+            last_lsn: Lsn(before.log_end_lsn),
             numbered: false,
             last: None,
             records: Vec::new(),
@@ -205,7 +208,7 @@ impl Replay {
     /// The next commit of the prefix, `None` at its end.
     ///
     /// # Errors
-    /// When the log is damaged: a record that must have been durable is not there.
+    /// When the log is damaged: a record that must have been durable is missing.
     pub async fn next(&mut self) -> Result<Option<RecoveredCommit>, TrailError> {
         loop {
             if let Some(commit) = self.ready.pop_front() {
@@ -219,7 +222,7 @@ impl Replay {
         }
     }
 
-    /// Tracks replayed so far and in all, for a progress bar.
+    /// Tracks replayed so far, and all tracks to replay, for a progress bar.
     pub fn progress(&self) -> (u64, u64) {
         (
             self.stats.replay_tracks.min(self.tracks_expected),
@@ -227,37 +230,37 @@ impl Replay {
         )
     }
 
-    /// The end of the log, once [`Replay::next`] has given `None`.
+    /// The end of the log, once [`Replay::next`] has returned `None`.
     ///
     /// # Panics
     /// When the replay has not ended.
     pub fn into_tail(self) -> RecoveredTail {
         let case = self.end.expect("the replay has ended");
-        let (tail_sector, tail_seq, tail_epoch) = match &self.last {
+        let (log_end_sector, log_end_seq, log_end_epoch) = match &self.last {
             Some((place, epoch)) => (place.sector, place.seq.0, *epoch),
             None => (
-                self.before.tail_sector,
-                self.before.tail_seq,
-                self.before.tail_epoch,
+                self.before.log_end_sector,
+                self.before.log_end_seq,
+                self.before.log_end_epoch,
             ),
         };
-        let start_track = match tail_seq {
+        let start_track = match log_end_seq {
             0 => self.before.start_track,
-            _ => (self.geometry.track_of(tail_sector) + 1) % self.geometry.tracks,
+            _ => (self.geometry.track_of(log_end_sector) + 1) % self.geometry.tracks,
         };
-        let (head_sector, head_seq) = self
+        let (log_start_sector, log_start_seq) = self
             .records
             .first()
-            .map_or((tail_sector, tail_seq + 1), |first| {
+            .map_or((log_end_sector, log_end_seq + 1), |first| {
                 (first.sector, first.seq.0)
             });
         let state = LogState {
-            head_sector,
-            head_seq,
-            tail_sector,
-            tail_seq,
-            tail_epoch,
-            tail_lsn: self.last_lsn.0,
+            log_start_sector,
+            log_start_seq,
+            log_end_sector,
+            log_end_seq,
+            log_end_epoch,
+            log_end_lsn: self.last_lsn.0,
             start_track,
         };
         RecoveredTail {
@@ -269,12 +272,12 @@ impl Replay {
         }
     }
 
-    /// Looks at the expected record and does what the table says.
+    /// Looks at the expected record and does what the decision table says.
     async fn step(&mut self) -> Result<(), TrailError> {
         let mut record = self.find_in(&self.current);
-        // An epoch begins on the track behind the last record that its recovery kept. What that recovery
-        // cut off may still lie on this track, with the same number: the later epoch's record counts.
-        if record.is_none() || self.expected.0 <= self.before.tail_seq {
+        // An epoch begins on the track behind the last record that its recovery kept. A record that the recovery
+        // cut off may still lie on this track, with the same number. The record of the later epoch counts.
+        if record.is_none() || self.expected.0 <= self.before.log_end_seq {
             if self.next.is_none() {
                 self.next = Some(self.read_next().await);
             }
@@ -312,23 +315,20 @@ impl Replay {
 
     async fn finding(&mut self, record: Option<&FoundRecord>, whole: bool) -> Finding {
         let mut finding = Finding {
-            sight: Sight::Whole,
-            join: Join::Fresh,
-            before_tail: self.expected.0 <= self.before.tail_seq,
+            sight: Sight::Missing,
+            before_log_end: self.expected.0 <= self.before.log_end_seq,
             proven: false,
             followed: false,
         };
         if let Some(record) = record.filter(|_| whole) {
-            finding.join = self.join_of(record);
+            finding.sight = Sight::Whole(self.join_of(record));
             return finding;
         }
         let unreadable = self.current.bytes.is_none()
             || self.next.as_ref().is_some_and(|next| next.bytes.is_none());
-        finding.sight = if unreadable {
-            Sight::Unreadable
-        } else {
-            Sight::Missing
-        };
+        if unreadable {
+            finding.sight = Sight::Unreadable;
+        }
         (finding.followed, finding.proven) = self.look_behind().await;
         finding
     }
@@ -338,15 +338,15 @@ impl Replay {
         let numbered =
             header.entries.is_empty() || !self.numbered || { header.first_lsn == self.next_lsn() };
         match (&self.open, header.continues) {
-            // A record without entries joins anything; an open commit stays open behind it, unless the
-            // epoch has changed.
+            // A record without entries follows any record. An open commit stays open behind it, unless the epoch
+            // has changed.
             _ if !numbered => Join::Breaks,
             (Some(open), false) if open.epoch != header.epoch => Join::NewEpoch,
             (Some(_), false) if header.entries.is_empty() => Join::Fresh,
             (Some(open), true) if open.lsn == header.first_lsn && open.epoch == header.epoch => {
                 Join::Continues
             }
-            // At the log head the part before has been released: all of it is durable at home.
+            // At the log start the part before has been released: all of it is durable at home.
             (None, true) if !self.numbered => Join::Continues,
             (None, false) => Join::Fresh,
             _ => Join::Breaks,
@@ -360,10 +360,10 @@ impl Replay {
         let (header, mut place) = (record.header, record.place);
         let next_lsn = self.next_lsn();
         if header.entries.is_empty() {
-            // It has no commit, whatever number it tells.
+            // The record belongs to no commit, whatever number it carries.
             (place.first_lsn, place.last_lsn) = (next_lsn, Lsn(next_lsn.0.saturating_sub(1)));
         } else if !self.numbered {
-            // Those before it had none either.
+            // The records before it belong to no commit either.
             let first = header.first_lsn;
             for before in &mut self.records {
                 (before.first_lsn, before.last_lsn) = (first, Lsn(first.0.saturating_sub(1)));
@@ -410,17 +410,17 @@ impl Replay {
         open.map_or(self.last_lsn + 1, |open| open.lsn)
     }
 
-    /// The expected record on `track`: right number, right link, of an epoch that counts. Of several (what
-    /// a recovery cut off, and what was written in its stead) the latest epoch is the one that counts.
+    /// The expected record on `track`: it has the right number, the right link and an epoch that counts. Of several
+    /// (one that a recovery cut off, and the one written in its place) the record of the latest epoch counts.
     fn find_in(&self, track: &Track) -> Option<FoundRecord> {
         let counts = |record: &&FoundRecord| {
             let header = &record.header;
-            let epoch_counts = if header.seq.0 <= self.before.tail_seq {
-                header.epoch <= self.before.tail_epoch
+            let epoch_counts = if header.seq.0 <= self.before.log_end_seq {
+                header.epoch <= self.before.log_end_epoch
             } else {
                 header.epoch == self.epoch
             };
-            let linked = match (self.link, self.head_sector) {
+            let linked = match (self.link, self.log_start_sector) {
                 (Some(link), _) => link == (header.prev_sector, header.prev_epoch),
                 (None, Some(head)) => head == record.place.sector,
                 (None, None) => true,
@@ -435,8 +435,8 @@ impl Replay {
             .cloned()
     }
 
-    /// Whether later records of this epoch lie behind the hole, and whether one of them proves that the
-    /// missing one was durable.
+    /// Whether later records of this epoch lie behind the hole, and whether one of them proves that the missing
+    /// record was durable.
     async fn look_behind(&mut self) -> (bool, bool) {
         let (epoch, expected) = (self.epoch, self.expected);
         let (mut followed, mut proven, mut discarded) = (false, false, 0);
@@ -452,7 +452,7 @@ impl Replay {
         if let Some(next) = &self.next {
             look(next);
         }
-        // All that can have been written since the last flush, and the track of that flush.
+        // These are all tracks that can have been written since the last flush, and the track of that flush.
         for _ in 0..unflushed_tracks_max(self.geometry.tracks) {
             let track = self.read_next().await;
             look(&track);
@@ -461,20 +461,21 @@ impl Replay {
         (followed, proven)
     }
 
-    /// What lies behind the end at which the expected record was given up: every track is looked at.
+    /// Reads every track to count what lies behind the expected record, which is given up.
     async fn count_given_up(&self) -> GivenUp {
         let (expected, before) = (self.expected, &self.before);
         let (mut first, mut last, mut records) = (None, Lsn(0), 0);
-        if expected.0 <= before.tail_seq {
-            last = Lsn(before.tail_lsn);
+        if expected.0 <= before.log_end_seq {
+            last = Lsn(before.log_end_lsn);
             first = Some(last);
         }
         for index in 0..self.geometry.tracks {
             let track = read_track(&self.pool, &self.devices, &self.geometry, index).await;
             for record in track.found {
                 let header = &record.header;
-                let own = header.epoch == self.epoch && header.seq.0 > before.tail_seq;
-                let older = header.epoch <= before.tail_epoch && header.seq.0 <= before.tail_seq;
+                let own = header.epoch == self.epoch && header.seq.0 > before.log_end_seq;
+                let older =
+                    header.epoch <= before.log_end_epoch && header.seq.0 <= before.log_end_seq;
                 if header.seq < expected || !(own || older) {
                     continue;
                 }
@@ -486,9 +487,9 @@ impl Replay {
                 }
             }
         }
-        // Where no record before it tells, the number of the expected commit is that of the epoch's first one, or it
-        // is not known.
-        let known = self.numbered || expected.0 == before.tail_seq + 1;
+        // If no earlier record gives the number of the expected commit, it is that of the epoch's first commit, or
+        // unknown.
+        let known = self.numbered || expected.0 == before.log_end_seq + 1;
         let first = first.filter(|_| !known).unwrap_or(self.next_lsn());
         GivenUp {
             first,
@@ -573,7 +574,7 @@ fn start_read(
     devices[geometry.member_of(track)].io(Op::Read, geometry.track_start(track), 0, data)
 }
 
-/// The youngest record of `epoch`, or one that names as good a log head.
+/// The youngest record of `epoch`, or another one that names a valid log start.
 async fn find_youngest(
     pool: &BufPool,
     devices: &[Rc<dyn Device>],
@@ -583,7 +584,7 @@ async fn find_youngest(
     stats: &mut ReplayStats,
 ) -> Option<FoundRecord> {
     let own = |record: &FoundRecord| {
-        record.header.epoch == epoch && record.header.seq.0 > before.tail_seq
+        record.header.epoch == epoch && record.header.seq.0 > before.log_end_seq
     };
     let youngest_on = |track: Track| {
         let found = track.found.into_iter().filter(own);
@@ -611,6 +612,6 @@ async fn find_youngest(
         search.feed(youngest.as_ref().map(|record| record.header.seq));
         last = younger(last, youngest);
     }
-    // The search ends on the track with the highest key that it has seen.
+    // The search ends on the track with the highest key that it has met.
     search.result().and(last)
 }

@@ -1,7 +1,8 @@
 //! Tracks as a ring (Trail 4.1): which sectors of which track the next record may take.
 //!
 //! Tracks are counted without end (`lap * tracks + index`), so that order is a plain comparison. Only the
-//! current track takes records; where on it is the caller's choice, since a head may be anywhere over it.
+//! current track takes records. The caller chooses where on the track, because the drive's head may be anywhere
+//! over it.
 
 use std::ops::Range;
 
@@ -15,29 +16,29 @@ pub struct Ring {
     length: u64,
     /// Free ranges of it, ascending, none empty.
     free: Vec<Range<u64>>,
-    /// No track has been opened in this epoch.
+    /// True until a track is opened in this epoch.
     fresh: bool,
-    /// Count of the first track that must not be overwritten: that of the durable log head.
-    head: u64,
+    /// Count of the first track that must not be overwritten: that of the durable log start.
+    log_start: u64,
 }
 
 impl Ring {
-    /// A ring whose next record goes to track `start`; `head` is the track of the log head.
-    pub fn new(tracks: u64, start: u64, head: u64) -> Self {
+    /// A ring whose next record goes to track `start`. The log starts on track `log_start`.
+    pub fn new(tracks: u64, start: u64, log_start: u64) -> Self {
         let current = tracks + start - 1 + tracks;
-        // The newest count with the head's index that is not beyond the start.
-        let behind = (start + tracks - head) % tracks;
+        // The newest count with that index that is not beyond `start`.
+        let behind = (start + tracks - log_start) % tracks;
         Self {
             tracks,
             current,
             length: 0,
             free: Vec::new(),
             fresh: true,
-            head: current + 1 - behind,
+            log_start: current + 1 - behind,
         }
     }
 
-    /// Free ranges of the current track. Its last sector is given only to a `marker`.
+    /// Free ranges of the current track. Only a `marker` may take the last sector.
     pub fn free(&self, marker: bool) -> impl Iterator<Item = Range<u64>> {
         let usable = self.length.saturating_sub(u64::from(!marker));
         let free = self.free.iter();
@@ -51,7 +52,7 @@ impl Ring {
             .find(|range| range.end - range.start >= min)
     }
 
-    /// Makes the next track the current one, which has `length` sectors.
+    /// Makes the next track, which has `length` sectors, the current one.
     ///
     /// # Panics
     /// When it is not free ([`Ring::is_next_free`]).
@@ -64,15 +65,14 @@ impl Ring {
         self.free.push(0..length);
     }
 
-    /// True when the next track may be opened. Two tracks stay free: the first record of an epoch has no track
-    /// of its own to leave a marker on, and a `marker` may find its track full: those may take one of the
-    /// two.
+    /// True when the next track may be opened. Two tracks stay free. One of them is for the first record of an
+    /// epoch, which has no current track for a marker, or for a `marker` whose track is full.
     pub fn is_next_free(&self, marker: bool) -> bool {
         let spare = u64::from(marker || self.fresh);
         self.used() < self.tracks - 2 + spare
     }
 
-    /// Uses up `range` of the current track.
+    /// Takes `range` of the current track.
     ///
     /// # Panics
     /// When it is not free.
@@ -95,18 +95,18 @@ impl Ring {
         self.length
     }
 
-    /// Sectors of the current track that have been used.
+    /// Sectors of the current track that are taken.
     pub fn used_sectors(&self) -> u64 {
         let free = self.free.iter();
         self.length - free.map(|range| range.end - range.start).sum::<u64>()
     }
 
-    /// True when the next track could be opened if the log head were on track `head`.
-    pub fn may_open(&self, head: u64) -> bool {
-        self.fresh || self.current + 1 - head < self.tracks - 2
+    /// True when the next track could be opened if the log started on track `log_start`.
+    pub fn may_open(&self, log_start: u64) -> bool {
+        self.fresh || self.current + 1 - log_start < self.tracks - 2
     }
 
-    /// Tracks that records may open before the log head moves.
+    /// Tracks that records may open before the log start moves.
     pub fn openable(&self) -> u64 {
         (self.tracks - 2).saturating_sub(self.used())
     }
@@ -126,9 +126,9 @@ impl Ring {
         (self.current + 1) % self.tracks
     }
 
-    /// Count of the durable log head's track.
-    pub fn head(&self) -> u64 {
-        self.head
+    /// Count of the track of the durable log start.
+    pub fn log_start(&self) -> u64 {
+        self.log_start
     }
 
     /// Count of the newest use of the track with index `index`.
@@ -136,15 +136,18 @@ impl Ring {
         self.current - (self.current + self.tracks - index) % self.tracks
     }
 
-    /// A durable record has told that the log head is on track `head` (a count).
-    pub fn set_head(&mut self, head: u64) {
-        self.head = self.head.max(head);
-        assert!(self.head <= self.current + 1, "a log head beyond the log");
+    /// A durable record names a log start on track `log_start` (a count).
+    pub fn set_log_start(&mut self, log_start: u64) {
+        self.log_start = self.log_start.max(log_start);
+        assert!(
+            self.log_start <= self.current + 1,
+            "the log start lies within the log"
+        );
     }
 
-    /// Tracks from the durable log head to the current one, in use.
+    /// Tracks in use: from the durable log start to the current track.
     pub fn used(&self) -> u64 {
-        (self.current + 1).saturating_sub(self.head)
+        (self.current + 1).saturating_sub(self.log_start)
     }
 
     /// All tracks.

@@ -1,4 +1,4 @@
-//! Records on a track.
+//! Finds the records on a track.
 
 use crate::geometry::LogGeometry;
 use crate::pack::RecordPlace;
@@ -8,16 +8,16 @@ use tonearm_format::{EntryKind, RecordHeader, unescape_payload};
 /// A record whose header is valid.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FoundRecord {
-    /// Where it lies.
+    /// Where the record lies.
     pub place: RecordPlace,
     /// Its header.
     pub header: RecordHeader,
-    /// First bytes of the payload's sectors.
+    /// First bytes of the payload's sectors, which the header keeps.
     pub displaced: Vec<u8>,
 }
 
-/// Headers of this store's records on the track with index `track`, in sector order, if what they name lies in the
-/// log. Records of older laps and epochs are among them; what they are worth is for the caller to say.
+/// The records of this store on the track with index `track`, in sector order, whose log start lies in the log.
+/// Records of older laps and epochs are among them; the caller decides which count.
 pub fn scan_track(geometry: &LogGeometry, track: u64, bytes: &[u8]) -> Vec<FoundRecord> {
     let mut found = Vec::new();
     for (index, sector) in bytes.chunks_exact(geometry.sector).enumerate() {
@@ -33,9 +33,9 @@ pub fn scan_track(geometry: &LogGeometry, track: u64, bytes: &[u8]) -> Vec<Found
             EntryKind::Patch { at, .. } => (at as usize) < geometry.block_size,
             _ => true,
         });
-        let head_fits = geometry.track_of(header.head_sector) < geometry.tracks;
+        let start_fits = geometry.track_of(header.log_start_sector) < geometry.tracks;
         if header.store == geometry.store
-            && head_fits
+            && start_fits
             && fits
             && payload == u64::from(header.payload_sectors)
             && patches_fit
@@ -52,8 +52,8 @@ pub fn scan_track(geometry: &LogGeometry, track: u64, bytes: &[u8]) -> Vec<Found
 }
 
 impl FoundRecord {
-    /// The record's blocks, one buffer each, from the bytes of its track; `None` when one fails its
-    /// checksum: the record is torn.
+    /// The record's blocks, one buffer each, from the bytes of its track. `None` when a block fails its checksum:
+    /// the record is torn.
     pub fn blocks(&self, geometry: &LogGeometry, pool: &BufPool, track: &[u8]) -> Option<Vec<Buf>> {
         let first = (self.place.sector % geometry.track_sectors) as usize + 1;
         let mut payload = track[first * geometry.sector..].chunks_exact(geometry.block_size);

@@ -1,24 +1,23 @@
 //! Binary search for the youngest record (Trail 3.3): O(lg N) tracks are read.
 //!
-//! The key of a track is the highest number among its records of this epoch. From the start of the epoch
-//! on, in ring order, keys grow up to the youngest record, and after it are older ones (or none): a rotated
-//! sorted sequence.
+//! The key of a track is the highest number among its records of this epoch. In ring order from the start of the
+//! epoch, keys grow up to the youngest record. Behind it are older keys, or none: a rotated sorted sequence.
 //!
-//! **The trap of the ragged tail.** On a volatile cache, tracks written after the last flush may be there
-//! or not, in any pattern: the predicate is not monotone there. Let `f` be the track of the last durable
-//! record. Up to `f` every probe says "current lap"; the search ends at neighbours `lo` (current) and `hi`
-//! (not), so `lo >= f` whatever the tail looks like. A record on `lo` names a log head that is good: tracks
-//! are reused only beyond the head of a *durable* record (invariant 2 of the crate).
+//! **Ragged tail.** With a volatile cache, tracks written after the last flush may be there or not, in any
+//! pattern: the predicate is not monotone there. Let `f` be the track of the last durable record. Up to `f` every
+//! probe says "current lap". The search ends at neighbours `lo` (current) and `hi` (not), so `lo >= f` whatever
+//! the tail looks like. The log start that a record on `lo` names is valid: tracks are reused only before the log
+//! start of a *durable* record (invariant 2 of the crate).
 //!
-//! **The trap of the base.** A base in the ragged tail that still holds the older lap is followed by torn
-//! tracks *before* `f`, and the predicate breaks there. So the base is the younger of two opposite tracks:
-//! of two tracks half a ring apart at most one lies in the tail (it is at most a quarter of the ring), and
-//! if that one holds the older lap, the other one is younger. When neither has a key, nothing durable has
-//! been written in this epoch.
+//! **Base.** A base in the ragged tail that still holds the older lap would break the predicate: torn tracks
+//! follow it *before* `f`. So the base is the younger of two opposite tracks. Of two tracks half a ring apart at
+//! most one lies in the tail, which is at most a quarter of the ring. If that one holds the older lap, the other
+//! one is younger. When neither has a key, nothing durable has been written in this epoch.
 
 use tonearm_base::RecordSeq;
 
-/// The search as a state machine: ask for [`Search::probe`], answer with [`Search::feed`].
+/// The search as a state machine. The caller reads the track that [`Search::probe`] names and reports its key with
+/// [`Search::feed`].
 #[derive(Debug)]
 pub struct Search {
     tracks: u64,
@@ -28,11 +27,11 @@ pub struct Search {
 
 #[derive(Debug)]
 enum Phase {
-    /// Looking at the track where the epoch started.
+    /// Reads the track where the epoch started.
     Start,
-    /// Looking at the opposite track; the key of the start is known.
+    /// Reads the opposite track; the key of the first one is known.
     Opposite(Option<RecordSeq>),
-    /// Offsets from the base: `low` is of the current lap, `high` is not.
+    /// Narrows the range. At offset `low` from the base is the current lap, at offset `high` it is not.
     Narrow {
         base: u64,
         key: RecordSeq,
@@ -64,7 +63,7 @@ impl Search {
         }
     }
 
-    /// Tells the key of the track that was asked for.
+    /// Takes the key of the track that [`Search::probe`] named.
     pub fn feed(&mut self, found: Option<RecordSeq>) {
         self.phase = match &self.phase {
             Phase::Start => Phase::Opposite(found),
@@ -115,7 +114,7 @@ impl Search {
         }
     }
 
-    /// The youngest track that was found; `None` when the epoch has written nothing that is left.
+    /// The track with the youngest record; `None` when the medium has no record of the epoch.
     pub fn result(&self) -> Option<u64> {
         match self.phase {
             Phase::Done(result) => result,

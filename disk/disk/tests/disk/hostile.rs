@@ -120,10 +120,10 @@ fn superblocks_with_numbers_at_their_end_are_refused_by_field_value_and_member()
     let fields: [(&str, Craft); 4] = [
         ("generation", |s, to| s.generation = to),
         ("epoch", |s, to| s.epoch = to),
-        ("tail_seq", |s, to| {
-            (s.log.tail_seq, s.log.head_seq) = (to, 1)
+        ("log_end_seq", |s, to| {
+            (s.log.log_end_seq, s.log.log_start_seq) = (to, 1)
         }),
-        ("tail_lsn", |s, to| s.log.tail_lsn = to),
+        ("log_end_lsn", |s, to| s.log.log_end_lsn = to),
     ];
     for (field, craft) in fields {
         for value in [u64::MAX, u64::MAX - 1, COUNTER_MAX + 1] {

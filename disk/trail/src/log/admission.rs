@@ -1,16 +1,16 @@
-//! Log space is promised before a commit is made, in the order in which it was asked for.
+//! Log space is reserved before a commit is made, first come first served.
 //!
-//! Only the first of those who wait looks at each change of the log; the others wait for their turn.
+//! Only the first waiter looks at each change of the log; the others wait for their turn.
 
 use super::Trail;
 use crate::error::TrailError;
 
 impl Trail {
-    /// Waits for log space for a commit of `blocks` blocks of data and `ranges` ranges. A commit of data alone leaves one
-    /// track to those that make room at home.
+    /// Waits for log space for a commit of `blocks` blocks of data and `ranges` ranges. A commit without ranges
+    /// leaves one track free for commits that free space at home.
     ///
-    /// A commit that replaces versions which the log still holds must not wait for space afterwards: it
-    /// would wait for the very tracks that it keeps from being freed.
+    /// Reserve before the commit replaces versions that the log still holds. A commit that waited afterwards would
+    /// wait for tracks that its own blocks keep in use.
     ///
     /// # Errors
     /// When the log has failed.
@@ -21,7 +21,7 @@ impl Trail {
         let sectors = self.0.geometry.commit_sectors(blocks, ranges);
         assert!(
             sectors <= self.0.geometry.commit_sectors_max(),
-            "a commit that the log can never hold"
+            "the log can hold the commit"
         );
         self.check()?;
         self.check_given_up()?;
@@ -29,12 +29,12 @@ impl Trail {
             0 => self.0.geometry.spare_sectors(sectors),
             _ => 0,
         };
-        let nobody_waits = self.0.state.borrow().space_queue.is_empty();
-        let promised = nobody_waits.then(|| self.promise(sectors, spare));
-        if let Some(admission) = promised.flatten() {
+        let first = self.0.state.borrow().space_queue.is_empty();
+        let reserved = first.then(|| self.reserve(sectors, spare));
+        if let Some(admission) = reserved.flatten() {
             return Ok(admission);
         }
-        let ticket = Ticket::draw(self);
+        let ticket = Ticket::take(self);
         let turn = self.0.turn.wait(ticket.number);
         self.want_space();
         turn.await;
@@ -42,7 +42,7 @@ impl Trail {
             self.check()?;
             self.check_given_up()?;
             let progress = self.0.progress.wait();
-            if let Some(admission) = self.promise(sectors, spare) {
+            if let Some(admission) = self.reserve(sectors, spare) {
                 return Ok(admission);
             }
             self.want_space();
@@ -50,10 +50,10 @@ impl Trail {
         }
     }
 
-    /// Promises `sectors` if `spare` others are left.
-    fn promise(&self, sectors: u64, spare: u64) -> Option<Admission> {
+    /// Reserves `sectors` if `spare` others are left.
+    fn reserve(&self, sectors: u64, spare: u64) -> Option<Admission> {
         let mut state = self.0.state.borrow_mut();
-        let fits = state.space(&self.0.geometry) >= sectors + spare;
+        let fits = state.space() >= sectors + spare;
         fits.then(|| {
             state.reserved += sectors;
             Admission {
@@ -69,14 +69,14 @@ impl Trail {
     }
 }
 
-/// A place in the queue of those who wait for log space.
+/// A place in the queue for log space.
 struct Ticket<'a> {
     trail: &'a Trail,
     number: u64,
 }
 
 impl<'a> Ticket<'a> {
-    fn draw(trail: &'a Trail) -> Self {
+    fn take(trail: &'a Trail) -> Self {
         let mut state = trail.0.state.borrow_mut();
         let number = state.next_ticket;
         state.next_ticket += 1;
@@ -90,7 +90,7 @@ impl Drop for Ticket<'_> {
     fn drop(&mut self) {
         let inner = &self.trail.0;
         let mut state = inner.state.borrow_mut();
-        // Nearly always the first place; tickets are in ascending order.
+        // Tickets are in ascending order.
         let at = state.space_queue.binary_search(&self.number);
         state
             .space_queue
@@ -100,14 +100,14 @@ impl Drop for Ticket<'_> {
     }
 }
 
-/// Log space for one commit; given back when it is dropped.
+/// Log space reserved for one commit. Dropping it returns the space.
 pub struct Admission {
     trail: Trail,
     pub(super) sectors: u64,
 }
 
 impl Admission {
-    /// True when it was given for a commit of `blocks` blocks of data and `ranges` ranges, or more.
+    /// True when the space is enough for a commit of `blocks` blocks of data and `ranges` ranges.
     pub fn covers(&self, blocks: u64, ranges: u64) -> bool {
         self.trail.0.geometry.commit_sectors(blocks, ranges) <= self.sectors
     }
@@ -119,7 +119,7 @@ impl Drop for Admission {
         let mut state = inner.state.borrow_mut();
         state.reserved -= self.sectors;
         if !state.space_queue.is_empty() {
-            // Of a commit that was given up, or that needs less than was promised.
+            // The commit was given up, or needs less than was reserved.
             inner.progress.notify();
         }
     }

@@ -1,12 +1,12 @@
-//! The orderly end of a log: nothing is appended any more, all of it is durable, and nothing is left in it.
+//! The orderly end of a log: all commits are written and durable, and none is needed any more.
 
 use super::Trail;
 use crate::error::TrailError;
 use tonearm_format::LogState;
 
 impl Trail {
-    /// Writes what is queued, waits for what is under way, and makes all of it durable. Nothing may be appended from now
-    /// on, and those who wait for log space do not get it.
+    /// Writes the queued commits, waits for writes under way, and makes all of them durable. The caller appends
+    /// nothing from now on. Commits that wait for log space do not get it.
     ///
     /// # Errors
     /// When the log or the store has failed.
@@ -31,30 +31,33 @@ impl Trail {
         }
     }
 
-    /// Where the log ends now, for the superblock of an orderly end. Everything must be durable and
-    /// released.
+    /// Log positions for the superblock of an orderly end. All commits must be durable and released.
     pub fn end_state(&self) -> LogState {
         let mut state = self.0.state.borrow_mut();
-        state.advance_head();
+        state.advance_log_start();
         assert!(
             state.live.is_empty() && state.queue.is_empty(),
-            "an orderly end leaves nothing in the log"
+            "at an orderly end the log is empty"
         );
         let end = state.durability.durable();
-        assert_eq!(end, state.durability.flushed(), "an orderly end is durable");
+        assert_eq!(
+            end,
+            state.durability.flushed(),
+            "at an orderly end the log is durable"
+        );
         let start_track = state.ring.next_index();
         LogState {
-            head_sector: state.prev_sector,
-            head_seq: state.next_seq.0,
-            tail_sector: state.prev_sector,
-            tail_seq: state.next_seq.0 - 1,
-            tail_epoch: state.prev_epoch,
-            tail_lsn: state.durability.appended().0,
+            log_start_sector: state.prev_sector,
+            log_start_seq: state.next_seq.0,
+            log_end_sector: state.prev_sector,
+            log_end_seq: state.next_seq.0 - 1,
+            log_end_epoch: state.prev_epoch,
+            log_end_lsn: state.durability.appended().0,
             start_track,
         }
     }
 
-    /// Ends the tasks.
+    /// Ends the log's tasks.
     pub fn stop(&self) {
         self.0.stopped.set(true);
         self.0.work.notify();

@@ -144,7 +144,7 @@ fn what_was_appended_is_recovered_in_order() {
         recovered(world.images().remove(0), &geometry, 1, LogState::default());
     let expected: Vec<(u64, usize)> = (1..=10).map(|lsn| (lsn, 1)).chain([(11, 41)]).collect();
     assert_eq!((commits, case), (expected, Case::End));
-    assert_eq!((state.tail_lsn, state.head_seq), (11, 1));
+    assert_eq!((state.log_end_lsn, state.log_start_seq), (11, 1));
 }
 
 #[test]
@@ -563,7 +563,7 @@ fn a_log_that_ends_makes_durable_what_is_written_and_writes_no_marker() {
         trail.advance();
         rt2.sleep(Nanos::from_millis(1)).await;
         assert_eq!(trail.stats().markers, 0);
-        assert_eq!(trail.end_state().tail_lsn, 40);
+        assert_eq!(trail.end_state().log_end_lsn, 40);
         trail.stop();
         drop(waiting);
     });

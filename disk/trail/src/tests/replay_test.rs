@@ -28,8 +28,8 @@ fn record(epoch: u64, seq: u64, prev: (u64, u64), ranges: u64) -> RecordHeader {
         seq: RecordSeq(seq),
         prev_sector: prev.0,
         prev_epoch: prev.1,
-        head_sector: 0,
-        head_seq: RecordSeq(1),
+        log_start_sector: 0,
+        log_start_seq: RecordSeq(1),
         durable_seq: RecordSeq(0),
         first_lsn: Lsn(seq),
         continues: false,
@@ -76,12 +76,12 @@ impl Log {
 /// The superblock says that records up to `seq` were there when its epoch began; the last at `sector`, of `epoch`.
 fn up_to(seq: u64, sector: u64, epoch: u64) -> LogState {
     LogState {
-        head_sector: 0,
-        head_seq: 1,
-        tail_sector: sector,
-        tail_seq: seq,
-        tail_epoch: epoch,
-        tail_lsn: seq,
+        log_start_sector: 0,
+        log_start_seq: 1,
+        log_end_sector: sector,
+        log_end_seq: seq,
+        log_end_epoch: epoch,
+        log_end_lsn: seq,
         start_track: sector / TRACK + 1,
     }
 }
@@ -107,7 +107,7 @@ fn a_record_that_the_superblock_knows_and_that_is_not_there_is_damage() {
 #[test]
 fn a_record_that_a_later_one_calls_durable_and_is_not_there_is_damage() {
     let start = LogState {
-        head_seq: 1,
+        log_start_seq: 1,
         ..LogState::default()
     };
     for (durable, is_damage) in [(0, false), (1, false), (2, true)] {
@@ -129,7 +129,7 @@ fn a_record_that_a_later_one_calls_durable_and_is_not_there_is_damage() {
 #[test]
 fn a_record_that_follows_another_place_or_epoch_does_not_count() {
     let start = LogState {
-        head_seq: 1,
+        log_start_seq: 1,
         ..LogState::default()
     };
     for (prev, counts) in [((0, 1), true), ((3, 1), false), ((0, 2), false)] {
@@ -168,7 +168,7 @@ fn of_two_records_of_one_number_on_a_track_that_of_the_later_epoch_counts() {
 #[test]
 fn what_is_no_record_of_this_log_does_not_count() {
     let start = LogState {
-        head_seq: 1,
+        log_start_seq: 1,
         ..LogState::default()
     };
     let of_another_store = RecordHeader {
@@ -196,7 +196,7 @@ fn a_commit_that_was_cut_off_in_its_middle_leaves_nothing_in_the_next_one() {
     };
     log.put(TRACK, &next);
     let before = LogState {
-        tail_lsn: 0,
+        log_end_lsn: 0,
         ..up_to(1, 0, 1)
     };
     assert_eq!(log.replayed(2, before).unwrap().0, [(1, 2)]);
@@ -228,7 +228,7 @@ fn a_record_whose_block_is_not_what_it_was_is_torn() {
         out.extend_from_slice(&payload);
         log.image.write(log.geometry.byte_of(0), &out);
         let start = LogState {
-            head_seq: 1,
+            log_start_seq: 1,
             ..LogState::default()
         };
         let (commits, case) = log.replayed(1, start).unwrap();

@@ -1,4 +1,4 @@
-use crate::Ring;
+use crate::ring::Ring;
 
 /// Takes `sectors` sectors in a row, on the next track if need be; where they begin.
 fn take_next(ring: &mut Ring, sectors: u64, marker: bool) -> Option<(u64, u64)> {
@@ -34,7 +34,7 @@ fn tracks_are_used_in_turn_and_never_over_the_head() {
         "a marker may take one of the two free tracks"
     );
     assert_eq!((ring.used(), ring.openable()), (7, 0));
-    ring.set_head(ring.head() + 2);
+    ring.set_log_start(ring.log_start() + 2);
     assert_eq!(ring.openable(), 1);
     assert_eq!(take_next(&mut ring, 2, false), Some((1, 1)));
 }
@@ -43,7 +43,7 @@ fn tracks_are_used_in_turn_and_never_over_the_head() {
 fn a_head_behind_the_start_keeps_its_tracks() {
     let ring = Ring::new(8, 1, 6);
     assert_eq!(ring.used(), 3, "tracks 6, 7 and 0");
-    assert_eq!(ring.count_of(6), ring.head());
+    assert_eq!(ring.count_of(6), ring.log_start());
 }
 
 #[test]

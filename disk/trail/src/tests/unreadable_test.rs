@@ -171,7 +171,7 @@ fn a_log_head_beyond_the_log_is_no_head() {
     for head in [end, end + 1, u64::MAX] {
         let image = crafted(&image, &geometry, |header| {
             if header.seq == RecordSeq(27) {
-                header.head_sector = head;
+                header.log_start_sector = head;
             }
         });
         // The record is no record then: the log ends before it.
@@ -237,6 +237,6 @@ fn places(image: &DiskImage, geometry: &LogGeometry) -> (Vec<Lsn>, Lsn) {
         while replay.next().await.unwrap().is_some() {}
         let tail = replay.into_tail();
         let places = tail.records.iter().map(|place| place.first_lsn);
-        (places.collect(), Lsn(tail.state.tail_lsn))
+        (places.collect(), Lsn(tail.state.log_end_lsn))
     })
 }

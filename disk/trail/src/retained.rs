@@ -1,21 +1,21 @@
 //! Which commits the log must still keep.
 //!
-//! Each pinned block (or pending trim) holds the oldest commit that wrote it since it was last durable at
-//! home; a newer version takes over the hold, so the tracks of all versions are freed together
-//! (Trail 4.1). The log head is the oldest commit that is held.
+//! Each pinned block (or pending trim) holds the oldest commit that wrote it since it was last durable at home.
+//! A newer version takes over the hold, so that the tracks of all versions are freed together (Trail 4.1). The
+//! log starts with the oldest commit that is held.
 
 use std::collections::VecDeque;
 use tonearm_base::Lsn;
 
-/// Number of holds for each commit that the log keeps.
+/// The commits that the log keeps, each with its number of holds.
 #[derive(Debug)]
-pub struct Releases {
+pub struct RetainedCommits {
     first: Lsn,
     holds: VecDeque<u32>,
 }
 
-impl Releases {
-    /// Nothing is held; the next commit is `next`.
+impl RetainedCommits {
+    /// An account without commits. The next commit is `next`.
     pub fn new(next: Lsn) -> Self {
         Self {
             first: next,
@@ -23,30 +23,30 @@ impl Releases {
         }
     }
 
-    /// Commit `lsn`, the next one, is made.
+    /// Adds commit `lsn`, the next one, without holds.
     pub fn add_commit(&mut self, lsn: Lsn) {
         assert_eq!(
             lsn.0,
             self.first.0 + self.holds.len() as u64,
-            "commits come in order"
+            "commits are added in order"
         );
         self.holds.push_back(0);
     }
 
-    /// One more thing needs commit `lsn` to stay in the log.
+    /// Adds a hold to commit `lsn`.
     pub fn hold(&mut self, lsn: Lsn) {
         self.holds[(lsn - self.first) as usize] += 1;
     }
 
-    /// One thing less needs commit `lsn`.
+    /// Removes a hold from commit `lsn`.
     pub fn release(&mut self, lsn: Lsn) {
         let holds = &mut self.holds[(lsn - self.first) as usize];
         assert!(*holds > 0, "released more often than held");
         *holds -= 1;
     }
 
-    /// Forgets leading commits that nobody needs, up to `durable`; gives the oldest that stays (or the
-    /// next one to come).
+    /// Removes commits without holds from the front, up to `durable`. The oldest commit that stays, or the next one
+    /// to come.
     pub fn advance(&mut self, durable: Lsn) -> Lsn {
         while self.first <= durable && self.holds.front() == Some(&0) {
             self.holds.pop_front();
@@ -55,13 +55,8 @@ impl Releases {
         self.first
     }
 
-    /// Commits in the account.
+    /// Number of commits in the account.
     pub fn len(&self) -> usize {
         self.holds.len()
-    }
-
-    /// True when no commit is in the account.
-    pub fn is_empty(&self) -> bool {
-        self.holds.is_empty()
     }
 }

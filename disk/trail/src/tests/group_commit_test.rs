@@ -1,14 +1,14 @@
-//! Clients that wait for a device write together.
+//! Callers that share a device write.
 
 use super::log_test::{append, geometry, start, world, write};
 use crate::Trail;
-use crate::log::company::Company;
+use crate::log::group_commit::GroupCommit;
 use tonearm_base::{BufPool, Nanos};
 use tonearm_format::LogState;
 use tonearm_rt::Rt;
 
-/// Device writes and the time of `rounds` commits by each of some clients, that think for so many microseconds
-/// between two of them.
+/// Runs clients, each with its number of commits and the microseconds that it pauses before each. The device
+/// writes, and the end of the first client.
 fn run(thinks_us: &[(u64, u64)]) -> (u64, Nanos) {
     let geometry = geometry(64, 64);
     let world = world(&geometry);
@@ -42,7 +42,7 @@ fn run(thinks_us: &[(u64, u64)]) -> (u64, Nanos) {
 async fn commit(trail: &Trail, pool: &BufPool, block: u64, version: u64) {
     let lsn = append(trail, vec![write(pool, block, 1, version)]).await;
     trail.wait_durable(lsn).await.unwrap();
-    // Nothing goes home here: the log must not fill.
+    // There is no home here. Without this the log would fill.
     trail.advance();
 }
 
@@ -53,7 +53,7 @@ fn clients_that_come_back_together_share_a_device_write() {
 }
 
 #[test]
-fn who_is_alone_or_among_those_who_think_for_long_hardly_waits() {
+fn a_client_alone_or_among_clients_that_pause_for_long_hardly_waits() {
     let (_, alone) = run(&[(1000, 10)]);
     let (_, among) = run(&[(1000, 10), (40, 3_000), (30, 5_000), (4, 40_000)]);
     assert!(
@@ -63,28 +63,28 @@ fn who_is_alone_or_among_those_who_think_for_long_hardly_waits() {
 }
 
 #[test]
-fn after_waits_in_vain_nobody_is_waited_for_for_a_while() {
-    let mut company = Company::default();
+fn after_waits_in_vain_some_writes_start_without_a_wait() {
+    let mut group = GroupCommit::default();
     let (mut now, mut waits) = (Nanos(0), 0);
     for _ in 0..160 {
-        company.sent = now;
+        group.sent = now;
         now += Nanos::from_micros(100).0;
-        // One was served and one is left, but nobody ever joins it in time.
-        company.part(now, 1, 1);
-        while let Some(until) = company.awaited_until(now, 1) {
+        // One caller has its commit and one is left. No other ever joins it in time.
+        group.released(now, 1, 1);
+        while let Some(until) = group.waits_until(now, 1) {
             waits += 1;
             now = until;
         }
     }
     assert!((10..=30).contains(&waits), "{waits} waits in vain");
-    // Somebody comes after all: from then on each write is waited for.
+    // Another caller comes in time: from then on each write waits.
     let mut joined = 0;
     for _ in 0..20 {
-        company.sent = now;
+        group.sent = now;
         now += Nanos::from_micros(100).0;
-        company.part(now, 1, 1);
-        if company.awaited_until(now, 1).is_some() {
-            assert_eq!(company.awaited_until(now, 2), None);
+        group.released(now, 1, 1);
+        if group.waits_until(now, 1).is_some() {
+            assert_eq!(group.waits_until(now, 2), None);
             joined += 1;
         }
     }
