@@ -7,11 +7,10 @@ use std::rc::Rc;
 use tonearm_base::BufPool;
 use tonearm_device::Device;
 use tonearm_format::{
-    BLOCK_SIZE_MAX, BLOCK_SIZE_MIN, HEADER_AREA_BYTES, HeadKind, Layout, LogState, MEMBERS_MAX,
-    MemberEntry, PATH_MAX, Roles, SECTOR, SEGMENT_BLOCKS_MIN, SEGMENT_BYTES_MAX, SEGMENT_BYTES_MIN,
-    SYSTEM_BLOCKS, SegmentLayout, State, Superblock, TrackSheet, Uuid, segments_for,
-    segments_reserved, slot_entries,
+    BLOCK_SIZE_MAX, BLOCK_SIZE_MIN, HEADER_AREA_BYTES, HeadKind, LogState, MEMBERS_MAX,
+    MemberEntry, PATH_MAX, Roles, SECTOR, SYSTEM_BLOCKS, State, Superblock, TrackSheet, Uuid,
 };
+use tonearm_layout::layouts::{self, DataSpace, HomeParams};
 use tonearm_rt::{Boxed, Rt};
 
 /// Bytes zeroed by one operation on a device that is not blank.
@@ -36,29 +35,6 @@ pub struct CreateParams {
     pub store: Uuid,
     /// Now, in seconds since 1970.
     pub created_unix_s: u64,
-}
-
-/// The layout of the home.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum HomeParams {
-    /// Each block has one fixed place.
-    #[default]
-    Overwrite,
-    /// Blocks are appended to segments.
-    Segments {
-        /// Bytes of a segment.
-        segment_bytes: u32,
-        /// Share of the segments, in percent, that stays free: the more, the less the cleaner has to do.
-        spare_percent: u64,
-    },
-}
-
-impl HomeParams {
-    /// The segments layout with its usual parameters.
-    pub const SEGMENTS: Self = Self::Segments {
-        segment_bytes: 1 << 20,
-        spare_percent: 10,
-    };
 }
 
 /// A member before its place is planned.
@@ -140,37 +116,6 @@ pub fn plan_create(
     } = plan_log(params, members)?;
     let log_bytes = u64::from(track_bytes) * log_tracks;
     let size_blocks = SYSTEM_BLOCKS + params.size_bytes.div_ceil(block);
-    // A unit of space at home: a group, or a segment.
-    let (layout, group_blocks, group_bytes, mut groups_left, before_first) = match params.home {
-        HomeParams::Overwrite => {
-            let group_blocks = slot_entries(params.block_size) as u64;
-            let groups = size_blocks.div_ceil(group_blocks);
-            let bytes = (group_blocks + 2) * block;
-            (Layout::Overwrite, group_blocks, bytes, groups, 0)
-        }
-        HomeParams::Segments {
-            segment_bytes,
-            spare_percent,
-        } => {
-            let layout = segments_of(params.block_size, segment_bytes, spare_percent, size_blocks)?;
-            let used = layout.payload_blocks() * (100 - spare_percent) / 100;
-            let kind = Layout::Segments { segment_bytes };
-            let bytes = u64::from(segment_bytes);
-            (
-                kind,
-                used,
-                bytes,
-                layout.segments,
-                layout.checkpoint_bytes(),
-            )
-        }
-    };
-    let groups_wanted = groups_left;
-    let first_data = members.iter().position(|member| member.roles.data);
-    let mut open_members = members
-        .iter()
-        .filter(|member| member.roles.data && member.available_bytes.is_none())
-        .count() as u64;
     let mut entries: Vec<MemberEntry> = members
         .iter()
         .map(|member| MemberEntry {
@@ -188,43 +133,19 @@ pub fn plan_create(
     for (index, end) in ends {
         entries[index].data_offset = end;
     }
-    // Members of given size take what fits, files share the rest.
-    for (index, (entry, member)) in entries.iter_mut().zip(members).enumerate() {
-        if let (true, Some(available)) = (member.roles.data, member.available_bytes) {
-            let before = if first_data == Some(index) {
-                before_first
-            } else {
-                0
-            };
-            let room = available.saturating_sub(entry.data_offset + before);
-            entry.groups = (room / group_bytes).min(groups_left);
-            groups_left -= entry.groups;
-        }
-    }
-    for (entry, member) in entries.iter_mut().zip(members) {
-        if member.roles.data && member.available_bytes.is_none() {
-            entry.groups = groups_left.div_ceil(open_members);
-            groups_left -= entry.groups;
-            open_members -= 1;
-        }
-    }
-    if groups_left > 0 {
-        let fits = (groups_wanted - groups_left).saturating_sub(match layout {
-            Layout::Overwrite => 0,
-            // Reserved segments, and those of the map.
-            Layout::Segments { segment_bytes } => {
-                let layout = SegmentLayout {
-                    block_size: params.block_size,
-                    segment_bytes,
-                    segments: 0,
-                };
-                segments_reserved(&layout) + groups_wanted / 128 + 1
-            }
-        }) * group_blocks;
-        let fits = fits.saturating_sub(SYSTEM_BLOCKS) * block;
-        return fail(format!(
-            "the data members are too small: at most --size {fits} fits on them"
-        ));
+    let spaces: Vec<DataSpace> = entries
+        .iter()
+        .zip(members)
+        .filter(|(entry, _)| entry.roles.data)
+        .map(|(entry, member)| DataSpace {
+            offset: entry.data_offset,
+            available_bytes: member.available_bytes,
+        })
+        .collect();
+    let home = layouts::plan(&params.home, params.block_size, size_blocks, &spaces)?;
+    let data_entries = entries.iter_mut().filter(|entry| entry.roles.data);
+    for (entry, groups) in data_entries.zip(home.groups) {
+        entry.groups = groups;
     }
     let superblock = Superblock {
         version: Superblock::VERSION,
@@ -253,7 +174,7 @@ pub fn plan_create(
         },
         size_blocks,
         created_unix_s: params.created_unix_s,
-        layout,
+        layout: home.layout,
         members: entries,
     };
     let member_bytes = (0..members.len()).map(|index| bytes_of(&superblock, index));
@@ -261,35 +182,6 @@ pub fn plan_create(
         member_bytes: member_bytes.collect(),
         superblock,
         sheets,
-    })
-}
-
-/// The segments that `size_blocks` blocks need.
-fn segments_of(
-    block_size: u32,
-    segment_bytes: u32,
-    spare_percent: u64,
-    size_blocks: u64,
-) -> Result<SegmentLayout, EngineError> {
-    let blocks = u64::from(segment_bytes / block_size);
-    if !segment_bytes.is_power_of_two()
-        || !(SEGMENT_BYTES_MIN..=SEGMENT_BYTES_MAX).contains(&segment_bytes)
-        || blocks < SEGMENT_BLOCKS_MIN
-    {
-        return Err(EngineError::Create(format!(
-            "a segment has a power of two of bytes, from {SEGMENT_BYTES_MIN} to {SEGMENT_BYTES_MAX}, and at least \
-             {SEGMENT_BLOCKS_MIN} blocks"
-        )));
-    }
-    if !(5..=75).contains(&spare_percent) {
-        return Err(EngineError::Create(
-            "the spare share of the segments must be from 5 to 75 percent".into(),
-        ));
-    }
-    Ok(SegmentLayout {
-        block_size,
-        segment_bytes,
-        segments: segments_for(block_size, segment_bytes, size_blocks, spare_percent),
     })
 }
 
@@ -365,6 +257,6 @@ async fn write_empty(
     }
     let devices: Vec<Rc<dyn Device>> = members.iter().map(|member| member.device.clone()).collect();
     log_drives::store_sheets(pool, &plan.sheets, &devices).await?;
-    crate::home::create(rt, pool, superblock, &devices).await?;
+    layouts::create(rt, pool, superblock, &devices).await?;
     superblocks::store(pool, &devices, superblock, true).await
 }

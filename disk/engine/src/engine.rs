@@ -15,7 +15,7 @@ use std::task::Poll;
 use tonearm_base::{BufPool, Lsn, Nanos};
 use tonearm_device::Device;
 use tonearm_format::{State as StoreState, Superblock};
-use tonearm_layout::{Home, HomeError};
+use tonearm_layout::{Home, HomeError, HomeShape};
 use tonearm_rt::{Boxed, Notify, Permit, Rt, Semaphore};
 use tonearm_trail::{Admission, Change, Trail, WriteCache};
 
@@ -33,7 +33,7 @@ pub enum Ack {
 pub struct OpenOptions {
     /// Bound on payload in memory: queued, in the log and not yet at home.
     pub memory_bytes: u64,
-    /// Bound on cached checksum tables (overwrite layout) or map pages (segments layout).
+    /// Bound on the home's tables or map pages in memory.
     pub map_cache_bytes: usize,
     /// When writes are acknowledged.
     pub ack: Ack,
@@ -49,7 +49,7 @@ pub struct OpenOptions {
     /// program has not handed over when it is killed is lost, as by a power cut.
     pub linger: Nanos,
     /// Home blocks to add at the end of the last data member, which must be long enough already
-    /// ([`crate::grown`]).
+    /// ([`tonearm_layout::layouts::grown`]).
     pub grow_blocks: u64,
     /// Where the log is damaged, keep what is before the damage (`check --repair`).
     pub give_up_damaged_log: bool,
@@ -109,7 +109,8 @@ pub(crate) struct State {
 pub(crate) struct Inner {
     pub rt: Rt,
     pub pool: BufPool,
-    pub home: Home,
+    pub home: Rc<dyn Home>,
+    pub shape: HomeShape,
     pub trail: Trail,
     pub members: Vec<Rc<dyn Device>>,
     pub options: OpenOptions,
@@ -149,12 +150,12 @@ pub struct Engine(pub(crate) Rc<Inner>);
 impl Engine {
     /// Bytes of a block.
     pub fn block_size(&self) -> usize {
-        self.0.home.block_size()
+        self.0.shape.block_size
     }
 
     /// Blocks of the store.
     pub fn size_blocks(&self) -> u64 {
-        self.0.home.size_blocks()
+        self.0.shape.size_blocks
     }
 
     /// Memory for `bytes` of payload, first come first served: the back-pressure of writers. Attach the

@@ -2,7 +2,7 @@
 
 use crate::superblocks::UnreadableSlot;
 use tonearm_format::FormatError;
-use tonearm_layout::HomeError;
+use tonearm_layout::{HomeError, PlanError};
 use tonearm_trail::TrailError;
 
 /// An error of the store; each message says what, where, and what to do.
@@ -179,17 +179,18 @@ pub enum EngineError {
         /// What a commit may take at most.
         max_bytes: u64,
     },
-    /// There is no block map to be rebuilt.
-    #[error(
-        "the store has the overwrite layout: it has no block map that could be rebuilt; use --repair"
-    )]
-    NoSegments,
     /// The store is being closed: what has been committed is kept, nothing else is taken.
     #[error("the store is being closed")]
     Closing,
     /// The store has been closed.
     #[error("the store is closed")]
     Closed,
+}
+
+impl From<PlanError> for EngineError {
+    fn from(error: PlanError) -> Self {
+        Self::Create(error.to_string())
+    }
 }
 
 fn list(slots: &[UnreadableSlot]) -> String {

@@ -9,11 +9,12 @@ use crate::error::EngineError;
 use crate::log_drives::LogDrives;
 use crate::open::{Assembled, assemble, describe};
 use std::collections::BTreeMap;
+use std::rc::Rc;
 use tonearm_base::{Buf, BufPool};
 use tonearm_format::{
     EntryKind, SYSTEM_BLOCKS, State, Superblock, VolumeEntry, VolumeKind, volume_faults,
 };
-use tonearm_layout::{GroupReport, Home, Piece, SlotReport};
+use tonearm_layout::{GroupReport, Home, HomeError, Piece, RebuildReport, layouts};
 use tonearm_rt::Rt;
 use tonearm_trail::Replay;
 
@@ -71,7 +72,7 @@ impl Covered {
 /// An open look.
 pub struct Inspection {
     superblock: Superblock,
-    home: Home,
+    home: Rc<dyn Home>,
     log: LogReport,
     covered: Covered,
     /// System blocks as the log leaves them; `None` is a hole.
@@ -96,8 +97,7 @@ impl Inspection {
             devices,
             ..
         } = assemble(pool, members).await?;
-        let home =
-            crate::home::open(rt, pool, &superblock, &devices, TABLE_CACHE_BYTES, true).await?;
+        let home = layouts::open(rt, pool, &superblock, &devices, TABLE_CACHE_BYTES, true).await?;
         let mut look = Self {
             home,
             log: LogReport {
@@ -224,21 +224,20 @@ impl Inspection {
         (entries, problems)
     }
 
-    /// Compares the block map with the segment summaries; nothing in the overwrite layout. `progress` is told
-    /// segments done and all segments.
+    /// Compares the home's map with what it is made from ([`Home::check_map`]). `progress` gets parts done and all parts.
     ///
     /// # Errors
     /// When the map cannot be read.
-    pub async fn check_segments(
+    pub async fn check_map(
         &self,
-        progress: impl FnMut(u64, u64),
-    ) -> Result<Vec<tonearm_layout::HomeError>, EngineError> {
-        Ok(self.home.check_segments(progress).await?)
+        mut progress: impl FnMut(u64, u64),
+    ) -> Result<Vec<HomeError>, EngineError> {
+        Ok(self.home.check_map(&mut progress).await?)
     }
 
     /// Groups of the home.
     pub fn groups(&self) -> u64 {
-        self.home.groups()
+        self.home.shape().groups()
     }
 
     /// Verifies group `group`, except for what recovery is going to write anew.
@@ -247,20 +246,32 @@ impl Inspection {
     /// When its table cannot be read from the device at all.
     pub async fn check_group(&self, group: u64) -> Result<GroupReport, EngineError> {
         let mut report = self.home.check_group(group).await?;
-        report
-            .bad
-            .retain(|bad| !self.covered.meets(bad.block, bad.block + 1));
-        let blocks = self.home.group_blocks();
-        if self.covered.meets(group * blocks, (group + 1) * blocks) && !report.table_lost {
-            // The crash cut a table write short; the other slot is whole and recovery writes both.
-            for slot in &mut report.slots {
-                if matches!(slot, SlotReport::Damaged(_)) {
-                    *slot = SlotReport::Empty;
-                }
-            }
-        }
+        let blocks = self.home.shape().group_blocks;
+        let touched = self.covered.meets(group * blocks, (group + 1) * blocks);
+        report.leave_out(|block| self.covered.meets(block, block + 1), touched);
         Ok(report)
     }
+}
+
+/// Makes the map of the home of the store of `members` anew ([`layouts::rebuild_map`]). The store must not be in use.
+/// `progress` gets parts done and all parts.
+///
+/// # Errors
+/// When the members do not belong together, the layout has no map, or a device fails.
+pub async fn rebuild_map(
+    rt: &Rt,
+    pool: &BufPool,
+    members: Vec<MemberDevice>,
+    map_cache_bytes: usize,
+    progress: impl FnMut(u64, u64),
+) -> Result<RebuildReport, EngineError> {
+    let Assembled {
+        superblock,
+        devices,
+        ..
+    } = assemble(pool, members).await?;
+    let cache = map_cache_bytes;
+    Ok(layouts::rebuild_map(rt, pool, &superblock, &devices, cache, progress).await?)
 }
 
 impl Engine {

@@ -19,8 +19,6 @@ mod difference;
 mod difference_test;
 mod engine;
 mod error;
-mod grow;
-mod home;
 mod inspect;
 mod log_drives;
 mod moves;
@@ -37,14 +35,10 @@ mod superblocks;
 mod throttle;
 mod write_back;
 
-pub use create::{
-    CreateParams, CreatePlan, HomeParams, MemberSpace, NewMember, create, plan_create,
-};
+pub use create::{CreateParams, CreatePlan, MemberSpace, NewMember, create, plan_create};
 pub use engine::{Ack, Engine, OpenOptions};
 pub use error::EngineError;
-pub use grow::grown;
-pub use home::rebuild_map;
-pub use inspect::{Inspection, LogReport};
+pub use inspect::{Inspection, LogReport, rebuild_map};
 pub use log_drives::sheet_table;
 pub use open::{Progress, RecoveryReport};
 pub use plan_log::{HeadParams, LogDrive};
@@ -53,6 +47,7 @@ pub use scrub::ScrubReport;
 pub use stats::StoreStats;
 pub use superblocks::{MemberSuperblock, UnreadableSlot, load as load_superblock};
 
+pub use tonearm_layout::layouts::{HomeParams, grown};
 pub use tonearm_trail::{Admission, Change as CommitChange, GivenUp, WriteCache};
 
 use std::rc::Rc;

@@ -108,7 +108,7 @@ impl Engine {
 ///
 /// # Errors
 /// When a device fails.
-pub(crate) async fn read(home: &Home, moved: &[Moved]) -> Result<Vec<HomeBlock>, HomeError> {
+pub(crate) async fn read(home: &dyn Home, moved: &[Moved]) -> Result<Vec<HomeBlock>, HomeError> {
     let mut blocks = Vec::with_capacity(moved.len());
     for run in moved.chunk_by(|a, b| a.block + 1 == b.block && a.from + 1 == b.from) {
         match home.read(run[0].from, run.len() as u64).await {
@@ -128,8 +128,8 @@ pub(crate) async fn read(home: &Home, moved: &[Moved]) -> Result<Vec<HomeBlock>,
     Ok(blocks)
 }
 
-fn take(home: &Home, run: &[Moved], pieces: Vec<Piece>, blocks: &mut Vec<HomeBlock>) {
-    let size = home.block_size();
+fn take(home: &dyn Home, run: &[Moved], pieces: Vec<Piece>, blocks: &mut Vec<HomeBlock>) {
+    let size = home.shape().block_size;
     let zeroes = || BufPool::new(0).alloc_zeroed(size).share();
     let mut contents = pieces.into_iter().flat_map(|piece| match piece {
         Piece::Data(data) => (0..data.len())

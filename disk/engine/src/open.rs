@@ -4,7 +4,6 @@
 use crate::MemberDevice;
 use crate::engine::{Counters, Engine, Inner, OpenOptions, State};
 use crate::error::EngineError;
-use crate::grow::grown;
 use crate::log_drives::LogDrives;
 use crate::ordered::Ordered;
 use crate::pinned::{Images, Pinned};
@@ -18,6 +17,7 @@ use std::rc::Rc;
 use tonearm_base::{BufPool, Lsn, Nanos};
 use tonearm_device::{Device, FlushFence};
 use tonearm_format::{State as StoreState, Superblock};
+use tonearm_layout::layouts;
 use tonearm_rt::{Boxed, Notify, Rt, Semaphore};
 use tonearm_trail::{Case, GivenUp, Trail, TrailOptions, TrailStart, WriteCache};
 
@@ -111,7 +111,7 @@ impl Engine {
             devices = devices.into_iter().map(ordered).collect();
         }
         if options.grow_blocks > 0 {
-            let (larger, index, needed) = grown(&superblock, options.grow_blocks)?;
+            let (larger, index, needed) = layouts::grown(&superblock, options.grow_blocks)?;
             let found = devices[index].size_bytes();
             if found < needed {
                 let member = devices[index].name().to_string();
@@ -124,8 +124,7 @@ impl Engine {
             superblock = larger;
         }
         let cache = options.map_cache_bytes;
-        let home =
-            crate::home::open(rt, pool, &superblock, &devices, cache, options.read_only).await?;
+        let home = layouts::open(rt, pool, &superblock, &devices, cache, options.read_only).await?;
         let memory = Semaphore::new(rt, options.memory_bytes);
         let log_drives = LogDrives::load(pool, &superblock, &devices).await?;
         let mut report = RecoveryReport {
@@ -142,7 +141,7 @@ impl Engine {
             }
             let recovery = Recovery {
                 pool,
-                home: &home,
+                home: &*home,
                 memory: &memory,
                 log: &log_drives,
                 superblock: &superblock,
@@ -157,7 +156,7 @@ impl Engine {
         report.pinned_blocks = pinned.borrow().block_count() as u64;
         if !options.read_only {
             let footprint = footprint.into_inner();
-            footprint.recover(&superblock, &devices, &home).await?;
+            footprint.recover(&superblock, &devices, &*home).await?;
             superblock.epoch += 1;
             superblock.generation += 1;
             superblock.state = StoreState::Open;
@@ -190,6 +189,7 @@ impl Engine {
         let engine = Engine(Rc::new(Inner {
             rt: rt.clone(),
             pool: pool.clone(),
+            shape: home.shape(),
             home,
             trail,
             members: devices,

@@ -28,7 +28,7 @@ const ROUND_BLOCKS: usize = 8192;
 
 pub(crate) struct Recovery<'a> {
     pub pool: &'a BufPool,
-    pub home: &'a Home,
+    pub home: &'a dyn Home,
     pub memory: &'a Semaphore,
     pub log: &'a LogDrives,
     pub superblock: &'a Superblock,
@@ -116,7 +116,7 @@ impl Recovery<'_> {
         for slot in 0..SYSTEM_BLOCKS {
             let known = match self.pinned.borrow().get(slot) {
                 Some(Known::Data(data)) => Some(Piece::Data(data.clone())),
-                Some(_) => Some(Piece::Zero(self.home.block_size())),
+                Some(_) => Some(Piece::Zero(self.home.shape().block_size)),
                 None => None,
             };
             let pieces = match known {
@@ -130,7 +130,7 @@ impl Recovery<'_> {
             {
                 let mut footprint = self.footprint.borrow_mut();
                 // An entry that is not possible is an error of the volume table, later.
-                let size_blocks = self.home.size_blocks();
+                let size_blocks = self.home.shape().size_blocks;
                 let inside = |extent: &Extent| extent.start + extent.count <= size_blocks;
                 for extent in entry.extents.into_iter().filter(inside) {
                     footprint.add_spill(extent.start, extent.count);
@@ -147,7 +147,7 @@ impl Recovery<'_> {
 
     /// Blocks that the store does not have are of another one.
     fn check(&self, change: &RecoveredChange) -> Result<(), EngineError> {
-        let size_blocks = self.home.size_blocks();
+        let size_blocks = self.home.shape().size_blocks;
         let end = change.block.checked_add(change.kind.blocks());
         let from = match change.kind {
             EntryKind::Move { from, .. } => from,
@@ -209,7 +209,7 @@ impl Recovery<'_> {
         if matches!(self.pinned.borrow().base(block, &self.images), Base::None) {
             return Ok(());
         }
-        let buf = self.pool.alloc_zeroed(self.home.block_size());
+        let buf = self.pool.alloc_zeroed(self.home.shape().block_size);
         // This may write the block home.
         let mut buf = self.charge(buf, progress).await?;
         let base = self.pinned.borrow().base(block, &self.images);

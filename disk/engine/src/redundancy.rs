@@ -88,7 +88,7 @@ impl Footprint {
         self,
         superblock: &Superblock,
         devices: &[Rc<dyn Device>],
-        home: &Home,
+        home: &dyn Home,
     ) -> Result<(), EngineError> {
         if !self.wanted || !self.known {
             return Ok(());

@@ -2,7 +2,8 @@
 
 use crate::engine::Engine;
 use crate::error::EngineError;
-use tonearm_layout::{GroupReport, SlotReport};
+use std::rc::Rc;
+use tonearm_layout::{GroupReport, Home};
 
 /// What a scrub has found.
 #[derive(Clone, Debug, Default)]
@@ -21,7 +22,7 @@ impl Engine {
     /// # Errors
     /// When the device fails; damage is in the report.
     pub async fn scrub_group(&self, group: u64) -> Result<GroupReport, EngineError> {
-        let blocks = self.group_blocks();
+        let blocks = self.0.shape.group_blocks;
         let first = group * blocks;
         // A round that is under way may be writing this group: after it, the guard keeps others away.
         while self.home_is_being_written() {
@@ -34,14 +35,7 @@ impl Engine {
         // After a crash the home holds what its last writes left half done, and recovery has the newer
         // content in memory: it is written home sooner or later, and nobody reads the old one.
         let pinned = |block| self.0.state.borrow().pinned.get(block).is_some();
-        report.bad.retain(|bad| !pinned(bad.block));
-        if !report.table_lost && (first..first + count).any(pinned) {
-            for slot in &mut report.slots {
-                if matches!(slot, SlotReport::Damaged(_)) {
-                    *slot = SlotReport::Empty;
-                }
-            }
-        }
+        report.leave_out(pinned, (first..first + count).any(pinned));
         Ok(report)
     }
 
@@ -53,7 +47,7 @@ impl Engine {
         &self,
         mut progress: impl FnMut(u64, u64),
     ) -> Result<ScrubReport, EngineError> {
-        let groups = self.0.home.groups();
+        let groups = self.groups();
         let mut report = ScrubReport::default();
         for group in 0..groups {
             let found = self.scrub_group(group).await?;
@@ -74,15 +68,11 @@ impl Engine {
 
     /// Groups of the home.
     pub fn groups(&self) -> u64 {
-        self.0.home.groups()
+        self.0.shape.groups()
     }
 
     /// The home, for the offline check of a store that nobody else uses.
-    pub fn home(&self) -> &tonearm_layout::Home {
+    pub fn home(&self) -> &Rc<dyn Home> {
         &self.0.home
-    }
-
-    fn group_blocks(&self) -> u64 {
-        self.0.home.group_blocks()
     }
 }

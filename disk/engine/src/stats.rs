@@ -107,7 +107,7 @@ impl StoreStats {
         let (trail, log, home) = (&inner.trail, inner.trail.stats(), inner.home.stats());
         let state = inner.state.borrow();
         let counters = &inner.counters;
-        let block_size = inner.home.block_size() as u64;
+        let block_size = inner.shape.block_size as u64;
         let log_size_bytes = trail.geometry().bytes();
         Self {
             commits: counters.commits.get(),

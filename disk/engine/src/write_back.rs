@@ -1,7 +1,5 @@
 //! Write-back: what is in the log goes home, from memory (Trail 4.1), so that newer versions replace older ones.
-//! Where blocks have places, in ascending order round and round: neighbours share a device write. Where all is
-//! appended (`Home::round_bytes`), oldest first in small rounds: memory and tracks of the log become free one
-//! after the other, and nobody waits for a whole sweep.
+//! Which blocks go first, and how many in one round, is the layout's to say (`tonearm_layout::HomeShape`).
 
 use crate::engine::{Engine, State};
 use crate::error::EngineError;
@@ -10,10 +8,10 @@ use crate::pinned::{Holds, Order, Pinned};
 use crate::throttle::strain;
 use std::cell::RefCell;
 use tonearm_base::{Lsn, Nanos};
-use tonearm_layout::{Home, HomeError};
+use tonearm_layout::{Home, HomeError, RoundOrder};
 
-/// Bytes of one round when memory or the log press, if the home gains by so many.
-const ROUND_BYTES: usize = 32 << 20;
+/// Bytes of the oldest blocks that are chosen at once, for several rounds: that takes a look at all.
+const CHOSEN_BYTES: usize = 32 << 20;
 /// Bytes of one round when nothing presses: a reader waits for little.
 const IDLE_ROUND_BYTES: usize = 4 << 20;
 /// How often the age of pinned blocks is looked at, and a full medium is tried again.
@@ -122,20 +120,19 @@ impl Engine {
             idle.await;
             return Ok(());
         }
-        let bytes = if reason == Reason::Press {
-            ROUND_BYTES
-        } else {
-            IDLE_ROUND_BYTES
+        let shape = &self.0.shape;
+        let bytes = match reason {
+            Reason::Press => shape.round_bytes_max,
+            Reason::Age => shape.round_bytes_max.min(IDLE_ROUND_BYTES),
         };
         let busy = self.busy_blocks();
         let is_busy = move |block: u64| {
             let at = busy.partition_point(|(first, _)| *first <= block);
             at > 0 && block < busy[at - 1].1
         };
-        let home = &self.0.home;
-        let blocks_max = bytes.min(home.round_bytes()) / self.block_size();
+        let blocks_max = bytes / self.block_size();
         let cursor = self.0.state.borrow().cursor;
-        let by_age = home.round_bytes() < usize::MAX;
+        let by_age = shape.order == RoundOrder::OldestFirst;
         let oldest = if by_age {
             self.next_oldest(durable, blocks_max, &is_busy)
         } else {
@@ -147,7 +144,7 @@ impl Engine {
         };
         let begun = self.0.rt.now();
         let done = write_back_batch(
-            home,
+            &*self.0.home,
             durable,
             order,
             blocks_max,
@@ -212,7 +209,7 @@ impl Engine {
         }
     }
 
-    /// The next blocks by age, ascending. They are chosen for several rounds at once, as it takes a look at all.
+    /// The next blocks by age, ascending.
     fn next_oldest(&self, durable: Lsn, blocks_max: usize, busy: impl Fn(u64) -> bool) -> Vec<u64> {
         let mut state = self.0.state.borrow_mut();
         let State { pinned, queue, .. } = &mut *state;
@@ -220,7 +217,7 @@ impl Engine {
         for chosen in [false, true] {
             if chosen {
                 not_yet.clear();
-                *queue = pinned.oldest(ROUND_BYTES / self.block_size());
+                *queue = pinned.oldest(CHOSEN_BYTES / self.block_size());
             }
             while next.len() < blocks_max
                 && let Some(block) = queue.pop_front()
@@ -313,7 +310,7 @@ impl HasPinned for Pinned {
 
 /// Writes one batch home; `None` when nothing is eligible.
 pub(crate) async fn write_back_batch<'a, S: HasPinned + 'a>(
-    home: &Home,
+    home: &dyn Home,
     durable: Lsn,
     order: Order<'_>,
     blocks_max: usize,

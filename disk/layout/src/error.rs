@@ -1,6 +1,7 @@
-//! What can go wrong at home, each with its address.
+//! What can go wrong at home, each with its address, and what makes a home impossible.
 
 use crate::overwrite::LOST;
+use tonearm_format::{SEGMENT_BLOCKS_MIN, SEGMENT_BYTES_MAX, SEGMENT_BYTES_MIN};
 use tonearm_rt::{IoError, Op};
 
 const EDQUOT: i32 = 122;
@@ -113,6 +114,11 @@ pub enum HomeError {
         /// Byte offset on the member.
         offset: u64,
     },
+    /// The layout has no map that could be rebuilt.
+    #[error(
+        "the store has the overwrite layout: it has no block map that could be rebuilt; use --repair"
+    )]
+    NoMap,
     /// All segments are full (segments layout): a trim makes room, and then the same call can be made again.
     #[error(
         "the store is full: {live} blocks live in {segments} segments{}; discard something", stuck_hint(.stuck)
@@ -124,6 +130,41 @@ pub enum HomeError {
         segments: u64,
         /// Of them, those that are damaged and cannot be used again.
         stuck: u64,
+    },
+}
+
+/// Why a home cannot be made as it is asked for, or cannot grow.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum PlanError {
+    /// The size of a segment is not possible.
+    #[error(
+        "a segment has a power of two of bytes, from {SEGMENT_BYTES_MIN} to {SEGMENT_BYTES_MAX}, and at least \
+         {SEGMENT_BLOCKS_MIN} blocks"
+    )]
+    SegmentBytes,
+    /// The spare share is not possible.
+    #[error("the spare share of the segments must be from 5 to 75 percent")]
+    Spare,
+    /// The home does not fit on the data members.
+    #[error("the data members are too small: at most --size {size_bytes} fits on them")]
+    TooSmall {
+        /// What would fit.
+        size_bytes: u64,
+    },
+    /// The layout has a fixed size.
+    #[error(
+        "a store of the segments layout cannot grow: its checkpoints have no room for more segments; make a \
+         larger store and copy the volumes"
+    )]
+    CannotGrow,
+    /// There is nothing that could grow.
+    #[error("the store has no data member")]
+    NoDataMember,
+    /// The format cannot count so far.
+    #[error("{blocks} more blocks are too many for one store")]
+    TooLarge {
+        /// Blocks that were asked for.
+        blocks: u64,
     },
 }
 

@@ -1,52 +1,166 @@
-//! The home of all blocks, in either layout.
+//! What the engine asks of a layout: the [`Home`] trait, and the data that goes over it.
 
 use crate::error::HomeError;
-use crate::overwrite::Overwrite;
 use crate::report::{GroupReport, RepairOptions, RepairReport};
-use crate::segments::{Policy, RebuildReport, Segments};
 use std::collections::BTreeSet;
-use std::rc::Rc;
-use tonearm_base::{BufPool, Slice};
-use tonearm_device::{Device, Interrupted};
-use tonearm_format::{Geometry, Uuid};
-use tonearm_rt::{Boxed, Rt};
+use tonearm_base::Slice;
+use tonearm_device::Interrupted;
+use tonearm_rt::Boxed;
 
-/// One data member of the overwrite layout.
-pub struct HomeMember {
-    /// Its device.
-    pub device: Rc<dyn Device>,
-    /// Where its groups lie.
-    pub geometry: Geometry,
+/// The home of all blocks of one open store: where they lie for good, outside of the log.
+///
+/// The engine knows a layout through this trait alone. What must be done while no home is open (planning a new store,
+/// creating, opening, growing, rebuilding) are functions of [`crate::layouts`], each with one `match` over the layouts.
+///
+/// # What every layout must keep
+///
+/// 1. No byte of a block is returned that fails its checksum. A hole reads as zeroes.
+/// 2. When [`Home::write_back`] has returned `Ok`, all that it was given is durable and is what reads return.
+/// 3. A power cut at any moment leaves a home that can be opened. Every block and range that was not given to an
+///    interrupted `write_back` reads as before. Those that were given to it may read as anything, errors included.
+/// 4. Calls of `write_back`, `check_group` and `repair_group` may come at the same time; the layout orders them.
+/// 5. Memory is bounded by the cache that the opening allows, and a few bytes for each unit of space.
+/// 6. The order of I/O depends on the calls alone: no clock, no random source, no map with a random order.
+///
+/// # What every layout may rely on
+///
+/// - All that is given to `write_back` stays in the durable log until it has returned `Ok`. After a crash the log brings
+///   it again, in any portions, together with anything newer.
+/// - While a block is in a `write_back` nobody reads it, and a block with a read under way is not in a `write_back`.
+///   Blocks that the layout moves by itself (cleaning) are read meanwhile: that is the layout's to order.
+/// - The data area of a new store reads as zeroes.
+/// - Futures of calls that write are driven to their end.
+///
+/// # What a new layout must provide
+///
+/// An implementation of this trait; an arm in each function of [`crate::layouts`]; a variant of
+/// `tonearm_format::Layout`, with its fields in the superblock; a page in `docs/format/`. Decision 20 checks the trait
+/// against two layouts that do not exist yet:
+///
+/// - **Cold blocks overwritten in place, hot blocks appended** (HyLog, WOLF). [`RoundOrder::OldestFirst`] with rounds of
+///   several megabytes, which the layout sorts by itself into the appended and the overwritten part. A cold block may be
+///   overwritten in place, though recovery may lead to it: by rule 3 it may read as anything until the round has
+///   returned, and the log has it. What the layout does not get yet is how often a block was rewritten: that becomes a
+///   field of [`HomeBlock`], counted by the engine's pinned set, which sees every version.
+/// - **Segments as objects in a bucket.** A segment is one object that is put once and deleted once, so `write_back`
+///   ends with a put instead of a write and a flush, and `interrupted` is empty. Rounds are as large as an object, the
+///   order is oldest first. Errors of the network that pass are retried inside of the layout; [`HomeError::NoSpace`] tells
+///   the engine to try the round again later and keeps the store alive meanwhile.
+pub trait Home {
+    /// What does not change while the home is open.
+    fn shape(&self) -> HomeShape;
+
+    /// Counters since the opening, and gauges.
+    fn stats(&self) -> HomeStats;
+
+    /// Reads and verifies `count` blocks from `first` on. The pieces are in order; a piece of data is one device read of
+    /// at most 1 MiB.
+    ///
+    /// # Errors
+    /// The first block (in order) that cannot be read or fails its checksum, or whose table or map page does.
+    ///
+    /// # Panics
+    /// When the range goes beyond the store's end.
+    fn read(&self, first: u64, count: u64) -> Boxed<'_, Result<Vec<Piece>, HomeError>>;
+
+    /// Runs of allocated blocks (true) and holes (false) that together are `count` blocks from `first` on. Blocks whose
+    /// table or map page is damaged count as allocated: a read of them gives the error.
+    ///
+    /// # Errors
+    /// When a table or map page cannot be read from its device.
+    ///
+    /// # Panics
+    /// When the range goes beyond the store's end.
+    fn status(&self, first: u64, count: u64) -> Boxed<'_, Result<Vec<(u64, bool)>, HomeError>>;
+
+    /// One round of write-back: makes `zeroes`, then `blocks` (ascending, each once) durable at home. All of it is
+    /// durable when the call returns `Ok`. Calls wait for each other.
+    ///
+    /// # Errors
+    /// When a device fails or there is no space. Nothing is under way then, and what is at home of the call's blocks is
+    /// unknown; the call can be made again, also with newer content.
+    ///
+    /// # Panics
+    /// When blocks are not ascending, of another length, or beyond the store's end.
+    fn write_back(
+        &self,
+        zeroes: Vec<ZeroRange>,
+        blocks: Vec<HomeBlock>,
+    ) -> Boxed<'_, Result<(), HomeError>>;
+
+    /// Bytes of each data member, in their order, that an interrupted write-back of `zeroes` and `blocks` may have
+    /// changed: an array makes its parity right there after a crash.
+    ///
+    /// # Panics
+    /// When a range or block goes beyond the store's end.
+    fn interrupted(&self, zeroes: Vec<ZeroRange>, blocks: &BTreeSet<u64>) -> Vec<Interrupted>;
+
+    /// Checks `group` on the medium, past the cache. Write-back waits meanwhile.
+    ///
+    /// # Errors
+    /// When the group's table or map page cannot be read at all; unreadable blocks are in the report.
+    fn check_group(&self, group: u64) -> Boxed<'_, Result<GroupReport, HomeError>>;
+
+    /// Compares the layout's map with what it is made from, and gives the contradictions; none where a layout has no
+    /// map. `progress` gets parts done and all parts.
+    ///
+    /// # Errors
+    /// When the map cannot be read.
+    fn check_map<'a>(
+        &'a self,
+        progress: &'a mut dyn FnMut(u64, u64),
+    ) -> Boxed<'a, Result<Vec<HomeError>, HomeError>>;
+
+    /// Repairs `group` as far as there is a truth, and makes that durable. Write-back waits meanwhile. The log must have
+    /// been replayed before.
+    ///
+    /// # Errors
+    /// When a device fails or has no space; the call can be made again.
+    fn repair_group(
+        &self,
+        group: u64,
+        options: RepairOptions,
+    ) -> Boxed<'_, Result<RepairReport, HomeError>>;
+
+    /// Ends the use of the home in order, so that the next opening has nothing to recover here.
+    ///
+    /// # Errors
+    /// When a device fails, or there is no space for what the end writes.
+    fn close(&self) -> Boxed<'_, Result<(), HomeError>>;
 }
 
-/// One data member of the segments layout.
-#[derive(Clone)]
-pub struct SegmentsMember {
-    /// Its device.
-    pub device: Rc<dyn Device>,
-    /// Byte offset of its first segment; the checkpoint lies before that of the first member.
-    pub first_segment: u64,
-    /// Segments on it.
-    pub segments: u64,
-}
-
-/// How the segments layout is opened.
-#[derive(Clone, Copy, Debug)]
-pub struct SegmentsOptions {
-    /// Identity of the store.
-    pub store: Uuid,
+/// What does not change while a home is open.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HomeShape {
     /// Bytes of a block.
-    pub block_size: u32,
-    /// Bytes of a segment.
-    pub segment_bytes: u32,
+    pub block_size: usize,
     /// Blocks of the store.
     pub size_blocks: u64,
-    /// Bound on map pages in memory.
-    pub map_cache_bytes: usize,
-    /// Which segments are cleaned.
-    pub policy: Policy,
-    /// Nothing is written.
-    pub read_only: bool,
+    /// Blocks of a group, the unit of [`Home::check_group`] and [`Home::repair_group`]; the last group may have fewer.
+    pub group_blocks: u64,
+    /// Which blocks the engine should bring first.
+    pub order: RoundOrder,
+    /// Most bytes that are worth one call of [`Home::write_back`].
+    pub round_bytes_max: usize,
+}
+
+impl HomeShape {
+    /// Groups of the store.
+    pub fn groups(&self) -> u64 {
+        self.size_blocks.div_ceil(self.group_blocks)
+    }
+}
+
+/// Which blocks the engine brings first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RoundOrder {
+    /// Ascending block numbers, from where the last round stopped: neighbours share a device write, and a larger round
+    /// has more neighbours.
+    Sweep,
+    /// Blocks whose commits the log has kept for longest: where sorting gains nothing, memory and log become free in
+    /// small steps. Some rounds take many times as long as others, because the layout cleans: the engine admits writers
+    /// at the mean pace of the rounds.
+    OldestFirst,
 }
 
 /// A part of what was read.
@@ -131,251 +245,4 @@ pub struct HomeStats {
     pub recovered_partials: u64,
     /// Bytes of the tables or map pages in the cache now.
     pub map_cache_bytes: usize,
-}
-
-/// The home of all blocks; clones are handles on the same one.
-#[derive(Clone)]
-pub enum Home {
-    /// Every block has one fixed place.
-    Overwrite(OverwriteHome),
-    /// Blocks are appended to segments.
-    Segments(SegmentsHome),
-}
-
-/// The overwrite layout, opaque.
-#[derive(Clone)]
-pub struct OverwriteHome(pub(crate) Overwrite);
-
-/// The segments layout, opaque.
-#[derive(Clone)]
-pub struct SegmentsHome(pub(crate) Segments);
-
-impl Home {
-    /// Makes the segments layout of a new store on `members` in their order.
-    ///
-    /// # Errors
-    /// When a device fails.
-    pub fn create_segments<'a>(
-        rt: &'a Rt,
-        pool: &'a BufPool,
-        members: Vec<SegmentsMember>,
-        options: &'a SegmentsOptions,
-    ) -> Boxed<'a, Result<(), HomeError>> {
-        Box::pin(Segments::create(rt, pool, members, options))
-    }
-
-    /// Opens the segments layout on `members` in their order, and recovers it if need be.
-    ///
-    /// # Errors
-    /// When there is no checkpoint, or what was written since cannot be read.
-    pub fn open_segments<'a>(
-        rt: &'a Rt,
-        pool: &'a BufPool,
-        members: Vec<SegmentsMember>,
-        options: &'a SegmentsOptions,
-    ) -> Boxed<'a, Result<Self, HomeError>> {
-        Box::pin(async move {
-            let home = Segments::open(rt, pool, members, options).await?;
-            Ok(Self::Segments(SegmentsHome(home)))
-        })
-    }
-
-    /// Makes the block map of the segments layout anew from the segment summaries. `progress` is told
-    /// segments read and segments to read.
-    ///
-    /// # Errors
-    /// When a device fails, or no segment is free for the map.
-    pub async fn rebuild_segments(
-        rt: &Rt,
-        pool: &BufPool,
-        members: Vec<SegmentsMember>,
-        options: &SegmentsOptions,
-        progress: impl FnMut(u64, u64),
-    ) -> Result<RebuildReport, HomeError> {
-        Segments::rebuild(rt, pool, members, options, progress).await
-    }
-
-    /// Compares the segment table and the summaries with the block map; nothing in the overwrite layout.
-    /// `progress` is told segments done and all segments.
-    ///
-    /// # Errors
-    /// When the map cannot be read.
-    pub async fn check_segments(
-        &self,
-        progress: impl FnMut(u64, u64),
-    ) -> Result<Vec<HomeError>, HomeError> {
-        match self {
-            Self::Overwrite(_) => Ok(Vec::new()),
-            Self::Segments(home) => home.0.check_segments(progress).await,
-        }
-    }
-
-    /// The overwrite layout of `size_blocks` blocks on `members` in their order. Nothing is read yet.
-    /// Tables take at most `map_cache_bytes` of memory, and those in use a little more.
-    ///
-    /// # Panics
-    /// When the members do not cover the size or differ in block size.
-    pub fn overwrite(
-        rt: &Rt,
-        pool: &BufPool,
-        members: Vec<HomeMember>,
-        size_blocks: u64,
-        map_cache_bytes: usize,
-    ) -> Self {
-        Self::Overwrite(OverwriteHome(Overwrite::new(
-            rt,
-            pool,
-            members,
-            size_blocks,
-            map_cache_bytes,
-        )))
-    }
-
-    /// Bytes of a block.
-    pub fn block_size(&self) -> usize {
-        match self {
-            Self::Overwrite(home) => home.0.block_size(),
-            Self::Segments(home) => home.0.block_size(),
-        }
-    }
-
-    /// Blocks of the store.
-    pub fn size_blocks(&self) -> u64 {
-        match self {
-            Self::Overwrite(home) => home.0.size_blocks(),
-            Self::Segments(home) => home.0.size_blocks(),
-        }
-    }
-
-    /// Groups of the store.
-    pub fn groups(&self) -> u64 {
-        match self {
-            Self::Overwrite(home) => home.0.groups(),
-            Self::Segments(home) => home.0.groups(),
-        }
-    }
-
-    /// Blocks of a group; the last one may have fewer.
-    pub fn group_blocks(&self) -> u64 {
-        match self {
-            Self::Overwrite(home) => home.0.group_blocks(),
-            Self::Segments(home) => home.0.group_blocks(),
-        }
-    }
-
-    /// Most bytes that are worth one call of [`Home::write_back`]: where blocks have places, sorting gains by
-    /// each one more.
-    pub fn round_bytes(&self) -> usize {
-        match self {
-            Self::Overwrite(_) => usize::MAX,
-            Self::Segments(home) => home.0.round_bytes(),
-        }
-    }
-
-    /// Counters, and the memory of the map cache.
-    pub fn stats(&self) -> HomeStats {
-        match self {
-            Self::Overwrite(home) => home.0.stats(),
-            Self::Segments(home) => home.0.stats(),
-        }
-    }
-
-    /// Reads and verifies `count` blocks from `first` on; the pieces are in order. A piece of data is
-    /// one device read of at most 1 MiB.
-    ///
-    /// # Errors
-    /// The first block (in order) that cannot be read or fails its checksum, or whose table or map page does.
-    ///
-    /// # Panics
-    /// When the range goes beyond the store's end.
-    pub fn read(&self, first: u64, count: u64) -> Boxed<'_, Result<Vec<Piece>, HomeError>> {
-        match self {
-            Self::Overwrite(home) => Box::pin(home.0.read(first, count)),
-            Self::Segments(home) => Box::pin(home.0.read(first, count)),
-        }
-    }
-
-    /// Runs of allocated blocks (true) and holes (false) that together are `count` blocks from
-    /// `first` on. Blocks whose table or map page is damaged count as allocated: reads tell more.
-    ///
-    /// # Errors
-    /// When a table or map page cannot be read from its device.
-    ///
-    /// # Panics
-    /// When the range goes beyond the store's end.
-    pub fn status(&self, first: u64, count: u64) -> Boxed<'_, Result<Vec<(u64, bool)>, HomeError>> {
-        match self {
-            Self::Overwrite(home) => Box::pin(home.0.status(first, count)),
-            Self::Segments(home) => Box::pin(home.0.status(first, count)),
-        }
-    }
-
-    /// Makes `zeroes`, then `blocks` (ascending, each once) durable at home; they are when it returns
-    /// `Ok`. Calls wait for each other.
-    ///
-    /// # Errors
-    /// When a device fails or has no space. Nothing is under way then, and what is at home of the
-    /// call's blocks is unknown; the call can be made again, also with newer content.
-    ///
-    /// # Panics
-    /// When blocks are not ascending, of another length, or beyond the store's end.
-    pub fn write_back(
-        &self,
-        zeroes: Vec<ZeroRange>,
-        blocks: Vec<HomeBlock>,
-    ) -> Boxed<'_, Result<(), HomeError>> {
-        match self {
-            Self::Overwrite(home) => Box::pin(home.0.write_back(zeroes, blocks)),
-            Self::Segments(home) => Box::pin(home.0.write_back(zeroes, blocks)),
-        }
-    }
-
-    /// Ends the use of the home in order, so that the next opening has nothing to recover here.
-    ///
-    /// # Errors
-    /// When a device fails.
-    pub fn close(&self) -> Boxed<'_, Result<(), HomeError>> {
-        match self {
-            Self::Overwrite(_) => Box::pin(async { Ok(()) }),
-            Self::Segments(home) => Box::pin(home.0.close()),
-        }
-    }
-
-    /// Checks `group` on the medium, past the cache. Write-back waits meanwhile.
-    ///
-    /// # Errors
-    /// When the group's table or map page cannot be read at all; unreadable blocks are in the report.
-    pub fn check_group(&self, group: u64) -> Boxed<'_, Result<GroupReport, HomeError>> {
-        match self {
-            Self::Overwrite(home) => Box::pin(home.0.check_group(group)),
-            Self::Segments(home) => Box::pin(home.0.check_group(group)),
-        }
-    }
-
-    /// Repairs `group` and makes that durable. Write-back waits meanwhile.
-    ///
-    /// # Errors
-    /// When a device fails or has no space; the call can be made again.
-    pub fn repair_group(
-        &self,
-        group: u64,
-        options: RepairOptions,
-    ) -> Boxed<'_, Result<RepairReport, HomeError>> {
-        match self {
-            Self::Overwrite(home) => Box::pin(home.0.repair_group(group, options)),
-            Self::Segments(home) => Box::pin(home.0.repair_group(group, options)),
-        }
-    }
-
-    /// Bytes of each member, in their order, that an interrupted write-back of `zeroes` and `blocks` may
-    /// have changed.
-    ///
-    /// # Panics
-    /// When a range or block goes beyond the store's end.
-    pub fn interrupted(&self, zeroes: Vec<ZeroRange>, blocks: &BTreeSet<u64>) -> Vec<Interrupted> {
-        match self {
-            Self::Overwrite(home) => home.0.interrupted(zeroes, blocks),
-            Self::Segments(home) => home.0.interrupted(),
-        }
-    }
 }

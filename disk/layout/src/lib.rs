@@ -1,32 +1,18 @@
-//! Where blocks live at home. [`Home`] is one of two layouts: in the overwrite layout every block has one
-//! fixed place (`overwrite/`), in the segments layout blocks are appended to segments and found through a
-//! block map (`segments/`).
+//! Where blocks live at home. [`Home`] is what the engine asks of a layout. There are two: in the overwrite layout every
+//! block has one fixed place (`overwrite/`), in the segments layout blocks are appended to segments and found through a
+//! block map (`segments/`). [`layouts`] chooses.
 //!
-//! What holds for both:
-//! 1. No byte of a block is returned that fails its checksum. A hole reads as zeroes without I/O.
-//! 2. What is in memory is bounded by the map cache; nothing grows with the size of the store but a few
-//!    bytes for each segment.
-//!
-//! What is asked of the caller:
-//! - All that is given to [`Home::write_back`] stays in the durable log until that returned `Ok`;
-//!   after a crash it is given again, in any portions.
-//! - While a block is under write-back nobody reads it here, and a block with a read under way is not
-//!   written back.
-//! - A new store's data area reads as zeroes (punch it, also on a raw device that was used before:
-//!   old tables and old blocks must not shine through).
-//! - Futures of this crate that write are driven to their end.
+//! The trait's documentation says what every layout must keep, and what it may rely on.
 
 mod error;
 mod home;
+pub mod layouts;
 mod overwrite;
 mod report;
 mod segments;
 
-pub use error::HomeError;
-pub use home::{
-    Home, HomeBlock, HomeMember, HomeStats, OverwriteHome, Piece, SegmentsHome, SegmentsMember,
-    SegmentsOptions, ZeroRange,
-};
-pub use overwrite::LOST;
+pub use error::{HomeError, PlanError};
+pub use home::{Home, HomeBlock, HomeShape, HomeStats, Piece, RoundOrder, ZeroRange};
+pub use overwrite::{LOST, Overwrite, OverwriteMember};
 pub use report::{BadBlock, GroupReport, RepairOptions, RepairReport, SlotReport};
-pub use segments::{Policy, RebuildReport};
+pub use segments::{Policy, RebuildReport, Segments, SegmentsMember, SegmentsOptions};

@@ -44,6 +44,20 @@ pub struct GroupReport {
 }
 
 impl GroupReport {
+    /// Leaves out what the log is going to write anew: blocks for which `is_replaced` holds are not bad. If one of the
+    /// group's blocks is `touched`, a damaged slot beside a valid one is what a crash left of a table write, and the log
+    /// writes both slots again.
+    pub fn leave_out(&mut self, is_replaced: impl Fn(u64) -> bool, touched: bool) {
+        self.bad.retain(|bad| !is_replaced(bad.block));
+        if touched && !self.table_lost {
+            for slot in &mut self.slots {
+                if matches!(slot, SlotReport::Damaged(_)) {
+                    *slot = SlotReport::Empty;
+                }
+            }
+        }
+    }
+
     /// True when nothing is wrong.
     pub fn is_sound(&self) -> bool {
         let damaged = |slot: &SlotReport| matches!(slot, SlotReport::Damaged(_));

@@ -299,7 +299,7 @@ async fn look(rt: &Rt, pool: &BufPool, members: &[MemberDevice]) {
         for group in 0..look.groups() {
             look.check_group(group).await?;
         }
-        look.check_segments(|_, _| {}).await?;
+        look.check_map(|_, _| {}).await?;
         Ok::<_, EngineError>(())
     };
     let _ = look.await;
@@ -307,7 +307,7 @@ async fn look(rt: &Rt, pool: &BufPool, members: &[MemberDevice]) {
 
 async fn repair(disk: &Disk) {
     let home = disk.engine().home();
-    for group in 0..home.groups() {
+    for group in 0..home.shape().groups() {
         let _ = home.repair_group(group, RepairOptions::default()).await;
     }
 }

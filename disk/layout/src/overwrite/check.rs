@@ -18,11 +18,8 @@ pub(crate) struct Found {
 pub(crate) type Content = Result<Found, HomeError>;
 
 impl Overwrite {
-    /// Checks `group` on the medium, past the cache. Write-back waits meanwhile.
-    ///
-    /// # Errors
-    /// When the table slots cannot be read at all; unreadable blocks are in the report.
-    pub async fn check_group(&self, group: u64) -> Result<GroupReport, HomeError> {
+    /// See [`Home::check_group`](crate::Home::check_group).
+    pub(crate) async fn check_group(&self, group: u64) -> Result<GroupReport, HomeError> {
         let _writer = self.writer.acquire(1).await;
         Ok(self.examine(group).await?.0)
     }
@@ -32,7 +29,7 @@ impl Overwrite {
         &self,
         group: u64,
     ) -> Result<(GroupReport, Option<TableSlot>), HomeError> {
-        assert!(group < self.groups(), "group {group} exists");
+        assert!(group < self.places.groups(), "group {group} exists");
         let slots = self.read_slots(group).await?;
         let mut report = GroupReport {
             group,

@@ -3,9 +3,9 @@
 //! Every block is verified here before it is handed out; no read is repeated to hide a fault.
 
 use crate::error::HomeError;
-use crate::home::{HomeMember, HomeStats, Piece};
+use crate::home::{HomeStats, Piece};
 use crate::overwrite::load::Loads;
-use crate::overwrite::place::Places;
+use crate::overwrite::place::{OverwriteMember, Places};
 use crate::overwrite::table_cache::TableCache;
 use std::cell::{Cell, RefCell};
 use std::ops::Deref;
@@ -26,10 +26,10 @@ const PREFETCH_GROUPS: u64 = 16;
 
 /// The home of all blocks; clones are handles on the same one.
 #[derive(Clone)]
-pub(crate) struct Overwrite(Rc<Inner>);
+pub struct Overwrite(Rc<Inner>);
 
 /// What all handles share.
-pub(crate) struct Inner {
+pub struct Inner {
     pub(crate) rt: Rt,
     pub(crate) pool: BufPool,
     pub(crate) places: Places,
@@ -74,14 +74,10 @@ impl Overwrite {
     pub fn new(
         rt: &Rt,
         pool: &BufPool,
-        members: Vec<HomeMember>,
+        members: Vec<OverwriteMember>,
         size_blocks: u64,
         map_cache_bytes: usize,
     ) -> Self {
-        let members = members
-            .into_iter()
-            .map(|member| (member.device, member.geometry))
-            .collect();
         let places = Places::new(members, size_blocks);
         let cache = TableCache::new(map_cache_bytes, places.block_size);
         Self(Rc::new(Inner {
@@ -98,43 +94,16 @@ impl Overwrite {
         }))
     }
 
-    /// Bytes of a block.
-    pub fn block_size(&self) -> usize {
-        self.places.block_size
-    }
-
-    /// Blocks of the store.
-    pub fn size_blocks(&self) -> u64 {
-        self.places.size_blocks
-    }
-
-    /// Blocks of a group.
-    pub fn group_blocks(&self) -> u64 {
-        self.places.group_blocks
-    }
-
-    /// Groups of the store.
-    pub fn groups(&self) -> u64 {
-        self.places.groups()
-    }
-
     /// Counters, and the memory of the table cache.
-    pub fn stats(&self) -> HomeStats {
+    pub(crate) fn stats(&self) -> HomeStats {
         HomeStats {
             map_cache_bytes: self.cache.borrow().bytes(),
             ..self.stats.get()
         }
     }
 
-    /// Reads and verifies `count` blocks from `first` on; the pieces are in order. A piece of data is
-    /// one device read of at most 1 MiB.
-    ///
-    /// # Errors
-    /// The first block (in order) that cannot be read or fails its checksum, or whose table does.
-    ///
-    /// # Panics
-    /// When the range goes beyond the store's end.
-    pub async fn read(&self, first: u64, count: u64) -> Result<Vec<Piece>, HomeError> {
+    /// See [`Home::read`](crate::Home::read).
+    pub(crate) async fn read(&self, first: u64, count: u64) -> Result<Vec<Piece>, HomeError> {
         let mut parts = Vec::new();
         let end = self.checked_end(first, count);
         let mut at = first;
@@ -223,15 +192,12 @@ impl Overwrite {
         }
     }
 
-    /// Runs of allocated blocks (true) and holes (false) that together are `count` blocks from
-    /// `first` on. The blocks of a group whose table is damaged count as allocated: reads tell more.
-    ///
-    /// # Errors
-    /// When a table cannot be read from its device.
-    ///
-    /// # Panics
-    /// When the range goes beyond the store's end.
-    pub async fn status(&self, first: u64, count: u64) -> Result<Vec<(u64, bool)>, HomeError> {
+    /// See [`Home::status`](crate::Home::status).
+    pub(crate) async fn status(
+        &self,
+        first: u64,
+        count: u64,
+    ) -> Result<Vec<(u64, bool)>, HomeError> {
         let mut runs: Vec<(u64, bool)> = Vec::new();
         let mut add = |blocks: u64, allocated: bool| match runs.last_mut() {
             Some(last) if last.1 == allocated => last.0 += blocks,

@@ -14,12 +14,12 @@ use std::ops::Range;
 use tonearm_device::Interrupted;
 
 impl Overwrite {
-    /// Bytes of each member, in their order, that an interrupted write-back of `zeroes` and `blocks` may
-    /// have changed.
-    ///
-    /// # Panics
-    /// When a range or block goes beyond the store's end.
-    pub fn interrupted(&self, zeroes: Vec<ZeroRange>, blocks: &BTreeSet<u64>) -> Vec<Interrupted> {
+    /// See [`Home::interrupted`](crate::Home::interrupted).
+    pub(crate) fn interrupted(
+        &self,
+        zeroes: Vec<ZeroRange>,
+        blocks: &BTreeSet<u64>,
+    ) -> Vec<Interrupted> {
         let places = &self.places;
         let mut found: Vec<Interrupted> = places
             .members

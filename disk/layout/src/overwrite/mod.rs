@@ -16,17 +16,90 @@
 
 mod batch;
 mod check;
-pub(crate) mod home;
+mod home;
 mod interrupted;
 mod load;
 mod place;
 mod plan;
 mod repair;
+mod space;
 mod table_cache;
 mod write_back;
 
-pub(crate) use home::Overwrite;
+pub use home::Overwrite;
 pub use load::LOST;
+pub use place::OverwriteMember;
+pub(crate) use space::{blocks_of, grown, members, units};
+
+use crate::error::HomeError;
+use crate::home::{Home, HomeBlock, HomeShape, HomeStats, Piece, RoundOrder, ZeroRange};
+use crate::report::{GroupReport, RepairOptions, RepairReport};
+use std::collections::BTreeSet;
+use std::future::ready;
+use tonearm_device::Interrupted;
+use tonearm_rt::Boxed;
+
+/// Bytes of one round: more would keep readers waiting for longer than neighbours gain.
+const ROUND_BYTES: usize = 32 << 20;
+
+impl Home for Overwrite {
+    fn shape(&self) -> HomeShape {
+        HomeShape {
+            block_size: self.places.block_size,
+            size_blocks: self.places.size_blocks,
+            group_blocks: self.places.group_blocks,
+            order: RoundOrder::Sweep,
+            round_bytes_max: ROUND_BYTES,
+        }
+    }
+
+    fn stats(&self) -> HomeStats {
+        self.stats()
+    }
+
+    fn read(&self, first: u64, count: u64) -> Boxed<'_, Result<Vec<Piece>, HomeError>> {
+        Box::pin(self.read(first, count))
+    }
+
+    fn status(&self, first: u64, count: u64) -> Boxed<'_, Result<Vec<(u64, bool)>, HomeError>> {
+        Box::pin(self.status(first, count))
+    }
+
+    fn write_back(
+        &self,
+        zeroes: Vec<ZeroRange>,
+        blocks: Vec<HomeBlock>,
+    ) -> Boxed<'_, Result<(), HomeError>> {
+        Box::pin(self.write_back(zeroes, blocks))
+    }
+
+    fn interrupted(&self, zeroes: Vec<ZeroRange>, blocks: &BTreeSet<u64>) -> Vec<Interrupted> {
+        self.interrupted(zeroes, blocks)
+    }
+
+    fn check_group(&self, group: u64) -> Boxed<'_, Result<GroupReport, HomeError>> {
+        Box::pin(self.check_group(group))
+    }
+
+    fn check_map<'a>(
+        &'a self,
+        _: &'a mut dyn FnMut(u64, u64),
+    ) -> Boxed<'a, Result<Vec<HomeError>, HomeError>> {
+        Box::pin(ready(Ok(Vec::new())))
+    }
+
+    fn repair_group(
+        &self,
+        group: u64,
+        options: RepairOptions,
+    ) -> Boxed<'_, Result<RepairReport, HomeError>> {
+        Box::pin(self.repair_group(group, options))
+    }
+
+    fn close(&self) -> Boxed<'_, Result<(), HomeError>> {
+        Box::pin(ready(Ok(())))
+    }
+}
 
 #[cfg(test)]
 mod load_test;

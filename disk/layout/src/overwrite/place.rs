@@ -6,6 +6,14 @@ use std::rc::Rc;
 use tonearm_device::Device;
 use tonearm_format::Geometry;
 
+/// One data member.
+pub struct OverwriteMember {
+    /// Its device.
+    pub device: Rc<dyn Device>,
+    /// Where its groups lie.
+    pub geometry: Geometry,
+}
+
 /// One data member in use.
 pub(crate) struct Member {
     pub device: Rc<dyn Device>,
@@ -28,12 +36,13 @@ pub(crate) struct Places {
 impl Places {
     /// # Panics
     /// When the members differ in block size or do not cover the size: the superblock was checked.
-    pub fn new(members: Vec<(Rc<dyn Device>, Geometry)>, size_blocks: u64) -> Self {
-        let first = members.first().expect("a store has a data member").1;
+    pub fn new(members: Vec<OverwriteMember>, size_blocks: u64) -> Self {
+        let first = members.first().expect("a store has a data member");
+        let first = first.geometry;
         let mut groups = 0;
         let members: Vec<_> = members
             .into_iter()
-            .map(|(device, geometry)| {
+            .map(|OverwriteMember { device, geometry }| {
                 assert_eq!(geometry.block_size, first.block_size, "one block size");
                 let first_group = groups;
                 groups += geometry.groups;

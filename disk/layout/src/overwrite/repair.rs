@@ -18,11 +18,8 @@ use std::rc::Rc;
 use tonearm_format::{HOLE, TableSlot};
 
 impl Overwrite {
-    /// Repairs `group` and makes that durable. Write-back waits meanwhile.
-    ///
-    /// # Errors
-    /// When a device fails or has no space; the call can be made again.
-    pub async fn repair_group(
+    /// See [`Home::repair_group`](crate::Home::repair_group).
+    pub(crate) async fn repair_group(
         &self,
         group: u64,
         options: RepairOptions,

@@ -52,16 +52,8 @@ struct GroupWork {
 }
 
 impl Overwrite {
-    /// Makes `zeroes`, then `blocks` (ascending, each once) durable at home; they are when it returns
-    /// `Ok`. Calls wait for each other.
-    ///
-    /// # Errors
-    /// When a device fails or has no space. Nothing is under way then, and what is at home of the
-    /// call's blocks is unknown; the call can be made again, also with newer content.
-    ///
-    /// # Panics
-    /// When blocks are not ascending, of another length, or beyond the store's end.
-    pub async fn write_back(
+    /// See [`Home::write_back`](crate::Home::write_back).
+    pub(crate) async fn write_back(
         &self,
         zeroes: Vec<ZeroRange>,
         blocks: Vec<HomeBlock>,

@@ -9,7 +9,7 @@ use tonearm_device::Interrupted;
 use tonearm_format::{FormatError, SummaryKind};
 
 impl Segments {
-    pub async fn check_group(&self, group: u64) -> Result<GroupReport, HomeError> {
+    pub(crate) async fn check_group(&self, group: u64) -> Result<GroupReport, HomeError> {
         assert!(group < self.groups(), "group {group} exists");
         let _writer = self.writer.acquire(1).await;
         let first = group * self.fanout as u64;
@@ -69,9 +69,9 @@ impl Segments {
     ///
     /// # Errors
     /// When the map cannot be read.
-    pub async fn check_segments(
+    pub(crate) async fn check_map(
         &self,
-        mut progress: impl FnMut(u64, u64),
+        progress: &mut dyn FnMut(u64, u64),
     ) -> Result<Vec<HomeError>, HomeError> {
         let _writer = self.writer.acquire(1).await;
         let mut found = Vec::new();
@@ -118,7 +118,7 @@ impl Segments {
 
     /// Takes the content of blocks that fail their checksum as true, if that is wanted; a damaged page of the
     /// map is a case for a rebuild.
-    pub async fn repair_group(
+    pub(crate) async fn repair_group(
         &self,
         group: u64,
         options: RepairOptions,
@@ -162,7 +162,7 @@ impl Segments {
     }
 
     /// A write-back may have changed any free segment: the whole home.
-    pub fn interrupted(&self) -> Vec<Interrupted> {
+    pub(crate) fn interrupted(&self) -> Vec<Interrupted> {
         let areas = (0..self.media.members()).map(|member| Interrupted {
             changed: vec![self.media.area(member)],
             zeroed: Vec::new(),

@@ -1,7 +1,8 @@
 //! Places to members and byte offsets, and whole operations on the devices.
 
 use crate::error::HomeError;
-use crate::home::{HomeStats, SegmentsMember};
+use crate::home::HomeStats;
+use crate::segments::SegmentsMember;
 use std::cell::Cell;
 use tonearm_base::{Buf, BufPool};
 use tonearm_format::SegmentLayout;

@@ -30,34 +30,44 @@ mod read;
 mod rebuild;
 mod recover;
 mod room;
+mod space;
 mod table;
 mod walk;
 mod write_back;
 
 pub use policy::Policy;
 pub use rebuild::RebuildReport;
+pub use space::{SegmentsMember, SegmentsOptions};
+pub(crate) use space::{blocks_of, members, options, units};
 
-use crate::home::{HomeStats, SegmentsMember, SegmentsOptions};
+use crate::error::HomeError;
+use crate::home::{Home, HomeBlock, HomeShape, HomeStats, Piece, RoundOrder, ZeroRange};
+use crate::report::{GroupReport, RepairOptions, RepairReport};
 use append::Head;
 use media::Media;
 use page_cache::PageCache;
 use std::cell::RefCell;
+use std::collections::BTreeSet;
 use std::ops::Deref;
 use std::rc::Rc;
 use table::SegmentTable;
 use tonearm_base::BufPool;
+use tonearm_device::Interrupted;
 use tonearm_format::{MapEntry, SegmentLayout, Uuid, map_entries, map_levels, map_pages};
-use tonearm_rt::{Rt, Semaphore};
+use tonearm_rt::{Boxed, Rt, Semaphore};
 
 /// Numbers that partials of an epoch which nobody knows of may have used.
 pub(crate) const EPOCH_GAP: u64 = 1 << 16;
+/// Bytes of one round. More gains nothing where all is appended, and writers would wait for the cleaning that goes with
+/// it. Less costs two blocks of summaries for each round.
+const ROUND_BYTES: usize = 512 << 10;
 
 /// The segments layout; clones are handles on the same one.
 #[derive(Clone)]
-pub(crate) struct Segments(Rc<Inner>);
+pub struct Segments(Rc<Inner>);
 
 /// What all handles share.
-pub(crate) struct Inner {
+pub struct Inner {
     rt: Rt,
     media: Media,
     store: Uuid,
@@ -154,24 +164,16 @@ impl Segments {
         }))
     }
 
-    pub fn block_size(&self) -> usize {
+    fn block_size(&self) -> usize {
         self.media.block_size()
     }
 
-    pub fn size_blocks(&self) -> u64 {
-        self.size_blocks
-    }
-
     /// Leaf pages of the map: a group is what one of them leads to.
-    pub fn groups(&self) -> u64 {
+    fn groups(&self) -> u64 {
         self.size_blocks.div_ceil(self.fanout as u64)
     }
 
-    pub fn group_blocks(&self) -> u64 {
-        self.fanout as u64
-    }
-
-    pub fn stats(&self) -> HomeStats {
+    fn stats(&self) -> HomeStats {
         let state = self.state.borrow();
         HomeStats {
             map_cache_bytes: state.pages.bytes(),
@@ -181,6 +183,65 @@ impl Segments {
             segment_blocks: self.media.layout.payload_blocks(),
             ..self.media.stats.get()
         }
+    }
+}
+
+impl Home for Segments {
+    fn shape(&self) -> HomeShape {
+        HomeShape {
+            block_size: self.block_size(),
+            size_blocks: self.size_blocks,
+            group_blocks: self.fanout as u64,
+            order: RoundOrder::OldestFirst,
+            round_bytes_max: ROUND_BYTES.max(2 * self.block_size()),
+        }
+    }
+
+    fn stats(&self) -> HomeStats {
+        self.stats()
+    }
+
+    fn read(&self, first: u64, count: u64) -> Boxed<'_, Result<Vec<Piece>, HomeError>> {
+        Box::pin(self.read(first, count))
+    }
+
+    fn status(&self, first: u64, count: u64) -> Boxed<'_, Result<Vec<(u64, bool)>, HomeError>> {
+        Box::pin(self.status(first, count))
+    }
+
+    fn write_back(
+        &self,
+        zeroes: Vec<ZeroRange>,
+        blocks: Vec<HomeBlock>,
+    ) -> Boxed<'_, Result<(), HomeError>> {
+        Box::pin(self.write_back(zeroes, blocks))
+    }
+
+    fn interrupted(&self, _: Vec<ZeroRange>, _: &BTreeSet<u64>) -> Vec<Interrupted> {
+        self.interrupted()
+    }
+
+    fn check_group(&self, group: u64) -> Boxed<'_, Result<GroupReport, HomeError>> {
+        Box::pin(self.check_group(group))
+    }
+
+    fn check_map<'a>(
+        &'a self,
+        progress: &'a mut dyn FnMut(u64, u64),
+    ) -> Boxed<'a, Result<Vec<HomeError>, HomeError>> {
+        Box::pin(self.check_map(progress))
+    }
+
+    fn repair_group(
+        &self,
+        group: u64,
+        options: RepairOptions,
+    ) -> Boxed<'_, Result<RepairReport, HomeError>> {
+        Box::pin(self.repair_group(group, options))
+    }
+
+    fn close(&self) -> Boxed<'_, Result<(), HomeError>> {
+        Box::pin(self.close())
     }
 }
 

@@ -43,7 +43,7 @@ impl Segments {
         }
     }
 
-    pub async fn read(&self, first: u64, count: u64) -> Result<Vec<Piece>, HomeError> {
+    pub(crate) async fn read(&self, first: u64, count: u64) -> Result<Vec<Piece>, HomeError> {
         let end = self.checked_end(first, count);
         let guard = self.read_guard();
         let mut parts = Vec::new();
@@ -77,7 +77,11 @@ impl Segments {
         failed.map_or(Ok(pieces), Err)
     }
 
-    pub async fn status(&self, first: u64, count: u64) -> Result<Vec<(u64, bool)>, HomeError> {
+    pub(crate) async fn status(
+        &self,
+        first: u64,
+        count: u64,
+    ) -> Result<Vec<(u64, bool)>, HomeError> {
         let end = self.checked_end(first, count);
         let _guard = self.read_guard();
         let mut runs: Vec<(u64, bool)> = Vec::new();

@@ -10,9 +10,8 @@
 //! segment, which tells the segments that are free; the second time writes the leaves of the map there.
 
 use crate::error::HomeError;
-use crate::home::{SegmentsMember, SegmentsOptions};
 use crate::segments::table::SegmentTable;
-use crate::segments::{EPOCH_GAP, Segments};
+use crate::segments::{EPOCH_GAP, Segments, SegmentsMember, SegmentsOptions};
 use std::ops::Range;
 use tonearm_base::BufPool;
 use tonearm_format::{MapEntry, PARTIAL_SEQ_MAX, SegmentEntry, SummaryKind};

@@ -17,11 +17,10 @@
 //! Recovery writes nothing: a crash in its middle leaves the same for the next one.
 
 use crate::error::HomeError;
-use crate::home::{SegmentsMember, SegmentsOptions};
-use crate::segments::Segments;
 use crate::segments::map::Found;
 use crate::segments::page_cache::PageId;
 use crate::segments::table::SegmentTable;
+use crate::segments::{Segments, SegmentsMember, SegmentsOptions};
 use std::collections::BTreeSet;
 use tonearm_base::{BufPool, crc32c};
 use tonearm_format::{MapEntry, Summary, SummaryKind};

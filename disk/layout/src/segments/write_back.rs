@@ -16,17 +16,9 @@ pub(crate) const PORTION_SEGMENTS: u64 = 2;
 /// It may begin in the middle of a segment, end in one more for that, and open the next.
 pub(crate) const PORTION_ENDS: u64 = 2;
 
-/// Bytes that the engine brings at a time.
-const ROUND_BYTES: usize = 512 << 10;
-
 impl Segments {
-    /// Most bytes of one call: more gains nothing where all is appended, and who waits for memory waits for the
-    /// cleaning that goes along with it. Less costs in summaries, two blocks each time.
-    pub fn round_bytes(&self) -> usize {
-        ROUND_BYTES.max(2 * self.block_size())
-    }
-
-    pub async fn write_back(
+    /// See [`Home::write_back`](crate::Home::write_back).
+    pub(crate) async fn write_back(
         &self,
         zeroes: Vec<ZeroRange>,
         blocks: Vec<HomeBlock>,
@@ -129,7 +121,7 @@ impl Segments {
     }
 
     /// Leaves a checkpoint behind from which the next opening has nothing to recover.
-    pub async fn close(&self) -> Result<(), HomeError> {
+    pub(crate) async fn close(&self) -> Result<(), HomeError> {
         let _writer = self.writer.acquire(1).await;
         let changed = {
             let state = self.state.borrow();

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use tonearm_base::{Buf, BufPool, Nanos, crc32c};
 use tonearm_device::{Device, DeviceIo, Fault, FaultPlan, RawDevice};
 use tonearm_format::{Geometry, HEADER_AREA_BYTES};
-use tonearm_layout::{Home, HomeBlock, HomeError, HomeMember, Piece, ZeroRange};
+use tonearm_layout::{Home, HomeBlock, HomeError, Overwrite, OverwriteMember, Piece, ZeroRange};
 use tonearm_rt::{Data, DeviceId, Op, Rt};
 use tonearm_world::{DiskImage, SimOptions, SimWorld};
 
@@ -73,7 +73,7 @@ pub struct Store {
     pub world: SimWorld,
     pub rt: Rt,
     pub pool: BufPool,
-    pub home: Home,
+    pub home: Overwrite,
     pub faults: FaultPlan,
 }
 
@@ -113,10 +113,10 @@ impl Store {
                 late,
             };
             let device: Rc<dyn Device> = Rc::new(Fault::new(Rc::new(raw), &faults));
-            HomeMember { device, geometry }
+            OverwriteMember { device, geometry }
         });
         let size = shape.size_blocks();
-        let home = Home::overwrite(&rt, &pool, members.collect(), size, shape.cache_bytes);
+        let home = Overwrite::new(&rt, &pool, members.collect(), size, shape.cache_bytes);
         Self {
             shape,
             world,

@@ -2,7 +2,7 @@
 
 use crate::common::{Batch, Dice, Model, SMALL, Shape, Store, crash_states, random_batch};
 use tonearm_device::Effect;
-use tonearm_layout::{HomeError, Piece};
+use tonearm_layout::{Home as _, HomeError, Piece};
 use tonearm_rt::{IoError, Op};
 use tonearm_world::DiskImage;
 

@@ -5,7 +5,7 @@ use std::rc::Rc;
 use tonearm_base::BufPool;
 use tonearm_device::{Device, DeviceIo};
 use tonearm_format::{Geometry, HEADER_AREA_BYTES};
-use tonearm_layout::{Home, HomeMember, ZeroRange};
+use tonearm_layout::{Home, Overwrite, OverwriteMember, ZeroRange};
 use tonearm_rt::{Data, Op, Rt};
 use tonearm_world::{SimOptions, SimWorld};
 
@@ -40,12 +40,12 @@ fn sixteen_tebibytes_are_trimmed_with_a_handful_of_operations() {
         data_offset: HEADER_AREA_BYTES,
         groups: (8 << 40) / (1018 * 4096),
     };
-    let members = (0..2).map(|_| HomeMember {
+    let members = (0..2).map(|_| OverwriteMember {
         device: Rc::new(device.clone()),
         geometry,
     });
     let size = 2 * geometry.blocks();
-    let home = Home::overwrite(&rt, &BufPool::new(0), members.collect(), size, 1 << 20);
+    let home = Overwrite::new(&rt, &BufPool::new(0), members.collect(), size, 1 << 20);
     assert!(device.0.borrow().is_empty(), "a new home costs nothing");
     let used = home.clone();
     rt.block_on(async move {

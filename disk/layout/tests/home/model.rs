@@ -1,5 +1,6 @@
 use crate::common::{Batch, Dice, LARGE_BLOCKS, Model, SMALL, Shape, Store, random_batch};
 use proptest::prelude::*;
+use tonearm_layout::Home as _;
 
 fn run(shape: Shape, seed: u64, steps: u32) -> u64 {
     let mut dice = Dice::new(seed);

@@ -1,5 +1,5 @@
 use crate::common::{Batch, LARGE_BLOCKS, Model, SMALL, Store};
-use tonearm_layout::Piece;
+use tonearm_layout::{Home as _, Piece};
 
 #[test]
 fn blocks_come_back_over_the_borders_of_groups_and_members() {

@@ -2,7 +2,7 @@
 
 use crate::common::{Batch, Model, SMALL, Store};
 use tonearm_device::Effect;
-use tonearm_layout::{GroupReport, HomeError, RepairOptions, RepairReport, SlotReport};
+use tonearm_layout::{GroupReport, Home as _, HomeError, RepairOptions, RepairReport, SlotReport};
 use tonearm_rt::{IoError, Op};
 use tonearm_world::DiskImage;
 

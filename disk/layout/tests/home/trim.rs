@@ -2,7 +2,7 @@ use crate::common::{Batch, LARGE_BLOCKS, Model, SMALL, Shape, Store};
 use std::cell::RefCell;
 use std::rc::Rc;
 use tonearm_base::Nanos;
-use tonearm_layout::ZeroRange;
+use tonearm_layout::{Home as _, ZeroRange};
 use tonearm_rt::Op;
 
 fn filled(shape: Shape) -> (Store, Model) {

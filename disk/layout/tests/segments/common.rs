@@ -6,8 +6,8 @@ use tonearm_base::{BufPool, crc32c};
 use tonearm_device::{Device, RawDevice};
 use tonearm_format::{HEADER_AREA_BYTES, SegmentLayout, segments_for};
 use tonearm_layout::{
-    Home, HomeBlock, HomeError, Piece, Policy, RebuildReport, SegmentsMember, SegmentsOptions,
-    ZeroRange,
+    Home, HomeBlock, HomeError, Piece, Policy, RebuildReport, Segments, SegmentsMember,
+    SegmentsOptions, ZeroRange,
 };
 use tonearm_rt::{Data, DeviceId, Rt};
 use tonearm_world::{DiskImage, SimOptions, SimWorld};
@@ -69,7 +69,7 @@ pub struct Store {
     pub world: SimWorld,
     pub rt: Rt,
     pub pool: BufPool,
-    pub home: Home,
+    pub home: Segments,
     /// Version of each block that is no hole.
     pub model: BTreeMap<u64, u32>,
     next: u32,
@@ -88,7 +88,7 @@ impl Store {
         let (rt2, pool2) = (rt.clone(), pool.clone());
         rt.block_on(async move {
             let options = shape.options();
-            Home::create_segments(&rt2, &pool2, members, &options)
+            Segments::create(&rt2, &pool2, members, &options)
                 .await
                 .unwrap();
         });
@@ -262,7 +262,7 @@ impl Store {
         let home = self.home.clone();
         let wrong = self
             .rt
-            .block_on(async move { home.check_segments(|_, _| {}).await });
+            .block_on(async move { home.check_map(&mut |_, _| {}).await });
         assert_eq!(wrong, Ok(Vec::new()));
     }
 
@@ -288,18 +288,18 @@ impl Store {
         };
         self.rt.block_on(async move {
             let members = vec![member(&rt, shape)];
-            Home::rebuild_segments(&rt, &pool, members, &options, |_, _| {})
+            Segments::rebuild(&rt, &pool, members, &options, |_, _| {})
                 .await
                 .unwrap()
         })
     }
 }
 
-pub fn open(rt: &Rt, pool: &BufPool, shape: Shape) -> Result<Home, HomeError> {
+pub fn open(rt: &Rt, pool: &BufPool, shape: Shape) -> Result<Segments, HomeError> {
     let (rt2, pool) = (rt.clone(), pool.clone());
     rt.block_on(async move {
         let members = vec![member(&rt2, shape)];
-        Home::open_segments(&rt2, &pool, members, &shape.options()).await
+        Segments::open(&rt2, &pool, members, &shape.options()).await
     })
 }
 

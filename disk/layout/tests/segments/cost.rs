@@ -2,7 +2,7 @@
 
 use crate::common::{Numbers, Shape, Store};
 use tonearm_format::map_pages;
-use tonearm_layout::{HomeStats, Policy};
+use tonearm_layout::{Home as _, HomeStats, Policy};
 
 /// What random overwrites of a store cost.
 struct Cost {

@@ -5,7 +5,7 @@ use crate::common::{Numbers, Shape, Store};
 use std::cell::RefCell;
 use std::rc::Rc;
 use tonearm_format::HEADER_AREA_BYTES;
-use tonearm_layout::Policy;
+use tonearm_layout::{Home as _, Policy};
 use tonearm_rt::{IoError, Op};
 use tonearm_world::Crash;
 

@@ -1,6 +1,7 @@
 //! Random writes and trims with the cleaner at work, reopened now and then.
 
 use crate::common::{Numbers, Shape, Store};
+use tonearm_layout::Home as _;
 
 /// A step of random work: a few blocks and now and then a hole.
 fn step(store: &mut Store, numbers: &mut Numbers, within: u64) {

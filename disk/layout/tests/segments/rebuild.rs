@@ -3,7 +3,7 @@
 use crate::common::{BLOCK, Numbers, Shape, Store};
 use tonearm_base::Nanos;
 use tonearm_format::HEADER_AREA_BYTES;
-use tonearm_layout::HomeError;
+use tonearm_layout::{Home as _, HomeError};
 use tonearm_rt::{Data, Op};
 use tonearm_world::{Fault, FaultKind, Place, SimOptions, SimWorld};
 
@@ -33,7 +33,7 @@ fn destroy_checkpoints(store: &Store) {
 
 /// Byte offset of the map page of `block`.
 fn page_of(store: &Store, block: u64) -> u64 {
-    let (home, group) = (store.home.clone(), block / store.home.group_blocks());
+    let (home, group) = (store.home.clone(), block / store.home.shape().group_blocks);
     let report = store
         .rt
         .block_on(async move { home.check_group(group).await });

@@ -3,7 +3,7 @@
 
 use crate::common::{Numbers, Shape, Store};
 use tonearm_format::segments_for;
-use tonearm_layout::Policy;
+use tonearm_layout::{Home as _, Policy};
 
 /// A store of `blocks` blocks with the least spare share that a store can be made with.
 fn tight(blocks: u64, segment_bytes: u32, cache_bytes: usize, policy: Policy) -> Store {

@@ -235,9 +235,7 @@ async fn look_at(rt: Rt, pool: BufPool, opened: Opened) -> anyhow::Result<Findin
         bar.at(group + 1, look.groups());
     }
     let mut bar = Progress::new("comparing summaries", Unit::Count);
-    let problems = look
-        .check_segments(|done, total| bar.at(done, total))
-        .await?;
+    let problems = look.check_map(|done, total| bar.at(done, total)).await?;
     drop(bar);
     findings.map_problems = problems.iter().map(ToString::to_string).collect();
     drop(look);

@@ -15,7 +15,7 @@ use std::rc::Rc;
 use tonearm_base::{BufPool, Nanos, Slice, crc32c};
 use tonearm_device::RawDevice;
 use tonearm_format::{SegmentLayout, segments_for};
-use tonearm_layout::{Home, HomeBlock, Piece, Policy, SegmentsMember, SegmentsOptions};
+use tonearm_layout::{Home, HomeBlock, Piece, Policy, Segments, SegmentsMember, SegmentsOptions};
 use tonearm_rt::{Completion, Data, DeviceId, Driver, IoError, Op, Request, Rt};
 
 const BLOCK: usize = 4096;
@@ -73,8 +73,8 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
             first_segment,
             segments,
         };
-        let open = async || Home::open_segments(&own, &pool, vec![member.clone()], &options).await;
-        Home::create_segments(&own, &pool, vec![member.clone()], &options).await?;
+        let open = async || Segments::open(&own, &pool, vec![member.clone()], &options).await;
+        Segments::create(&own, &pool, vec![member.clone()], &options).await?;
         let home = open().await?;
         let data = pool.copy_of(&content()).share();
         for first in (0..blocks).step_by(CALL_BLOCKS as usize) {
@@ -115,7 +115,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn tell(what: &str, before: u64, home: &Home) {
+fn tell(what: &str, before: u64, home: &Segments) {
     let mib = |bytes: u64| bytes as f64 / (1 << 20) as f64;
     let stats = home.stats();
     println!(

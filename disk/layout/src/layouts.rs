@@ -1,0 +1,225 @@
+//! The layouts that there are. Planning, creating, opening, growing and rebuilding a home choose the layout here, by the
+//! superblock; nothing else in the program does.
+
+use crate::error::{HomeError, PlanError};
+use crate::home::Home;
+use crate::overwrite::{self, Overwrite};
+use crate::segments::{self, RebuildReport, Segments};
+use std::rc::Rc;
+use tonearm_base::BufPool;
+use tonearm_device::Device;
+use tonearm_format::{Layout, Superblock};
+use tonearm_rt::Rt;
+
+/// The layout of a new store.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum HomeParams {
+    /// Each block has one fixed place.
+    #[default]
+    Overwrite,
+    /// Blocks are appended to segments.
+    Segments {
+        /// Bytes of a segment.
+        segment_bytes: u32,
+        /// Share of the segments, in percent, that stays free: the more, the less the cleaner has to do.
+        spare_percent: u64,
+    },
+}
+
+impl HomeParams {
+    /// The segments layout with its usual parameters.
+    pub const SEGMENTS: Self = Self::Segments {
+        segment_bytes: 1 << 20,
+        spare_percent: 10,
+    };
+}
+
+/// Space for the home on a data member of a new store.
+#[derive(Clone, Copy, Debug)]
+pub struct DataSpace {
+    /// Byte offset from which on it is the home's.
+    pub offset: u64,
+    /// Bytes of the member; `None` for a file that takes the size it needs.
+    pub available_bytes: Option<u64>,
+}
+
+/// The home's part of a new superblock.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HomePlan {
+    /// The layout.
+    pub layout: Layout,
+    /// Units of space on each data member, in their order.
+    pub groups: Vec<u64>,
+}
+
+/// The units of space in which a layout takes the data members.
+pub(crate) struct Units {
+    pub layout: Layout,
+    /// Bytes of one.
+    pub bytes: u64,
+    /// How many the store needs.
+    pub wanted: u64,
+    /// Bytes before the first one of the first member.
+    pub before_first: u64,
+}
+
+/// Plans the home of a new store of `size_blocks` blocks on its data members.
+///
+/// # Errors
+/// When the parameters are not possible, or the members are too small.
+pub fn plan(
+    params: &HomeParams,
+    block_size: u32,
+    size_blocks: u64,
+    members: &[DataSpace],
+) -> Result<HomePlan, PlanError> {
+    let units = match *params {
+        HomeParams::Overwrite => overwrite::units(block_size, size_blocks),
+        HomeParams::Segments {
+            segment_bytes,
+            spare_percent,
+        } => segments::units(block_size, size_blocks, segment_bytes, spare_percent)?,
+    };
+    let mut left = units.wanted;
+    let mut groups = vec![0; members.len()];
+    let mut files = members
+        .iter()
+        .filter(|member| member.available_bytes.is_none())
+        .count() as u64;
+    // Members of given size take what fits, files share the rest.
+    for (index, (groups, member)) in groups.iter_mut().zip(members).enumerate() {
+        if let Some(available) = member.available_bytes {
+            let before = if index == 0 { units.before_first } else { 0 };
+            let space = available.saturating_sub(member.offset + before);
+            *groups = (space / units.bytes).min(left);
+            left -= *groups;
+        }
+    }
+    for (groups, member) in groups.iter_mut().zip(members) {
+        if member.available_bytes.is_none() {
+            *groups = left.div_ceil(files);
+            left -= *groups;
+            files -= 1;
+        }
+    }
+    if left > 0 {
+        let found = units.wanted - left;
+        let blocks = match *params {
+            HomeParams::Overwrite => overwrite::blocks_of(block_size, found),
+            HomeParams::Segments {
+                segment_bytes,
+                spare_percent,
+            } => segments::blocks_of(
+                block_size,
+                segment_bytes,
+                spare_percent,
+                found,
+                units.wanted,
+            ),
+        };
+        return Err(PlanError::TooSmall {
+            size_bytes: blocks * u64::from(block_size),
+        });
+    }
+    Ok(HomePlan {
+        layout: units.layout,
+        groups,
+    })
+}
+
+/// Makes the home of a new store, whose data members read as zeroes.
+///
+/// # Errors
+/// When a device fails.
+pub async fn create(
+    rt: &Rt,
+    pool: &BufPool,
+    superblock: &Superblock,
+    devices: &[Rc<dyn Device>],
+) -> Result<(), HomeError> {
+    match superblock.layout {
+        // Space that reads as zeroes is a home of holes.
+        Layout::Overwrite => Ok(()),
+        Layout::Segments { segment_bytes } => {
+            let members = segments::members(superblock, devices);
+            let options = segments::options(superblock, segment_bytes);
+            Segments::create(rt, pool, members, &options).await
+        }
+    }
+}
+
+/// Opens the home of `superblock` on all members of the store, in its order, and recovers it if need be. Tables or map
+/// pages take at most `map_cache_bytes` of memory, and those in use a little more. Nothing is written if `read_only`.
+///
+/// # Errors
+/// When the home cannot be recovered, or a device fails.
+pub async fn open(
+    rt: &Rt,
+    pool: &BufPool,
+    superblock: &Superblock,
+    devices: &[Rc<dyn Device>],
+    map_cache_bytes: usize,
+    read_only: bool,
+) -> Result<Rc<dyn Home>, HomeError> {
+    Ok(match superblock.layout {
+        Layout::Overwrite => {
+            let members = overwrite::members(superblock, devices);
+            let size_blocks = superblock.size_blocks;
+            Rc::new(Overwrite::new(
+                rt,
+                pool,
+                members,
+                size_blocks,
+                map_cache_bytes,
+            ))
+        }
+        Layout::Segments { segment_bytes } => {
+            let members = segments::members(superblock, devices);
+            let options = segments::SegmentsOptions {
+                map_cache_bytes,
+                read_only,
+                ..segments::options(superblock, segment_bytes)
+            };
+            Rc::new(Segments::open(rt, pool, members, &options).await?)
+        }
+    })
+}
+
+/// The superblock of the closed store with at least `blocks` more home blocks, the index of the member that grows, and
+/// the bytes that this member needs then. The member is made longer first, the next superblock tells the new size: a
+/// crash in between leaves a store of the old size on a longer member.
+///
+/// # Errors
+/// When the layout cannot grow, or the store would be too large for its format.
+pub fn grown(superblock: &Superblock, blocks: u64) -> Result<(Superblock, usize, u64), PlanError> {
+    match superblock.layout {
+        Layout::Overwrite => overwrite::grown(superblock, blocks),
+        Layout::Segments { .. } => Err(PlanError::CannotGrow),
+    }
+}
+
+/// Makes the map of the home anew from what the blocks say of themselves. The store must not be in use; its log is not
+/// touched. `progress` gets parts done and all parts.
+///
+/// # Errors
+/// When the layout has no map, or a device fails.
+pub async fn rebuild_map(
+    rt: &Rt,
+    pool: &BufPool,
+    superblock: &Superblock,
+    devices: &[Rc<dyn Device>],
+    map_cache_bytes: usize,
+    progress: impl FnMut(u64, u64),
+) -> Result<RebuildReport, HomeError> {
+    match superblock.layout {
+        Layout::Overwrite => Err(HomeError::NoMap),
+        Layout::Segments { segment_bytes } => {
+            let members = segments::members(superblock, devices);
+            let options = segments::SegmentsOptions {
+                map_cache_bytes,
+                ..segments::options(superblock, segment_bytes)
+            };
+            Segments::rebuild(rt, pool, members, &options, progress).await
+        }
+    }
+}
