@@ -1,7 +1,7 @@
-//! Power cuts under recovery units: concurrent clients with units over a volume, files and lists, their ends and
-//! aborts, flushes, and simple operations between. After each cut the store must be what it was after some end
-//! that is not before the last durable one: all of each unit or nothing, in the order of the ends. What units
-//! that never ended had taken is free again.
+//! Power cuts under recovery units. Concurrent clients run units over a volume, files and lists, end or abort them,
+//! flush, and make simple operations between them. After each cut the store must be in the state after some end that is
+//! not before the last durable one: all of each unit or nothing, in the order of the ends. Whatever units that never
+//! ended had allocated is free again.
 
 mod client;
 mod client_lists;
@@ -29,9 +29,9 @@ use tonearm_disk::{Disk, DiskError, ErrorKind, OpenOptions};
 use tonearm_rt::Rt;
 use tonearm_world::{Crash, DiskImage, SimOptions, SimWorld};
 
-/// Clients at once.
+/// Number of concurrent clients.
 const CLIENTS: u64 = 4;
-/// Every so many cuts the offline check looks at the store, and all free space is taken after recovery.
+/// After every eighth cut the offline check examines the store, and all free space is allocated after recovery.
 const CHECK_EVERY: u64 = 8;
 
 struct Tally {
@@ -44,7 +44,7 @@ struct Tally {
 /// Runs one seed.
 ///
 /// # Errors
-/// The first broken promise.
+/// The first promise that does not hold.
 pub fn run(seed: u64, size: Size) -> Result<Outcome, Failure> {
     let mut rng = ChaCha8Rng::seed_from_u64(seed ^ 0xa7a5);
     let mut shape = shape_of(&mut rng);
@@ -56,7 +56,7 @@ pub fn run(seed: u64, size: Size) -> Result<Outcome, Failure> {
     for generation in 0..size.generations {
         let mut options = options_of(&mut rng, ordered);
         if rng.next_u32().is_multiple_of(2) {
-            // Most units are larger than what they may hold of it.
+            // Most units then exceed the memory that a unit may use.
             options.memory_bytes = 256 << 10;
         }
         let world_seed = rng.next_u64();
@@ -110,7 +110,7 @@ pub fn run(seed: u64, size: Size) -> Result<Outcome, Failure> {
             return Err(fail(failure));
         }
         result.map_err(|what| fail((world.ios(), 0, what)))?;
-        // The next generation starts from one of the cuts, or from the end.
+        // The next generation starts from one of the cuts or from the end.
         let (crash, then, cut) = match tally.next.take().filter(|_| !orderly) {
             Some(next) => next,
             None => (world.crash(), shared.borrow().clone(), 0),
@@ -124,8 +124,8 @@ pub fn run(seed: u64, size: Size) -> Result<Outcome, Failure> {
     Ok(outcome)
 }
 
-/// Blocks beside `main`: a zone of the lists area takes 258 blocks of the smaller size, so that there are stores
-/// where lists leave room for files and spills, and stores that become full.
+/// Blocks besides `main`. A zone of the lists area takes 258 blocks of the smaller size, so that some stores have space
+/// for files and spills besides lists, and some become full.
 fn spare_blocks(rng: &mut ChaCha8Rng) -> u64 {
     match rng.next_u64() % 4 {
         0 => 20 + rng.next_u64() % 300,
@@ -133,7 +133,7 @@ fn spare_blocks(rng: &mut ChaCha8Rng) -> u64 {
     }
 }
 
-/// Cuts the power at every I/O of `world`, recovers, and compares with the model of that moment.
+/// Cuts the power at every I/O of `world`, recovers, and compares the result with the model at that time.
 fn watch(
     world: &SimWorld,
     image: &StoreImage,
@@ -152,7 +152,7 @@ fn watch(
         tally.seen += 1;
         let cut = rng.next_u64();
         let model = model.borrow();
-        // A reservoir of one: each moment is as likely as any other to be gone on from.
+        // Reservoir sampling with one slot: each cut is equally likely to start the next generation.
         if rng.next_u64().is_multiple_of(tally.seen) {
             tally.next = Some((crash.clone(), model.clone(), cut));
         }
@@ -168,7 +168,7 @@ fn watch(
     });
 }
 
-/// Opens what a cut left, and finds the prefix of the ends that it is.
+/// Opens a store after a power cut, and finds the prefix of the ends that it contains.
 fn recover(
     image: &StoreImage,
     disks: Vec<DiskImage>,
@@ -213,7 +213,7 @@ fn recover(
     model.judge(&found?)
 }
 
-/// Takes all that is said to be free: it must be, whatever units had taken it.
+/// Allocates all space that the store reports free. This must succeed, whatever units had allocated before.
 async fn take_all(disk: &Disk) -> Result<(), String> {
     let free = disk.free_bytes();
     if free == 0 {
@@ -227,11 +227,11 @@ async fn take_all(disk: &Disk) -> Result<(), String> {
     };
     match taken.await {
         Ok(()) if disk.free_bytes() == 0 => Ok(()),
-        Ok(()) => Err("there is free space where all was taken".into()),
-        // Too many pieces for one file.
+        Ok(()) => Err("the store reports free space after all of it was allocated".into()),
+        // One file cannot have as many extents as that.
         Err(DiskError::Fragmented) => Ok(()),
         Err(error) if error.kind() == ErrorKind::NoSpace => Err(format!(
-            "{free} bytes are free and cannot be taken: {error}"
+            "{free} bytes are free and cannot be allocated: {error}"
         )),
         Err(error) => Err(error.to_string()),
     }

@@ -1,5 +1,5 @@
-//! A bank in SQLite: money moves between accounts of one or two databases, in transactions with a number, and every
-//! state that it has ever been in is known.
+//! A bank in SQLite. Numbered transactions move money between accounts of one or two databases, and a ledger records
+//! the state after each transaction.
 
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::Rng;
@@ -7,10 +7,10 @@ use rusqlite::{Connection, OpenFlags};
 use std::cell::RefCell;
 use std::rc::Rc;
 
-/// Accounts of a database.
+/// Number of accounts of a database.
 const ACCOUNTS: usize = 30;
 
-/// How SQLite is used.
+/// Settings of SQLite.
 #[derive(Clone, Debug)]
 pub struct Setup {
     journal_mode: &'static str,
@@ -18,7 +18,7 @@ pub struct Setup {
     page_size: u32,
     locking_mode: &'static str,
     auto_vacuum: &'static str,
-    /// Pages; few of them are spilled in the middle of a transaction.
+    /// Pages in the cache. With few pages SQLite spills in the middle of a transaction.
     cache_size: u32,
     /// Whether a second database is attached.
     pub attached: bool,
@@ -29,7 +29,7 @@ fn one_of<T: Copy>(rng: &mut ChaCha8Rng, of: &[T]) -> T {
 }
 
 impl Setup {
-    /// From a seed.
+    /// Random settings.
     pub fn new(rng: &mut ChaCha8Rng) -> Self {
         let modes = ["DELETE", "TRUNCATE", "PERSIST", "MEMORY", "OFF", "WAL"];
         let journal_mode = one_of(rng, &modes);
@@ -40,12 +40,12 @@ impl Setup {
             locking_mode: one_of(rng, &["NORMAL", "NORMAL", "EXCLUSIVE"]),
             auto_vacuum: one_of(rng, &["NONE", "NONE", "FULL"]),
             cache_size: one_of(rng, &[2, 10, 2000]),
-            // SQLite promises nothing over several databases in WAL mode.
+            // SQLite makes no atomic commits over several databases in WAL mode.
             attached: journal_mode != "WAL" && rng.next_u32().is_multiple_of(3),
         }
     }
 
-    /// Whether a commit that has returned survives anything.
+    /// True when a commit that has returned survives a power cut.
     fn is_durable(&self) -> bool {
         matches!(self.synchronous, "FULL" | "EXTRA")
     }
@@ -65,15 +65,15 @@ impl Setup {
     }
 }
 
-/// The balances of all accounts, of the second database behind those of the first.
+/// The balances of all accounts. Those of the second database follow those of the first.
 type State = Vec<i64>;
 
-/// What may be found after a power cut.
+/// The states that may be found after a power cut.
 #[derive(Default)]
 pub struct Ledger {
-    /// By number of transaction; the last one may not have been committed yet.
+    /// The state after each transaction. The last transaction may not have been committed yet.
     states: Vec<State>,
-    /// The last transaction that must be there.
+    /// The last transaction that must be found.
     promised: Option<usize>,
 }
 
@@ -83,10 +83,10 @@ impl Ledger {
         self.states.len().saturating_sub(1) as u64
     }
 
-    /// Compares what was found with what was promised; the number of the last transaction that is there.
+    /// Compares `found` with the ledger, and returns the number of the last transaction found.
     ///
     /// # Errors
-    /// The promise that is broken.
+    /// The promise that does not hold.
     pub fn judge(&self, found: &Found) -> Result<u64, String> {
         let Some((number, state)) = found else {
             return match self.promised {
@@ -114,12 +114,12 @@ impl Ledger {
     }
 }
 
-/// The bank that a power cut has left: number of its last transaction, and the balances.
+/// The bank after a power cut: the number of its last transaction, and the balances.
 pub type Found = Option<(usize, State)>;
 
-/// A store's databases, by a name that the VFS knows.
+/// The databases of a store that is registered with the VFS.
 pub struct Databases<'a> {
-    /// What stands for the path of the store.
+    /// Name of the store in URIs.
     pub store: &'a str,
 }
 
@@ -143,10 +143,10 @@ impl Databases<'_> {
         Ok(db)
     }
 
-    /// Runs `transactions` transactions with everything around them.
+    /// Runs `transactions` transactions, and other operations between them.
     ///
     /// # Errors
-    /// What SQLite says.
+    /// The errors of SQLite.
     pub fn run(
         &self,
         setup: &Setup,
@@ -198,7 +198,7 @@ impl Databases<'_> {
                         "CREATE TABLE IF NOT EXISTS {schema}.bulk(x); INSERT INTO {schema}.bulk SELECT zeroblob({bytes}) FROM {schema}.account;"
                     ),
                     2 => format!("DROP TABLE IF EXISTS {schema}.bulk;"),
-                    // Without a journal a savepoint cannot be rolled back.
+                    // A savepoint cannot be rolled back without a journal.
                     3 if setup.journal_mode != "OFF" => format!(
                         "SAVEPOINT a; UPDATE {schema}.account SET balance = -1, note = zeroblob({bytes}); ROLLBACK TO a; RELEASE a;"
                     ),
@@ -213,14 +213,14 @@ impl Databases<'_> {
         Ok(())
     }
 
-    /// What happens between two transactions, and must change nothing.
+    /// An operation between two transactions that must not change the bank.
     fn around(
         &self,
         setup: &Setup,
         db: &mut Connection,
         rng: &mut ChaCha8Rng,
     ) -> rusqlite::Result<()> {
-        // A rollback without a journal that SQLite does not tell of (docs/sqlite.md, journal modes).
+        // SQLite does not report this rollback without a journal to the VFS (docs/sqlite.md, journal modes).
         let untold =
             setup.journal_mode == "OFF" && setup.locking_mode == "EXCLUSIVE" && setup.attached;
         match rng.next_u32() % 10 {
@@ -232,7 +232,7 @@ impl Databases<'_> {
             }
             1 => db.execute_batch("VACUUM")?,
             2 => {
-                // The old connection goes first: it may have locks.
+                // The old connection is closed first, because it may hold locks.
                 *db = Connection::open_in_memory()?;
                 *db = self.connect(setup)?;
             }
@@ -244,10 +244,10 @@ impl Databases<'_> {
         Ok(())
     }
 
-    /// Looks at what a power cut has left.
+    /// Reads the bank after a power cut.
     ///
     /// # Errors
-    /// When a database is damaged, or two do not fit.
+    /// When a database is damaged, or the two databases contradict each other.
     pub fn look(&self, attached: bool) -> Result<Found, String> {
         let first = self.look_at("app.db")?;
         if !attached {
@@ -268,7 +268,7 @@ impl Databases<'_> {
     fn look_at(&self, name: &str) -> Result<Found, String> {
         let text =
             |error: rusqlite::Error| format!("{name}: {error}; {}", tonearm_sqlite::last_error());
-        // A database that is not there is one without a bank.
+        // A database that does not exist has no bank.
         let db = self.open(name).map_err(text)?;
         let check = db.query_row("PRAGMA integrity_check", [], |row| row.get::<_, String>(0));
         let check = check.map_err(text)?;

@@ -1,6 +1,6 @@
-//! What faults excuse.
+//! Which errors and wrong results a drive's faults excuse.
 //!
-//! A store keeps one copy of each block at home and one log. What it owes when a drive fails it:
+//! A store keeps one copy of each block at home, and one log. The table shows what may happen after a fault:
 //!
 //! | the fault | while it lasts | after a restart |
 //! | --- | --- | --- |
@@ -9,10 +9,10 @@
 //! | latent sector error, bit rot | errors of the blocks concerned | the same, or the opening is refused |
 //! | lost, misdirected write; lying flush; stale, misdirected read | the same | the same, or blocks of an earlier version |
 //!
-//! The last row is what cannot be seen on one copy: a drive that keeps an old version of a checksum table
-//! together with the old blocks, or of the log's last record, is the very drive of a moment ago. Rot of the
-//! log's last record looks like a write that the power cut tore, so it is of the last row too. Never, under
-//! any fault, is there content that no block has ever had.
+//! The last row lists what a single copy cannot detect. A drive that returns an old version of a checksum table
+//! together with the old blocks, or of the log's last record, looks exactly as it did earlier. Rot in the log's last
+//! record looks like a write that a power cut tore, so it belongs to the last row too. No fault excuses content that no
+//! block has ever had.
 
 use crate::store::Shape;
 use std::rc::Rc;
@@ -26,12 +26,12 @@ pub struct Blame {
     pub errors: bool,
     /// Blocks may be unreadable, and the opening may be refused.
     pub damage: bool,
-    /// Blocks may be of an earlier version.
+    /// Blocks may have an earlier version.
     pub stale: bool,
 }
 
 impl Blame {
-    /// Of these faults, on a store of this shape.
+    /// What the faults `struck` excuse on a store of this shape.
     pub fn of(struck: &[Struck], shape: &Shape) -> Self {
         let mut blame = Self::default();
         let log =
@@ -62,7 +62,8 @@ impl Blame {
     }
 }
 
-/// The faults that have struck a store: those of earlier generations whose harm stays, and those of this one.
+/// The faults that have struck a store: those of earlier generations with lasting effects, and those of this
+/// generation.
 #[derive(Clone)]
 pub struct Faults {
     before: Rc<[Struck]>,
@@ -70,7 +71,7 @@ pub struct Faults {
 }
 
 impl Faults {
-    /// Of a store that comes with `before` into `world`.
+    /// The faults of a store that was struck by `before` and now runs in `world`.
     pub fn new(before: &[Struck], world: &SimWorld) -> Self {
         let stays =
             |one: &&Struck| one.fault.kind.is_lie() || one.fault.kind == FaultKind::LatentError;
@@ -80,7 +81,7 @@ impl Faults {
         }
     }
 
-    /// All that counts now.
+    /// All faults that count now.
     pub fn struck(&self) -> Vec<Struck> {
         let mut struck = self.before.to_vec();
         struck.extend(self.world.struck());

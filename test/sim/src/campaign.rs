@@ -1,4 +1,4 @@
-//! One seed: a workload with a power cut at each of its I/Os, in several generations.
+//! A run of one seed: a workload on the engine in several generations, with a power cut at each I/O.
 
 use crate::arus::Counts;
 use crate::drives;
@@ -18,42 +18,42 @@ use tonearm_rt::Rt;
 use tonearm_trail::WriteCache;
 use tonearm_world::{Crash, FaultKind, SimOptions, SimWorld};
 
-/// What is tried with one seed.
+/// Parameters of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Campaign {
-    /// Everything follows from it.
+    /// The seed from which everything follows.
     pub seed: u64,
-    /// The log is on drives of its own, whose heads are followed.
+    /// The log is on drives of its own, and the store follows their heads.
     pub heads: bool,
-    /// Operations, generations, the home's layout, and how long commits linger.
+    /// Operations, generations, the layout of the home, and the commit delay.
     pub size: Size,
 }
 
-/// What a seed gave.
+/// Result of a seed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Outcome {
     /// Power cuts that were recovered from.
     pub crash_points: u64,
-    /// Of them, those that lost commits that had not been acknowledged as durable.
+    /// Power cuts that lost commits which had not been acknowledged as durable.
     pub cut_short: u64,
-    /// Of them, those before any fault had struck.
+    /// Power cuts before any fault had struck.
     pub faultless: u64,
-    /// Of them, those after a fault of each kind (in the order of `FaultKind::ALL`) had struck.
+    /// For each kind of fault, in the order of `FaultKind::ALL`, the power cuts after one had struck.
     pub points: [u64; FaultKind::ALL.len()],
-    /// Power cuts after which some blocks were refused with an error.
+    /// Power cuts after which some blocks could not be read.
     pub damaged: u64,
-    /// Power cuts after which some blocks were older than they should be, by a lie of the drive.
+    /// Power cuts after which some blocks had an earlier version, because a drive had lied.
     pub stale: u64,
-    /// Power cuts after which the opening was refused with an error.
+    /// Power cuts after which the store could not be opened.
     pub refused: u64,
-    /// What the runs with recovery units have met.
+    /// Events in the runs with recovery units.
     pub met: Counts,
     /// Hash over every operation of the workloads.
     pub trace_hash: u64,
 }
 
 impl Outcome {
-    /// Adds the counts of `other`, and its hash.
+    /// Adds the counts of `other`, and combines the hashes.
     pub fn add(&mut self, other: &Outcome) {
         self.crash_points += other.crash_points;
         self.cut_short += other.cut_short;
@@ -69,14 +69,14 @@ impl Outcome {
     }
 }
 
-/// A broken promise.
+/// A promise that does not hold.
 #[derive(Clone, Debug)]
 pub struct Failure {
     /// The seed.
     pub seed: u64,
-    /// Generation, step of its I/O (the greatest number is its end), and the seed of the cut.
+    /// Generation, step of its I/O (`u64::MAX` is its end), and seed of the power cut.
     pub at: (u32, u64, u64),
-    /// What was found.
+    /// What is wrong.
     pub what: String,
 }
 
@@ -96,14 +96,14 @@ struct Tally {
     failure: Option<Failure>,
     crash_points: u64,
     cut_short: u64,
-    /// A state to go on from, with the oracle of its moment.
+    /// A cut from which the next generation may start, with the oracle at that time.
     next: Option<(Crash, Oracle, u64)>,
 }
 
 /// Runs one seed.
 ///
 /// # Errors
-/// The first broken promise.
+/// The first promise that does not hold.
 pub fn run_seed(campaign: &Campaign) -> Result<Outcome, Failure> {
     let mut rng = ChaCha8Rng::seed_from_u64(campaign.seed);
     let mut shape = shape_of(&mut rng);
@@ -179,7 +179,7 @@ pub fn run_seed(campaign: &Campaign) -> Result<Outcome, Failure> {
             return Err(failure);
         }
         result.map_err(|what| fail(world.ios(), 0, what))?;
-        // The next generation starts from one of the cuts, or from the end.
+        // The next generation starts from one of the cuts or from the end.
         let (crash, then, cut) = match tally.next.take().filter(|_| !orderly) {
             Some(next) => next,
             None => (world.crash(), shared.borrow().clone(), 0),
@@ -191,7 +191,7 @@ pub fn run_seed(campaign: &Campaign) -> Result<Outcome, Failure> {
     Ok(outcome)
 }
 
-/// Runs `work` to its end; an error when that takes an hour of virtual time, which is never.
+/// Runs `work` to its end. An hour of virtual time counts as a hang and is an error.
 pub(crate) fn within_time<T: 'static>(
     rt: &Rt,
     opened: Rc<RefCell<Option<Engine>>>,
@@ -233,7 +233,7 @@ pub(crate) fn shape_of(rng: &mut ChaCha8Rng) -> Shape {
     }
 }
 
-/// Puts the log on drives of its own. What predicts their heads is mostly wrong, which must not matter.
+/// Puts the log on drives of its own. The predictions of their heads are mostly wrong, which must do no harm.
 fn follow_heads(shape: &mut Shape, rng: &mut ChaCha8Rng) {
     let drives = 1 + u64::from(rng.next_u32().is_multiple_of(3));
     shape.split = true;
@@ -253,7 +253,7 @@ fn follow_heads(shape: &mut Shape, rng: &mut ChaCha8Rng) {
         },
     };
     if matches!(shape.heads, Heads::Tracks { .. }) {
-        // About as much log as the other runs have, on tracks of half the size or less.
+        // The log has about the size that it has in other runs, on tracks of at most half their size.
         shape.track_bytes = 40 << 10;
         shape.tracks *= 2 * drives;
     }
@@ -282,7 +282,7 @@ pub(crate) fn cut_images(crash: &Crash, cut: u64, ordered: bool) -> Vec<tonearm_
     }
 }
 
-/// Cuts the power at every I/O of `world`, recovers, and compares with the oracle of that moment.
+/// Cuts the power at every I/O of `world`, recovers, and compares the result with the oracle at that time.
 #[allow(clippy::too_many_arguments)]
 fn watch(
     world: &SimWorld,
@@ -305,7 +305,7 @@ fn watch(
         seen += 1;
         let cut = rng.next_u64();
         let mut model = oracle.borrow().clone();
-        // A reservoir of one: each moment is as likely as any other to be gone on from.
+        // Reservoir sampling with one slot: each cut is equally likely to start the next generation.
         if rng.next_u64().is_multiple_of(seen) {
             tally.next = Some((crash.clone(), model.clone(), cut));
         }
@@ -328,7 +328,7 @@ fn watch(
     });
 }
 
-/// Opens what a cut left, and finds the prefix that it is.
+/// Opens a store after a power cut, and finds the prefix of the commits that it contains.
 fn recover(
     image: &StoreImage,
     oracle: &mut Oracle,

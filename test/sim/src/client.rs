@@ -1,4 +1,4 @@
-//! A client: does the operations of its script, and compares what it is told with the model.
+//! A client. It makes the operations of its script and compares the results with the model.
 
 use crate::blame::{Blame, Faults};
 use crate::content::fill;
@@ -23,22 +23,22 @@ pub struct Client {
     pub observer: Observer,
     pub shape: Shape,
     pub pool: BufPool,
-    /// Identities for new volumes.
+    /// Source of identities for new volumes.
     pub ids: Rc<Cell<u64>>,
 }
 
-/// How an operation has ended for its client.
+/// How an operation ended for its client.
 enum End {
     Well,
-    /// The store goes no further: the client gives up.
+    /// The store has failed, and the client stops.
     Failed,
 }
 
 impl Client {
-    /// Does all of `ops`, or as many as the store lets it.
+    /// Makes the operations `ops`, or as many as the store allows.
     ///
     /// # Errors
-    /// The first broken promise.
+    /// The first promise that does not hold.
     pub async fn run(self, ops: Vec<Op>) -> Result<(), String> {
         for op in ops {
             let end = self
@@ -47,7 +47,7 @@ impl Client {
                 .map_err(|what| format!("{op}: {what}"))?;
             let violation = self.observer.model.borrow().violation();
             match violation {
-                // With an old volume table anything can follow: see `Blame`.
+                // With an old volume table anything may follow: see `Blame`.
                 Some(_) if self.blame().stale => break,
                 Some(what) => return Err(format!("{op}: {what}")),
                 None => {}
@@ -170,7 +170,7 @@ impl Client {
                     .await;
                 match result {
                     Ok(report) if report.damaged.is_empty() || self.blame().damage => Ok(End::Well),
-                    // A drive that fails everything fails the scrub's reads; no checksum is wrong for it.
+                    // A drive that fails all operations also fails those of the scrub. Then no checksum is wrong.
                     Ok(report) if self.blame().errors && report.damaged.iter().all(unread) => {
                         Ok(End::Well)
                     }
@@ -187,7 +187,7 @@ impl Client {
         Some(model.now().volumes.get(&volume)?.id)
     }
 
-    /// An operation that makes one commit, or, if `may_be_none`, none.
+    /// An operation that makes one commit, or possibly none if `may_be_none`.
     async fn change(
         &self,
         effect: Option<Effect>,
@@ -201,10 +201,10 @@ impl Client {
         match result {
             Ok(()) => {
                 if left > 0 && !may_be_none {
-                    return Err("it is said to be done, and no commit has been made".into());
+                    return Err("it succeeds without a commit".into());
                 }
                 if expected == 0 && !self.blame().stale {
-                    return Err("it is said to be done on a volume that there is not".into());
+                    return Err("it succeeds on a volume that does not exist".into());
                 }
                 let at_once = self.disk.engine().options().ack == tonearm_disk::Ack::Write;
                 if left < expected && (durable || at_once) {
@@ -237,9 +237,7 @@ impl Client {
             .await;
         match result {
             Ok(()) if now.is_none() && self.blame().stale => Ok(End::Failed),
-            Ok(()) if left > 0 || now.is_none() => {
-                Err("it is said to be done, and no commit has been made".into())
-            }
+            Ok(()) if left > 0 || now.is_none() => Err("it succeeds without a commit".into()),
             Ok(()) => {
                 self.observer.model.borrow_mut().acknowledge(last);
                 Ok(End::Well)
@@ -261,7 +259,7 @@ impl Client {
                 append(&mut found, &pieces);
                 match found.len() as u64 == len {
                     true => self.compare(&before, since, number, offset, &found),
-                    false => Err(format!("{} bytes came for {len}", found.len())),
+                    false => Err(format!("{} bytes were read instead of {len}", found.len())),
                 }
             }
             Err(error) => self.excuse(&error),
@@ -270,7 +268,7 @@ impl Client {
         end
     }
 
-    /// What a read has brought that began at `before`, of commit `since`.
+    /// Compares the bytes of a read that began in the state `before`, of commit `since`.
     fn compare(
         &self,
         before: &State,
@@ -283,7 +281,7 @@ impl Client {
             if self.blame().stale {
                 return Ok(End::Failed);
             }
-            return Err("a volume was read that there is not".into());
+            return Err("a volume was read that does not exist".into());
         };
         let model = self.observer.model.borrow();
         if model.explains(before, since, number, volume.id, offset, found) {
@@ -306,7 +304,7 @@ impl Client {
         ))
     }
 
-    /// True errors of the client, and those that a fault excuses, end an operation without a finding.
+    /// Returns no finding for an error that is correct, or that a fault excuses.
     fn excuse(&self, error: &DiskError) -> Result<End, String> {
         let blame = self.blame();
         match error.kind() {
@@ -315,7 +313,7 @@ impl Client {
             | ErrorKind::Exists
             | ErrorKind::Deleted
             | ErrorKind::Invalid => Ok(End::Well),
-            // The store has no room for a volume; a full drive below it shows in the same way.
+            // The store has no space for a volume. A full drive below it gives the same error.
             ErrorKind::NoSpace => Ok(End::Well),
             ErrorKind::Damaged if blame.damage => Ok(End::Well),
             ErrorKind::Failed | ErrorKind::ReadOnly if blame.errors => {
@@ -329,7 +327,7 @@ impl Client {
     }
 }
 
-/// True when nothing was found but that blocks could not be read.
+/// True when the report's only findings are blocks that the device could not read.
 fn unread(report: &GroupReport) -> bool {
     let unread = |bad: &BadBlock| matches!(bad.error, HomeError::Device { .. });
     report.bad.iter().all(unread)

@@ -1,4 +1,4 @@
-//! Bytes of writes: they follow from a stamp, and some look like log records of the very store.
+//! Contents of writes. A stamp determines them, and some look like log records of this store.
 
 use crate::store::STORE;
 use tonearm_base::{Lsn, RecordSeq};
@@ -15,14 +15,14 @@ pub fn fill(bytes: &mut [u8], stamp: u64, offset: u64) {
     if !stamp.is_multiple_of(8) {
         return;
     }
-    // The first whole log sector of the write becomes a valid record, younger than any that there is.
+    // The first whole log sector of the write becomes a valid record, younger than any real one.
     let at = (offset.next_multiple_of(SECTOR as u64) - offset) as usize;
     if let Some(sector) = bytes.get_mut(at..at + SECTOR) {
         forged(stamp).encode(&[], sector);
     }
 }
 
-/// A log record of the very store, younger than any that there is.
+/// A valid log record of this store, younger than any real one.
 pub fn forged(stamp: u64) -> RecordHeader {
     RecordHeader {
         store: STORE,

@@ -1,4 +1,4 @@
-//! One power cut: what the store makes of it, compared with the model.
+//! One power cut: the store is recovered and compared with the model.
 
 use crate::blame::Blame;
 use crate::campaign::within_time;
@@ -13,26 +13,26 @@ use tonearm_rt::Rt;
 use tonearm_trail::WriteCache;
 use tonearm_world::{DiskImage, SimOptions, SimWorld};
 
-/// What a power cut has come to.
+/// Result of recovery after a power cut.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Ending {
-    /// All is there up to this commit, and can be read.
+    /// Everything up to this commit is there and can be read.
     Whole(u64),
-    /// The same, but for blocks that are refused with an error.
+    /// Everything up to this commit is there, but some blocks cannot be read.
     Damaged(u64),
-    /// Some blocks are older than they should be: a drive has lied.
+    /// Some blocks have an earlier version, because a drive has lied.
     Stale,
-    /// The opening was refused with an error.
+    /// The store could not be opened.
     Refused,
 }
 
-/// Every so many cuts the offline check looks at the store before, and a scrub after recovery.
+/// At every eighth cut the offline check runs before recovery, and a scrub after it.
 const CHECK_EVERY: u64 = 8;
 
-/// Opens what a cut left and compares it with `model`.
+/// Opens a store after a power cut and compares it with `model`.
 ///
 /// # Errors
-/// When a promise is broken that `blame` does not excuse.
+/// When a promise does not hold and `blame` does not excuse it.
 pub fn recover(
     image: &StoreImage,
     disks: Vec<DiskImage>,
@@ -110,7 +110,7 @@ fn options(cut: u64, ordered: bool) -> OpenOptions {
     }
 }
 
-/// What the store is told of its storage.
+/// What the store is told about the write cache of its storage.
 pub fn cache(ordered: bool) -> WriteCache {
     match ordered {
         true => WriteCache::Ordered,
@@ -118,8 +118,8 @@ pub fn cache(ordered: bool) -> WriteCache {
     }
 }
 
-/// The offline check: it must find nothing wrong where no fault has struck. False when it finds the log
-/// damaged, which recovery must find too.
+/// Runs the offline check. Without a fault it must find nothing wrong. Returns false when it finds the log damaged;
+/// recovery must find that too.
 pub(crate) fn inspect(image: &StoreImage, seed: u64, blame: Blame) -> Result<bool, String> {
     let rt = world(image, seed);
     let (rt2, image) = (rt.clone(), image.clone());

@@ -1,13 +1,13 @@
-//! The drives on which a run's store lies.
+//! The simulated drives of a run.
 
 use crate::script::Model;
 use tonearm_drive::{Drive, DriveOptions, DriveSpec, library};
 use tonearm_world::{DiskImage, SimDisk, SimOptions, SimWorld, Zeroing};
 
-/// A world for one generation of a run: drives of `model`, or with random latencies.
+/// A world for one generation of a run. Its drives follow `model`, or have random latencies.
 ///
 /// # Errors
-/// When there is no such model.
+/// When the model does not exist.
 pub fn world_of(
     model: Option<&Model>,
     seed: u64,

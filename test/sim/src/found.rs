@@ -1,45 +1,48 @@
-//! What a store gives when all of its volumes are read.
+//! The contents of a store as they are read after a power cut.
 
 use crate::script::volume_number;
 use std::collections::{BTreeMap, BTreeSet};
 use tonearm_disk::{Disk, Piece};
 
-/// The content of a volume as it was read.
+/// The content of a volume.
 #[derive(Default)]
 pub struct FoundVolume {
-    /// All of it; zeroes where it could not be read.
+    /// All bytes. Bytes that could not be read are zero.
     pub bytes: Vec<u8>,
     /// Blocks that could not be read.
     pub unreadable: BTreeSet<u64>,
 }
 
-/// The content of a store.
+/// The contents of a store.
 #[derive(Default)]
 pub struct Found {
-    /// By the volume's number.
+    /// The volumes by number.
     pub volumes: BTreeMap<u8, FoundVolume>,
-    /// What was said of the first block that could not be read.
+    /// The error of the first block that could not be read.
     pub error: Option<String>,
 }
 
 impl Found {
-    /// Reads everything.
+    /// Reads all volumes.
     ///
     /// # Errors
-    /// When there is a volume that nobody has made.
+    /// When a volume exists that no client has created.
     pub async fn read(disk: &Disk) -> Result<Self, String> {
         let mut found = Self::default();
         let block = u64::from(disk.block_size());
         for info in disk.volumes() {
             let number = volume_number(&info.name).ok_or_else(|| {
-                format!("there is a volume {:?}, which nobody has made", info.name)
+                format!(
+                    "volume {:?} exists, but no client has created it",
+                    info.name
+                )
             })?;
             let volume = disk.volume(&info.name).map_err(|error| error.to_string())?;
             let mut content = FoundVolume::default();
             match volume.read(0, info.size_bytes).await {
                 Ok(pieces) => append(&mut content.bytes, &pieces),
                 Err(_) => {
-                    // Which blocks is it?
+                    // Read block by block to find the damaged ones.
                     for index in 0..info.size_bytes.div_ceil(block) {
                         let from = index * block;
                         let len = block.min(info.size_bytes - from);

@@ -1,4 +1,4 @@
-//! Scripts from seeds: weighted operations with hot spots, several volumes and clients, restarts, faults.
+//! Makes scripts from seeds: weighted operations with hot spots, several volumes and clients, restarts, faults.
 
 use crate::script::{End, Generation, Model, Op, Script};
 use crate::store::{Heads, Shape, small_segments};
@@ -8,10 +8,10 @@ use tonearm_base::Nanos;
 use tonearm_engine::HomeParams;
 use tonearm_world::{Budget, Fault, FaultKind, Place};
 
-/// Volumes of a run, `main` among them.
+/// Volumes of a run, including `main`.
 const VOLUMES: u64 = 4;
 
-/// What a store is promised to live through, with nothing lost: it may answer with errors meanwhile.
+/// Faults that a store survives without losing anything. It may return errors meanwhile.
 const SURVIVED: [FaultKind; 5] = [
     FaultKind::Slow,
     FaultKind::Stuck,
@@ -19,14 +19,14 @@ const SURVIVED: [FaultKind; 5] = [
     FaultKind::FailedFlush,
     FaultKind::Failed,
 ];
-/// What one copy cannot make good: it is found and told.
+/// Faults from which a single copy cannot recover. The store detects and reports them.
 const TOLD: [FaultKind; 4] = [
     FaultKind::LatentError,
     FaultKind::BitRot,
     FaultKind::Slow,
     FaultKind::Stuck,
 ];
-/// What may not even be found.
+/// Faults that the store may not even detect.
 const LIES: [FaultKind; 6] = [
     FaultKind::LostWrite,
     FaultKind::MisdirectedWrite,
@@ -36,32 +36,32 @@ const LIES: [FaultKind; 6] = [
     FaultKind::BitRot,
 ];
 
-/// How large runs are.
+/// The size of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Size {
     /// Operations of a generation.
     pub operations: u64,
-    /// Openings in a row.
+    /// Number of generations.
     pub generations: u32,
-    /// All stores have the segments layout, or none has; without this the seed chooses.
+    /// All stores have the segments layout, or none has. None: the seed chooses.
     pub segments: Option<bool>,
-    /// How long commits that nobody waits for stay in memory. Without this the seed of each opening chooses.
+    /// Time for which the log delays commits that are not awaited. None: the seed of each generation chooses.
     pub linger: Option<Nanos>,
 }
 
-/// What seeds choose from, in milliseconds: not at all, as long as a store in a program does it, and far longer than
-/// drives take.
+/// Commit delays that seeds choose from, in milliseconds: none, the delay of an embedded store, and a delay much longer
+/// than a device write.
 const LINGERS_MS: [u64; 4] = [0, 0, 1, 30];
 
 impl Size {
-    /// True when the store of `seed` has the segments layout: without a choice, one of three.
+    /// True when the store of `seed` has the segments layout. Without a setting one store in three has.
     pub fn segments(&self, seed: u64) -> bool {
-        // Not drawn from the seed's numbers, so that with either layout a seed is the same work.
+        // This does not use the seed's random sequence, so that a seed makes the same operations on either layout.
         let chosen = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
         self.segments.unwrap_or(chosen.is_multiple_of(3))
     }
 
-    /// The home of `seed`.
+    /// The parameters of the home for `seed`.
     pub fn home(&self, seed: u64, block_size: u32) -> HomeParams {
         match self.segments(seed) {
             true => small_segments(block_size),
@@ -69,9 +69,9 @@ impl Size {
         }
     }
 
-    /// How long commits that nobody waits for stay in memory, in the opening of `seed`.
+    /// The commit delay for a generation with `seed`.
     pub fn linger(&self, seed: u64) -> Nanos {
-        // Nothing is drawn for it: all else that follows from a seed is as it was before commits lingered.
+        // This does not use the random sequence either, so that older seeds still make the same runs.
         let choice = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 62;
         let chosen = Nanos::from_millis(LINGERS_MS[choice as usize]);
         self.linger.unwrap_or(chosen)
@@ -81,14 +81,14 @@ impl Size {
 struct Generator {
     rng: ChaCha8Rng,
     shape: Shape,
-    /// Sizes of the volumes as far as the clients know; 0 is none.
+    /// Sizes of the volumes as far as the clients know. 0 means that the volume does not exist.
     sizes: [u64; VOLUMES as usize],
-    /// Every place and length is a multiple of the block size.
+    /// Every offset and length is a multiple of the block size.
     aligned: bool,
     stamp: u64,
 }
 
-/// The script of `seed`, with or without faults.
+/// Makes the script of `seed`, with or without faults.
 pub fn generate(seed: u64, size: Size, faults: bool) -> Script {
     let mut rng = ChaCha8Rng::seed_from_u64(seed ^ if faults { 0xfa17 } else { 0x70_1d });
     let mut below = |bound: u64| rng.next_u64() % bound;
@@ -104,7 +104,7 @@ pub fn generate(seed: u64, size: Size, faults: bool) -> Script {
     shape.home = size.home(seed, shape.block_size);
     let ordered = below(5) == 0;
     let drives = ["atlas10k", "barracuda", "sata2tb", "ssd"];
-    // What keeps what it has taken has its own meaning of a cut: see `Crash::images_ordered`.
+    // Storage with an ordered cache has its own kind of power cut: see `Crash::images_ordered`.
     let model = (below(4) == 0 && !ordered).then(|| Model {
         name: drives[below(4) as usize].into(),
         write_cache: below(3) > 0,
@@ -148,7 +148,7 @@ impl Generator {
         let clients = 1 + self.below(4);
         let mut scripts = vec![Vec::new(); clients as usize];
         if first {
-            // Room for other volumes.
+            // The volume shrinks to leave space for other volumes.
             let size = self.shape.main_bytes() / 4 + self.below(self.shape.main_bytes() / 8);
             let size = self.round(size).max(self.block());
             self.sizes[0] = size;
@@ -194,7 +194,8 @@ impl Generator {
         budget.draw(&mut self.rng)
     }
 
-    /// Often, where log and data are apart, the data drive is so slow that much happens during one read.
+    /// If log and data are on different drives, often makes the data drive so slow that many operations happen during
+    /// one read.
     fn slow_home(&mut self) -> Vec<Fault> {
         if !self.shape.split || self.below(2) == 0 {
             return Vec::new();
@@ -209,7 +210,7 @@ impl Generator {
         }]
     }
 
-    /// A volume gives some of its blocks away to another, and takes new ones.
+    /// Operations by which one volume releases blocks, another one takes them, and the first one grows again.
     fn exchange(&mut self) -> Vec<Op> {
         let (volume, other) = (self.below(VOLUMES) as u8, self.below(VOLUMES) as u8);
         let (have, theirs) = (
@@ -305,7 +306,7 @@ impl Generator {
         }
     }
 
-    /// A range of at most `max` bytes; half of all begin in the volume's hot sixteenth, near its end.
+    /// A range of at most `max` bytes. Half of all ranges begin in the volume's hot sixteenth, near its end.
     fn range(&mut self, volume: u8, max: u64) -> (u64, u64) {
         let size = self.sizes[usize::from(volume)].max(self.block());
         let (block, hot) = (self.block(), (size / 16).max(2 * self.block()).min(size));
@@ -314,7 +315,7 @@ impl Generator {
             _ => self.below(size),
         };
         let most = max.min(size - offset).max(1);
-        // Short ones are the rule.
+        // Most ranges are short.
         let short = self.below(3) > 0;
         let len = 1 + self.below(if short { most.min(3 * block) } else { most });
         let whole = self.aligned || self.below(4) == 0;
@@ -340,7 +341,7 @@ impl Generator {
             self.sizes[usize::from(volume)] = 0;
             return Op::Delete { volume };
         }
-        // Often a little less than before, or as much as before again.
+        // The size is new, slightly less than before, or twice as large.
         let size = match self.below(3) {
             0 => size,
             1 => (have - self.below(have.min(4 * self.block()))).max(1),

@@ -1,4 +1,4 @@
-//! Kinds of runs; different seeds choose different kinds.
+//! Kinds of runs. The seed chooses the kind.
 
 use crate::arus;
 use crate::campaign::{Campaign, Failure, Outcome, run_seed};
@@ -10,16 +10,16 @@ use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::str::FromStr;
 
-/// What is tried with a seed.
+/// A kind of run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
-    /// Power cuts, on the engine itself.
+    /// Power cuts under the engine.
     PowerCuts,
-    /// The same, with the log on drives whose heads are followed.
+    /// Power cuts under the engine, with the log on drives whose heads are followed.
     Heads,
-    /// Several volumes and clients through the disk, restarts, and power cuts.
+    /// Several volumes and clients on the disk, restarts, and power cuts.
     Volumes,
-    /// The same, with faults of the drives.
+    /// The same with faults of the drives.
     Faults,
     /// Recovery units over volumes and files, and power cuts.
     Arus,
@@ -28,7 +28,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// All kinds, with their names.
+    /// All kinds with their names.
     pub const ALL: [(Kind, &'static str); 6] = [
         (Kind::PowerCuts, "power-cuts"),
         (Kind::Heads, "heads"),
@@ -38,7 +38,7 @@ impl Kind {
         (Kind::Sqlite, "sqlite"),
     ];
 
-    /// The kind that `seed` chooses, so that each kind has about as many power cuts as any other.
+    /// The kind that `seed` chooses. Each kind gets about the same number of power cuts.
     pub fn of(seed: u64) -> Self {
         match seed % 12 {
             0 => Kind::PowerCuts,
@@ -50,7 +50,7 @@ impl Kind {
         }
     }
 
-    /// The script of a seed, for the kinds that have one.
+    /// The script of a seed, for the kinds that have scripts.
     pub fn script(self, seed: u64, size: Size) -> Option<Script> {
         match self {
             Kind::PowerCuts | Kind::Heads | Kind::Arus | Kind::Sqlite => None,
@@ -62,7 +62,7 @@ impl Kind {
     /// Runs one seed.
     ///
     /// # Errors
-    /// The first broken promise; a panic is one.
+    /// The first promise that does not hold. A panic counts as one.
     pub fn run(self, seed: u64, size: Size) -> Result<Outcome, Failure> {
         match self.script(seed, size) {
             Some(script) => try_script(&script, seed),
@@ -82,13 +82,13 @@ impl Kind {
 /// Runs a script.
 ///
 /// # Errors
-/// The first broken promise; a panic is one.
+/// The first promise that does not hold. A panic counts as one.
 pub fn try_script(script: &Script, seed: u64) -> Result<Outcome, Failure> {
     guarded(seed, || run_script(script, seed))
 }
 
 fn guarded(seed: u64, work: impl FnOnce() -> Result<Outcome, Failure>) -> Result<Outcome, Failure> {
-    // A run shares nothing with what is around it: what a panic leaves behind is dropped.
+    // A run shares no state with its surroundings, so whatever a panic leaves behind is dropped.
     catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| {
         let text = panic.downcast_ref::<String>().cloned();
         let text = text.or_else(|| panic.downcast_ref::<&str>().map(|text| text.to_string()));

@@ -1,10 +1,10 @@
-//! Whole-store simulation: seeded workloads on the real engine in virtual time, a power cut at every single
-//! step of the I/O, faults of the drives, recovery, and a model that knows every state that may be found.
+//! Simulation of whole stores: seeded workloads run on the real engine in virtual time, with faults of drives and a
+//! power cut at every step of the I/O. A model knows every state that may be found after recovery.
 //!
-//! What is checked after each cut (the engine's invariants 1, 2, 4, 5, 6): the recovered store equals the
-//! state after some prefix of the commit order, the prefix contains everything that was acknowledged as
-//! durable, and no block is torn, mixed or unreadable. The offline check and a scrub agree with it. What a
-//! fault of a drive excuses, and what not, is said in [`Blame`].
+//! After each cut the following must hold (the engine's invariants 1, 2, 4, 5, 6): the recovered store equals the state
+//! after some prefix of the commit order, the prefix contains everything that was acknowledged as durable, and no block
+//! is torn, mixed or unreadable. The offline check and a scrub must agree. [`Blame`] says which deviations a drive's
+//! faults excuse.
 
 mod arus;
 mod bank;

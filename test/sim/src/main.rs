@@ -1,4 +1,4 @@
-//! `crash`: power cuts and faults for as long as one likes.
+//! `crash`: runs the crash simulator for a given time or number of power cuts.
 
 use anyhow::{Context, anyhow, bail};
 use clap::Parser;
@@ -9,41 +9,41 @@ use tonearm_base::Nanos;
 use tonearm_sim::{Counts, Failure, Kind, Outcome, Script, Size, shrink, try_script};
 use tonearm_world::FaultKind;
 
-/// Cuts the power of simulated stores at every step of the I/O of seeded workloads, lets drives fail, and
-/// checks what recovery makes of it.
+/// Runs seeded workloads on simulated stores, cuts the power at every step of their I/O, makes drives fail, and checks
+/// the result of recovery.
 #[derive(Parser)]
 struct Args {
-    /// First seed; the next ones follow it.
+    /// First seed. Later runs use the following seeds.
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Ends after so many seconds.
+    /// Stops after this many seconds.
     #[arg(long, default_value_t = 60, conflicts_with_all = ["seeds", "points"])]
     seconds: u64,
-    /// Ends after so many seeds.
+    /// Stops after this many seeds.
     #[arg(long)]
     seeds: Option<u64>,
-    /// Ends after so many power cuts.
+    /// Stops after this many power cuts.
     #[arg(long)]
     points: Option<u64>,
     /// Operations of each workload.
     #[arg(long, default_value_t = 60)]
     operations: u64,
-    /// Workloads in a row, each on what a power cut left of the one before.
+    /// Generations of each run. Each starts from the result of a power cut or of a close.
     #[arg(long, default_value_t = 3)]
     generations: u32,
-    /// Kind of the runs: power-cuts, heads, volumes, faults, arus or sqlite. Without it the seed chooses.
+    /// Kind of the runs: power-cuts, heads, volumes, faults, arus or sqlite. By default the seed chooses.
     #[arg(long)]
     kind: Option<Kind>,
-    /// Layout of all stores. Without it the seed chooses.
+    /// Layout of all stores. By default the seed chooses.
     #[arg(long, value_enum)]
     layout: Option<Layout>,
-    /// Milliseconds for which commits that nobody waits for stay in memory. Without it the seed chooses.
+    /// Milliseconds for which commits that are not awaited are delayed. By default the seed chooses.
     #[arg(long)]
     linger_ms: Option<u64>,
-    /// Runs this script, and nothing else.
+    /// Runs only this script.
     #[arg(long)]
     script: Option<PathBuf>,
-    /// Seconds to make a failing script short.
+    /// Seconds for shortening a failing script.
     #[arg(long, default_value_t = 120)]
     shrink: u64,
 }
@@ -137,7 +137,7 @@ fn summarize(args: &Args, seeds: u64, total: &Outcome, elapsed: Duration) {
     );
 }
 
-/// What to tell of a failure: the shortest script that still fails, and how to see it again.
+/// Makes the error for a failure: the shortest script that still fails, and the command that repeats it.
 fn report(args: &Args, kind: Kind, seed: u64, size: Size, failure: Failure) -> anyhow::Error {
     let mut again = format!(
         "crash --kind {kind} --seed {seed} --seeds 1 --operations {} --generations {}",
@@ -154,7 +154,7 @@ fn report(args: &Args, kind: Kind, seed: u64, size: Size, failure: Failure) -> a
     let Some(script) = kind.script(seed, size) else {
         return anyhow!("{failure}\nagain with: {again}");
     };
-    eprintln!("{failure}\nagain with: {again}\nmaking it short ...");
+    eprintln!("{failure}\nagain with: {again}\nshortening the script ...");
     std::panic::set_hook(Box::new(|_| {}));
     let runner = |script: &Script| try_script(script, seed).err();
     let limit = Duration::from_secs(args.shrink);

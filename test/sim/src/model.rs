@@ -1,9 +1,9 @@
-//! The model of volumes: the state after each commit, and what may be found after a power cut.
+//! The model of volumes: the state after each commit, and the states that may be found after a power cut.
 //!
-//! 1. What is found is the state after some prefix of the commits, and the prefix contains every commit
-//!    that was acknowledged as durable.
-//! 2. Where a drive has lied so that no store could see it (see [`crate::Blame`]), each block may also have
-//!    any content that some block has had before; never anything else.
+//! 1. The state that is found is that after some prefix of the commits. The prefix contains every commit that was
+//!    acknowledged as durable.
+//! 2. Where a drive has lied and no store could detect it (see [`crate::Blame`]), each block may instead have any
+//!    content that some block has had before, but no other content.
 
 mod state;
 mod wrong;
@@ -19,33 +19,33 @@ use wrong::Wrong;
 #[derive(Clone)]
 pub struct Model {
     block: u64,
-    /// The state at commit `base` of this generation.
+    /// The state after commit `base` of this generation.
     start: State,
     base: u64,
-    /// Commits behind `base`.
+    /// The commits after `base`.
     effects: Vec<Effect>,
     now: State,
-    /// Acknowledged as durable, counted like `base`.
+    /// The last commit that was acknowledged as durable. It is counted like `base`.
     durable: u64,
-    /// Reads under way, by the commit before them.
+    /// Number of reads under way, by the last commit before each.
     reads: BTreeMap<u64, u32>,
-    /// Hashes of every content that a block has had, when drives may lie.
+    /// Hashes of every content that a block has had. Only kept when drives may lie.
     history: Option<BTreeSet<u64>>,
-    /// What a commit did that it must not.
+    /// The first finding in the run itself, such as an invalid commit.
     violation: Option<String>,
 }
 
-/// What a found state is.
+/// The result of comparing a found state with the model.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Verdict {
     /// The state after this many commits.
     Prefix(u64),
-    /// No prefix, but each block has a content that blocks have had.
+    /// No prefix, but each block has a content that some block has had.
     Stale,
 }
 
 impl Model {
-    /// A store with the volume `main` of `size` bytes.
+    /// The model of a store with the volume `main` of `main_bytes` bytes.
     pub fn new(block: u64, main_bytes: u64, lies: bool) -> Self {
         let start = State::with_main(main_bytes);
         Self {
@@ -66,12 +66,12 @@ impl Model {
         &self.now
     }
 
-    /// Commits of this generation.
+    /// Number of commits in this generation.
     pub fn last(&self) -> u64 {
         self.base + self.effects.len() as u64
     }
 
-    /// Takes a commit that has just been made; gives its number.
+    /// Adds a commit that has just been made. Returns its number.
     pub fn commit(&mut self, effect: Effect) -> u64 {
         match self.now.apply(&effect, self.block) {
             Ok(touched) => self.remember(&touched),
@@ -95,12 +95,12 @@ impl Model {
         }
     }
 
-    /// Something is wrong; the first finding stays.
+    /// Records a finding. The first one is kept.
     pub fn violate(&mut self, what: String) {
         self.violation.get_or_insert(what);
     }
 
-    /// What is wrong, if anything is.
+    /// The recorded finding, if any.
     pub fn violation(&self) -> Option<String> {
         self.violation.clone()
     }
@@ -109,26 +109,26 @@ impl Model {
     pub fn acknowledge(&mut self, number: u64) {
         self.durable = self.durable.max(number);
         if self.history.is_none() {
-            // Nothing before is ever asked for again, but for reads under way.
+            // Earlier states are needed only for reads under way.
             let oldest = self.reads.keys().next().copied();
             let settled = oldest.map_or(self.durable, |oldest| oldest.min(self.durable));
             let count = settled.saturating_sub(self.base);
             for effect in self.effects.drain(..count as usize) {
-                // What is wrong with it has been noted at its commit.
+                // An error was already recorded when the effect was committed.
                 let _ = self.start.apply(&effect, self.block);
             }
             self.base += count;
         }
     }
 
-    /// A read begins: the state before it, and the number of its last commit.
+    /// Begins a read. Returns the state before it and the number of its last commit.
     pub fn begin_read(&mut self) -> (State, u64) {
         let since = self.last();
         *self.reads.entry(since).or_default() += 1;
         (self.now.clone(), since)
     }
 
-    /// The read that began at `since` has ended.
+    /// Ends the read that began at `since`.
     pub fn end_read(&mut self, since: u64) {
         if let Some(count) = self.reads.get_mut(&since) {
             *count -= 1;
@@ -138,8 +138,8 @@ impl Model {
         }
     }
 
-    /// Bytes of a range that a read may have brought which began at state `before` (of commit `since`) and
-    /// has ended now: each byte as in one of the states between.
+    /// True when `bytes` are a valid result of a read that began in the state `before` (of commit `since`) and has
+    /// ended now. Each byte must be that of one of the states between.
     pub fn explains(
         &self,
         before: &State,
@@ -181,7 +181,7 @@ impl Model {
         left == 0
     }
 
-    /// True when every whole block of `bytes`, which begin at a block, has been a block's content once.
+    /// True when every whole block of `bytes` has once been the content of a block. `bytes` begin at a block.
     pub fn has_had(&self, bytes: &[u8]) -> bool {
         let Some(history) = &self.history else {
             return false;
@@ -194,13 +194,13 @@ impl Model {
         bytes.chunks(self.block as usize).all(known)
     }
 
-    /// What `found` is: the longest prefix that it may be, or, with `stale` allowed, blocks of any age.
+    /// The longest prefix that `found` may be. With `stale` it may instead consist of blocks of any age.
     ///
     /// # Errors
-    /// When it is nothing that may be.
+    /// When `found` is no valid state.
     pub fn judge(&self, found: &Found, stale: bool) -> Result<Verdict, String> {
         if stale && self.violation.is_some() {
-            // The store has gone on from an old volume table; the model has lost track.
+            // The store has continued with an old volume table, which the model does not follow.
             return Ok(Verdict::Stale);
         }
         let mut state = self.start.clone();
@@ -260,7 +260,7 @@ impl Model {
         Ok(Verdict::Stale)
     }
 
-    /// The state after commit `number` is the start of a new generation.
+    /// The state after commit `number` becomes the start of a new generation.
     pub fn go_on(&mut self, number: u64) {
         for effect in self.effects.drain(..(number - self.base) as usize) {
             let _ = self.start.apply(&effect, self.block);

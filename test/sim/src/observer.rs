@@ -1,8 +1,8 @@
-//! Which operation has made which commit: the store's sequence numbers are looked at around every step.
+//! Finds out which operation has made which commit, by reading the store's sequence numbers before and after each poll.
 //!
-//! One thread runs all tasks, so the commits that come while a future is polled are its own. What is checked
-//! with it: numbers are given without a gap, only operations that change something get any, and
-//! appended >= flushed >= durable.
+//! One thread runs all tasks, so a commit that appears while a future is polled belongs to that future. The observer
+//! also checks that numbers have no gaps, that only operations that change something get one, and that appended >=
+//! flushed >= durable.
 
 use crate::model::{Effect, Model};
 use std::cell::{Cell, RefCell};
@@ -12,7 +12,7 @@ use std::rc::Rc;
 use std::task::Poll;
 use tonearm_disk::Disk;
 
-/// The model of a run and its clients' view of the store.
+/// The model of a run, shared by its clients, with the number of the last commit that was seen.
 #[derive(Clone)]
 pub struct Observer {
     disk: Disk,
@@ -22,7 +22,7 @@ pub struct Observer {
 }
 
 impl Observer {
-    /// Watches `disk`, which has just been opened.
+    /// Observes `disk`, which has just been opened.
     pub fn new(disk: &Disk, model: &Rc<RefCell<Model>>) -> Self {
         Self {
             disk: disk.clone(),
@@ -31,8 +31,8 @@ impl Observer {
         }
     }
 
-    /// Runs `work`, whose commits are `effects`, in this order; gives what is left of them, and the number
-    /// of the last commit.
+    /// Runs `work`, whose commits have the effects `effects` in this order. Returns its result, the effects without a
+    /// commit, and the number of the last commit.
     pub async fn watch<T>(
         &self,
         effects: Vec<Effect>,
@@ -62,7 +62,7 @@ impl Observer {
         (result, effects.len(), last)
     }
 
-    /// Takes note that `commits` have come.
+    /// Checks the numbers after `commits` new commits.
     fn look(&self, commits: u64) {
         let stats = self.disk.stats();
         let expected = self.appended.get() + commits;

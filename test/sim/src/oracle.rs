@@ -1,36 +1,36 @@
-//! The model of every acknowledged and possible state.
+//! The oracle of an engine's run: it knows every acknowledged state and every possible state.
 //!
-//! Each block version has a stamp of its own, so what is found in a block tells which commit wrote it, and
-//! with that for which prefixes of the commit order the block would look like that.
+//! Each version of a block has a unique stamp. A found block therefore tells which commit wrote it, and for which
+//! prefixes of the commit order the block has this content.
 
 use std::collections::BTreeMap;
 
-/// A block's content in the model: a stamp, or 0 for zeroes.
+/// Content of a block in the oracle: a stamp, or 0 for zeroes.
 pub type Stamp = u64;
 
-/// Why a recovered state is none that may be.
+/// Why a recovered state is invalid.
 #[derive(Clone, Debug)]
 pub struct Violation(pub String);
 
 /// History of one store since its image was taken.
 #[derive(Clone, Default)]
 pub struct Oracle {
-    /// For each block: (commit index, stamp), ascending; commit 0 is the state at the start.
+    /// For each block its commits and stamps in ascending order. Commit 0 is the state at the start.
     history: BTreeMap<u64, Vec<(u64, Stamp)>>,
-    /// Commits made.
+    /// Number of commits.
     last: u64,
-    /// Commits acknowledged as durable.
+    /// Last commit that was acknowledged as durable.
     durable: u64,
 }
 
 impl Oracle {
-    /// Takes a commit; gives its index.
+    /// Adds a commit. Returns its number.
     pub fn commit(&mut self, changes: &[(u64, Stamp)]) -> u64 {
         self.last += 1;
         for (block, stamp) in changes {
             let versions = self.history.entry(*block).or_insert_with(|| vec![(0, 0)]);
             match versions.last_mut() {
-                // Twice in one commit: the later one counts.
+                // If a commit changes a block twice, the later change counts.
                 Some(version) if version.0 == self.last => version.1 = *stamp,
                 _ => versions.push((self.last, *stamp)),
             }
@@ -38,7 +38,7 @@ impl Oracle {
         self.last
     }
 
-    /// Commits made so far.
+    /// Number of commits so far.
     pub fn last(&self) -> u64 {
         self.last
     }
@@ -56,11 +56,11 @@ impl Oracle {
             .map_or(0, |version| version.1)
     }
 
-    /// Finds a prefix that looks like `found` (the content of the blocks from `first` on), and makes it the
-    /// oracle's new start.
+    /// Finds a prefix that gives `found` (the contents of the blocks from `first` on), and makes it the oracle's new
+    /// start.
     ///
     /// # Errors
-    /// When there is none that may be.
+    /// When no valid prefix does.
     pub fn settle(&mut self, first: u64, found: &[Stamp]) -> Result<u64, Violation> {
         let fits = |prefix: u64| {
             found
@@ -68,7 +68,7 @@ impl Oracle {
                 .enumerate()
                 .all(|(index, stamp)| self.at(first + index as u64, prefix) == *stamp)
         };
-        // Later prefixes first: most of what was written is usually there.
+        // The search begins with the latest prefix, because usually most writes are there.
         let Some(prefix) = (self.durable..=self.last)
             .rev()
             .find(|prefix| fits(*prefix))

@@ -1,4 +1,4 @@
-//! Runs a script: its generations one after the other, with a power cut at every step of the I/O.
+//! Runs a script: its generations in turn, with a power cut at every step of the I/O.
 
 use crate::blame::{Blame, Faults};
 use crate::campaign::{Failure, Outcome, within_time};
@@ -16,7 +16,7 @@ use tonearm_disk::{Ack, OpenOptions};
 use tonearm_rt::Rt;
 use tonearm_world::{Crash, FaultKind, SimWorld, Struck};
 
-/// A state to go on from.
+/// A cut from which the next generation may start.
 struct Next {
     crash: Crash,
     model: Model,
@@ -24,7 +24,7 @@ struct Next {
     struck: Vec<Struck>,
 }
 
-/// What the cuts of a generation have come to.
+/// Results of the cuts of a generation.
 #[derive(Default)]
 struct Tally {
     failure: Option<(u64, u64, String)>,
@@ -33,10 +33,10 @@ struct Tally {
     next: Option<Next>,
 }
 
-/// Runs `script`. `seed` is for the message alone.
+/// Runs `script`. `seed` appears only in the failure's text.
 ///
 /// # Errors
-/// The first broken promise.
+/// The first promise that does not hold.
 pub fn run_script(script: &Script, seed: u64) -> Result<Outcome, Failure> {
     let shape = script.shape;
     let mut image = shape.create();
@@ -75,7 +75,7 @@ pub fn run_script(script: &Script, seed: u64) -> Result<Outcome, Failure> {
         (model, struck) = (next.model, next.struck);
         match ending {
             Ending::Whole(number) => model.go_on(number),
-            // The run ends where a store has to be restored from a backup.
+            // Such a store must be restored from a backup, so the run ends.
             _ => break,
         }
     }
@@ -130,7 +130,7 @@ fn run_generation(
     Ok(next.unwrap_or_else(end))
 }
 
-/// Opens the store, lets all clients run, and ends as the generation says.
+/// Opens the store, runs all clients, and closes it or leaves it open, as the generation says.
 #[allow(clippy::too_many_arguments)]
 async fn live(
     rt: Rt,
@@ -189,7 +189,7 @@ async fn live(
     Ok(())
 }
 
-/// Cuts the power at every step of the world's I/O, recovers, and compares with the model of that moment.
+/// Cuts the power at every step of the world's I/O, recovers, and compares the result with the model at that time.
 fn watch(
     world: &SimWorld,
     faults: &Faults,
@@ -236,7 +236,7 @@ fn images(crash: &Crash, cut: u64, ordered: bool) -> Vec<tonearm_world::DiskImag
     }
 }
 
-/// Counts one power cut.
+/// Adds a power cut to the outcome.
 fn note(outcome: &mut Outcome, ending: Ending, last: u64, struck: &[Struck]) {
     outcome.crash_points += 1;
     match ending {

@@ -1,5 +1,5 @@
-//! A run as plain data: everything that happens in it follows from its script, and the script can be made
-//! shorter, printed, kept, and run again.
+//! A run as plain data. Everything that happens in a run follows from its script. A script can be shortened, printed,
+//! stored, and run again.
 
 mod text;
 
@@ -12,61 +12,61 @@ use tonearm_world::{Fault, FaultKind};
 pub struct Script {
     /// The store.
     pub shape: Shape,
-    /// The storage keeps what it has taken, and the store knows it.
+    /// The storage has an ordered write cache, and the store is told so.
     pub ordered: bool,
-    /// The model of the drives; without it they have random latencies.
+    /// The model of the drives. None: drives with random latencies.
     pub model: Option<Model>,
-    /// Runs in a row, each on what the one before has left.
+    /// The generations. Each starts from the result of the one before.
     pub generations: Vec<Generation>,
 }
 
-/// Drives of a model.
+/// A model of the drives.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Model {
     /// Name of a drive of the library.
     pub name: String,
-    /// Their write caches are on.
+    /// The write caches of the drives are on.
     pub write_cache: bool,
 }
 
-/// One opening of the store to its end.
+/// The run of a store from its opening to its end.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Generation {
-    /// Seed of the world's times and of the power cuts.
+    /// Seed of the world's latencies and of the power cuts.
     pub seed: u64,
-    /// Bound of memory, in bytes.
+    /// Memory budget in bytes.
     pub memory_bytes: u64,
-    /// Everything is written home before the store is served.
+    /// Recovery writes everything home before the store is served.
     pub write_back_on_recovery: bool,
     /// Age at which blocks are written home.
     pub write_back_after: Nanos,
-    /// Writes are acknowledged when they are durable.
+    /// Writes are acknowledged only when they are durable.
     pub ack_write: bool,
-    /// How long commits that nobody waits for stay in memory.
+    /// Time for which commits that are not awaited are delayed.
     pub linger: Nanos,
-    /// What goes wrong.
+    /// The faults of the drives.
     pub faults: Vec<Fault>,
-    /// What each client does, in turn.
+    /// The operations of each client, in order.
     pub clients: Vec<Vec<Op>>,
-    /// How it ends.
+    /// How the generation ends.
     pub end: End,
 }
 
 /// How a generation ends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum End {
-    /// In order.
+    /// The store is closed in order.
     Close,
-    /// By a power cut at this step of its I/O, or, if there are fewer, when all clients are done.
+    /// By a power cut at this step of its I/O, or when all clients have ended if there are fewer steps.
     Cut(u64),
 }
 
-/// One operation of a client. Volumes are numbers: see [`volume_name`].
-/// Offsets, lengths and sizes are in bytes.
+/// One operation of a client. Volumes are given by number, see [`volume_name`]. Offsets, lengths and sizes are in
+/// bytes.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[allow(missing_docs)] // the fields' names say all
 pub enum Op {
-    /// Writes bytes that follow from the stamp.
+    /// Writes the content of the stamp.
     Write {
         volume: u8,
         offset: u64,
@@ -89,23 +89,23 @@ pub enum Op {
         len: u64,
         durable: bool,
     },
-    /// Reads and compares.
+    /// Reads a range and compares it with the model.
     Read { volume: u8, offset: u64, len: u64 },
-    /// Makes everything durable.
+    /// Makes all commits durable.
     Flush,
-    /// Makes a volume.
+    /// Creates a volume.
     Create { volume: u8, size: u64 },
     /// Deletes a volume.
     Delete { volume: u8 },
     /// Changes a volume's size.
     Resize { volume: u8, size: u64 },
-    /// Waits, in microseconds.
+    /// Sleeps for some microseconds.
     Sleep { us: u64 },
-    /// Verifies every block.
+    /// Scrubs the store.
     Scrub,
 }
 
-/// Name of volume `number`; 0 is the one that every store has.
+/// Name of volume `number`. Number 0 is the volume that every store has.
 pub fn volume_name(number: u8) -> String {
     match number {
         0 => "main".into(),
@@ -122,19 +122,19 @@ pub fn volume_number(name: &str) -> Option<u8> {
 }
 
 impl Script {
-    /// Operations of all clients in all generations.
+    /// Number of operations of all clients in all generations.
     pub fn operations(&self) -> usize {
         let clients = self.generations.iter().flat_map(|g| &g.clients);
         clients.map(Vec::len).sum()
     }
 
-    /// True when a drive may lie in this run: the model keeps every content that a block has had.
+    /// True when a drive may lie in this run. The model then keeps every content that a block has had.
     pub fn has_lies(&self) -> bool {
         let mut faults = self.generations.iter().flat_map(|g| &g.faults);
         faults.any(|fault| fault.kind.is_lie())
     }
 
-    /// True when one of the faults is of `kind`.
+    /// True when one of the faults has the kind `kind`.
     pub fn has(&self, kind: FaultKind) -> bool {
         let mut faults = self.generations.iter().flat_map(|g| &g.faults);
         faults.any(|fault| fault.kind == kind)

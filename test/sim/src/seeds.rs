@@ -1,6 +1,6 @@
-//! Runs that once found a fault, kept as files: `NAME.seed` holds `KIND seed=N operations=N generations=N`, and
-//! `linger_ms=N` where the seed does not choose it, `segments=1` for stores of that layout; `NAME.script` a script.
-//! Comments say what was found.
+//! Runs that once found a fault, stored in files. `NAME.seed` holds `KIND seed=N operations=N generations=N`, with
+//! `linger_ms=N` where the seed does not choose the commit delay and `segments=1` for stores of that layout.
+//! `NAME.script` holds a script. The comments in a file say what the run found.
 
 use crate::campaign::{Failure, Outcome};
 use crate::generate::Size;
@@ -10,7 +10,7 @@ use std::fs;
 use std::path::Path;
 use tonearm_base::Nanos;
 
-/// One kept run.
+/// A stored run.
 #[derive(Clone, Debug)]
 pub struct Regression {
     /// Name of the file.
@@ -24,10 +24,10 @@ enum What {
     Script(Script),
 }
 
-/// All runs in `folder`, by name.
+/// All runs in `folder`, sorted by name.
 ///
 /// # Errors
-/// When a file cannot be read or understood.
+/// When a file cannot be read or parsed.
 pub fn regressions(folder: &Path) -> Result<Vec<Regression>, String> {
     let mut found = Vec::new();
     for entry in fs::read_dir(folder).map_err(|error| error.to_string())? {
@@ -86,10 +86,10 @@ fn seed(text: &str) -> Result<What, String> {
 }
 
 impl Regression {
-    /// Runs it.
+    /// Runs it again.
     ///
     /// # Errors
-    /// The first broken promise.
+    /// The first promise that does not hold.
     pub fn run(&self) -> Result<Outcome, Failure> {
         match &self.what {
             What::Seed(kind, seed, size) => kind.run(*seed, *size),

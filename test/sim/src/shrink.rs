@@ -1,17 +1,17 @@
-//! A failing script made short: drops generations, clients, faults and operations while it still fails.
+//! Shortens a failing script: it removes generations, clients, faults and operations while the script still fails.
 
 use crate::campaign::Failure;
 use crate::script::{Op, Script};
 use std::time::{Duration, Instant};
 
-/// A script without `count` things from number `at` on; none when there are not so many.
+/// Returns the script without `count` items from number `at` on, or none if there are not so many.
 type Stage = fn(script: &Script, at: usize, count: usize) -> Option<Script>;
 
-/// Runs a script to its failure, if it fails.
+/// Runs a script and returns its failure, if it fails.
 pub trait Runner: Fn(&Script) -> Option<Failure> {}
 impl<T: Fn(&Script) -> Option<Failure>> Runner for T {}
 
-/// The shortest failing script that is found within `limit`, which begins with `failure` of `script`.
+/// The shortest failing script found within `limit`, starting from `script`, which fails with `failure`.
 pub fn shrink(
     script: &Script,
     failure: Failure,
@@ -22,7 +22,7 @@ pub fn shrink(
     let began = Instant::now();
     loop {
         let before = best.0.clone();
-        // Of operations large pieces go first.
+        // Operations are removed in large pieces first.
         let half = best.0.operations().div_ceil(2).max(1);
         let stages: [(Stage, usize); 4] = [
             (without_generation, 1),
@@ -55,7 +55,7 @@ pub fn shrink(
 }
 
 fn without_generation(script: &Script, at: usize, _: usize) -> Option<Script> {
-    // From the last one back: what is behind the failure goes first.
+    // The last generation is removed first, because those after the failure are not needed.
     let at = script.generations.len().checked_sub(at + 1)?;
     let mut shorter = script.clone();
     shorter.generations.remove(at);
@@ -88,7 +88,7 @@ fn without_fault(script: &Script, at: usize, _: usize) -> Option<Script> {
     None
 }
 
-/// Without `count` operations from number `at` on, counted over all clients.
+/// The script without `count` operations from number `at` on, counted over all clients.
 fn without_ops(script: &Script, at: usize, count: usize) -> Option<Script> {
     if at >= script.operations() {
         return None;

@@ -1,6 +1,6 @@
-//! Real SQLite on a simulated store: the power is cut at every I/O of a seeded workload, the store recovers, and SQLite
-//! looks at its databases again through the same VFS. They must be sound, in exactly the state after some transaction, and
-//! that one must not be older than what was promised.
+//! Real SQLite on a simulated store. The power is cut at every I/O of a seeded workload, the store recovers, and SQLite
+//! reads its databases through the same VFS. The databases must be valid, in exactly the state after some transaction,
+//! and that transaction must not be older than the last durable one.
 
 use crate::bank::{Databases, Found, Ledger, Setup};
 use crate::campaign::{Failure, Outcome, within_time};
@@ -21,13 +21,13 @@ use tonearm_store::Store;
 use tonearm_store::files::{Files, Open};
 use tonearm_world::{SimOptions, SimWorld};
 
-/// Names and bytes of all files.
+/// Names and contents of all files.
 type Contents = Vec<(String, Vec<u8>)>;
 
-/// Contents whose findings are remembered: most cuts leave what the one before has left.
+/// Number of contents whose findings are cached. Most cuts leave the same contents as the cut before.
 const REMEMBERED_MAX: usize = 64;
 
-/// A store that SQLite finds for as long as this lives.
+/// A registration of a store with the VFS, which ends when this value is dropped.
 struct Mounted(String);
 
 impl Mounted {
@@ -56,7 +56,7 @@ struct Tally {
 /// Runs one seed.
 ///
 /// # Errors
-/// The first broken promise.
+/// The first promise that does not hold.
 pub fn run(seed: u64, size: Size) -> Result<Outcome, Failure> {
     let fail = |step: u64, cut: u64, what: String| Failure {
         seed,
@@ -102,7 +102,7 @@ pub fn run(seed: u64, size: Size) -> Result<Outcome, Failure> {
     let databases = Databases { store: &mounted.0 };
     let ran = databases.run(&setup, &ledger, &mut rng, size.operations / 4);
     drop(mounted);
-    // This closes it, and the power may fail meanwhile, too.
+    // Dropping the store closes it. The power may be cut during that too.
     drop(store);
     world.clear_hook();
     let hash = world.trace_hash();
@@ -138,7 +138,7 @@ fn open(rt: &Rt, image: &StoreImage, options: OpenOptions) -> Result<Store, Stri
     Ok(Store::over(rt.clone(), opened?))
 }
 
-/// The volume that every new store has would leave no room for files.
+/// Deletes the volume of the new store, which would leave no space for files.
 fn make_room(image: &mut StoreImage) -> Result<(), String> {
     let world = world(image, 0);
     let rt = Rt::new(world.driver());
@@ -194,7 +194,7 @@ fn watch(
     });
 }
 
-/// Recovers what a cut has left, and has SQLite look at it.
+/// Recovers a store after a cut, and reads the bank with SQLite.
 fn recover(
     image: &StoreImage,
     cut: u64,

@@ -15,41 +15,41 @@ use tonearm_world::{DiskImage, SimOptions, SimWorld};
 /// Identity of all simulated stores.
 pub const STORE: [u8; 16] = *b"simulated store!";
 
-/// How a simulated store is laid out.
+/// Layout of a simulated store.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Shape {
-    /// Bytes of a home block.
+    /// Size of a home block in bytes.
     pub block_size: u32,
-    /// Bytes of a log track.
+    /// Size of a log track in bytes.
     pub track_bytes: u32,
-    /// Tracks of the log.
+    /// Number of tracks of the log.
     pub tracks: u64,
-    /// Blocks of the part that workloads use.
+    /// Number of blocks that workloads use.
     pub blocks: u64,
-    /// Log and data on members of their own.
+    /// Log and data are on different members.
     pub split: bool,
-    /// How the heads of the log's drives are followed; needs `split`.
+    /// How the store follows the heads of the log's drives. This needs `split`.
     pub heads: Heads,
-    /// Where blocks live at home.
+    /// Layout of the home.
     pub home: HomeParams,
 }
 
-/// How the heads of the log's drives are followed.
+/// How the store follows the heads of the log's drives.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Heads {
-    /// Not at all.
+    /// It does not.
     #[default]
     None,
-    /// On line, on stripes of `track_bytes`, in log sectors of 512 bytes.
+    /// With the online predictor, on stripes of `track_bytes`, in log sectors of 512 bytes.
     Stripes {
-        /// Log drives.
+        /// Number of log drives.
         drives: u64,
     },
-    /// On physical tracks of uneven length, some of them left out, in log sectors of 512 bytes.
+    /// On physical tracks of different lengths, some of them left out, in log sectors of 512 bytes.
     Tracks {
         /// The predictor.
         kind: HeadKind,
-        /// Log drives.
+        /// Number of log drives.
         drives: u64,
     },
 }
@@ -76,8 +76,8 @@ impl Heads {
     }
 }
 
-/// A drive of four tracks a cylinder in three zones, with spares at the end of each cylinder and a track in 23
-/// left out.
+/// A drive with four tracks a cylinder in three zones, with spares at the end of each cylinder. One track in 23 is left
+/// out.
 fn drive_with_tracks() -> LogDrive {
     let (mut first, mut angle) = (0u64, 0u32);
     let mut tracks = Vec::new();
@@ -117,16 +117,16 @@ fn drive_with_tracks() -> LogDrive {
     }
 }
 
-/// The members of a store, switched off.
+/// The members of a store that is not running.
 #[derive(Clone)]
 pub struct StoreImage {
-    /// Their content.
+    /// Contents of the members.
     pub disks: Vec<DiskImage>,
-    /// How the store is laid out.
+    /// Layout of the store.
     pub shape: Shape,
 }
 
-/// The segments layout with small segments: the cleaner and checkpoints come often.
+/// The segments layout with small segments, so that the cleaner runs and checkpoints are written often.
 pub fn small_segments(block_size: u32) -> HomeParams {
     HomeParams::Segments {
         segment_bytes: 16 * block_size,
@@ -135,12 +135,12 @@ pub fn small_segments(block_size: u32) -> HomeParams {
 }
 
 impl Shape {
-    /// First block of the part that workloads use.
+    /// First block that workloads use.
     pub fn first_block(&self) -> u64 {
         SYSTEM_BLOCKS
     }
 
-    /// Bytes of a log sector.
+    /// Size of a log sector in bytes.
     pub fn log_sector(&self) -> usize {
         match self.heads {
             Heads::None => SECTOR,
@@ -148,23 +148,23 @@ impl Shape {
         }
     }
 
-    /// Bytes of the volume that an empty store has.
+    /// Size of the volume of an empty store in bytes.
     pub fn main_bytes(&self) -> u64 {
         (self.blocks * u64::from(self.block_size)).max(1 << 20)
     }
 
-    /// Makes an empty store.
+    /// Creates an empty store.
     ///
     /// # Panics
-    /// When the shape cannot be.
+    /// When the shape is invalid.
     pub fn create(&self) -> StoreImage {
         self.create_with_spare(0)
     }
 
-    /// Makes an empty store with `spare_bytes` that no volume has.
+    /// Creates an empty store with `spare_bytes` that belong to no volume.
     ///
     /// # Panics
-    /// When the shape cannot be.
+    /// When the shape is invalid.
     pub fn create_with_spare(&self, spare_bytes: u64) -> StoreImage {
         let main_bytes = self.main_bytes();
         let params = CreateParams {
@@ -245,7 +245,7 @@ impl StoreImage {
     /// Opens the store in `world`, which must have this image's devices.
     ///
     /// # Errors
-    /// What the engine says.
+    /// The errors of the engine.
     pub async fn open(&self, rt: &Rt, options: OpenOptions) -> Result<Engine, EngineError> {
         let pool = tonearm_base::BufPool::new(1 << 20);
         Engine::open(rt, &pool, self.members(rt), options, |_| {}).await
@@ -254,7 +254,7 @@ impl StoreImage {
     /// Opens the store with its volumes, as [`StoreImage::open`] does.
     ///
     /// # Errors
-    /// What the disk says.
+    /// The errors of the disk.
     pub async fn open_disk(&self, rt: &Rt, options: OpenOptions) -> Result<Disk, DiskError> {
         let pool = tonearm_base::BufPool::new(1 << 20);
         Disk::open(rt, &pool, self.members(rt), options, |_| {}).await

@@ -1,4 +1,4 @@
-//! Seeded workloads: a few clients with weighted operations on a hot and a cold part of the store.
+//! Seeded workloads on the engine: a few clients make weighted operations on a hot and a cold part of the store.
 
 use crate::content;
 use crate::oracle::{Oracle, Stamp};
@@ -14,15 +14,15 @@ use tonearm_format::{LOG_SECTOR_MIN, SECTOR};
 use tonearm_layout::Piece;
 use tonearm_rt::Rt;
 
-/// Operations of one client.
+/// Number of clients.
 const CLIENTS: u64 = 3;
 
 pub type SharedOracle = Rc<RefCell<Oracle>>;
 
-/// Runs `operations` operations of all clients together and ends when all have ended.
+/// Runs `operations` operations over all clients and returns when all clients have ended.
 ///
 /// # Errors
-/// When a read gives other content than the newest commit's, or an operation fails.
+/// When a read returns other content than that of the newest commit, or an operation fails.
 pub async fn run(
     rt: Rt,
     engine: Engine,
@@ -91,7 +91,7 @@ impl Client {
         self.rng.next_u64() % bound.max(1)
     }
 
-    /// A range of at most `max` blocks; half of all lie in the hot eighth.
+    /// A range of at most `max` blocks. Half of all ranges lie in the hot eighth.
     fn range(&mut self, max: u64) -> (u64, u64) {
         let blocks = if self.below(2) == 0 {
             self.shape.blocks / 8
@@ -126,10 +126,10 @@ impl Client {
         self.commit(vec![change], &changes).await
     }
 
-    /// Several places at once, with an overlap now and then.
+    /// One commit over several places, which sometimes overlap.
     async fn mixed(&mut self) -> Result<(), EngineError> {
         let (mut changes, mut model) = (Vec::new(), Vec::new());
-        // All memory at once: clients that hold some and wait for more would wait for each other.
+        // All memory is reserved at once. Clients that hold some and wait for more could deadlock.
         let ranges: Vec<(u64, u64)> = (0..1 + self.below(4)).map(|_| self.range(6)).collect();
         let blocks: u64 = ranges.iter().map(|(_, count)| count).sum();
         let permit = Rc::new(
@@ -150,7 +150,7 @@ impl Client {
         self.commit(changes, &model).await
     }
 
-    /// Some words of a few blocks, now and then of one of them twice, or of one that the same commit writes.
+    /// Changes some words of a few blocks. Sometimes one block is patched twice, or is also written by the same commit.
     async fn patch(&mut self) -> Result<(), EngineError> {
         let block_size = self.shape.block_size as usize;
         let (first, count) = self.range(4);
@@ -166,7 +166,7 @@ impl Client {
         for block in first..first + count {
             read.insert(block, self.engine.read_for_merge(block).await?);
         }
-        // From here to the commit there is no await: what is read is the newest, or memory knows it.
+        // From here to the commit there is no await, so what was read is the newest version, or memory has a newer one.
         let mut newest: BTreeMap<u64, Piece> = BTreeMap::new();
         for (block, (pieces, _)) in &read {
             let piece = self.engine.cached(*block).or(pieces.first().cloned());
@@ -176,7 +176,7 @@ impl Client {
         for block in blocks {
             let whole = self.below(8) == 0;
             let old = match newest.get(&block) {
-                // Zeroes that were written are no version to go on from.
+                // Zeroes have no stamp, so a patch cannot start from them.
                 Some(Piece::Data(data)) if !whole && stamp_of(data) != 0 => {
                     (stamp_of(data) % 256 < 255).then(|| data.clone())
                 }
@@ -237,8 +237,8 @@ impl Client {
         Ok(())
     }
 
-    /// Reads a range and compares it with the model. A commit by another client meanwhile may or may not
-    /// be seen.
+    /// Reads a range and compares it with the model. The read may or may not see commits that other clients make
+    /// meanwhile.
     async fn check(&mut self) -> Result<(), String> {
         let (first, count) = self.range(40);
         let expected = |client: &Self| -> Vec<Stamp> {
@@ -261,7 +261,7 @@ impl Client {
         Ok(())
     }
 
-    /// Fresh content for `count` blocks: stamped, and now and then a copy of a log record of this store.
+    /// New content for `count` blocks: stamped, and sometimes in the form of a log record of this store.
     fn content(
         &mut self,
         first: u64,
@@ -283,7 +283,7 @@ impl Client {
     }
 }
 
-/// Runs of adjacent words of a patch at most, and words of one: now and then the log takes the whole block instead.
+/// Most runs of adjacent words in a patch, and most words of a run. For a large patch the log takes the whole block.
 const PATCH_RUNS_MAX: u64 = 6;
 const RUN_WORDS_MAX: u64 = 120;
 
@@ -293,14 +293,14 @@ fn stamp_of(block: &[u8]) -> Stamp {
     u64::from_le_bytes(block[end - 8..].try_into().expect("eight bytes"))
 }
 
-/// What makes a block of the version before `stamp` one of version `stamp`, as words and the byte offsets at which they
-/// lie: its low byte counts the patches since the block was written whole, and is what tells them.
+/// The patch that turns the version before `stamp` into version `stamp`: byte offsets and the words at them. The low
+/// byte of a stamp counts the patches since the block was written whole.
 fn patch_of(stamp: Stamp, block_size: usize) -> Vec<(usize, u64)> {
     let mix = |index: u64| {
         let mixed = (stamp ^ (index << 56)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         (mixed ^ (mixed >> 29)).wrapping_mul(0xbf58_476d_1ce4_e5b9)
     };
-    // All but the last three words, which tell of the block.
+    // Every word but the last three, which describe the block.
     let places = (block_size / 8 - 3) as u64;
     let count = mix(0) % PATCH_RUNS_MAX;
     let words = (1..=count).flat_map(|index| {
@@ -321,8 +321,8 @@ fn apply(block: &mut [u8], words: &[(usize, u64)]) {
     }
 }
 
-/// The content of `block` in version `stamp`. With `evil` it looks like a log record of the store, younger
-/// than any that there is.
+/// Fills the content of block `number` in version `stamp`. With `evil` it looks like a log record of this store that is
+/// younger than any real one.
 fn fill(block: &mut [u8], stamp: Stamp, number: u64, evil: bool) {
     for (index, word) in block.chunks_exact_mut(8).enumerate() {
         let value = stamp
@@ -331,7 +331,7 @@ fn fill(block: &mut [u8], stamp: Stamp, number: u64, evil: bool) {
             ^ number;
         word.copy_from_slice(&value.to_le_bytes());
     }
-    // A log sector has as many bytes as a block, or 512.
+    // The forged record is as large as a log sector of 4096 or of 512 bytes.
     let sector = if (stamp >> 8).is_multiple_of(2) {
         SECTOR
     } else {
@@ -345,7 +345,7 @@ fn fill(block: &mut [u8], stamp: Stamp, number: u64, evil: bool) {
     block[end - 16..end - 8].copy_from_slice(&number.to_le_bytes());
     block[end - 8..].copy_from_slice(&stamp.to_le_bytes());
     if evil {
-        // The trailer lies in the header's unused end: sealed again, the record stays valid.
+        // The trailer lies in the unused end of the header. The new checksum keeps the record valid.
         let mut sealed = block[..sector].to_vec();
         sealed[12..16].fill(0);
         let crc = tonearm_base::crc32c(&sealed);
@@ -353,10 +353,10 @@ fn fill(block: &mut [u8], stamp: Stamp, number: u64, evil: bool) {
     }
 }
 
-/// Stamps of `count` blocks from `first` on, each block verified to the last byte.
+/// Stamps of `count` blocks from `first` on. Every byte of each block is verified.
 ///
 /// # Errors
-/// When a block cannot be read, or is not whole.
+/// When a block cannot be read, or does not have the content of one stamp.
 pub async fn read_stamps(engine: &Engine, first: u64, count: u64) -> Result<Vec<Stamp>, String> {
     let block_size = engine.block_size();
     let mut stamps = Vec::with_capacity(count as usize);

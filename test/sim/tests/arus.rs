@@ -1,11 +1,11 @@
-//! Runs with recovery units meet all that they are there for.
+//! Runs with recovery units produce every kind of event of `Met`.
 
 #![allow(clippy::unwrap_used)]
 
 use tonearm_sim::{Counts, Kind, Size};
 
 #[test]
-fn everything_is_met() {
+fn runs_produce_every_event() {
     let size = Size {
         operations: 200,
         generations: 2,

@@ -1,4 +1,4 @@
-//! Power cuts at every I/O of seeded workloads; see the crate's documentation for what is checked.
+//! Power cuts at every I/O of seeded workloads. The crate's documentation says what is checked.
 
 use std::path::Path;
 use std::process::Command;
@@ -24,7 +24,7 @@ fn campaign(seed: u64) -> Campaign {
 fn runs_that_found_a_fault_once_stay_clean() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("seeds");
     let kept = regressions(&folder).unwrap_or_else(|error| panic!("{error}"));
-    assert!(kept.len() > 4, "the kept runs are found");
+    assert!(kept.len() > 4, "the stored runs are found");
     for run in kept {
         if let Err(failure) = run.run() {
             panic!("seeds/{}: {failure}", run.name);
@@ -32,9 +32,9 @@ fn runs_that_found_a_fault_once_stay_clean() {
     }
 }
 
-/// A script says everything: what is read back from its text is the same run.
+/// A script contains everything about its run, so parsing its text gives the same script.
 #[test]
-fn a_script_survives_its_text() {
+fn parsing_the_text_of_a_script_gives_the_same_script() {
     for seed in 0..40 {
         for kind in [Kind::Volumes, Kind::Faults] {
             let script = kind.script(seed, SIZE).expect("these kinds have scripts");
@@ -44,7 +44,7 @@ fn a_script_survives_its_text() {
     }
 }
 
-/// Other memory addresses, another process: nothing but the seed may count.
+/// Only the seed determines a run, not memory addresses or the process.
 #[test]
 fn the_same_seed_gives_the_same_trace_in_two_processes() {
     let run = |kind: &str| {
@@ -62,7 +62,7 @@ fn the_same_seed_gives_the_same_trace_in_two_processes() {
         assert_eq!(hashes.last(), Some(&run(kind)), "{kind}");
     }
     hashes.dedup();
-    assert_eq!(hashes.len(), 4, "the hash tells runs apart");
+    assert_eq!(hashes.len(), 4, "different runs have different hashes");
 }
 
 #[test]
@@ -76,9 +76,12 @@ fn volumes_and_faults_keep_every_promise() {
     }
     assert!(
         total.cut_short > total.crash_points / 10,
-        "the cuts must hurt"
+        "enough cuts must lose unacknowledged commits"
     );
-    assert!(total.refused + total.damaged > 0, "the faults must hurt");
+    assert!(
+        total.refused + total.damaged > 0,
+        "the faults must cause errors"
+    );
     for (kind, points) in FaultKind::ALL.iter().zip(total.points) {
         assert!(points > 0, "{kind} never struck");
     }
@@ -93,7 +96,7 @@ fn transactions_of_sqlite_are_whole_and_in_order() {
     }
     assert!(
         total.cut_short > total.crash_points / 10,
-        "the cuts must hurt"
+        "enough cuts must lose unacknowledged commits"
     );
     assert!(total.crash_points > 4000, "{} cuts", total.crash_points);
 }
@@ -116,6 +119,6 @@ fn ten_thousand_power_cuts_lose_nothing_durable() {
     }
     assert!(
         cut_short > points / 10,
-        "the cuts must hurt, or the test proves nothing"
+        "enough cuts must lose unacknowledged commits"
     );
 }

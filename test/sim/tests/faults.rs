@@ -1,4 +1,4 @@
-//! What the engine does when the medium or the members are not as they should be.
+//! Reactions of the engine to faults of the medium, and to members that are missing or do not belong together.
 
 #![allow(clippy::unwrap_used)]
 
@@ -19,7 +19,7 @@ const SHAPE: Shape = Shape {
     heads: Heads::None,
     home: tonearm_engine::HomeParams::Overwrite,
 };
-/// Where the log begins on the member.
+/// Offset of the log on the member.
 const LOG: u64 = 1 << 20;
 
 fn in_world<T: 'static, F: Future<Output = T> + 'static>(
@@ -59,7 +59,7 @@ async fn bytes(engine: &Engine, first: u64, count: u64) -> Result<Vec<u8>, Engin
     Ok(found)
 }
 
-/// A store with five durable commits in its log and none at home, as a power cut leaves it.
+/// A store with five durable commits in its log and none at home, as after a power cut.
 fn crashed() -> StoreImage {
     let image = SHAPE.create();
     let (_, world) = in_world(&image, |_, rt, image| async move {
@@ -81,7 +81,7 @@ fn spoil(image: &mut StoreImage, offset: u64) {
     image.disks[0].write(offset, &[byte[0] ^ 0x40]);
 }
 
-/// Byte offset of log record `number` (from 1) of the epoch after creation: each has two sectors.
+/// Byte offset of log record `number` (from 1) of the epoch after creation. Each record has two sectors.
 fn record(image: &StoreImage, number: usize) -> u64 {
     let mut found = Vec::new();
     for sector in 0..16 * 16 {
@@ -173,18 +173,18 @@ fn a_failed_log_write_makes_the_store_read_only_with_the_reason() {
 }
 
 #[test]
-fn a_failed_flush_is_never_taken_back() {
+fn no_later_flush_succeeds_after_a_failed_one() {
     in_world(&SHAPE.create(), |world, rt, image| async move {
         let engine = image.open(&rt, OpenOptions::default()).await.unwrap();
         write(&engine, 0, 1, 1).await.unwrap();
-        // Something is on its way before anybody waits, so a flush is needed.
+        // The sleep lets the write reach the drive before `flush` is called, so that a flush is needed.
         rt.sleep(Nanos::from_millis(1)).await;
         world.set_fault(|request| (request.op == Op::Flush).then_some(IoError::EIO));
         assert!(engine.flush().await.is_err());
         world.clear_fault();
         assert!(
             engine.flush().await.is_err(),
-            "the second flush must not say that all is well"
+            "the second flush must fail too"
         );
     });
 }
@@ -246,7 +246,7 @@ fn a_rotten_block_is_an_error_with_its_address_and_scrub_finds_it() {
         let report = engine.scrub(|_, _| {}).await.unwrap();
         assert_eq!(report.damaged.len(), 1);
         assert_eq!(report.damaged[0].bad[0].block, 260);
-        // A new version makes it whole again.
+        // Writing a new version of the block repairs it.
         write(&engine, 4, 1, 8).await.unwrap();
         engine.drain().await.unwrap();
         assert!(engine.scrub(|_, _| {}).await.unwrap().damaged.is_empty());
@@ -254,7 +254,7 @@ fn a_rotten_block_is_an_error_with_its_address_and_scrub_finds_it() {
 }
 
 #[test]
-fn members_that_do_not_belong_together_are_told_apart() {
+fn members_that_do_not_belong_together_are_refused() {
     let shape = Shape {
         split: true,
         heads: Heads::None,
@@ -294,7 +294,7 @@ fn members_that_do_not_belong_together_are_told_apart() {
             .contains("member-1 is truncated")
     );
 
-    // Used while an old copy of its data member was put aside.
+    // The store was used while an old copy of its data member was put aside.
     let (_, world) = in_world(&image, |_, rt, image| async move {
         let engine = image.open(&rt, OpenOptions::default()).await.unwrap();
         write(&engine, 0, 1, 1).await.unwrap();
@@ -328,7 +328,10 @@ fn read_only_changes_nothing_and_refuses_a_crashed_store() {
         ));
         engine.close().await.unwrap();
     });
-    assert!(world.crash().is_settled(), "not one write");
+    assert!(
+        world.crash().is_settled(),
+        "a read-only store is not written to"
+    );
 }
 
 #[test]
@@ -377,7 +380,7 @@ fn two_rotten_superblocks_never_bring_an_older_state_back() {
     }
 }
 
-/// The size that front ends are promised, over hundreds of records and tracks.
+/// 256 MiB is the commit size that front ends may use. It takes hundreds of records and tracks.
 #[test]
 fn a_commit_of_256_mib_is_all_there_or_not_at_all() {
     let blocks = (256 << 20) / 4096;
@@ -394,7 +397,7 @@ fn a_commit_of_256_mib_is_all_there_or_not_at_all() {
         };
         let engine = image.open(&rt, options).await.unwrap();
         let lsn = write(&engine, 0, blocks, 5).await.unwrap();
-        // A cut while it is on its way, and one when it is durable.
+        // One cut while the commit is on its way, and one when it is durable.
         while engine.stats().log_writes < 100 {
             rt.sleep(Nanos::from_micros(20)).await;
         }
@@ -418,9 +421,9 @@ fn a_commit_of_256_mib_is_all_there_or_not_at_all() {
     }
 }
 
-/// The data member hangs for good: what is in memory or in the log alone goes on.
+/// The data member hangs forever. Operations on data in memory or in the log go on.
 #[test]
-fn a_stuck_data_drive_holds_up_nothing_but_what_needs_it() {
+fn a_stuck_data_drive_delays_only_operations_that_need_it() {
     let shape = Shape {
         split: true,
         heads: Heads::None,
@@ -442,7 +445,7 @@ fn a_stuck_data_drive_holds_up_nothing_but_what_needs_it() {
         let lsn = write(&engine, 1, 1, 2).await.unwrap();
         engine.wait_durable(lsn).await.unwrap();
         assert_eq!(bytes(&engine, 1, 1).await.unwrap(), [2]);
-        // What only the drive knows waits for it, and nothing else waits with it.
+        // A read of a block that only the drive has waits for the drive, and delays nothing else.
         let (reader, engine2) = (rt.clone(), engine.clone());
         let read = reader.spawn(async move { bytes(&engine2, 0, 1).await });
         let lsn = write(&engine, 2, 1, 3).await.unwrap();

@@ -1,4 +1,4 @@
-//! The whole engine with its log on a simulated drive whose head is followed.
+//! The whole engine with its log on a simulated drive whose head it follows.
 
 #![allow(clippy::unwrap_used)]
 
@@ -26,8 +26,8 @@ fn spec(name: &str) -> DriveSpec {
     DriveSpec::parse(known.name, known.text).unwrap()
 }
 
-/// Latencies of `count` durable commits of one block in nanoseconds, by `clients` of which each thinks for `think`
-/// between two.
+/// Latencies in nanoseconds of `count` durable commits of one block by `clients` clients. Each client thinks for
+/// `think` between two commits.
 fn latencies(
     spec: &DriveSpec,
     kind: HeadKind,
@@ -155,7 +155,7 @@ fn mean_ms(took: &[u64]) -> f64 {
     took.iter().sum::<u64>() as f64 / took.len() as f64 / 1e6
 }
 
-/// The least time of a write of `sectors` sectors that is sent `think` after another one on its track.
+/// Least time of a write of `sectors` sectors that is sent `think` after another write on the same track.
 fn floor_ms(spec: &DriveSpec, sectors: u32, think: Nanos) -> f64 {
     let first = 17 * 85 * 10;
     let times = (0..85).map(|skip| {
@@ -167,8 +167,8 @@ fn floor_ms(spec: &DriveSpec, sectors: u32, think: Nanos) -> f64 {
     times.min().unwrap().0 as f64 / 1e6
 }
 
-/// A commit of one block is a header sector and eight of payload. The paper's bounds (5.1) are 0.5 ms for what is
-/// left of the rotational latency with its formula; ours is 0.2 ms.
+/// A commit of one block is a header sector and eight sectors of payload. With its formula the paper leaves at most 0.5
+/// ms of rotational latency (Trail 5.1). The bound of the online predictor is 0.2 ms.
 #[test]
 fn a_durable_block_takes_overhead_and_transfer_on_the_drive_of_the_paper() {
     let spec = spec("st41601n");
@@ -189,10 +189,13 @@ fn a_durable_block_takes_overhead_and_transfer_on_the_drive_of_the_paper() {
     assert!(formula - floor < 0.5, "{formula} above {floor}");
     assert!(online - floor < 0.2, "{online} above {floor}");
     assert!(online < 1.05 * floor, "{online} above {floor}");
-    assert!(sequential > 2.5 * online, "the head is worth following");
+    assert!(
+        sequential > 2.5 * online,
+        "following the head makes commits at least 2.5 times faster"
+    );
 }
 
-/// While one drive writes, the other one takes what has come in the meantime.
+/// While one drive writes, the other one takes the commits that have come meanwhile.
 #[test]
 fn two_log_drives_in_turn_are_faster_than_one_for_several_clients() {
     let spec = spec("st41601n");

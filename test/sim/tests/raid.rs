@@ -1,8 +1,8 @@
 //! A store whose home is a RAID-5 array, with a power cut at every I/O.
 //!
-//! After each cut the store is recovered; its content must be a prefix of the commit order with everything
-//! that was durable, the parity of every stripe must fit its data, and with any single member missing
-//! everything must read the same. In an array that was degraded already nothing may be lost at all.
+//! After each cut the store is recovered. Its content must be a prefix of the commit order with everything that was
+//! durable, the parity of every stripe must match the data, and with any single member missing all data must read the
+//! same. An array that was already degraded must not lose anything either.
 
 #![allow(clippy::unwrap_used)]
 
@@ -23,7 +23,7 @@ use tonearm_sim::Oracle;
 use tonearm_world::{DiskImage, SimOptions, SimWorld};
 
 const BLOCK: usize = 4096;
-/// Blocks in use: on both sides of the border between the first two groups.
+/// Blocks in use, on both sides of the border between the first two groups.
 const FIRST: u64 = 956;
 const COUNT: u64 = 120;
 
@@ -32,11 +32,11 @@ struct Plan {
     members: usize,
     unit: u64,
     missing: Option<usize>,
-    /// Ranges are trimmed and zeroed too.
+    /// The workload also trims and zeroes ranges.
     trims: bool,
-    /// Tracks of the log: few make recovery write home, many let it leave everything in the log.
+    /// Tracks of the log. With few tracks recovery writes home. With many it can leave everything in the log.
     tracks: u64,
-    /// A record for every write, and in each cut a member that dies with the power.
+    /// The array writes a parity record for every write, and in each cut a member fails together with the power.
     record_always: bool,
 }
 
@@ -50,7 +50,7 @@ impl StateSink for Kept {
     }
 }
 
-/// The drives of a store, switched off: the log's, the array's, and the one for parity records.
+/// The drives of a store that is not running: the log's, the array's, and the one for parity records.
 #[derive(Clone)]
 struct Store {
     plan: Plan,
@@ -58,7 +58,7 @@ struct Store {
     state: Raid5State,
 }
 
-/// A store that runs.
+/// A store that is running.
 struct Running {
     world: SimWorld,
     rt: Rt,
@@ -188,7 +188,7 @@ fn gone(member: usize) -> Missing {
     }
 }
 
-/// The content of a block in version `stamp`.
+/// Fills the content of a block in version `stamp`.
 fn fill(block: &mut [u8], number: u64, stamp: u64) {
     for (index, word) in block.chunks_exact_mut(8).enumerate() {
         let value = stamp
@@ -289,7 +289,7 @@ fn restless() -> OpenOptions {
     }
 }
 
-/// Writes nothing home by itself.
+/// Options with which nothing is written home by itself.
 fn patient() -> OpenOptions {
     OpenOptions {
         write_back_after: Nanos::from_secs(3600),
@@ -300,13 +300,13 @@ fn patient() -> OpenOptions {
 #[derive(Default)]
 struct Tally {
     points: u64,
-    /// Stripes whose parity the cuts had left wrong.
+    /// Stripes that had wrong parity after a cut.
     fixed: u64,
     records: u64,
     failure: Option<String>,
 }
 
-/// Runs a workload on a new store with a cut at every change of a drive.
+/// Runs a workload on a new store, with a cut at every change of a drive.
 fn run(plan: Plan, seed: u64, tally: &Rc<RefCell<Tally>>) {
     let store = Store::create(plan);
     let running = store.start(seed);
@@ -350,7 +350,7 @@ fn run(plan: Plan, seed: u64, tally: &Rc<RefCell<Tally>>) {
     }
 }
 
-/// Recovers what a cut left and looks at all of it.
+/// Recovers a store after a cut and verifies all of it.
 fn check(left: &Store, oracle: &Oracle, cut: u64, tally: &mut Tally) -> Result<(), String> {
     tally.points += 1;
     let mut left = left.clone();
@@ -364,7 +364,7 @@ fn check(left: &Store, oracle: &Oracle, cut: u64, tally: &mut Tally) -> Result<(
         let found = stamps(&engine).await?;
         let fixed = array.stats().parity_fixed;
         if own.plan.tracks < 64 {
-            // It writes home at once, and is not to be interrupted by the death of a member.
+            // The store writes home at once. The failure of a member comes only after that.
             engine.drain().await.map_err(|error| error.to_string())?;
         }
         if own.state.missing.is_none() && (!own.plan.trims || own.plan.tracks < 64) {
@@ -378,7 +378,7 @@ fn check(left: &Store, oracle: &Oracle, cut: u64, tally: &mut Tally) -> Result<(
         .clone()
         .settle(FIRST, &expected)
         .map_err(|violation| violation.0)?;
-    // The power fails again, nothing being written, and a member with it.
+    // The power fails again while nothing is being written, and a member fails with it.
     let again = Store {
         disks: running.world.crash().images(cut),
         state: *running.kept.0.borrow(),
@@ -397,7 +397,7 @@ fn check(left: &Store, oracle: &Oracle, cut: u64, tally: &mut Tally) -> Result<(
         let found = found.map_err(|what| format!("again, without {lost:?}: {what}"))?;
         same(&found, &expected, "recovered again", lost)?;
     }
-    // Everything goes home, in order; then each member is missing in turn.
+    // Everything is written home and the store is closed. Then each member is left out in turn.
     let running = again.start(cut);
     let (rt, kept, own) = (running.rt.clone(), running.kept.clone(), again.clone());
     running.rt.block_on(async move {
@@ -504,7 +504,7 @@ fn a_cut_in_mid_stripe_leaves_no_write_hole() {
     assert!(tally.points > 400, "{} cuts", tally.points);
     assert!(
         tally.fixed > 50,
-        "the cuts must hurt: {} stripes",
+        "enough cuts must leave wrong parity: {} stripes",
         tally.fixed
     );
 }

@@ -1,5 +1,5 @@
-//! Volumes of bytes on the simulated store: against a plain array of bytes, with unaligned neighbours at
-//! work at once, and through power cuts.
+//! Volumes of bytes on a simulated store: compared with an array of bytes, with concurrent unaligned writes next to
+//! each other, and through power cuts.
 
 #![allow(clippy::unwrap_used)]
 
@@ -74,8 +74,8 @@ fn run<T: 'static, F: Future<Output = T> + 'static>(
     (result, world)
 }
 
-/// Random writes, zeroes and trims of any alignment by four clients with a lane of bytes each, so narrow
-/// that they share blocks all the time: no client may ever see another's merge undo its own write.
+/// Four clients make random writes, zeroings and trims of any alignment. Each has its own lane of bytes, so narrow that
+/// the clients share blocks. No client may undo another one's write when it merges its own into a block.
 #[test]
 fn neighbours_in_one_block_never_undo_each_other() {
     const LANE: u64 = 700;
@@ -145,7 +145,8 @@ fn neighbours_in_one_block_never_undo_each_other() {
     }
 }
 
-/// An unaligned write over a block border is one commit: after a cut at any I/O all of it or none.
+/// An unaligned write across the border of two blocks is one commit. After a cut at any I/O all of it is there or
+/// nothing.
 #[test]
 fn an_unaligned_write_is_whole_or_absent_after_any_cut() {
     let image = SHAPE.create();
@@ -197,10 +198,7 @@ fn an_unaligned_write_is_whole_or_absent_after_any_cut() {
         );
         seen.insert(written[0]);
     }
-    assert!(
-        seen.len() > 5,
-        "the cuts must fall between writes: {seen:?}"
-    );
+    assert!(seen.len() > 5, "cuts must fall between writes: {seen:?}");
 }
 
 #[test]

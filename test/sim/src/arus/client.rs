@@ -1,5 +1,5 @@
-//! A client: units of a few operations each, ended or given up, flushes, reads that are compared with the model,
-//! and simple operations.
+//! A client. It begins units of a few operations each and ends or aborts them, flushes, makes simple operations, and
+//! compares what it reads with the model.
 
 use super::content::{CELLS, bytes_of};
 use super::counts::Met;
@@ -13,7 +13,7 @@ use tonearm_disk::{Aru, Disk, DiskError, ErrorKind};
 use tonearm_format::Uuid;
 use tonearm_rt::Rt;
 
-/// Names that files have.
+/// Number of different file names.
 const NAMES: u64 = 5;
 pub struct Client {
     rt: Rt,
@@ -22,23 +22,23 @@ pub struct Client {
     pub(super) rng: ChaCha8Rng,
     pool: BufPool,
     stamps: u64,
-    /// The unit at work is to become larger than memory and the log.
+    /// The current unit shall become larger than memory and log.
     pub(super) large: bool,
-    /// The file that all is about, if any.
+    /// The only file that the client uses, if set.
     pub(super) only: Option<String>,
 }
 
-/// A unit, and what it does in the model.
+/// An open unit of the store and its counterpart in the model.
 pub struct Open {
     aru: Aru,
     unit: Unit,
-    /// Structural ends before it began.
+    /// Number of structural ends when the unit began.
     structural: u64,
-    /// Others have deleted what it is about.
+    /// Another client has deleted something that the unit uses.
     gone: bool,
 }
 
-/// What a unit does next.
+/// The next step of a unit.
 #[derive(Clone, Copy)]
 pub enum Step {
     Write,
@@ -51,12 +51,12 @@ pub enum Step {
     Pause,
 }
 
-/// What became of an operation within a unit.
+/// Outcome of an operation within a unit.
 pub enum Done {
     Yes,
-    /// There was no room: the unit goes on without it.
+    /// There was no space. The unit goes on without the operation.
     NoRoom,
-    /// Others have deleted what it was about: the unit cannot end.
+    /// Another client has deleted what the operation needs. The unit cannot end.
     Gone,
 }
 
@@ -79,17 +79,18 @@ impl Client {
             model: model.clone(),
             rng: ChaCha8Rng::seed_from_u64(seed),
             pool: BufPool::new(1 << 20),
-            // Clients' seeds differ in bits that the stamps of one would soon take.
+            // The seeds of clients differ in low bits, which the counter of one client's stamps would soon reach. The
+            // shift keeps the stamps of clients apart.
             stamps: (seed << 16) ^ (seed >> 48 << 60),
             large: false,
             only: None,
         }
     }
 
-    /// Does `operations` operations.
+    /// Makes `operations` operations.
     ///
     /// # Errors
-    /// When one fails, or gives what it must not.
+    /// When an operation fails, or returns a wrong result.
     pub async fn run(mut self, operations: u64) -> Result<(), String> {
         let mut left = operations;
         while left > 0 {
@@ -163,7 +164,7 @@ impl Client {
         self.end(open).await
     }
 
-    /// Two units over one file, or over lists, of which one ends while the other goes on.
+    /// Two units over one file or over lists. One ends while the other goes on.
     async fn pair(&mut self) -> Result<(), String> {
         let state = self.now();
         let files: Vec<&String> = state
@@ -258,21 +259,23 @@ impl Client {
                 self.model.borrow_mut().counts.met(Met::Conflict, 1);
                 match gone || self.model.borrow().structural > structural {
                     true => Ok(()),
-                    false => Err(format!("a conflict with nobody: {error}")),
+                    false => Err(format!(
+                        "a conflict, but no other unit has changed the structure: {error}"
+                    )),
                 }
             }
-            Err(error) => Err(format!("the end of a unit: {error}")),
+            Err(error) => Err(format!("the end of a unit fails: {error}")),
         }
     }
 
-    /// From the commit to here there was no await.
+    /// Updates the model after an end. There was no await between the commit and this call.
     async fn ended(&mut self, unit: &Unit, lsn: Lsn) -> Result<(), String> {
         let number = {
             let mut model = self.model.borrow_mut();
             let before = model.now();
             let after = unit
                 .apply(&before)
-                .map_err(|why| format!("a unit has ended that cannot: {why}"))?;
+                .map_err(|why| format!("a unit has ended although it must not: {why}"))?;
             if lsn == Lsn(0) {
                 return match after == *before {
                     true => Ok(()),
@@ -291,7 +294,7 @@ impl Client {
         Ok(())
     }
 
-    /// A write, trim or zeroing that is a unit of its own.
+    /// A write, trim or zeroing outside of a unit.
     async fn simple(&mut self) -> Result<(), String> {
         let name = match self.below(3) {
             0 => self.name(),
@@ -325,7 +328,7 @@ impl Client {
         };
         match result {
             Ok(()) => {}
-            // Deleted or made shorter by others.
+            // Another client has deleted or shortened the volume.
             Err(error) if matches!(error.kind(), ErrorKind::Deleted | ErrorKind::OutOfRange) => {
                 return Ok(());
             }
@@ -334,7 +337,7 @@ impl Client {
         let mut model = self.model.borrow_mut();
         let mut state = (*model.now()).clone();
         let renamed = state.by_id(known.id).map(|(name, _)| name.clone());
-        let name = renamed.ok_or("a write of a volume that is gone")?;
+        let name = renamed.ok_or("a write of a deleted volume succeeds")?;
         let mut written = (*state.volumes[&name]).clone();
         let flat = written.blocks.as_flattened_mut();
         flat[from as usize..(from + count) as usize].copy_from_slice(&stamps);
@@ -343,7 +346,7 @@ impl Client {
         Ok(())
     }
 
-    /// A write or truncation of one call: a unit of its own, which waits out others that make the file shorter.
+    /// A plain write or truncation of a file. It waits until other clients no longer shorten the file.
     async fn plain(
         &mut self,
         volume: &tonearm_disk::Volume,
@@ -391,15 +394,15 @@ impl Client {
         Ok(())
     }
 
-    /// Compares what is committed with the model.
+    /// Compares the committed state with the model.
     async fn check(&mut self) -> Result<(), String> {
         let before = self.now();
         let found = State::read(&self.disk).await;
-        // Volumes come and go while they are read.
+        // Other clients may change volumes while they are read.
         match Rc::ptr_eq(&before, &self.now()) {
             true => match found? == *before {
                 true => Ok(()),
-                false => Err("what is committed is not what the model says".into()),
+                false => Err("the committed state differs from the model".into()),
             },
             false => Ok(()),
         }

@@ -1,4 +1,4 @@
-//! What clients do to lists.
+//! The operations of clients on lists.
 
 use super::client::{Client, Done, done};
 use super::content::{Block, CELLS, bytes_of};
@@ -7,15 +7,15 @@ use super::model::{Unit, cells};
 use std::rc::Rc;
 use tonearm_disk::{Aru, BlockId, DiskError, ErrorKind, ListId};
 
-/// Lists that there are about.
+/// Approximate number of lists.
 const LISTS: usize = 5;
-/// Blocks on all of them, about.
+/// Approximate number of blocks on all lists.
 const BLOCKS: usize = 60;
 
 impl Client {
-    /// Something with lists.
+    /// A random operation on lists within a unit.
     pub async fn list(&mut self, aru: &mut Aru, unit: &mut Unit) -> Result<Done, String> {
-        // As the unit would leave them now: what it sees, if nobody has come between.
+        // The lists as the unit sees them, unless another client commits before the operation.
         let mut lists = self.now().lists.clone();
         if unit.lists.apply(&mut lists).is_err() {
             return Ok(Done::Yes);
@@ -69,7 +69,7 @@ impl Client {
         }
     }
 
-    /// An operation that is a unit of its own.
+    /// A random operation on lists outside of a unit.
     pub async fn simple_list(&mut self) -> Result<(), String> {
         let state = self.now();
         let ids: Vec<u64> = state.lists.keys().copied().collect();
@@ -107,13 +107,14 @@ impl Client {
             }
             _ => return Ok(()),
         };
-        // From the commit to here there was no await.
+        // There was no await since the commit.
         let mut model = self.model.borrow_mut();
         match result {
             Ok(()) => {
                 let after = unit.apply(&model.now());
-                let after =
-                    after.map_err(|why| format!("a simple operation that cannot be: {why}"))?;
+                let after = after.map_err(|why| {
+                    format!("a simple operation has succeeded although it must not: {why}")
+                })?;
                 let before = model.now();
                 unit.count(&before, &mut model.counts);
                 model.structural += u64::from(unit.is_structural());
@@ -121,7 +122,7 @@ impl Client {
                 Ok(())
             }
             Err(error) if error.kind() == ErrorKind::NoSpace => Ok(()),
-            // Nothing but another's commit can have taken away what was there.
+            // Only a commit of another client can have removed what the operation needs.
             Err(error) if gone(&error) && !Rc::ptr_eq(&state, &model.now()) => Ok(()),
             Err(error) => Err(format!("a simple operation on lists: {error}")),
         }
@@ -150,7 +151,7 @@ impl Client {
         Ok(done)
     }
 
-    /// Reads a block as the unit sees it.
+    /// Reads a block as the unit sees it, and compares it with the model.
     async fn look_at(&mut self, aru: &Aru, unit: &Unit, block: u64) -> Result<Done, String> {
         let before = self.now();
         let piece = match aru.read_block(BlockId(block)).await {
@@ -170,7 +171,7 @@ impl Client {
     }
 }
 
-/// Others may have deleted what was meant, which the unit may or may not notice before its end.
+/// Another client may have deleted the list or block. The unit may notice that now or only at its end.
 fn done_or_gone(result: Result<(), DiskError>) -> Result<Done, String> {
     match result {
         Err(error) if gone(&error) => Ok(Done::NoRoom),
@@ -178,7 +179,7 @@ fn done_or_gone(result: Result<(), DiskError>) -> Result<Done, String> {
     }
 }
 
-/// Another has deleted or changed what was meant.
+/// True when another client has deleted or changed the list or block.
 fn gone(error: &DiskError) -> bool {
     matches!(
         error.kind(),

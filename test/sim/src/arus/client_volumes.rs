@@ -1,4 +1,4 @@
-//! What clients do to volumes and files.
+//! The operations of clients on volumes and files.
 
 use super::client::{Client, Done, done};
 use super::content::{CELLS, bytes_of};
@@ -8,13 +8,13 @@ use std::rc::Rc;
 use tonearm_disk::{Aru, DiskError, ErrorKind, Volume};
 use tonearm_format::Uuid;
 
-/// Blocks that a file has at most, but for one that fills the store.
+/// Largest size of a file in blocks, except for a file that fills the store.
 const FILE_BLOCKS: u64 = 40;
-/// Free blocks that are few enough for a file to take all of them.
+/// If at most this many blocks are free, a file may take all of them.
 const FEW_BLOCKS: u64 = 60;
 
 impl Client {
-    /// A volume that the unit sees, or none.
+    /// A random volume that the unit sees, or none.
     fn pick(&mut self, aru: &Aru, unit: &Unit) -> Result<Option<(String, Uuid, Volume)>, String> {
         let name = match self.below(4) {
             0 if self.only.is_none() => "main".to_string(),
@@ -125,12 +125,12 @@ impl Client {
         let block = u64::from(self.disk.block_size());
         let free = self.disk.free_bytes() / block;
         let size = match self.below(8) {
-            // All that is free or large units have taken, or somewhat more.
+            // All that is free or held by large units, or somewhat more.
             0 if free <= FEW_BLOCKS => {
                 let whole = blocks_of(old_size) + free + self.disk.spill_bytes() / block;
                 whole * cells + self.below(6 * cells) - self.below((3 * cells).min(free * cells))
             }
-            // About where it is: others may write to the same block.
+            // Near the current size, where other clients may write to the same block.
             1..3 => (old_size + self.below(2 * cells)).saturating_sub(cells),
             _ => self.below(FILE_BLOCKS * cells),
         };
@@ -155,7 +155,7 @@ impl Client {
         Ok(Done::Yes)
     }
 
-    /// Reads a block that the unit has written: its cells over what is committed.
+    /// Reads a block that the unit has written, and compares it with the unit's cells over the committed state.
     async fn check_block(
         &mut self,
         aru: &Aru,
@@ -167,14 +167,14 @@ impl Client {
         let cell = self.cell() as u64;
         let offset = index * CELLS as u64 * cell;
         let before = self.now();
-        // Others may have cut it off, and the unit sees their size: it cannot end.
+        // Another client may have shortened the volume. The unit sees that size, and cannot end.
         let len = (CELLS as u64 * cell).min(aru.size_bytes(volume).saturating_sub(offset));
         if len == 0 {
             return Ok(());
         }
         let pieces = match aru.read(volume, offset, len).await {
             Ok(pieces) => pieces,
-            // Deleted by others: the unit cannot end.
+            // Another client has deleted the volume. The unit cannot end.
             Err(error) if error.kind() == ErrorKind::Deleted => return Ok(()),
             Err(error) => return Err(format!("a unit reads its own block {index}: {error}")),
         };
@@ -188,7 +188,7 @@ impl Client {
         }
     }
 
-    /// Reads some blocks as the unit sees them.
+    /// Reads some blocks as the unit sees them, and compares them with the model.
     pub async fn look(&mut self, aru: &Aru, unit: &Unit) -> Result<Done, String> {
         let Some((name, id, volume)) = self.pick(aru, unit)? else {
             return Ok(Done::Yes);
@@ -205,7 +205,7 @@ impl Client {
         }
         let pieces = match aru.read(&volume, from * cell, (stop - from) * cell).await {
             Ok(pieces) => pieces,
-            // Deleted or made shorter by others.
+            // Another client has deleted or shortened the volume.
             Err(error) if matches!(error.kind(), ErrorKind::Deleted | ErrorKind::OutOfRange) => {
                 return Ok(Done::Yes);
             }
@@ -216,7 +216,7 @@ impl Client {
         for (place, found) in (from..stop).zip(found) {
             let (index, at) = (place / CELLS as u64, (place % CELLS as u64) as usize);
             let versions = [&before, &after].map(|state| unit.block(state, id, index)[at]);
-            // With more than one commit meanwhile it may be of any of them.
+            // After more than one commit the read may have seen any of the states.
             if versions[0] == versions[1] && found != versions[0] && Rc::ptr_eq(&before, &after) {
                 return Err(format!(
                     "a unit sees cell {place} of {name} as {found:x} in place of {:x}",

@@ -1,12 +1,12 @@
-//! Content that tells who wrote it: a block has eight cells, each filled from a stamp.
+//! Contents that identify their writer. A block has eight cells, each filled from a stamp.
 
 /// Cells of a block.
 pub const CELLS: usize = 8;
 
-/// The stamps of a block's cells; 0 for zeroes.
+/// The stamps of a block's cells. Stamp 0 means zeroes.
 pub type Block = [u64; CELLS];
 
-/// Writes the content of `stamp` to `cell`.
+/// Writes the content of `stamp` into `cell`.
 pub fn fill(stamp: u64, cell: &mut [u8]) {
     if stamp == 0 {
         cell.fill(0);
@@ -24,7 +24,7 @@ pub fn fill(stamp: u64, cell: &mut [u8]) {
     }
 }
 
-/// The bytes of `stamps`, in cells of `cell_bytes`.
+/// The content of `stamps` in cells of `cell_bytes`.
 pub fn bytes_of(stamps: &[u64], cell_bytes: usize) -> Vec<u8> {
     let mut bytes = vec![0; stamps.len() * cell_bytes];
     for (stamp, cell) in stamps.iter().zip(bytes.chunks_exact_mut(cell_bytes)) {
@@ -36,7 +36,7 @@ pub fn bytes_of(stamps: &[u64], cell_bytes: usize) -> Vec<u8> {
 /// The stamps of the cells in `bytes`.
 ///
 /// # Errors
-/// When a cell is not whole.
+/// When a cell does not have the content of one stamp.
 pub fn stamps_of(bytes: &[u8], cell_bytes: usize) -> Result<Vec<u64>, String> {
     let mut expected = vec![0; cell_bytes];
     let cells = bytes.chunks(cell_bytes).enumerate();

@@ -1,38 +1,38 @@
-//! What a run has met: a campaign that never meets something proves nothing about it.
+//! Counts of events in runs with recovery units. They show whether a campaign has tested each kind of event.
 
-/// Something that happens in runs with recovery units.
+/// An event in runs with recovery units.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Met {
     /// A unit that wrote a file has ended.
     FileWrite,
-    /// A file was made.
+    /// A file was created.
     Creation,
     /// A file was deleted.
     Deletion,
     /// A file was renamed.
     Rename,
-    /// A unit has ended that did not fit in memory.
+    /// A unit ended that did not fit in memory.
     Spill,
-    /// Space for what does not fit in memory was given back, since the store was full.
+    /// A full store released space that was reserved for units that do not fit in memory.
     SpaceBack,
-    /// A unit has ended that set the size of a file which others had changed meanwhile.
+    /// A unit ended that set the size of a file which other clients had changed meanwhile.
     SharedResize,
-    /// A unit could not end because of others.
+    /// A unit could not end because of another client's commit.
     Conflict,
-    /// A list was made.
+    /// A list was created.
     List,
     /// A list was deleted.
     ListDeletion,
-    /// A block was put on a list.
+    /// A block was inserted into a list.
     Insert,
-    /// A block was taken off its list.
+    /// A block was removed from its list.
     Removal,
-    /// A unit that wrote a block on a list has ended.
+    /// A unit that wrote a block on a list ended.
     BlockWrite,
 }
 
 impl Met {
-    /// All of them.
+    /// All events.
     pub const ALL: [Met; 13] = [
         Met::FileWrite,
         Met::Creation,
@@ -50,12 +50,12 @@ impl Met {
     ];
 }
 
-/// How often each of [`Met::ALL`] happened.
+/// The number of occurrences of each of [`Met::ALL`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts([u64; Met::ALL.len()]);
 
 impl Counts {
-    /// It happened `times` more.
+    /// Adds `times` occurrences.
     pub fn met(&mut self, what: Met, times: u64) {
         self.0[what as usize] += times;
     }
@@ -67,7 +67,7 @@ impl Counts {
         }
     }
 
-    /// Each with its count.
+    /// Each event with its count.
     pub fn iter(&self) -> impl Iterator<Item = (Met, u64)> {
         Met::ALL.into_iter().zip(self.0)
     }

@@ -9,7 +9,7 @@ use tonearm_disk::{Disk, ListId};
 /// The blocks of a list in order, with their content.
 pub type List = Vec<(u64, Block)>;
 
-/// An operation of a unit, done again when it ends.
+/// A list operation of a unit. The end of the unit repeats it on the committed lists.
 pub enum ListOp {
     NewList(u64),
     DeleteList(u64),
@@ -21,18 +21,18 @@ pub enum ListOp {
     Delete(u64),
 }
 
-/// What a unit does to lists.
+/// The changes of a unit to lists.
 #[derive(Default)]
 pub struct UnitLists {
     pub log: Vec<ListOp>,
-    /// Blocks that it has written.
+    /// Blocks that the unit has written.
     pub written: BTreeMap<u64, Block>,
 }
 
-/// Everything on lists that `disk` holds, sound to the last element.
+/// Reads all lists of `disk` with the contents of their blocks.
 ///
 /// # Errors
-/// When something cannot be read, or an element is lost.
+/// When something cannot be read, or a block is torn.
 pub async fn read(disk: &Disk) -> Result<BTreeMap<u64, Rc<List>>, String> {
     let text = |error: tonearm_disk::DiskError| error.to_string();
     let cell = disk.block_size() as usize / super::content::CELLS;
@@ -50,15 +50,15 @@ pub async fn read(disk: &Disk) -> Result<BTreeMap<u64, Rc<List>>, String> {
     Ok(lists)
 }
 
-/// No block is allocated that is on no list: what units that never ended had taken is free.
+/// Checks that every allocated block is on a list, so that what units that never ended had allocated is free.
 ///
 /// # Errors
-/// When one is, or a list is no chain.
+/// When a block is on no list, or a list is not consistent.
 pub async fn check(disk: &Disk, state: &State) -> Result<(), String> {
     let report = disk.check_lists().await;
     let report = report.map_err(|error| error.to_string())?;
     if let Some(problem) = report.problems.first() {
-        return Err(format!("the lists are unsound: {problem}"));
+        return Err(format!("the lists are inconsistent: {problem}"));
     }
     let blocks: u64 = state.lists.values().map(|list| list.len() as u64).sum();
     match (report.lists, report.blocks) == (state.lists.len() as u64, blocks) {
@@ -67,7 +67,7 @@ pub async fn check(disk: &Disk, state: &State) -> Result<(), String> {
     }
 }
 
-/// The list of `block`, and its place there.
+/// The list of `block`, and the position of the block in it.
 pub fn find(lists: &BTreeMap<u64, Rc<List>>, block: u64) -> Option<(u64, usize)> {
     lists.iter().find_map(|(list, blocks)| {
         let at = blocks.iter().position(|(known, _)| *known == block)?;
@@ -76,10 +76,10 @@ pub fn find(lists: &BTreeMap<u64, Rc<List>>, block: u64) -> Option<(u64, usize)>
 }
 
 impl UnitLists {
-    /// Makes the unit's changes to `lists`.
+    /// Applies the unit's changes to `lists`.
     ///
     /// # Errors
-    /// Why one is not possible.
+    /// Why a change is impossible.
     pub fn apply(&self, lists: &mut BTreeMap<u64, Rc<List>>) -> Result<(), String> {
         let mut freed = BTreeSet::new();
         for op in &self.log {

@@ -1,4 +1,4 @@
-//! What the store may be: its state after each end, and what an open unit will make of the state.
+//! The model of a store: its state after each end of a unit, and the effect that an open unit will have.
 
 use super::content::{Block, CELLS, stamps_of};
 use super::counts::{Counts, Met};
@@ -8,13 +8,13 @@ use std::rc::Rc;
 use tonearm_disk::{Disk, Piece, VolumeInfo};
 use tonearm_format::Uuid;
 
-/// A volume or file. Sizes in cells.
+/// A volume or file. Sizes are in cells.
 #[derive(Clone, Debug)]
 pub struct Volume {
     pub id: Uuid,
     pub size: u64,
     pub blocks: Vec<Block>,
-    /// How often some of what it had has been cut off; nobody can read that.
+    /// How often the volume has been shortened. The store does not show it, so comparisons ignore it.
     pub cuts: u64,
 }
 
@@ -26,7 +26,7 @@ impl PartialEq for Volume {
 
 impl Eq for Volume {}
 
-/// What is committed.
+/// The committed state.
 #[derive(Clone, PartialEq, Eq, Default)]
 pub struct State {
     pub volumes: BTreeMap<String, Rc<Volume>>,
@@ -36,13 +36,13 @@ pub struct State {
 /// Identity of the volume `main`.
 pub const MAIN: Uuid = [2; 16];
 
-/// Blocks that `size` cells take.
+/// Number of blocks for `size` cells.
 pub fn blocks_of(size: u64) -> u64 {
     size.div_ceil(CELLS as u64)
 }
 
 impl State {
-    /// An empty store.
+    /// The state of a new store.
     pub fn with_main(main_bytes: u64, block_size: u32) -> Self {
         let blocks = main_bytes / u64::from(block_size);
         let main = Volume {
@@ -57,7 +57,7 @@ impl State {
         }
     }
 
-    /// Everything that `disk` holds.
+    /// Reads the whole state of `disk`.
     ///
     /// # Errors
     /// When something cannot be read, or is torn.
@@ -94,12 +94,12 @@ impl State {
         Ok(Self { volumes, lists })
     }
 
-    /// The volume `id`, with its name.
+    /// The volume `id` and its name.
     pub fn by_id(&self, id: Uuid) -> Option<(&String, &Rc<Volume>)> {
         self.volumes.iter().find(|(_, volume)| volume.id == id)
     }
 
-    /// The cells of a block, if the volume has it.
+    /// The cells of a block, if the volume has the block.
     pub fn block(&self, id: Uuid, index: u64) -> Option<Block> {
         self.by_id(id)?.1.blocks.get(index as usize).copied()
     }
@@ -138,10 +138,10 @@ impl State {
     }
 }
 
-/// The cells of what was read.
+/// The stamps of the cells in `pieces`.
 ///
 /// # Errors
-/// When one is torn.
+/// When a cell is torn.
 pub fn cells(pieces: &[Piece], cell: usize) -> Result<Vec<u64>, String> {
     let mut bytes = Vec::new();
     for piece in pieces {
@@ -158,9 +158,9 @@ pub fn cells(pieces: &[Piece], cell: usize) -> Result<Vec<u64>, String> {
 pub struct Model {
     states: Vec<Rc<State>>,
     durable: u64,
-    /// Ends that made, deleted, renamed or shortened something.
+    /// Number of ends that created, deleted, renamed or shortened something.
     pub structural: u64,
-    /// What has happened.
+    /// Counts of events.
     pub counts: Counts,
 }
 
@@ -184,21 +184,21 @@ impl Model {
         self.states.len() as u64 - 1
     }
 
-    /// A commit: everybody sees `state`.
+    /// Adds `state` as the newest one, as a commit does. Returns its number.
     pub fn commit(&mut self, state: State) -> u64 {
         self.states.push(Rc::new(state));
         self.last()
     }
 
-    /// All up to `number` has been acknowledged as durable.
+    /// All states up to `number` have been acknowledged as durable.
     pub fn acknowledge(&mut self, number: u64) {
         self.durable = self.durable.max(number);
     }
 
-    /// The number of the state that `found` is.
+    /// Number of the state that equals `found`.
     ///
     /// # Errors
-    /// When it is none that may be.
+    /// When no state that may be found equals it.
     pub fn judge(&self, found: &State) -> Result<u64, String> {
         let may_be = (self.durable..=self.last()).rev();
         let mut fits = may_be.filter(|number| *self.states[*number as usize] == *found);
@@ -213,7 +213,7 @@ impl Model {
         })
     }
 
-    /// State `number` is the start of what comes next.
+    /// State `number` becomes the start of the next generation.
     pub fn go_on(&mut self, number: u64) {
         *self = Self {
             states: vec![self.states[number as usize].clone()],
@@ -233,15 +233,15 @@ enum Naming {
 /// A volume that a unit changes.
 #[derive(Clone)]
 pub struct UnitVolume {
-    /// What it was when the unit first changed it.
+    /// The volume when the unit first changed it.
     first: Option<Rc<Volume>>,
-    /// How often it had been cut off by then.
+    /// How often the volume had been shortened by then.
     cuts: u64,
     size: u64,
     resized: bool,
-    /// First block that the unit has cut off.
+    /// The first block that the unit has cut off.
     cut: u64,
-    /// Cells that it has written, by block.
+    /// Cells that the unit has written, by block.
     shadow: BTreeMap<u64, [Option<u64>; CELLS]>,
     created: bool,
     deleted: bool,
@@ -265,14 +265,14 @@ impl Unit {
         }
     }
 
-    /// It makes, deletes, renames or shortens something.
+    /// True when the unit creates, deletes, renames or shortens something.
     pub fn is_structural(&self) -> bool {
         !self.lists.log.is_empty()
             || !self.namings.is_empty()
             || self.volumes.values().any(|volume| volume.resized)
     }
 
-    /// The unit has ended, which found `state`.
+    /// Counts the events of the unit, which has ended on `state`.
     pub fn count(&self, state: &State, counts: &mut Counts) {
         for (id, volume) in &self.volumes {
             let wrote = *id != MAIN && !volume.shadow.is_empty();
@@ -328,7 +328,7 @@ impl Unit {
         self.touch(state, id);
     }
 
-    /// Size that the unit sees.
+    /// Size of the volume as the unit sees it.
     pub fn size(&self, state: &State, id: Uuid) -> u64 {
         let committed = state.by_id(id).map_or(0, |(_, volume)| volume.size);
         self.volumes
@@ -336,7 +336,7 @@ impl Unit {
             .map_or(committed, |volume| volume.size_over(committed))
     }
 
-    /// The block as the unit sees it.
+    /// Content of the block as the unit sees it.
     pub fn block(&self, state: &State, id: Uuid, index: u64) -> Block {
         let volume = self.volumes.get(&id);
         let cut = volume.map_or(u64::MAX, |volume| volume.cut);
@@ -350,7 +350,7 @@ impl Unit {
         block
     }
 
-    /// Cells up to `stop` have been written, since the state `before`.
+    /// Records a write up to cell `stop` that began in the state `before`.
     pub fn write(&mut self, before: &State, state: &State, id: Uuid, stop: u64) {
         let committed = state.by_id(id).map_or(0, |(_, volume)| volume.size);
         let volume = self.touch(before, id);
@@ -359,7 +359,7 @@ impl Unit {
         }
     }
 
-    /// A cell has been written.
+    /// Records a written cell.
     pub fn put(&mut self, id: Uuid, cell: u64, stamp: u64) {
         let volume = self.volumes.get_mut(&id);
         let volume = volume.expect("a cell of a volume that the unit changes");
@@ -368,8 +368,8 @@ impl Unit {
         block[(cell % cells) as usize] = Some(stamp);
     }
 
-    /// The size has been set, since the state `before`: nothing is behind it, whatever others put there before the
-    /// unit ends.
+    /// Records a new size that was set in the state `before`. The end of the unit discards everything beyond that size,
+    /// including what other clients have written there meanwhile.
     pub fn resize(&mut self, before: &State, id: Uuid, size: u64) {
         let volume = self.touch(before, id);
         let kept = blocks_of(size);
@@ -384,10 +384,10 @@ impl Unit {
         known.or_insert_with(|| new_volume(first()))
     }
 
-    /// What the end of the unit makes of `state`.
+    /// The state that the end of the unit makes of `state`.
     ///
     /// # Errors
-    /// Why it cannot end.
+    /// Why the unit cannot end.
     pub fn apply(&self, state: &State) -> Result<State, String> {
         let mut next = state.clone();
         self.lists.apply(&mut next.lists)?;
@@ -397,7 +397,7 @@ impl Unit {
             }
             let committed = state.by_id(*id).map(|(_, volume)| volume.clone());
             if committed.is_none() && !unit.created {
-                return Err("a volume has been deleted".into());
+                return Err("another unit has deleted a volume".into());
             }
             if unit.deleted {
                 continue;
@@ -405,7 +405,7 @@ impl Unit {
             let size = committed.as_ref().map_or(0, |volume| volume.size);
             let cuts = committed.as_ref().map_or(0, |volume| volume.cuts);
             if cuts != unit.cuts {
-                return Err("a volume has been made shorter".into());
+                return Err("another unit has shortened a volume".into());
             }
             let mut volume = committed.map_or(
                 Volume {
@@ -430,10 +430,10 @@ impl Unit {
             }
             for (index, own) in &unit.shadow {
                 let block = volume.blocks.get_mut(*index as usize);
-                write_over(block.ok_or("a shadow behind the end")?, own);
+                write_over(block.ok_or("a written block is beyond the end")?, own);
             }
             zero_tail(&mut volume);
-            // A new volume has no name yet: it waits under one that none has.
+            // A new volume has no name yet. Until it gets one it is stored under a name that no volume can have.
             let name = match state.by_id(*id) {
                 Some((name, _)) => name.clone(),
                 None => waiting(*id),
@@ -445,7 +445,7 @@ impl Unit {
                 Naming::Create(name, id) => {
                     let gone = self.volumes.get(id).is_some_and(|volume| volume.deleted);
                     let volume = match gone {
-                        // It only takes the name until it goes.
+                        // The volume is deleted again later in this unit, and only takes the name until then.
                         true => Rc::new(Volume {
                             id: *id,
                             size: 0,
@@ -511,7 +511,7 @@ fn take(state: &mut State, name: &str, volume: Rc<Volume>) -> Result<(), String>
     }
 }
 
-/// Cells behind the end read as zeroes when the volume grows again.
+/// Zeroes the cells beyond the end. They read as zeroes when the volume grows again.
 fn zero_tail(volume: &mut Volume) {
     let behind = (volume.size % CELLS as u64) as usize;
     if behind > 0

@@ -1,4 +1,4 @@
-//! The state of all volumes, and what commits do to it.
+//! The state of all volumes, and the effects of commits.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -7,50 +7,50 @@ use tonearm_world::DiskImage;
 /// A volume in the model.
 #[derive(Clone)]
 pub struct Volume {
-    /// Tells a volume from an earlier one of the same name.
+    /// Identity. It distinguishes a volume from an earlier one of the same name.
     pub id: u64,
-    /// In bytes.
+    /// Size in bytes.
     pub size: u64,
-    /// Zero behind the end.
+    /// Content. It is zero beyond the end.
     pub content: DiskImage,
 }
 
-/// All volumes; a clone costs next to nothing.
+/// All volumes. A clone is cheap.
 #[derive(Clone, Default)]
 pub struct State {
-    /// By number.
+    /// The volumes by number.
     pub volumes: BTreeMap<u8, Volume>,
 }
 
-/// What one commit does. The identity is that of the volume when the operation began.
+/// The effect of one commit. The identity is that of the volume when the operation began.
 #[derive(Clone)]
 pub enum Effect {
-    /// New bytes.
+    /// Writes bytes.
     Write {
         volume: u8,
         id: u64,
         offset: u64,
         data: Rc<[u8]>,
     },
-    /// Zeroes, exactly; as far as the volume goes.
+    /// Zeroes exactly this range, up to the end of the volume.
     Zero {
         volume: u8,
         id: u64,
         offset: u64,
         len: u64,
     },
-    /// Zeroes in the whole blocks of the range.
+    /// Zeroes the whole blocks of the range.
     Trim {
         volume: u8,
         id: u64,
         offset: u64,
         len: u64,
     },
-    /// A new volume.
+    /// Creates a volume.
     Create { volume: u8, id: u64, size: u64 },
-    /// One less.
+    /// Deletes a volume.
     Delete { volume: u8, id: u64 },
-    /// Another size.
+    /// Changes the size of a volume.
     Resize { volume: u8, id: u64, size: u64 },
 }
 
@@ -62,7 +62,7 @@ pub(super) struct Touched {
 }
 
 impl Effect {
-    /// Which volume.
+    /// The volume that it changes.
     pub fn volume(&self) -> u8 {
         match self {
             Effect::Write { volume, .. }
@@ -84,7 +84,7 @@ impl Effect {
 }
 
 impl State {
-    /// A store with the volume `main`.
+    /// A state with only the volume `main`.
     pub fn with_main(size: u64) -> Self {
         let main = Volume {
             id: 0,
@@ -102,10 +102,10 @@ impl State {
         names.into_iter()
     }
 
-    /// Does what `effect` says.
+    /// Applies `effect`.
     ///
     /// # Errors
-    /// When a store must never have committed such a thing to this state.
+    /// When a store must not commit this effect in this state.
     pub(super) fn apply(&mut self, effect: &Effect, block: u64) -> Result<Touched, String> {
         let number = effect.volume();
         if let Effect::Create { id, size, .. } = effect {

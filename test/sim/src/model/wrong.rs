@@ -1,10 +1,10 @@
-//! Where a state and a found store differ, kept up to date commit by commit.
+//! The differences between a state of the model and a found store, updated commit by commit.
 
 use super::state::{State, Touched};
 use crate::found::Found;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What differs between a state and what was found: whole volumes, and blocks.
+/// The volumes and blocks that differ between a state and the found store.
 #[derive(Default)]
 pub(super) struct Wrong {
     volumes: BTreeSet<u8>,
@@ -20,7 +20,7 @@ impl Wrong {
         self.volumes.len() * 1000 + self.blocks.values().map(BTreeSet::len).sum::<usize>()
     }
 
-    /// Compares what was touched of `volume`, or all of it, anew.
+    /// Compares the touched part of `volume` again, or the whole volume.
     pub fn look(
         &mut self,
         state: &State,

@@ -1,4 +1,4 @@
-//! Scripts as text: one line for each thing, words `key=value`; `#` begins a comment.
+//! The text form of scripts: one line for each item, with words `key=value`. `#` begins a comment.
 
 use super::{End, Generation, Model, Op, Script, volume_name, volume_number};
 use crate::store::{Heads, Shape, small_segments};
@@ -118,7 +118,7 @@ impl fmt::Display for Op {
     }
 }
 
-/// The words of a line behind the first, taken in turn.
+/// The words of a line after the first, read in order.
 struct Words<'a> {
     line: &'a str,
     words: std::str::SplitWhitespace<'a>,
