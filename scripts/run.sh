@@ -65,7 +65,7 @@ make_image() {
 
 # same IMAGE COPY: checks that the copy begins with the image's bytes and is a valid file system.
 same() {
-    cmp -n "$(stat -c %s "$1")" "$1" "$2" || fail "the bytes that came back differ from those that went in"
+    cmp -n "$(stat -c %s "$1")" "$1" "$2" || fail "other bytes came back than went in"
     e2fsck -fn "$2" >/dev/null 2>&1 || fail "the file system came back damaged"
     echo "== the same bytes came back, and the file system is sound"
     rm -f "$2"
