@@ -1,5 +1,4 @@
-//! Makes the golden images in a folder; only for a new format version, whose images come beside the
-//! old ones.
+//! Creates the golden images in a folder. Run it only for a new format version, and add the new images to the old ones.
 
 use tonearm_tests::nbd::{CMD_TRIM, FLAG_FUA};
 use tonearm_tests::{Bench, DIFFERENCES, golden_block, golden_differences};
@@ -35,7 +34,7 @@ fn main() {
         client.clear(CMD_TRIM, 5 * 4096, 4096).expect("trimmed");
         client.write(40_000, b"tonearm", 0).expect("written");
         if version == 3 {
-            // So much all over the place that the cleaner had to carry on what lives.
+            // Enough random overwrites that the cleaner must copy live blocks.
             let mut filled = server.client("filled");
             for round in 0..120 {
                 for step in 0..32 {
@@ -52,7 +51,7 @@ fn main() {
             .expect("written");
         client.flush().expect("flushed");
         if crashed {
-            // May be there or not: nobody looks at these.
+            // This write was not flushed. It may be there or not, and no test reads it.
             client.write(600_000, &[78; 9000], 0).expect("written");
             server.kill9();
         } else {
@@ -70,7 +69,7 @@ fn main() {
     differences(&folder);
 }
 
-/// Killed with blocks in the log as the words that differ: some alone, some in runs, over each other.
+/// An image of a killed server whose log has patches of block 12: single words, runs of words, and overlapping ones.
 fn differences(folder: &str) {
     let bench = Bench::new();
     bench.ok(&["create", "s.tn", "--size", "4MiB", "--log-size", "512KiB"]);

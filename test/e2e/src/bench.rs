@@ -1,4 +1,4 @@
-//! A folder for one test, and the command in it.
+//! A folder for one test, and functions that run commands in it.
 
 use crate::server::Server;
 use crate::tool::{Ran, tool};
@@ -8,14 +8,14 @@ use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 use tempfile::TempDir;
 
-/// A folder that is removed at the end, and the programs that run in it.
+/// A folder that is removed when the value is dropped, and the programs that run in it.
 pub struct Bench {
     folder: TempDir,
 }
 
 impl Bench {
-    /// A new folder, below `TONEARM_TEST_DIR` or else below cargo's folder for tests: a real file
-    /// system, where direct I/O and sparse files are what a user has.
+    /// A new folder, below `TONEARM_TEST_DIR` if set, otherwise below cargo's folder for tests. Both are on a real file
+    /// system, so that direct I/O and sparse files work as they do for users.
     pub fn new() -> Self {
         let below = std::env::var_os("TONEARM_TEST_DIR").map_or_else(default_folder, PathBuf::from);
         std::fs::create_dir_all(&below).expect("a folder for tests");
@@ -45,12 +45,12 @@ impl Bench {
         self.folder.path()
     }
 
-    /// A file in the folder.
+    /// Path of a file in the folder.
     pub fn path(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
 
-    /// `tonearm` with these arguments, not yet started.
+    /// A command that runs `tonearm` with these arguments.
     pub fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(binary());
         command
@@ -65,7 +65,7 @@ impl Bench {
         Ran::of(&self.command(arguments).output().expect("tonearm runs"))
     }
 
-    /// Runs `tonearm`, which must succeed; its standard output.
+    /// Runs `tonearm`, which must succeed, and returns its standard output.
     #[track_caller]
     pub fn ok(&self, arguments: &[&str]) -> String {
         let ran = self.run(arguments);
@@ -73,13 +73,13 @@ impl Bench {
         ran.out
     }
 
-    /// Runs `tonearm`, which must succeed and print JSON.
+    /// Runs `tonearm`, which must succeed, and returns the JSON that it prints.
     #[track_caller]
     pub fn json(&self, arguments: &[&str]) -> serde_json::Value {
         serde_json::from_str(&self.ok(arguments)).expect("JSON")
     }
 
-    /// Runs `tonearm`, which must end with code 1 and one line of text; the line.
+    /// Runs `tonearm`, which must end with code 1 and one line of text, and returns the line.
     #[track_caller]
     pub fn fails(&self, arguments: &[&str]) -> String {
         let ran = self.run(arguments);
@@ -99,7 +99,7 @@ impl Bench {
         Ran::of(&output.expect("timeout runs"))
     }
 
-    /// Runs a program of the system, which must succeed; its standard output.
+    /// Runs a program of the system, which must succeed, and returns its standard output.
     #[track_caller]
     pub fn tool(&self, name: &str, arguments: &[&str]) -> String {
         let ran = self.tool_run(name, arguments);
@@ -107,13 +107,13 @@ impl Bench {
         ran.out
     }
 
-    /// A Python program under nbdsh; every assertion in it must hold.
+    /// Runs a Python program in nbdsh. Every assertion in it must hold.
     #[track_caller]
     pub fn nbdsh(&self, uri: &str, program: &str) -> String {
         self.tool("nbdsh", &["-u", uri, "-c", program])
     }
 
-    /// Serves with these arguments, the first of which is the store, until the guard is dropped.
+    /// Serves with these arguments until the returned server is dropped. The first argument is the store.
     #[track_caller]
     pub fn serve(&self, arguments: &[&str]) -> Server {
         Server::start(self, arguments).unwrap_or_else(|ran| panic!("no server: {ran:?}"))
@@ -125,17 +125,17 @@ impl Bench {
         self.serve(&["s.tn", "--socket", "s.sock"])
     }
 
-    /// Bytes of a file.
+    /// Content of a file.
     pub fn read(&self, name: &str) -> Vec<u8> {
         std::fs::read(self.path(name)).expect("a file")
     }
 
-    /// Makes a file.
+    /// Creates a file.
     pub fn write(&self, name: &str, bytes: &[u8]) {
         std::fs::write(self.path(name), bytes).expect("written");
     }
 
-    /// Changes bytes in the middle of a file.
+    /// Overwrites bytes in the middle of a file.
     pub fn overwrite(&self, name: &str, offset: u64, bytes: &[u8]) {
         let file = std::fs::File::options()
             .write(true)
@@ -145,12 +145,12 @@ impl Bench {
         file.sync_all().expect("synced");
     }
 
-    /// Bytes that a file takes from its file system.
+    /// Bytes that a file occupies on its file system.
     pub fn allocated(&self, name: &str) -> u64 {
         self.path(name).metadata().expect("a file").blocks() * 512
     }
 
-    /// Where `needle` first begins at a multiple of 4 KiB at or behind `from`.
+    /// The first offset at or after `from`, a multiple of 4 KiB, at which `needle` begins.
     pub fn find_block(&self, name: &str, from: u64, needle: &[u8]) -> Option<u64> {
         let file = std::fs::File::open(self.path(name)).expect("a file");
         let end = file.metadata().expect("a file").len();
@@ -167,21 +167,21 @@ impl Default for Bench {
     }
 }
 
-/// Cargo's folder for tests, beside the programs that it built.
+/// Cargo's folder for tests, next to the programs that cargo has built.
 fn default_folder() -> PathBuf {
     let target = profile_folder().parent().map(Path::to_path_buf);
     target.expect("a target folder").join("tmp")
 }
 
-/// `target/release` or `target/debug`: where this test program lives, one up.
+/// `target/release` or `target/debug`: the grandparent of this test program.
 fn profile_folder() -> PathBuf {
     let this = std::env::current_exe().expect("this program has a path");
     let folder = this.ancestors().nth(2).expect("target/PROFILE/deps/e2e");
     folder.to_path_buf()
 }
 
-/// The `tonearm` to be tested: `TONEARM_BIN`, or the one of this workspace, built first so that a
-/// stale one is never tested.
+/// The `tonearm` to test: `TONEARM_BIN`, or that of this workspace. The latter is built first, so that no outdated
+/// program is tested.
 pub fn binary() -> &'static Path {
     static BINARY: OnceLock<PathBuf> = OnceLock::new();
     BINARY.get_or_init(|| {
@@ -201,7 +201,7 @@ pub fn binary() -> &'static Path {
     })
 }
 
-/// The SQLite extension to be tested: `TONEARM_SQLITE_SO`, or the one beside the command.
+/// The SQLite extension to test: `TONEARM_SQLITE_SO`, or the one next to the `tonearm` program.
 pub fn extension() -> PathBuf {
     let told = std::env::var_os("TONEARM_SQLITE_SO").map(PathBuf::from);
     let path = told.unwrap_or_else(|| binary().with_file_name("libtonearm_sqlite.so"));

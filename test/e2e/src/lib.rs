@@ -1,8 +1,8 @@
-//! What the end-to-end tests stand on: a folder and servers that end with their test, programs of
-//! the system under a time limit, and a small NBD client that knows what was acknowledged.
+//! Tools for the end-to-end tests: a folder and servers that end with their test, programs of the system with a time
+//! limit, and a small NBD client that knows exactly what was acknowledged.
 //!
-//! Nothing is skipped silently: a missing program fails the test and names the Debian package, and
-//! what a machine cannot do at all is said aloud, and fails where `CI=true`.
+//! No test is skipped silently. A missing program fails the test and names its Debian package. A test that the machine
+//! cannot run prints a line that says so, and fails where `CI=true`.
 
 mod bench;
 pub mod mount;
@@ -26,13 +26,13 @@ pub const TIB: u64 = 1 << 40;
 /// Arguments of `create` for each layout of the home.
 pub const LAYOUTS: [&[&str]; 2] = [&[], &["--layout", "segments"]];
 
-/// Fails with the whole text when `part` is not in it.
+/// Fails with the whole text when it does not contain `part`.
 #[track_caller]
 pub fn contains(text: &str, part: &str) {
     assert!(text.contains(part), "{part:?} is not in: {text}");
 }
 
-/// Bytes that look random, the same for the same seed.
+/// Pseudorandom bytes, the same for the same seed.
 pub fn noise(seed: u64, length: usize) -> Vec<u8> {
     let mut state = seed ^ 0x9e37_79b9_7f4a_7c15;
     let mut bytes = Vec::with_capacity(length + 8);
@@ -48,16 +48,16 @@ pub fn noise(seed: u64, length: usize) -> Vec<u8> {
     bytes
 }
 
-/// What a golden image holds in block `number`: easily packed, and different in each block.
+/// Content of block `number` in the golden images. It compresses well and differs between blocks.
 pub fn golden_block(number: u64) -> Vec<u8> {
     format!("block {number:09} ").into_bytes().repeat(256)
 }
 
-/// Times that block 12 of the golden image with differences is written again.
+/// How often block 12 of the golden image with patches is overwritten.
 pub const DIFFERENCES: usize = 6;
 
-/// Block 12 of the golden image with differences after so many times: now a word differs, now a row of them, and
-/// at last both, over what differed before.
+/// Content of block 12 of the golden image with patches after `times` overwrites. First single words change, then runs
+/// of words, and at last both, over earlier changes.
 pub fn golden_differences(times: usize) -> Vec<u8> {
     let mut block = golden_block(12);
     let spans = [8..16, 100..140, 4000..4096, 0..3, 1000..1400, 120..1010];

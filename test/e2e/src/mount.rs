@@ -1,5 +1,4 @@
-//! A volume as a file (nbdfuse), as a loop device, mounted: undone in the opposite order, whatever
-//! happens.
+//! A volume as a file (nbdfuse), as a loop device, and mounted. Each type undoes its step when it is dropped.
 
 use crate::bench::Bench;
 use crate::server::wait_until;
@@ -8,10 +7,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
 use std::time::Duration;
 
-/// Whether this machine lets us mount; the reason, if not.
+/// Checks that this machine allows mounting.
 ///
 /// # Errors
-/// Why it is impossible.
+/// Why mounting is not possible.
 pub fn possible() -> Result<(), String> {
     if !rustix::process::geteuid().is_root() {
         return Err("needs root for loop devices and mount".into());
@@ -24,7 +23,7 @@ pub fn possible() -> Result<(), String> {
     Ok(())
 }
 
-/// A volume seen as a file.
+/// A volume that nbdfuse shows as a file.
 pub struct Fuse {
     child: Child,
     place: PathBuf,
@@ -65,7 +64,7 @@ impl Drop for Fuse {
             matches!(self.child.try_wait(), Ok(Some(_)))
         });
         if !ended {
-            // Lazily, so that the folder can go even when something still holds it.
+            // A lazy unmount, so that the folder can be removed even when a process still uses it.
             let _ = tool(folder, "fusermount3")
                 .arg("-uz")
                 .arg(&self.place)
@@ -78,12 +77,12 @@ impl Drop for Fuse {
 
 /// A loop device over a file.
 pub struct Loop {
-    /// Its path, `/dev/loopN`.
+    /// Path of the device, `/dev/loopN`.
     pub device: String,
 }
 
 impl Loop {
-    /// Sets one up with this sector size.
+    /// Creates a loop device with this sector size.
     pub fn new(bench: &Bench, file: &Path, sector_bytes: u32) -> Self {
         let file = file.to_string_lossy();
         let sector = sector_bytes.to_string();
@@ -102,7 +101,7 @@ impl Drop for Loop {
         let _ = tool(Path::new("/"), "losetup")
             .args(["-d", &self.device])
             .status();
-        // Detaching ends after the last user, which may be udev looking at it.
+        // The kernel detaches the device only when its last user has closed it. udev may still have it open.
         let backing = format!(
             "/sys/block/{}/loop/backing_file",
             self.device.trim_start_matches("/dev/")
@@ -131,7 +130,7 @@ impl Mount {
         Self { place }
     }
 
-    /// Its root.
+    /// Root of the mounted file system.
     pub fn root(&self) -> &Path {
         &self.place
     }

@@ -1,5 +1,5 @@
-//! A minimal NBD client, with simple replies: small enough to know exactly what was acknowledged.
-//! Source: the NBD protocol document, fixed newstyle negotiation.
+//! A minimal NBD client with simple replies. It is small enough that tests know exactly what was acknowledged. Source:
+//! the NBD protocol document, fixed newstyle negotiation.
 
 use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
@@ -30,15 +30,15 @@ pub const CMD_WRITE_ZEROES: u16 = 6;
 /// The flag of a durable write.
 pub const FLAG_FUA: u16 = 1;
 
-/// A connection in transmission.
+/// A connection in the transmission phase.
 pub struct Client {
     stream: UnixStream,
     cookie: u64,
-    /// Bytes of the export.
+    /// Size of the export in bytes.
     pub size: u64,
 }
 
-/// A request of 28 bytes.
+/// The header of a request, 28 bytes.
 pub fn request(command: u16, flags: u16, cookie: u64, offset: u64, length: u32) -> Vec<u8> {
     let mut bytes = REQUEST_MAGIC.to_be_bytes().to_vec();
     bytes.extend(flags.to_be_bytes());
@@ -99,7 +99,7 @@ impl Client {
         })
     }
 
-    /// Sends a request and its payload; the reply is awaited apart.
+    /// Sends a request and its payload. `reply` waits for the reply.
     ///
     /// # Errors
     /// When the connection is lost.
@@ -116,10 +116,10 @@ impl Client {
         self.stream.write_all(&bytes)
     }
 
-    /// Awaits the reply to the last request.
+    /// Waits for the reply to the last request.
     ///
     /// # Errors
-    /// When the connection is lost, or the errno in the reply.
+    /// When the connection is lost, or with the errno of the reply.
     pub fn reply(&mut self) -> io::Result<()> {
         let head: [u8; 16] = array(&mut self.stream)?;
         assert_eq!(u32_at(&head, 0), REPLY_MAGIC);
@@ -134,19 +134,19 @@ impl Client {
         }
     }
 
-    /// Writes.
+    /// Writes `data` at an offset and waits for the reply.
     ///
     /// # Errors
-    /// Those of [`Client::reply`].
+    /// The errors of [`Client::reply`].
     pub fn write(&mut self, offset: u64, bytes: &[u8], flags: u16) -> io::Result<()> {
         self.send((CMD_WRITE, flags), offset, bytes.len() as u32, bytes)?;
         self.reply()
     }
 
-    /// Reads.
+    /// Reads a range.
     ///
     /// # Errors
-    /// Those of [`Client::reply`].
+    /// The errors of [`Client::reply`].
     pub fn read(&mut self, offset: u64, length: u32) -> io::Result<Vec<u8>> {
         self.send((CMD_READ, 0), offset, length, &[])?;
         self.reply()?;
@@ -155,25 +155,25 @@ impl Client {
         Ok(bytes)
     }
 
-    /// Flushes.
+    /// Flushes the export.
     ///
     /// # Errors
-    /// Those of [`Client::reply`].
+    /// The errors of [`Client::reply`].
     pub fn flush(&mut self) -> io::Result<()> {
         self.send((CMD_FLUSH, 0), 0, 0, &[])?;
         self.reply()
     }
 
-    /// Trims, or writes zeroes, a range.
+    /// Trims or zeroes a range, as `command` says.
     ///
     /// # Errors
-    /// Those of [`Client::reply`].
+    /// The errors of [`Client::reply`].
     pub fn clear(&mut self, command: u16, offset: u64, length: u32) -> io::Result<()> {
         self.send((command, 0), offset, length, &[])?;
         self.reply()
     }
 
-    /// The connection, for what a well-behaved client would not do.
+    /// The stream, for tests of clients that violate the protocol.
     pub fn stream(&mut self) -> &mut UnixStream {
         &mut self.stream
     }

@@ -1,4 +1,4 @@
-//! A server that ends with its guard.
+//! A server process that ends when its value is dropped.
 
 use crate::bench::Bench;
 use crate::nbd::Client;
@@ -9,29 +9,29 @@ use std::process::Child;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-/// How long a server may take until it serves.
+/// Longest time until a server serves.
 const READY: Duration = Duration::from_secs(30);
-/// How long a server may take to end in order.
+/// Longest time until a server has ended in order.
 const END: Duration = Duration::from_secs(60);
 
-/// A `tonearm serve`; killed when dropped.
+/// A `tonearm serve` process. It is killed when it is dropped.
 pub struct Server {
     child: Option<Child>,
     out: PathBuf,
     err: PathBuf,
-    /// What it printed: `nbd+unix:///main?socket=...`.
+    /// The URI that the server printed: `nbd+unix:///main?socket=...`.
     pub uri: String,
-    /// Time from the start to the line that says that it serves.
+    /// Time from the start to the line that says that the server serves.
     pub started_in: Duration,
 }
 
 impl Server {
-    /// Starts one and waits until it serves; how it ended, if it does not.
+    /// Starts a server and waits until it serves.
     ///
     /// # Errors
-    /// When it ends, or has not said within half a minute that it serves.
+    /// The result of the process, when it ends or does not serve within half a minute.
     pub fn start(bench: &Bench, arguments: &[&str]) -> Result<Self, Ran> {
-        // Each its own files: what one says is looked at after the next has begun.
+        // Each server writes to its own files, because a test may read the output of one after it has started another.
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let out = bench.path(&format!("serve-{number}.out"));
@@ -66,18 +66,18 @@ impl Server {
         }
     }
 
-    /// Its process.
+    /// Id of the process.
     pub fn pid(&self) -> u32 {
         self.child.as_ref().expect("it runs").id()
     }
 
-    /// The socket in its URI.
+    /// Path of the socket in the URI.
     pub fn socket(&self) -> PathBuf {
         let (_, path) = self.uri.split_once("socket=").expect("a Unix socket");
         PathBuf::from(path)
     }
 
-    /// Its URI for the export `name`.
+    /// URI of the export `name`.
     pub fn uri_of(&self, name: &str) -> String {
         format!("nbd+unix:///{name}?socket={}", self.socket().display())
     }
@@ -88,7 +88,7 @@ impl Server {
         Client::connect(&self.socket(), name).expect("connected")
     }
 
-    /// Resident memory, KiB.
+    /// Resident memory in KiB.
     pub fn rss_kib(&self) -> u64 {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.pid()));
         let status = status.expect("a process");
@@ -99,14 +99,14 @@ impl Server {
             .expect("a size")
     }
 
-    /// `kill -9`.
+    /// Kills the server with SIGKILL and waits for its end.
     pub fn kill9(mut self) {
         let mut child = self.child.take().expect("it runs");
         child.kill().expect("killed");
         child.wait().expect("an end");
     }
 
-    /// Asks it to end in order, and waits; what it said.
+    /// Sends SIGTERM, waits for the end, and returns the result.
     #[track_caller]
     pub fn end(mut self) -> Ran {
         let child = self.child.as_mut().expect("it runs");
@@ -129,14 +129,14 @@ impl Server {
         self.said(status.and_then(|status| status.code()))
     }
 
-    /// Ends it in order, with code 0.
+    /// Ends the server in order, which must give code 0.
     #[track_caller]
     pub fn end_ok(self) {
         let ran = self.end();
         assert_eq!(ran.code, Some(0), "{ran:?}");
     }
 
-    /// Whether it is still there.
+    /// True while the process runs.
     pub fn runs(&mut self) -> bool {
         let child = self.child.as_mut().expect("not ended by the test");
         child.try_wait().expect("a child").is_none()
@@ -163,7 +163,7 @@ impl Drop for Server {
     }
 }
 
-/// Waits for `ready`; fails after `limit`.
+/// Waits until `ready` returns true. Fails after `limit`.
 #[track_caller]
 pub fn wait_until(what: &str, limit: Duration, mut ready: impl FnMut() -> bool) {
     let started = Instant::now();

@@ -1,11 +1,12 @@
-//! SQLite as the system has it: its shell, and Python's module, both with the extension loaded.
+//! The system's SQLite with the extension loaded: its shell, and Python's module.
 
 use crate::bench::{Bench, extension};
 use crate::tool::{Ran, tool};
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
-/// Reads one statement a line, and answers with one line: `ok` and the rows, or `error` and the text.
+/// A program that reads one statement a line and answers each with one line: `ok` and the rows, or `error` and the
+/// text.
 const CONNECTION: &str = "
 import sqlite3, sys
 extension, uri = sys.argv[1:3]
@@ -27,11 +28,11 @@ for line in sys.stdin:
         print('error', error, flush=True)
 ";
 
-/// The shell goes on with a database in memory when it cannot open what it is told; this ends it.
+/// When the shell cannot open a database, it continues with one in memory. These statements fail then.
 const GUARD: &str = "CREATE TEMP TABLE opened(file CHECK (file <> ''));
     INSERT INTO opened SELECT file FROM pragma_database_list WHERE name = 'main'; DROP TABLE opened";
 
-/// The URI of the database `name` in the store `s.tn` of the bench.
+/// URI of the database `name` in the store `s.tn` of the bench.
 pub fn uri(bench: &Bench, name: &str) -> String {
     let store = bench.path("s.tn");
     format!("file:{name}?vfs=tonearm&store={}", store.display())
@@ -51,7 +52,7 @@ pub fn shell(bench: &Bench, name: &str, statements: &str) -> Ran {
     )
 }
 
-/// The same, which must succeed; what it printed.
+/// Runs `statements`, which must succeed, and returns what the shell printed.
 #[track_caller]
 pub fn sql(bench: &Bench, name: &str, statements: &str) -> String {
     let ran = shell(bench, name, statements);
@@ -59,7 +60,7 @@ pub fn sql(bench: &Bench, name: &str, statements: &str) -> String {
     ran.out.trim_end().to_string()
 }
 
-/// What a Python program begins with that calls `connect()` for connections with a database in a store.
+/// Start of a Python program. It defines `connect()`, which connects to a database in a store.
 const CONNECT: &str = "
 import multiprocessing, os, sqlite3, sys, time
 extension, uri = sys.argv[1:3]
@@ -70,7 +71,7 @@ def connect():
     return sqlite3.connect(uri, uri=True, isolation_level=None, timeout=60)
 ";
 
-/// A Python program, not yet started, in which `connect()` gives connections with the database `name` of `s.tn`.
+/// A command that runs a Python program in which `connect()` connects to the database `name` of `s.tn`.
 pub fn python(bench: &Bench, name: &str, program: &str) -> Command {
     let mut command = tool(bench.folder(), "python3");
     command
@@ -79,14 +80,14 @@ pub fn python(bench: &Bench, name: &str, program: &str) -> Command {
     command
 }
 
-/// Runs sqlite3 on a file of the host; what it printed.
+/// Runs sqlite3 on a file of the host and returns what it printed.
 #[track_caller]
 pub fn host_sql(bench: &Bench, file: &str, statements: &str) -> String {
     let out = bench.tool("sqlite3", &["-bail", file, statements]);
     out.trim_end().to_string()
 }
 
-/// A connection in a process of its own: Python's, open until it is dropped.
+/// A connection in a Python process of its own. It is open until it is dropped.
 pub struct Connection {
     child: Child,
     requests: ChildStdin,
@@ -94,24 +95,24 @@ pub struct Connection {
 }
 
 impl Connection {
-    /// To the database `name` in the store `s.tn`.
+    /// Connects to the database `name` in the store `s.tn`.
     #[track_caller]
     pub fn new(bench: &Bench, name: &str) -> Self {
         Self::start(bench, &extension().to_string_lossy(), &uri(bench, name))
             .unwrap_or_else(|error| panic!("{name}: {error}"))
     }
 
-    /// To a file of the host.
+    /// Connects to a file of the host.
     #[track_caller]
     pub fn of_host(bench: &Bench, file: &str) -> Self {
         let uri = format!("file:{}", bench.path(file).display());
         Self::start(bench, "", &uri).unwrap_or_else(|error| panic!("{file}: {error}"))
     }
 
-    /// To the database at `uri`.
+    /// Connects to the database at `uri`.
     ///
     /// # Errors
-    /// What SQLite says.
+    /// The error of SQLite.
     pub fn start(bench: &Bench, extension: &str, uri: &str) -> Result<Self, String> {
         let mut child = tool(bench.folder(), "python3")
             .args(["-c", CONNECTION, extension, uri])
@@ -130,26 +131,26 @@ impl Connection {
         Ok(connection)
     }
 
-    /// Executes one statement; its rows, joined by `;`, of columns joined by `|`.
+    /// Executes one statement. Returns its rows joined by `;`, with columns joined by `|`.
     ///
     /// # Errors
-    /// What SQLite says, or that the process has ended.
+    /// The error of SQLite, or that the process has ended.
     pub fn run(&mut self, statement: &str) -> Result<String, String> {
         let sent = writeln!(self.requests, "{statement}");
         sent.map_err(|error| format!("the process has ended: {error}"))?;
         self.answer()
     }
 
-    /// The same, which must succeed.
+    /// Executes one statement, which must succeed.
     #[track_caller]
     pub fn ok(&mut self, statement: &str) -> String {
         let done = self.run(statement);
         done.unwrap_or_else(|error| panic!("{statement}: {error}"))
     }
 
-    /// Sends a statement, and does not wait for its end.
+    /// Sends a statement without waiting for its end.
     pub fn send(&mut self, statement: &str) {
-        // A process that has ended says so in the answer.
+        // If the process has ended, reading the answer gives the error.
         let _ = writeln!(self.requests, "{statement}");
     }
 
@@ -165,7 +166,7 @@ impl Connection {
         }
     }
 
-    /// `kill -9`, and what the process has below it.
+    /// Kills the process and its children.
     pub fn kill9(self) {
         drop(self);
     }
@@ -173,7 +174,7 @@ impl Connection {
 
 impl Drop for Connection {
     fn drop(&mut self) {
-        // timeout(1) runs it in a group of their own.
+        // timeout(1) runs the program in a process group of its own.
         let group = rustix::process::Pid::from_child(&self.child);
         let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
         let _ = self.child.wait();

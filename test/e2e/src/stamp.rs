@@ -1,7 +1,7 @@
-//! Blocks that say which write made them, and a writer that knows what a crash may do to them.
+//! Blocks that record which write made them, and a writer that knows which states a crash may leave.
 //!
-//! The disk is cut into units, each written as a whole by one request: single blocks, and groups of
-//! [`GROUP`] blocks. Every write has the next number. After a crash the units must show
+//! The disk is divided into units, each written by one request: single blocks, and groups of [`GROUP`] blocks. Writes
+//! are numbered. After a crash the units must have
 //! 1. whole blocks, and groups of one number (a request is atomic),
 //! 2. nothing older than the last acknowledged flush,
 //! 3. one point in the order of writes (the state is a prefix of it).
@@ -11,7 +11,7 @@ use std::io;
 
 /// Bytes of a block.
 pub const BLOCK: usize = 4096;
-/// Blocks of a group.
+/// Blocks in a group.
 pub const GROUP: u64 = 32;
 const SINGLES: u64 = 256;
 const GROUPS: u64 = 24;
@@ -19,12 +19,12 @@ const UNITS: u64 = SINGLES + GROUPS;
 /// Bytes of the volume that the writer uses.
 pub const SPAN: u64 = (SINGLES + GROUPS * GROUP) * BLOCK as u64;
 
-/// What was written and what was promised.
+/// The writes that were sent, and which of them must survive.
 #[derive(Default)]
 pub struct Ledger {
-    /// All writes of the life of the disk that a later crash may still show: number, unit.
+    /// Number and unit of each write that a later crash may still show.
     sent: Vec<(u64, u64)>,
-    /// What each unit holds if nothing of `sent` arrived.
+    /// Number in each unit if no write of `sent` has arrived.
     base: std::collections::BTreeMap<u64, u64>,
     next: u64,
     /// Every write up to this number was acknowledged as durable.
@@ -32,19 +32,19 @@ pub struct Ledger {
     random: u64,
 }
 
-/// What a look after a crash found.
+/// Result of a verification after a crash.
 #[derive(Debug, Clone, Copy)]
 pub struct Found {
-    /// Writes that had been sent since the last look.
+    /// Writes that had been sent since the last verification.
     pub sent: usize,
-    /// Those of them that must be there.
+    /// How many of them must be there.
     pub promised: usize,
-    /// Those that are.
+    /// How many of them are there.
     pub kept: usize,
 }
 
 impl Ledger {
-    /// Nothing written yet; the seed chooses which units come when.
+    /// A ledger without writes. The seed determines the order of units.
     pub fn new(seed: u64) -> Self {
         Self {
             next: 1,
@@ -53,12 +53,12 @@ impl Ledger {
         }
     }
 
-    /// Writes until the connection is lost; flushes, and writes with FUA, now and then.
+    /// Writes until the connection is lost, with some flushes and FUA writes.
     pub fn write_until_cut(&mut self, client: &mut Client) {
         while self.step(client).is_ok() {}
     }
 
-    /// One write, and perhaps a flush.
+    /// Makes one write, and sometimes a flush.
     ///
     /// # Errors
     /// When the connection is lost.
@@ -78,8 +78,8 @@ impl Ledger {
             &payload(unit, number),
             if fua { FLAG_FUA } else { 0 },
         )?;
-        // FUA speaks of its own write, yet the log is one sequence: a durable write makes all
-        // before it durable, because recovery gives back a prefix.
+        // The log is one sequence and recovery returns a prefix of it, so a durable write makes all writes before it
+        // durable too.
         if fua {
             self.promised = number;
         }
@@ -90,10 +90,10 @@ impl Ledger {
         Ok(())
     }
 
-    /// Looks at every unit after a restart, and takes what is there as the new beginning.
+    /// Checks every unit after a restart, and takes the found state as the new start.
     ///
     /// # Panics
-    /// When a rule of this module is broken.
+    /// When a rule of this module does not hold.
     pub fn verify(&mut self, client: &mut Client) -> Found {
         let found: Vec<u64> = (0..UNITS).map(|unit| number_in(client, unit)).collect();
         let newest = found.iter().copied().max().unwrap_or(0);
@@ -145,7 +145,7 @@ fn blocks(unit: u64) -> u64 {
     if unit < SINGLES { 1 } else { GROUP }
 }
 
-/// Every eight bytes of a block are its place and number mixed: a torn block cannot look whole.
+/// The payload of a write. Each word mixes unit, block, number and position, so that a torn block is detected.
 fn payload(unit: u64, number: u64) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(blocks(unit) as usize * BLOCK);
     for block in 0..blocks(unit) {
@@ -161,7 +161,7 @@ fn mixed(unit: u64, block: u64, number: u64, word: u64) -> u64 {
     (number << 32 ^ unit << 20 ^ block << 12 ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }
 
-/// The number of the write that a unit shows, 0 for none.
+/// The number of the write that a unit has, or 0 if it was never written.
 fn number_in(client: &mut Client, unit: u64) -> u64 {
     let length = blocks(unit) as usize * BLOCK;
     let bytes = client

@@ -1,16 +1,16 @@
-//! Programs of the system: found or missed by name, run under a time limit.
+//! Programs of the system. They are looked up by name and run with a time limit.
 
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
-/// Where the system's programs are, before anything that a user has put in front of them: nbdsh
-/// must meet the Python that has its module.
+/// Folders of the system's programs. Programs that a user has installed elsewhere are not used, because nbdsh needs the
+/// Python that has its module.
 const SYSTEM_PATH: &str = "/usr/sbin:/usr/bin:/sbin:/bin";
 
-/// Seconds until a program is ended; several times what any takes on a slow machine.
+/// Time limit of a program in seconds, several times what any needs on a slow machine.
 const LIMIT_S: &str = "120";
 
-/// Which Debian package has which program.
+/// The Debian package of each program.
 const PACKAGES: &[(&str, &str)] = &[
     ("nbdinfo", "libnbd-bin"),
     ("nbdcopy", "libnbd-bin"),
@@ -45,10 +45,10 @@ const PACKAGES: &[(&str, &str)] = &[
     ("systemd-socket-activate", "systemd"),
 ];
 
-/// How a program ended.
+/// Result of a program.
 #[derive(Debug)]
 pub struct Ran {
-    /// Its exit code; none when a signal ended it.
+    /// Exit code, or none when a signal has ended the program.
     pub code: Option<i32>,
     /// Standard output.
     pub out: String,
@@ -57,7 +57,7 @@ pub struct Ran {
 }
 
 impl Ran {
-    /// From the output of a process.
+    /// The result from the output of a process.
     pub fn of(output: &Output) -> Self {
         Self {
             code: output.status.code(),
@@ -66,13 +66,13 @@ impl Ran {
         }
     }
 
-    /// Both outputs.
+    /// Standard output followed by standard error.
     pub fn text(&self) -> String {
         format!("{}{}", self.out, self.err)
     }
 }
 
-/// Fails, with the name of the package, when a program is not there.
+/// Fails with the name of the package when a program is missing.
 pub fn require(name: &str) {
     let there = SYSTEM_PATH
         .split(':')
@@ -87,7 +87,8 @@ pub fn require(name: &str) {
     );
 }
 
-/// A program of the system in `folder`, to be ended with everything below it after a while.
+/// A command that runs a program of the system in `folder`. timeout(1) kills the program and its children after the
+/// time limit.
 pub fn tool(folder: &Path, name: &str) -> Command {
     require(name);
     let mut command = Command::new("timeout");
@@ -100,14 +101,14 @@ pub fn tool(folder: &Path, name: &str) -> Command {
     command
 }
 
-/// Says aloud that this machine cannot do something; where `CI=true`, fails.
+/// Prints that this machine cannot run a test. Fails where `CI=true`.
 pub fn skipped(what: &str, why: &str) {
     let line = format!("SKIPPED: {what}: {why}");
     assert!(
         std::env::var("CI").as_deref() != Ok("true"),
         "{line} (not allowed where CI=true)"
     );
-    // Straight to the terminal: the test harness keeps back what a passing test prints.
+    // This writes to the terminal itself, because the test harness does not show the output of a passing test.
     let _ = std::fs::OpenOptions::new()
         .append(true)
         .open("/dev/stderr")

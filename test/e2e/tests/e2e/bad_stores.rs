@@ -1,11 +1,11 @@
-//! Files that are no store, or no longer: one line that says what is wrong and what to do.
+//! Files that are no stores or damaged stores: the error is one line that says what is wrong and what to do.
 
 use tonearm_tests::{Bench, MIB, contains, noise};
 
-/// Byte distance of the copies of the superblock.
+/// Distance between copies of the superblock in bytes.
 const COPY: u64 = 256 << 10;
 
-/// Every command that opens a store says the same.
+/// Checks that every command that opens a store prints the same error.
 fn all_say(bench: &Bench, store: &str, text: &str) {
     for command in ["serve", "info", "check"] {
         contains(&bench.fails(&[command, store]), text);
@@ -14,7 +14,7 @@ fn all_say(bench: &Bench, store: &str, text: &str) {
 }
 
 #[test]
-fn what_is_no_store_is_named() {
+fn a_file_that_is_no_store_is_named() {
     let bench = Bench::new();
     bench.write("noise", &noise(1, 2 << 20));
     bench.write("empty", b"");
@@ -41,7 +41,7 @@ fn a_truncated_store_says_what_is_missing() {
         40 * MIB
     );
     all_say(&bench, "s.tn", &text);
-    // Only the end was cut off, of a store that had nothing there: the advice helps.
+    // Nothing was stored in the part that was cut off, so following the advice repairs the store.
     file.set_len(whole).expect("longer");
     contains(&bench.ok(&["check", "s.tn"]), "no damage found");
 }
@@ -92,7 +92,7 @@ fn a_store_in_use_names_the_process() {
         &bench.fails(&["create", "s.tn", "--size", "16MiB", "--force"]),
         &text,
     );
-    // The socket of a living server is not taken from it either.
+    // A second server does not take over the socket of a running one.
     bench.ok(&["create", "t.tn", "--size", "16MiB", "--log-size", "8MiB"]);
     contains(
         &bench.fails(&["serve", "t.tn", "--socket", "s.sock"]),

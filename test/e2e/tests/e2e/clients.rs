@@ -1,10 +1,10 @@
-//! The clients that people use: libnbd's tools, qemu's, fio.
+//! Common NBD clients: libnbd's tools, qemu's tools, fio.
 
 use tonearm_tests::{Bench, MIB, contains, noise};
 
 const URI: &str = "nbd+unix:///main?socket=s.sock";
 
-/// An image with noise, zeroes, and a length that is no multiple of a block.
+/// An image with random data and zeroes, whose length is not a multiple of the block size.
 fn image(bench: &Bench) -> Vec<u8> {
     let mut bytes = noise(1, 8 << 20);
     bytes.resize(20 << 20, 0);
@@ -39,7 +39,7 @@ fn nbdinfo_sees_the_size_and_what_the_server_can_do() {
     }
     assert_eq!(export["block_size_minimum"], 1);
     assert_eq!(export["block_size_preferred"], 4096);
-    // As much as the small log of this store takes in one commit; 32 MiB with a larger one.
+    // The limit is the largest commit of this store's small log. With a larger log it is 32 MiB.
     let largest = export["block_size_maximum"].as_u64().expect("a size");
     assert!(
         largest.is_multiple_of(4096) && (MIB..8 * MIB).contains(&largest),
@@ -69,7 +69,7 @@ fn nbdcopy_takes_an_image_in_and_out() {
     bench.tool("nbdcopy", &[URI, "out.raw"]);
     let out = bench.read("out.raw");
     assert!(out[..bytes.len()] == bytes[..] && out[bytes.len()..].iter().all(|byte| *byte == 0));
-    // And again from the medium.
+    // Read the image again after a restart, from the medium.
     server.end_ok();
     let _server = bench.serve_store();
     bench.tool("nbdcopy", &[URI, "again.raw"]);
@@ -89,7 +89,7 @@ fn qemu_img_converts_both_ways() {
         "qemu-img",
         &["convert", "-f", "raw", "-O", "qcow2", URI, "out.qcow2"],
     );
-    // Of different lengths: the rest must read as zeroes.
+    // The image is shorter than the volume. The rest of the volume must read as zeroes.
     contains(
         &bench.tool("qemu-img", &["compare", "in.raw", URI]),
         "Images are identical",

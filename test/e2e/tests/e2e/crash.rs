@@ -1,4 +1,4 @@
-//! `kill -9` in the middle of everything, fifty times.
+//! `kill -9` of the server under load, fifty times.
 
 use std::process::{Child, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -6,10 +6,10 @@ use std::time::Duration;
 use tonearm_tests::stamp::{Ledger, SPAN};
 use tonearm_tests::{Bench, MIB, tool};
 
-/// How often the server is killed.
+/// Number of kills.
 const ROUNDS: u64 = 50;
 
-/// fio on the volume `name`; what was written with one `seed` is verified with the same.
+/// fio on the volume `name`. What a run with one `seed` writes is verified by a run with the same seed.
 fn fio(bench: &Bench, name: &str, seed: u64, more: &[&str]) -> std::process::Command {
     let mut command = tool(bench.folder(), "fio");
     command.args([
@@ -34,7 +34,7 @@ fn ended_well(mut command: std::process::Command) {
     assert!(output.status.success(), "{command:?}: {output:?}");
 }
 
-/// Ends with the connection, or is ended.
+/// A load that ends when its connection is lost, or when it is dropped.
 struct Load(Child);
 
 impl Drop for Load {
@@ -65,7 +65,7 @@ fn fifty_kills_under_fio_lose_nothing_flushed_and_tear_nothing() {
             lost += found.sent - found.kept;
             ended_well(fio(&bench, "kept", round - 1, &["--verify_only=1"]));
         }
-        // Written, and flushed, before the kill; verified after it.
+        // This data is written and flushed before the kill, and verified after it.
         let load = [
             "--do_verify=0",
             "--time_based",
@@ -92,7 +92,7 @@ fn fifty_kills_under_fio_lose_nothing_flushed_and_tear_nothing() {
                 round,
                 &["--do_verify=0", "--end_fsync=1"],
             ));
-            // Not always at the same point of anything periodic.
+            // The delays vary, so that the kills do not coincide with periodic work.
             std::thread::sleep(Duration::from_millis(20 + round * 37 % 211));
             assert!(writing.load(Ordering::Acquire));
             server.kill9();
@@ -107,7 +107,7 @@ fn fifty_kills_under_fio_lose_nothing_flushed_and_tear_nothing() {
         "{ROUNDS} kills: {sent} writes, {promised} of them promised, {lost} lost that were not; \
          slowest start {slowest:?}"
     );
-    // Otherwise the rounds have proved nothing.
+    // With fewer flushed writes the rounds would prove nothing.
     assert!(
         promised > 1000,
         "{promised} writes were flushed in {ROUNDS} rounds"
@@ -133,7 +133,7 @@ fn with_ack_write_no_acknowledged_write_is_lost() {
                 for number in 0.. {
                     let offset = (u64::from(round) * 2000 + number % 2000) * 4096;
                     let byte = number as u8 ^ round | 1;
-                    // No flush, ever.
+                    // The client never flushes.
                     if number == 2000 || client.write(offset, &[byte; 4096], 0).is_err() {
                         break;
                     }

@@ -1,17 +1,16 @@
-//! SQLite as users have it, on databases in a store: the shell of the system and Python's module, several
-//! processes, kills.
+//! Databases in a store, used by the system's SQLite: its shell, Python's module, several processes, and kills.
 
 use std::time::{Duration, Instant};
 use tonearm_tests::sqlite::{Connection, host_sql, shell, sql, uri};
 use tonearm_tests::{Bench, LAYOUTS, contains, extension, noise, wait_until};
 
-/// How often a process is killed in the middle of transactions.
+/// How often a process is killed during transactions.
 const ROUNDS: u64 = 50;
-/// Accounts of the bank, and what they hold together.
+/// Accounts of the bank, and the sum of their balances.
 const ACCOUNTS: u64 = 50;
 const MONEY: u64 = ACCOUNTS * 1000;
 
-/// A store with room for databases beside its volume.
+/// A store with space for databases beside its volume.
 fn store(layout: &[&str]) -> Bench {
     let bench = Bench::new();
     bench.ok(&[
@@ -23,7 +22,7 @@ fn store(layout: &[&str]) -> Bench {
     bench
 }
 
-/// Statements that make a bank.
+/// Statements that create the bank.
 fn bank() -> String {
     format!(
         "CREATE TABLE accounts(id INTEGER PRIMARY KEY, balance INTEGER NOT NULL);
@@ -33,7 +32,7 @@ fn bank() -> String {
     )
 }
 
-/// One transfer, which is numbered.
+/// Statements of a numbered transfer.
 fn transfer(number: u64, filler: u64) -> String {
     let (from, to) = (number * 7 % ACCOUNTS + 1, number * 13 % ACCOUNTS + 1);
     format!(
@@ -42,7 +41,7 @@ fn transfer(number: u64, filler: u64) -> String {
     )
 }
 
-/// What must hold of a bank at any time, and the number of its last transfer.
+/// Checks what must hold of a bank at any time, and returns the number of its last transfer.
 fn audit(connection: &mut Connection) -> u64 {
     assert_eq!(connection.ok("PRAGMA integrity_check"), "ok");
     assert_eq!(
@@ -63,7 +62,7 @@ fn names(bench: &Bench) -> Vec<String> {
 }
 
 #[test]
-fn the_shell_of_the_system_does_its_work() {
+fn the_shell_of_the_system_works_in_every_journal_mode() {
     for layout in LAYOUTS {
         let bench = store(layout);
         sql(
@@ -72,14 +71,14 @@ fn the_shell_of_the_system_does_its_work() {
             "CREATE TABLE t(a INTEGER PRIMARY KEY, b TEXT); INSERT INTO t(b) VALUES ('one'), ('two');",
         );
         assert_eq!(sql(&bench, "app.db", "SELECT * FROM t"), "1|one\n2|two");
-        // No journal was ever there, and none is left.
+        // SQLite has not created a journal.
         assert_eq!(names(&bench), ["app.db"]);
         contains(
             &sql(&bench, "app.db", ".dump"),
             "INSERT INTO t VALUES(2,'two');",
         );
 
-        // A write-ahead log, in one process, and back.
+        // A write-ahead log in one process, and back to rollback journals.
         let wal =
             "PRAGMA journal_mode=WAL; INSERT INTO t(b) VALUES ('three'); SELECT count(*) FROM t;";
         assert_eq!(sql(&bench, "app.db", wal), "wal\n3");
@@ -96,7 +95,7 @@ fn the_shell_of_the_system_does_its_work() {
             "delete"
         );
 
-        // Every other journal mode that there is.
+        // All other journal modes.
         for (more, mode) in (4..).zip(["truncate", "persist", "memory", "off", "delete"]) {
             let insert = format!(
                 "PRAGMA journal_mode={mode}; INSERT INTO t(b) VALUES ('x'); SELECT count(*) FROM t;"
@@ -105,7 +104,8 @@ fn the_shell_of_the_system_does_its_work() {
         }
         sql(&bench, "app.db", "DELETE FROM t WHERE a > 3");
 
-        // A large transaction that spills the cache, rolled back and then kept; deleted, and made smaller.
+        // A large transaction that spills the cache, first rolled back and then committed. Then the rows are deleted
+        // and the database is vacuumed.
         let fill = "INSERT INTO t(b) SELECT hex(randomblob(500)) FROM
             (WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 8000) SELECT i FROM n);";
         let spill = format!(
@@ -125,7 +125,7 @@ fn the_shell_of_the_system_does_its_work() {
         let small = size_of(&bench, "app.db");
         assert!(small < 64 << 10, "{small}");
 
-        // Two databases in one transaction: there in both, or in none.
+        // A transaction over two databases changes both or neither.
         let attach = format!("ATTACH '{}' AS other;", uri(&bench, "other.db"));
         let both = format!(
             "{attach} CREATE TABLE other.u(c); BEGIN; INSERT INTO t(b) VALUES ('x'); INSERT INTO u VALUES (1); COMMIT;
@@ -135,7 +135,7 @@ fn the_shell_of_the_system_does_its_work() {
         assert_eq!(sql(&bench, "app.db", &both), "4\n1");
         assert_eq!(names(&bench), ["app.db", "other.db"]);
 
-        // Out to a file of the host by SQLite's own means, and in again.
+        // Copy to a file of the host with SQLite's own commands, and back.
         sql(&bench, "app.db", ".backup main host.db");
         assert_eq!(
             host_sql(
@@ -161,14 +161,14 @@ fn size_of(bench: &Bench, name: &str) -> u64 {
 }
 
 #[test]
-fn what_a_script_types_is_what_the_command_does() {
+fn the_command_and_the_text_that_it_prints_for_scripts_do_the_same() {
     let bench = store(&[]);
     let so = extension();
     let so = so.to_string_lossy();
     let run = |sql: &str| bench.ok(&["sqlite", "shell", "s.tn", "app.db", sql, "--extension", &so]);
     run("CREATE TABLE t(a); INSERT INTO t VALUES (7)");
     assert_eq!(run("SELECT a FROM t"), "7\n");
-    // What cannot be opened is not silently a database in memory.
+    // When the database cannot be opened, the shell must not silently use one in memory.
     let ran = bench.run(&[
         "sqlite",
         "shell",
@@ -181,7 +181,7 @@ fn what_a_script_types_is_what_the_command_does() {
     assert_ne!(ran.code, Some(0), "{ran:?}");
     contains(&ran.err, "keeps it for itself");
 
-    // Each part of what is printed works.
+    // Each part of the printed text works.
     let lesson = bench.ok(&[
         "sqlite",
         "shell",
@@ -227,7 +227,7 @@ fn what_a_script_types_is_what_the_command_does() {
 }
 
 #[test]
-fn a_second_process_is_told_who_has_the_store() {
+fn a_second_process_is_refused_with_the_process_that_has_the_store() {
     let bench = store(&[]);
     let mut first = Connection::new(&bench, "app.db");
     first.ok("CREATE TABLE t(a)");
@@ -255,7 +255,7 @@ fn processes_share_a_served_store() {
     assert_eq!(two.ok("SELECT count(*) FROM t"), "0");
     one.ok("BEGIN IMMEDIATE");
     one.ok("INSERT INTO t VALUES (1)");
-    // The writer excludes writers, and not readers.
+    // The writer excludes other writers, but not readers.
     contains(
         &two.run("INSERT INTO t VALUES (2)").expect_err("busy"),
         "locked",
@@ -265,7 +265,7 @@ fn processes_share_a_served_store() {
     assert_eq!(two.ok("SELECT count(*) FROM t"), "1");
     two.ok("INSERT INTO t VALUES (2)");
     assert_eq!(one.ok("SELECT sum(a) FROM t"), "3");
-    // A reader in the middle of a transaction keeps a commit waiting, and what it sees does not change.
+    // While a reader is in a transaction a commit must wait, and the reader's snapshot does not change.
     two.ok("BEGIN");
     assert_eq!(two.ok("SELECT count(*) FROM t"), "2");
     contains(
@@ -276,7 +276,7 @@ fn processes_share_a_served_store() {
     two.ok("COMMIT");
     one.ok("INSERT INTO t VALUES (3)");
 
-    // A writer that dies lets go of its locks, and leaves nothing.
+    // When a writer is killed, its locks are released and its changes are gone.
     one.ok("PRAGMA cache_size=5");
     one.ok("BEGIN EXCLUSIVE");
     one.ok("INSERT INTO t SELECT randomblob(9000) FROM (WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 100) SELECT i FROM n)");
@@ -295,7 +295,7 @@ fn processes_share_a_served_store() {
     assert_eq!(two.ok("PRAGMA integrity_check"), "ok");
     assert_eq!(names(&bench), ["app.db"]);
 
-    // The server ends: an error, no hang; and all that was committed is there.
+    // When the server is killed, clients get an error and do not hang. Everything that was committed is still there.
     server.kill9();
     two.run("INSERT INTO t VALUES (4)").expect_err("no server");
     drop(two);
@@ -312,7 +312,7 @@ fn processes_share_a_served_store() {
     assert_eq!(sql(&bench, "app.db", "SELECT count(*) FROM t"), "3");
 }
 
-/// Kills a process in the middle of transfers, again and again, and audits the bank after each.
+/// Kills a process during transfers `rounds` times, and audits the bank after each kill.
 fn kills(bench: &Bench, rounds: u64, settings: &[&str]) {
     let mut audited = 0;
     let began = Instant::now();
@@ -331,12 +331,12 @@ fn kills(bench: &Bench, rounds: u64, settings: &[&str]) {
         let started = Instant::now();
         while started.elapsed() < patience {
             number += 1;
-            // Fillers that grow the database, and in some rounds spill the cache.
+            // The filler grows the database, and in some rounds it spills the cache.
             for statement in transfer(number, number * 997 % 9000).split(';') {
                 writer.ok(statement);
             }
         }
-        // It dies somewhere in the next ones.
+        // The process is killed during one of these transfers.
         for ahead in 1..=40 {
             for statement in transfer(number + ahead, ahead * 997 % 9000).split(';') {
                 writer.send(statement);
@@ -345,7 +345,8 @@ fn kills(bench: &Bench, rounds: u64, settings: &[&str]) {
         std::thread::sleep(Duration::from_micros(round * 619 % 5000));
         writer.kill9();
         audited = match setting.contains("synchronous") {
-            // Committed, and durable a little later: the process died, not the machine, yet the log may lack it.
+            // With synchronous=OFF a commit becomes durable a little later, so the log may lack it although only the
+            // process died.
             true => last,
             false => number,
         };
@@ -363,7 +364,7 @@ fn kills(bench: &Bench, rounds: u64, settings: &[&str]) {
 }
 
 #[test]
-fn killed_in_transactions_again_and_again_a_bank_loses_nothing() {
+fn kills_during_transactions_lose_no_committed_transfer() {
     let settings = [
         "",
         "PRAGMA cache_size=5",
@@ -382,7 +383,7 @@ fn killed_in_transactions_again_and_again_a_bank_loses_nothing() {
     }
 }
 
-/// In the middle of a transaction that has spilled, in every journal mode: it is as if it had never begun.
+/// A process is killed in a transaction that has spilled, in every journal mode. The transaction leaves no trace.
 #[test]
 fn a_transaction_that_has_spilled_dies_with_its_process() {
     for mode in ["delete", "truncate", "persist", "memory", "off", "wal"] {
@@ -408,7 +409,7 @@ fn a_transaction_that_has_spilled_dies_with_its_process() {
     }
 }
 
-/// Without memory that processes share, a write-ahead log is for one at a time.
+/// Processes share no memory in a served store, so only one process at a time can use a write-ahead log.
 #[test]
 fn a_write_ahead_log_in_a_served_store_is_for_one_process() {
     let bench = store(&[]);
@@ -487,7 +488,7 @@ fn a_database_goes_in_and_out() {
         );
         bench.ok(&["sqlite", "export", "s.tn", "app.db", "out.db"]);
         assert!(bench.read("app.db") == bench.read("out.db"));
-        // What is there stays.
+        // Neither command overwrites what exists.
         contains(
             &bench.fails(&["sqlite", "export", "s.tn", "app.db", "out.db"]),
             "--force",
@@ -506,7 +507,7 @@ fn a_database_goes_in_and_out() {
 }
 
 #[test]
-fn a_database_that_is_not_at_rest_is_not_imported() {
+fn a_database_that_is_in_use_or_not_closed_in_order_is_not_imported() {
     let bench = store(&[]);
     let import = ["sqlite", "import", "s.tn", "app.db"];
     contains(&bench.fails(&import), "app.db");
@@ -514,7 +515,7 @@ fn a_database_that_is_not_at_rest_is_not_imported() {
     contains(&bench.fails(&import), "is no SQLite database");
     std::fs::remove_file(bench.path("app.db")).expect("removed");
 
-    // In use, in each way in which SQLite is.
+    // In use, in each of SQLite's ways.
     host_sql(&bench, "app.db", &bank());
     let mut user = Connection::of_host(&bench, "app.db");
     for (begin, end) in [("BEGIN IMMEDIATE", "COMMIT"), ("BEGIN EXCLUSIVE", "COMMIT")] {
@@ -528,7 +529,7 @@ fn a_database_that_is_not_at_rest_is_not_imported() {
         9000
     ));
     contains(&bench.fails(&import), "is in use by process");
-    // Its log stays behind when it is killed.
+    // The killed process leaves its write-ahead log behind.
     user.kill9();
     let waiting = || bench.run(&import).err;
     wait_until("the end of the process", Duration::from_secs(5), || {
@@ -537,7 +538,7 @@ fn a_database_that_is_not_at_rest_is_not_imported() {
     let error = bench.fails(&import);
     contains(&error, "app.db-wal holds changes");
     assert_eq!(names(&bench), [""; 0]);
-    // What the message tells to do helps.
+    // Following the advice of the message helps.
     host_sql(
         &bench,
         "app.db",
@@ -547,7 +548,7 @@ fn a_database_that_is_not_at_rest_is_not_imported() {
     assert_eq!(sql(&bench, "app.db", "SELECT count(*) FROM transfers"), "1");
     bench.ok(&["files", "rm", "s.tn", "app.db"]);
 
-    // A journal that has to be rolled back: a transaction spills its cache, and is killed.
+    // A process is killed in a transaction that has spilled its cache. It leaves a journal that must be rolled back.
     let mut user = Connection::of_host(&bench, "app.db");
     user.ok("PRAGMA cache_size=2");
     user.ok("BEGIN EXCLUSIVE");
@@ -570,7 +571,7 @@ fn a_database_that_is_not_at_rest_is_not_imported() {
 }
 
 #[test]
-fn an_export_is_of_one_moment_whoever_writes() {
+fn an_export_is_consistent_while_another_process_writes() {
     let bench = store(&[]);
     let server = bench.serve_store();
     sql(&bench, "bank.db", &bank());
@@ -593,7 +594,7 @@ fn an_export_is_of_one_moment_whoever_writes() {
         while ended.is_none() {
             number += 1;
             for statement in transfer(number, 5000).split(';') {
-                // The export holds a commit up for a moment.
+                // The export delays the commit for a short time.
                 wait_until("a lock", Duration::from_secs(10), || {
                     match writer.run(statement) {
                         Ok(_) => true,
@@ -608,7 +609,7 @@ fn an_export_is_of_one_moment_whoever_writes() {
         }
         let output = export.wait_with_output().expect("an end");
         if !output.status.success() {
-            // A commit was under way just then.
+            // A commit was under way at that time.
             contains(&String::from_utf8_lossy(&output.stderr), "in use");
             continue;
         }
@@ -616,7 +617,7 @@ fn an_export_is_of_one_moment_whoever_writes() {
         let out = "PRAGMA integrity_check; SELECT sum(balance) FROM accounts; SELECT count(*) = coalesce(max(id), 0) FROM transfers";
         assert_eq!(host_sql(&bench, "out.db", out), format!("ok\n{MONEY}\n1"));
     }
-    // What is no database is not exported as one, nor one that is behind its log.
+    // A file that is no database is not exported, and neither is a database with changes in its write-ahead log.
     bench.write("text", b"text");
     bench.ok(&["files", "put", "s.tn", "text"]);
     contains(

@@ -1,5 +1,5 @@
-//! The loadable extension in the system's SQLite, which has no batch atomic writes, and the library that a C
-//! program is linked with.
+//! The loadable extension in the system's SQLite, which has no batch atomic writes, and the library linked into a C
+//! program.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -40,9 +40,9 @@ db.backup(copy)
 print(copy.execute('SELECT count(*) FROM t').fetchone()[0])
 ";
 
-/// Python names the extension without its ending.
+/// Python's load_extension takes the file name without its ending.
 #[test]
-fn python_does_its_work() {
+fn python_uses_a_database_through_the_extension() {
     let bench = store();
     let extension = extension().with_extension("");
     let extension = extension.to_str().expect("UTF-8");
@@ -120,7 +120,7 @@ int main(int count, char **words) {
 }
 
 #[test]
-fn the_extension_asks_nothing_of_its_host_but_the_table_of_functions() {
+fn the_extension_imports_no_symbol_of_sqlite() {
     let bench = Bench::new();
     let library = extension();
     let library = library.to_str().expect("UTF-8");

@@ -1,12 +1,12 @@
-//! What a store can do: sizes, trimming, volumes while serving, finding rot.
+//! Features of a store: large sizes, trimming, volumes that change while it is served, detection of damage.
 
 use std::time::{Duration, Instant};
 use tonearm_tests::{Bench, GIB, MIB, Server, TIB, contains, noise, wait_until};
 
-/// What must not depend on the size must take less than this.
+/// Limit for operations whose time must not depend on the size.
 const AT_ONCE: Duration = Duration::from_secs(1);
 
-/// A volume that is cut into requests as long as NBD allows.
+/// Clears a whole volume with requests that are as long as NBD allows.
 fn clear_all(bench: &Bench, server: &Server, call: &str) -> Duration {
     let started = Instant::now();
     let program = format!(
@@ -26,7 +26,7 @@ h.flush()
 #[test]
 fn sixteen_tebibytes_are_made_and_opened_at_once() {
     let bench = Bench::new();
-    // A file of the usual file systems ends at 16 TiB, tables and log included.
+    // Common file systems limit files to 16 TiB, so the store with tables and log must be smaller.
     let started = Instant::now();
     bench.ok(&["create", "s.tn", "--size", "15.9TiB", "--log-size", "64MiB"]);
     let created = started.elapsed();
@@ -130,7 +130,7 @@ fn volumes_come_and_go_while_the_store_is_served() {
     assert_eq!(larger.size, 32 * MIB);
     assert_eq!(larger.read(0, 4096).expect("read"), [1; 4096]);
     larger.write(31 * MIB, &[2; 4096], 0).expect("written");
-    // A shrunk volume forgets what was behind its end.
+    // A volume that shrinks and grows again reads as zeroes beyond its former end.
     bench.ok(&["volume", "resize", "s.tn", "two", "--size", "16MiB"]);
     bench.ok(&["volume", "resize", "s.tn", "two", "--size", "32MiB"]);
     let mut again = server.client("two");
@@ -146,7 +146,7 @@ fn volumes_come_and_go_while_the_store_is_served() {
     drop((client, larger, again));
     bench.ok(&["volume", "delete", "s.tn", "two"]);
     assert_eq!(names(), ["main"]);
-    // Its space does not show its data to the next one.
+    // A new volume does not show the data of a deleted one.
     bench.ok(&["volume", "create", "s.tn", "three", "--size", "48MiB"]);
     let read = server.client("three").read(0, 32 << 20).expect("read");
     assert!(read.iter().all(|byte| *byte == 0));
@@ -154,7 +154,7 @@ fn volumes_come_and_go_while_the_store_is_served() {
     assert_eq!(names(), ["main", "three"]);
 }
 
-/// A store with 64 known blocks, closed; where block 17 is in the file.
+/// A store with 64 known blocks, closed, and the offset of block 17 in the file.
 fn rotten() -> (Bench, u64) {
     let bench = Bench::with_store("64MiB");
     let server = bench.serve_store();
@@ -165,7 +165,7 @@ fn rotten() -> (Bench, u64) {
             .expect("written");
     }
     server.end_ok();
-    // Behind the superblocks and the log.
+    // The search starts behind the superblocks and the log.
     let place = bench.find_block("s.tn", 9 * MIB, &noise(17, 4096));
     let place = place.expect("block 17 lies at home");
     let mut byte = noise(17, 2000)[1999..].to_vec();
@@ -175,7 +175,7 @@ fn rotten() -> (Bench, u64) {
 }
 
 #[test]
-fn a_rotten_block_is_an_error_to_its_reader_and_to_nobody_else() {
+fn a_damaged_block_fails_only_reads_that_contain_it() {
     let (bench, place) = rotten();
     let server = bench.serve_store();
     let mut client = server.client("main");
@@ -185,7 +185,7 @@ fn a_rotten_block_is_an_error_to_its_reader_and_to_nobody_else() {
     assert_eq!(error.raw_os_error(), Some(5), "EIO: {error}");
     assert!(client.read(0, 64 * 4096).is_err());
     assert!(client.read(18 * 4096, 4096).expect("read") == noise(18, 4096));
-    // Found while serving, ...
+    // A scrub of the served store finds the block, ...
     let scrub = bench.run(&["scrub", "s.tn"]);
     assert_eq!(scrub.code, Some(3), "{scrub:?}");
     contains(&scrub.out, &format!("on s.tn at byte {place}"));
@@ -195,7 +195,7 @@ fn a_rotten_block_is_an_error_to_its_reader_and_to_nobody_else() {
         stats["store"]["checksum_errors"].as_u64() > Some(0),
         "{stats}"
     );
-    // ... and mended by writing it again.
+    // ... and writing the block again repairs it.
     client
         .write(17 * 4096, &noise(17, 4096), 1)
         .expect("written");
@@ -230,7 +230,7 @@ fn check_names_the_rotten_block_and_repair_does_not_invent_data() {
 #[test]
 fn superblock_copies_are_repaired_from_each_other() {
     let bench = Bench::with_store("64MiB");
-    // Every update goes to two of the four: one of each pair is left.
+    // Each update writes two of the four copies. One copy of each pair stays intact.
     for copy in [0u64, 3] {
         bench.overwrite("s.tn", (copy << 18) + 64, &[0xee; 64]);
     }

@@ -1,11 +1,11 @@
-//! `tonearm files`: in and out, whole or not at all, with a server and without.
+//! `tonearm files`: files are copied in and out as a whole or not at all, with a server and without.
 
 use std::io::Write;
 use std::process::Stdio;
 use std::time::Duration;
 use tonearm_tests::{Bench, LAYOUTS, MIB, contains, noise, wait_until};
 
-/// Names in the store.
+/// Names of the files in the store.
 fn names(bench: &Bench) -> Vec<String> {
     let list = bench.json(&["files", "list", "s.tn", "--json"]);
     let files = list["files"].as_array().expect("a list");
@@ -14,7 +14,7 @@ fn names(bench: &Bench) -> Vec<String> {
 }
 
 fn round_trip(bench: &Bench) {
-    // Empty, a byte, around a block, over many steps of the copy.
+    // Lengths: empty, one byte, about one block, and several steps of the copy.
     for (index, length) in [0, 1, 4095, 4096, 4097, 5 << 20].into_iter().enumerate() {
         let (name, bytes) = (format!("in-{length}"), noise(index as u64, length));
         bench.write(&name, &bytes);
@@ -37,7 +37,7 @@ fn round_trip(bench: &Bench) {
     assert_eq!(sizes, [0, 1, 4095, 4096, 4097, 5 << 20]);
     contains(&bench.ok(&["files", "list", "s.tn"]), "4,097");
 
-    // Another name, and in place of what is there.
+    // Under another name, and over an existing file.
     bench.write("new", b"new");
     bench.ok(&[
         "files",
@@ -61,7 +61,7 @@ fn round_trip(bench: &Bench) {
         &bench.fails(&["files", "get", "s.tn", "in-4097", "folder"]),
         "--force replaces it",
     );
-    // Standard output carries the content alone.
+    // With `-` standard output has only the content.
     assert_eq!(
         bench.ok(&["files", "get", "s.tn", "a name with spaces", "-"]),
         "new"
@@ -102,7 +102,7 @@ fn and_through_a_server() {
     let bench = Bench::with_small_store(&[]);
     let server = bench.serve_store();
     round_trip(&bench);
-    // A file is no export.
+    // A file is not an export.
     let list = bench.tool("nbdinfo", &["--list", "nbd+unix:///?socket=s.sock"]);
     assert!(!list.contains("in-4096"), "{list}");
     server.end_ok();
@@ -119,7 +119,7 @@ fn standard_input_is_put_when_it_has_ended() {
         command.spawn().expect("tonearm runs")
     };
     contains(&bench.fails(&put[..4]), "--name");
-    // Killed before the end of what it is given: nothing of it is there, nor an empty file.
+    // A client is killed before the end of its input. Then the file does not exist, not even as an empty one.
     let mut child = start();
     let mut pipe = child.stdin.take().expect("piped");
     pipe.write_all(&noise(1, 3 << 20)).expect("taken");
@@ -127,7 +127,7 @@ fn standard_input_is_put_when_it_has_ended() {
     child.wait().expect("an end");
     drop(pipe);
     assert_eq!(names(&bench), [""; 0]);
-    // A pipe gives less than is asked for, in the middle too.
+    // A pipe returns fewer bytes than asked for, and not only at its end.
     let mut child = start();
     let mut pipe = child.stdin.take().expect("piped");
     let bytes = noise(2, 2_500_000);
@@ -153,7 +153,7 @@ fn a_client_that_dies_leaves_a_server_without_its_file() {
     wait_until("the end of the session", Duration::from_secs(10), || {
         names(&bench).is_empty()
     });
-    // Its space and its lock are free again.
+    // The client's space and its lock are free again.
     bench.write("piped", &noise(3, 20 << 20));
     bench.ok(&["files", "put", "s.tn", "piped"]);
     server.end_ok();
@@ -169,7 +169,7 @@ fn a_full_store_takes_nothing_of_a_file_that_is_too_large() {
     bench.ok(&["files", "put", "s.tn", "small", "--name", "kept"]);
     for server in [false, true] {
         let server = server.then(|| bench.serve_store());
-        // Neither as a new file nor in place of another one.
+        // The file is refused as a new file and as a replacement of an existing one.
         for more in [&[][..], &["--name", "kept", "--force"]] {
             let ran = bench.run(&[&["files", "put", "s.tn", "large"], more].concat());
             assert_eq!(ran.code, Some(1), "{ran:?}");
@@ -186,7 +186,7 @@ fn a_full_store_takes_nothing_of_a_file_that_is_too_large() {
 }
 
 #[test]
-fn names_that_cannot_be_are_refused() {
+fn invalid_names_are_refused() {
     let bench = Bench::with_small_store(&[]);
     bench.write("x", b"x");
     let long = "n".repeat(256);
@@ -200,7 +200,7 @@ fn names_that_cannot_be_are_refused() {
         let error = bench.fails(&["files", "put", "s.tn", "x", "--name", name]);
         contains(&error, text);
     }
-    // Volumes are no files, whatever is asked.
+    // The `files` commands refuse volumes.
     contains(&bench.fails(&["files", "get", "s.tn", "main"]), "main");
     contains(&bench.fails(&["files", "rm", "s.tn", "main"]), "main");
     assert_eq!(
@@ -249,7 +249,7 @@ fn a_damaged_file_is_an_error_with_a_code_of_its_own_and_no_copy() {
 }
 
 #[test]
-fn who_has_a_store_open_is_named() {
+fn the_process_that_has_a_store_open_is_named() {
     let bench = Bench::with_small_store(&[]);
     let mut command = bench.command(&["files", "put", "s.tn", "-", "--name", "piped"]);
     let mut child = command.stdin(Stdio::piped()).spawn().expect("tonearm runs");

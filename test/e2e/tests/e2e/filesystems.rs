@@ -1,11 +1,11 @@
-//! File systems on a volume: nbdfuse makes it a file, the loop driver a block device, the kernel's
-//! own checkers judge what is on it, also after the server has been restarted.
+//! File systems on a volume. nbdfuse makes the volume a file and the loop driver makes it a block device. The file
+//! systems' own checkers verify it, also after a restart of the server.
 
 use std::path::Path;
 use tonearm_tests::mount::{Fuse, Loop, Mount, possible};
 use tonearm_tests::{Bench, Server, noise, skipped};
 
-/// A tree of small and large files, sparse ones, links and deep folders.
+/// Creates a tree of small and large files, sparse files, links and deep folders.
 fn tree(root: &Path) {
     for folder in 0..12u64 {
         let place = root.join(format!("a{}/b{folder}/c", folder % 3));
@@ -23,7 +23,7 @@ fn tree(root: &Path) {
 }
 
 struct Disk {
-    // In the order in which they go.
+    // The fields are dropped in this order.
     device: Loop,
     _fuse: Fuse,
     server: Server,
@@ -41,7 +41,7 @@ impl Disk {
         }
     }
 
-    /// Down to the server, which is left with what it was told to keep.
+    /// Detaches the device from the server, and returns the server.
     fn detach(self) -> Server {
         let Self {
             device,
@@ -86,7 +86,7 @@ fn lives(make: &[&str], check: &[&str], sector_bytes: u32) {
 
     let disk = Disk::new(&bench, sector_bytes);
     run(check, &disk.device.device);
-    // A crash of the server under a file system whose data were synced.
+    // The server is killed under a file system whose data were synced.
     let mount = Mount::new(&bench, &disk.device.device, "mnt");
     for folder in [&place, &bench.path("tree")] {
         std::fs::write(folder.join("late"), noise(7, 3 << 20)).expect("a file");

@@ -1,4 +1,4 @@
-//! Programs that fork: Python's `multiprocessing` does, and a server that forks its workers.
+//! Programs that fork: Python's `multiprocessing`, and a server that forks its workers.
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Stdio};
@@ -87,7 +87,7 @@ fn a_store_is_closed_and_opened_again_beside_a_child_that_sleeps() {
     assert_eq!(printed(&bench, REOPENS), "[(3,)]\n0\n");
 }
 
-/// A program whose child lives on when it is killed.
+/// A program whose child survives when the program is killed.
 struct Parent {
     child: Child,
     _wake: ChildStdin,
@@ -122,7 +122,7 @@ impl Parent {
 
 impl Drop for Parent {
     fn drop(&mut self) {
-        // timeout(1) runs it in a group of their own.
+        // timeout(1) runs the program in a process group of its own.
         let group = rustix::process::Pid::from_child(&self.child);
         let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
         let _ = self.child.wait();
@@ -130,7 +130,7 @@ impl Drop for Parent {
 }
 
 #[test]
-fn what_a_killed_process_had_is_free_beside_a_child_that_lives_on() {
+fn the_store_of_a_killed_process_is_free_although_its_child_lives_on() {
     for served in [false, true] {
         let bench = store();
         let server = served.then(|| bench.serve_store());

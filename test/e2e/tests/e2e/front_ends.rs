@@ -1,4 +1,4 @@
-//! Ways to reach the server and to look into it: `--run`, TLS, socket activation, metrics.
+//! Ways to reach the server and to observe it: `--run`, TLS, socket activation, metrics.
 
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
@@ -6,7 +6,7 @@ use std::time::Duration;
 use tonearm_tests::{Bench, MIB, contains, noise, tool, wait_until};
 
 #[test]
-fn run_serves_while_a_command_runs_and_ends_as_it_did() {
+fn run_serves_while_a_command_runs_and_returns_its_exit_code() {
     let bench = Bench::with_store("64MiB");
     bench.write("in.raw", &noise(1, 1 << 20));
     let serve = |command: &str| bench.run(&["serve", "s.tn", "--run", command]);
@@ -21,7 +21,8 @@ fn run_serves_while_a_command_runs_and_ends_as_it_did() {
     assert!(server.client("").read(0, 1 << 20).expect("read") == noise(1, 1 << 20));
 }
 
-/// An authority `ca.pem`, and certificates of a server and of a client by it, and of a stranger.
+/// Creates a certificate authority `ca.pem`, certificates of a server and of a client signed by it, and a certificate
+/// of a stranger.
 fn certificates(bench: &Bench) {
     let run = |arguments: &[&str]| {
         bench.tool("openssl", arguments);
@@ -96,7 +97,7 @@ fn certificates(bench: &Bench) {
         ]
         .concat());
     }
-    // As libnbd and qemu want to find them.
+    // These are the file names that libnbd and qemu expect.
     for (folder, who) in [("pki", "client"), ("pki-stranger", "stranger")] {
         std::fs::create_dir(bench.path(folder)).expect("a folder");
         for (from, to) in [
@@ -112,7 +113,7 @@ fn certificates(bench: &Bench) {
 }
 
 #[test]
-fn tls_lets_in_who_has_a_certificate_and_nobody_else() {
+fn tls_accepts_only_clients_with_a_certificate() {
     let bench = Bench::with_store("64MiB");
     certificates(&bench);
     let port = std::net::TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr());
@@ -145,7 +146,7 @@ fn tls_lets_in_who_has_a_certificate_and_nobody_else() {
     }
     let plain = bench.tool_run("nbdinfo", &[&format!("nbd://localhost:{port}/main")]);
     assert_eq!(plain.code, Some(1), "without TLS: {plain:?}");
-    // qemu, too.
+    // qemu connects with TLS too.
     let credentials = format!(
         "tls-creds-x509,id=t,endpoint=client,dir={}",
         bench.path("pki").display()
@@ -157,7 +158,7 @@ fn tls_lets_in_who_has_a_certificate_and_nobody_else() {
     );
     contains(&read, "64 MiB");
     server.end_ok();
-    // What cannot work is said before anything is served.
+    // Invalid combinations of options are refused before anything is served.
     let error = bench.fails(&[
         "serve",
         "s.tn",
@@ -174,7 +175,7 @@ fn tls_lets_in_who_has_a_certificate_and_nobody_else() {
 #[test]
 fn a_socket_handed_over_by_systemd_is_served() {
     let bench = Bench::with_store("64MiB");
-    // Accepting, and starting the server, when the first client comes.
+    // systemd listens on the socket, and starts the server when the first client connects.
     let mut activate = tool(bench.folder(), "systemd-socket-activate");
     let socket = bench.path("activated.sock");
     activate
@@ -188,7 +189,7 @@ fn a_socket_handed_over_by_systemd_is_served() {
     wait_until("a socket", Duration::from_secs(10), || socket.exists());
     let info = bench.tool_run("nbdinfo", &["--size", "nbd+unix:///?socket=activated.sock"]);
     let pid = bench.json(&["info", "s.tn", "--json"])["pid"].as_u64();
-    // timeout hands signals on to the program that the activator has become.
+    // timeout(1) forwards signals to the program that the activator has executed.
     let wrapper = rustix::process::Pid::from_child(&child);
     rustix::process::kill_process(wrapper, rustix::process::Signal::TERM).expect("sent");
     child.wait().expect("an end");

@@ -1,5 +1,5 @@
-//! The file system below the store is full: clients wait or get ENOSPC, nothing acknowledged as
-//! durable is lost, and space that is freed is used.
+//! The file system below the store is full. Clients wait or get ENOSPC, everything acknowledged as durable survives,
+//! and freed space is used again.
 
 use std::time::Duration;
 use tonearm_tests::mount::{Loop, Mount, possible};
@@ -27,13 +27,13 @@ fn a_full_file_system_loses_nothing_flushed_and_space_freed_is_used() {
         "16MiB",
     ];
     bench.ok(&create);
-    // What will be freed later.
+    // A file that the test removes later to free space.
     std::fs::write(host.root().join("ballast"), noise(5, 24 << 20)).expect("written");
     let serve = || bench.serve(&["host/s.tn", "--socket", "s.sock", "--memory", "32MiB"]);
 
     let mut server = serve();
     let mut client = server.client("main");
-    // A client that is made to wait must not hold the test for ever.
+    // The timeout keeps a client that has to wait from blocking the test forever.
     let patience = Some(Duration::from_secs(3));
     client.stream().set_read_timeout(patience).expect("set");
     let mut flushed = 0;
@@ -68,9 +68,9 @@ fn a_full_file_system_loses_nothing_flushed_and_space_freed_is_used() {
             assert!(read == noise(offset, STEP), "at {offset} of {flushed}");
         }
     };
-    // What was flushed can be read while there is no space, ...
+    // While the file system is full, flushed data can be read.
     check(&mut server.client("main"));
-    // ... and after the space has been freed, without a restart, writing goes on.
+    // After space has been freed, writes continue without a restart.
     std::fs::remove_file(host.root().join("ballast")).expect("removed");
     let mut late = server.client("main");
     late.stream().set_read_timeout(patience).expect("set");
@@ -112,7 +112,7 @@ fn killed_while_full_it_recovers_once_there_is_space() {
         "--log-size",
         "16MiB",
     ]);
-    // Every byte beside the store.
+    // The ballast takes all space that the store does not have.
     let mut ballast = std::fs::File::create(host.root().join("ballast")).expect("a file");
     let filler = noise(6, 64 << 10);
     while std::io::Write::write_all(&mut ballast, &filler).is_ok() {}
@@ -122,7 +122,7 @@ fn killed_while_full_it_recovers_once_there_is_space() {
     let mut client = server.client("main");
     let patience = Some(Duration::from_secs(2));
     client.stream().set_read_timeout(patience).expect("set");
-    // The log was given its space at the beginning: it takes some of this.
+    // The log's space was allocated at creation, so the log still takes some writes.
     let mut flushed = 0;
     while flushed < 64 * MIB {
         let bytes = noise(flushed, STEP);

@@ -1,5 +1,5 @@
-//! Stores that an earlier program has made must open for ever, whole, with the same content.
-//! How they were made: `tests/golden/README.md`.
+//! Stores that earlier versions of the program have made must open with the same content. `test/e2e/golden/README.md`
+//! says how they were made.
 
 use tonearm_tests::{Bench, DIFFERENCES, contains, golden_block, golden_differences, tool};
 
@@ -18,8 +18,8 @@ fn unpacked(name: &str, files: &[&str]) -> Bench {
     bench
 }
 
-/// What every golden image holds as flushed: known blocks, a hole between them, unaligned bytes,
-/// and a second volume.
+/// Checks the flushed content of a golden image: known blocks, a hole between them, unaligned bytes, and a second
+/// volume.
 fn flushed_content_is_there(bench: &Bench) {
     let server = bench.serve_store();
     let mut client = server.client("main");
@@ -100,7 +100,7 @@ fn format_3_of_the_segments_layout_closed_in_order() {
     );
     contains(&bench.ok(&["check", "s.tn"]), "no damage found");
     flushed_content_is_there(&bench);
-    // The summaries alone are enough.
+    // The home can be rebuilt from the segment summaries alone.
     bench.ok(&["check", "s.tn", "--rebuild"]);
     flushed_content_is_there(&bench);
 }

@@ -1,4 +1,4 @@
-//! Stores whose log is on drives of its own, whose heads are followed.
+//! Stores whose log is on drives of its own, with heads that the store follows.
 
 use tonearm_tests::{Bench, contains, golden_block};
 
@@ -62,7 +62,7 @@ fn killed_and_recovered_with_every_head() {
 }
 
 #[test]
-fn what_cannot_be_followed_is_refused_with_what_to_do() {
+fn a_log_that_cannot_be_followed_is_refused_with_advice() {
     let bench = Bench::new();
     let fails = |more: &[&str]| {
         let line = bench.fails(&[&CREATE[..], more].concat());
@@ -99,7 +99,7 @@ fn what_cannot_be_followed_is_refused_with_what_to_do() {
 }
 
 #[test]
-fn one_copy_of_the_track_sheet_is_enough_and_none_is_said() {
+fn one_copy_of_the_track_sheet_is_enough_and_none_is_refused() {
     let bench = Bench::new();
     create(&bench, &["--log", "a.log", "--log-drive", "st41601n"]);
     bench.overwrite("a.log", 4096 + 100, &[0xaa; 64]);
@@ -111,7 +111,7 @@ fn one_copy_of_the_track_sheet_is_enough_and_none_is_said() {
 }
 
 #[test]
-fn a_log_that_is_cut_off_is_said() {
+fn a_truncated_log_is_refused() {
     let bench = Bench::new();
     create(&bench, &["--log", "a.log", "--log-drive", "st41601n"]);
     let file = std::fs::File::options()

@@ -1,4 +1,4 @@
-//! Clients that nobody invited: the server goes on answering, and its memory stays bounded.
+//! Hostile clients: the server continues to answer others, and its memory stays bounded.
 
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 use tonearm_tests::nbd::{self, CMD_READ, CMD_WRITE, go, request};
 use tonearm_tests::{Bench, MIB, Server, noise, wait_until};
 
-/// `--memory` of the servers here.
+/// `--memory` of the servers in these tests.
 const MEMORY: &str = "64MiB";
-/// What a server may hold beside its written data.
+/// Memory in KiB that a server may have in addition to written data.
 const BESIDE_KIB: u64 = 150 << 10;
 
 struct Besieged {
@@ -23,7 +23,7 @@ impl Besieged {
         Self { bench, server }
     }
 
-    /// A connection that has only seen the greeting.
+    /// A connection that has only received the greeting.
     fn stranger(&self) -> UnixStream {
         let mut stream = UnixStream::connect(self.server.socket()).expect("connected");
         let limit = Some(Duration::from_secs(20));
@@ -34,7 +34,7 @@ impl Besieged {
         stream
     }
 
-    /// Still itself: it runs, answers, serves data, and is no larger than it may be.
+    /// Checks that the server runs, answers, serves data, and stays within its memory.
     fn holds(&mut self) {
         assert!(self.server.runs());
         let rss = self.server.rss_kib();
@@ -67,7 +67,7 @@ fn garbage_at_any_stage_ends_that_connection_only() {
     let mut besieged = Besieged::new();
     for seed in 0..40 {
         let mut stream = besieged.stranger();
-        // Not all of it may be taken.
+        // The server may close the connection before it has received everything.
         let _ = stream.write_all(&noise(seed, 1 << (seed % 18)));
         let _ = stream.shutdown(std::net::Shutdown::Write);
         Besieged::closes(&mut stream);
@@ -81,7 +81,7 @@ fn garbage_at_any_stage_ends_that_connection_only() {
 }
 
 #[test]
-fn a_disconnect_in_the_middle_of_anything_is_survived() {
+fn the_server_survives_a_disconnect_at_any_point() {
     let mut besieged = Besieged::new();
     let hello = go("main");
     for cut in 0..hello.len() {
@@ -94,11 +94,11 @@ fn a_disconnect_in_the_middle_of_anything_is_survived() {
         let mut client = besieged.server.client("main");
         client.stream().write_all(&whole[..cut]).expect("sent");
     }
-    // A request that never arrived as a whole has written nothing.
+    // A request that did not arrive completely must not have written anything.
     let mut client = besieged.server.client("main");
     let read = client.read(1 << 20, 8 << 20).expect("read");
     assert!(read.iter().all(|byte| *byte == 0));
-    // Asks for much and goes without taking it.
+    // A client requests much and disconnects without reading the replies.
     for _ in 0..8 {
         let mut client = besieged.server.client("main");
         for cookie in 0..64 {
@@ -114,7 +114,7 @@ fn a_disconnect_in_the_middle_of_anything_is_survived() {
 #[test]
 fn oversize_lengths_are_refused_without_being_held() {
     let mut besieged = Besieged::new();
-    // An option that says that 4 GiB follow.
+    // An option with a length of 4 GiB.
     let mut stream = besieged.stranger();
     let mut bytes = 3u32.to_be_bytes().to_vec();
     bytes.extend(nbd::OPTION_MAGIC.to_be_bytes());
@@ -138,7 +138,7 @@ fn oversize_lengths_are_refused_without_being_held() {
             break;
         }
     }
-    // A read of 4 GiB is answered with an error, and the connection goes on.
+    // A read of 4 GiB is answered with an error, and the connection stays open.
     let mut client = besieged.server.client("main");
     assert!(client.read(0, u32::MAX).is_err());
     assert_eq!(client.read(0, 1).expect("read"), [0]);
@@ -147,7 +147,7 @@ fn oversize_lengths_are_refused_without_being_held() {
 
 #[test]
 fn a_thousand_connections_at_once_are_bounded_and_leave_room_afterwards() {
-    // Ours are files, too.
+    // The sockets of this process count against its limit of open files.
     let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile);
     rustix::process::setrlimit(
         rustix::process::Resource::Nofile,
@@ -166,7 +166,7 @@ fn a_thousand_connections_at_once_are_bounded_and_leave_room_afterwards() {
         };
         let limit = Some(Duration::from_secs(20));
         stream.set_read_timeout(limit).expect("set");
-        // A third are in transmission, with a request under way.
+        // A third of the connections are in transmission, with a request under way.
         if number % 3 == 0 {
             let _ = stream.write_all(&go("main"));
             let _ = stream.write_all(&request(CMD_WRITE, 0, 1, 0, 1 << 20));
@@ -176,7 +176,7 @@ fn a_thousand_connections_at_once_are_bounded_and_leave_room_afterwards() {
     assert!(held.len() > 500, "{}", held.len());
     let rss = besieged.server.rss_kib();
     assert!(rss < (64 << 10) + BESIDE_KIB, "{rss} KiB resident");
-    // Whoever manages the server still reaches it.
+    // The control socket still answers.
     besieged.bench.json(&["stats", "s.tn", "--json"]);
     println!("{} connections, {rss} KiB resident", held.len());
     drop(held);
@@ -207,7 +207,7 @@ fn writers_beyond_the_memory_limit_wait_instead_of_filling_it() {
     besieged.holds();
 }
 
-/// Median time of some 4-KiB writes and reads on a connection of their own.
+/// Median time of small writes and reads of 4 KiB on a new connection.
 fn median_of_small(server: &Server) -> Duration {
     let mut client = server.client("main");
     let mut times = Vec::new();
@@ -222,7 +222,7 @@ fn median_of_small(server: &Server) -> Duration {
 }
 
 #[test]
-fn payloads_that_do_not_come_keep_no_small_request_waiting() {
+fn missing_payloads_do_not_delay_small_requests() {
     for sent in [0, 100 << 10] {
         let mut besieged = Besieged::new();
         let mut stalled = Vec::new();
@@ -241,7 +241,7 @@ fn payloads_that_do_not_come_keep_no_small_request_waiting() {
 }
 
 #[test]
-fn readers_that_take_nothing_keep_no_small_request_waiting() {
+fn clients_that_read_no_replies_do_not_delay_small_requests() {
     for count in [8, 64] {
         let mut besieged = Besieged::new();
         let mut stalled = Vec::new();

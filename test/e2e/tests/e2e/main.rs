@@ -1,4 +1,4 @@
-//! The program as a user meets it: real clients, real file systems, real kills.
+//! End-to-end tests: the program with real clients, real file systems and real kills.
 
 mod bad_stores;
 mod clients;

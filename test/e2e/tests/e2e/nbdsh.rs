@@ -1,8 +1,8 @@
-//! Corners of the protocol, through libnbd.
+//! Details of the NBD protocol, tested with libnbd.
 
 use tonearm_tests::{Bench, contains};
 
-/// What the programs share: the extents of a range, and the errno of what must fail.
+/// Functions that the Python programs share: `extents` of a range, and `fails` for calls that must fail with an errno.
 const PRELUDE: &str = "
 import errno, nbd
 def extents(offset, length, flags=0):
@@ -198,7 +198,7 @@ other.pwrite(b'y', 0)
         contains(&ran.err, "`tonearm volume set STORE main --read-write`");
     }
     server.kill9();
-    // It is kept, over a crash and in a closed store.
+    // The mode survives a crash and a close.
     let server = bench.serve_store();
     run(&bench, &server.uri, &refuses);
     server.end_ok();

@@ -1,7 +1,7 @@
-//! A server that is killed and started again does not cost its clients their disk.
+//! Clients keep their disk when the server is killed and started again.
 //!
-//! What a client must do for it is in the manual: reconnect, and for writes that it believes in before
-//! it has flushed them (every copying tool), a server with `--ack write`.
+//! docs/operations.md says what this needs: the client must reconnect. A client that takes unflushed writes for
+//! durable, as every copying tool does, also needs a server with `--ack write`.
 
 use std::os::unix::net::UnixStream;
 use std::process::{Child, Command, Stdio};
@@ -11,7 +11,7 @@ use tonearm_tests::{Bench, MIB, Server, contains, noise, tool, wait_until};
 
 const MANUAL: &str = include_str!("../../../../docs/operations.md");
 
-/// The line of the manual that begins with `start`, for the store and sockets of these tests.
+/// The line of the manual that begins with `start`, with the store and sockets of these tests.
 fn recipe(start: &str) -> String {
     let mut lines = MANUAL.lines().map(str::trim);
     let line = lines.find(|line| line.starts_with(start));
@@ -20,7 +20,7 @@ fn recipe(start: &str) -> String {
     line.replace("/srv/tonearm/kit.sock", "kit.sock")
 }
 
-/// The options of the manual's `-drive` for a virtual machine that are of the image, and not of the machine.
+/// The options for the image in the manual's `-drive` line, without those for the virtual machine.
 fn qemu() -> String {
     let drive = recipe("-drive driver=nbd");
     let machine = ["werror=", "rerror=", "if="];
@@ -29,7 +29,7 @@ fn qemu() -> String {
     image.collect::<Vec<_>>().join(",")
 }
 
-/// A program that goes on beside the test.
+/// A program that runs beside the test.
 struct Beside(Child);
 
 impl Beside {
@@ -42,7 +42,7 @@ impl Beside {
         self.0.try_wait().expect("a child").is_none()
     }
 
-    /// Its end, which must be a good one.
+    /// Waits for the end of the program, which must succeed.
     fn ended_well(mut self) {
         let mut text = String::new();
         let mut err = self.0.stderr.take().expect("piped");
@@ -54,7 +54,7 @@ impl Beside {
 
 impl Drop for Beside {
     fn drop(&mut self) {
-        // timeout hands it on to what it runs.
+        // timeout(1) forwards the signal to its program.
         if self.runs() {
             let wrapper = rustix::process::Pid::from_child(&self.0);
             let _ = rustix::process::kill_process(wrapper, rustix::process::Signal::TERM);
@@ -67,7 +67,7 @@ fn serve(bench: &Bench) -> Server {
     bench.serve(&["s.tn", "--socket", "s.sock", "--ack", "write"])
 }
 
-/// Bytes that clients have written or read so far.
+/// Number of bytes of `command` requests so far.
 fn moved(bench: &Bench, command: &str) -> u64 {
     let stats = bench.json(&["stats", "s.tn", "--json"]);
     let commands = stats["nbd"]["commands"].as_array().expect("a list").clone();
@@ -77,7 +77,7 @@ fn moved(bench: &Bench, command: &str) -> u64 {
         .expect("a number")
 }
 
-/// Kills the server three times while `client` is at work, each time after some progress.
+/// Kills the server three times while `client` works, each time after some progress.
 fn kills(bench: &Bench, client: &mut Beside, command: &str) -> Server {
     let mut server = serve(bench);
     for kill in 0..3 {
@@ -92,8 +92,8 @@ fn kills(bench: &Bench, client: &mut Beside, command: &str) -> Server {
     server
 }
 
-/// nbdkit between a client and the server, as the manual starts it, but in the foreground, and no faster than what
-/// leaves time for kills.
+/// nbdkit between a client and the server. It is started as in the manual, but in the foreground and with a rate limit
+/// that leaves time for kills.
 fn nbdkit(bench: &Bench) -> Beside {
     let line = recipe("nbdkit -U");
     let words = line.split(' ').skip(1);
@@ -101,7 +101,7 @@ fn nbdkit(bench: &Bench) -> Beside {
     command.args(["--foreground", "--exit-with-parent", "--filter=rate"]);
     command.args(words).arg("rate=240M");
     let beside = Beside::start(command);
-    // The socket is there before somebody listens on it.
+    // The socket file exists before nbdkit listens on it.
     wait_until("nbdkit", Duration::from_secs(10), || {
         UnixStream::connect(bench.path("kit.sock")).is_ok()
     });
@@ -138,7 +138,7 @@ fn nbdkits_retry_filter_carries_a_copy_in_over_kills() {
 #[test]
 fn a_writer_behind_the_retry_filter_loses_nothing_flushed() {
     let bench = Bench::with_store("64MiB");
-    // With the default acknowledgement: what was flushed is safe, the rest is the client's to repeat.
+    // With the default `--ack` flushed writes survive. The client must repeat the others.
     let mut server = Some(bench.serve_store());
     let _kit = nbdkit(&bench);
     let mut client = Client::connect(&bench.path("kit.sock"), "").expect("connected");
@@ -198,7 +198,7 @@ fn qemu_reconnects_in_the_middle_of_a_conversion() {
 }
 
 #[test]
-fn qemu_gives_space_back_where_it_is_told_to() {
+fn qemu_trims_only_with_discard_unmap() {
     let bench = Bench::with_store("64MiB");
     let server = serve(&bench);
     let io = |options: &str, command: &str| {
@@ -211,13 +211,13 @@ fn qemu_gives_space_back_where_it_is_told_to() {
     wait_until("write-back", Duration::from_secs(60), || {
         taken() > before + 30 * MIB
     });
-    // What a virtual machine does without the option.
+    // Without the option a virtual machine's discards are ignored.
     io(
         &qemu().replace("discard=unmap", "discard=ignore"),
         "discard 0 32M",
     );
     assert_eq!(moved(&bench, "trim"), 0);
-    // It shows some seconds later: with the write-back.
+    // The counter changes some seconds later, with the write-back.
     io(&qemu(), "discard 0 32M");
     assert_eq!(moved(&bench, "trim"), 32 * MIB);
     wait_until("space", Duration::from_secs(60), || {
@@ -227,7 +227,7 @@ fn qemu_gives_space_back_where_it_is_told_to() {
 }
 
 #[test]
-fn the_server_says_to_whom_what_was_answered_may_be_lost() {
+fn the_server_prints_a_note_where_answered_writes_may_be_lost() {
     let bench = Bench::with_store("16MiB");
     let said = |arguments: &[&str]| bench.serve(arguments).end().err;
     let note = "for such clients serve with --ack write";

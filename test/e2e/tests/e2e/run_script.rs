@@ -1,4 +1,4 @@
-//! `make run` on a machine that has no NBD client: the whole main job, and nothing that is not there is proposed.
+//! `make run` on a machine without NBD clients: the script does its main job, and proposes only programs that exist.
 
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs::File;
@@ -8,7 +8,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 use tonearm_tests::{Bench, binary, contains, require, wait_until};
 
-/// The programs that scripts/deps.sh demands, and those of every system.
+/// The programs that scripts/deps.sh requires, and those that every system has.
 const PROGRAMS: [&str; 19] = [
     "bash",
     "cat",
@@ -31,7 +31,7 @@ const PROGRAMS: [&str; 19] = [
     "truncate",
 ];
 
-/// A copy of the little that the script needs of the project, and a folder with nothing but [`PROGRAMS`].
+/// A copy of the files that the script needs, and a folder that contains only [`PROGRAMS`].
 fn bare() -> Bench {
     let bench = Bench::new();
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
@@ -65,7 +65,7 @@ fn bare() -> Bench {
     bench
 }
 
-/// The script, under way; killed with its server when dropped.
+/// A run of the script. It is killed with its server when it is dropped.
 struct Script<'a> {
     bench: &'a Bench,
     child: Child,
@@ -74,7 +74,8 @@ struct Script<'a> {
 impl<'a> Script<'a> {
     fn start(bench: &'a Bench) -> Self {
         let file = |name: &str| File::create(bench.path(name)).expect("a file");
-        // A shell cannot trap an interrupt that was ignored when it began, as it is below a runner in the background.
+        // A test runner in the background ignores SIGINT. A shell cannot trap a signal that was ignored when it
+        // started.
         let child = Command::new("env")
             .arg("--default-signal=INT")
             .arg(bench.path("scripts/run.sh"))
@@ -95,7 +96,7 @@ impl<'a> Script<'a> {
         text("script.out") + &text("script.err")
     }
 
-    /// Waits for the end; the exit code.
+    /// Waits for the end and returns the exit code.
     fn end(&mut self) -> Option<i32> {
         let mut status = None;
         wait_until("the end of the script", Duration::from_secs(120), || {
@@ -105,7 +106,7 @@ impl<'a> Script<'a> {
         status.and_then(|status| status.code())
     }
 
-    /// Until it serves and says what to try; what it said.
+    /// Waits until the script serves and has printed what to try. Returns its output.
     fn ready(&mut self) -> String {
         wait_until("the last line", Duration::from_secs(120), || {
             let ended = self.child.try_wait().expect("a child");
@@ -123,7 +124,7 @@ impl<'a> Script<'a> {
 impl Drop for Script<'_> {
     fn drop(&mut self) {
         if let Ok(None) = self.child.try_wait() {
-            // The script ends its server.
+            // SIGINT makes the script end its server.
             self.interrupt();
             let _ = self.child.wait();
         }
@@ -131,7 +132,7 @@ impl Drop for Script<'_> {
 }
 
 #[test]
-fn make_run_does_the_main_job_without_nbd_clients() {
+fn make_run_copies_and_verifies_without_nbd_clients() {
     let bench = bare();
     let mut script = Script::start(&bench);
     let said = script.ready();
@@ -159,7 +160,7 @@ fn make_run_does_the_main_job_without_nbd_clients() {
     let info = bench.json(&["info", "run/store.tn", "--json"]);
     assert_eq!(info["state"], "clean");
 
-    // Once more: what is there is verified, and served.
+    // A second run verifies the existing store and serves it.
     let mut script = Script::start(&bench);
     let said = script.ready();
     contains(&said, "run/store.tn was there already");
@@ -169,7 +170,7 @@ fn make_run_does_the_main_job_without_nbd_clients() {
 }
 
 #[test]
-fn make_run_never_ends_well_when_the_copy_was_not_verified() {
+fn make_run_fails_when_the_copy_was_not_verified() {
     let bench = bare();
     std::fs::remove_file(bench.path("bin/cmp")).expect("a link");
     symlink("/bin/false", bench.path("bin/cmp")).expect("a link");
@@ -179,7 +180,7 @@ fn make_run_never_ends_well_when_the_copy_was_not_verified() {
     assert!(!script.said().contains("Try, in another terminal"));
     assert!(!bench.path("run/store.tn").exists(), "taken for verified");
 
-    // Ended by hand in the middle of it.
+    // The script is interrupted while it verifies the copy.
     std::fs::remove_file(bench.path("bin/cmp")).expect("a link");
     bench.write("bin/cmp", b"#!/bin/sh\nexec sleep 2\n");
     bench.tool("chmod", &["+x", "bin/cmp"]);

@@ -1,4 +1,4 @@
-//! A scrub that is ended before it has seen everything.
+//! Scrubs that end before they have verified everything.
 
 use rustix::process::{Pid, Signal, kill_process};
 use std::io::{BufRead, BufReader, Write};
@@ -7,14 +7,14 @@ use std::process::Stdio;
 use std::time::{Duration, Instant};
 use tonearm_tests::{Bench, Ran, contains, wait_until};
 
-/// A store that takes a while to look through, though there is nothing in it.
+/// A large empty store, whose scrub takes a while.
 fn large() -> Bench {
     let bench = Bench::new();
     bench.ok(&["create", "s.tn", "--size", "4TiB", "--log-size", "8MiB"]);
     bench
 }
 
-/// A scrub that is running: lines of its progress.
+/// Starts a scrub. Returns the lines of its progress.
 fn begin(bench: &Bench) -> BufReader<UnixStream> {
     let mut control = UnixStream::connect(bench.path("s.tn.ctl")).expect("connected");
     let request = b"{\"tonearm\":1,\"request\":{\"command\":\"scrub\"}}\n";
@@ -30,7 +30,7 @@ fn next(events: &mut BufReader<UnixStream>) -> String {
     line
 }
 
-/// What the scrub has found by its end.
+/// Waits for the end of the scrub and returns its result.
 fn end(mut events: BufReader<UnixStream>) -> serde_json::Value {
     loop {
         let line = next(&mut events);
@@ -52,7 +52,7 @@ fn cancelled(result: &serde_json::Value) {
 fn a_signal_ends_a_scrub_and_shows_what_it_has_found() {
     let bench = large();
     let server = bench.serve_store();
-    // On a machine that is busy it may come before the scrub has begun.
+    // On a busy machine the signal may arrive before the scrub begins.
     let found = [1, 4, 16].into_iter().any(|seconds| {
         let mut command = bench.command(&["scrub", "s.tn"]);
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -89,7 +89,7 @@ fn another_command_ends_a_scrub() {
 fn a_scrub_ends_with_who_asked_for_it() {
     let bench = large();
     let server = bench.serve_store();
-    // One that nobody ends.
+    // The duration of a scrub that is not interrupted.
     let started = Instant::now();
     assert_eq!(end(begin(&bench))["cancelled"], false);
     let whole = started.elapsed();

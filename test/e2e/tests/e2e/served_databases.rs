@@ -1,11 +1,11 @@
-//! Databases in a store that is served: when it is full, and when its server is started again.
+//! Databases in a served store: the store becomes full, or its server is restarted.
 
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 use tonearm_tests::sqlite::{python, sql, uri};
 use tonearm_tests::{Bench, contains, extension, wait_until};
 
-/// A transaction that does not fit the store, with a cache that does not hold it; then one that does.
+/// A transaction that is larger than the store and than the cache, then one that fits.
 const FILLS: &str = "
 db = connect()
 db.execute('CREATE TABLE t(x)')
@@ -28,7 +28,7 @@ print(db.execute('SELECT sum(x), count(*) FROM t').fetchall())
 print(db.execute('PRAGMA integrity_check').fetchall())
 ";
 
-/// Numbers rows without a gap for as long as the file `go` is there, whatever becomes of its connection.
+/// Inserts numbered rows without gaps while the file `go` exists, and reconnects when the connection fails.
 const GOES_ON: &str = "
 db, n, errors = connect(), 0, 0
 db.execute('CREATE TABLE t(n INTEGER PRIMARY KEY)')
@@ -59,7 +59,7 @@ fn store() -> Bench {
 }
 
 #[test]
-fn a_transaction_that_fills_the_store_is_told_so_and_undone() {
+fn a_transaction_that_fills_the_store_fails_and_is_rolled_back() {
     for served in [false, true] {
         let bench = store();
         let server = served.then(|| bench.serve_store());
@@ -139,7 +139,7 @@ fn said(bench: &Bench, word: &str) -> bool {
 
 impl Drop for GoesOn {
     fn drop(&mut self) {
-        // timeout(1) runs it in a group of their own.
+        // timeout(1) runs the program in a process group of its own.
         let group = rustix::process::Pid::from_child(&self.0);
         let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
         let _ = self.0.wait();
@@ -156,7 +156,7 @@ fn a_server_that_is_started_again_finds_its_store_free() {
             0 => server.kill9(),
             _ => server.end_ok(),
         }
-        // The client has noticed, and has come back.
+        // This leaves the client time to notice and to reconnect.
         std::thread::sleep(Duration::from_millis(300));
         server = bench.serve_store();
         std::thread::sleep(Duration::from_millis(200));
@@ -169,9 +169,9 @@ fn a_server_that_is_started_again_finds_its_store_free() {
     server.end_ok();
 }
 
-/// A program that was never served meets the socket that a killed server has left.
+/// The program was never a client of the server. It waits because the killed server has left its socket.
 #[test]
-fn who_comes_while_a_killed_server_is_away_waits_for_it() {
+fn a_client_that_comes_while_a_killed_server_is_down_waits_for_it() {
     let bench = store();
     bench.serve_store().kill9();
     assert!(bench.path("s.tn.files").exists());
@@ -190,7 +190,7 @@ fn who_comes_while_a_killed_server_is_away_waits_for_it() {
     });
     drop(client);
     server.kill9();
-    // Nobody has to wait who does not want to.
+    // With TONEARM_SERVER_WAIT=0 a program does not wait.
     let started = Instant::now();
     let mut command = python(
         &bench,
@@ -202,9 +202,9 @@ fn who_comes_while_a_killed_server_is_away_waits_for_it() {
     assert!(started.elapsed() < Duration::from_secs(50));
 }
 
-/// The size of what holds blocks, in each layout.
+/// `info` shows the bytes of a member that hold blocks, in each layout.
 #[test]
-fn info_tells_what_a_member_has_for_blocks() {
+fn info_shows_the_space_of_a_member_for_blocks() {
     for layout in tonearm_tests::LAYOUTS {
         let bench = Bench::new();
         bench.ok(&[
@@ -230,7 +230,7 @@ fn names_have_spaces_and_copies_go_beside_the_store() {
     let listed = bench.json(&["files", "list", "s.tn", "--json"]);
     assert_eq!(listed["files"][0]["name"], "my app.db");
     let copy = bench.path("a copy.db");
-    // A plain path is a name in a store, as the VFS is that of the database.
+    // A plain path is a name in the store, because VACUUM INTO uses the VFS of the database.
     let plain = format!("VACUUM INTO '{}'", copy.display());
     let ran = tonearm_tests::sqlite::shell(&bench, "my%20app.db", &plain);
     assert_ne!(ran.code, Some(0), "{ran:?}");

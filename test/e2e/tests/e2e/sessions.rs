@@ -21,7 +21,7 @@ fn open(path: &Path) -> Arc<dyn Files> {
     tonearm_store::open_files(path, StoreOptions::default()).expect("files")
 }
 
-/// A served store with room for files.
+/// A served store with space for files.
 fn store_with_room() -> Bench {
     let bench = Bench::with_store("64MiB");
     bench.ok(&["volume", "resize", "s.tn", "main", "--size", "16MiB"]);
@@ -112,7 +112,7 @@ fn files_survive_the_kill_of_their_server() {
         files.flush().expect_err("no server").kind,
         FilesErrorKind::Failed
     );
-    // The store itself, then its server again.
+    // The test opens the store itself, and then starts the server again.
     let options = StoreOptions {
         server_wait: Duration::ZERO,
         ..StoreOptions::default()
@@ -141,7 +141,7 @@ fn sessions_that_never_read_hold_little_of_the_server() {
     files
         .write(file, None, 0, &vec![7; 1 << 20])
         .expect("written");
-    // The file that a session opens first, read again and again.
+    // A session whose client requests the same file again and again without reading the replies.
     let frame = |kind: u8, fields: &[u8]| {
         let mut bytes = (fields.len() as u32 + 5).to_le_bytes().to_vec();
         bytes.extend([1, 0, 0, 0, kind]);
@@ -173,7 +173,7 @@ fn sessions_that_never_read_hold_little_of_the_server() {
     assert!(took < Duration::from_secs(2), "a small read took {took:?}");
     let rss = server.rss_kib();
     assert!(rss < 512 << 10, "{rss} KiB resident");
-    // Less than a minute: they are cut because others wait.
+    // This takes less than a minute because stalled sessions are cut when others wait.
     let mut whole = vec![0; 1 << 20];
     assert_eq!(
         files.read(file, None, 0, &mut whole).expect("read"),

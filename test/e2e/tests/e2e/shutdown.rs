@@ -1,11 +1,11 @@
-//! Orderly ends at awkward moments leave a clean store.
+//! Orderly ends of the server at difficult times leave a clean store.
 
 use std::time::Duration;
 use tonearm_store::StoreOptions;
 use tonearm_store::files::Open;
 use tonearm_tests::{Bench, MIB, noise};
 
-/// How often each moment is tried.
+/// How often each case is tried.
 const ROUNDS: u64 = 12;
 
 #[test]
@@ -89,7 +89,7 @@ fn an_end_while_the_log_is_full_is_orderly() {
                 });
             }
             std::thread::sleep(Duration::from_millis(60 + round * 29 % 120));
-            // Every second time with a recovery between.
+            // Every second round has a recovery in between.
             if round % 2 == 0 {
                 server.end_ok();
             } else {
@@ -121,7 +121,7 @@ fn an_end_under_programs_that_use_files_is_orderly_and_keeps_what_was_durable() 
                         tonearm_store::open_files(&path, StoreOptions::default()).expect("files");
                     scope.spawn(move || {
                         let file = files.open(&format!("f{number}"), CREATE).expect("a file");
-                        // Larger than in any round before.
+                        // Larger than in any earlier round.
                         for step in round * 1_000_000 + 1.. {
                             let Ok(unit) = files.begin() else {
                                 return step - 1;
@@ -149,7 +149,7 @@ fn an_end_under_programs_that_use_files_is_orderly_and_keeps_what_was_durable() 
                 .collect::<Vec<u64>>()
         });
         assert_eq!(bench.json(&["info", "s.tn", "--json"])["state"], "clean");
-        // The store itself.
+        // Read the files without a server.
         let options = StoreOptions {
             server_wait: Duration::ZERO,
             ..StoreOptions::default()
@@ -162,7 +162,7 @@ fn an_end_under_programs_that_use_files_is_orderly_and_keeps_what_was_durable() 
             let file = files.open(&format!("f{number}"), CREATE).expect("a file");
             let mut seen = [0; 8];
             assert_eq!(files.read(file, None, 0, &mut seen).expect("read"), 8);
-            // One more may have been durable without an answer.
+            // One more unit may have become durable without an answer.
             let seen = u64::from_le_bytes(seen);
             assert!(seen >= durable, "{seen} of {durable} in round {round}");
         }

@@ -1,10 +1,10 @@
-//! One store under two names in one process: mounts of the file and of its folder.
+//! One store under two names in one process: bind mounts of the file and of its folder.
 
 use std::path::{Path, PathBuf};
 use tonearm_tests::sqlite::sql;
 use tonearm_tests::{Bench, extension, skipped, tool};
 
-/// Two threads write at the same time with a write-ahead log where there may be one, each under its own name.
+/// Two threads write at the same time, each under its own name, with a write-ahead log where that is possible.
 const PROGRAM: &str = "
 import sqlite3, sys, threading
 extension, names = sys.argv[1], sys.argv[2:]
@@ -30,7 +30,7 @@ print(first.execute('SELECT count(*) FROM t').fetchone()[0])
 print(first.execute('PRAGMA integrity_check').fetchone()[0])
 ";
 
-/// A mount of `from` at `to`, until it is dropped.
+/// A bind mount of `from` at `to`. It is unmounted when it is dropped.
 struct Bound(PathBuf);
 
 impl Bound {

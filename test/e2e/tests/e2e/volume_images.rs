@@ -1,4 +1,4 @@
-//! `tonearm volume put` and `get`: images in and out, sparse both ways, with a server and without.
+//! `tonearm volume put` and `get`: images in and out, with holes kept, with a server and without.
 
 use std::fs::{File, OpenOptions};
 use std::io::Write;
@@ -8,7 +8,8 @@ use tonearm_tests::{Bench, LAYOUTS, MIB, contains, noise};
 
 const VOLUME: usize = 16 << 20;
 
-/// An image with holes, blocks of zeroes that are no holes, and an end within a block; its bytes.
+/// Creates an image with holes, with blocks of zeroes that are not holes, and with an end inside a block. Returns its
+/// bytes.
 fn sparse_image(bench: &Bench, name: &str) -> Vec<u8> {
     let size = (6 << 20) + 777;
     let mut bytes = vec![0; size];
@@ -36,7 +37,7 @@ fn with_zeroes(mut image: Vec<u8>) -> Vec<u8> {
 }
 
 fn round_trip(bench: &Bench) {
-    // All of the volume holds something before.
+    // Before the test every block of the volume has data.
     bench.write("full.raw", &noise(9, VOLUME));
     let said = bench.ok(&["volume", "put", "s.tn", "main", "full.raw"]);
     contains(&said, "full.raw -> main; 16 MiB, 16 MiB of it not zero");
@@ -47,7 +48,7 @@ fn round_trip(bench: &Bench) {
     let said = bench.json(&["volume", "put", "s.tn", "main", "image.raw", "--json"]);
     assert_eq!(said["volume"], "main");
     assert_eq!(said["size_bytes"], image.len());
-    // Whole pieces of 4 KiB, and what the image has of its last one.
+    // Pieces of 4 KiB count as a whole, except the last one of the image.
     assert_eq!(said["data_bytes"], MIB + 4096 + 3 * 4096 + 777);
     let refused = bench.fails(&["volume", "get", "s.tn", "main", "out.raw"]);
     contains(&refused, "--force replaces it");
@@ -105,12 +106,12 @@ fn standard_input_and_output_carry_images() {
     let get = get.expect("tonearm runs");
     assert!(get.status.success() && get.stdout == with_zeroes(image));
 
-    // More than the volume takes: told, and the command does not go on for ever.
+    // Input larger than the volume is an error, and the command does not read on forever.
     let mut put = bench.command(&["volume", "put", "s.tn", "main", "-"]);
     let put = put.stdin(Stdio::piped()).stderr(Stdio::piped());
     let mut put = put.spawn().expect("tonearm runs");
     let mut input = put.stdin.take().expect("a pipe");
-    // It may be gone before all is written.
+    // The command may end before it has read everything.
     let _ = input.write_all(&noise(1, VOLUME + 1));
     drop(input);
     let put = put.wait_with_output().expect("an end");
@@ -137,7 +138,7 @@ fn refusals(bench: &Bench) {
     let get = bench.fails(&["volume", "get", "s.tn", "mian", "none.raw"]);
     contains(&get, "there is no volume \"mian\"");
     assert!(!bench.path("none.raw").exists());
-    // A file in the store is no volume.
+    // A file in the store is not a volume.
     bench.ok(&["files", "put", "s.tn", "small.raw", "--force"]);
     contains(&put("small.raw", "small.raw"), "there is no volume");
     bench.write("large.raw", &vec![1; VOLUME + 1]);
@@ -172,7 +173,7 @@ fn what_cannot_be_done_is_told_before_anything_changes() {
     );
     bench.ok(&["volume", "set", "s.tn", "main", "--read-write"]);
 
-    // Below a client that keeps what it has read.
+    // An NBD client is connected, which may have cached what it has read.
     let client = server.client("main");
     let used = bench.fails(&["volume", "put", "s.tn", "main", "small.raw"]);
     contains(&used, "volume main is in use by 1 NBD client, which");
