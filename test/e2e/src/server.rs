@@ -170,7 +170,7 @@ pub fn wait_until(what: &str, limit: Duration, mut ready: impl FnMut() -> bool) 
     while !ready() {
         assert!(
             started.elapsed() < limit,
-            "{what} has not come within {limit:?}"
+            "{what} did not happen within {limit:?}"
         );
         std::thread::sleep(Duration::from_millis(3));
     }

@@ -341,7 +341,7 @@ impl Generator {
             self.sizes[usize::from(volume)] = 0;
             return Op::Delete { volume };
         }
-        // The size is new, slightly less than before, or twice as large.
+        // A new size, or slightly less or slightly more than before.
         let size = match self.below(3) {
             0 => size,
             1 => (have - self.below(have.min(4 * self.block()))).max(1),

@@ -57,7 +57,7 @@ pub struct Generation {
 pub enum End {
     /// The store is closed in order.
     Close,
-    /// By a power cut at this step of its I/O, or when all clients have ended if there are fewer steps.
+    /// The power is cut at this step of its I/O, or, if there are fewer steps, when all clients have ended.
     Cut(u64),
 }
 

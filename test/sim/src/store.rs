@@ -37,7 +37,7 @@ pub struct Shape {
 /// How the store follows the heads of the log's drives.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Heads {
-    /// It does not.
+    /// The store does not follow heads.
     #[default]
     None,
     /// With the online predictor, on stripes of `track_bytes`, in log sectors of 512 bytes.

@@ -21,7 +21,7 @@ fn campaign(seed: u64) -> Campaign {
 }
 
 #[test]
-fn runs_that_found_a_fault_once_stay_clean() {
+fn stored_runs_that_once_found_a_fault_pass() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("seeds");
     let kept = regressions(&folder).unwrap_or_else(|error| panic!("{error}"));
     assert!(kept.len() > 4, "the stored runs are found");

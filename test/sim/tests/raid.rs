@@ -536,7 +536,7 @@ fn a_cut_in_a_degraded_array_loses_nothing() {
 }
 
 #[test]
-fn a_member_that_dies_in_the_cut_costs_nothing_where_every_write_is_recorded() {
+fn a_member_that_fails_with_the_power_loses_nothing_if_every_write_is_recorded() {
     let plan = Plan {
         record_always: true,
         ..HEALTHY

@@ -77,7 +77,7 @@ fn run<T: 'static, F: Future<Output = T> + 'static>(
 /// Four clients make random writes, zeroings and trims of any alignment. Each has its own lane of bytes, so narrow that
 /// the clients share blocks. No client may undo another one's write when it merges its own into a block.
 #[test]
-fn neighbours_in_one_block_never_undo_each_other() {
+fn concurrent_writes_to_one_block_never_undo_each_other() {
     const LANE: u64 = 700;
     for seed in 0..30 {
         let image = SHAPE.create();
@@ -272,7 +272,7 @@ fn volumes_are_made_resized_and_deleted_and_their_space_reads_as_zeroes_again() 
 }
 
 #[test]
-fn status_tells_what_is_allocated() {
+fn status_reports_allocated_ranges_and_holes() {
     let image = SHAPE.create();
     run(&image, 0, |rt| {
         let image = image.clone();

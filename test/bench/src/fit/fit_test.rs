@@ -42,7 +42,7 @@ fn measured(spec: &DriveSpec, count: usize) -> Vec<Request> {
 }
 
 #[test]
-fn the_phase_of_a_platter_that_is_elsewhere_and_faster_is_found() {
+fn the_fit_finds_the_phase_and_speed_of_the_real_platter() {
     let real = spec("st41601n");
     let mut requests = measured(&real, 2000);
     // The first request waits a third of a revolution longer, so the real platter has another phase.
@@ -58,7 +58,7 @@ fn the_phase_of_a_platter_that_is_elsewhere_and_faster_is_found() {
 }
 
 #[test]
-fn a_trace_without_a_phase_is_known_as_such() {
+fn a_trace_without_a_phase_has_low_coherence() {
     let real = spec("st41601n");
     let mut requests = measured(&real, 2000);
     let times = random_phase(&real, &requests, 3);

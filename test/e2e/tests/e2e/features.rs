@@ -181,7 +181,7 @@ fn a_damaged_block_fails_only_reads_that_contain_it() {
     let mut client = server.client("main");
     let error = client
         .read(17 * 4096, 4096)
-        .expect_err("no wrong byte is returned");
+        .expect_err("a damaged block is not returned");
     assert_eq!(error.raw_os_error(), Some(5), "EIO: {error}");
     assert!(client.read(0, 64 * 4096).is_err());
     assert!(client.read(18 * 4096, 4096).expect("read") == noise(18, 4096));
@@ -223,7 +223,7 @@ fn check_names_the_rotten_block_and_repair_does_not_invent_data() {
     assert_eq!(
         byte[0],
         noise(17, 2000)[1999] ^ 0x10,
-        "left as it was found"
+        "repair does not change the block"
     );
 }
 

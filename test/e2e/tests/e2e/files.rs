@@ -24,7 +24,7 @@ fn round_trip(bench: &Bench) {
         assert_eq!(said["size_bytes"], length);
         assert!(
             bench.read("out") == bytes,
-            "{length} bytes came back otherwise"
+            "the file of {length} bytes came back changed"
         );
     }
     let list = bench.json(&["files", "list", "s.tn", "--json"]);
@@ -71,7 +71,7 @@ fn round_trip(bench: &Bench) {
     contains(&gone, "never");
     assert!(
         names(bench).contains(&"in-1".to_string()),
-        "removed in part"
+        "nothing is removed when one file does not exist"
     );
     let said = bench.ok(&["files", "rm", "s.tn", "in-1", "in-4097"]);
     assert_eq!(said, "removed in-1\nremoved in-4097\n");
@@ -98,7 +98,7 @@ fn what_is_put_into_a_store_comes_out_again() {
 }
 
 #[test]
-fn and_through_a_server() {
+fn what_is_put_through_a_server_comes_out_again() {
     let bench = Bench::with_small_store(&[]);
     let server = bench.serve_store();
     round_trip(&bench);

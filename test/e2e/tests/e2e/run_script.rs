@@ -178,7 +178,10 @@ fn make_run_fails_when_the_copy_was_not_verified() {
     assert_eq!(script.end(), Some(1), "{}", script.said());
     contains(&script.said(), "other bytes came back than went in");
     assert!(!script.said().contains("Try, in another terminal"));
-    assert!(!bench.path("run/store.tn").exists(), "taken for verified");
+    assert!(
+        !bench.path("run/store.tn").exists(),
+        "a store that was not verified does not keep its name"
+    );
 
     // The script is interrupted while it verifies the copy.
     std::fs::remove_file(bench.path("bin/cmp")).expect("a link");
@@ -190,5 +193,8 @@ fn make_run_fails_when_the_copy_was_not_verified() {
     });
     script.interrupt();
     assert_eq!(script.end(), Some(130), "{}", script.said());
-    assert!(!bench.path("run/store.tn").exists(), "taken for verified");
+    assert!(
+        !bench.path("run/store.tn").exists(),
+        "a store that was not verified does not keep its name"
+    );
 }

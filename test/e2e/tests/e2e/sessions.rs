@@ -53,10 +53,10 @@ fn a_client_that_is_killed_leaves_nothing_behind() {
             .lines()
             .map_while(Result::ok)
             .any(|line| line.ends_with("in the middle"));
-        assert!(ready, "the child has not come to its middle");
+        assert!(ready, "the child ended before its transaction was open");
         assert!(
             !files.lock(file, Level::Shared).expect("asked"),
-            "it has the lock"
+            "the child has the lock"
         );
         child.kill().expect("killed");
         child.wait().expect("an end");

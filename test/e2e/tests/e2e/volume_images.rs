@@ -58,7 +58,10 @@ fn round_trip(bench: &Bench) {
     assert_eq!(said["size_bytes"], VOLUME);
     assert_eq!(said["data_bytes"], MIB + 4096 + 3 * 4096 + 4096);
     assert!(bench.read("out.raw") == with_zeroes(image));
-    assert!(bench.allocated("out.raw") < 2 * MIB, "holes are holes");
+    assert!(
+        bench.allocated("out.raw") < 2 * MIB,
+        "the file has the holes of the volume"
+    );
 }
 
 #[test]
@@ -79,7 +82,11 @@ fn and_through_a_server_which_may_be_killed_as_soon_as_it_is_in() {
     let flushes = || bench.json(&["stats", "s.tn", "--json"])["store"]["flush_requests"].as_u64();
     let before = flushes().expect("a number");
     bench.ok(&["volume", "put", "s.tn", "main", "new.raw"]);
-    assert_eq!(flushes(), Some(before + 1), "durable before it is said");
+    assert_eq!(
+        flushes(),
+        Some(before + 1),
+        "the command flushes before it reports success"
+    );
     server.kill9();
     let _server = bench.serve_store();
     bench.ok(&["volume", "get", "s.tn", "main", "new.out"]);

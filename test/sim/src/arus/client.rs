@@ -79,8 +79,8 @@ impl Client {
             model: model.clone(),
             rng: ChaCha8Rng::seed_from_u64(seed),
             pool: BufPool::new(1 << 20),
-            // The seeds of clients differ in low bits, which the counter of one client's stamps would soon reach. The
-            // shift keeps the stamps of clients apart.
+            // The seeds of clients differ from bit 48 on. These bits become the highest bits of a client's stamps, and
+            // the lowest 16 bits count, so that no two clients use the same stamp.
             stamps: (seed << 16) ^ (seed >> 48 << 60),
             large: false,
             only: None,

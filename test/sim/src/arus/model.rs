@@ -397,7 +397,7 @@ impl Unit {
             }
             let committed = state.by_id(*id).map(|(_, volume)| volume.clone());
             if committed.is_none() && !unit.created {
-                return Err("another unit has deleted a volume".into());
+                return Err("another client has deleted a volume".into());
             }
             if unit.deleted {
                 continue;
@@ -405,7 +405,7 @@ impl Unit {
             let size = committed.as_ref().map_or(0, |volume| volume.size);
             let cuts = committed.as_ref().map_or(0, |volume| volume.cuts);
             if cuts != unit.cuts {
-                return Err("another unit has shortened a volume".into());
+                return Err("another client has shortened a volume".into());
             }
             let mut volume = committed.map_or(
                 Volume {

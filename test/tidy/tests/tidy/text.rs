@@ -21,7 +21,7 @@ fn no_file_is_too_long() {
 const CHILD: &str = "= \"runs as a child of ";
 
 #[test]
-fn nothing_is_left_for_later() {
+fn no_mark_of_unfinished_work_and_no_ignored_test() {
     // The words are split so that this file does not contain them.
     let words = [
         ["TO", "DO"],
@@ -120,7 +120,7 @@ fn no_path_of_a_private_machine() {
 }
 
 #[test]
-fn every_source_says_what_it_is() {
+fn every_source_begins_with_a_head_comment() {
     let mut faults = Vec::new();
     for source in sources(".rs") {
         let first = source.text.lines().next().unwrap_or_default();
