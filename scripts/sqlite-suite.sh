@@ -20,7 +20,7 @@ system=$(sqlite3 --version | cut -d' ' -f1)
 }
 shift
 cd "$(dirname "$0")/.."
-here=$PWD/tests/sqlite-suite
+here=$PWD/test/sqlite-suite
 work=$(realpath -m "${WORK:-target/sqlite-suite}")
 stores=${STORES:-/dev/shm}
 jobs=${JOBS:-2}
