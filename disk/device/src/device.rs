@@ -1,13 +1,13 @@
 //! The trait of all devices.
 //!
-//! What holds for every device (the conformance suite checks it):
-//! 1. An operation starts at the call, not at the first poll; a dropped future lets it go on.
-//! 2. Operations under way together may take effect in any order. A read that starts after a write
-//!    has ended sees it.
-//! 3. A write is safe from a power cut once a flush that started after its end has ended, or, as
-//!    `WriteDurable`, at its own end.
-//! 4. A range that is not wholly inside the device, or not of whole blocks, is refused with `EINVAL`
-//!    and changes nothing.
+//! Every device keeps these rules (`tonearm_world::conformance` checks them):
+//! 1. An operation starts at the call, not at the first poll. It continues when its future is dropped.
+//! 2. Concurrent operations may take effect in any order. A read that starts after the end of a write sees
+//!    that write.
+//! 3. A write survives a power cut once a flush that started after the end of the write has ended. A
+//!    `WriteDurable` survives from its own end on.
+//! 4. A range that is not wholly inside the device, or not of whole blocks, is refused with `EINVAL` and changes
+//!    nothing.
 
 use std::future::Future;
 use std::ops::Range;
@@ -15,25 +15,25 @@ use std::pin::Pin;
 use tonearm_base::Buf;
 use tonearm_rt::{Data, IoError, Op};
 
-/// An operation under way: bytes moved or why not, and the memory back.
+/// An operation in progress. It ends with the bytes moved or the error, and returns the memory.
 pub type DeviceIo = Pin<Box<dyn Future<Output = (Result<usize, IoError>, Data)>>>;
 
-/// Where a crash may have interrupted writes, in bytes of a device.
+/// Where a crash may have interrupted writes, in byte ranges of a device.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Interrupted {
-    /// Written.
+    /// Ranges that were written.
     pub changed: Vec<Range<u64>>,
-    /// Punched or zeroed, and to be so again, in one operation over each of these ranges or more, before
-    /// the caller forgets the crash.
+    /// Ranges that were punched or zeroed. Before the caller forgets the crash it does so again, with one operation
+    /// over each of these ranges, or over more.
     pub zeroed: Vec<Range<u64>>,
 }
 
-/// A recovery under way: [`Device::recover`].
+/// A recovery in progress: [`Redundancy::recover`].
 pub type Recovering = Pin<Box<dyn Future<Output = Result<(), IoError>>>>;
 
 /// A block device; the engine holds it as `Rc<dyn Device>`.
 pub trait Device {
-    /// What to call it in messages: the path, or a name in a simulation.
+    /// Its name in messages: the path, or a name in a simulation.
     fn name(&self) -> &str;
 
     /// Size in bytes.
@@ -44,21 +44,55 @@ pub trait Device {
         1
     }
 
-    /// Starts an operation. `offset` and `len` are in bytes; `len` matters for `Punch` and `Zero`
-    /// alone, else the length is that of `data`. Stream operations are refused.
+    /// Starts an operation. `offset` and `len` are in bytes. `len` counts only for `Punch` and `Zero`; for other
+    /// operations the length is that of `data`. Stream operations are refused.
     fn io(&self, op: Op, offset: u64, len: u64, data: Data) -> DeviceIo;
 
-    /// True when a crash may have left what the device keeps for redundancy apart from the data, and
-    /// nobody has told it where ([`Device::recover`]).
-    fn is_suspect(&self) -> bool {
-        false
+    /// The redundancy of the array that this device is, or that lies below it; `None` without one.
+    fn redundancy(&self) -> Option<&dyn Redundancy> {
+        None
+    }
+}
+
+/// What an array keeps beside the data, and must make consistent with the data after a crash.
+pub trait Redundancy {
+    /// True when a crash may have left parity that does not match the data, and the array does not know where
+    /// ([`Redundancy::recover`]).
+    fn is_suspect(&self) -> bool;
+
+    /// Corrects the parity where the crash before this session may have interrupted writes, and trusts it from
+    /// then on. The caller knows that no write outside of `interrupted` was interrupted.
+    fn recover(&self, interrupted: Interrupted) -> Recovering;
+}
+
+/// A device over another one that changes only some operations. Everything else is that of the inner device.
+pub trait Filter {
+    /// The device below.
+    fn inner(&self) -> &dyn Device;
+
+    /// Starts an operation, as [`Device::io`].
+    fn filter_io(&self, op: Op, offset: u64, len: u64, data: Data) -> DeviceIo;
+}
+
+impl<F: Filter> Device for F {
+    fn name(&self) -> &str {
+        self.inner().name()
     }
 
-    /// Makes the redundancy right where the crash before this session may have interrupted writes, and so
-    /// for good: the caller knows that there were none outside of `interrupted`.
-    fn recover(&self, interrupted: Interrupted) -> Recovering {
-        drop(interrupted);
-        Box::pin(std::future::ready(Ok(())))
+    fn size_bytes(&self) -> u64 {
+        self.inner().size_bytes()
+    }
+
+    fn block_size(&self) -> u32 {
+        self.inner().block_size()
+    }
+
+    fn io(&self, op: Op, offset: u64, len: u64, data: Data) -> DeviceIo {
+        self.filter_io(op, offset, len, data)
+    }
+
+    fn redundancy(&self) -> Option<&dyn Redundancy> {
+        self.inner().redundancy()
     }
 }
 
@@ -66,7 +100,7 @@ impl dyn Device {
     /// Fills all of `buf` from `offset`.
     ///
     /// # Errors
-    /// What the device tells; the buffer is released then.
+    /// The error of the device. The buffer is released then.
     pub fn read(
         &self,
         offset: u64,
@@ -82,7 +116,7 @@ impl dyn Device {
     /// Writes `data` at `offset`.
     ///
     /// # Errors
-    /// What the device tells; what then lies in the range is unknown.
+    /// The error of the device. The content of the range is unknown then.
     pub fn write(
         &self,
         offset: u64,
@@ -91,7 +125,7 @@ impl dyn Device {
         ended(self.io(Op::Write, offset, 0, data))
     }
 
-    /// Writes `data` at `offset`; ends when it is on stable storage.
+    /// Writes `data` at `offset` and ends when the data is on stable storage.
     ///
     /// # Errors
     /// As for [`write`](#method.write).
@@ -103,18 +137,18 @@ impl dyn Device {
         ended(self.io(Op::WriteDurable, offset, 0, data))
     }
 
-    /// Makes every write that has ended durable.
+    /// Makes every completed write durable.
     ///
     /// # Errors
-    /// What the device tells; which of the writes are durable is unknown for ever then.
+    /// The error of the device. Which of the writes are durable stays unknown then.
     pub fn flush(&self) -> impl Future<Output = Result<(), IoError>> + use<> {
         ended(self.io(Op::Flush, 0, 0, Data::None))
     }
 
-    /// Makes `len` bytes at `offset` read as zeroes and gives their space back where it can.
+    /// Makes `len` bytes at `offset` read as zeroes and frees their space if the device can.
     ///
     /// # Errors
-    /// What the device tells.
+    /// The error of the device.
     pub fn punch(
         &self,
         offset: u64,
@@ -126,7 +160,7 @@ impl dyn Device {
     /// Makes `len` bytes at `offset` read as zeroes and keeps their space.
     ///
     /// # Errors
-    /// What the device tells.
+    /// The error of the device.
     pub fn zero(&self, offset: u64, len: u64) -> impl Future<Output = Result<(), IoError>> + use<> {
         ended(self.io(Op::Zero, offset, len, Data::None))
     }
@@ -136,15 +170,31 @@ async fn ended(io: DeviceIo) -> Result<(), IoError> {
     io.await.0.map(|_| ())
 }
 
-/// Bytes of the device that an operation names.
-pub(crate) fn span(op: Op, len: u64, data: &Data) -> u64 {
+/// Bytes of the device that an operation concerns.
+pub fn span(op: Op, len: u64, data: &Data) -> u64 {
     match op {
         Op::Punch | Op::Zero => len,
         _ => data.len() as u64,
     }
 }
 
-/// The end of an operation that never reached the device.
-pub(crate) fn at_once(result: Result<usize, IoError>, data: Data) -> DeviceIo {
+/// True when `op` on these bytes is one that `device` carries out at all: no stream operation, whole blocks, and
+/// nothing beyond the end.
+pub(crate) fn allows(device: &dyn Device, op: Op, offset: u64, len: u64) -> bool {
+    let block = u64::from(device.block_size());
+    match op {
+        Op::Flush => true,
+        Op::Read | Op::Write | Op::WriteDurable | Op::Punch | Op::Zero => {
+            let end = offset.checked_add(len);
+            offset.is_multiple_of(block)
+                && len.is_multiple_of(block)
+                && end.is_some_and(|end| end <= device.size_bytes())
+        }
+        Op::Recv | Op::RecvAll | Op::Send | Op::Close => false,
+    }
+}
+
+/// An operation that has ended without reaching the device.
+pub fn at_once(result: Result<usize, IoError>, data: Data) -> DeviceIo {
     Box::pin(std::future::ready((result, data)))
 }

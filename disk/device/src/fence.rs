@@ -1,16 +1,16 @@
-//! A filter that never believes a flush after one that has failed.
+//! A filter that fails every flush after the first failed one.
 //!
-//! A drive whose flush has failed may have thrown away what was in its cache, and says nothing of it when it
-//! is flushed again. Several parties flush one device (the log and the home of a store on one drive): what
-//! one of them is told holds for all. From the moment on at which any flush is seen to fail, every flush
-//! fails with the same error, those under way too.
+//! A drive whose flush has failed may have dropped the content of its cache, and a later flush succeeds all the
+//! same. The log and the home of a store flush the same drive independently, so a failure seen by one of them
+//! must hold for both. Once a flush is seen to fail, every flush fails with the same error, including flushes
+//! under way.
 
-use crate::device::{Device, DeviceIo, Interrupted, Recovering, at_once};
+use crate::device::{Device, DeviceIo, Filter, at_once};
 use std::cell::Cell;
 use std::rc::Rc;
 use tonearm_rt::{Data, IoError, Op};
 
-/// A device behind the fence.
+/// A device whose flushes are guarded.
 pub struct FlushFence {
     inner: Rc<dyn Device>,
     failed: Rc<Cell<Option<IoError>>>,
@@ -26,28 +26,12 @@ impl FlushFence {
     }
 }
 
-impl Device for FlushFence {
-    fn name(&self) -> &str {
-        self.inner.name()
+impl Filter for FlushFence {
+    fn inner(&self) -> &dyn Device {
+        &*self.inner
     }
 
-    fn size_bytes(&self) -> u64 {
-        self.inner.size_bytes()
-    }
-
-    fn block_size(&self) -> u32 {
-        self.inner.block_size()
-    }
-
-    fn is_suspect(&self) -> bool {
-        self.inner.is_suspect()
-    }
-
-    fn recover(&self, interrupted: Interrupted) -> Recovering {
-        self.inner.recover(interrupted)
-    }
-
-    fn io(&self, op: Op, offset: u64, len: u64, data: Data) -> DeviceIo {
+    fn filter_io(&self, op: Op, offset: u64, len: u64, data: Data) -> DeviceIo {
         if op != Op::Flush {
             return self.inner.io(op, offset, len, data);
         }

@@ -1,9 +1,9 @@
-//! A device of the executor's driver: a file or block device in the real world, a simulated one else.
+//! A device of the executor's driver: a file or block device in the real world, or a simulated one.
 //!
-//! It refuses what lies outside the device or is not of whole blocks, so that both worlds refuse
-//! alike: the simulation takes any range, and a file would grow.
+//! It refuses ranges outside of the device and parts of blocks. So both worlds refuse the same operations: the
+//! simulation would take any range, and a file would grow.
 
-use crate::device::{Device, DeviceIo, at_once, span};
+use crate::device::{Device, DeviceIo, allows, at_once, span};
 use tonearm_rt::{Data, DeviceId, IoError, Op, Request, Rt};
 
 /// One of the driver's devices.
@@ -16,8 +16,8 @@ pub struct RawDevice {
 }
 
 impl RawDevice {
-    /// Device `id` of the driver behind `rt`; `size_bytes` is what the driver has there, and
-    /// `block_size` the unit in bytes of its offsets and lengths.
+    /// Device `id` of the driver behind `rt`, with its size. Offsets and lengths must be multiples of `block_size`
+    /// bytes.
     pub fn new(rt: &Rt, id: DeviceId, size_bytes: u64, block_size: u32, name: &str) -> Self {
         assert!(block_size > 0, "a block has at least one byte");
         Self {
@@ -26,21 +26,6 @@ impl RawDevice {
             size_bytes,
             block_size,
             name: name.into(),
-        }
-    }
-
-    fn allows(&self, op: Op, offset: u64, len: u64) -> bool {
-        let block = u64::from(self.block_size);
-        match op {
-            Op::Flush => true,
-            Op::Read | Op::Write | Op::WriteDurable | Op::Punch | Op::Zero => {
-                offset.is_multiple_of(block)
-                    && len.is_multiple_of(block)
-                    && offset
-                        .checked_add(len)
-                        .is_some_and(|end| end <= self.size_bytes)
-            }
-            Op::Recv | Op::RecvAll | Op::Send | Op::Close => false,
         }
     }
 }
@@ -59,7 +44,7 @@ impl Device for RawDevice {
     }
 
     fn io(&self, op: Op, offset: u64, len: u64, data: Data) -> DeviceIo {
-        if !self.allows(op, offset, span(op, len, &data)) {
+        if !allows(self, op, offset, span(op, len, &data)) {
             return at_once(Err(IoError::EINVAL), data);
         }
         Box::pin(self.rt.io(Request {

@@ -15,7 +15,7 @@
 use crate::error::EngineError;
 use std::collections::BTreeSet;
 use std::rc::Rc;
-use tonearm_device::{Device, Interrupted};
+use tonearm_device::{Device, Interrupted, Redundancy};
 use tonearm_format::{EntryKind, SECTOR, SUPERBLOCK_SLOTS, Superblock, superblock_offset};
 use tonearm_layout::{Home, ZeroRange};
 use tonearm_trail::RecoveredChange;
@@ -33,7 +33,7 @@ impl Footprint {
     /// Nothing yet.
     pub fn new(devices: &[Rc<dyn Device>]) -> Self {
         Self {
-            wanted: devices.iter().any(|device| device.is_suspect()),
+            wanted: devices.iter().any(|device| suspect(device).is_some()),
             blocks: BTreeSet::new(),
             zeroes: Vec::new(),
             known: true,
@@ -106,8 +106,8 @@ impl Footprint {
             if !log.is_empty() {
                 interrupted.changed.push(log);
             }
-            if device.is_suspect() {
-                let recovered = device.recover(interrupted).await;
+            if let Some(array) = suspect(device) {
+                let recovered = array.recover(interrupted).await;
                 recovered.map_err(|error| EngineError::Redundancy {
                     member: device.name().to_string(),
                     error,
@@ -116,4 +116,9 @@ impl Footprint {
         }
         Ok(())
     }
+}
+
+/// The redundancy of `device`, if it is suspect.
+fn suspect(device: &Rc<dyn Device>) -> Option<&dyn Redundancy> {
+    device.redundancy().filter(|array| array.is_suspect())
 }

@@ -1,9 +1,13 @@
 //! The simulated world: drives in virtual time, with volatile write caches, faults and power cuts.
 //!
-//! [`SimWorld`] puts the contents of any number of drives behind the executor's driver. It knows no drive: times come from
-//! models behind the trait [`Timing`], here random ones ([`Jitter`]), in the laboratory those of real drives.
+//! [`SimWorld`] puts the contents of any number of drives behind the executor's driver. Models behind the trait
+//! [`Timing`] give the times: here random ones ([`Jitter`]), in the laboratory those of real drives.
+//!
+//! [`filters`] wrap any device, to fail or count its operations. [`conformance`] checks the rules of every device.
 
+pub mod conformance;
 mod fault;
+pub mod filters;
 mod image;
 mod payload;
 mod timing;

@@ -10,21 +10,6 @@ use tonearm_rt::{Data, IoError, Op, SLICES_MAX};
 /// Most bytes of one operation on a member that parts are joined to.
 pub(crate) const JOINED_BYTES_MAX: u64 = 1 << 20;
 
-/// True when an array may carry out the operation at all.
-pub(crate) fn allows(device: &dyn Device, op: Op, offset: u64, len: u64) -> bool {
-    let block = u64::from(device.block_size());
-    match op {
-        Op::Flush => true,
-        Op::Read | Op::Write | Op::WriteDurable | Op::Punch | Op::Zero => {
-            let end = offset.checked_add(len);
-            offset.is_multiple_of(block)
-                && len.is_multiple_of(block)
-                && end.is_some_and(|end| end <= device.size_bytes())
-        }
-        Op::Recv | Op::RecvAll | Op::Send | Op::Close => false,
-    }
-}
-
 /// The smallest size and the largest block size of `members`, of which there must be `least`.
 pub(crate) fn min_size<'a>(
     members: impl Iterator<Item = &'a dyn Device>,

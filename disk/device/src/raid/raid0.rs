@@ -2,9 +2,9 @@
 
 use super::cut::{Payload, Source, slices_of};
 use super::geometry::Stripes;
-use super::io::{Place, Transfer, allows, min_size, read_places, run};
+use super::io::{Place, Transfer, min_size, read_places, run};
 use super::state::RaidError;
-use crate::device::{Device, DeviceIo, Interrupted, Recovering, at_once, span};
+use crate::device::{Device, DeviceIo, Interrupted, Recovering, Redundancy, allows, at_once, span};
 use std::ops::Range;
 use std::rc::Rc;
 use tonearm_base::BufPool;
@@ -44,6 +44,12 @@ impl Raid0 {
             stripes,
             block_size,
         })
+    }
+
+    /// The members that have redundancy, each with its index.
+    fn arrays(&self) -> impl Iterator<Item = (usize, &dyn Redundancy)> {
+        let members = self.members.iter().enumerate();
+        members.filter_map(|(index, member)| Some((index, member.redundancy()?)))
     }
 
     /// Ranges of the array as ranges of each member.
@@ -169,19 +175,28 @@ impl Device for Raid0 {
         }
     }
 
+    fn redundancy(&self) -> Option<&dyn Redundancy> {
+        self.arrays().next().map(|_| self as &dyn Redundancy)
+    }
+}
+
+/// RAID-0 has no redundancy of its own. It passes recovery on to members that are arrays.
+impl Redundancy for Raid0 {
     fn is_suspect(&self) -> bool {
-        self.members.iter().any(|member| member.is_suspect())
+        self.arrays().any(|(_, array)| array.is_suspect())
     }
 
     fn recover(&self, interrupted: Interrupted) -> Recovering {
         let changed = self.cut(&interrupted.changed);
         let zeroed = self.cut(&interrupted.zeroed);
-        let ranges = changed.into_iter().zip(zeroed);
+        let mut ranges: Vec<Interrupted> = changed
+            .into_iter()
+            .zip(zeroed)
+            .map(|(changed, zeroed)| Interrupted { changed, zeroed })
+            .collect();
         let under_way: Vec<Recovering> = self
-            .members
-            .iter()
-            .zip(ranges)
-            .map(|(member, (changed, zeroed))| member.recover(Interrupted { changed, zeroed }))
+            .arrays()
+            .map(|(index, array)| array.recover(std::mem::take(&mut ranges[index])))
             .collect();
         Box::pin(async move {
             let mut result = Ok(());

@@ -2,8 +2,7 @@
 
 use super::array::Raid5;
 use super::cut::{Payload, Source, slices_of};
-use super::io::allows;
-use crate::device::{Device, DeviceIo, Interrupted, Recovering, at_once, span};
+use crate::device::{Device, DeviceIo, Interrupted, Recovering, Redundancy, allows, at_once, span};
 use tonearm_rt::{Data, IoError, Op};
 
 impl Device for Raid5 {
@@ -49,6 +48,12 @@ impl Device for Raid5 {
         }
     }
 
+    fn redundancy(&self) -> Option<&dyn Redundancy> {
+        Some(self)
+    }
+}
+
+impl Redundancy for Raid5 {
     fn is_suspect(&self) -> bool {
         Raid5::is_suspect(self)
     }

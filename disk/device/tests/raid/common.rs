@@ -6,8 +6,9 @@ use tonearm_base::{Buf, BufPool};
 use tonearm_device::raid::{
     Missing, Raid5, Raid5Options, Raid5State, RaidError, Saving, StateSink,
 };
-use tonearm_device::{Device, Fault, FaultPlan, RawDevice, Stats};
-use tonearm_rt::{Data, DeviceId, Rt};
+use tonearm_device::{Device, RawDevice};
+use tonearm_rt::{Data, DeviceId, Op, Rt};
+use tonearm_world::filters::{Counted, Fault, FaultPlan};
 use tonearm_world::{DiskImage, SimOptions, SimWorld};
 
 /// Keeps the state of an array in memory.
@@ -32,7 +33,7 @@ pub struct World {
     pub world: SimWorld,
     pub rt: Rt,
     pub plans: Vec<FaultPlan>,
-    pub stats: Vec<Rc<Stats>>,
+    pub counted: Vec<Rc<Counted>>,
     pub devices: Vec<Rc<dyn Device>>,
     pub kept: Kept,
 }
@@ -52,22 +53,22 @@ impl World {
         let sizes: Vec<u64> = images.iter().map(|image| image.size).collect();
         let world = SimWorld::new(options, images);
         let rt = Rt::new(world.driver());
-        let (mut plans, mut stats, mut devices) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut plans, mut counted, mut devices) = (Vec::new(), Vec::new(), Vec::new());
         for (index, bytes) in sizes.into_iter().enumerate() {
             let name = format!("disk-{index}");
             let raw = RawDevice::new(&rt, DeviceId(index as u32), bytes, 512, &name);
             let plan = FaultPlan::new();
             let fault = Rc::new(Fault::new(Rc::new(raw), &plan));
-            let counted = Rc::new(Stats::new(&rt, fault));
+            let device = Rc::new(Counted::new(fault));
             plans.push(plan);
-            stats.push(counted.clone());
-            devices.push(counted as Rc<dyn Device>);
+            counted.push(device.clone());
+            devices.push(device as Rc<dyn Device>);
         }
         Self {
             world,
             rt,
             plans,
-            stats,
+            counted,
             devices,
             kept: Kept::default(),
         }
@@ -108,11 +109,11 @@ impl World {
 
     /// Reads and writes of all members since the last call.
     pub fn ios(&self, members: usize) -> (u64, u64) {
-        let of = |stats: &Rc<Stats>| {
-            let seen = stats.snapshot();
-            (seen.read.begun, seen.write.begun + seen.write_durable.begun)
+        let of = |device: &Rc<Counted>| {
+            let writes = [Op::Write, Op::WriteDurable].map(|op| device.count(op).started);
+            (device.count(Op::Read).started, writes[0] + writes[1])
         };
-        let all = self.stats[..members].iter().map(of);
+        let all = self.counted[..members].iter().map(of);
         all.fold((0, 0), |sum, own| (sum.0 + own.0, sum.1 + own.1))
     }
 }

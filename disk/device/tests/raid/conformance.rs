@@ -3,8 +3,9 @@
 use crate::common::{CLEAN, UNIT, World, without};
 use std::rc::Rc;
 use tonearm_base::BufPool;
+use tonearm_device::Device;
 use tonearm_device::raid::{Raid0, Raid5State, RaidError};
-use tonearm_device::{Device, conformance};
+use tonearm_world::conformance;
 
 #[test]
 fn raid0_conforms() {

@@ -132,8 +132,8 @@ fn a_punch_of_whole_stripes_is_one_operation_for_each_member() {
         );
     });
     assert_eq!(ios.1, 4);
-    for stats in &world.stats[..4] {
-        assert_eq!(stats.snapshot().punch.bytes, rows * UNIT);
+    for device in &world.counted[..4] {
+        assert_eq!(device.count(Op::Punch).bytes, rows * UNIT);
     }
     // A part of a stripe: the data is punched, the parity written.
     let ios = cost(&world, &array, async |d| d.punch(4096, 4096).await.unwrap());
@@ -144,8 +144,8 @@ fn a_punch_of_whole_stripes_is_one_operation_for_each_member() {
 fn a_flush_flushes_each_member_once() {
     let (world, array) = array(4, CLEAN);
     cost(&world, &array, async |d| d.flush().await.unwrap());
-    for stats in &world.stats[..4] {
-        assert_eq!(stats.snapshot().flush.ended, 1);
+    for device in &world.counted[..4] {
+        assert_eq!(device.count(Op::Flush).started, 1);
     }
 }
 

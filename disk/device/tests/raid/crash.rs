@@ -10,7 +10,7 @@ use std::ops::Range;
 use std::rc::Rc;
 use tonearm_base::BufPool;
 use tonearm_device::raid::{Raid5, Raid5State, RaidStats, RebuildRate};
-use tonearm_device::{Device, Interrupted};
+use tonearm_device::{Device, Interrupted, Redundancy};
 use tonearm_rt::Data;
 use tonearm_world::{Crash, DiskImage};
 
@@ -144,7 +144,7 @@ async fn replay(array: &Raid5, log: &Log) {
         .map(|piece| piece * PIECE..(piece + 1) * PIECE)
         .collect();
     let zeroed = Vec::new();
-    device
+    array
         .recover(Interrupted { changed, zeroed })
         .await
         .unwrap();

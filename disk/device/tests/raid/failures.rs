@@ -3,9 +3,10 @@
 use crate::common::{CLEAN, UNIT, World, bytes, pattern, read, without};
 use std::rc::Rc;
 use tonearm_base::BufPool;
+use tonearm_device::Device;
 use tonearm_device::raid::{ARRAY_LOST, Missing, Raid0, Raid5State, RaidError};
-use tonearm_device::{Device, Effect};
 use tonearm_rt::{Data, IoError, Op};
+use tonearm_world::filters::Effect;
 
 pub const EIO: Effect = Effect::Fail(IoError::EIO);
 

@@ -113,16 +113,16 @@ fn a_rebuild_goes_on_at_the_saved_watermark() {
     let array = after
         .open_given(replaced, UNIT, kept, false, false)
         .unwrap();
-    let ios = after.stats[3].clone();
+    let replacement = after.counted[3].clone();
     after.rt.block_on(async move {
         assert_content(&array).await;
-        let written = ios.snapshot().write.bytes;
+        let written = replacement.count(Op::Write).bytes;
         array
             .rebuild(&RebuildRate::default(), |_, _| {})
             .await
             .unwrap();
         assert_eq!(
-            ios.snapshot().write.bytes - written,
+            replacement.count(Op::Write).bytes - written,
             32 << 20,
             "only the rest"
         );

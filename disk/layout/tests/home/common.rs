@@ -4,10 +4,11 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use tonearm_base::{Buf, BufPool, Nanos, crc32c};
-use tonearm_device::{Device, DeviceIo, Fault, FaultPlan, RawDevice};
+use tonearm_device::{Device, DeviceIo, RawDevice};
 use tonearm_format::{Geometry, HEADER_AREA_BYTES};
 use tonearm_layout::{Home, HomeBlock, HomeError, Overwrite, OverwriteMember, Piece, ZeroRange};
 use tonearm_rt::{Data, DeviceId, Op, Rt};
+use tonearm_world::filters::{Fault, FaultPlan};
 use tonearm_world::{DiskImage, SimOptions, SimWorld};
 
 /// What a store is made of.

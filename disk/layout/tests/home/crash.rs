@@ -4,10 +4,10 @@
 use crate::common::{
     Batch, Dice, LARGE_BLOCKS, Model, SMALL, Shape, Store, crash_states, random_batch,
 };
-use tonearm_device::Effect;
 use tonearm_layout::ZeroRange;
 use tonearm_rt::{IoError, Op};
 use tonearm_world::Crash;
+use tonearm_world::filters::Effect;
 
 /// The ways in which a log may bring a batch again.
 fn portions(batch: &Batch, manner: u64, dice: &mut Dice) -> Vec<Batch> {

@@ -1,10 +1,10 @@
 //! Devices that fail, and media that lie.
 
 use crate::common::{Batch, Dice, Model, SMALL, Shape, Store, crash_states, random_batch};
-use tonearm_device::Effect;
 use tonearm_layout::{Home as _, HomeError, Piece};
 use tonearm_rt::{IoError, Op};
 use tonearm_world::DiskImage;
+use tonearm_world::filters::Effect;
 
 const ROOM_GONE: [Effect; 2] = [
     Effect::Fail(IoError::ENOSPC),

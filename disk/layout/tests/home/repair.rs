@@ -1,10 +1,10 @@
 //! Check and repair.
 
 use crate::common::{Batch, Model, SMALL, Store};
-use tonearm_device::Effect;
 use tonearm_layout::{GroupReport, Home as _, HomeError, RepairOptions, RepairReport, SlotReport};
 use tonearm_rt::{IoError, Op};
 use tonearm_world::DiskImage;
+use tonearm_world::filters::Effect;
 
 const ACCEPT: RepairOptions = RepairOptions { accept_data: true };
 

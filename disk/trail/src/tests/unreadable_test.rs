@@ -4,9 +4,10 @@ use super::log_test::{append, geometry, start, world, write};
 use crate::{Case, GivenUp, LogGeometry, Replay, TrailError};
 use std::rc::Rc;
 use tonearm_base::{BufPool, Lsn, RecordSeq};
-use tonearm_device::{Device, Effect, Fault, FaultPlan, RawDevice};
+use tonearm_device::{Device, RawDevice};
 use tonearm_format::{LogState, RecordHeader, SECTOR};
 use tonearm_rt::{DeviceId, IoError, Op, Rt};
+use tonearm_world::filters::{Effect, Fault, FaultPlan};
 use tonearm_world::{DiskImage, SimOptions, SimWorld};
 
 /// A log of `commits` commits of one block each, all durable, of which none is released.

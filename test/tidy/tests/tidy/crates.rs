@@ -33,7 +33,7 @@ const MAY_NAME: &[(&str, &[&str])] = &[
     ("fronts/capi", &["base", "disk", "store", "uring"]),
     ("fronts/sqlite", &["store"]),
     ("lab/trace", &["base"]),
-    ("test/world", &["base", "rt"]),
+    ("test/world", &["base", "rt", "device"]),
     ("lab/drive", &["base", "world"]),
     (
         "lab/calibrate",

@@ -1,20 +1,19 @@
-//! A filter that breaks what a test wants broken: errors, rot, lost and misdirected writes, a full
-//! disk.
+//! A filter with faults that a test plans: errors, rot, lost and misdirected writes, a full disk.
 //!
-//! Rules are tried in the order of their making; the first that matches acts, once for each matching
-//! operation. With no rules the filter changes nothing.
+//! Each operation meets the first rule that matches it, in the order in which the rules were added. Without rules
+//! the filter changes nothing.
 
-use crate::device::{Device, DeviceIo, Interrupted, Recovering, at_once, span};
 use std::cell::RefCell;
 use std::rc::Rc;
+use tonearm_device::{Device, DeviceIo, Filter, at_once, span};
 use tonearm_rt::{Data, IoError, Op};
 
 /// An operation as a rule sees it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Access {
-    /// Number of the operation, of all that the filter saw, from 0.
+    /// Number of the operation, counted from 0 over all that the filter has seen.
     pub number: u64,
-    /// What.
+    /// The operation.
     pub op: Op,
     /// First byte on the device.
     pub offset: u64,
@@ -41,17 +40,16 @@ pub enum Effect {
     Fail(IoError),
     /// It is carried out, and then reported as failed.
     FailAfter(IoError),
-    /// It is reported as done and does not reach the device: a lost write, or a drive that lies about
-    /// its flush. Not for reads.
+    /// It is reported as done and does not reach the device: a lost write, or a false report of a flush. Not for
+    /// reads.
     Lose,
     /// It goes to this offset instead.
     Misdirect(u64),
-    /// The byte `at` of what was read (counted from the operation's start; taken modulo its length)
-    /// comes back with the bits of `mask` turned over. For reads.
+    /// A read returns its byte `at` (modulo the length of the read) with the bits of `mask` inverted. Only for reads.
     Flip {
-        /// Which byte.
+        /// The byte, counted from the start of the read.
         at: u64,
-        /// Which of its bits.
+        /// The bits.
         mask: u8,
     },
 }
@@ -67,17 +65,17 @@ struct State {
     room_bytes: Option<u64>,
 }
 
-/// What is to go wrong; the test holds a clone and may change it at any time.
+/// The planned faults. The test keeps a clone and may change it at any time.
 #[derive(Clone, Default)]
 pub struct FaultPlan(Rc<RefCell<State>>);
 
 impl FaultPlan {
-    /// Nothing goes wrong.
+    /// A plan without faults.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// `effect` for every operation that `when` names. `when` must not use the plan itself.
+    /// `effect` for every operation for which `when` holds. `when` must not use the plan.
     pub fn on(&self, when: impl FnMut(&Access) -> bool + 'static, effect: Effect) {
         self.0.borrow_mut().rules.push((Box::new(when), effect));
     }
@@ -87,7 +85,7 @@ impl FaultPlan {
         self.on(move |access| access.number == number, effect);
     }
 
-    /// `effect` for the next operation that `when` names, and no later one.
+    /// `effect` for the next operation for which `when` holds, and no later one.
     pub fn once(&self, mut when: impl FnMut(&Access) -> bool + 'static, effect: Effect) {
         let mut over = false;
         self.on(
@@ -100,12 +98,12 @@ impl FaultPlan {
         );
     }
 
-    /// After `bytes` more written bytes, writes fail with `ENOSPC`; None: there is room again.
+    /// After `bytes` more written bytes, writes fail with `ENOSPC`. `None` ends that.
     pub fn set_room(&self, bytes: Option<u64>) {
         self.0.borrow_mut().room_bytes = bytes;
     }
 
-    /// Takes all rules and the bound on room away.
+    /// Removes all rules and the bound on room.
     pub fn clear(&self) {
         let mut state = self.0.borrow_mut();
         state.rules.clear();
@@ -148,14 +146,14 @@ impl FaultPlan {
     }
 }
 
-/// A device that a plan breaks.
+/// A device with the faults of a plan.
 pub struct Fault {
     inner: Rc<dyn Device>,
     plan: FaultPlan,
 }
 
 impl Fault {
-    /// Breaks what passes to `inner` as `plan` says.
+    /// Applies `plan` to the operations of `inner`.
     pub fn new(inner: Rc<dyn Device>, plan: &FaultPlan) -> Self {
         Self {
             inner,
@@ -164,28 +162,12 @@ impl Fault {
     }
 }
 
-impl Device for Fault {
-    fn name(&self) -> &str {
-        self.inner.name()
+impl Filter for Fault {
+    fn inner(&self) -> &dyn Device {
+        &*self.inner
     }
 
-    fn size_bytes(&self) -> u64 {
-        self.inner.size_bytes()
-    }
-
-    fn block_size(&self) -> u32 {
-        self.inner.block_size()
-    }
-
-    fn is_suspect(&self) -> bool {
-        self.inner.is_suspect()
-    }
-
-    fn recover(&self, interrupted: Interrupted) -> Recovering {
-        self.inner.recover(interrupted)
-    }
-
-    fn io(&self, op: Op, offset: u64, len: u64, data: Data) -> DeviceIo {
+    fn filter_io(&self, op: Op, offset: u64, len: u64, data: Data) -> DeviceIo {
         match self.plan.effect(op, offset, span(op, len, &data)) {
             None => self.inner.io(op, offset, len, data),
             Some(Effect::Fail(error)) => at_once(Err(error), data),
@@ -199,7 +181,7 @@ impl Device for Fault {
             }
             Some(Effect::Misdirect(to)) => self.inner.io(op, to, len, data),
             Some(Effect::Flip { at, mask }) => {
-                assert_eq!(op, Op::Read, "bits are turned over in what is read");
+                assert_eq!(op, Op::Read, "only reads can return inverted bits");
                 let io = self.inner.io(op, offset, len, data);
                 Box::pin(async move {
                     let (result, mut data) = io.await;

@@ -1,9 +1,9 @@
-//! What every device must do, as functions that a test of any device calls. They overwrite the
-//! device, which needs at least [`SIZE_MIN`] bytes, and panic with the device's name where it fails.
+//! The rules of every device, as functions that a test of any device calls. They overwrite the device, which needs
+//! at least [`SIZE_MIN`] bytes. They panic with the name of the device when it breaks a rule.
 
-use crate::device::Device;
 use std::rc::Rc;
 use tonearm_base::{Buf, BufPool};
+use tonearm_device::Device;
 use tonearm_rt::{Data, IoError, Op, SLICES_MAX};
 
 /// Bytes that a device under test must have.
@@ -32,7 +32,7 @@ pub async fn all(device: Rc<dyn Device>) {
     refuses_stream_operations(device).await;
 }
 
-/// Reads see writes that have ended, durable or not, small and large.
+/// Reads see completed writes, durable or not, small and large.
 pub async fn reads_what_was_written(device: Rc<dyn Device>) {
     for (seed, len) in [(1, UNIT), (2, 3 * UNIT), (3, 1 << 20)] {
         for offset in [0, UNIT as u64, device_end(&device) - len as u64] {
@@ -46,7 +46,7 @@ pub async fn reads_what_was_written(device: Rc<dyn Device>) {
     }
 }
 
-/// Of writes to one place, each begun after the one before has ended, the last stays.
+/// Of writes to one place, each started after the end of the one before, the last one stays.
 pub async fn later_writes_win(device: Rc<dyn Device>) {
     let mut model = pattern(8 * UNIT, 9);
     let data = Data::whole(pattern(8 * UNIT, 9));
@@ -61,7 +61,7 @@ pub async fn later_writes_win(device: Rc<dyn Device>) {
     assert_content(&device, 0, &model).await;
 }
 
-/// Slices, up to the most that a request takes, make one write.
+/// Slices, up to the most of a request, are one write.
 pub async fn writes_slices_in_order(device: Rc<dyn Device>) {
     for parts in [1, 2, 63, SLICES_MAX] {
         let bytes = pattern(parts * UNIT, parts as u64);
@@ -75,7 +75,7 @@ pub async fn writes_slices_in_order(device: Rc<dyn Device>) {
     }
 }
 
-/// The rest of a buffer is left alone, and comes back.
+/// A read into a part of a buffer leaves the rest unchanged.
 pub async fn reads_into_a_part_of_a_buffer(device: Rc<dyn Device>) {
     let data = Data::whole(pattern(UNIT, 5));
     assert_ok(&device, device.write(0, data).await);
@@ -93,7 +93,7 @@ pub async fn reads_into_a_part_of_a_buffer(device: Rc<dyn Device>) {
     assert_eq!(buf[2 * UNIT..], around[2 * UNIT..], "{}", device.name());
 }
 
-/// Operations under way together do not disturb each other.
+/// Concurrent operations do not disturb each other.
 pub async fn carries_many_at_once(device: Rc<dyn Device>) {
     let places = SIZE_MIN / UNIT as u64;
     let writes: Vec<_> = (0..places)
@@ -117,7 +117,7 @@ pub async fn carries_many_at_once(device: Rc<dyn Device>) {
     }
 }
 
-/// A write whose future is dropped unpolled is carried out all the same.
+/// A write whose future is dropped without a poll still takes effect.
 pub async fn starts_at_the_call(device: Rc<dyn Device>) {
     let data = Data::whole(pattern(UNIT, 41));
     assert_ok(&device, device.write(0, data).await);
@@ -128,10 +128,10 @@ pub async fn starts_at_the_call(device: Rc<dyn Device>) {
             return;
         }
     }
-    panic!("{}: a dropped write was not carried out", device.name());
+    panic!("{}: a dropped write had no effect", device.name());
 }
 
-/// Punched and zeroed ranges read as zeroes, their neighbours as before; both may be written again.
+/// Punched and zeroed ranges read as zeroes, and their neighbours are unchanged. Both can be written again.
 pub async fn zeroes_and_punches(device: Rc<dyn Device>) {
     let len = 1 << 20;
     for op in [Op::Punch, Op::Zero] {
@@ -153,7 +153,7 @@ pub async fn zeroes_and_punches(device: Rc<dyn Device>) {
     }
 }
 
-/// A flush ends, with nothing to flush, after a write, and beside writes.
+/// A flush ends: with nothing to flush, after a write, and during writes.
 pub async fn flushes(device: Rc<dyn Device>) {
     assert_ok(&device, device.flush().await);
     assert_ok(&device, device.flush().await);
@@ -172,7 +172,7 @@ pub async fn flushes(device: Rc<dyn Device>) {
     assert_content(&device, 0, &pattern(UNIT, 11)).await;
 }
 
-/// What is not wholly inside the device is refused and changes nothing.
+/// A range that is not wholly inside the device is refused and changes nothing.
 pub async fn refuses_what_lies_beyond_the_end(device: Rc<dyn Device>) {
     let end = device.size_bytes();
     let last = device_end(&device) - UNIT as u64;
@@ -190,7 +190,7 @@ pub async fn refuses_what_lies_beyond_the_end(device: Rc<dyn Device>) {
             assert_eq!(result, refused, "{}: {op:?} at {offset}", device.name());
         }
     }
-    // By one block of the device, where a member of it may go on.
+    // One block beyond the end, where a member of an array may have space.
     let block = u64::from(device.block_size());
     for op in [Op::Punch, Op::Zero] {
         let (result, _) = device.io(op, end - block, 2 * block, Data::None).await;
@@ -199,7 +199,7 @@ pub async fn refuses_what_lies_beyond_the_end(device: Rc<dyn Device>) {
     assert_content(&device, last, &pattern(UNIT, 12)).await;
 }
 
-/// Offsets and lengths that are no multiples of the block size are refused and change nothing.
+/// Offsets and lengths that are not multiples of the block size are refused and change nothing.
 pub async fn refuses_parts_of_blocks(device: Rc<dyn Device>) {
     if device.block_size() == 1 {
         return;
@@ -225,7 +225,7 @@ pub async fn refuses_parts_of_blocks(device: Rc<dyn Device>) {
     assert_content(&device, 0, &pattern(2 * UNIT, 14)).await;
 }
 
-/// A device is no stream.
+/// A device refuses stream operations.
 pub async fn refuses_stream_operations(device: Rc<dyn Device>) {
     for op in [Op::Recv, Op::RecvAll, Op::Send, Op::Close] {
         let (result, _) = device.io(op, 0, 0, Data::whole(pattern(UNIT, 1))).await;

@@ -1,6 +1,8 @@
-use crate::{Device, RawDevice};
+//! Checks of a device of the driver.
+
 use std::rc::Rc;
 use tonearm_base::BufPool;
+use tonearm_device::{Device, RawDevice};
 use tonearm_rt::{Data, DeviceId, IoError, Rt};
 use tonearm_world::{DiskImage, SimOptions, SimWorld};
 

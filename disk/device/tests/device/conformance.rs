@@ -1,18 +1,14 @@
-//! The conformance suite against every device that the project has: what passes here may stand under
-//! the engine.
-
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+//! The conformance suite against every device of the project. A device that passes may be used by the engine.
 
 use std::io::Write;
 use std::path::Path;
 use std::process::Command;
 use std::rc::Rc;
-use tonearm_device::{
-    Device, Effect, Fault, FaultPlan, RawDevice, Stats, Trace, TraceLog, conformance,
-};
+use tonearm_device::{Device, FlushFence, RawDevice};
 use tonearm_rt::{DeviceId, Rt};
 use tonearm_uring::{Create, MemberKind, MemberOptions, UringDriver, open_member};
-use tonearm_world::{DiskImage, SimOptions, SimWorld};
+use tonearm_world::filters::{Counted, Effect, Fault, FaultPlan};
+use tonearm_world::{DiskImage, SimOptions, SimWorld, conformance};
 
 const SIZE: u64 = conformance::SIZE_MIN + 4096;
 
@@ -27,7 +23,7 @@ fn simulated(seed: u64, block_size: u32) -> (Rt, Rc<dyn Device>) {
     (rt, Rc::new(raw))
 }
 
-/// The member at `path` through a ring; the rest of the test's options are the caller's.
+/// The member at `path`, opened with `options`, through a ring.
 fn real(path: &Path, options: MemberOptions<'_>) -> (Rt, Rc<dyn Device>, MemberKind, bool) {
     let driver = UringDriver::new().unwrap();
     let member = open_member(path, options).unwrap();
@@ -52,7 +48,7 @@ fn new_file(preallocate: bool, direct: bool) -> MemberOptions<'static> {
     }
 }
 
-/// Says on the real standard error, past the test harness, what was not tested.
+/// Reports on the real standard error, past the test harness, what was not tested.
 fn not_run(why: &str) {
     let line = format!("NOT RUN: {why}\n");
     std::io::stderr().write_all(line.as_bytes()).unwrap();
@@ -156,10 +152,10 @@ fn filters_conform_alone_and_stacked() {
         let (rt, mut device) = simulated(chosen, 512);
         let plan = FaultPlan::new();
         if chosen & 1 > 0 {
-            device = Rc::new(Stats::new(&rt, device));
+            device = Rc::new(Counted::new(device));
         }
         if chosen & 2 > 0 {
-            device = Rc::new(Trace::new(&rt, device, &TraceLog::hashing()));
+            device = Rc::new(FlushFence::new(device));
         }
         if chosen & 4 > 0 {
             device = Rc::new(Fault::new(device, &plan));

@@ -1,8 +1,9 @@
-use crate::{Device, Effect, Fault, FaultPlan, RawDevice};
+use super::{Effect, Fault, FaultPlan};
+use crate::{DiskImage, SimOptions, SimWorld};
 use std::rc::Rc;
 use tonearm_base::{Buf, BufPool};
+use tonearm_device::{Device, RawDevice};
 use tonearm_rt::{Data, DeviceId, IoError, Op, Rt};
-use tonearm_world::{DiskImage, SimOptions, SimWorld};
 
 struct Broken {
     rt: Rt,
@@ -73,7 +74,7 @@ fn lost_and_misdirected_writes_look_like_success() {
 }
 
 #[test]
-fn bits_turn_over_in_what_is_read_until_the_rule_is_gone() {
+fn reads_return_inverted_bits_until_the_rule_is_removed() {
     let broken = broken();
     broken.write(0, 1).unwrap();
     let flip = Effect::Flip { at: 10, mask: 0x81 };

@@ -1,10 +1,13 @@
-use crate::{Device, Effect, Fault, FaultPlan, FlushFence, RawDevice};
+//! No flush succeeds after a failed one.
+
 use std::rc::Rc;
+use tonearm_device::{Device, FlushFence, RawDevice};
 use tonearm_rt::{DeviceId, IoError, Op, Rt};
+use tonearm_world::filters::{Effect, Fault, FaultPlan};
 use tonearm_world::{DiskImage, SimOptions, SimWorld};
 
 #[test]
-fn after_a_failed_flush_no_other_is_believed() {
+fn after_a_failed_flush_every_flush_fails() {
     let world = SimWorld::new(SimOptions::default(), vec![DiskImage::new(1 << 20)]);
     let rt = Rt::new(world.driver());
     let raw = Rc::new(RawDevice::new(&rt, DeviceId(0), 1 << 20, 512, "sim"));
@@ -16,7 +19,7 @@ fn after_a_failed_flush_no_other_is_believed() {
     let broken = Rc::new(Fault::new(raw, &plan));
     let device: Rc<dyn Device> = Rc::new(FlushFence::new(broken));
     rt.block_on(async move {
-        // One is under way when the next one fails.
+        // The first flush is under way when the second one fails.
         let first = device.flush();
         assert_eq!(device.flush().await, Err(IoError::EIO));
         assert_eq!(first.await, Err(IoError::EIO));
