@@ -7,7 +7,7 @@ use crate::layout::Layout;
 use crate::probe::Method;
 use crate::run::{Disk, Findings, Kind};
 use std::fmt::{self, Write};
-use tonearm_drive::{GeometrySpec, Sparing};
+use tonearm_drive_file::{GeometrySpec, Sparing};
 
 /// Most numbers in a line of a list.
 const LINE: usize = 12;

@@ -1,10 +1,10 @@
 //! What is believed of a drive's layout: zones, skews, spares and slips, in the terms of a drive file.
 //!
 //! The belief predicts the angle of every sector, by the same rules that the simulated drives follow
-//! ([`tonearm_drive::Geometry`]). What was measured either agrees or makes the belief better.
+//! ([`tonearm_drive_file::Geometry`]). What was measured either agrees or makes the belief better.
 
 use crate::error::Error;
-use tonearm_drive::{Geometry, GeometrySpec, HeadOrder, Sparing, ZoneSpec};
+use tonearm_drive_file::{Geometry, GeometrySpec, HeadOrder, Sparing, ZoneSpec};
 
 /// 2^64, the angles of a revolution.
 const REVOLUTION: f64 = 18_446_744_073_709_551_616.0;

@@ -2,7 +2,7 @@
 //!
 //! [`calibrate`] measures a device, simulated or real, as straight-line code over the executor. Its
 //! [`Findings`] become a drive file by [`drive_file`]; [`take_profile`] takes a profile for the Disk Mimic.
-//! [`track_map`] and [`deltas`] give a log what it needs to know of a drive file.
+//! [`deltas`] finds on the model of a drive what passes between two requests.
 //!
 //! The parts: `probe` (one timed request after the other), `journal` (questions and answers; what is resumed),
 //! `spindle` (the period, angles of sectors), `survey` (tracks at a place), `layout` (a belief about all of the
@@ -11,6 +11,7 @@
 
 mod arm;
 mod cache;
+mod deltas;
 mod drive_file;
 mod error;
 mod flash;
@@ -23,10 +24,10 @@ mod profile;
 mod run;
 mod spindle;
 mod survey;
-mod tracks;
 
 pub use arm::{Arm, Commands};
 pub use cache::Memory;
+pub use deltas::deltas;
 pub use drive_file::drive_file;
 pub use error::Error;
 pub use flash::{Flash, FlashWrites};
@@ -36,4 +37,3 @@ pub use probe::{Hooks, Method, Progress};
 pub use profile::{ProfilePlan, short_grid, take_profile};
 pub use run::{Disk, Findings, Kind, LEAST_SECTORS, Options, calibrate};
 pub use spindle::Spindle;
-pub use tracks::{deltas, track_map, turn};

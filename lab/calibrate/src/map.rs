@@ -5,7 +5,7 @@ use crate::layout::{Belief, Layout, Zone};
 use crate::probe::Probe;
 use crate::spindle::centred;
 use crate::survey::Shape;
-use tonearm_drive::Sparing;
+use tonearm_drive_file::Sparing;
 
 /// Sectors by which a measured angle may differ from the one believed.
 const TOLERANCE: f64 = 0.1;

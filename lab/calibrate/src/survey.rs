@@ -7,7 +7,7 @@
 use crate::error::Error;
 use crate::probe::Probe;
 use crate::spindle::centred;
-use tonearm_drive::Sparing;
+use tonearm_drive_file::Sparing;
 
 /// Tracks that are looked at until the first cylinder has shown itself.
 const TRACKS_MAX: usize = 72;

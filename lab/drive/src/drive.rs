@@ -2,10 +2,10 @@
 
 use crate::disk::Disk;
 use crate::flash::Flash;
-use crate::queue::Scheduler;
 use crate::rotation::Drift;
-use crate::spec::DriveSpec;
 use tonearm_base::Nanos;
+use tonearm_drive_file::DriveSpec;
+use tonearm_drive_file::Scheduler;
 use tonearm_world::{Done, DriveRequest, Timing};
 
 /// How a drive is switched on.

@@ -1,10 +1,10 @@
 //! A drive without moving parts: fixed times, several commands at once, a volatile cache.
 
-use crate::spec::{FlashSpec, WriteCacheSpec};
 use crate::timing::nanos;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use tonearm_base::Nanos;
+use tonearm_drive_file::{FlashSpec, WriteCacheSpec};
 use tonearm_world::{Done, DriveRequest, Kind, Timing};
 
 const SECTORS_PER_MIB: u64 = 2048;

@@ -1,7 +1,7 @@
 //! Models of drives in virtual time.
 //!
-//! [`Drive`] gives the times of one drive, mechanical or flash, as [`DriveSpec`] describes it. It is a
-//! [`tonearm_world::Timing`], for drives of a simulated world.
+//! [`Drive`] gives the times of one drive, mechanical or flash, as a [`tonearm_drive_file::DriveSpec`] describes it. It
+//! is a [`tonearm_world::Timing`], for drives of a simulated world.
 
 mod buffer;
 mod bus;
@@ -10,13 +10,11 @@ mod demerit;
 mod disk;
 mod drive;
 mod flash;
-mod geometry;
 mod mechanism;
 mod overhead;
 mod queue;
 mod rotation;
 mod seek;
-mod spec;
 mod timing;
 mod write_cache;
 
@@ -24,9 +22,6 @@ pub use closed_loop::ClosedLoop;
 pub use demerit::{Demerit, per_request_rms_ms};
 pub use disk::Disk;
 pub use drive::{Drive, DriveOptions};
-pub use geometry::{Angle, Extent, Geometry};
 pub use mechanism::{Arm, Mechanism, Run};
-pub use queue::Scheduler;
 pub use rotation::{Drift, Rotation};
-pub use seek::{Seek, curve_ms};
-pub use spec::*;
+pub use seek::Seek;

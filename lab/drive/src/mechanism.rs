@@ -1,9 +1,9 @@
 //! Arm and platter: where the heads are, and when each sector of an access passes under them.
 
-use crate::geometry::{Angle, Extent, Geometry};
 use crate::rotation::Rotation;
 use crate::seek::Seek;
 use tonearm_base::Nanos;
+use tonearm_drive_file::{Angle, Extent, Geometry};
 
 /// Sectors that are moved one after the other at the speed of the platter.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -1,8 +1,8 @@
 //! What commands cost besides positioning and transfer.
 
-use crate::spec::{After, OverheadSpec, WriteDetour};
 use crate::timing::nanos;
 use tonearm_base::Nanos;
+use tonearm_drive_file::{After, OverheadSpec, WriteDetour};
 
 /// What the command before was.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -1,13 +1,13 @@
 //! The order in which each scheduler serves queues made by hand, and by chance.
 
 use super::{Queue, Scheduler, Starts};
-use crate::geometry::Geometry;
 use crate::mechanism::{Arm, Mechanism};
 use crate::rotation::Rotation;
 use crate::seek::Seek;
-use crate::spec::{GeometrySpec, HeadOrder, SeekCurve, SeekSpec, Sparing, ZoneSpec};
 use proptest::prelude::*;
 use tonearm_base::Nanos;
+use tonearm_drive_file::Geometry;
+use tonearm_drive_file::{GeometrySpec, HeadOrder, SeekCurve, SeekSpec, Sparing, ZoneSpec};
 use tonearm_world::Kind::Flush;
 use tonearm_world::{DriveRequest, Kind};
 

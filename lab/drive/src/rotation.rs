@@ -1,9 +1,9 @@
 //! Where the platter is at a moment.
 
-use crate::geometry::Angle;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 use tonearm_base::Nanos;
+use tonearm_drive_file::Angle;
 
 /// Fixed-point digits of a time.
 const DIGITS: u32 = 16;

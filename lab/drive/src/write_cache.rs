@@ -1,8 +1,8 @@
 //! What a volatile write cache holds, by place.
 
-use crate::spec::{CacheTakes, WriteCacheSpec};
 use std::collections::BTreeMap;
 use tonearm_base::Nanos;
+use tonearm_drive_file::{CacheTakes, WriteCacheSpec};
 
 /// Sectors in a row that are not on the medium yet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

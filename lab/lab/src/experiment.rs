@@ -6,7 +6,7 @@ use rand_chacha::rand_core::{Rng, SeedableRng};
 use rayon::prelude::*;
 use std::borrow::Cow;
 use std::sync::atomic::{AtomicU64, Ordering};
-use tonearm_drive::{DriveSpec, library};
+use tonearm_drive_file::{DriveSpec, library};
 
 /// A named, described, seeded program on simulated drives.
 pub struct Experiment {

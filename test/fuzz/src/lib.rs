@@ -321,7 +321,7 @@ fn profiles() -> Vec<Vec<u8>> {
             tonearm_base::Nanos::from_micros(700 + index as u64),
         );
     }
-    let drive = tonearm_drive::library()[0].text.as_bytes();
+    let drive = tonearm_drive_file::library()[0].text.as_bytes();
     vec![
         [&[0], &profile.encode()[..]].concat(),
         [&[1], drive].concat(),

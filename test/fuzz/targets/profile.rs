@@ -3,7 +3,7 @@
 #![no_main]
 
 use tonearm_base::crc32c;
-use tonearm_drive::DriveSpec;
+use tonearm_drive_file::DriveSpec;
 use tonearm_head::{Choices, Mimic, Policy, Profile, Table};
 use libfuzzer_sys::fuzz_target;
 

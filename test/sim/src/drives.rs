@@ -1,7 +1,8 @@
 //! The simulated drives of a run.
 
 use crate::script::Model;
-use tonearm_drive::{Drive, DriveOptions, DriveSpec, library};
+use tonearm_drive::{Drive, DriveOptions};
+use tonearm_drive_file::{DriveSpec, library};
 use tonearm_world::{DiskImage, SimDisk, SimOptions, SimWorld, Zeroing};
 
 /// A world for one generation of a run. Its drives follow `model`, or have random latencies.

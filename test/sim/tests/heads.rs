@@ -5,13 +5,15 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 use tonearm_base::{BufPool, Nanos};
-use tonearm_calibrate::{deltas, track_map, turn};
+use tonearm_calibrate::deltas;
 use tonearm_device::{Device, RawDevice};
 use tonearm_disk::{
     CreateParams, HeadParams, LogDrive, MemberDevice, MemberSpace, NewMember, OpenOptions,
     plan_create,
 };
-use tonearm_drive::{ClosedLoop, Drive, DriveOptions, DriveSpec, library};
+use tonearm_drive::{ClosedLoop, Drive, DriveOptions};
+use tonearm_drive_file::{DriveSpec, library};
+use tonearm_drive_file::{track_map, turn};
 use tonearm_engine::{CommitChange, Engine};
 use tonearm_format::{HeadKind, Roles, SYSTEM_BLOCKS};
 use tonearm_rt::{DeviceId, Rt};

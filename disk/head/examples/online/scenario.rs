@@ -3,7 +3,8 @@
 use crate::table::{THINKS, Table};
 use crate::world::{Random, World};
 use tonearm_base::Nanos;
-use tonearm_drive::{Drift, DriveSpec};
+use tonearm_drive::Drift;
+use tonearm_drive_file::DriveSpec;
 use tonearm_head::{Access, Head, Online, Span};
 
 /// Who places the writes.

@@ -1,7 +1,8 @@
 //! The full table of the Disk Mimic (Disk Mimic 2.2), taken on the model as its paper takes it on the drive.
 
 use crate::world::{Model, Random};
-use tonearm_drive::{DriveOptions, DriveSpec};
+use tonearm_drive::DriveOptions;
+use tonearm_drive_file::DriveSpec;
 
 /// Steps of the think time, of 0.1 ms: 0 to 9 ms.
 pub const THINKS: usize = 91;

@@ -1,10 +1,8 @@
 //! A simulated drive that one log writes to, and the least response that it could have given.
 
 use tonearm_base::Nanos;
-use tonearm_drive::{
-    Arm, ClosedLoop, Drift, Drive, DriveOptions, DriveSpec, Geometry, Mechanism, OverheadSpec,
-    Rotation, Seek,
-};
+use tonearm_drive::{Arm, ClosedLoop, Drift, Drive, DriveOptions, Mechanism, Rotation, Seek};
+use tonearm_drive_file::{DriveSpec, Geometry, OverheadSpec};
 use tonearm_head::{TrackMap, TrackRun};
 use tonearm_world::{Done, DriveRequest, Kind, Timing};
 

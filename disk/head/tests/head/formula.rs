@@ -2,7 +2,8 @@
 
 use crate::truth::{send, spec, tracks, turn, user, write};
 use tonearm_base::Nanos;
-use tonearm_drive::{ClosedLoop, DriveSpec};
+use tonearm_drive::ClosedLoop;
+use tonearm_drive_file::DriveSpec;
 use tonearm_head::{AccessKind, Delta, DeltaSearch, Deltas, Formula, Head, Span, Track, TrackMap};
 use tonearm_world::Kind;
 
@@ -148,7 +149,7 @@ fn least(spec: &DriveSpec, after_read: bool) -> f64 {
 
 #[test]
 fn on_a_track_the_residual_latency_is_a_sector_or_two() {
-    for drive in tonearm_drive::library() {
+    for drive in tonearm_drive_file::library() {
         let spec = spec(drive.name);
         let Some(disk) = &spec.disk else { continue };
         let mut setup = setup(&spec, None);

@@ -4,5 +4,4 @@
 mod conformance;
 mod formula;
 mod mimic;
-mod tracks;
 mod truth;

@@ -1,7 +1,8 @@
 //! Drives, and what is true of them, which no predictor is told.
 
 use tonearm_base::Nanos;
-use tonearm_drive::{ClosedLoop, Drive, DriveOptions, DriveSpec, Extent, Geometry, library};
+use tonearm_drive::{ClosedLoop, Drive, DriveOptions};
+use tonearm_drive_file::{DriveSpec, library, track_map};
 use tonearm_head::{Access, Track};
 use tonearm_world::Kind;
 
@@ -44,33 +45,6 @@ pub fn write(user: &mut ClosedLoop, first: u64, sectors: u32) -> Access {
 
 /// The tracks of the first `limit` sectors without slips or remapped sectors among theirs.
 pub fn tracks(spec: &DriveSpec, limit: u64) -> Vec<Track> {
-    let geometry = Geometry::new(&spec.disk.as_ref().unwrap().geometry);
-    let limit = limit.min(geometry.sectors());
-    let mut tracks: Vec<Track> = Vec::new();
-    let place = |extent: &Extent| (extent.cylinder, extent.head);
-    let mut at = 0;
-    while at < limit {
-        let extent = geometry.extent(at);
-        let first = at;
-        at += u64::from(extent.sectors);
-        let mut whole = true;
-        while at < limit {
-            let next = geometry.extent(at);
-            if place(&next) != place(&extent) {
-                break;
-            }
-            whole = false;
-            at += u64::from(next.sectors);
-        }
-        if whole && at <= limit {
-            tracks.push(Track {
-                index: tracks.len() as u64,
-                first,
-                sectors: extent.sectors,
-                turn_sectors: extent.track_sectors,
-                angle: (extent.angle >> 32) as u32,
-            });
-        }
-    }
-    tracks
+    let map = track_map(spec, 0..limit).unwrap();
+    (0..map.tracks()).map(|index| map.track(index)).collect()
 }

@@ -8,7 +8,8 @@ mod world;
 
 use proptest::prelude::*;
 use tonearm_base::Nanos;
-use tonearm_drive::{Drift, DriveSpec, library};
+use tonearm_drive::Drift;
+use tonearm_drive_file::{DriveSpec, library};
 use tonearm_head::{Access, Head, Online, Span, TrackMap, TrackRun};
 use world::{Random, World, true_map};
 

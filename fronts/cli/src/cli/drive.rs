@@ -78,7 +78,7 @@ pub struct Switched {
     pub drive: String,
     /// Order of service: fcfs, sstf, scan, clook, vr:0.2, sptf [default: the drive's own]
     #[arg(long, value_name = "NAME")]
-    pub scheduler: Option<tonearm_drive::Scheduler>,
+    pub scheduler: Option<tonearm_drive_file::Scheduler>,
     /// Volatile write cache [default: the drive's own]
     #[arg(long, value_enum, value_name = "on|off")]
     pub write_cache: Option<Switch>,

@@ -4,7 +4,7 @@ use crate::truth::{Accuracy, accuracy};
 use crate::world::{Troubles, all, run, spec};
 use tonearm_base::Nanos;
 use tonearm_calibrate::{Journal, Options};
-use tonearm_drive::DriveSpec;
+use tonearm_drive_file::DriveSpec;
 
 fn check(
     name: &str,
@@ -40,7 +40,7 @@ fn check(
 
 #[test]
 fn a_drive_never_seen_before_is_found_as_it_is() {
-    for drive in tonearm_drive::library() {
+    for drive in tonearm_drive_file::library() {
         let spec = spec(drive.name);
         if spec.disk.is_none() {
             continue;

@@ -1,7 +1,7 @@
 //! A result against the truth.
 
 use tonearm_calibrate::{Disk, Findings, Kind, drive_file};
-use tonearm_drive::{DiskSpec, DriveSpec, Geometry, curve_ms};
+use tonearm_drive_file::{DiskSpec, DriveSpec, Geometry, curve_ms};
 
 /// How near a result is to the drive.
 #[derive(Debug, Default)]

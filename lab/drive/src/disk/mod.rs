@@ -9,16 +9,16 @@
 
 use crate::buffer::Buffer;
 use crate::drive::DriveOptions;
-use crate::geometry::Geometry;
 use crate::mechanism::{Arm, Mechanism, Run};
 use crate::overhead::{Overheads, Previous};
 use crate::queue::{Queue, Starts};
 use crate::rotation::Rotation;
 use crate::seek::Seek;
-use crate::spec::{BufferSpec, DiskSpec, WriteCacheSpec};
 use crate::timing::nanos;
 use crate::write_cache::WriteCache;
 use tonearm_base::Nanos;
+use tonearm_drive_file::Geometry;
+use tonearm_drive_file::{BufferSpec, DiskSpec, WriteCacheSpec};
 use tonearm_world::{Done, DriveRequest, Kind, Timing};
 
 mod read;

@@ -2,10 +2,10 @@
 
 use super::{Disk, Stream};
 use crate::bus::Transfer;
-use crate::geometry::Extent;
 use crate::mechanism::{Mechanism, Run};
-use crate::spec::ReadAhead;
 use tonearm_base::Nanos;
+use tonearm_drive_file::Extent;
+use tonearm_drive_file::ReadAhead;
 
 impl Disk {
     /// Lets reading ahead go on until `now`.

@@ -2,11 +2,14 @@
 
 use crate::made::{disk, disk_with, flush, fua, made, near, read, takes, write};
 use tonearm_base::Nanos;
-use tonearm_drive::{Disk, DriveOptions, DriveSpec, ReadAhead, WriteCacheSpec};
+use tonearm_drive::{Disk, DriveOptions};
+use tonearm_drive_file::{DriveSpec, ReadAhead, WriteCacheSpec};
 use tonearm_world::Timing;
 
 /// Two segments of 200 sectors; reads 150 on.
-fn buffered(change: impl FnOnce(&mut tonearm_drive::DiskSpec, &mut WriteCacheSpec)) -> DriveSpec {
+fn buffered(
+    change: impl FnOnce(&mut tonearm_drive_file::DiskSpec, &mut WriteCacheSpec),
+) -> DriveSpec {
     made(|disk, cache| {
         disk.buffer.segments = 2;
         disk.buffer.segment_sectors = 200;

@@ -2,7 +2,8 @@
 
 use crate::made::{disk, disk_with, flush, fua, made, near, read, run, takes, write};
 use tonearm_base::Nanos;
-use tonearm_drive::{CacheTakes, DiskSpec, DriveOptions, DriveSpec, WriteCacheSpec};
+use tonearm_drive::DriveOptions;
+use tonearm_drive_file::{CacheTakes, DiskSpec, DriveSpec, WriteCacheSpec};
 use tonearm_world::Timing;
 
 /// 64 sectors of cache, in which a write costs 0.1 ms and 0.01 ms a sector; emptied after `idle_ms`.

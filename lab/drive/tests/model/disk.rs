@@ -5,7 +5,8 @@
 
 use crate::made::{disk, disk_with, flush, fua, made, near, read, takes, write};
 use tonearm_base::Nanos;
-use tonearm_drive::{Disk, DriveOptions, ReadAhead, Scheduler};
+use tonearm_drive::{Disk, DriveOptions};
+use tonearm_drive_file::{ReadAhead, Scheduler};
 use tonearm_world::{DriveRequest, Timing};
 
 #[test]

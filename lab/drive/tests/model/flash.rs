@@ -2,7 +2,8 @@
 
 use crate::made::{flush, fua, near, read, takes, write};
 use tonearm_base::Nanos;
-use tonearm_drive::{Drive, DriveOptions, DriveSpec};
+use tonearm_drive::{Drive, DriveOptions};
+use tonearm_drive_file::DriveSpec;
 use tonearm_world::{DriveRequest, Timing};
 
 /// Two channels; 128 MiB/s both ways (a MiB in 7.8125 ms); a cache of 4 MiB.

@@ -2,7 +2,8 @@
 
 use crate::made::{flush, read, run, write};
 use tonearm_base::Nanos;
-use tonearm_drive::{ClosedLoop, Drive, DriveOptions, DriveSpec, library};
+use tonearm_drive::{ClosedLoop, Drive, DriveOptions};
+use tonearm_drive_file::{DriveSpec, library};
 use tonearm_world::Kind;
 
 /// The capacity that a title names, in bytes.

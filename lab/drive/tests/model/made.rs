@@ -1,57 +1,19 @@
 //! Small drives made up for tests, and ways to run them.
 
 use tonearm_base::Nanos;
-use tonearm_drive::{Disk, DiskSpec, DriveOptions, DriveSpec, GeometrySpec, WriteCacheSpec};
+use tonearm_drive::{Disk, DriveOptions};
+use tonearm_drive_file::{DiskSpec, DriveSpec, WriteCacheSpec};
 use tonearm_world::{Done, DriveRequest, Kind, Timing};
 
 /// A drive whose times are easy to add up: 6000 rpm (10 ms a revolution), 100 sectors a track (0.1 ms
 /// each), 2 heads, 50 cylinders, 1 ms + 0.1 ms for each cylinder of a seek, no skew, no overheads, a bus
 /// that takes no time, no buffer, no cache.
-pub const PLAIN: &str = r#"
-title = "made up"
-source = "made up"
-[disk.rotation]
-source = "made up"
-rpm = 6000
-[disk.geometry]
-source = "made up"
-heads = 2
-cylinders = 50
-[[disk.geometry.zones]]
-first_cylinder = 0
-last_cylinder = 49
-track_sectors = 100
-[disk.seek]
-source = "made up"
-head_switch_ms = 0.5
-curve.table = [[1, 1.1], [49, 5.9]]
-[disk.overhead]
-source = "made up"
-read_hit_ms = { read = 0.0, write = 0.0 }
-read_miss_ms = { read = 0.0, write = 0.0 }
-write_hit_ms = { read = 0.0, write = 0.0 }
-write_miss_ms = { read = 0.0, write = 0.0 }
-[disk.bus]
-source = "made up"
-read_sector_ms = 0.0
-write_sector_ms = 0.0
-[disk.buffer]
-source = "made up"
-segments = 0
-segment_sectors = 0
-"#;
+pub const PLAIN: &str = include_str!("../../../drive-file/tests/plain.toml");
 
 /// The plain drive after `change`.
 pub fn made(change: impl FnOnce(&mut DiskSpec, &mut WriteCacheSpec)) -> DriveSpec {
     let mut spec = DriveSpec::parse("made.toml", PLAIN).unwrap();
     change(spec.disk.as_mut().unwrap(), &mut spec.write_cache);
-    spec
-}
-
-/// The geometry of the plain drive after `change`.
-pub fn geometry(change: impl FnOnce(&mut GeometrySpec)) -> GeometrySpec {
-    let mut spec = made(|_, _| ()).disk.unwrap().geometry;
-    change(&mut spec);
     spec
 }
 

@@ -4,8 +4,9 @@ use crate::made::made;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use tonearm_base::Nanos;
-use tonearm_drive::{
-    CacheTakes, Disk, DriveOptions, DriveSpec, HeadOrder, ReadAhead, Scheduler, Sparing, ZoneSpec,
+use tonearm_drive::{Disk, DriveOptions};
+use tonearm_drive_file::{
+    CacheTakes, DriveSpec, HeadOrder, ReadAhead, Scheduler, Sparing, ZoneSpec,
 };
 use tonearm_world::{DriveRequest, Kind, Timing};
 

@@ -3,7 +3,8 @@
 use crate::made::PLAIN;
 use proptest::prelude::*;
 use tonearm_base::Nanos;
-use tonearm_drive::{Drive, DriveOptions, DriveSpec, library};
+use tonearm_drive::{Drive, DriveOptions};
+use tonearm_drive_file::{DriveSpec, library};
 use tonearm_world::{DriveRequest, Kind, Timing};
 
 /// Runs some requests through whatever passes the check.
@@ -110,20 +111,6 @@ proptest! {
             Err(error) => {
                 prop_assert!(!error.key.is_empty() && !error.reason.is_empty());
             }
-        }
-    }
-
-    #[test]
-    fn no_text_brings_the_parser_down(
-        at in any::<prop::sample::Index>(),
-        length in 0_usize..40,
-        with in "[\\[\\]=\"a-z0-9 .#\n\u{e9}]{0,12}",
-    ) {
-        let from = at.index(PLAIN.len());
-        let to = (from + length).min(PLAIN.len());
-        let text = format!("{}{with}{}", &PLAIN[..from], &PLAIN[to..]);
-        if let Err(error) = DriveSpec::parse("made.toml", &text) {
-            prop_assert!(!error.key.is_empty() && !error.reason.is_empty());
         }
     }
 }

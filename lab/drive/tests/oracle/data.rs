@@ -37,7 +37,9 @@ pub fn rows(name: &str) -> Vec<Vec<String>> {
 }
 
 /// The drive of the project called `name`.
-pub fn drive(name: &str) -> tonearm_drive::DriveSpec {
-    let found = tonearm_drive::library().iter().find(|d| d.name == name);
-    tonearm_drive::DriveSpec::parse(name, found.unwrap().text).unwrap()
+pub fn drive(name: &str) -> tonearm_drive_file::DriveSpec {
+    let found = tonearm_drive_file::library()
+        .iter()
+        .find(|d| d.name == name);
+    tonearm_drive_file::DriveSpec::parse(name, found.unwrap().text).unwrap()
 }

@@ -2,7 +2,8 @@
 
 use crate::data::{drive, rows};
 use crate::params::extracted;
-use tonearm_drive::{Geometry, Seek};
+use tonearm_drive::Seek;
+use tonearm_drive_file::Geometry;
 
 const DRIVES: [&str; 4] = ["atlas10k", "cheetah9LP", "hp_c2247a", "st41601n"];
 

@@ -2,7 +2,9 @@
 
 use crate::data::{drive, text};
 use serde_json::Value;
-use tonearm_drive::{After, BusSpec, CacheTakes, DriveSpec, ReadAhead, SeekCurve, WriteDetour};
+use tonearm_drive_file::{
+    After, BusSpec, CacheTakes, DriveSpec, ReadAhead, SeekCurve, WriteDetour,
+};
 
 fn number(value: &Value, key: &str) -> f64 {
     value[key]

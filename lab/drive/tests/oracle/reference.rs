@@ -8,7 +8,8 @@
 use crate::data::rows;
 use crate::params::extracted;
 use tonearm_base::Nanos;
-use tonearm_drive::{Drive, DriveOptions, ReadAhead, Scheduler};
+use tonearm_drive::{Drive, DriveOptions};
+use tonearm_drive_file::{ReadAhead, Scheduler};
 use tonearm_world::{DriveRequest, Kind, Timing};
 
 const DRIVES: [&str; 4] = ["atlas10k", "cheetah9LP", "hp_c2247a", "st41601n"];

@@ -4,7 +4,8 @@
 
 use crate::experiment::NamedDrive;
 use tonearm_base::Nanos;
-use tonearm_drive::{DiskSpec, Geometry, Seek};
+use tonearm_drive::Seek;
+use tonearm_drive_file::{DiskSpec, Geometry};
 use tonearm_head::Access;
 
 /// What a drive needs besides waiting for the platter.

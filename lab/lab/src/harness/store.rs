@@ -3,13 +3,13 @@
 use crate::experiment::NamedDrive;
 use std::rc::Rc;
 use tonearm_base::BufPool;
-use tonearm_calibrate::{track_map, turn};
 use tonearm_device::{Device, RawDevice};
 use tonearm_disk::{
     CreateParams, Disk, DiskError, HeadParams, HomeParams, LogDrive, MemberDevice, MemberSpace,
     NewMember, OpenOptions, plan_create,
 };
 use tonearm_drive::{Drive, DriveOptions};
+use tonearm_drive_file::{track_map, turn};
 use tonearm_format::{HEADER_AREA_BYTES, HeadKind, Roles};
 use tonearm_rt::{DeviceId, Rt};
 use tonearm_world::{DiskImage, SimDisk, SimOptions, SimWorld, Zeroing};

@@ -9,7 +9,7 @@ use tonearm_head::{Span, TrackMap};
 /// # Panics
 /// When the drive has no platter.
 pub fn turn(drive: &NamedDrive) -> Nanos {
-    tonearm_calibrate::turn(drive.spec.disk.as_ref().expect("a drive that turns"))
+    tonearm_drive_file::turn(drive.spec.disk.as_ref().expect("a drive that turns"))
 }
 
 /// The tracks within `region` whose sectors all have consecutive numbers.
@@ -17,7 +17,7 @@ pub fn turn(drive: &NamedDrive) -> Nanos {
 /// # Panics
 /// When there are none.
 pub fn tracks_within(drive: &NamedDrive, region: Span) -> TrackMap {
-    let map = tonearm_calibrate::track_map(&drive.spec, region.start..region.end);
+    let map = tonearm_drive_file::track_map(&drive.spec, region.start..region.end);
     map.expect("a region of a drive that turns has tracks")
 }
 

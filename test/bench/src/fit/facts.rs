@@ -7,7 +7,7 @@
 use anyhow::{Context, bail};
 use serde::Deserialize;
 use std::path::Path;
-use tonearm_drive::{After, DriveSpec, SeekCurve};
+use tonearm_drive_file::{After, DriveSpec, SeekCurve};
 
 /// The part of the file that is used. The file may have more keys.
 #[derive(Deserialize)]

@@ -11,7 +11,7 @@ use crate::requests::Request;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 use tonearm_base::Nanos;
-use tonearm_drive::{DriveSpec, SeekCurve, library};
+use tonearm_drive_file::{DriveSpec, SeekCurve, library};
 use tonearm_world::Kind;
 
 fn spec(name: &str) -> DriveSpec {
@@ -115,7 +115,10 @@ fn figures_without_a_change_make_the_same_drive() {
             panic!("a fitted curve is a table");
         };
         for (distance, ms) in points {
-            close(tonearm_drive::curve_ms(&before.seek.curve, *distance), *ms);
+            close(
+                tonearm_drive_file::curve_ms(&before.seek.curve, *distance),
+                *ms,
+            );
         }
     }
 }

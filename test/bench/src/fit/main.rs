@@ -28,7 +28,7 @@ use objective::Objective;
 use parameters::Parameters;
 use requests::Request;
 use std::path::{Path, PathBuf};
-use tonearm_drive::DriveSpec;
+use tonearm_drive_file::DriveSpec;
 
 /// Calibrates a drive file on a trace that was measured on the real drive.
 #[derive(Parser)]
@@ -121,7 +121,7 @@ fn main() -> anyhow::Result<()> {
 
 /// The drive of the library with that name, or of the file with that name.
 fn drive_spec(name: &str) -> anyhow::Result<DriveSpec> {
-    let known = tonearm_drive::library()
+    let known = tonearm_drive_file::library()
         .iter()
         .find(|drive| drive.name == name);
     let spec = match known {

@@ -14,7 +14,7 @@ use crate::accuracy::demerit_ms;
 use crate::replay::{closed_loop, followed, random_phase};
 use crate::requests::Request;
 use tonearm_base::Nanos;
-use tonearm_drive::DriveSpec;
+use tonearm_drive_file::DriveSpec;
 use tonearm_world::Kind;
 
 /// Runs with a random phase, in addition to the closed loop.

@@ -3,7 +3,7 @@
 use crate::replay::share;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
-use tonearm_drive::{DiskSpec, DriveSpec, SeekCurve, curve_ms};
+use tonearm_drive_file::{DiskSpec, DriveSpec, SeekCurve, curve_ms};
 
 /// Knots at which the seek curve is shifted, as shares of all cylinders. The shift is linear between knots.
 const KNOTS: [f64; 6] = [0.0, 0.02, 0.08, 0.25, 0.55, 1.0];

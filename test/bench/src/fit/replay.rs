@@ -5,7 +5,8 @@ use crate::requests::Request;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 use tonearm_base::Nanos;
-use tonearm_drive::{Drive, DriveOptions, DriveSpec};
+use tonearm_drive::{Drive, DriveOptions};
+use tonearm_drive_file::DriveSpec;
 use tonearm_world::{Done, DriveRequest, Timing};
 
 /// Time at which the first request is issued.

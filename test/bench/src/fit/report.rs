@@ -8,7 +8,8 @@ use crate::requests::Request;
 use anyhow::Context;
 use std::fmt::Write;
 use tonearm_base::Nanos;
-use tonearm_drive::{After, Demerit, DiskSpec, DriveSpec, SeekCurve};
+use tonearm_drive::Demerit;
+use tonearm_drive_file::{After, DiskSpec, DriveSpec, SeekCurve};
 use tonearm_world::Kind;
 
 /// Columns of a line of a seek table.

@@ -5,7 +5,8 @@ use std::fs::File;
 use std::io::BufReader;
 use std::path::Path;
 use tonearm_base::Nanos;
-use tonearm_drive::{Drive, DriveOptions, DriveSpec};
+use tonearm_drive::{Drive, DriveOptions};
+use tonearm_drive_file::DriveSpec;
 use tonearm_trace::{Arrival, Format, Op, Reader, Record};
 use tonearm_world::Kind;
 

@@ -20,7 +20,7 @@ use anyhow::Context;
 use clap::Parser;
 use report::Run;
 use run::Shape;
-use tonearm_drive::DriveSpec;
+use tonearm_drive_file::DriveSpec;
 
 /// The allocator of the `tonearm` program.
 #[global_allocator]
@@ -126,7 +126,7 @@ impl Args {
 }
 
 fn spec(name: &str) -> anyhow::Result<(String, DriveSpec)> {
-    let found = tonearm_drive::library()
+    let found = tonearm_drive_file::library()
         .iter()
         .find(|drive| drive.name == name);
     let found = found.with_context(|| format!("no drive '{name}' in the library"))?;

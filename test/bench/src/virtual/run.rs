@@ -9,7 +9,7 @@ use std::rc::Rc;
 use tonearm_base::{BufPool, Nanos};
 use tonearm_bench::Contents;
 use tonearm_disk::{HomeParams, OpenOptions};
-use tonearm_drive::DriveSpec;
+use tonearm_drive_file::DriveSpec;
 use tonearm_engine::{CommitChange, Engine, EngineError, StoreStats};
 use tonearm_format::SYSTEM_BLOCKS;
 use tonearm_layout::Piece;

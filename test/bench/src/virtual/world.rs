@@ -9,7 +9,8 @@ use tonearm_disk::{
     CreateParams, Disk, DiskError, HomeParams, MemberDevice, MemberSpace, NewMember, OpenOptions,
     plan_create,
 };
-use tonearm_drive::{Drive, DriveOptions, DriveSpec};
+use tonearm_drive::{Drive, DriveOptions};
+use tonearm_drive_file::DriveSpec;
 use tonearm_engine::{Engine, EngineError};
 use tonearm_format::{Roles, SECTOR};
 use tonearm_rt::{Completion, DeviceId, Driver, Request, Rt};

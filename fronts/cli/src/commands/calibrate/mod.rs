@@ -26,7 +26,7 @@ use tonearm_calibrate::{
     Error, Findings, Hooks, Journal, Kind, Options, ProfilePlan, calibrate, drive_file, replace,
     short_grid, take_profile,
 };
-use tonearm_drive::DriveSpec;
+use tonearm_drive_file::DriveSpec;
 use tonearm_head::{Grid, Profile, Span};
 
 /// Calibrates.
@@ -176,7 +176,7 @@ fn profile(
              drive file is complete without --profile"
         );
     };
-    let turn = spec.disk.as_ref().map(tonearm_calibrate::turn);
+    let turn = spec.disk.as_ref().map(tonearm_drive_file::turn);
     let turn = turn.unwrap_or(Nanos(disk.spindle.period as u64));
     // The place of a log: the first zone.
     let zone = &disk.layout.zones[0];

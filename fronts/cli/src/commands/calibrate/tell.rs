@@ -5,7 +5,7 @@ use crate::cli::Calibrate;
 use crate::report;
 use serde_json::{Value, json};
 use tonearm_calibrate::{Disk, Findings, Flash, Kind};
-use tonearm_drive::DriveSpec;
+use tonearm_drive_file::DriveSpec;
 
 /// Prints what was found.
 ///

@@ -67,7 +67,7 @@ fn describe(drive: &mut LogDrive, name: &str, kind: HeadKind) -> anyhow::Result<
         bail!("{name} has no platter: there is no head to follow; use --head sequential");
     };
     let sectors = HEADER_AREA_BYTES / DRIVE_SECTOR..u64::MAX;
-    let map = tonearm_calibrate::track_map(&sheet.spec, sectors)
+    let map = tonearm_drive_file::track_map(&sheet.spec, sectors)
         .with_context(|| format!("{name} has no track behind its first MiB"))?;
     drive.period_ps = (60e12 / disk.rotation.rpm).round() as u64;
     if kind == HeadKind::Formula {

@@ -9,7 +9,8 @@ use anyhow::bail;
 use serde::Serialize;
 use std::process::ExitCode;
 use tonearm_base::Nanos;
-use tonearm_drive::{Drive, Scheduler};
+use tonearm_drive::Drive;
+use tonearm_drive_file::Scheduler;
 use tonearm_world::{Done, DriveRequest, Kind, Timing};
 
 /// Sectors of a request: 4 KiB.

@@ -5,7 +5,8 @@ use crate::report;
 use anyhow::Context;
 use serde::Serialize;
 use std::process::ExitCode;
-use tonearm_drive::{Drive, DriveOptions, DriveSpec, library};
+use tonearm_drive::{Drive, DriveOptions};
+use tonearm_drive_file::{DriveSpec, library};
 
 #[derive(Serialize)]
 struct Row {

@@ -14,7 +14,8 @@ use anyhow::{Context, bail};
 use std::path::Path;
 use std::process::ExitCode;
 use tonearm_base::Nanos;
-use tonearm_drive::{Drive, DriveOptions, DriveSpec, library};
+use tonearm_drive::{Drive, DriveOptions};
+use tonearm_drive_file::{DriveSpec, library};
 
 /// Does what was asked.
 ///
@@ -82,7 +83,7 @@ impl Sheet {
     }
 
     /// The order of service in force; none for a drive without an arm.
-    fn scheduler(&self, how: &Switched) -> Option<tonearm_drive::Scheduler> {
+    fn scheduler(&self, how: &Switched) -> Option<tonearm_drive_file::Scheduler> {
         let own = self.spec.disk.as_ref().map(|disk| disk.scheduler);
         own.map(|own| how.scheduler.unwrap_or(own))
     }

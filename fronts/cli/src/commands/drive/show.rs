@@ -7,7 +7,8 @@ use anyhow::Context;
 use comfy_table::Table;
 use std::process::ExitCode;
 use toml::Value;
-use tonearm_drive::{DiskSpec, Drive, DriveOptions, SeekCurve, curve_ms};
+use tonearm_drive::{Drive, DriveOptions};
+use tonearm_drive_file::{DiskSpec, SeekCurve, curve_ms};
 use tonearm_lab::{Axis, Legend, Line, Panel, Style};
 use tonearm_trace::SECTOR_BYTES;
 

@@ -105,6 +105,7 @@ impl Geometry {
         self.cylinders
     }
 
+    #[inline]
     fn zone_of(&self, lba: u64) -> &Zone {
         // Zones are few: a search from the front of a packed list beats a binary one up to some dozens.
         let index = self.first_lbas.partition_point(|first| *first <= lba) - 1;
@@ -134,6 +135,7 @@ impl Geometry {
     }
 
     /// The extent of the physical sector `place` of `zone`, of at most `run` sectors.
+    #[inline]
     fn on_track(&self, zone: &Zone, place: u64, run: u64) -> Extent {
         let spt = u64::from(zone.track_sectors);
         let track = place / spt;

@@ -1,6 +1,7 @@
 //! Figures that cannot be.
 
-use super::{DiskSpec, DriveSpec, FlashSpec, SeekCurve, SeekSpec};
+use crate::seek_curve::curve_ms;
+use crate::spec::{DiskSpec, DriveSpec, FlashSpec, SeekCurve, SeekSpec};
 
 mod geometry;
 
@@ -26,7 +27,7 @@ fn sourced(key: &str, source: &str) -> Result<(), Wrong> {
 }
 
 impl DriveSpec {
-    pub(super) fn check(&self) -> Result<(), Wrong> {
+    pub(crate) fn check(&self) -> Result<(), Wrong> {
         sourced("source", &self.source)?;
         within(
             "write_cache.idle_ms",
@@ -218,7 +219,7 @@ impl SeekSpec {
         };
         for distance in [1, first, below.saturating_sub(1), below, cylinders - 1] {
             if distance > 0 && distance < cylinders {
-                let time = crate::seek::curve_ms(&self.curve, distance);
+                let time = curve_ms(&self.curve, distance);
                 let key = format!("disk.seek.curve at {distance} cylinders");
                 within(&key, time, 0.0, 2000.0)?;
             }

@@ -1,8 +1,8 @@
-//! What a log needs to know of a drive, from its file: the tracks, and what passes between two requests.
+//! What passes between two requests, found on the model of a drive.
 
-use std::ops::Range;
 use tonearm_base::Nanos;
-use tonearm_drive::{ClosedLoop, DiskSpec, Drive, DriveOptions, DriveSpec, Geometry};
+use tonearm_drive::{ClosedLoop, Drive, DriveOptions};
+use tonearm_drive_file::{DriveSpec, turn};
 use tonearm_head::{Access, AccessKind, Delta, DeltaSearch, Deltas, Track, TrackMap};
 use tonearm_world::Kind;
 
@@ -12,47 +12,6 @@ const TRACKS: usize = 300;
 const HOST: Nanos = Nanos::from_micros(10);
 /// Times that a delta has to hit.
 const TRIES: u32 = 4;
-
-/// The tracks of the drive of `spec` that lie in `sectors`, but for those with slipped or remapped sectors;
-/// `None` for a drive without a platter, or if there are none.
-pub fn track_map(spec: &DriveSpec, sectors: Range<u64>) -> Option<TrackMap> {
-    let disk = spec.disk.as_ref()?;
-    let geometry = Geometry::new(&disk.geometry);
-    let end = sectors.end.min(geometry.sectors());
-    let mut tracks = Vec::new();
-    let mut lba = sectors.start;
-    // The rest of a track that begins before the range, which is no whole track.
-    let mut whole = lba == 0 || geometry.extent(lba).sector == 0;
-    while lba < end {
-        let extent = geometry.extent(lba);
-        let (first, mut parts) = (lba, 1);
-        lba += u64::from(extent.sectors);
-        while lba < geometry.sectors() {
-            let next = geometry.extent(lba);
-            if (next.cylinder, next.head) != (extent.cylinder, extent.head) {
-                break;
-            }
-            lba += u64::from(next.sectors);
-            parts += 1;
-        }
-        if whole && parts == 1 && lba <= end {
-            tracks.push(Track {
-                index: tracks.len() as u64,
-                first,
-                sectors: extent.sectors,
-                turn_sectors: extent.track_sectors,
-                angle: (extent.angle >> 32) as u32,
-            });
-        }
-        whole = true;
-    }
-    TrackMap::from_tracks(tracks.into_iter()).ok()
-}
-
-/// Time of a revolution.
-pub fn turn(disk: &DiskSpec) -> Nanos {
-    Nanos((60e9 / disk.rotation.rpm).round() as u64)
-}
 
 /// What passes between two requests on the drive of `spec` (Trail 3.1), found on its model as the paper does it
 /// on the drive itself, on the first of the tracks of `map`. `None` when a write or read of one sector never

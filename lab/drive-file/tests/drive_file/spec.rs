@@ -1,7 +1,8 @@
 //! Drive files that are wrong: each says where and why.
 
 use crate::made::PLAIN;
-use tonearm_drive::DriveSpec;
+use proptest::prelude::*;
+use tonearm_drive_file::DriveSpec;
 
 fn error(text: &str) -> (String, String) {
     match DriveSpec::parse("drives/made.toml", text) {
@@ -347,4 +348,22 @@ fn spares_have_to_suffice_and_to_be_spare() {
         "beyond",
     );
     spared("\"zones\"", "", "sparing (line 11)", "zones");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(600))]
+
+    #[test]
+    fn no_text_brings_the_parser_down(
+        at in any::<prop::sample::Index>(),
+        length in 0_usize..40,
+        with in "[\\[\\]=\"a-z0-9 .#\n\u{e9}]{0,12}",
+    ) {
+        let from = at.index(PLAIN.len());
+        let to = (from + length).min(PLAIN.len());
+        let text = format!("{}{with}{}", &PLAIN[..from], &PLAIN[to..]);
+        if let Err(error) = DriveSpec::parse("made.toml", &text) {
+            prop_assert!(!error.key.is_empty() && !error.reason.is_empty());
+        }
+    }
 }

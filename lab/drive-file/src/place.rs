@@ -21,7 +21,7 @@ fn key(line: &str) -> Option<&str> {
 }
 
 /// The line of `offset`, from 1, with the key whose value stands there if there is one.
-pub(super) fn describe(text: &str, offset: usize) -> String {
+pub(crate) fn describe(text: &str, offset: usize) -> String {
     let mut end = offset.min(text.len());
     while !text.is_char_boundary(end) {
         end -= 1;

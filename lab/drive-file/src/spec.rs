@@ -1,12 +1,7 @@
 //! A drive as data: what `lab/drives/*.toml` holds.
 
-mod check;
-mod library;
-mod place;
-
-pub use library::{LibraryDrive, library};
-
-use crate::queue::Scheduler;
+use crate::place;
+use crate::scheduler::Scheduler;
 use serde::Deserialize;
 
 /// A drive. Times are in milliseconds, sizes in sectors of 512 bytes, unless a name says otherwise.

@@ -2,7 +2,7 @@
 
 use crate::made::geometry;
 use std::collections::BTreeSet;
-use tonearm_drive::{
+use tonearm_drive_file::{
     Angle, DriveSpec, Extent, Geometry, GeometrySpec, HeadOrder, Sparing, ZoneSpec, library,
 };
 

@@ -13,7 +13,7 @@ macro_rules! drives {
     ($($name:literal),* $(,)?) => {
         &[$(LibraryDrive {
             name: $name,
-            text: include_str!(concat!("../../../drives/", $name, ".toml")),
+            text: include_str!(concat!("../../drives/", $name, ".toml")),
         }),*]
     };
 }

@@ -1,0 +1,62 @@
+//! Maps of the drives' tracks.
+
+use tonearm_drive_file::{DriveSpec, Extent, Geometry, library, track_map};
+use tonearm_head::Track;
+
+#[test]
+fn a_drive_is_a_few_runs_of_tracks_and_its_map_tells_every_track() {
+    for drive in library() {
+        let spec = DriveSpec::parse(drive.name, drive.text).unwrap();
+        let Some(disk) = &spec.disk else { continue };
+        let tracks = tracks(&Geometry::new(&disk.geometry));
+        let map = track_map(&spec, 0..u64::MAX).unwrap();
+        assert_eq!(map.tracks(), tracks.len() as u64, "{}", drive.name);
+        for track in &tracks {
+            let told = map.track(track.index);
+            let sector = u32::MAX / track.turn_sectors;
+            let off = told.angle.wrapping_sub(track.angle) as i32;
+            assert!(
+                off.unsigned_abs() <= sector / 16,
+                "{}: {track:?}, {told:?}",
+                drive.name
+            );
+            let angle = track.angle;
+            assert_eq!(Track { angle, ..told }, *track, "{}", drive.name);
+            for sector in [track.first, track.end() - 1] {
+                assert_eq!(map.find(sector), Some(told), "{}", drive.name);
+            }
+        }
+    }
+}
+
+/// The tracks without slips or remapped sectors among theirs.
+fn tracks(geometry: &Geometry) -> Vec<Track> {
+    let limit = geometry.sectors();
+    let mut tracks: Vec<Track> = Vec::new();
+    let place = |extent: &Extent| (extent.cylinder, extent.head);
+    let mut at = 0;
+    while at < limit {
+        let extent = geometry.extent(at);
+        let first = at;
+        at += u64::from(extent.sectors);
+        let mut whole = true;
+        while at < limit {
+            let next = geometry.extent(at);
+            if place(&next) != place(&extent) {
+                break;
+            }
+            whole = false;
+            at += u64::from(next.sectors);
+        }
+        if whole && at <= limit {
+            tracks.push(Track {
+                index: tracks.len() as u64,
+                first,
+                sectors: extent.sectors,
+                turn_sectors: extent.track_sectors,
+                angle: (extent.angle >> 32) as u32,
+            });
+        }
+    }
+    tracks
+}
