@@ -65,11 +65,11 @@ fuzz:
 
 # BENCH="--quick", BENCH="--only flush-1 --rounds 9" and so on; tonearm-bench-peers --help lists the options.
 bench: deps
-	$(CARGO) build --release --locked -p tonearm -p tonearm-bench
+	$(CARGO) build --release --locked -p tonearm -p tonearm-lab -p tonearm-bench
 # The virtual-time and SQLite benchmarks are left out when BENCH has an option that only tonearm-bench-peers knows.
 ifeq (,$(filter --json --list --only,$(BENCH)))
-	target/release/tonearm drive bench --drive atlas10k --requests 1000000 --reads 50
-	target/release/tonearm drive bench --drive atlas10k --requests 1000000 --reads 50 --scheduler sptf
+	target/release/tonearm-lab drive bench --drive atlas10k --requests 1000000 --reads 50
+	target/release/tonearm-lab drive bench --drive atlas10k --requests 1000000 --reads 50 --scheduler sptf
 	target/release/tonearm-bench-virtual $(filter --quick,$(BENCH))
 	target/release/tonearm-bench-sqlite $(filter --quick,$(BENCH))
 endif

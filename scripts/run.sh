@@ -87,7 +87,7 @@ else
     # Ext4 file systems that hold this project's sources.
     rm -rf run/files run/*.ext4
     mkdir run/files
-    cp -r crates docs Cargo.toml run/files/
+    cp -r disk docs Cargo.toml run/files/
 
     make_image run/image.ext4 tonearm
     echo "== tonearm volume put: run/image.ext4 in"

@@ -94,10 +94,10 @@ pub(crate) fn plan_log(
     for drive in &head.drives {
         match head.kind {
             HeadKind::Formula if drive.tracks.is_none() || drive.deltas.is_none() => {
-                return fail("the formula needs the drive's tracks: calibrate it first (tonearm calibrate), and name the file with --log-drive".into());
+                return fail("the formula needs the drive's tracks: calibrate it first (tonearm-lab calibrate), and name the file with --log-drive".into());
             }
             HeadKind::Mimic if drive.table.is_none() => {
-                return fail("the mimic needs the drive's profile: take it first (tonearm calibrate --profile)".into());
+                return fail("the mimic needs the drive's profile: take it first (tonearm-lab calibrate --profile)".into());
             }
             _ => {}
         }

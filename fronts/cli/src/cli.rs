@@ -1,22 +1,15 @@
 //! The command line: what can be asked, and the texts that teach it.
 
-mod calibrate;
-mod drive;
 mod files;
-mod lab;
 mod sqlite;
 
-pub use self::calibrate::{Calibrate, ProfileGrid};
-pub use self::drive::{
-    BenchDrive, Drive, DriveAction, List, Replay, Show, Switch, Switched, Validate,
-};
 pub use self::files::{CopyOut, Files, FilesAction, FilesList, FilesPut, FilesRm};
-pub use self::lab::{Lab, LabAction, LabHow, LabList, LabRun};
 pub use self::sqlite::{Sqlite, SqliteAction, SqliteImport, SqliteShell};
 
-use crate::size;
 use clap::{ArgGroup, Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
+use tonearm_terminal::pages::{Completions, Man};
+use tonearm_terminal::size;
 
 const ABOUT: &str =
     "A logical disk: fast durable writes, atomic commits, integrity, served over NBD";
@@ -34,8 +27,20 @@ Start here:
   nbdcopy image.raw 'nbd+unix:///main?socket=disk.tonearm.sock'
   tonearm stats disk.tonearm --watch           see it work, from another terminal
   tonearm sqlite --help                        SQLite databases in the store
+  tonearm-lab --help                           another program: drives, simulated and calibrated
 
 Exit codes: 0 done, 1 failed, 2 usage, 3 damage found.";
+
+const COMPLETIONS: &str = "\
+Examples:
+  tonearm completions bash > ~/.local/share/bash-completion/completions/tonearm
+  tonearm completions zsh > ~/.zfunc/_tonearm
+  tonearm completions fish > ~/.config/fish/completions/tonearm.fish";
+
+const MAN: &str = "\
+Examples:
+  tonearm man | man -l -
+  tonearm man --out /usr/local/share/man/man1";
 
 /// The command line.
 #[derive(Parser, Debug)]
@@ -74,15 +79,11 @@ pub enum Command {
     Stats(Stats),
     /// Measure a store on this drive, in process
     Bench(Bench),
-    /// Simulate drives: list, show, replay traces, compare with the real ones
-    Drive(Drive),
-    /// Find out what a drive is like, by timed reads and writes: makes its drive file
-    Calibrate(Calibrate),
-    /// Run experiments on simulated drives: the papers' figures, and which log suits a drive
-    Lab(Lab),
     /// Print a completion script for a shell
+    #[command(after_help = COMPLETIONS)]
     Completions(Completions),
     /// Print the manual page, or write one for each command
+    #[command(after_help = MAN)]
     Man(Man),
 }
 
@@ -101,7 +102,7 @@ Examples:
   tonearm create disk.tonearm --size 32TiB --data /b/disk.2 --data /c/disk.3
         blocks spread over three files
   tonearm create /dev/md0 --size 2TB --log /dev/sdx --log-drive sdx.toml --force
-        log on a hard disk of its own, written where its head is (first: tonearm calibrate /dev/sdx)
+        log on a hard disk of its own, written where its head is (first: tonearm-lab calibrate /dev/sdx)
   tonearm create /dev/sdx --size 500GB --force
         a raw block device; what is on it is lost")]
 pub struct Create {
@@ -116,11 +117,11 @@ pub struct Create {
     /// Size of the log [default: half of the size, 64 MiB to 1 GiB]
     #[arg(long, value_name = "SIZE", value_parser = size::parse)]
     pub log_size: Option<u64>,
-    /// What the log drive is like: the file that `tonearm calibrate` made, or the name of a drive that `tonearm
-    /// drive list` knows (may be repeated, one for each --log)
+    /// What the log drive is like: the file that `tonearm-lab calibrate` made, or the name of a drive that
+    /// `tonearm-lab drive list` knows (may be repeated, one for each --log)
     #[arg(long, value_name = "FILE", requires = "log")]
     pub log_drive: Vec<String>,
-    /// Profile of the log drive, as `tonearm calibrate --profile` takes it, for --head mimic (may be repeated, one
+    /// Profile of the log drive, as `tonearm-lab calibrate --profile` takes it, for --head mimic (may be repeated, one
     /// for each --log)
     #[arg(long, value_name = "FILE", requires = "log")]
     pub log_profile: Vec<PathBuf>,
@@ -573,30 +574,6 @@ pub struct Bench {
     /// Where the members are.
     #[command(flatten)]
     pub members: Members,
-}
-
-/// `tonearm completions`.
-#[derive(Args, Debug)]
-#[command(after_help = "\
-Examples:
-  tonearm completions bash > ~/.local/share/bash-completion/completions/tonearm
-  tonearm completions zsh > ~/.zfunc/_tonearm
-  tonearm completions fish > ~/.config/fish/completions/tonearm.fish")]
-pub struct Completions {
-    /// For which shell
-    pub shell: clap_complete::Shell,
-}
-
-/// `tonearm man`.
-#[derive(Args, Debug)]
-#[command(after_help = "\
-Examples:
-  tonearm man | man -l -
-  tonearm man --out /usr/local/share/man/man1")]
-pub struct Man {
-    /// Write one page for each command into this folder
-    #[arg(long, value_name = "DIR")]
-    pub out: Option<PathBuf>,
 }
 
 #[cfg(test)]

@@ -12,34 +12,38 @@ mod cli;
 mod commands;
 mod control;
 mod opening;
-mod progress;
-mod report;
 mod serve;
-mod size;
 
-use clap::Parser;
+use clap::CommandFactory;
+use clap::error::ErrorKind;
 use mimalloc::MiMalloc;
-use std::io::ErrorKind;
 use std::process::ExitCode;
 
 /// A tenth of the engine's time went into the C library's allocator (4-KiB writes at depth 32).
 #[global_allocator]
 static ALLOCATOR: MiMalloc = MiMalloc;
 
+/// Commands of earlier versions that another program has now.
+const MOVED: [&str; 3] = ["calibrate", "drive", "lab"];
+
 fn main() -> ExitCode {
-    let arguments = cli::Cli::parse();
-    match commands::run(arguments) {
-        Ok(code) => code,
-        Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
-        Err(error) => {
-            report::complain(&error);
-            ExitCode::FAILURE
-        }
-    }
+    refuse_moved();
+    tonearm_terminal::run("tonearm", commands::run)
 }
 
-/// Whoever read the results has seen enough.
-fn is_broken_pipe(error: &anyhow::Error) -> bool {
-    let io = error.downcast_ref::<std::io::Error>();
-    io.is_some_and(|error| error.kind() == ErrorKind::BrokenPipe)
+/// A moved command is a usage error that names the program that has it.
+fn refuse_moved() {
+    let asked = std::env::args_os().nth(1);
+    if let Some(name) = MOVED
+        .iter()
+        .find(|name| asked.as_deref() == Some(name.as_ref()))
+    {
+        let text = format!(
+            "'tonearm {name}' is now 'tonearm-lab {name}', with the same arguments \
+             (cargo build --release -p tonearm-lab builds it)"
+        );
+        cli::Cli::command()
+            .error(ErrorKind::InvalidSubcommand, text)
+            .exit();
+    }
 }

@@ -1,11 +1,11 @@
 //! From the words of the command line to an open store, with bars for its recovery.
 
 use crate::cli::{AckMode, Members, WriteCacheMode};
-use crate::progress::{Progress, Unit};
-use crate::report;
 use std::path::Path;
 use tonearm_disk::{Ack, Disk, OpenOptions};
 use tonearm_store::{Executor, StoreError};
+use tonearm_terminal::progress::{Progress, Unit};
+use tonearm_terminal::report;
 use tonearm_trail::WriteCache;
 
 impl From<&Members> for tonearm_store::Members {

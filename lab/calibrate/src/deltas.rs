@@ -1,8 +1,8 @@
-//! What passes between two requests, found on the model of a drive.
+//! What passes between two requests, found on the model of a drive, and the section of a drive file that tells it.
 
 use tonearm_base::Nanos;
 use tonearm_drive::{ClosedLoop, Drive, DriveOptions};
-use tonearm_drive_file::{DriveSpec, turn};
+use tonearm_drive_file::{DriveSpec, track_map, turn};
 use tonearm_head::{Access, AccessKind, Delta, DeltaSearch, Deltas, Track, TrackMap};
 use tonearm_world::Kind;
 
@@ -12,6 +12,29 @@ const TRACKS: usize = 300;
 const HOST: Nanos = Nanos::from_micros(10);
 /// Times that a delta has to hit.
 const TRIES: u32 = 4;
+/// First sector that a log may have: the first MiB of its drive holds superblocks and the track sheet.
+const FIRST: u64 = 2048;
+
+/// The section `[disk.deltas]` for the file of the drive of `spec`, as TOML. `None` for a drive without a platter, and
+/// for one on which no request is in time for the track of the one before.
+pub fn deltas_section(spec: &DriveSpec) -> Option<String> {
+    let map = track_map(spec, FIRST..u64::MAX)?;
+    let found = deltas(spec, &map)?;
+    Some(format!(
+        "[disk.deltas]\n\
+         source = \"found on the model that the other figures describe, by the search of Trail 3.1\"\n\
+         track_sectors = {}\n\
+         write_after_write = {}\n\
+         write_after_read = {}\n\
+         read_after_write = {}\n\
+         read_lag_ns = {}\n",
+        found.write_after_write.turn_sectors,
+        found.write_after_write.sectors,
+        found.write_after_read.sectors,
+        found.read_after_write.sectors,
+        found.read_lag_ns,
+    ))
+}
 
 /// What passes between two requests on the drive of `spec` (Trail 3.1), found on its model as the paper does it
 /// on the drive itself, on the first of the tracks of `map`. `None` when a write or read of one sector never

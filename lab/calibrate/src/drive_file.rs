@@ -1,13 +1,14 @@
 //! The result as a drive file, in the form of `lab/drives/*.toml`: what was measured, and where something had to
 //! be assumed, a comment that says so.
 
+use crate::deltas::deltas_section;
 use crate::error::Error;
 use crate::flash::Flash;
 use crate::layout::Layout;
 use crate::probe::Method;
 use crate::run::{Disk, Findings, Kind};
 use std::fmt::{self, Write};
-use tonearm_drive_file::{GeometrySpec, Sparing};
+use tonearm_drive_file::{DriveSpec, GeometrySpec, Sparing};
 
 /// Most numbers in a line of a list.
 const LINE: usize = 12;
@@ -26,6 +27,12 @@ pub fn drive_file(title: &str, found: &Findings) -> Result<String, Error> {
         Kind::Flash(flash) => write_flash(&mut text, title, found, flash),
     };
     result.expect("a string takes any text");
+    // A file that is wrong is told to the user by the one that reads it.
+    let spec = DriveSpec::parse(title, &text);
+    if let Some(section) = spec.ok().as_ref().and_then(deltas_section) {
+        text.push('\n');
+        text.push_str(&section);
+    }
     Ok(text)
 }
 
@@ -71,7 +78,7 @@ fn write_head(out: &mut String, title: &str, found: &Findings, how: &str) -> fmt
     };
     writeln!(
         out,
-        "source = \"measured by tonearm calibrate: {how}, {place}\"\n"
+        "source = \"measured by tonearm-lab calibrate: {how}, {place}\"\n"
     )
 }
 
@@ -81,7 +88,10 @@ fn write_flash(out: &mut String, title: &str, found: &Findings, flash: &Flash) -
         None => "timed reads, which show no platter that turns",
     };
     write_head(out, title, found, how)?;
-    writeln!(out, "[flash]\nsource = \"measured by tonearm calibrate\"")?;
+    writeln!(
+        out,
+        "[flash]\nsource = \"measured by tonearm-lab calibrate\""
+    )?;
     writeln!(out, "sectors = {}", found.sectors)?;
     writeln!(out, "channels = {}", flash.channels)?;
     writeln!(out, "read_ms = {}", ms(flash.read))?;
@@ -109,7 +119,7 @@ fn write_flash(out: &mut String, title: &str, found: &Findings, flash: &Flash) -
     writeln!(out, "flush_ms_per_mib = {}", ms(writes.flush_per_mib))?;
     writeln!(
         out,
-        "\n[write_cache]\nsource = \"measured by tonearm calibrate: plain writes against writes with FUA\""
+        "\n[write_cache]\nsource = \"measured by tonearm-lab calibrate: plain writes against writes with FUA\""
     )?;
     writeln!(out, "enabled = {}", writes.cached())?;
     writeln!(out, "# Assumed: no bound was looked for.\nsectors = 0")
@@ -132,7 +142,7 @@ fn write_disk(
     let noise = disk.spindle.noise / 1e3;
     writeln!(
         out,
-        "source = \"measured by tonearm calibrate; ends of requests vary by {noise:.1} us\""
+        "source = \"measured by tonearm-lab calibrate; ends of requests vary by {noise:.1} us\""
     )?;
     let rpm = 60e9 / disk.spindle.period;
     writeln!(out, "rpm = {}\n", number(rpm, 4))?;
@@ -151,7 +161,7 @@ fn write_geometry(
 ) -> fmt::Result {
     writeln!(
         out,
-        "[disk.geometry]\nsource = \"measured by tonearm calibrate: angles of sectors\""
+        "[disk.geometry]\nsource = \"measured by tonearm-lab calibrate: angles of sectors\""
     )?;
     let region = &found.options.region;
     if region.start > 0 || region.end < found.sectors {
@@ -200,7 +210,7 @@ fn write_seek(out: &mut String, disk: &Disk) -> fmt::Result {
     writeln!(out, "[disk.seek]")?;
     writeln!(
         out,
-        "source = \"measured by tonearm calibrate: least times between requests\""
+        "source = \"measured by tonearm-lab calibrate: least times between requests\""
     )?;
     match arm.head_switch {
         Some(time) => writeln!(out, "head_switch_ms = {}", ms(time))?,
@@ -236,7 +246,7 @@ fn write_overhead(out: &mut String, disk: &Disk) -> fmt::Result {
     writeln!(out, "[disk.overhead]")?;
     writeln!(
         out,
-        "source = \"measured by tonearm calibrate: least times between requests on one track\""
+        "source = \"measured by tonearm-lab calibrate: least times between requests on one track\""
     )?;
     if let (Some(least), Some(sectors)) = (commands.write_least, commands.delta_sectors) {
         writeln!(
@@ -299,7 +309,7 @@ fn write_memory(out: &mut String, disk: &Disk) -> fmt::Result {
     let (commands, memory) = (&disk.commands, &disk.memory);
     writeln!(
         out,
-        "[disk.bus]\nsource = \"measured by tonearm calibrate\""
+        "[disk.bus]\nsource = \"measured by tonearm-lab calibrate\""
     )?;
     let read = memory.read_sector;
     let write = memory.write_sector.or(commands.write_sector);
@@ -328,7 +338,7 @@ fn write_memory(out: &mut String, disk: &Disk) -> fmt::Result {
     writeln!(out, "[disk.buffer]")?;
     writeln!(
         out,
-        "source = \"measured by tonearm calibrate: reads again, and of what was read on to\""
+        "source = \"measured by tonearm-lab calibrate: reads again, and of what was read on to\""
     )?;
     writeln!(out, "segments = {}", memory.segments)?;
     let ahead = memory.read_ahead;
@@ -355,7 +365,7 @@ fn write_memory(out: &mut String, disk: &Disk) -> fmt::Result {
     };
     writeln!(
         out,
-        "source = \"measured by tonearm calibrate: FUA {}, a flush {}\"",
+        "source = \"measured by tonearm-lab calibrate: FUA {}, a flush {}\"",
         honoured(memory.fua_honoured),
         honoured(memory.flush_honoured)
     )?;

@@ -140,7 +140,7 @@ impl Layout {
             cylinder += cylinders;
         }
         Ok(GeometrySpec {
-            source: "measured by tonearm calibrate".into(),
+            source: "measured by tonearm-lab calibrate".into(),
             heads: self.heads,
             cylinders: cylinder,
             sectors: Some(self.sectors),

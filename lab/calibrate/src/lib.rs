@@ -2,7 +2,7 @@
 //!
 //! [`calibrate`] measures a device, simulated or real, as straight-line code over the executor. Its
 //! [`Findings`] become a drive file by [`drive_file`]; [`take_profile`] takes a profile for the Disk Mimic.
-//! [`deltas`] finds on the model of a drive what passes between two requests.
+//! [`deltas`] finds on the model of a drive what passes between two requests, for [`deltas_section`].
 //!
 //! The parts: `probe` (one timed request after the other), `journal` (questions and answers; what is resumed),
 //! `spindle` (the period, angles of sectors), `survey` (tracks at a place), `layout` (a belief about all of the
@@ -27,7 +27,7 @@ mod survey;
 
 pub use arm::{Arm, Commands};
 pub use cache::Memory;
-pub use deltas::deltas;
+pub use deltas::{deltas, deltas_section};
 pub use drive_file::drive_file;
 pub use error::Error;
 pub use flash::{Flash, FlashWrites};

@@ -1,7 +1,7 @@
 //! Figures that cannot be.
 
 use crate::seek_curve::curve_ms;
-use crate::spec::{DiskSpec, DriveSpec, FlashSpec, SeekCurve, SeekSpec};
+use crate::spec::{DeltasSpec, DiskSpec, DriveSpec, FlashSpec, SeekCurve, SeekSpec};
 
 mod geometry;
 
@@ -118,7 +118,10 @@ impl DiskSpec {
                 "a segment has at least one sector",
             );
         }
-        Ok(())
+        match &self.deltas {
+            Some(deltas) => deltas.check(),
+            None => Ok(()),
+        }
     }
 
     fn check_overheads(&self) -> Result<(), Wrong> {
@@ -159,6 +162,28 @@ impl DiskSpec {
             within(&format!("disk.overhead.{key}"), value, 0.0, 1000.0)?;
         }
         Ok(())
+    }
+}
+
+impl DeltasSpec {
+    fn check(&self) -> Result<(), Wrong> {
+        sourced("disk.deltas.source", &self.source)?;
+        let turn = f64::from(self.track_sectors);
+        within("disk.deltas.track_sectors", turn, 2.0, 1e6)?;
+        for (key, sectors) in [
+            ("write_after_write", self.write_after_write),
+            ("write_after_read", self.write_after_read),
+            ("read_after_write", self.read_after_write),
+        ] {
+            let key = format!("disk.deltas.{key}");
+            within(&key, f64::from(sectors), 0.0, turn - 1.0)?;
+        }
+        within(
+            "disk.deltas.read_lag_ns",
+            self.read_lag_ns as f64,
+            -1e9,
+            1e9,
+        )
     }
 }
 

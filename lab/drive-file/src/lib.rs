@@ -1,10 +1,11 @@
 //! Drive files: what a drive is like, as data.
 //!
-//! A [`DriveSpec`] is read from TOML and checked. [`library`] has the files of `lab/drives/`. [`Geometry`] tells where
-//! each sector lies, [`track_map`] gives the tracks to the log of a store. The laboratory's models and `tonearm create`
-//! read drive files through this crate, which knows nothing of time but a figure.
+//! [`DriveFile::find`] reads and checks a file, of the [`library`] or of the user. [`Geometry`] tells where each sector
+//! of a drive lies. [`track_map`], [`turn`] and [`deltas`] give the log of a store what it needs to follow the drive's
+//! head. `tonearm create` and the laboratory read drive files through this crate, which has no model of a drive.
 
 mod check;
+mod file;
 mod geometry;
 mod library;
 mod place;
@@ -13,9 +14,10 @@ mod seek_curve;
 mod spec;
 mod tracks;
 
+pub use file::{DriveFile, DriveFileError};
 pub use geometry::{Angle, Extent, Geometry};
 pub use library::{LibraryDrive, library};
 pub use scheduler::Scheduler;
 pub use seek_curve::curve_ms;
 pub use spec::*;
-pub use tracks::{track_map, turn};
+pub use tracks::{deltas, track_map, turn};

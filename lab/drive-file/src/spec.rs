@@ -40,6 +40,8 @@ pub struct DiskSpec {
     /// Order of service of what is queued.
     #[serde(default)]
     pub scheduler: Scheduler,
+    /// What passes between two requests; a log with the predictor `formula` needs it.
+    pub deltas: Option<DeltasSpec>,
 }
 
 /// How the platter turns.
@@ -307,6 +309,25 @@ pub struct BufferSpec {
     /// After a hit, reading on goes on where it had stopped.
     #[serde(default)]
     pub reads_on_after_hit: bool,
+}
+
+/// Least distances, in sectors, from the end of one request to the beginning of the next on its track (Trail 3.1). They
+/// follow from the other figures; the model of the drive finds them.
+#[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DeltasSpec {
+    /// Where the figures come from.
+    pub source: String,
+    /// Sectors of a revolution on the tracks where they were found.
+    pub track_sectors: u32,
+    /// Of a write after a write.
+    pub write_after_write: u32,
+    /// Of a write after a read.
+    pub write_after_read: u32,
+    /// Of a read after a write.
+    pub read_after_write: u32,
+    /// By how much longer a read takes from its last sector to its end than a write does, in nanoseconds.
+    pub read_lag_ns: i64,
 }
 
 /// How far a drive reads on by itself.

@@ -1,10 +1,10 @@
-//! The tracks of a drive, as a log needs them.
+//! What a log needs to know of a drive: its tracks, the time of a revolution, what passes between two requests.
 
 use crate::geometry::Geometry;
 use crate::spec::{DiskSpec, DriveSpec};
 use std::ops::Range;
 use tonearm_base::Nanos;
-use tonearm_head::{Track, TrackMap};
+use tonearm_head::{Delta, Deltas, Track, TrackMap};
 
 /// The tracks of the drive of `spec` that lie in `sectors`, but for those with slipped or remapped sectors;
 /// `None` for a drive without a platter, or if there are none.
@@ -45,4 +45,20 @@ pub fn track_map(spec: &DriveSpec, sectors: Range<u64>) -> Option<TrackMap> {
 /// Time of a revolution.
 pub fn turn(disk: &DiskSpec) -> Nanos {
     Nanos((60e9 / disk.rotation.rpm).round() as u64)
+}
+
+/// What passes between two requests, for Trail's formula; `None` when the file does not tell.
+pub fn deltas(disk: &DiskSpec) -> Option<Deltas> {
+    let spec = disk.deltas.as_ref()?;
+    let delta = |sectors| Delta {
+        sectors,
+        turn_sectors: spec.track_sectors,
+    };
+    Some(Deltas {
+        write_after_write: delta(spec.write_after_write),
+        write_after_read: delta(spec.write_after_read),
+        read_after_write: delta(spec.read_after_write),
+        read_lag_ns: spec.read_lag_ns,
+        read_ahead: disk.buffer.read_ahead_sectors,
+    })
 }

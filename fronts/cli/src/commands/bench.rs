@@ -1,8 +1,8 @@
 //! `tonearm bench`: the store on this drive, in process, on a volume of its own.
 
 use crate::cli::{AckMode, Bench};
+use crate::opening;
 use crate::serve::desk;
-use crate::{opening, report, size};
 use anyhow::{Context, bail};
 use hdrhistogram::Histogram;
 use serde::Serialize;
@@ -16,6 +16,7 @@ use tonearm_base::{BufPool, Nanos};
 use tonearm_disk::{Disk, DiskError, Volume};
 use tonearm_rt::Rt;
 use tonearm_store::Executor;
+use tonearm_terminal::{report, size};
 
 /// The scratch volume.
 const VOLUME: &str = "tonearm-bench";
@@ -319,7 +320,7 @@ pub fn next_random(state: &mut u64) -> u64 {
     z ^ (z >> 31)
 }
 
-fn table(rows: &[Row]) -> comfy_table::Table {
+fn table(rows: &[Row]) -> tonearm_terminal::Table {
     let mut table = report::table(&[
         "measurement",
         "request",

@@ -7,8 +7,6 @@ use super::DAMAGED;
 use super::scrub::show_damage;
 use crate::cli::Check;
 use crate::control::DamagedGroup;
-use crate::progress::{Progress, Unit};
-use crate::report;
 use anyhow::Context;
 use serde::Serialize;
 use std::process::ExitCode;
@@ -18,6 +16,8 @@ use tonearm_engine::{Engine, Inspection, MemberDevice, OpenOptions};
 use tonearm_layout::RepairOptions;
 use tonearm_rt::Rt;
 use tonearm_store::{Access, Executor, Opened, StoreError};
+use tonearm_terminal::progress::{Progress, Unit};
+use tonearm_terminal::report;
 
 /// Memory of a rebuild.
 const REBUILD_BYTES: usize = 64 << 20;

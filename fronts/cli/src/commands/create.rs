@@ -3,14 +3,11 @@
 mod log_head;
 
 use crate::cli::{Create, LayoutMode};
-use crate::progress::{Progress, Unit};
-use crate::{report, size};
 use anyhow::{Context, bail};
 use rustix::fs::{FileType, Mode, OFlags};
 use serde::Serialize;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use std::ops::Range;
-use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -18,6 +15,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use tonearm_disk::{CreateParams, CreatePlan, HomeParams, MemberSpace, NewMember, plan_create};
 use tonearm_format::Roles;
 use tonearm_store::Executor;
+use tonearm_terminal::progress::{Progress, Unit};
+use tonearm_terminal::{report, size};
 use tonearm_uring::{MemberError, MemberKind, MemberOptions, open_member};
 
 /// Makes the store.
@@ -430,7 +429,7 @@ fn tell(arguments: &Create, plan: &CreatePlan, wanted: &[Wanted]) -> anyhow::Res
     report::line(report::pairs(rows))?;
     report::line(format_args!(
         "next: tonearm serve {}",
-        shell_word(&arguments.path)
+        report::shell_word(&arguments.path)
     ))?;
     Ok(())
 }
@@ -442,16 +441,5 @@ pub fn carries(roles: Roles) -> &'static str {
         (true, false) => "log",
         (false, true) => "blocks",
         (false, false) => "nothing but the superblock",
-    }
-}
-
-/// `path` as a word of the shell.
-pub(super) fn shell_word(path: &Path) -> String {
-    let plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"/._-+,=:@%".contains(byte);
-    let text = path.display().to_string();
-    if path.as_os_str().as_bytes().iter().all(plain) {
-        text
-    } else {
-        format!("'{}'", text.replace('\'', "'\\''"))
     }
 }

@@ -9,7 +9,6 @@ use super::DAMAGED;
 use crate::cli::{
     CopyOut, Files as Arguments, FilesAction, FilesList, FilesPut, FilesRm, StoreArgs,
 };
-use crate::{report, size};
 use anyhow::{Context, bail};
 use serde::Serialize;
 use std::path::Path;
@@ -17,6 +16,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 use tonearm_store::files::{FileId, Files, FilesError, FilesErrorKind, Level, Open};
+use tonearm_terminal::{report, size};
 
 /// Does what was asked.
 ///

@@ -2,9 +2,7 @@
 
 use crate::cli::{Info as Arguments, Members};
 use crate::control::{Answer, Client, Info, LogInfo, Request, VolumeInfo};
-use crate::progress::{Progress, Unit};
 use crate::serve::desk::{head_of, members_of};
-use crate::{report, size};
 use anyhow::bail;
 use std::path::Path;
 use std::process::ExitCode;
@@ -12,6 +10,8 @@ use tonearm_disk::VolumeKind;
 use tonearm_engine::{Inspection, LogReport};
 use tonearm_store::Access;
 use tonearm_store::Executor;
+use tonearm_terminal::progress::{Progress, Unit};
+use tonearm_terminal::{report, size};
 
 /// Shows what the store is.
 ///

@@ -1,15 +1,10 @@
 //! One file for each command.
 
 mod bench;
-mod calibrate;
 mod check;
-mod completions;
 mod create;
-mod drive;
 mod files;
 mod info;
-mod lab;
-mod man;
 mod scrub;
 mod serve;
 mod sqlite;
@@ -19,7 +14,9 @@ mod volume;
 pub use create::carries;
 
 use crate::cli::{Cli, Command};
+use clap::CommandFactory;
 use std::process::ExitCode;
+use tonearm_terminal::pages;
 
 /// Exit code of a check that has found damage.
 const DAMAGED: u8 = 3;
@@ -40,10 +37,7 @@ pub fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Scrub(arguments) => scrub::run(arguments),
         Command::Stats(arguments) => stats::run(arguments),
         Command::Bench(arguments) => bench::run(arguments),
-        Command::Drive(arguments) => drive::run(arguments),
-        Command::Calibrate(arguments) => calibrate::run(arguments),
-        Command::Lab(arguments) => lab::run(&arguments),
-        Command::Completions(arguments) => completions::run(&arguments),
-        Command::Man(arguments) => man::run(&arguments),
+        Command::Completions(arguments) => pages::completions(Cli::command(), &arguments),
+        Command::Man(arguments) => pages::man(Cli::command(), &arguments),
     }
 }

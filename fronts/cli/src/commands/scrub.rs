@@ -3,13 +3,13 @@
 use super::DAMAGED;
 use crate::cli::Scrub;
 use crate::control::{Answer, Client, DamagedGroup, Request};
-use crate::progress::{Progress, Unit};
-use crate::report;
 use anyhow::bail;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, Ordering};
+use tonearm_terminal::progress::{Progress, Unit};
+use tonearm_terminal::report;
 
 /// Has the server verify all blocks.
 ///

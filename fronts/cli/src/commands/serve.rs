@@ -7,7 +7,6 @@
 use crate::cli::{AckMode, Serve, TlsMode};
 use crate::control;
 use crate::opening;
-use crate::report;
 use crate::serve::desk::Front;
 use crate::serve::engine_thread::{self, Event, Setup};
 use crate::serve::files::FilesSocket;
@@ -27,6 +26,7 @@ use std::time::{Duration, Instant};
 use tonearm_nbd::listen::{ListenAddress, ListenConfig, Listener};
 use tonearm_nbd::tls::{Tls, TlsFiles, server_config};
 use tonearm_nbd::{Catalog, Server};
+use tonearm_terminal::report;
 
 /// How long TLS connections may take for their last bytes.
 const LAST_BYTES: Duration = Duration::from_secs(5);

@@ -2,12 +2,12 @@
 
 use crate::cli::Stats;
 use crate::control::{Answer, Client, NbdStats, Request, ServerStats};
-use crate::{report, size};
 use anyhow::bail;
-use comfy_table::Table;
 use std::io::IsTerminal;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
+use tonearm_terminal::Table;
+use tonearm_terminal::{report, size};
 
 /// Shows the counters, once or each second.
 ///

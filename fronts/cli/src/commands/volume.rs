@@ -4,12 +4,13 @@ mod image;
 
 use crate::cli::{AckMode, Volume, VolumeAction, VolumeStore, WriteCacheMode};
 use crate::control::{Answer, Client, Request, Volumes};
+use crate::opening;
 use crate::serve::desk;
-use crate::{opening, report, size};
 use anyhow::{Context, bail};
 use std::process::ExitCode;
 use tonearm_disk::DiskError;
 use tonearm_store::Executor;
+use tonearm_terminal::{report, size};
 
 /// Does the action and shows the volumes as they are then.
 ///
@@ -86,7 +87,7 @@ fn show(volumes: &Volumes) -> anyhow::Result<()> {
 }
 
 /// A table of volumes.
-pub fn table(volumes: &[crate::control::VolumeInfo]) -> comfy_table::Table {
+pub fn table(volumes: &[crate::control::VolumeInfo]) -> tonearm_terminal::Table {
     let mut table = report::table(&["volume", "size", "mode", "made", "uuid"]);
     for volume in volumes {
         table.add_row([

@@ -244,7 +244,7 @@ impl VolumeInfo {
         Self {
             name: volume.name.clone(),
             size_bytes: volume.size_bytes,
-            uuid: crate::report::uuid(volume.uuid),
+            uuid: tonearm_terminal::report::uuid(volume.uuid),
             read_only: volume.read_only,
             created_unix_s: volume.created_unix_s,
             clients: 0,
@@ -256,7 +256,7 @@ impl VolumeInfo {
         Self {
             name: entry.name.clone(),
             size_bytes: entry.size_bytes,
-            uuid: crate::report::uuid(entry.uuid),
+            uuid: tonearm_terminal::report::uuid(entry.uuid),
             read_only: entry.read_only,
             created_unix_s: entry.created_unix_s,
             clients: 0,

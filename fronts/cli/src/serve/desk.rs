@@ -5,7 +5,6 @@ use crate::control::{
     Answer, DamagedGroup, Event, Info, LogInfo, MemberInfo, Request, ScrubResult, ServerStats,
     VolumeInfo, Volumes,
 };
-use crate::report;
 use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::mpsc::Sender;
@@ -18,6 +17,7 @@ use tonearm_format::HeadKind;
 use tonearm_nbd::transmission::Connections;
 use tonearm_nbd::{Catalog, Export, Exports};
 use tonearm_rt::Rt;
+use tonearm_terminal::report;
 
 /// Shortest time between two reports of progress.
 const PROGRESS_EVERY: Nanos = Nanos::from_millis(100);

@@ -7,8 +7,7 @@
 use super::desk::{Desk, Front};
 use super::mailbox::{Mailbox, Message};
 use crate::cli::Members;
-use crate::progress::{Progress, Unit};
-use crate::{opening, report};
+use crate::opening;
 use std::cell::Cell;
 use std::path::PathBuf;
 use std::rc::Rc;
@@ -20,6 +19,8 @@ use tonearm_nbd::transmission::{Connections, TransmissionOptions, serve_accepted
 use tonearm_rt::{Data, DeviceId, Op, Rt};
 use tonearm_store::Executor;
 use tonearm_store::remote::FileServer;
+use tonearm_terminal::progress::{Progress, Unit};
+use tonearm_terminal::report;
 
 /// How long clients may take for their last replies at the end.
 const GRACE: Nanos = Nanos::from_secs(10);

@@ -1,88 +1,32 @@
-//! A folder of its own for each test, and the command in it.
+//! The command in a folder of its own for each test, as a server too, and ways to damage its files.
 
 use std::io::{BufRead, BufReader};
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
-use tempfile::TempDir;
+use std::ops::Deref;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use tonearm_command_rig::{Program, Ran};
 
-const TONEARM: &str = env!("CARGO_BIN_EXE_tonearm");
+pub use tonearm_command_rig::contains;
 
-/// A folder that is removed at the end.
-pub struct Bench {
-    folder: TempDir,
-}
+const TONEARM: Program = Program {
+    name: "tonearm",
+    path: env!("CARGO_BIN_EXE_tonearm"),
+};
 
-/// How a command ended.
-#[derive(Debug)]
-pub struct Ran {
-    pub code: Option<i32>,
-    pub out: String,
-    pub err: String,
+/// A folder that is removed at the end, and `tonearm` in it.
+pub struct Bench(tonearm_command_rig::Bench);
+
+impl Deref for Bench {
+    type Target = tonearm_command_rig::Bench;
+
+    fn deref(&self) -> &Self::Target {
+        &self.0
+    }
 }
 
 impl Bench {
     pub fn new() -> Self {
-        Self {
-            folder: TempDir::new().expect("a folder for the test"),
-        }
-    }
-
-    pub fn path(&self, name: &str) -> PathBuf {
-        self.folder.path().join(name)
-    }
-
-    /// Names of the files in the folder, sorted.
-    pub fn files(&self) -> Vec<String> {
-        let entries = std::fs::read_dir(self.folder.path()).expect("a folder");
-        let name = |entry: std::io::Result<std::fs::DirEntry>| {
-            entry
-                .expect("an entry")
-                .file_name()
-                .to_string_lossy()
-                .into_owned()
-        };
-        let mut names: Vec<String> = entries.map(name).collect();
-        names.sort();
-        names
-    }
-
-    fn command(&self, arguments: &[&str]) -> Command {
-        let mut command = Command::new(TONEARM);
-        command
-            .args(arguments)
-            .current_dir(self.folder.path())
-            .stdin(Stdio::null());
-        command
-    }
-
-    pub fn run(&self, arguments: &[&str]) -> Ran {
-        Ran::of(&self.command(arguments).output().expect("tonearm runs"))
-    }
-
-    /// Runs what must succeed; its standard output.
-    pub fn ok(&self, arguments: &[&str]) -> String {
-        let ran = self.run(arguments);
-        assert_eq!(ran.code, Some(0), "{arguments:?}: {ran:?}");
-        ran.out
-    }
-
-    /// Runs what must succeed, as JSON.
-    pub fn json(&self, arguments: &[&str]) -> serde_json::Value {
-        serde_json::from_str(&self.ok(arguments)).expect("JSON")
-    }
-
-    /// Runs what must fail with exit code 1 and one line of text; the line.
-    pub fn fails(&self, arguments: &[&str]) -> String {
-        let ran = self.run(arguments);
-        assert_eq!(ran.code, Some(1), "{arguments:?}: {ran:?}");
-        let line = ran.err.trim_end();
-        assert!(
-            line.starts_with("tonearm: ") && !line.contains('\n'),
-            "one line: {ran:?}"
-        );
-        line.strip_prefix("tonearm: ")
-            .expect("just looked")
-            .to_string()
+        Self(tonearm_command_rig::Bench::new(TONEARM))
     }
 
     /// Serves `store` until the returned guard is asked to end it.
@@ -140,16 +84,6 @@ fn part(path: &Path, offset: u64, length: usize) -> Vec<u8> {
     bytes
 }
 
-impl Ran {
-    fn of(output: &Output) -> Self {
-        Self {
-            code: output.status.code(),
-            out: String::from_utf8_lossy(&output.stdout).into_owned(),
-            err: String::from_utf8_lossy(&output.stderr).into_owned(),
-        }
-    }
-}
-
 /// A server; killed when it is dropped.
 pub struct Serving {
     child: Option<Child>,
@@ -188,10 +122,4 @@ impl Drop for Serving {
             let _ = child.wait();
         }
     }
-}
-
-/// Fails with the whole text when `part` is not in it.
-#[track_caller]
-pub fn contains(text: &str, part: &str) {
-    assert!(text.contains(part), "{part:?} is not in: {text}");
 }

@@ -154,3 +154,24 @@ fn what_cannot_be_made_leaves_nothing_behind() {
     bench.ok(&["create", "there", "--size", "16MiB", "--force"]);
     contains(&bench.ok(&["check", "there"]), "no damage found");
 }
+
+#[test]
+fn a_log_that_follows_the_formula_needs_the_deltas_of_the_drives_file() {
+    let bench = Bench::new();
+    let known = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../lab/drives/hp_c3323a.toml"
+    );
+    let known = std::fs::read_to_string(known).expect("a drive's file");
+    let (without, _) = known.split_once("[disk.deltas]").expect("the section");
+    std::fs::write(bench.path("mine.toml"), without).expect("written");
+    let create = ["create", "a", "--size", "32MiB", "--log-size", "16MiB"];
+    let log = ["--log", "a.log", "--log-drive", "./mine.toml"];
+    let create = [&create[..], &log].concat();
+    let formula = [&create[..], &["--head", "formula"]].concat();
+    let told = bench.fails(&formula);
+    contains(&told, "`tonearm-lab drive deltas ./mine.toml`");
+    assert_eq!(bench.files(), ["mine.toml"]);
+    std::fs::write(bench.path("mine.toml"), &known).expect("written");
+    contains(&bench.ok(&formula), "formula, on physical tracks");
+}

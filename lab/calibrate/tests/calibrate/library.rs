@@ -3,7 +3,7 @@
 use crate::truth::{Accuracy, accuracy};
 use crate::world::{Troubles, all, run, spec};
 use tonearm_base::Nanos;
-use tonearm_calibrate::{Journal, Options};
+use tonearm_calibrate::{Journal, Options, deltas_section};
 use tonearm_drive_file::DriveSpec;
 
 fn check(
@@ -86,5 +86,22 @@ fn reads_alone_find_the_same_places() {
     for name in ["dec_rz26", "hylog2003", "mimic80", "st41601n", "hp_c3323a"] {
         let accuracy = check(name, &spec(name), &Troubles::default(), reads);
         assert_eq!(accuracy.places.1, 0, "{name}: every place is right");
+    }
+}
+
+#[test]
+fn the_deltas_of_a_drive_file_are_those_of_its_model() {
+    for drive in tonearm_drive_file::library() {
+        let spec = spec(drive.name);
+        let Some(section) = deltas_section(&spec) else {
+            assert!(spec.disk.is_none(), "{}", drive.name);
+            continue;
+        };
+        let found = format!("\n{}", section.trim_end());
+        assert!(
+            drive.text.contains(&found),
+            "{}: its file needs{found}",
+            drive.name
+        );
     }
 }

@@ -75,11 +75,11 @@ fn a_log_that_cannot_be_followed_is_refused_with_advice() {
     let log = ["--log", "a.log"];
     contains(
         &fails(&[&log[..], &["--head", "formula"]].concat()),
-        "tonearm calibrate",
+        "tonearm-lab calibrate",
     );
     contains(
         &fails(&[&log[..], &["--head", "mimic"]].concat()),
-        "tonearm calibrate --profile",
+        "tonearm-lab calibrate --profile",
     );
     contains(
         &fails(&[&log[..], &["--log-drive", "ssd"]].concat()),

@@ -7,7 +7,7 @@ use toml::{Table, Value};
 
 /// The crates of ARCHITECTURE.md from the lowest up, each with the crates that it may depend on. Dependencies point
 /// down only. No crate that also runs in a simulation depends on `uring`, and neither the disk nor a front end depends
-/// on a crate of `lab`.
+/// on a crate of `lab`, except `tonearm` on `drive-file`.
 const MAY_NAME: &[(&str, &[&str])] = &[
     ("disk/base", &[]),
     ("disk/format", &["base"]),
@@ -32,19 +32,49 @@ const MAY_NAME: &[(&str, &[&str])] = &[
     ("fronts/nbd", &["base", "rt", "disk"]),
     ("fronts/capi", &["base", "disk", "store", "uring"]),
     ("fronts/sqlite", &["store"]),
-    ("lab/trace", &["base"]),
+    ("fronts/terminal", &[]),
+    // The command `tonearm` runs in the real world. It reads drive files, and depends on nothing else of the laboratory.
+    (
+        "fronts/cli",
+        &[
+            "base",
+            "format",
+            "rt",
+            "uring",
+            "head",
+            "trail",
+            "layout",
+            "engine",
+            "disk",
+            "store",
+            "nbd",
+            "terminal",
+            "drive-file",
+        ],
+    ),
+    ("test/command-rig", &[]),
     ("test/world", &["base", "rt", "device"]),
-    ("lab/drive", &["base", "world"]),
+    ("lab/trace", &["base"]),
+    ("lab/drive-file", &["base", "head"]),
+    ("lab/drive", &["base", "world", "drive-file"]),
     (
         "lab/calibrate",
-        &["base", "rt", "world", "drive", "device", "head"],
+        &[
+            "base",
+            "rt",
+            "world",
+            "drive-file",
+            "drive",
+            "device",
+            "head",
+        ],
     ),
 ];
 
 /// Crates that choose between the real and the simulated world. They may depend on every crate.
 const CHOOSERS: &[&str] = &[
-    "fronts/cli",
-    "lab/lab",
+    "lab/cli",
+    "lab/experiments",
     "test/bench",
     "test/e2e",
     "test/sim",
@@ -60,7 +90,10 @@ const OWN_LINTS: &[&str] = &[
     "fronts/nbd",
     "fronts/capi",
     "fronts/sqlite",
+    "fronts/terminal",
+    "fronts/cli",
     "lab/calibrate",
+    "test/command-rig",
 ];
 
 /// The manifest of each crate, by the crate's folder.

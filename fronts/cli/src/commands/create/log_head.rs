@@ -1,14 +1,14 @@
 //! What `tonearm create` tells the engine of the drives of the log.
 
 use crate::cli::{Create, HeadMode};
-use crate::commands::drive::Sheet;
-use crate::report;
 use anyhow::{Context, bail};
 use rustix::fs::{FileType, Mode, OFlags};
 use std::path::Path;
 use tonearm_disk::{HeadParams, LogDrive};
+use tonearm_drive_file::DriveFile;
 use tonearm_format::{HEADER_AREA_BYTES, HeadKind, SECTOR, SkipTable};
 use tonearm_head::{Choices, Policy, Profile, Table};
+use tonearm_terminal::report;
 
 /// Bytes of the sectors in which drives count.
 const DRIVE_SECTOR: u64 = 512;
@@ -62,18 +62,21 @@ pub fn params(arguments: &Create) -> anyhow::Result<Option<HeadParams>> {
 
 /// Fills in what the drive's file tells.
 fn describe(drive: &mut LogDrive, name: &str, kind: HeadKind) -> anyhow::Result<()> {
-    let sheet = Sheet::find(name)?;
-    let Some(disk) = &sheet.spec.disk else {
+    let file = DriveFile::find(name)?;
+    let Some(disk) = &file.spec.disk else {
         bail!("{name} has no platter: there is no head to follow; use --head sequential");
     };
     let sectors = HEADER_AREA_BYTES / DRIVE_SECTOR..u64::MAX;
-    let map = tonearm_drive_file::track_map(&sheet.spec, sectors)
+    let map = tonearm_drive_file::track_map(&file.spec, sectors)
         .with_context(|| format!("{name} has no track behind its first MiB"))?;
     drive.period_ps = (60e12 / disk.rotation.rpm).round() as u64;
     if kind == HeadKind::Formula {
-        let found = tonearm_calibrate::deltas(&sheet.spec, &map);
-        drive.deltas = Some(found.with_context(|| {
-            format!("on {name} no write is in time for its own track; use --head online")
+        let deltas = tonearm_drive_file::deltas(disk);
+        drive.deltas = Some(deltas.with_context(|| {
+            format!(
+                "{name} has no section [disk.deltas], which the formula needs: `tonearm-lab drive deltas {name}` prints it, \
+                 to be added to the file; or use --head online"
+            )
         })?);
     }
     drive.tracks = Some(map);
@@ -119,7 +122,7 @@ fn hint(arguments: &Create) {
     for path in &arguments.log {
         if rotates(path) == Some(true) {
             report::note(format_args!(
-                "{} says that it rotates: calibrate it first (tonearm calibrate) and name the result with --log-drive, \
+                "{} says that it rotates: calibrate it first (tonearm-lab calibrate) and name the result with --log-drive, \
                  and a durable write waits neither for a seek nor for the platter",
                 path.display()
             ));

@@ -1,12 +1,12 @@
 //! Copies between files of a store and streams, in steps, with a bar; a signal ends them in order.
 
-use crate::progress::{Progress, Unit};
 use anyhow::{Context, bail};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use std::io::{Read, Write};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use tonearm_store::files::{AruId, FileId, Files, FilesError, FilesErrorKind, Level, Open};
+use tonearm_terminal::progress::{Progress, Unit};
 
 /// Bytes at a time.
 pub const STEP_BYTES: usize = 1 << 20;

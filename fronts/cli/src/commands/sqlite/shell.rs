@@ -1,12 +1,12 @@
 //! `tonearm sqlite shell`: sqlite3 with the extension, or what to write elsewhere.
 
 use crate::cli::SqliteShell;
-use crate::report;
 use anyhow::{Context, bail};
 use std::fmt::Write;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
+use tonearm_terminal::report;
 
 /// The extension's file.
 const EXTENSION: &str = "libtonearm_sqlite.so";

@@ -5,8 +5,6 @@ use super::super::files::place::Place;
 use super::super::files::{damage_counts, open};
 use crate::cli::{VolumeGet, VolumePut, VolumeStore};
 use crate::control::{Answer, Client, Request};
-use crate::progress::{Progress, Unit};
-use crate::{report, size};
 use anyhow::{Context, bail};
 use rustix::fs::SeekFrom;
 use rustix::io::Errno;
@@ -19,6 +17,8 @@ use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 use std::process::ExitCode;
 use tonearm_store::files::{FileId, Files, Level};
+use tonearm_terminal::progress::{Progress, Unit};
+use tonearm_terminal::{report, size};
 
 /// What is zero is told apart in pieces of so many bytes.
 const PIECE: u64 = 4096;

@@ -1,0 +1,96 @@
+//! `tonearm-lab lab`: experiments from the command line.
+
+use clap::{Args, Subcommand};
+use std::path::PathBuf;
+
+/// `tonearm-lab lab`.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Each experiment is a seeded program on simulated drives, in virtual time: the same seed gives the
+same figures, whatever the machine. What was found stands beside what the papers print, with a
+verdict where something is demanded.
+
+Examples:
+  tonearm-lab lab list
+  tonearm-lab lab run trail-latency
+  tonearm-lab lab run log-latency --drive sata2tb --report sata
+  tonearm-lab lab all --report report        then open report/index.html")]
+pub struct Lab {
+    /// What to do.
+    #[command(subcommand)]
+    pub action: LabAction,
+}
+
+/// The subcommands of `tonearm-lab lab`.
+#[derive(Subcommand, Debug)]
+pub enum LabAction {
+    /// List the experiments
+    List(LabList),
+    /// Run experiments
+    Run(LabRun),
+    /// Run all experiments
+    All(LabAll),
+}
+
+/// `tonearm-lab lab list`.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Example:
+  tonearm-lab lab list")]
+pub struct LabList {
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `tonearm-lab lab run`.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  tonearm-lab lab run trail-latency trail-batch
+  tonearm-lab lab run log-latency --drive ./mine.toml --report mine
+        which log is worth having on a drive of your own; open mine/index.html
+  tonearm-lab lab run mimic-predictors --json > figures.json")]
+pub struct LabRun {
+    /// Names of `tonearm-lab lab list`
+    #[arg(required = true, value_name = "NAME")]
+    pub names: Vec<String>,
+    /// Name of a drive, or a .toml file [default: the experiment's own]
+    #[arg(long, value_name = "NAME|FILE.toml")]
+    pub drive: Option<String>,
+    /// How.
+    #[command(flatten)]
+    pub how: LabHow,
+}
+
+/// `tonearm-lab lab all`.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Example:
+  tonearm-lab lab all --report report --check
+        exit code 1 when a bound is missed")]
+pub struct LabAll {
+    /// How.
+    #[command(flatten)]
+    pub how: LabHow,
+}
+
+/// How experiments are run.
+#[derive(Args, Debug)]
+pub struct LabHow {
+    /// Write a report into this folder: index.html, and each figure as .svg
+    #[arg(long, value_name = "DIR")]
+    pub report: Option<PathBuf>,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+    /// Seed of all that is random
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub seed: u64,
+    /// Measure a tenth: the same figures, with more chance in them
+    #[arg(long)]
+    pub quick: bool,
+    /// Exit with 1 when a bound is missed
+    #[arg(long)]
+    pub check: bool,
+}

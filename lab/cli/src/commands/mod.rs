@@ -1,0 +1,24 @@
+//! One file or folder for each command.
+
+mod calibrate;
+mod drive;
+mod lab;
+
+use crate::cli::{Cli, Command};
+use clap::CommandFactory;
+use std::process::ExitCode;
+use tonearm_terminal::pages;
+
+/// Does what was asked.
+///
+/// # Errors
+/// With the text for the user.
+pub fn run(cli: Cli) -> anyhow::Result<ExitCode> {
+    match cli.command {
+        Command::Drive(arguments) => drive::run(arguments),
+        Command::Calibrate(arguments) => calibrate::run(arguments),
+        Command::Lab(arguments) => lab::run(&arguments),
+        Command::Completions(arguments) => pages::completions(Cli::command(), &arguments),
+        Command::Man(arguments) => pages::man(Cli::command(), &arguments),
+    }
+}

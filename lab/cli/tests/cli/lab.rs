@@ -1,0 +1,135 @@
+//! Experiments from the command line: lists, figures, reports, and what is wrong with a request.
+
+use crate::common::{bench, contains};
+
+#[test]
+fn experiments_are_listed_with_what_they_show() {
+    let bench = bench();
+    let list = bench.json(&["lab", "list", "--json"]);
+    let list = list.as_array().expect("an array");
+    assert!(list.len() >= 11);
+    for row in list {
+        for key in ["name", "title", "source", "about"] {
+            let text = row[key].as_str().expect("a text");
+            assert!(!text.is_empty(), "{row}");
+        }
+    }
+    let text = bench.ok(&["lab", "list"]);
+    assert!(
+        text.contains("trail-latency") && text.contains("Figure 3"),
+        "{text}"
+    );
+}
+
+#[test]
+fn a_run_prints_what_it_found_and_writes_a_report() {
+    let bench = bench();
+    let text = bench.ok(&[
+        "lab",
+        "run",
+        "trail-batch",
+        "trail-recovery",
+        "--quick",
+        "--report",
+        "out",
+    ]);
+    for word in ["129.9", "100,000 tracks", "held", "report: out/index.html"] {
+        assert!(text.contains(word), "{word}: {text}");
+    }
+    let page = std::fs::read_to_string(bench.path("out/index.html")).expect("the report");
+    assert!(page.contains("Table 1") && page.contains("<svg"));
+    for figure in ["trail-batch", "trail-recovery", "trail-search"] {
+        let svg = std::fs::read_to_string(bench.path(&format!("out/{figure}.svg")));
+        assert!(svg.expect("a figure").starts_with("<svg"), "{figure}");
+    }
+}
+
+#[test]
+fn the_same_seed_gives_the_same_json() {
+    let bench = bench();
+    let run = |seed| {
+        bench.json(&[
+            "lab",
+            "run",
+            "trail-residual",
+            "--quick",
+            "--json",
+            "--seed",
+            seed,
+        ])
+    };
+    let first = run("7");
+    assert_eq!(first, run("7"));
+    assert_ne!(first, run("8"));
+    assert_eq!(first[0]["seed"], 7);
+    assert_eq!(first[0]["drives"][0], "st41601n");
+}
+
+#[test]
+fn a_drive_can_be_chosen_by_name_or_file() {
+    let bench = bench();
+    let run = |drive: &str| {
+        bench.json(&[
+            "lab",
+            "run",
+            "log-latency",
+            "--drive",
+            drive,
+            "--quick",
+            "--json",
+        ])
+    };
+    let known = run("mimic80");
+    assert_eq!(known[0]["drives"].as_array().map(Vec::len), Some(1));
+    let file = format!("{}/../drives/mimic80.toml", env!("CARGO_MANIFEST_DIR"));
+    std::fs::copy(file, bench.path("mine.toml")).expect("a copy");
+    let own = run("./mine.toml");
+    assert_eq!(
+        own[0]["figures"][0]["panels"][0]["lines"],
+        known[0]["figures"][0]["panels"][0]["lines"]
+    );
+}
+
+#[test]
+fn a_missed_bound_is_an_exit_code_when_asked_for() {
+    let bench = bench();
+    // The drive's own parameters forbid the paper's table.
+    let run = ["lab", "run", "trail-batch", "--quick"];
+    bench.ok(&run);
+    let failed = bench.run(&[&run[..], &["--check"]].concat());
+    assert_eq!(failed.code, Some(1));
+    contains(&failed.out, "missed");
+}
+
+#[test]
+fn wrong_names_and_drives_are_told() {
+    let bench = bench();
+    contains(
+        &bench.fails(&["lab", "run", "trail-latenzy"]),
+        "there is no experiment 'trail-latenzy'; `tonearm-lab lab list` shows them all",
+    );
+    contains(
+        &bench.fails(&["lab", "run", "trail-batch", "--drive", "st41601"]),
+        "there is no drive 'st41601'",
+    );
+    contains(
+        &bench.fails(&["lab", "run", "trail-batch", "--drive", "ssd"]),
+        "experiment trail-batch needs a drive that turns, and ssd is none",
+    );
+}
+
+#[test]
+fn an_experiment_that_is_not_built_in_is_told_with_how_to_get_it() {
+    let bench = bench();
+    let list = bench.ok(&["lab", "list"]);
+    let run = ["lab", "run", "sqlite", "--quick"];
+    // A test of the whole workspace builds it in.
+    if list.contains("Durable commits of SQLite") {
+        bench.ok(&run);
+    } else {
+        contains(
+            &bench.fails(&run),
+            "cargo build --release -p tonearm-lab --features sqlite",
+        );
+    }
+}

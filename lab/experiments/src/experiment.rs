@@ -1,0 +1,247 @@
+//! What an experiment is, and what it is given.
+
+use crate::report::{Figure, Finding, Report};
+use rand_chacha::ChaCha8Rng;
+use rand_chacha::rand_core::{Rng, SeedableRng};
+use rayon::prelude::*;
+use std::borrow::Cow;
+use std::sync::atomic::{AtomicU64, Ordering};
+use tonearm_drive_file::{DriveFile, library};
+
+/// A named, described, seeded program on simulated drives.
+pub struct Experiment {
+    /// Its name on the command line.
+    pub name: &'static str,
+    /// Its title.
+    pub title: &'static str,
+    /// Paper and section that it repeats, or what it is beyond them.
+    pub source: &'static str,
+    /// What it shows, in a sentence or two.
+    pub about: &'static str,
+    /// The drives that it runs on when none is named: one of `lab/drives/`, or all mechanical ones.
+    pub drives: Drives,
+    /// The program.
+    pub run: fn(&Context<'_>, &[DriveFile]) -> Outcome,
+}
+
+/// Drives of an experiment.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Drives {
+    /// This one.
+    One(&'static str),
+    /// These.
+    Some(&'static [&'static str]),
+    /// All mechanical drives of the project.
+    Mechanical,
+    /// All drives of the project.
+    All,
+}
+
+/// What a program gives back.
+#[derive(Default)]
+pub struct Outcome {
+    /// Numbers beside the paper's.
+    pub findings: Vec<Finding>,
+    /// Plots and tables.
+    pub figures: Vec<Figure>,
+    /// What is assumed.
+    pub notes: Vec<String>,
+}
+
+/// How much is measured.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Effort {
+    /// As much as the report needs.
+    #[default]
+    Full,
+    /// A tenth: the same figures, with more chance in them.
+    Quick,
+}
+
+/// What an experiment is told while it runs.
+pub struct Context<'a> {
+    seed: u64,
+    effort: Effort,
+    progress: &'a (dyn Fn(u64, u64) + Sync),
+    done: AtomicU64,
+    total: AtomicU64,
+}
+
+/// What goes wrong before an experiment begins.
+#[derive(Debug, thiserror::Error)]
+pub enum LabError {
+    /// There is no such experiment.
+    #[error("there is no experiment '{0}'; `tonearm-lab lab list` shows them all")]
+    UnknownExperiment(String),
+    /// It was left out of this program.
+    #[error(
+        "experiment sqlite is not in this program, since it brings SQLite's source with it; \
+         build it in: cargo build --release -p tonearm-lab --features sqlite"
+    )]
+    NotBuilt,
+    /// A drive without a platter.
+    #[error("experiment {experiment} needs a drive that turns, and {drive} is none")]
+    NeedsPlatter {
+        /// The experiment.
+        experiment: &'static str,
+        /// The drive.
+        drive: String,
+    },
+}
+
+/// How experiments are run.
+pub struct Run<'a> {
+    /// The drive in place of the experiment's own.
+    pub drive: Option<DriveFile>,
+    /// Seed of all that is random.
+    pub seed: u64,
+    /// How much is measured.
+    pub effort: Effort,
+    /// Told how many steps are done, and how many are known of.
+    pub progress: &'a (dyn Fn(u64, u64) + Sync),
+}
+
+impl Drives {
+    /// The drives themselves.
+    pub fn named(self) -> Vec<DriveFile> {
+        match self {
+            Self::One(name) => vec![DriveFile::of_library(name)],
+            Self::Some(names) => names
+                .iter()
+                .map(|name| DriveFile::of_library(name))
+                .collect(),
+            Self::Mechanical | Self::All => {
+                let drives = library()
+                    .iter()
+                    .map(|drive| DriveFile::of_library(drive.name));
+                drives
+                    .filter(|drive| self == Self::All || drive.spec.disk.is_some())
+                    .collect()
+            }
+        }
+    }
+}
+
+impl Experiment {
+    /// Runs it.
+    ///
+    /// # Errors
+    /// When the drive does not suit it.
+    pub fn run(&self, run: &Run<'_>) -> Result<Report, LabError> {
+        let drives = match &run.drive {
+            None => self.drives.named(),
+            Some(drive) if self.drives != Drives::All && drive.spec.disk.is_none() => {
+                return Err(LabError::NeedsPlatter {
+                    experiment: self.name,
+                    drive: drive.name.clone(),
+                });
+            }
+            Some(drive) => vec![drive.clone()],
+        };
+        let context = Context {
+            seed: run.seed,
+            effort: run.effort,
+            progress: run.progress,
+            done: AtomicU64::new(0),
+            total: AtomicU64::new(0),
+        };
+        let outcome = (self.run)(&context, &drives);
+        let drive = match &run.drive {
+            None => Cow::Borrowed(""),
+            Some(drive) => Cow::Owned(format!(" --drive {}", drive.name)),
+        };
+        let quick = match run.effort {
+            Effort::Full => "",
+            Effort::Quick => " --quick",
+        };
+        Ok(Report {
+            experiment: self.name.into(),
+            title: self.title.into(),
+            about: self.about.into(),
+            source: self.source.into(),
+            command: format!(
+                "tonearm-lab lab run {}{drive} --seed {}{quick}",
+                self.name, run.seed
+            ),
+            drives: drives.into_iter().map(|drive| drive.name).collect(),
+            seed: run.seed,
+            findings: outcome.findings,
+            figures: outcome.figures,
+            notes: outcome.notes,
+        })
+    }
+}
+
+impl Context<'_> {
+    /// So many of something, or a tenth of it in a hurry, but at least `least`.
+    pub fn count(&self, full: u64, least: u64) -> u64 {
+        match self.effort {
+            Effort::Full => full,
+            Effort::Quick => (full / 10).max(least),
+        }
+    }
+
+    /// True when the full figures are wanted.
+    pub fn is_full(&self) -> bool {
+        self.effort == Effort::Full
+    }
+
+    /// The seed of a part of the experiment.
+    pub fn seed(&self, part: u64) -> u64 {
+        Random::new(self.seed, part).number()
+    }
+
+    /// The random numbers of a part of the experiment.
+    pub fn random(&self, part: u64) -> Random {
+        Random::new(self.seed, part)
+    }
+
+    /// `work` on each of `items`, on all threads of the pool; answers are in the order of the items, so that
+    /// nothing depends on how many threads there are.
+    pub fn map<T: Sync, R: Send>(&self, items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
+        self.total.fetch_add(items.len() as u64, Ordering::Relaxed);
+        items
+            .par_iter()
+            .with_max_len(1)
+            .map(|item| {
+                let answer = work(item);
+                let done = self.done.fetch_add(1, Ordering::Relaxed) + 1;
+                (self.progress)(done, self.total.load(Ordering::Relaxed));
+                answer
+            })
+            .collect()
+    }
+}
+
+/// Seeded random numbers.
+pub struct Random(ChaCha8Rng);
+
+impl Random {
+    /// The stream `part` of `seed`.
+    pub fn new(seed: u64, part: u64) -> Self {
+        let mut rng = ChaCha8Rng::seed_from_u64(seed);
+        rng.set_stream(part);
+        Self(rng)
+    }
+
+    /// Any number.
+    pub fn number(&mut self) -> u64 {
+        self.0.next_u64()
+    }
+
+    /// A number below `bound`, which is not 0.
+    pub fn below(&mut self, bound: u64) -> u64 {
+        // The high half of the product: even to one part in 2^64 / bound.
+        ((u128::from(self.number()) * u128::from(bound)) >> 64) as u64
+    }
+
+    /// A number from 0 to 1.
+    pub fn unit(&mut self) -> f64 {
+        (self.number() >> 11) as f64 / (1u64 << 53) as f64
+    }
+
+    /// A time from a distribution without memory, with this mean.
+    pub fn exponential(&mut self, mean: f64) -> f64 {
+        -mean * (1.0 - self.unit()).ln()
+    }
+}

@@ -1,0 +1,167 @@
+//! Footprint and loss of the compact forms against their tolerance (Disk Mimic 4.3, Figures 8 and 9).
+
+use crate::experiment::{Context, Drives, Experiment, Outcome};
+use crate::harness::{LATE_MS, ms, paper_grid, profile};
+use crate::report::{Axis, Bound, Figure, Finding, Legend, Line, Panel, Style, Table, number};
+use tonearm_base::Nanos;
+use tonearm_drive_file::DriveFile;
+use tonearm_head::{BasicCompact, Choices, LineCompact, Loss, PlaneCompact, Policy, SkipModel};
+
+pub const EXPERIMENT: Experiment = Experiment {
+    name: "mimic-tolerance",
+    title: "Memory and loss of the compact forms against their tolerance",
+    source: "Disk Mimic 4.3, Figures 8 and 9",
+    about: "The more a compact predictor may lose at a think time, the longer the runs of think times that one skip, \
+            one line or one plane serves.",
+    drives: Drives::One("mimic80"),
+    run,
+};
+
+/// Tolerances in tenths of a millisecond.
+const TOLERANCES: [u64; 10] = [1, 2, 3, 5, 7, 9, 11, 13, 15, 20];
+const NAMES: [&str; 3] = ["Basic Compact", "Line Compact", "Plane Compact"];
+
+#[derive(Clone, Copy)]
+struct Measured {
+    /// Times smaller than the table.
+    smaller: f64,
+    bytes: usize,
+    mean_ms: f64,
+    most_ms: f64,
+    outliers: f64,
+}
+
+fn run(context: &Context<'_>, drives: &[DriveFile]) -> Outcome {
+    let drive = &drives[0];
+    let samples = context.count(25, 3) as u8;
+    let mut grid = paper_grid(drive, samples);
+    if !context.is_full() {
+        grid.sizes.count = 5;
+    }
+    let profile = profile(context, drive, grid, 0, LATE_MS);
+    let measured = context.map(&TOLERANCES, |tenths| {
+        let tolerance = Nanos(tenths * 100_000);
+        let choices = Choices::new(&profile, Policy::AverageLimit { tolerance })
+            .expect("the profile is whole");
+        let table = tonearm_head::Table::new(&choices).stored_bytes();
+        let models: [Box<dyn SkipModel>; 3] = [
+            Box::new(BasicCompact::new(&choices)),
+            Box::new(LineCompact::new(&choices)),
+            Box::new(PlaneCompact::new(&choices)),
+        ];
+        models.map(|model| {
+            let sizes = grid.sizes.len();
+            let losses: Vec<Loss> = (0..sizes)
+                .map(|size| Loss::of(&profile, &model, size, tolerance))
+                .collect();
+            Measured {
+                smaller: table as f64 / model.stored_bytes() as f64,
+                bytes: model.stored_bytes(),
+                mean_ms: losses.iter().map(|loss| ms(loss.mean)).sum::<f64>() / sizes as f64,
+                most_ms: losses.iter().map(|loss| ms(loss.most)).fold(0.0, f64::max),
+                outliers: losses.iter().map(|loss| loss.outliers).fold(0.0, f64::max),
+            }
+        })
+    });
+    let at = |tenths: u64| {
+        let index = TOLERANCES.iter().position(|known| *known == tenths);
+        measured[index.expect("a tolerance of the list")]
+    };
+    let mut outcome = Outcome::default();
+    for (name, found) in NAMES.iter().zip(at(5)) {
+        outcome.findings.push(
+            Finding::shown(
+                format!("{name}: times smaller than the table at 0.5 ms"),
+                found.smaller,
+                "",
+            )
+            .paper("3")
+            .bound(Bound::AtLeast(3.0)),
+        );
+    }
+    for (name, found) in NAMES.iter().zip(at(15)) {
+        outcome.findings.push(
+            Finding::shown(
+                format!("{name}: times smaller than the table at 1.5 ms"),
+                found.smaller,
+                "",
+            )
+            .paper("6")
+            .bound(Bound::AtLeast(6.0)),
+        );
+    }
+    for (name, found) in NAMES.iter().zip(at(15)) {
+        outcome.findings.push(
+            Finding::shown(format!("{name}: mean loss at 1.5 ms"), found.mean_ms, "ms")
+                .paper("0.4"),
+        );
+    }
+    let outliers = measured
+        .iter()
+        .flatten()
+        .map(|found| found.outliers)
+        .fold(0.0, f64::max);
+    outcome.findings.push(
+        Finding::shown(
+            "most outliers beyond the tolerance, all forms, tolerances and sizes",
+            outliers,
+            "",
+        )
+        .paper("0")
+        .bound(Bound::AtMost(0.0)),
+    );
+    let panel = |y: &str, legend, value: fn(&Measured) -> f64, more: Option<Line>| {
+        let line = |form: usize| {
+            let points = TOLERANCES.iter().zip(&measured);
+            let points = points.map(|(tenths, found)| (*tenths as f64 / 10.0, value(&found[form])));
+            Line::new(NAMES[form], Style::Marked, form, points.collect())
+        };
+        Panel {
+            title: String::new(),
+            x: Axis::linear("tolerance, ms"),
+            y: Axis::linear(y),
+            lines: (0..3).map(line).chain(more).collect(),
+            legend,
+        }
+    };
+    let paper = Line::new("paper", Style::Dots, 6, vec![(0.5, 3.0), (1.5, 6.0)]);
+    let paper_loss = Line::new("paper", Style::Dots, 6, vec![(1.5, 0.4)]);
+    let mut table = Table::new(&[
+        "tolerance, ms",
+        "form",
+        "bytes",
+        "times smaller",
+        "mean loss, ms",
+        "greatest loss, ms",
+    ]);
+    for (tenths, found) in TOLERANCES.iter().zip(&measured) {
+        for (name, found) in NAMES.iter().zip(found) {
+            table.row(vec![
+                number(*tenths as f64 / 10.0),
+                (*name).into(),
+                found.bytes.to_string(),
+                number(found.smaller),
+                number(found.mean_ms),
+                number(found.most_ms),
+            ]);
+        }
+    }
+    outcome.figures = vec![
+        Figure::plot(
+            "mimic-tolerance",
+            "Footprint and loss against tolerance",
+            "As Figures 8 and 9: how many times smaller than the full table, and the mean loss against the best skip.",
+            vec![
+                panel("times smaller than the table", Legend::TopLeft, |found| found.smaller, Some(paper)),
+                panel("mean loss, ms", Legend::TopLeft, |found| found.mean_ms, Some(paper_loss)),
+            ],
+        )
+        .with(table),
+    ];
+    outcome.notes = vec![format!(
+        "All request sizes of the paper's grid ({} of them), {samples} samples at each point; the loss is that by the \
+         profile, averaged over sizes.",
+        grid.sizes.count
+    )];
+    outcome
+}

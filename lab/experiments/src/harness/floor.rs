@@ -1,0 +1,97 @@
+//! The least time that a drive needs for a write when no turn of the platter is lost.
+//!
+//! Made from the drive's file, for the truth beside a predictor's figures; no predictor sees it.
+
+use tonearm_base::Nanos;
+use tonearm_drive::Seek;
+use tonearm_drive_file::DriveFile;
+use tonearm_drive_file::{DiskSpec, Geometry};
+use tonearm_head::Access;
+
+/// What a drive needs besides waiting for the platter.
+pub struct Floor {
+    spec: DiskSpec,
+    geometry: Geometry,
+    seek: Seek,
+    turn_ns: f64,
+}
+
+/// The request before the one that is asked about.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Before {
+    /// It was a write.
+    pub was_write: bool,
+    /// Its last sector.
+    pub last: u64,
+}
+
+impl Floor {
+    /// Of `drive`.
+    ///
+    /// # Panics
+    /// When it does not turn.
+    pub fn new(drive: &DriveFile) -> Self {
+        let spec = drive
+            .spec
+            .disk
+            .as_ref()
+            .expect("a drive that turns")
+            .clone();
+        let geometry = Geometry::new(&spec.geometry);
+        let seek = Seek::new(&spec.seek, geometry.cylinders());
+        Self {
+            turn_ns: 60e9 / spec.rotation.rpm,
+            geometry,
+            seek,
+            spec,
+        }
+    }
+
+    /// Command, arm and end of `write` behind `before`: all but the platter's part. In milliseconds.
+    pub fn overhead_ms(&self, before: Before, write: &Access) -> f64 {
+        let overhead = &self.spec.overhead;
+        let command = if before.was_write {
+            overhead.write_miss_ms.write
+        } else {
+            overhead.write_miss_ms.read
+        };
+        let (arm_from, data_from, released) = match &overhead.write_detour {
+            None => (command, command + overhead.prepare_ms, 0.0),
+            Some(detour) => (
+                detour.command_ms + detour.seek_delay_ms,
+                detour.command_ms
+                    + detour.disconnect_ms
+                    + detour.away_ms
+                    + overhead.reconnect_ms
+                    + overhead.prepare_ms,
+                overhead.reconnect_again_ms,
+            ),
+        };
+        let here = self.geometry.extent(before.last);
+        let there = self.geometry.extent(write.first);
+        let distance = here.cylinder.abs_diff(there.cylinder);
+        let moved = self.seek.time(distance, here.head != there.head, true);
+        let moved = moved.max(self.seek.same_track).0 as f64 / 1e6;
+        let moved = moved.max(overhead.write_seek_at_least_ms);
+        let ready = (arm_from + moved).max(data_from + self.spec.bus.write_sector_ms);
+        let back = if overhead.write_detour.is_some() {
+            released
+        } else {
+            overhead.reconnect_ms
+        };
+        ready + back + overhead.write_done_ms
+    }
+
+    /// Time in which the sectors of `write` pass under the heads, in milliseconds; it is within one track.
+    pub fn transfer_ms(&self, write: &Access) -> f64 {
+        let track = self.geometry.extent(write.first).track_sectors;
+        f64::from(write.sectors) * self.turn_ns / f64::from(track) / 1e6
+    }
+
+    /// What `write` waited for the platter.
+    pub fn rotation(&self, before: Before, write: &Access) -> Nanos {
+        let took = (write.done.0 - write.sent.0) as f64 / 1e6;
+        let wait = took - self.overhead_ms(before, write) - self.transfer_ms(write);
+        Nanos((wait.max(0.0) * 1e6) as u64)
+    }
+}

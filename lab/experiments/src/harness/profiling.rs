@@ -1,0 +1,123 @@
+//! Profiles as the Disk Mimic takes them (Disk Mimic 2.2, 4.1): writes to a drive of which nothing is known.
+
+use super::rig::Rig;
+use super::times::Times;
+use super::tracks::turn;
+use crate::experiment::{Context, Random};
+use tonearm_base::Nanos;
+use tonearm_drive::Drive;
+use tonearm_drive_file::DriveFile;
+use tonearm_head::{Cell, Grid, Profile, Span, Steps, Trials};
+
+/// How late the host of the Mimic experiments takes notice of the end of a request, on average, in ms: a guess for
+/// the paper's Linux 2.6 at 1 GHz, whose response times have a chance in them that a drive alone has not.
+pub const LATE_MS: f64 = 0.05;
+
+/// Sectors of the paper's log of 500 MB (Disk Mimic 4.1), or of the whole drive.
+pub fn region(drive: &DriveFile) -> Span {
+    let sectors = Drive::new(&drive.spec, &tonearm_drive::DriveOptions::default()).sectors();
+    Span {
+        start: 0,
+        end: sectors.min(1_024_000),
+    }
+}
+
+/// The paper's grid for `drive`, with `samples` at each point; the paper does not tell its skips: here by
+/// about the 128th part of a track, which is 4 KB on the drive of the paper.
+///
+/// # Panics
+/// When the drive does not turn.
+pub fn paper_grid(drive: &DriveFile, samples: u8) -> Grid {
+    let disk = drive.spec.disk.as_ref().expect("a drive that turns");
+    let track = disk.geometry.zones[0].track_sectors;
+    let step = (track / 128).max(1).next_power_of_two();
+    Grid {
+        samples,
+        ..Grid::paper(turn(drive), track, step)
+    }
+}
+
+/// The profile of `drive` on `grid`, its sizes being measured side by side, each on a drive of its own, by a host
+/// that is late by `late_ms` on average.
+///
+/// # Panics
+/// When the drive is smaller than the grid needs.
+pub fn profile(
+    context: &Context<'_>,
+    drive: &DriveFile,
+    grid: Grid,
+    part: u64,
+    late_ms: f64,
+) -> Profile {
+    let region = region(drive);
+    let sizes: Vec<usize> = (0..grid.sizes.len()).collect();
+    let parts = context.map(&sizes, |size| {
+        let seed = context.seed(part << 16 | *size as u64);
+        take(
+            Rig::new(drive, seed).late(late_ms, seed),
+            one_size(grid, *size),
+            region,
+            seed,
+        )
+    });
+    let mut whole = Profile::new(grid).expect("the grid is good");
+    for (size, part) in parts.iter().enumerate() {
+        for think in 0..grid.thinks.len() {
+            for skip in 0..grid.skips.len() {
+                for micros in part.samples(Cell {
+                    size: 0,
+                    think,
+                    skip,
+                }) {
+                    let time = Nanos(u64::from(*micros) * 1_000);
+                    whole.add_sample(Cell { size, think, skip }, time);
+                }
+            }
+        }
+    }
+    whole
+}
+
+/// `grid` with one of its sizes.
+pub fn one_size(grid: Grid, size: usize) -> Grid {
+    let sizes = Steps {
+        first: grid.sizes.at(size),
+        step: grid.sizes.step,
+        count: 1,
+    };
+    Grid { sizes, ..grid }
+}
+
+fn take(mut rig: Rig, grid: Grid, region: Span, seed: u64) -> Profile {
+    let profile = Profile::new(grid).expect("the grid is good");
+    let trials = Trials::new(profile, region, seed);
+    let mut trials = trials.expect("the drive is larger than the grid needs");
+    while let Some(trial) = trials.trial() {
+        rig.think(trial.think);
+        trials.done(&rig.write(trial.first, trial.sectors));
+    }
+    trials.into_profile()
+}
+
+/// Response times of `writes` writes of `sectors` sectors on `rig` that each leave out `skip` sectors behind a write
+/// that ended `think` ago, anywhere in `region`.
+pub fn skip_response(
+    rig: &mut Rig,
+    region: Span,
+    sectors: u32,
+    think: Nanos,
+    skip: u64,
+    writes: u64,
+    seed: u64,
+) -> Times {
+    let mut random = Random::new(seed, 2);
+    let room = region.len() - skip - 2 * u64::from(sectors);
+    let mut times = Times::default();
+    for _ in 0..writes {
+        let before = rig.write(region.start + random.below(room), sectors);
+        rig.think(think);
+        let write = rig.write(before.end() + skip, sectors);
+        times.push(write.done.since(write.sent));
+    }
+    times
+}

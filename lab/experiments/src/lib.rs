@@ -1,0 +1,19 @@
+//! Experiments on simulated drives: named, described, seeded.
+//!
+//! An [`Experiment`] gives a [`Report`], which is data: findings beside the papers' figures, plots and
+//! tables. [`svg`] and [`html`] show it. The same seed gives the same report, whatever the number of
+//! threads.
+
+mod experiment;
+mod experiments;
+mod harness;
+pub mod html;
+mod report;
+pub mod svg;
+
+pub use experiment::{Context, Drives, Effort, Experiment, LabError, Outcome, Random, Run};
+pub use experiments::{EXPERIMENTS, find};
+pub use harness::{Brackets, Client, Deletion};
+pub use report::{
+    Axis, Bound, Figure, Finding, Legend, Line, Panel, Report, Style, Table, Verdict, number,
+};

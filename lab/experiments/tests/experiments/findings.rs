@@ -1,0 +1,198 @@
+//! Bounds that hold in quick runs, too, and figures that a report must not leave out.
+
+use crate::quick;
+use tonearm_experiments::{Finding, Report, Verdict};
+
+fn finding<'a>(report: &'a Report, what: &str) -> &'a Finding {
+    let found = report
+        .findings
+        .iter()
+        .find(|finding| finding.what.contains(what));
+    found.unwrap_or_else(|| panic!("{}: nothing about '{what}'", report.experiment))
+}
+
+fn held(report: &Report, what: &str) {
+    let finding = finding(report, what);
+    assert_eq!(finding.verdict, Verdict::Held, "{what}: {}", finding.ours);
+}
+
+#[test]
+fn the_log_is_as_much_faster_than_in_place_as_the_paper_says() {
+    let report = quick("trail-latency");
+    held(&report, "the best of these");
+    assert_eq!(
+        finding(&report, "the best of these").paper.as_deref(),
+        Some("up to 11.85")
+    );
+    // In place, a seek and half a turn.
+    let table = report.figures[0].table.as_ref().unwrap();
+    let in_place: f64 = table.rows[0][5].parse().unwrap();
+    assert!((14.0..24.0).contains(&in_place), "{in_place} ms");
+}
+
+#[test]
+fn the_paper_figures_that_the_drive_cannot_reach_name_its_parameters() {
+    let report = quick("trail-latency");
+    let one = finding(&report, "a write of one sector");
+    assert!(
+        one.ours > 1.6,
+        "the model's least is above the paper's 1.40: {}",
+        one.ours
+    );
+    assert!(one.because.as_ref().unwrap().contains("write_miss_ms"));
+    let report = quick("trail-batch");
+    for finding in &report.findings {
+        assert!(
+            finding.because.as_ref().unwrap().contains("read_miss_ms"),
+            "{}",
+            finding.what
+        );
+    }
+}
+
+#[test]
+fn a_larger_batch_takes_less_time_and_never_less_than_the_drive_can() {
+    let report = quick("trail-batch");
+    let table = report.figures[0].table.as_ref().unwrap();
+    let column = |index: usize| -> Vec<f64> {
+        table
+            .rows
+            .iter()
+            .map(|row| row[index].parse().unwrap())
+            .collect()
+    };
+    let (formula, least) = (column(2), column(6));
+    assert_eq!(formula.len(), 6);
+    assert!(
+        formula.windows(2).all(|pair| pair[0] > pair[1]),
+        "{formula:?}"
+    );
+    assert!(
+        formula.iter().zip(&least).all(|(here, least)| here > least),
+        "{formula:?} {least:?}"
+    );
+}
+
+#[test]
+fn tracks_fill_as_concurrency_grows() {
+    let report = quick("trail-utilisation");
+    held(&report, "concurrency 12");
+    let used: Vec<f64> = report.findings.iter().map(|finding| finding.ours).collect();
+    assert!(used.windows(2).all(|pair| pair[0] < pair[1]), "{used:?}");
+}
+
+#[test]
+fn the_end_of_a_large_log_is_found_with_few_reads_and_writing_home_is_dear() {
+    let report = quick("trail-recovery");
+    held(&report, "100,000 tracks");
+    held(&report, "256 pending");
+    let mean = finding(&report, "tracks read in a log").ours;
+    assert!((14.0..=20.0).contains(&mean), "{mean}");
+}
+
+#[test]
+fn the_best_skip_follows_the_platter() {
+    let report = quick("mimic-skip");
+    let slope = finding(&report, "growth of the best skip").ours;
+    assert!((58.0..64.0).contains(&slope), "{slope} KiB/ms");
+    let again = finding(&report, "begins anew").ours;
+    assert!((5.5..8.4).contains(&again), "{again} ms");
+}
+
+#[test]
+fn predictors_lose_in_the_order_of_the_paper() {
+    let report = quick("mimic-predictors");
+    held(&report, "compact forms");
+    let outliers = |name: &str| finding(&report, &format!("{name}: outliers")).ours;
+    assert!(outliers("Line Fitting") > 0.0);
+    assert!(outliers("Coarse Segments") > 0.0);
+}
+
+#[test]
+fn more_tolerance_takes_less_memory_and_loses_more() {
+    let report = quick("mimic-tolerance");
+    held(&report, "most outliers");
+    for panel in &report.figures[0].panels {
+        for line in panel.lines.iter().filter(|line| line.points.len() > 2) {
+            let (first, last) = (line.points[0].1, line.points[line.points.len() - 1].1);
+            assert!(last > first, "{}: {first} to {last}", line.name);
+        }
+    }
+}
+
+#[test]
+fn each_log_beats_writing_in_place_and_the_journal() {
+    let report = quick("log-latency");
+    let table = report.figures[0].table.as_ref().unwrap();
+    assert_eq!(
+        table.rows.len(),
+        32,
+        "sixteen drives, one and eight clients"
+    );
+    for row in table
+        .rows
+        .iter()
+        .filter(|row| row[0] != "ssd" && row[1] == "8")
+    {
+        let value = |column: usize| -> f64 { row[column].parse().unwrap() };
+        assert!(value(2) < value(5) && value(2) < value(6), "{row:?}");
+        assert!(
+            value(3) < value(4),
+            "a group commit beats one at a time: {row:?}"
+        );
+    }
+}
+
+#[test]
+fn every_predictor_is_measured_in_every_scenario() {
+    let report = quick("heads");
+    assert_eq!(report.figures.len(), 7, "memory, and six scenarios");
+    for figure in &report.figures[1..] {
+        let table = figure.table.as_ref().unwrap();
+        assert_eq!(table.heads.len(), 12, "{}", figure.name);
+        let value = |column: usize| -> f64 { table.rows[0][column].parse().unwrap() };
+        let columns = |name: &str| table.heads.iter().position(|head| head == name).unwrap();
+        // The platter has a period, which every table knows and a log without prediction does not.
+        if figure.name == "heads-plain" {
+            assert!(value(columns("mimic")) < value(columns("sequential")) / 4.0);
+        }
+    }
+}
+
+#[test]
+fn a_store_commits_more_than_five_times_as_often_as_a_rollback_journal() {
+    let report = quick("sqlite");
+    for drive in ["st41601n", "sata2tb"] {
+        for transaction in ["insert 1 row", "update 1 row", "update 10 rows"] {
+            let what =
+                format!("{drive}: {transaction}: store, log on a drive of its own, times DELETE");
+            held(&report, &what);
+        }
+    }
+    let table = report.figures[0].table.as_ref().unwrap();
+    for row in &table.rows {
+        let flushes: f64 = row[5].parse().unwrap();
+        let (least, most) = match row[2].as_str() {
+            // Eleven pages may need the rest of a track and the next one.
+            "store, log on a drive of its own" if row[1] == "update 10 rows" => (1.0, 2.0),
+            way if way.starts_with("store") => (1.0, 1.1),
+            "files, WAL" => (1.0, 1.1),
+            // SQLite syncs its journal twice and then the database; TRUNCATE and PERSIST sync the end of it, too.
+            "files, DELETE" => (3.0, 3.0),
+            _ => (4.0, 4.0),
+        };
+        let rows = &table.rows;
+        assert!((least..=most).contains(&flushes), "{row:?} of {rows:#?}");
+    }
+}
+
+#[test]
+fn an_empty_unit_costs_the_log_nothing_and_units_cost_a_drive_what_simple_operations_do() {
+    let report = quick("aru");
+    held(&report, "an empty unit: log");
+    for size in ["1 KB", "10 KB"] {
+        let what = format!("{size} files, delete: units with list delete");
+        let dearer = finding(&report, &what).ours;
+        assert!(dearer < 20.5, "{what}: {dearer} %");
+    }
+}

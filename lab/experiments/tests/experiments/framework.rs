@@ -1,0 +1,147 @@
+//! The list of experiments, and that a run can be repeated.
+
+use crate::{quick, run};
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicU64, Ordering};
+use tonearm_drive_file::DriveFile;
+use tonearm_experiments::{
+    Bound, Drives, EXPERIMENTS, Effort, Finding, LabError, Run, Verdict, find, number,
+};
+
+#[test]
+fn the_list_is_complete_and_each_experiment_is_described() {
+    let names: BTreeSet<&str> = EXPERIMENTS
+        .iter()
+        .map(|experiment| experiment.name)
+        .collect();
+    let expected = BTreeSet::from([
+        "aru",
+        "heads",
+        "log-latency",
+        "mimic-policies",
+        "mimic-predictors",
+        "mimic-skip",
+        "mimic-tolerance",
+        "sqlite",
+        "trail-batch",
+        "trail-latency",
+        "trail-recovery",
+        "trail-residual",
+        "trail-utilisation",
+    ]);
+    assert_eq!(names, expected);
+    assert_eq!(EXPERIMENTS.len(), names.len(), "names are unique");
+    for experiment in EXPERIMENTS {
+        assert!(experiment.title.len() > 15, "{}", experiment.name);
+        assert!(experiment.about.len() > 80, "{}", experiment.name);
+        assert!(experiment.about.ends_with('.'), "{}", experiment.name);
+        assert!(experiment.source.len() > 8, "{}", experiment.name);
+        assert!(!experiment.drives.named().is_empty());
+    }
+}
+
+#[test]
+fn a_seed_decides_a_report_and_the_number_of_threads_does_not() {
+    let in_pool = |name: &'static str, threads: usize, seed| {
+        let pool = rayon::ThreadPoolBuilder::new()
+            .num_threads(threads)
+            .build()
+            .unwrap();
+        pool.install(|| run(name, seed))
+    };
+    for name in [
+        "trail-latency",
+        "trail-residual",
+        "trail-recovery",
+        "mimic-skip",
+        "log-latency",
+        "sqlite",
+    ] {
+        let first = quick(name);
+        assert_eq!(first, in_pool(name, 1, 1), "{name}: one thread");
+        assert_eq!(first, in_pool(name, 2, 1), "{name}: two threads");
+        assert_ne!(
+            first.findings,
+            in_pool(name, 2, 2).findings,
+            "{name}: another seed"
+        );
+    }
+}
+
+#[test]
+fn progress_ends_with_everything_done() {
+    let (done, total) = (AtomicU64::new(0), AtomicU64::new(0));
+    let progress = |at: u64, of: u64| {
+        done.fetch_max(at, Ordering::Relaxed);
+        total.fetch_max(of, Ordering::Relaxed);
+    };
+    let run = Run {
+        drive: None,
+        seed: 1,
+        effort: Effort::Quick,
+        progress: &progress,
+    };
+    find("trail-batch").unwrap().run(&run).unwrap();
+    assert!(total.load(Ordering::Relaxed) >= 6);
+    assert_eq!(done.load(Ordering::Relaxed), total.load(Ordering::Relaxed));
+}
+
+#[test]
+fn a_wrong_name_and_a_drive_without_a_platter_are_refused() {
+    let unknown = find("trail-latenzy").map(|experiment| experiment.name);
+    assert_eq!(
+        unknown.unwrap_err().to_string(),
+        "there is no experiment 'trail-latenzy'; `tonearm-lab lab list` shows them all"
+    );
+    let run = Run {
+        drive: Some(DriveFile::of_library("ssd")),
+        seed: 1,
+        effort: Effort::Quick,
+        progress: &|_, _| (),
+    };
+    for experiment in EXPERIMENTS
+        .iter()
+        .filter(|known| known.drives != Drives::All)
+    {
+        let refused = experiment.run(&run);
+        assert!(
+            matches!(refused, Err(LabError::NeedsPlatter { .. })),
+            "{}",
+            experiment.name
+        );
+    }
+}
+
+#[test]
+fn verdicts_follow_the_bounds() {
+    let verdict = |ours: f64, bound| Finding::shown("", ours, "ms").bound(bound).verdict;
+    let within = Bound::Within {
+        value: 1.40,
+        percent: 5.0,
+    };
+    assert_eq!(verdict(1.46, within), Verdict::Held);
+    assert_eq!(verdict(1.34, within), Verdict::Held);
+    assert_eq!(verdict(1.48, within), Verdict::Missed);
+    assert_eq!(verdict(1.32, within), Verdict::Missed);
+    assert_eq!(verdict(0.2, Bound::AtMost(0.2)), Verdict::Held);
+    assert_eq!(verdict(0.21, Bound::AtMost(0.2)), Verdict::Missed);
+    assert_eq!(verdict(11.85, Bound::AtLeast(11.85)), Verdict::Held);
+    assert_eq!(verdict(11.8, Bound::AtLeast(11.85)), Verdict::Missed);
+    assert_eq!(Finding::shown("", 1.0, "").verdict, Verdict::Shown);
+}
+
+#[test]
+fn numbers_have_the_digits_that_a_reader_needs() {
+    let cases = [
+        (0.0, "0"),
+        (0.1234, "0.123"),
+        (1.2345, "1.23"),
+        (12.345, "12.35"),
+        (123.45, "123.5"),
+        (12345.6, "12346"),
+        (7.0, "7"),
+    ];
+    for (value, text) in cases {
+        assert_eq!(number(value), text);
+    }
+}

@@ -1,0 +1,39 @@
+//! Experiments: what they are made of, that they can be repeated, how they are shown, and what they find.
+
+#![allow(clippy::unwrap_used)]
+
+mod findings;
+mod framework;
+mod pages;
+
+use std::sync::{Mutex, OnceLock};
+use tonearm_drive_file::DriveFile;
+use tonearm_experiments::{Effort, Report, Run, find};
+
+/// A quick run of `name`, of which only one is made in all tests.
+pub fn quick(name: &'static str) -> Report {
+    static KNOWN: OnceLock<Mutex<Vec<Report>>> = OnceLock::new();
+    let mut known = KNOWN.get_or_init(Mutex::default).lock().unwrap();
+    if let Some(report) = known.iter().find(|report| report.experiment == name) {
+        return report.clone();
+    }
+    let report = run(name, 1);
+    known.push(report.clone());
+    report
+}
+
+/// A quick run of `name` with a seed. What runs on all drives runs on one here.
+pub fn run(name: &str, seed: u64) -> Report {
+    let drive = match name {
+        "heads" => Some(DriveFile::of_library("mimic80")),
+        _ => None,
+    };
+    let experiment = find(name).unwrap();
+    let run = Run {
+        drive,
+        seed,
+        effort: Effort::Quick,
+        progress: &|_, _| (),
+    };
+    experiment.run(&run).unwrap()
+}

@@ -1,0 +1,218 @@
+//! What a report looks like: JSON, SVG and HTML.
+
+use crate::quick;
+use serde_json::Value;
+use std::collections::BTreeSet;
+use tonearm_experiments::{EXPERIMENTS, Report, Verdict, html, svg};
+
+fn all() -> Vec<Report> {
+    EXPERIMENTS
+        .iter()
+        .map(|experiment| quick(experiment.name))
+        .collect()
+}
+
+fn keys(value: &Value) -> BTreeSet<&str> {
+    value
+        .as_object()
+        .unwrap()
+        .keys()
+        .map(String::as_str)
+        .collect()
+}
+
+#[test]
+fn the_keys_of_the_json_stay() {
+    let report = serde_json::to_value(quick("trail-latency")).unwrap();
+    let expected = [
+        "about",
+        "command",
+        "drives",
+        "experiment",
+        "figures",
+        "findings",
+        "notes",
+        "seed",
+        "source",
+        "title",
+    ];
+    assert_eq!(keys(&report), BTreeSet::from(expected));
+    let finding = [
+        "because", "bound", "ours", "paper", "unit", "verdict", "what",
+    ];
+    assert_eq!(keys(&report["findings"][0]), BTreeSet::from(finding));
+    let figure = ["caption", "name", "panels", "table", "title"];
+    assert_eq!(keys(&report["figures"][0]), BTreeSet::from(figure));
+    let panel = &report["figures"][0]["panels"][0];
+    assert_eq!(
+        keys(panel),
+        BTreeSet::from(["legend", "lines", "title", "x", "y"])
+    );
+    assert_eq!(
+        keys(&panel["x"]),
+        BTreeSet::from(["label", "log", "max", "names"])
+    );
+    assert_eq!(
+        keys(&panel["lines"][0]),
+        BTreeSet::from(["color", "name", "points", "style"])
+    );
+    let bounds = report["findings"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|finding| &finding["bound"]);
+    let known = ["at-most", "at-least", "within"];
+    for bound in bounds.filter(|bound| !bound.is_null()) {
+        assert!(keys(bound).iter().all(|key| known.contains(key)), "{bound}");
+    }
+}
+
+#[test]
+fn a_page_needs_nothing_else() {
+    let reports = all();
+    let page = html::page(&reports, &vec![1.5; reports.len()]);
+    // The name of a vocabulary, which nobody fetches.
+    let own = page.replace("http://www.w3.org/2000/svg", "");
+    for outside in [
+        "http:", "https:", "//", "<script", "<link", "<img", "@import", "src=",
+    ] {
+        assert!(!own.contains(outside), "the page names {outside}");
+    }
+    for (at, _) in own.match_indices("url(") {
+        assert!(own[at..].starts_with("url(#"), "{}", &own[at..at + 40]);
+    }
+    let ids: Vec<&str> = own
+        .split(" id=\"")
+        .skip(1)
+        .map(|rest| rest.split('"').next().unwrap())
+        .collect();
+    let unique: BTreeSet<&str> = ids.iter().copied().collect();
+    assert_eq!(
+        unique.len(),
+        ids.len(),
+        "names of parts are unique in a page"
+    );
+    assert!(own.contains("prefers-color-scheme: dark"));
+    assert_eq!(page.matches("<section").count(), reports.len());
+}
+
+#[test]
+fn a_page_shows_all_that_was_found() {
+    let reports = all();
+    let page = html::page(&reports, &[]);
+    let escaped = |text: &str| {
+        text.replace('&', "&amp;")
+            .replace('<', "&lt;")
+            .replace('>', "&gt;")
+            .replace('"', "&quot;")
+    };
+    for report in &reports {
+        assert!(page.contains(&escaped(&report.title)), "{}", report.title);
+        assert!(
+            page.contains(&escaped(&report.command)),
+            "{}",
+            report.command
+        );
+        for finding in &report.findings {
+            assert!(page.contains(&escaped(&finding.what)), "{}", finding.what);
+        }
+        for figure in &report.figures {
+            assert!(page.contains(&escaped(&figure.title)), "{}", figure.title);
+            for cell in figure
+                .table
+                .iter()
+                .flat_map(|table| table.heads.iter().chain(table.rows.iter().flatten()))
+            {
+                assert!(page.contains(&escaped(cell)), "{cell}");
+            }
+        }
+        for note in &report.notes {
+            assert!(page.contains(&escaped(note)), "{note}");
+        }
+    }
+    let missed = reports
+        .iter()
+        .flat_map(|report| &report.findings)
+        .filter(|f| f.verdict == Verdict::Missed);
+    assert_eq!(
+        page.matches("class=\"verdict missed\"").count(),
+        missed.count()
+    );
+}
+
+#[test]
+fn plots_have_labels_with_units_and_their_files_names_of_their_own() {
+    let mut names = BTreeSet::new();
+    for report in all() {
+        assert!(!report.figures.is_empty(), "{}", report.experiment);
+        for figure in &report.figures {
+            assert!(names.insert(figure.name.clone()), "{} twice", figure.name);
+            assert!(figure.caption.len() > 30, "{}", figure.name);
+            if figure.panels.is_empty() {
+                assert!(figure.table.is_some(), "{}", figure.name);
+                continue;
+            }
+            let text = svg::figure(&figure.title, &figure.panels);
+            for panel in &figure.panels {
+                assert!(!panel.lines.is_empty());
+                for axis in [&panel.x, &panel.y] {
+                    // A unit behind a comma, something counted, or names.
+                    let counted = [
+                        "bytes stored",
+                        "tracks",
+                        "writes",
+                        "batch",
+                        "transactions",
+                        "times",
+                    ];
+                    let told = axis.label.contains(", ")
+                        || counted.iter().any(|word| axis.label.contains(word));
+                    assert!(
+                        told || !axis.names.is_empty(),
+                        "{}: '{}'",
+                        figure.name,
+                        axis.label
+                    );
+                    assert!(
+                        text.contains(&axis.label),
+                        "{}: {}",
+                        figure.name,
+                        axis.label
+                    );
+                }
+                let named = panel.lines.iter().filter(|line| !line.name.is_empty());
+                for line in named {
+                    let name = line.name.replace('\'', "&apos;");
+                    assert!(text.contains(&name), "{}: {name}", figure.name);
+                    assert!(
+                        line.points
+                            .iter()
+                            .all(|(x, y)| x.is_finite() && y.is_finite())
+                    );
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_logarithmic_axis_has_no_zero() {
+    for report in all() {
+        for panel in report.figures.iter().flat_map(|figure| &figure.panels) {
+            for (x, y) in panel.lines.iter().flat_map(|line| &line.points) {
+                assert!(
+                    !panel.x.log || *x > 0.0,
+                    "{}: {}",
+                    report.experiment,
+                    panel.x.label
+                );
+                assert!(
+                    !panel.y.log || *y > 0.0,
+                    "{}: {}",
+                    report.experiment,
+                    panel.y.label
+                );
+            }
+        }
+    }
+}
