@@ -7,46 +7,28 @@
 //! | predictor | needs |
 //! | --- | --- |
 //! | [`Sequential`] | nothing: the next sector, for flash |
-//! | [`Linear`] | a response time, the speed of a track (WebLogic) |
 //! | [`Formula`] | the map of the tracks, the time of a revolution, [`Deltas`] (Trail 3.1) |
-//! | [`Mimic`] of a [`SkipModel`] | a [`Profile`], taken by [`Trials`] that overwrite the drive, and a [`Policy`] |
+//! | [`Mimic`] | the [`Table`] of a [`Profile`] |
 //! | [`Online`] | nothing: it learns from each completed request |
 //!
-//! The models of Mimic, made from the same [`Choices`]: [`Table`], [`LineFit`], [`Coarse`], [`BasicCompact`],
-//! [`LineCompact`], [`PlaneCompact`]. [`Loss`] compares them on the profile itself.
+//! The predictors that only experiments compare are in `lab/head-study`, with the measurements of a drive.
 
-mod coarse;
-mod compact;
-mod delta;
 mod formula;
-mod line_fit;
-mod linear;
-mod loss;
 mod mimic;
 mod online;
-mod policy;
 mod profile;
 mod sequential;
-mod skip_set;
 mod span;
 mod table;
 #[cfg(test)]
 mod testing;
 mod track;
 
-pub use coarse::Coarse;
-pub use compact::{BasicCompact, LineCompact, PlaneCompact};
-pub use delta::{AccessKind, DeltaSearch, DeltaTrial};
 pub use formula::{Delta, Deltas, Formula};
-pub use line_fit::LineFit;
-pub use linear::Linear;
-pub use loss::Loss;
 pub use mimic::{Mimic, SkipModel};
 pub use online::{Online, OnlineStatus};
-pub use policy::{CLOSE, Choice, Choices, Policy};
-pub use profile::{Cell, Grid, Profile, ProfileError, Steps, Trial, Trials};
+pub use profile::{Cell, Grid, Profile, ProfileError, Steps};
 pub use sequential::Sequential;
-pub use skip_set::SkipSet;
 pub use span::{Span, first_fit};
 pub use table::Table;
 pub use track::{Track, TrackMap, TrackMapError, TrackRun};

@@ -94,3 +94,7 @@ impl<M: SkipModel> Head for Mimic<M> {
         size_of::<Self>() + self.model.stored_bytes()
     }
 }
+
+#[cfg(test)]
+#[path = "mimic_test.rs"]
+mod mimic_test;

@@ -1,8 +1,7 @@
 //! The full Disk Mimic table: the best skip for each size and think time (Disk Mimic 2.2).
 
 use crate::mimic::SkipModel;
-use crate::policy::Choices;
-use crate::profile::{Grid, ProfileError};
+use crate::profile::{Cell, Grid, Profile, ProfileError};
 
 /// One skip for each point, two bytes each.
 #[derive(Clone, Debug)]
@@ -13,14 +12,25 @@ pub struct Table {
 }
 
 impl Table {
-    /// The best skips of `choices`.
-    pub fn new(choices: &Choices) -> Self {
-        let grid = *choices.grid();
-        let rows = (0..grid.sizes.len()).flat_map(|size| choices.of_size(size));
-        Self {
-            grid,
-            skips: rows.map(|choice| choice.best as u16).collect(),
+    /// The skips of the least mean response in `profile`.
+    ///
+    /// # Errors
+    /// When there is a size and think time without a sample.
+    pub fn best(profile: &Profile) -> Result<Self, ProfileError> {
+        let grid = *profile.grid();
+        let mut skips = Vec::with_capacity(grid.rows());
+        for size in 0..grid.sizes.len() {
+            for think in 0..grid.thinks.len() {
+                let mean = |skip| profile.mean(Cell { size, think, skip });
+                let means = (0..grid.skips.len()).filter_map(|skip| Some((mean(skip)?, skip)));
+                let (_, best) = means.min().ok_or(ProfileError::Incomplete {
+                    sectors: grid.sizes.at(size),
+                    think_ns: grid.thinks.at(think),
+                })?;
+                skips.push(best as u16);
+            }
         }
+        Ok(Self { grid, skips })
     }
 
     /// The table on `grid` with these places on the axis of skips, by size and then by think time.

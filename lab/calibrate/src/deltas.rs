@@ -3,7 +3,8 @@
 use tonearm_base::Nanos;
 use tonearm_drive::{ClosedLoop, Drive, DriveOptions};
 use tonearm_drive_file::{DriveSpec, track_map, turn};
-use tonearm_head::{Access, AccessKind, Delta, DeltaSearch, Deltas, Track, TrackMap};
+use tonearm_head::{Access, Delta, Deltas, Track, TrackMap};
+use tonearm_head_study::{AccessKind, DeltaSearch};
 use tonearm_world::Kind;
 
 /// Tracks on which deltas are looked for: more than a drive reads ahead.

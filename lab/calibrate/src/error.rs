@@ -15,7 +15,7 @@ pub enum Error {
         source: IoError,
     },
     #[error(transparent)]
-    Profile(#[from] tonearm_head::ProfileError),
+    TooFewSectors(#[from] tonearm_head_study::TooFewSectors),
     #[error(
         "this host does not keep to the times of the profile's plan: most writes were sent too late; take it on a host with less to do"
     )]

@@ -1,11 +1,12 @@
-//! Taking a profile for the Disk Mimic: the plan of [`tonearm_head::Trials`], on a device (Disk Mimic 2.2, 4.1).
+//! Taking a profile for the Disk Mimic: the plan of [`tonearm_head_study::Trials`], on a device (Disk Mimic 2.2, 4.1).
 
 use crate::error::Error;
 use crate::probe::{Hooks, Progress, SECTOR};
 use std::rc::Rc;
 use tonearm_base::{BufPool, Nanos};
 use tonearm_device::Device;
-use tonearm_head::{Access, Grid, Profile, Steps, Trials};
+use tonearm_head::{Access, Grid, Profile, Steps};
+use tonearm_head_study::Trials;
 use tonearm_rt::{Data, Op, Rt};
 
 /// Samples between two calls of `save`.

@@ -4,7 +4,7 @@
 
 use tonearm_base::crc32c;
 use tonearm_drive_file::DriveSpec;
-use tonearm_head::{Choices, Mimic, Policy, Profile, Table};
+use tonearm_head::{Mimic, Profile, Table};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(init: tonearm_fuzz::write_seeds("profile"), |data: &[u8]| {
@@ -29,9 +29,7 @@ fuzz_target!(init: tonearm_fuzz::write_seeds("profile"), |data: &[u8]| {
         return;
     };
     assert!(Profile::decode(&profile.encode()).is_ok(), "an encoded profile decodes");
-    let tolerance = tonearm_base::Nanos(0);
-    if let Ok(choices) = Choices::new(&profile, Policy::AverageLimit { tolerance }) {
-        let table = Table::new(&choices);
+    if let Ok(table) = Table::best(&profile) {
         let again = Table::of_skips(*table.grid(), table.skips().to_vec());
         assert!(again.is_ok(), "the skips of a table fit the table's grid");
         let _ = Mimic::new(*table.grid(), table);

@@ -66,48 +66,14 @@ impl Steps {
         let steps = value.saturating_sub(self.first).div_ceil(self.step);
         steps.min(u64::from(self.count) - 1) as usize
     }
-
-    /// Place of the one next to `value`.
-    pub fn nearest(&self, value: u64) -> usize {
-        let behind = value
-            .saturating_sub(self.first)
-            .saturating_add(self.step / 2);
-        (behind / self.step).min(u64::from(self.count) - 1) as usize
-    }
 }
 
 impl Grid {
     /// Most samples of a profile, all points together.
     pub const SAMPLES_MAX: u64 = 1 << 28;
 
-    /// The grid of Disk Mimic 4.1: requests of 4 to 200 KB by 4 KB, think times of 0 to 9 ms by 0.1 ms (here
-    /// further on a slower drive, so that a revolution of `turn` is covered), 25 samples. The paper does not
-    /// tell its skips: here by `skip_step` sectors up to a little more than the `turn_sectors` of a revolution.
-    /// With skips by 4 KB that takes two days on the drive itself, an hour for each size.
-    pub fn paper(turn: Nanos, turn_sectors: u32, skip_step: u32) -> Self {
-        let skips = turn_sectors + turn_sectors / 16;
-        let thinks = turn.0.div_ceil(100_000) + 1;
-        Self {
-            sizes: Steps {
-                first: 8,
-                step: 8,
-                count: 50,
-            },
-            thinks: Steps {
-                first: 0,
-                step: 100_000,
-                count: thinks.clamp(91, 65_535) as u32,
-            },
-            skips: Steps {
-                first: 0,
-                step: u64::from(skip_step),
-                count: skips / skip_step + 1,
-            },
-            samples: 25,
-            turn: Some(turn),
-        }
-    }
-
+    /// Refuses what no drive can have.
+    ///
     /// # Errors
     /// When an axis is empty, reaches beyond any drive, or there are too many points.
     pub fn check(&self) -> Result<(), ProfileError> {

@@ -5,10 +5,8 @@
 
 mod file;
 mod grid;
-mod trials;
 
 pub use grid::{Cell, Grid, Steps};
-pub use trials::{Trial, Trials};
 
 use tonearm_base::Nanos;
 
@@ -30,14 +28,6 @@ pub enum ProfileError {
         sectors: u64,
         /// Think time.
         think_ns: u64,
-    },
-    /// The sectors to write to are too few for the grid.
-    #[error("{have} sectors are too few to take a profile on; this grid needs {need}")]
-    Room {
-        /// There are.
-        have: u64,
-        /// It takes.
-        need: u64,
     },
 }
 

@@ -8,9 +8,9 @@ use crate::report::{Axis, Bound, Figure, Finding, Legend, Line, Panel, Style, Ta
 use tonearm_base::Nanos;
 use tonearm_drive::Drift;
 use tonearm_drive_file::DriveFile;
-use tonearm_head::{
-    BasicCompact, Choices, Coarse, Grid, Head, LineCompact, LineFit, Linear, Mimic, Online,
-    PlaneCompact, Policy, Sequential, SkipModel, Span, TrackMap,
+use tonearm_head::{Grid, Head, Mimic, Online, Sequential, SkipModel, Span, TrackMap};
+use tonearm_head_study::{
+    BasicCompact, Choices, Coarse, LineCompact, LineFit, Linear, PlaneCompact, Policy,
 };
 
 pub const EXPERIMENT: Experiment = Experiment {
@@ -183,7 +183,7 @@ fn learn(context: &Context<'_>, drive: &DriveFile, part: u64) -> Known {
             Box::new(PlaneCompact::new(&choices)),
             Box::new(LineCompact::new(&choices)),
             Box::new(BasicCompact::new(&choices)),
-            Box::new(tonearm_head::Table::new(&choices)),
+            Box::new(choices.table()),
         ],
         maps: [tracks_within(drive, outer), tracks_within(drive, inner)],
         regions: [outer, inner],

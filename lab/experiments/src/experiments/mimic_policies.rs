@@ -5,7 +5,8 @@ use crate::harness::{LATE_MS, Rig, Times, ms, one_size, paper_grid, profile, reg
 use crate::report::{Axis, Figure, Finding, Legend, Line, Panel, Style, Table, number};
 use tonearm_base::Nanos;
 use tonearm_drive_file::DriveFile;
-use tonearm_head::{BasicCompact, Choices, Head, Mimic, Policy, SkipModel};
+use tonearm_head::{Head, Mimic, SkipModel};
+use tonearm_head_study::{BasicCompact, Choices, Policy};
 
 pub const EXPERIMENT: Experiment = Experiment {
     name: "mimic-policies",

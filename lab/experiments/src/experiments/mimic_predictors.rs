@@ -7,9 +7,9 @@ use crate::harness::{
 use crate::report::{Axis, Bound, Figure, Finding, Legend, Line, Panel, Style, Table, number};
 use tonearm_base::Nanos;
 use tonearm_drive_file::DriveFile;
-use tonearm_head::{
-    BasicCompact, Cell, Choices, Coarse, LineCompact, LineFit, Linear, Loss, PlaneCompact, Policy,
-    Profile, SkipModel,
+use tonearm_head::{Cell, Profile, SkipModel};
+use tonearm_head_study::{
+    BasicCompact, Choices, Coarse, LineCompact, LineFit, Linear, Loss, PlaneCompact, Policy,
 };
 
 pub const EXPERIMENT: Experiment = Experiment {
@@ -59,7 +59,7 @@ fn run(context: &Context<'_>, drives: &[DriveFile]) -> Outcome {
     };
     let choices = Choices::new(&profile, policy).expect("the profile is whole");
     let models: [Box<dyn SkipModel + Sync>; 6] = [
-        Box::new(tonearm_head::Table::new(&choices)),
+        Box::new(choices.table()),
         Box::new(LineFit::new(&choices)),
         Box::new(Coarse::new(&choices, grid.thinks.len() / 3)),
         Box::new(BasicCompact::new(&choices)),

@@ -5,7 +5,8 @@ use crate::harness::{LATE_MS, ms, one_size, paper_grid, profile, turn};
 use crate::report::{Axis, Bound, Figure, Finding, Legend, Line, Panel, Style};
 use tonearm_base::Nanos;
 use tonearm_drive_file::DriveFile;
-use tonearm_head::{Cell, Choices, Policy, Profile};
+use tonearm_head::{Cell, Profile};
+use tonearm_head_study::{Choices, Policy};
 
 pub const EXPERIMENT: Experiment = Experiment {
     name: "mimic-skip",

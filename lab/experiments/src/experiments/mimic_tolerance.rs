@@ -5,7 +5,8 @@ use crate::harness::{LATE_MS, ms, paper_grid, profile};
 use crate::report::{Axis, Bound, Figure, Finding, Legend, Line, Panel, Style, Table, number};
 use tonearm_base::Nanos;
 use tonearm_drive_file::DriveFile;
-use tonearm_head::{BasicCompact, Choices, LineCompact, Loss, PlaneCompact, Policy, SkipModel};
+use tonearm_head::SkipModel;
+use tonearm_head_study::{BasicCompact, Choices, LineCompact, Loss, PlaneCompact, Policy};
 
 pub const EXPERIMENT: Experiment = Experiment {
     name: "mimic-tolerance",
@@ -43,7 +44,7 @@ fn run(context: &Context<'_>, drives: &[DriveFile]) -> Outcome {
         let tolerance = Nanos(tenths * 100_000);
         let choices = Choices::new(&profile, Policy::AverageLimit { tolerance })
             .expect("the profile is whole");
-        let table = tonearm_head::Table::new(&choices).stored_bytes();
+        let table = choices.table().stored_bytes();
         let models: [Box<dyn SkipModel>; 3] = [
             Box::new(BasicCompact::new(&choices)),
             Box::new(LineCompact::new(&choices)),

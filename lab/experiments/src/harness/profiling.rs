@@ -7,7 +7,8 @@ use crate::experiment::{Context, Random};
 use tonearm_base::Nanos;
 use tonearm_drive::Drive;
 use tonearm_drive_file::DriveFile;
-use tonearm_head::{Cell, Grid, Profile, Span, Steps, Trials};
+use tonearm_head::{Cell, Grid, Profile, Span, Steps};
+use tonearm_head_study::Trials;
 
 /// How late the host of the Mimic experiments takes notice of the end of a request, on average, in ms: a guess for
 /// the paper's Linux 2.6 at 1 GHz, whose response times have a chance in them that a drive alone has not.
@@ -33,7 +34,7 @@ pub fn paper_grid(drive: &DriveFile, samples: u8) -> Grid {
     let step = (track / 128).max(1).next_power_of_two();
     Grid {
         samples,
-        ..Grid::paper(turn(drive), track, step)
+        ..tonearm_head_study::paper_grid(turn(drive), track, step)
     }
 }
 

@@ -57,6 +57,7 @@ const MAY_NAME: &[(&str, &[&str])] = &[
     ("lab/trace", &["base"]),
     ("lab/drive-file", &["base", "head"]),
     ("lab/drive", &["base", "world", "drive-file"]),
+    ("lab/head-study", &["base", "head"]),
     (
         "lab/calibrate",
         &[
@@ -67,6 +68,7 @@ const MAY_NAME: &[(&str, &[&str])] = &[
             "drive",
             "device",
             "head",
+            "head-study",
         ],
     ),
 ];

@@ -7,7 +7,7 @@ use std::path::Path;
 use tonearm_disk::{HeadParams, LogDrive};
 use tonearm_drive_file::DriveFile;
 use tonearm_format::{HEADER_AREA_BYTES, HeadKind, SECTOR, SkipTable};
-use tonearm_head::{Choices, Policy, Profile, Table};
+use tonearm_head::{Profile, Table};
 use tonearm_terminal::report;
 
 /// Bytes of the sectors in which drives count.
@@ -88,11 +88,8 @@ fn table_of(path: &Path) -> anyhow::Result<SkipTable> {
     let bytes = std::fs::read(path)
         .with_context(|| format!("cannot read the profile {}", path.display()))?;
     let profile = Profile::decode(&bytes).with_context(|| format!("{}", path.display()))?;
-    let policy = Policy::AverageLimit {
-        tolerance: tonearm_base::Nanos(0),
-    };
-    let choices = Choices::new(&profile, policy).with_context(|| format!("{}", path.display()))?;
-    Ok(tonearm_engine::sheet_table(&Table::new(&choices)))
+    let table = Table::best(&profile).with_context(|| format!("{}", path.display()))?;
+    Ok(tonearm_engine::sheet_table(&table))
 }
 
 /// Bytes of the smallest piece that the medium writes without reading around it. Of a file nothing is known.

@@ -25,7 +25,7 @@ use tonearm_calibrate::{
     short_grid, take_profile,
 };
 use tonearm_drive_file::DriveSpec;
-use tonearm_head::{Grid, Profile, Span};
+use tonearm_head::{Profile, Span};
 use tonearm_terminal::progress::{Progress, Unit};
 use tonearm_terminal::report;
 
@@ -187,7 +187,7 @@ fn profile(
     };
     let grid = match arguments.profile_grid {
         ProfileGrid::Short => short_grid(turn, zone.track_sectors),
-        ProfileGrid::Paper => Grid::paper(turn, zone.track_sectors, 8),
+        ProfileGrid::Paper => tonearm_head_study::paper_grid(turn, zone.track_sectors, 8),
     };
     let partial = partial(path);
     let begun = match std::fs::read(&partial) {

@@ -5,9 +5,18 @@
 //! with a write at a place by chance, which is not measured: the samples of a point would otherwise all lie
 //! at the same distance from the end of a track.
 
-use super::{Cell, Profile, ProfileError};
-use crate::{Access, Span};
 use tonearm_base::Nanos;
+use tonearm_head::{Access, Cell, Grid, Profile, Span, Steps};
+
+/// The sectors to write to are too few for the grid.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("{have} sectors are too few to take a profile on; this grid needs {need}")]
+pub struct TooFewSectors {
+    /// There are.
+    pub have: u64,
+    /// It takes.
+    pub need: u64,
+}
 
 /// A write to be sent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -44,12 +53,12 @@ impl Trials {
     ///
     /// # Errors
     /// When the range has no room for two of the largest requests and the largest skip.
-    pub fn new(profile: Profile, range: Span, seed: u64) -> Result<Self, ProfileError> {
+    pub fn new(profile: Profile, range: Span, seed: u64) -> Result<Self, TooFewSectors> {
         let grid = profile.grid();
         let need = 2 * grid.sizes.last() + grid.skips.last() + 1;
         if range.len() < need {
             let have = range.len();
-            return Err(ProfileError::Room { have, need });
+            return Err(TooFewSectors { have, need });
         }
         let taken = profile.taken();
         let mut trials = Self {
@@ -146,10 +155,13 @@ impl Trials {
 
     /// Moves the cursor to the next point, from where it is, that lacks a sample of this pass or a later one.
     fn find_due(&mut self) {
-        while self.pass <= self.profile.grid().samples {
-            let from = &self.profile.counts[self.cursor..];
-            if let Some(skipped) = from.iter().position(|count| *count < self.pass) {
-                self.cursor += skipped;
+        let grid = *self.profile.grid();
+        while self.pass <= grid.samples {
+            let lacks = |index: &usize| {
+                self.profile.samples(grid.cell(*index)).len() < usize::from(self.pass)
+            };
+            if let Some(due) = (self.cursor..grid.cells()).find(lacks) {
+                self.cursor = due;
                 return;
             }
             self.cursor = 0;
@@ -166,6 +178,34 @@ impl Trials {
     }
 }
 
+/// The grid of Disk Mimic 4.1: requests of 4 to 200 KB by 4 KB, think times of 0 to 9 ms by 0.1 ms (here
+/// further on a slower drive, so that a revolution of `turn` is covered), 25 samples. The paper does not
+/// tell its skips: here by `skip_step` sectors up to a little more than the `turn_sectors` of a revolution.
+/// With skips by 4 KB that takes two days on the drive itself, an hour for each size.
+pub fn paper_grid(turn: Nanos, turn_sectors: u32, skip_step: u32) -> Grid {
+    let skips = turn_sectors + turn_sectors / 16;
+    let thinks = turn.0.div_ceil(100_000) + 1;
+    Grid {
+        sizes: Steps {
+            first: 8,
+            step: 8,
+            count: 50,
+        },
+        thinks: Steps {
+            first: 0,
+            step: 100_000,
+            count: thinks.clamp(91, 65_535) as u32,
+        },
+        skips: Steps {
+            first: 0,
+            step: u64::from(skip_step),
+            count: skips / skip_step + 1,
+        },
+        samples: 25,
+        turn: Some(turn),
+    }
+}
+
 /// SplitMix64: numbers in order become numbers by chance.
 fn mix(number: u64) -> u64 {
     let mut z = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
@@ -173,3 +213,7 @@ fn mix(number: u64) -> u64 {
     z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     z ^ (z >> 31)
 }
+
+#[cfg(test)]
+#[path = "trials_test.rs"]
+mod trials_test;

@@ -1,9 +1,9 @@
 //! Basic Compact: one skip for a run of think times, in the candidate set of each (Disk Mimic 3).
 
 use super::BySize;
-use crate::mimic::SkipModel;
 use crate::policy::{Choice, Choices};
-use crate::profile::Grid;
+use tonearm_head::Grid;
+use tonearm_head::SkipModel;
 
 /// Runs of think times with a skip each. The paper stores begin, end and skip; here a run ends where the next
 /// one begins.

@@ -1,10 +1,11 @@
 //! The promise of the compact forms, for candidate sets of any shape.
 
 use crate::policy::{Choice, Choices};
-use crate::profile::{Grid, Steps};
 use crate::skip_set::SkipSet;
-use crate::{BasicCompact, LineCompact, PlaneCompact, SkipModel, Table};
+use crate::{BasicCompact, LineCompact, PlaneCompact};
 use proptest::prelude::*;
+use tonearm_head::SkipModel;
+use tonearm_head::{Grid, Steps};
 
 /// A grid with the skips 5, 8, 11, ... for these `(sizes, thinks, skips)`.
 fn grid(sizes: u32, thinks: u32, skips: u32) -> Grid {
@@ -90,7 +91,7 @@ prop_compose! {
 }
 
 fn all_keep_promise(choices: &Choices) {
-    keeps_promise(choices, &Table::new(choices));
+    keeps_promise(choices, &choices.table());
     keeps_promise(choices, &BasicCompact::new(choices));
     keeps_promise(choices, &LineCompact::new(choices));
     keeps_promise(choices, &PlaneCompact::new(choices));

@@ -1,8 +1,8 @@
 //! How good a model of skips is, by the profile: the measures of Disk Mimic 4.2.
 
-use crate::mimic::SkipModel;
-use crate::profile::{Cell, Profile};
 use tonearm_base::Nanos;
+use tonearm_head::SkipModel;
+use tonearm_head::{Cell, Profile, Steps};
 
 /// What a model loses against the best mean response at each think time.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -28,7 +28,7 @@ impl Loss {
         let (mut sum, mut most, mut outliers, mut points) = (0, 0, 0_u32, 0_u32);
         for think in 0..grid.thinks.len() {
             let mean = |skip| profile.mean(Cell { size, think, skip });
-            let skip = grid.skips.nearest(u64::from(model.skip(size, think)));
+            let skip = nearest(&grid.skips, u64::from(model.skip(size, think)));
             let least = (0..grid.skips.len()).filter_map(mean).min();
             if let (Some(response), Some(least)) = (mean(skip), least) {
                 let loss = response.since(least).0;
@@ -44,4 +44,12 @@ impl Loss {
             outliers: f64::from(outliers) / f64::from(points.max(1)),
         }
     }
+}
+
+/// Place of the number of `steps` next to `value`.
+fn nearest(steps: &Steps, value: u64) -> usize {
+    let behind = value
+        .saturating_sub(steps.first)
+        .saturating_add(steps.step / 2);
+    (behind / steps.step).min(u64::from(steps.count) - 1) as usize
 }

@@ -1,8 +1,8 @@
 //! Which skips are good enough: the servicing policies of Disk Mimic 3.1.
 
-use crate::profile::{Cell, Grid, Profile, ProfileError};
 use crate::skip_set::SkipSet;
 use tonearm_base::Nanos;
+use tonearm_head::{Cell, Grid, Profile, ProfileError, Table};
 
 /// A policy of service. Each gives every skip a cost, made of its samples, and a limit up to which a cost is
 /// acceptable; the best skip is the one of the least cost, and is acceptable always.
@@ -84,6 +84,15 @@ impl Choices {
     pub fn of_size(&self, size: usize) -> &[Choice] {
         let thinks = self.grid.thinks.len();
         &self.rows[size * thinks..(size + 1) * thinks]
+    }
+
+    /// The full table of the best skips (Disk Mimic 2.2).
+    ///
+    /// # Panics
+    /// Never: each best skip is on the grid.
+    pub fn table(&self) -> Table {
+        let skips = self.rows.iter().map(|row| row.best as u16).collect();
+        Table::of_skips(self.grid, skips).expect("best skips are on the grid")
     }
 
     /// For tests of what is made from them.

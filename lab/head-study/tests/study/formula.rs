@@ -4,7 +4,8 @@ use crate::truth::{send, spec, tracks, turn, user, write};
 use tonearm_base::Nanos;
 use tonearm_drive::ClosedLoop;
 use tonearm_drive_file::DriveSpec;
-use tonearm_head::{AccessKind, Delta, DeltaSearch, Deltas, Formula, Head, Span, Track, TrackMap};
+use tonearm_head::{Delta, Deltas, Formula, Head, Span, Track, TrackMap};
+use tonearm_head_study::{AccessKind, DeltaSearch};
 use tonearm_world::Kind;
 
 /// The delta that the search finds on `tracks` from the last one up, the requests being sent at once.

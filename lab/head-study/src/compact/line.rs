@@ -2,10 +2,10 @@
 //! Figure 4).
 
 use super::BySize;
-use crate::mimic::SkipModel;
 use crate::policy::{Choice, Choices};
-use crate::profile::Grid;
 use crate::skip_set::SkipSet;
+use tonearm_head::Grid;
+use tonearm_head::SkipModel;
 
 /// Runs of think times with a line each. A line goes through a skip of the grid at each of its think times,
 /// as it is laid through two neighbours; so its numbers are whole ones, in steps of the grid.

@@ -1,6 +1,6 @@
 //! How near to the least possible response the on-line predictor comes on the mechanical drives of the project.
 //!
-//!     cargo run --release -p tonearm-head --example online -- [DRIVE] [SETTING] [SEED]
+//!     cargo run --release -p tonearm-head-study --example online -- [DRIVE] [SETTING] [SEED]
 //!
 //! Settings: `mimic` (default, with the table of Disk Mimic beside it), `quick` (the same without the table),
 //! `drift`, `step`, `idle`, `noise`, `reads`, `trail`, `mute` (completions that tell nothing).

@@ -2,9 +2,10 @@
 
 use crate::truth::{spec, turn, user, write};
 use tonearm_base::Nanos;
-use tonearm_head::{
-    BasicCompact, Choices, Coarse, Grid, Head, LineCompact, LineFit, Linear, Loss, Mimic,
-    PlaneCompact, Policy, Profile, SkipModel, Span, Steps, Table, Trials,
+use tonearm_head::{Grid, Head, Mimic, Profile, SkipModel, Span, Steps};
+use tonearm_head_study::{
+    BasicCompact, Choices, Coarse, LineCompact, LineFit, Linear, Loss, PlaneCompact, Policy,
+    Trials, paper_grid,
 };
 
 const RANGE: Span = Span {
@@ -23,7 +24,7 @@ fn profile(sizes: u32, skip_step: u32) -> Profile {
     };
     let grid = Grid {
         sizes,
-        ..Grid::paper(turn(&spec), 1_020, skip_step)
+        ..paper_grid(turn(&spec), 1_020, skip_step)
     };
     let mut trials = Trials::new(Profile::new(grid).unwrap(), RANGE, 1).unwrap();
     while let Some(trial) = trials.trial() {
@@ -52,7 +53,7 @@ fn measure(
     model: &dyn SkipModel,
     tolerance: Nanos,
 ) -> (f64, Loss) {
-    let table = Table::new(choices).stored_bytes();
+    let table = choices.table().stored_bytes();
     let smaller = table as f64 / model.stored_bytes() as f64;
     let loss = Loss::of(profile, model, 0, tolerance);
     println!(
@@ -74,7 +75,7 @@ fn the_compact_forms_keep_the_tolerance_at_a_third_and_a_sixth_of_the_table() {
     let profile = profile(1, 8);
     let (choices, tolerance) = within(&profile, 500);
     let loss = |model: &dyn SkipModel| measure(&profile, &choices, model, tolerance).1;
-    assert_eq!(loss(&Table::new(&choices)).most, Nanos(0));
+    assert_eq!(loss(&choices.table()).most, Nanos(0));
     let line_fit = loss(&LineFit::new(&choices));
     let coarse = loss(&Coarse::new(&choices, 31));
     // The naive ones have outliers; the paper has losses of 0.57 and 0.23 ms.
@@ -108,7 +109,7 @@ fn the_compact_forms_keep_the_tolerance_at_a_third_and_a_sixth_of_the_table() {
 fn the_best_skip_follows_the_platter() {
     let profile = profile(1, 8);
     let (choices, _) = within(&profile, 500);
-    let table = Table::new(&choices);
+    let table = choices.table();
     // 12.24 sectors pass in a step of think time.
     for think in 0..60 {
         let turned = 31.0 + 12.24 * think as f64;
@@ -134,7 +135,7 @@ fn over_many_sizes_planes_are_smaller_than_lines() {
     let basic = BasicCompact::new(&choices).stored_bytes();
     println!(
         "basic {basic} line {line} plane {plane} table {}",
-        Table::new(&choices).stored_bytes()
+        choices.table().stored_bytes()
     );
     assert!(plane < line, "{plane}, {line}");
 }
@@ -174,7 +175,7 @@ fn a_log_that_asks_them_is_served_as_the_profile_says() {
         })
         .sum();
     let best = best as f64 / 91.0 / 1e6;
-    let table = mean_response(&mut Mimic::new(grid, Table::new(&choices)));
+    let table = mean_response(&mut Mimic::new(grid, choices.table()));
     let line = mean_response(&mut Mimic::new(grid, LineCompact::new(&choices)));
     let line_fit = mean_response(&mut Mimic::new(grid, LineFit::new(&choices)));
     let linear = mean_response(&mut Linear::new(

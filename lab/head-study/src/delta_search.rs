@@ -1,9 +1,8 @@
 //! The search for delta (Trail 3.1): from a reference request, single-sector requests with growing distances,
 //! until the first that does not wait for a whole revolution.
 
-use crate::formula::Delta;
-use crate::{Access, Track};
 use tonearm_base::Nanos;
+use tonearm_head::{Access, Delta, Track};
 
 /// What a request of the search does.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -167,3 +166,7 @@ impl DeltaSearch {
         &self.tracks[self.round % self.tracks.len()]
     }
 }
+
+#[cfg(test)]
+#[path = "delta_search_test.rs"]
+mod delta_search_test;

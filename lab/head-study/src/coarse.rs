@@ -1,8 +1,8 @@
 //! Coarse Segments: a thinned table with straight lines between its points (Disk Mimic 4.2).
 
-use crate::mimic::SkipModel;
 use crate::policy::Choices;
-use crate::profile::Grid;
+use tonearm_head::Grid;
+use tonearm_head::SkipModel;
 
 /// The best skip at some evenly spaced think times, for each size.
 #[derive(Clone, Debug)]

@@ -1,8 +1,8 @@
 //! Line Fitting: one line for each linear segment of the best skip against think time (Disk Mimic 4.2).
 
-use crate::mimic::SkipModel;
 use crate::policy::{Choice, Choices};
-use crate::profile::Grid;
+use tonearm_head::Grid;
+use tonearm_head::SkipModel;
 
 /// Lines of best fit, a few for each size.
 #[derive(Clone, Debug)]

@@ -1,8 +1,9 @@
 //! WebLogic's linear predictor.
 
+use crate::Linear;
 use crate::testing::{Platter, TURN};
-use crate::{Access, Head, Linear, Span};
 use tonearm_base::Nanos;
+use tonearm_head::{Access, Head, Span};
 
 #[test]
 fn the_skip_is_the_way_of_the_platter_in_response_and_think_time() {

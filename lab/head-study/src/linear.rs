@@ -2,8 +2,8 @@
 //!
 //! As published it knows of no revolution: after a long think time it skips as far as the platter has turned.
 
-use crate::{Access, Head, Place, Span, first_fit};
 use tonearm_base::Nanos;
+use tonearm_head::{Access, Head, Place, Span, first_fit};
 
 /// The linear predictor.
 #[derive(Clone, Copy, Debug)]

@@ -6,10 +6,10 @@
 //! points is taken.
 
 use super::line::{Lines, all_pairs};
-use crate::mimic::SkipModel;
 use crate::policy::Choices;
-use crate::profile::Grid;
 use crate::skip_set::SkipSet;
+use tonearm_head::Grid;
+use tonearm_head::SkipModel;
 
 /// Rectangles with a plane each, in the order of their first points.
 #[derive(Clone, Debug)]

@@ -1,11 +1,8 @@
 //! The policies, on samples that tell them apart.
 
-use crate::{Access, Head, Span};
-use crate::{
-    Cell, Choices, Coarse, Grid, LineFit, Loss, Mimic, Policy, Profile, ProfileError, SkipModel,
-    Steps, Table,
-};
+use crate::{Choices, Coarse, LineFit, Loss, Policy};
 use tonearm_base::Nanos;
+use tonearm_head::{Cell, Grid, Profile, ProfileError, SkipModel, Steps, Table};
 
 fn steps(first: u64, step: u64, count: u32) -> Steps {
     Steps { first, step, count }
@@ -152,16 +149,6 @@ fn exact() -> Policy {
 }
 
 #[test]
-fn the_table_has_every_best_skip() {
-    let profile = saw();
-    let table = Table::new(&Choices::new(&profile, exact()).unwrap());
-    let skips: Vec<u32> = (0..10).map(|think| table.skip(0, think)).collect();
-    assert_eq!(skips, [0, 10, 20, 30, 40, 0, 10, 20, 30, 40]);
-    assert_eq!(table.stored_bytes(), 20);
-    assert_eq!(Loss::of(&profile, &table, 0, Nanos(0)).most, Nanos(0));
-}
-
-#[test]
 fn line_fit_finds_the_segments_by_itself() {
     let profile = saw();
     let lines = LineFit::new(&Choices::new(&profile, exact()).unwrap());
@@ -192,37 +179,15 @@ fn coarse_is_right_at_its_points_and_straight_between_them() {
 }
 
 #[test]
-fn mimic_places_a_write_the_skip_behind_the_last_end() {
-    let choices = Choices::new(&saw(), exact()).unwrap();
-    let mut head = Mimic::new(*choices.grid(), Table::new(&choices));
-    assert_eq!(head.name(), "mimic");
-    let free = [
-        Span {
-            start: 50,
-            end: 130,
-        },
-        Span {
-            start: 200,
-            end: 300,
-        },
-    ];
-    let place = |head: &mut Mimic<Table>, micros| {
-        head.place(Nanos::from_micros(micros), 8, &free)
-            .map(|place| place.sector)
-    };
-    assert_eq!(place(&mut head, 0), Some(50), "it knows nothing yet");
-    head.written(&Access {
-        first: 90,
-        sectors: 8,
-        sent: Nanos(0),
-        done: Nanos::from_micros(1_000),
-    });
-    assert_eq!(place(&mut head, 1_000), Some(98));
-    assert_eq!(place(&mut head, 1_150), Some(118));
-    // 128 has no room for it any more: farther down.
-    assert_eq!(place(&mut head, 1_300), Some(200));
-    assert_eq!(
-        head.memory_bytes() - head.model().stored_bytes(),
-        size_of_val(&head)
-    );
+fn the_table_of_a_store_has_the_best_skips_of_the_least_mean_and_loses_nothing() {
+    let profile = saw();
+    let table = Table::best(&profile).unwrap();
+    let choices = Choices::new(&profile, exact()).unwrap();
+    let best: Vec<u16> = choices
+        .of_size(0)
+        .iter()
+        .map(|choice| choice.best as u16)
+        .collect();
+    assert_eq!(table.skips(), best);
+    assert_eq!(Loss::of(&profile, &table, 0, Nanos(0)).most, Nanos(0));
 }

@@ -1,0 +1,112 @@
+//! The table of a profile, and the predictor that uses it.
+
+use crate::{
+    Access, Cell, Grid, Head, Mimic, Profile, ProfileError, SkipModel, Span, Steps, Table,
+};
+use tonearm_base::Nanos;
+
+fn steps(first: u64, step: u64, count: u32) -> Steps {
+    Steps { first, step, count }
+}
+
+/// A profile with one size, `thinks` think times and five skips (0, 10, .. 40), filled by `sample` (think
+/// time, skip, number: microseconds).
+fn profile(thinks: u32, sample: impl Fn(usize, usize, usize) -> u64) -> Profile {
+    let grid = Grid {
+        sizes: steps(8, 8, 1),
+        thinks: steps(0, 100_000, thinks),
+        skips: steps(0, 10, 5),
+        samples: 10,
+        turn: None,
+    };
+    let mut profile = Profile::new(grid).unwrap();
+    for think in 0..thinks as usize {
+        for skip in 0..5 {
+            for number in 0..10 {
+                let cell = Cell {
+                    size: 0,
+                    think,
+                    skip,
+                };
+                profile.add_sample(cell, Nanos::from_micros(sample(think, skip, number)));
+            }
+        }
+    }
+    profile
+}
+
+/// The best skip is that of the think time, 0 to 4 and over again.
+fn saw() -> Profile {
+    profile(10, |think, skip, _| {
+        1_000 + 100 * skip.abs_diff(think % 5) as u64
+    })
+}
+
+#[test]
+fn the_table_has_every_best_skip() {
+    let profile = saw();
+    let table = Table::best(&profile).unwrap();
+    let skips: Vec<u32> = (0..10).map(|think| table.skip(0, think)).collect();
+    assert_eq!(skips, [0, 10, 20, 30, 40, 0, 10, 20, 30, 40]);
+    assert_eq!(table.stored_bytes(), 20);
+}
+
+#[test]
+fn a_profile_with_a_hole_has_no_table() {
+    let mut part = Profile::new(Grid {
+        thinks: steps(0, 100_000, 2),
+        ..*saw().grid()
+    })
+    .unwrap();
+    let cell = |think| Cell {
+        size: 0,
+        think,
+        skip: 2,
+    };
+    let hole = |think_ns| ProfileError::Incomplete {
+        sectors: 8,
+        think_ns,
+    };
+    assert_eq!(Table::best(&part).unwrap_err(), hole(0));
+    part.add_sample(cell(0), Nanos(1_000));
+    assert_eq!(Table::best(&part).unwrap_err(), hole(100_000));
+    // A single sample is enough.
+    part.add_sample(cell(1), Nanos(1_000));
+    assert_eq!(Table::best(&part).unwrap().skips(), [2, 2]);
+}
+
+#[test]
+fn mimic_places_a_write_the_skip_behind_the_last_end() {
+    let table = Table::best(&saw()).unwrap();
+    let mut head = Mimic::new(*table.grid(), table);
+    assert_eq!(head.name(), "mimic");
+    let free = [
+        Span {
+            start: 50,
+            end: 130,
+        },
+        Span {
+            start: 200,
+            end: 300,
+        },
+    ];
+    let place = |head: &mut Mimic<Table>, micros| {
+        head.place(Nanos::from_micros(micros), 8, &free)
+            .map(|place| place.sector)
+    };
+    assert_eq!(place(&mut head, 0), Some(50), "it knows nothing yet");
+    head.written(&Access {
+        first: 90,
+        sectors: 8,
+        sent: Nanos(0),
+        done: Nanos::from_micros(1_000),
+    });
+    assert_eq!(place(&mut head, 1_000), Some(98));
+    assert_eq!(place(&mut head, 1_150), Some(118));
+    // 128 has no room for it any more: farther down.
+    assert_eq!(place(&mut head, 1_300), Some(200));
+    assert_eq!(
+        head.memory_bytes() - head.model().stored_bytes(),
+        size_of_val(&head)
+    );
+}

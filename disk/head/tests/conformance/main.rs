@@ -1,0 +1,100 @@
+//! What every predictor has to keep to, whatever it has been told.
+
+#![allow(clippy::unwrap_used)]
+// What proptest's macros expand to.
+#![allow(clippy::disallowed_types)]
+
+mod steps;
+
+use proptest::prelude::*;
+use steps::{any_step, places_are_free};
+use tonearm_base::Nanos;
+use tonearm_head::{
+    Cell, Delta, Deltas, Formula, Grid, Head, Mimic, Online, Profile, Sequential, Steps, Table,
+    TrackMap, TrackRun,
+};
+
+const TURN: Nanos = Nanos::from_millis(10);
+
+/// A small profile of a platter with 100 sectors to a revolution.
+fn profile() -> Profile {
+    let steps = |first, step, count| Steps { first, step, count };
+    let grid = Grid {
+        sizes: steps(4, 4, 3),
+        thinks: steps(0, 500_000, 21),
+        skips: steps(0, 4, 27),
+        samples: 1,
+        turn: Some(TURN),
+    };
+    let mut profile = Profile::new(grid).unwrap();
+    for index in 0..grid.cells() {
+        let Cell { size, think, skip } = grid.cell(index);
+        let (think, skip) = (grid.thinks.at(think), grid.skips.at(skip));
+        let ready = think + 350_000;
+        let wait = (skip * 100_000 + TURN.0 - ready % TURN.0) % TURN.0;
+        let transfer = grid.sizes.at(size) * 100_000;
+        profile.add_sample(grid.cell(index), Nanos(350_000 + wait + transfer));
+    }
+    profile
+}
+
+fn formula() -> Formula {
+    let run = TrackRun {
+        first: 300,
+        tracks: 30,
+        sectors: 90,
+        turn_sectors: 100,
+        angle: 77,
+        group: 3,
+        at: 1,
+        short: 5,
+        track_skew: 1 << 29,
+        cylinder_skew: 1 << 30,
+    };
+    let delta = Delta {
+        sectors: 4,
+        turn_sectors: 100,
+    };
+    let map = TrackMap::new(vec![run]).unwrap();
+    Formula::new(map, TURN, Deltas::one(delta), None)
+}
+
+fn heads() -> Vec<Box<dyn Head>> {
+    let table = Table::best(&profile()).unwrap();
+    vec![
+        Box::new(Sequential),
+        Box::new(formula()),
+        Box::new(Online::new()),
+        Box::new(Online::with_map(formula().map().clone())),
+        Box::new(Mimic::new(*table.grid(), table)),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn a_place_is_free_and_there_is_one_when_the_write_fits(
+        steps in prop::collection::vec(any_step(), 1..12)
+    ) {
+        places_are_free(heads(), &steps)?;
+    }
+}
+
+#[test]
+fn names_are_different_and_memory_is_told() {
+    let heads = heads();
+    let mut names: Vec<&str> = heads.iter().map(|head| head.name()).collect();
+    names.sort_unstable();
+    names.dedup();
+    // The one that learns is there twice, with a map and without.
+    assert_eq!(names.len(), heads.len() - 1);
+    let bytes = |name: &str| {
+        heads
+            .iter()
+            .find(|head| head.name() == name)
+            .unwrap()
+            .memory_bytes()
+    };
+    assert_eq!(bytes("sequential"), 0);
+    // 3 sizes by 21 think times, two bytes each.
+    assert!(bytes("mimic") >= 126);
+}
