@@ -18,6 +18,7 @@ pub fn run(arguments: &Deltas) -> anyhow::Result<ExitCode> {
             file.name
         )
     })?;
-    report::line(section.trim_end())?;
+    // A file that it is appended to may end without a line end.
+    report::line(format_args!("\n{}", section.trim_end()))?;
     Ok(ExitCode::SUCCESS)
 }
