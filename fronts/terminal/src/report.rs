@@ -7,6 +7,7 @@ use serde::Serialize;
 use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
+use terminal_size::{Width, terminal_size_of};
 
 /// Prints `text` and a line end on standard output.
 ///
@@ -40,6 +41,10 @@ pub fn table(heads: &[&str]) -> Table {
     table
         .load_style(UTF8_FULL_CONDENSED)
         .set_content_arrangement(ContentArrangement::Dynamic);
+    // Lines wrap on a terminal, and stay whole in a file.
+    if let Some((Width(columns), _)) = terminal_size_of(io::stdout()) {
+        table.set_width(columns);
+    }
     table.set_header(heads);
     table
 }
