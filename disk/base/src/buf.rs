@@ -2,9 +2,8 @@
 //!
 //! Invariants:
 //! 1. Every buffer starts at a multiple of [`ALIGN`] and its capacity is a power-of-two class.
-//! 2. A buffer's memory is initialised from its first allocation on (zeroed then; stale content,
-//!    never uninitialised memory, after reuse).
-//! 3. The pool keeps at most `cached_bytes_max` of free memory; the rest goes back to the allocator.
+//! 2. A buffer's memory is always initialised: zeroed at its first allocation, with stale content after reuse.
+//! 3. The pool keeps at most `cached_bytes_max` of free memory and returns the rest to the allocator.
 
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::any::Any;
@@ -14,7 +13,7 @@ use std::ops::{Deref, DerefMut, Range};
 use std::ptr::NonNull;
 use std::rc::Rc;
 
-/// Alignment in bytes of every buffer: what direct I/O asks for on any drive.
+/// Alignment of every buffer in bytes. Direct I/O on any drive accepts it.
 pub const ALIGN: usize = 4096;
 
 const CLASSES: usize = 40;
@@ -25,11 +24,11 @@ pub struct Buf {
     class: u32,
     len: usize,
     pool: Rc<PoolState>,
-    /// Dropped with the buffer: a permit of the budget that pays for this memory.
+    /// The permit of the budget that pays for this memory. It is dropped with the buffer.
     lease: RefCell<Option<Rc<dyn Any>>>,
 }
 
-/// Where buffers come from and go back to; cheap to clone, one for each engine thread.
+/// Allocates buffers and reuses freed ones. Cheap to clone; each engine thread has one.
 #[derive(Clone)]
 pub struct BufPool(Rc<PoolState>);
 
@@ -100,13 +99,14 @@ impl BufPool {
         1 << class_of(len)
     }
 
-    /// Bytes of memory of the buffers that live now.
+    /// Bytes of memory of all live buffers.
     pub fn in_use_bytes(&self) -> usize {
         self.0.in_use_bytes.get()
     }
 
-    /// Bytes that lie free in the pool.
-    pub fn cached_bytes(&self) -> usize {
+    /// Bytes of free memory in the pool.
+    #[cfg(test)]
+    pub(crate) fn cached_bytes(&self) -> usize {
         self.0.cached_bytes.get()
     }
 }
@@ -127,10 +127,10 @@ impl Buf {
         1 << self.class
     }
 
-    /// Sets the length; what lies between the old and the new length is unspecified.
+    /// Sets the length. The content between the old and the new length is unspecified.
     ///
     /// # Panics
-    /// When `len` is over the capacity.
+    /// When `len` exceeds the capacity.
     pub fn set_len(&mut self, len: usize) {
         assert!(
             len <= self.capacity(),
@@ -140,7 +140,7 @@ impl Buf {
         self.len = len;
     }
 
-    /// Ties `lease` to the buffer, as it may be to others: its owner is let go when the memory is given back.
+    /// Attaches `lease` to the buffer, which drops it when its memory is freed. Several buffers may share a lease.
     pub fn attach(&mut self, lease: Rc<dyn Any>) {
         *self.lease.get_mut() = Some(lease);
     }
@@ -167,7 +167,7 @@ impl Deref for Buf {
 
 impl DerefMut for Buf {
     fn deref_mut(&mut self) -> &mut [u8] {
-        // SAFETY: as in `deref`, and `&mut self` is the only way to the memory.
+        // SAFETY: as in `deref`; `&mut self` gives exclusive access to the memory.
         unsafe { std::slice::from_raw_parts_mut(self.memory.as_ptr(), self.len) }
     }
 }
@@ -184,15 +184,15 @@ impl Drop for Buf {
             self.pool.cached_bytes.set(cached + bytes);
             self.pool.free.borrow_mut()[self.class as usize].push(self.memory);
         } else {
-            // SAFETY: allocated by `alloc` with this very layout, and not in the free list.
+            // SAFETY: allocated by `alloc` with this layout, and not in the free list.
             unsafe { dealloc(self.memory.as_ptr(), layout_of(self.class)) };
         }
     }
 }
 
 impl PoolState {
-    /// Gives free buffers of the class that has most of them back, so that a workload of one size does
-    /// not keep those of another from being reused.
+    /// Returns free buffers of the class with the most free bytes to the allocator, so that a workload of one size does
+    /// not fill the cache for all others.
     fn make_room(&self, bytes: usize, class: u32) {
         let mut free = self.free.borrow_mut();
         let own = free[class as usize].len() << class;
@@ -233,7 +233,7 @@ impl fmt::Debug for Buf {
     }
 }
 
-/// A shared, immutable part of a buffer; clones are cheap.
+/// A shared, immutable part of a buffer. Clones are cheap.
 #[derive(Clone)]
 pub struct Slice {
     buf: Rc<Buf>,
@@ -242,7 +242,7 @@ pub struct Slice {
 }
 
 impl Slice {
-    /// Length in bytes. Told without a look at the buffer, which has often left the cache.
+    /// Length in bytes. Reading it does not touch the buffer, which has often left the processor's cache.
     pub fn len(&self) -> usize {
         self.len
     }
@@ -252,23 +252,23 @@ impl Slice {
         self.len == 0
     }
 
-    /// Bytes of memory behind the buffer, which lives as long as any slice of it.
+    /// Bytes of memory of the buffer, which lives as long as any slice of it.
     pub fn capacity(&self) -> usize {
         self.buf.capacity()
     }
 
-    /// Ties `lease` to the buffer in place of the one that it had ([`Buf::attach`]).
+    /// Attaches `lease` to the buffer in place of its present one ([`Buf::attach`]).
     pub fn attach(&self, lease: Rc<dyn Any>) {
         let before = self.buf.lease.replace(Some(lease));
         drop(before);
     }
 
-    /// True when a lease is tied to the buffer.
+    /// True when the buffer has a lease.
     pub fn has_lease(&self) -> bool {
         self.buf.lease.borrow().is_some()
     }
 
-    /// True when a lease is tied to this buffer and to no other, for which `is_right` holds.
+    /// True when the buffer has a lease that no other buffer shares and for which `is_right` holds.
     pub fn has_own_lease<L: 'static>(&self, is_right: impl FnOnce(&L) -> bool) -> bool {
         let lease = self.buf.lease.borrow();
         let own = lease.as_ref().filter(|lease| Rc::strong_count(lease) == 1);
@@ -292,12 +292,12 @@ impl Slice {
         }
     }
 
-    /// True when `other` continues this slice in the same buffer, so that one I/O carries both.
+    /// True when `other` continues this slice in the same buffer, so that one I/O operation can carry both.
     pub fn is_followed_by(&self, other: &Slice) -> bool {
         Rc::ptr_eq(&self.buf, &other.buf) && self.start + self.len == other.start
     }
 
-    /// This slice, made longer by `other`, for which [`Slice::is_followed_by`] holds.
+    /// This slice extended by `other`, for which [`Slice::is_followed_by`] holds.
     pub fn joined(&self, other: &Slice) -> Slice {
         assert!(self.is_followed_by(other), "slices are not adjacent");
         Slice {
@@ -323,7 +323,10 @@ impl fmt::Debug for Slice {
 
 fn class_of(len: usize) -> u32 {
     let class = len.max(ALIGN).next_power_of_two().trailing_zeros();
-    assert!((class as usize) < CLASSES, "a buffer of {len} bytes");
+    assert!(
+        (class as usize) < CLASSES,
+        "{len} bytes are too many for a buffer"
+    );
     class
 }
 

@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::rc::Rc;
 
 #[test]
-fn buffers_are_aligned_and_of_the_asked_length() {
+fn buffers_are_aligned_and_have_the_requested_length() {
     let pool = BufPool::new(1 << 20);
     for len in [0, 1, 511, 4096, 4097, 1 << 20] {
         let buf = pool.alloc(len);
@@ -26,7 +26,7 @@ fn a_dropped_buffer_is_reused_and_the_cache_is_bounded() {
 }
 
 #[test]
-fn a_reused_buffer_of_zeroes_has_nothing_of_what_was_there() {
+fn a_reused_buffer_of_zeroes_keeps_no_old_content() {
     let pool = BufPool::new(1 << 20);
     let mut first = pool.alloc(8192);
     let address = first.as_ptr();

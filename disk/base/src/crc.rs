@@ -1,4 +1,4 @@
-//! CRC-32C (Castagnoli), the one checksum of every on-disk structure and of every block.
+//! CRC-32C (Castagnoli), the checksum of every on-disk structure and of every block.
 
 use crc_fast::{CrcAlgorithm, Digest, checksum};
 
@@ -7,7 +7,7 @@ pub fn crc32c(data: &[u8]) -> u32 {
     checksum(CrcAlgorithm::Crc32Iscsi, data) as u32
 }
 
-/// CRC-32C of `parts`, one behind the other.
+/// CRC-32C of the concatenation of `parts`.
 pub fn crc32c_of(parts: &[&[u8]]) -> u32 {
     let mut digest = Digest::new(CrcAlgorithm::Crc32Iscsi);
     parts.iter().for_each(|part| digest.update(part));

@@ -1,4 +1,4 @@
-//! The lowest layer: units, CRC-32C and aligned buffers. Nothing here knows of a store.
+//! The lowest layer: units, CRC-32C and aligned buffers. It knows nothing of stores.
 
 mod buf;
 mod crc;
@@ -7,7 +7,7 @@ mod zero;
 
 pub use buf::{ALIGN, Buf, BufPool, Slice};
 pub use crc::{crc32c, crc32c_of};
-pub use units::{BlockNo, Lsn, Nanos, RecordSeq};
+pub use units::{Lsn, Nanos, RecordSeq};
 pub use zero::is_zero;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Units as types, so that a block number cannot be taken for a byte offset.
+//! Units as types, so that one number cannot be used in place of another.
 
 use std::fmt;
 use std::ops::{Add, AddAssign, Sub};
@@ -44,12 +44,8 @@ macro_rules! unit {
 }
 
 unit!(
-    /// A point in time or a span, in nanoseconds of the driver's clock (real or virtual).
+    /// A point in time or a duration, in nanoseconds of the driver's clock (real or virtual).
     Nanos
-);
-unit!(
-    /// Index of a home block of the store; its size in bytes is the store's block size.
-    BlockNo
 );
 unit!(
     /// Log sequence number: one for each commit, in commit order, over the store's whole life.
@@ -63,22 +59,22 @@ unit!(
 );
 
 impl Nanos {
-    /// A span of `micros` microseconds.
+    /// A duration of `micros` microseconds.
     pub const fn from_micros(micros: u64) -> Self {
         Self(micros * 1_000)
     }
 
-    /// A span of `millis` milliseconds.
+    /// A duration of `millis` milliseconds.
     pub const fn from_millis(millis: u64) -> Self {
         Self(millis * 1_000_000)
     }
 
-    /// A span of `secs` seconds.
+    /// A duration of `secs` seconds.
     pub const fn from_secs(secs: u64) -> Self {
         Self(secs * 1_000_000_000)
     }
 
-    /// The span since `earlier`, zero when `earlier` lies in the future.
+    /// The time since `earlier`; zero when `earlier` is later.
     pub const fn since(self, earlier: Self) -> Self {
         Self(self.0.saturating_sub(earlier.0))
     }

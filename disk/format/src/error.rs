@@ -1,12 +1,12 @@
-//! Why bytes are not the structure that was looked for.
+//! Why bytes are not the expected structure.
 
 /// Why a structure was refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum FormatError {
-    /// The signature is another.
+    /// The signature does not match.
     #[error("no {0} here (signature does not match)")]
     Signature(&'static str),
-    /// Made by another version of the format.
+    /// The version of the format is not supported.
     #[error("{what} has format version {found}, this program reads versions up to {supported}")]
     Version {
         /// The structure.
@@ -16,10 +16,10 @@ pub enum FormatError {
         /// Version of this program.
         supported: u32,
     },
-    /// Torn or rotten.
+    /// The structure is torn or rotten.
     #[error("{0} fails its checksum")]
     Checksum(&'static str),
-    /// The checksum is right and the content makes no sense: made by a faulty or hostile program.
+    /// The checksum is right and the content is not: a faulty or hostile program made it.
     #[error("{what} is not consistent: {why}")]
     Inconsistent {
         /// The structure.
@@ -27,21 +27,21 @@ pub enum FormatError {
         /// The rule that it breaks.
         why: &'static str,
     },
-    /// The checksum is right and a number is larger than any store counts to: made by a faulty or hostile program.
+    /// The checksum is right and a number is larger than any store counts to: a faulty or hostile program made it.
     #[error("{what} is not consistent: its {field} is {value}, and a store counts up to {most}")]
     Number {
         /// The structure.
         what: &'static str,
         /// The field.
         field: &'static str,
-        /// What it says.
+        /// Its value.
         value: u64,
-        /// The largest that is valid.
+        /// The largest valid value.
         most: u64,
     },
 }
 
-/// Checks fields that are counted on from.
+/// Checks fields from which the program counts on.
 ///
 /// # Errors
 /// When one is larger than `most`.

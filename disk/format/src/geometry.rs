@@ -1,26 +1,26 @@
-//! Where things lie on the members. See `docs/format/members.md`.
+//! Where the structures lie on the members. See `docs/format/members.md`.
 //!
 //! A member is a header area (superblock slots), then, on the log member, the log, then, on data
 //! members, groups: each group is two table slots and as many home blocks as a slot has entries.
 
 use crate::table::slot_entries;
 
-/// Bytes of a sector: of each structure that takes one, and of a log sector (the grain of log addresses and
-/// of the first-byte escape) unless the superblock says otherwise.
+/// Bytes of a sector: of each structure of one sector, and of a log sector unless the superblock says otherwise. Log
+/// addresses and the escape of first bytes count in log sectors.
 pub const SECTOR: usize = 4096;
 /// Smallest log sector in bytes.
 pub const LOG_SECTOR_MIN: usize = 512;
 /// Bytes before anything else on each member.
 pub const HEADER_AREA_BYTES: u64 = 1 << 20;
-/// Superblock copies on each member. An update goes first to the pair of slots that lacks the
-/// newest generation, so that a torn update never touches the only whole copies.
+/// Superblock copies on each member. An update goes first to the pair of slots that lacks the newest generation, so
+/// that a torn update never damages the only whole copies.
 pub const SUPERBLOCK_SLOTS: u64 = 4;
 /// Smallest block size in bytes.
 pub const BLOCK_SIZE_MIN: u32 = 4096;
 /// Largest block size in bytes.
 pub const BLOCK_SIZE_MAX: u32 = 65536;
-/// Largest generation, epoch, and number of a record or commit with which a store opens: far from where arithmetic
-/// ends, and from where records are refused. A store that counts a million a second takes 36,000 years.
+/// Largest generation, epoch, and number of a record or commit with which a store opens. It is far below the limits of
+/// the arithmetic and of records. A store that counts a million a second needs 36,000 years to reach it.
 pub const COUNTER_MAX: u64 = 1 << 60;
 /// Home blocks at the start of the address space that hold the volume table.
 pub const SYSTEM_BLOCKS: u64 = 256;

@@ -1,5 +1,5 @@
-//! Checkpoint of the segments layout: the root of the block map, where the log of partial segments goes on,
-//! and the segment table. Byte table: `docs/format/segments.md`.
+//! Checkpoint of the segments layout: the root of the block map, the place where the chain of partial segments
+//! continues, and the segment table. Byte table: `docs/format/segments.md`.
 
 use crate::error::check_numbers;
 use crate::geometry::{COUNTER_MAX, SECTOR};
@@ -11,8 +11,8 @@ const MAGIC: [u8; 8] = *b"TACHKPNT";
 const VERSION: u32 = 1;
 const WHAT: &str = "checkpoint";
 const HAS_HOLES: u16 = 1 << 15;
-/// Largest number of a partial segment with which a home opens: as many again can follow before places and versions
-/// have no room for them.
+/// Largest number of a partial segment with which a home opens. As many again can follow before places and versions have
+/// no room for them.
 pub const PARTIAL_SEQ_MAX: u64 = 1 << 47;
 
 /// The first sector of a checkpoint slot; the segment table follows.
@@ -67,7 +67,7 @@ impl HomeCheckpoint {
     /// Reads a checkpoint's first sector.
     ///
     /// # Errors
-    /// When the bytes are none, torn, or of another version.
+    /// When the bytes are no checkpoint, torn, or of another version.
     pub fn decode(bytes: &[u8]) -> Result<Self, FormatError> {
         if bytes.len() != SECTOR || bytes[0..8] != MAGIC {
             return Err(FormatError::Signature(WHAT));
@@ -93,14 +93,14 @@ impl HomeCheckpoint {
     }
 }
 
-/// What the segment table says of one segment.
+/// Entry of a segment in the segment table.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct SegmentEntry {
     /// Live blocks, pages of the map included.
     pub live: u16,
-    /// Tombstones lie in it, which may have to be carried on.
+    /// It holds tombstones, which the cleaner may have to carry on.
     pub has_holes: bool,
-    /// Number of the first partial segment of what lies there; 0 when it was never written.
+    /// Number of its first partial segment; 0 when it was never written.
     pub first: u64,
     /// Youngest version in it.
     pub age: u64,

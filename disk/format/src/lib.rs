@@ -1,7 +1,7 @@
-//! On-disk structures: the only crate that knows bytes. All are little-endian, versioned and
-//! checksummed; `docs/format/` has the byte tables.
+//! On-disk structures. Only this crate knows their bytes. All are little-endian, versioned and checksummed;
+//! `docs/format/` has the byte tables.
 //!
-//! Decoders take any bytes, never panic, and say why they refuse.
+//! Decoders accept any bytes, never panic, and report why they refuse.
 
 mod error;
 mod geometry;
@@ -46,8 +46,7 @@ pub use track_sheet::{SHEET_BYTES_MAX, SHEET_OFFSETS, SheetRun, SkipAxis, SkipTa
 pub use volume::{EXTENTS_MAX, Extent, NAME_MAX, VolumeEntry, VolumeKind};
 pub use volume_table::{VolumeFault, volume_faults};
 
-/// Version of the on-disk format that this program writes. It opens no other, but for superblocks, which
-/// have a second one.
+/// Version of most on-disk structures. Superblocks and log records have later versions of their own.
 pub const FORMAT_VERSION: u32 = 1;
 
 /// Identity of a store or member.

@@ -1,5 +1,5 @@
-//! Lists of blocks: where the area of lists has its records, and the records. Byte table:
-//! `docs/format/lists.md`. A record of zero bytes is free, and so a hole is a page of free records.
+//! Lists of blocks: the records of lists and blocks, and their places in the lists area. Byte table:
+//! `docs/format/lists.md`. A record of zero bytes is free, so a hole is a page of free records.
 
 use crate::FormatError;
 
@@ -13,8 +13,8 @@ const ID_MASK: u64 = LIST_ID_LIMIT - 1;
 const LOW_BITS: u32 = 24;
 const USED: u64 = 1;
 
-/// How the area is divided: zones of a page of list records, a page of block records, and a block of data for
-/// each of the latter.
+/// Division of the area into zones. A zone has a page of list records, a page of block records, and a block of data for
+/// each block record.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Zones {
     records: u64,
@@ -77,7 +77,7 @@ impl Zones {
         zone * self.blocks() + 2 + slot
     }
 
-    /// The record of a block; `None` when the block is a page, or none at all.
+    /// The record of a block. `None` when the block is a page, or no block of the area.
     pub fn block_record(&self, block: u64) -> Option<RecordAt> {
         if block >= LIST_ID_LIMIT {
             return None;
@@ -90,7 +90,7 @@ impl Zones {
         })
     }
 
-    /// The record of a list; `None` for what is no list.
+    /// The record of a list. `None` when the number is not that of a list.
     pub fn list_record(&self, list: u64) -> Option<RecordAt> {
         let number = list.checked_sub(1).filter(|_| list < LIST_ID_LIMIT)?;
         Some(RecordAt {
@@ -125,7 +125,7 @@ pub struct ListRecord {
 fn pack(a: u64, b: u64, c: u64) -> [u64; 2] {
     assert!(
         a.max(b).max(c) < LIST_ID_LIMIT,
-        "an identifier of over 40 bits"
+        "an identifier has at most 40 bits"
     );
     let low = c & ((1 << LOW_BITS) - 1);
     [a | low << 40, b | (c >> LOW_BITS) << 40 | USED << 56]

@@ -1,7 +1,7 @@
-//! A page of the block map: where blocks, or the pages of the level below, lie at home.
+//! A page of the block map: it says where blocks, or pages of the level below, lie at home.
 //! Byte table: `docs/format/segments.md`.
 //!
-//! A page has no checksum of its own: the entry that leads to it has one.
+//! A page has no checksum of its own; the entry that leads to it has it.
 
 use crate::FormatError;
 
@@ -24,14 +24,14 @@ pub const fn map_entries(block_size: u32) -> usize {
 pub struct MapEntry {
     /// Its place: segment times blocks of a segment, plus the block in the segment. 0 is a hole.
     pub place: u64,
-    /// Number of the partial segment that first brought this content; of a hole, the one that made it.
+    /// Number of the partial segment that first stored this content, or that made the hole.
     pub version: u64,
     /// CRC-32C of the content.
     pub crc: u32,
 }
 
 impl MapEntry {
-    /// What is here was lost together with the page that led to it.
+    /// The content was lost together with the page that led to it.
     pub const LOST: Self = Self {
         place: NUMBER_MAX,
         version: 0,
@@ -47,7 +47,7 @@ impl MapEntry {
         }
     }
 
-    /// True when there is nothing: zeroes.
+    /// True for a hole, which reads as zeroes.
     pub const fn is_hole(&self) -> bool {
         self.place == 0
     }
@@ -86,7 +86,7 @@ impl MapEntry {
     }
 }
 
-/// A page in memory, in the form that it has on the medium.
+/// A page in memory, as the bytes of the medium.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MapPage(Box<[u8]>);
 
@@ -103,10 +103,10 @@ impl MapPage {
         Self(bytes.into())
     }
 
-    /// Takes a block as page `index` of `level`; the caller has checked its checksum.
+    /// Reads page `index` of `level` from a block whose checksum the caller has checked.
     ///
     /// # Errors
-    /// When it is another page, or none.
+    /// When the block is another page, or no page.
     pub fn decode(level: u32, index: u64, bytes: &[u8]) -> Result<Self, FormatError> {
         if bytes.len() < HEADER_BYTES || bytes[0..8] != MAGIC {
             return Err(FormatError::Signature(WHAT));

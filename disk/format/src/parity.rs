@@ -1,5 +1,5 @@
-//! Header of a parity record: the XOR of what a write to a RAID-5 stripe leaves alone, kept until the write
-//! is durable. Byte table: `docs/format/parity.md`. A sector of zero bytes is a free slot.
+//! Header of a parity record. The record is the XOR of the data that a write to a RAID-5 stripe leaves unchanged, and is
+//! kept until the write is durable. Byte table: `docs/format/parity.md`. A sector of zero bytes is a free slot.
 
 use crate::geometry::SECTOR;
 use crate::seal::{check, seal};
@@ -52,7 +52,7 @@ pub struct ParityExtent {
     pub len: u32,
 }
 
-/// What a parity record tells of its payload.
+/// Header fields of a parity record.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ParityRecord {
     /// Identity of the array.
@@ -65,7 +65,7 @@ pub struct ParityRecord {
     pub len: u32,
     /// CRC-32C of the payload.
     pub payload_crc: u32,
-    /// What the write changes.
+    /// The ranges that the write changes.
     pub extents: Vec<ParityExtent>,
 }
 
@@ -73,7 +73,7 @@ impl ParityRecord {
     /// The header as one sector; the payload follows it.
     ///
     /// # Panics
-    /// When there are too many extents: the array bounds them.
+    /// When there are too many extents; the array bounds their number.
     pub fn encode(&self) -> [u8; SECTOR] {
         let mut raw = Raw::new_zeroed();
         raw.magic = MAGIC;
@@ -99,7 +99,7 @@ impl ParityRecord {
         sector
     }
 
-    /// Reads a slot, header and payload; `None` for a free one. With it comes the payload.
+    /// Reads a slot: the record and its payload. `None` for a free slot.
     ///
     /// # Errors
     /// When the bytes are no record, of another version, torn, or inconsistent.

@@ -1,11 +1,10 @@
 //! A log record: one header sector, then the payload blocks. Byte table: `docs/format/record.md`.
 //!
-//! The header's first byte is 0xFF and the first byte of every payload sector is 0x00; the displaced
-//! bytes are kept in the header (Trail 3.2). So a payload can never be taken for a header, even when it
-//! is itself the copy of a log.
+//! The header's first byte is 0xFF. The first byte of every payload sector is 0x00, and the header keeps the displaced
+//! bytes (Trail 3.2). So a payload is never taken for a header, even a payload that is a copy of a log.
 //!
-//! Valid if and only if: first byte, signature, version and store match, and the CRC-32C over the header
-//! sector holds. The payload is valid if and only if each block has the CRC-32C of its entry.
+//! Valid if and only if: first byte, signature, version and store match, and the CRC-32C of the header sector is
+//! right. The payload is valid if and only if each block has the CRC-32C of its entry.
 
 use crate::geometry::{LOG_SECTOR_MIN, SECTOR};
 use crate::seal::{check_versions, seal};
@@ -23,7 +22,7 @@ pub const RECORD_FIXED_BYTES: usize = 128;
 pub const ENTRY_BYTES: usize = 24;
 const FLAG_CONTINUES: u16 = 1;
 const ENTRY_LAST: u8 = 1;
-/// Sequence numbers stay below: far above what a store opens with ([`crate::COUNTER_MAX`]).
+/// Largest sequence number, far above those with which a store opens ([`crate::COUNTER_MAX`]).
 const NUMBER_MAX: u64 = 1 << 62;
 const KIND_DATA: u8 = 1;
 const KIND_TRIM: u8 = 2;
@@ -31,15 +30,15 @@ const KIND_ZERO: u8 = 3;
 const KIND_PATCH: u8 = 4;
 const KIND_MOVE: u8 = 5;
 const KIND_RUN: u8 = 6;
-/// Records of data, trims and zeroes alone: what the first programs can read.
+/// Records with only data, trims and zeroes, which the first programs can read.
 const VERSION_PLAIN: u32 = 1;
 /// Records with patches or moves among their entries.
 const VERSION_PATCHES: u32 = 2;
 /// Records with runs of patches.
 const VERSION_RUNS: u32 = 3;
-/// Words in the room of an entry.
+/// Words in a slot.
 const SLOT_WORDS: usize = ENTRY_BYTES / 8;
-/// Patches of adjacent words from which on they are a run: it takes less room.
+/// Fewest patches of adjacent words that are stored as a run, which then takes less room.
 const RUN_MIN: usize = 3;
 
 #[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
@@ -153,8 +152,8 @@ impl Entry {
     }
 }
 
-/// How many slots of [`ENTRY_BYTES`] bytes entries take in a header: one each, but patches of adjacent words are a run,
-/// which has one slot for itself and one for each three words.
+/// Counts the slots of [`ENTRY_BYTES`] bytes that entries take in a header. Each entry takes one slot, except that patches
+/// of adjacent words are a run, which takes one slot for itself and one for every three words.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Slots {
     before: usize,
@@ -163,7 +162,7 @@ pub struct Slots {
 }
 
 impl Slots {
-    /// With one entry more.
+    /// The count with one more entry.
     pub fn with(self, entry: &Entry) -> Self {
         let last = Some(*entry);
         match self.last.is_some_and(|before| before.runs_on(entry)) {
@@ -180,7 +179,7 @@ impl Slots {
         }
     }
 
-    /// The slots.
+    /// Number of slots.
     pub const fn count(&self) -> usize {
         self.before + run_slots(self.run)
     }
@@ -206,17 +205,17 @@ pub struct RecordHeader {
     pub seq: RecordSeq,
     /// Log sector of the record before it (Trail's prev_sect).
     pub prev_sector: u64,
-    /// Epoch of the record before it: a record that an earlier recovery discarded has another.
+    /// Epoch of the record before it. A record that an earlier recovery discarded has another predecessor or epoch.
     pub prev_epoch: u64,
-    /// Log sector of the oldest record that recovery needs (Trail's log_head).
+    /// Log sector of the oldest record that recovery needs (Trail calls it log_head).
     pub log_start_sector: u64,
     /// Its number.
     pub log_start_seq: RecordSeq,
     /// All records up to this number were durable when this one was written.
     pub durable_seq: RecordSeq,
-    /// Commit of the first entry; each entry marked `last` ends a commit and the next begins the next.
+    /// Commit of the first entry. Each entry marked `last` ends a commit, and the entry behind it begins the next.
     pub first_lsn: Lsn,
-    /// True when the first entry goes on with the commit that the record before left unfinished.
+    /// True when the first entry continues the commit that the record before left unfinished.
     pub continues: bool,
     /// Sectors of payload behind the header.
     pub payload_sectors: u32,
@@ -317,12 +316,12 @@ impl RecordHeader {
         seal(out);
     }
 
-    /// Quick test whether a sector can be a header at all.
+    /// Quick test whether a sector can be a header.
     pub fn looks_like_one(sector: &[u8]) -> bool {
         sector.len() >= 8 && sector[0] == FIRST_BYTE && sector[1..8] == MAGIC
     }
 
-    /// Reads a header, which is one log sector; gives it and the displaced bytes of the payload.
+    /// Reads a header, which is one log sector. The header, and the displaced bytes of the payload.
     ///
     /// # Errors
     /// When the sector is no header, of another version, damaged, or inconsistent.
@@ -361,7 +360,7 @@ impl RecordHeader {
         {
             return Err(bad("its sequence numbers do not fit"));
         }
-        // Whoever counts on from these must not overflow.
+        // Code that counts on from these numbers must not overflow.
         if header.seq.0 > NUMBER_MAX || header.first_lsn.0 > NUMBER_MAX {
             return Err(bad("its sequence numbers are beyond any store's life"));
         }
@@ -416,7 +415,7 @@ fn raw_of(entry: &Entry) -> RawEntry {
     }
 }
 
-/// What stands before the words of a run.
+/// The entry before the words of a run.
 fn raw_of_run(run: &[Entry]) -> RawEntry {
     let first = raw_of(&run[0]);
     RawEntry {
@@ -487,10 +486,10 @@ fn entry_of(raw: &RawEntry, version: u32) -> Result<Entry, FormatError> {
             value: count,
         },
         KIND_MOVE => EntryKind::Move { from: count, crc },
-        _ => return Err(bad("an entry is of unknown kind")),
+        _ => return Err(bad("an entry has an unknown kind")),
     };
     if kind.version() > version {
-        return Err(bad("an entry is of a kind that its version has not"));
+        return Err(bad("an entry has a kind that its version does not have"));
     }
     let possible = match kind {
         EntryKind::Patch { at, .. } => at.is_multiple_of(8),

@@ -1,5 +1,5 @@
-//! What the sealed structures have in common: a version at byte 8 and, at byte 12, the CRC-32C over all of
-//! it with that field zero.
+//! The header fields that sealed structures share: the version at byte 8, and at byte 12 the CRC-32C of the whole
+//! structure with that field zero.
 
 use crate::{FORMAT_VERSION, FormatError};
 use tonearm_base::{crc32c, crc32c_of};
@@ -12,11 +12,11 @@ pub(crate) fn seal(bytes: &mut [u8]) {
     bytes[CRC].copy_from_slice(&crc.to_le_bytes());
 }
 
-/// Checks version and checksum as the bytes tell them. The version comes first: another version may keep
-/// its checksum elsewhere.
+/// Checks the version and the checksum that were read from `bytes`. The version comes first, because another version
+/// may keep its checksum elsewhere.
 ///
 /// # Errors
-/// When the version is another, or the checksum does not hold.
+/// When the version is not supported, or the checksum is wrong.
 pub(crate) fn check(
     what: &'static str,
     bytes: &[u8],

@@ -1,4 +1,4 @@
-//! Arithmetic of the segments layout: where checkpoint slots and segments lie, and how large things are.
+//! Arithmetic of the segments layout: places and sizes of checkpoint slots, segments and the block map.
 //! See `docs/format/segments.md`.
 
 use crate::geometry::SECTOR;
@@ -13,9 +13,9 @@ pub const SEGMENT_BYTES_MAX: u32 = 64 << 20;
 pub const SEGMENT_BLOCKS_MIN: u64 = 16;
 /// Bytes of the segment table for each segment.
 pub const SEGMENT_ENTRY_BYTES: u64 = 16;
-/// Segments beyond the share that is left free: the cleaner can always go on ...
+/// Segments beyond the share that is left free, so that the cleaner can always go on.
 const SEGMENTS_RESERVED: u64 = 16;
-/// ... and so many blocks more: small segments lose more at their ends.
+/// Blocks beyond those segments, because small segments lose more at their ends.
 const BLOCKS_RESERVED: u64 = 256;
 
 /// The segments layout of a store.
@@ -25,7 +25,7 @@ pub struct SegmentLayout {
     pub block_size: u32,
     /// Bytes of a segment.
     pub segment_bytes: u32,
-    /// Segments of all members together. They are numbered from 1: no block has place 0.
+    /// Segments of all members together. They are numbered from 1, so that no block has place 0.
     pub segments: u64,
 }
 
@@ -35,7 +35,7 @@ impl SegmentLayout {
         (self.segment_bytes / self.block_size) as u64
     }
 
-    /// Blocks of data in a segment that is written at once, between its two summaries.
+    /// Blocks of data in a segment that is written as one partial, between its two summaries.
     pub const fn payload_blocks(&self) -> u64 {
         let blocks = self.segment_blocks();
         let mut payload = blocks - 2;

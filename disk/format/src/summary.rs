@@ -1,5 +1,5 @@
-//! Segment summary: what a partial segment brings. It stands in front of the partial's blocks and, once
-//! more, behind them; both copies are the same bytes. Byte table: `docs/format/segments.md`.
+//! Segment summary: lists the contents of a partial segment. One copy lies before the blocks of the partial and one
+//! behind them; both have the same bytes. Byte table: `docs/format/segments.md`.
 
 use crate::error::check_numbers;
 use crate::geometry::COUNTER_MAX;
@@ -20,19 +20,19 @@ pub const fn summary_blocks(block_size: u32, entries: u64) -> u64 {
     (HEADER_BYTES as u64 + entries * SUMMARY_ENTRY_BYTES as u64).div_ceil(block_size as u64)
 }
 
-/// One thing that a partial segment brings.
+/// One item of a partial segment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SummaryEntry {
-    /// Number of the partial segment that brought this first: the cleaner carries it on.
+    /// Number of the partial segment that first stored the item. The cleaner keeps it when it copies the item.
     pub version: u64,
     /// What it is.
     pub kind: SummaryKind,
 }
 
-/// What an entry tells of.
+/// Kind of an entry.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SummaryKind {
-    /// The content of a block, which lies in the partial.
+    /// A block, whose content lies in the partial.
     Data {
         /// Its number.
         block: u64,
@@ -48,7 +48,7 @@ pub enum SummaryKind {
         /// CRC-32C of the page.
         crc: u32,
     },
-    /// Blocks that are zeroes from now on: a tombstone.
+    /// Blocks that become holes: a tombstone.
     Hole {
         /// The first one.
         first: u64,
@@ -82,7 +82,7 @@ pub struct Summary {
     pub next: u64,
     /// Number of the partial in its segment, from 0.
     pub partial: u32,
-    /// What it brings; the blocks lie behind the front copy in this order.
+    /// Its items. Their blocks lie behind the front copy in this order.
     pub entries: Vec<SummaryEntry>,
 }
 
@@ -110,7 +110,7 @@ impl Summary {
         (first..).zip(placed)
     }
 
-    /// Writes one copy into `out`, of as many whole blocks as it takes.
+    /// Writes one copy into `out`, which has as many whole blocks as the copy takes.
     pub fn encode(&self, out: &mut [u8]) {
         out.fill(0);
         out[0..8].copy_from_slice(&MAGIC);
@@ -141,15 +141,15 @@ impl Summary {
         seal(out);
     }
 
-    /// True when `block` may be the first block of a summary: what is not, is not worth decoding.
+    /// Quick test whether `block` can be the first block of a summary.
     pub fn is_candidate(block: &[u8]) -> bool {
         block.starts_with(&MAGIC)
     }
 
-    /// Reads the copy that begins at the start of `bytes`, which may go on behind it.
+    /// Reads the copy at the start of `bytes`, which may be longer.
     ///
     /// # Errors
-    /// When there is none, or it is torn, or of another version.
+    /// When there is no summary, or it is torn, or of another version.
     pub fn decode(block_size: u32, bytes: &[u8]) -> Result<Self, FormatError> {
         if bytes.len() < HEADER_BYTES || !Self::is_candidate(bytes) {
             return Err(FormatError::Signature(WHAT));
@@ -181,7 +181,7 @@ impl Summary {
                     first: block,
                     count: value,
                 },
-                _ => return Err(bad("an entry is of no known kind")),
+                _ => return Err(bad("an entry has an unknown kind")),
             };
             entries.push(SummaryEntry {
                 version: long(8) & NUMBER_MAX,

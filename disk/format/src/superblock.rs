@@ -1,7 +1,7 @@
 //! The superblock: identity, members, geometry and the log's state. Byte table: `docs/format/superblock.md`.
 //!
-//! Valid if and only if: signature and version match, the checksum over the whole sector holds, and
-//! the fields are consistent with each other. Of several valid copies the highest generation counts.
+//! Valid if and only if: signature and version match, the checksum of the whole sector is right, and the fields are
+//! consistent with each other. Of several valid copies the one with the highest generation counts.
 
 use crate::error::check_numbers;
 use crate::geometry::{
@@ -18,21 +18,21 @@ use zerocopy::byteorder::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 const MAGIC: [u8; 8] = *b"TONEARM\0";
-/// Version that this program writes. Version 1 knows neither heads nor layouts, version 2 says how the head of
-/// the log's drive is followed.
+/// Version that this program writes. Version 1 has neither heads nor layouts. Version 2 says how the head of the log's
+/// drive is followed.
 const VERSION: u32 = 3;
 const VERSION_HEAD: u32 = 2;
-/// The log's tracks are those of the drives, as a [`crate::TrackSheet`] on each of its members tells.
+/// The log's tracks are those of the drives. Each log member has a [`crate::TrackSheet`].
 const FLAG_PHYSICAL_TRACKS: u16 = 1;
 const WHAT: &str = "superblock";
 /// Most members of a store.
 pub const MEMBERS_MAX: usize = 8;
 /// Fewest tracks of a log.
 pub const LOG_TRACKS_MIN: u64 = 8;
-/// Most bytes of a log track: recovery reads several at a time.
+/// Most bytes of a log track. Recovery reads several at a time.
 pub const TRACK_BYTES_MAX: u32 = 64 << 20;
-/// Sectors of a log track that no block of data can count on: a header, a second one for a commit that goes
-/// on from the track before, a marker.
+/// Sectors of a log track that may hold no data: a header, a second header for a commit that continues from the track
+/// before, and a marker.
 pub const TRACK_OVERHEAD_SECTORS: u32 = 3;
 /// Most bytes of a member's path.
 pub const PATH_MAX: usize = 440;
@@ -89,16 +89,16 @@ const _: () = assert!(size_of::<Raw>() == SECTOR);
 const _: () = assert!(size_of::<RawMember>() == 480);
 const _: () = assert!(std::mem::offset_of!(Raw, members) == 256);
 
-/// Whether the store was shut down in order.
+/// Whether the store was closed in order.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum State {
-    /// Everything is at home: the log holds nothing that counts.
+    /// Everything is at home, and no record of the log is needed.
     Clean,
     /// In use, or crashed: the log must be read.
     Open,
 }
 
-/// What a member carries.
+/// What a member holds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Roles {
     /// The log.
@@ -110,14 +110,14 @@ pub struct Roles {
 /// How the log finds the place of its next write.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum HeadKind {
-    /// The next sector: flash, files, and drives of which nothing is known.
+    /// The next sector: for flash, files, and drives without a drive file.
     #[default]
     Sequential,
     /// The geometric formula of Trail 3.1, over the log's physical tracks.
     Formula,
     /// The skip distances of a profile (Disk Mimic).
     Mimic,
-    /// Learned on line from the writes of the log.
+    /// Learnt from the writes of the log while it runs.
     Online,
 }
 
@@ -145,13 +145,12 @@ pub struct MemberEntry {
     pub uuid: Uuid,
     /// What it carries.
     pub roles: Roles,
-    /// Byte offset of the first group, or of the checkpoint or first segment (data members); byte offset of the log's end (members with the log
-    /// alone, of a store with a head).
+    /// On a data member, byte offset of the first group, or of the checkpoint or first segment. On a member with only the
+    /// log, of a store with heads, byte offset of the log's end.
     pub data_offset: u64,
     /// Number of groups, or of segments (data members).
     pub groups: u64,
-    /// Where it was found last; empty for the primary member, else relative to the primary's folder
-    /// or absolute.
+    /// Its path when the store was made: empty for the primary member, else relative to the primary's folder or absolute.
     pub path: String,
 }
 
@@ -164,7 +163,7 @@ pub struct LogState {
     pub log_start_seq: u64,
     /// Last record before this epoch.
     pub log_end_sector: u64,
-    /// Its sequence number; records of earlier epochs beyond it are dead.
+    /// Its sequence number. Records of earlier epochs with higher numbers are dead.
     pub log_end_seq: u64,
     /// Its epoch.
     pub log_end_epoch: u64,
@@ -205,7 +204,7 @@ pub struct Superblock {
     pub log_offset: u64,
     /// Tracks of the log.
     pub log_tracks: u64,
-    /// Where the log begins and ended.
+    /// Where the log starts, and where it ended before this epoch.
     pub log: LogState,
     /// Home blocks of the store, the system blocks included.
     pub size_blocks: u64,
@@ -224,7 +223,7 @@ impl Superblock {
     /// The superblock as one sector.
     ///
     /// # Panics
-    /// When there are too many members or a path is too long: `create` checks both.
+    /// When there are too many members or a path is too long; `create` checks both.
     pub fn encode(&self) -> [u8; SECTOR] {
         let mut raw = Raw::new_zeroed();
         raw.magic = MAGIC;
@@ -277,7 +276,7 @@ impl Superblock {
     /// Reads a superblock.
     ///
     /// # Errors
-    /// When the bytes are none, of another version, damaged, or inconsistent.
+    /// When the bytes are no superblock, of another version, damaged, or inconsistent.
     pub fn decode(bytes: &[u8]) -> Result<Self, FormatError> {
         let raw = Raw::ref_from_bytes(bytes).map_err(|_| FormatError::Signature(WHAT))?;
         if raw.magic != MAGIC {
@@ -340,7 +339,7 @@ impl Superblock {
         Ok(superblock)
     }
 
-    /// The segments layout, if it is that.
+    /// The segments layout, if the store has it.
     pub fn segments(&self) -> Option<SegmentLayout> {
         let Layout::Segments { segment_bytes } = self.layout else {
             return None;
@@ -353,7 +352,7 @@ impl Superblock {
         })
     }
 
-    /// Byte offset behind the home blocks of member `index`, which carries some.
+    /// Byte offset behind the home blocks of data member `index`.
     pub fn data_end(&self, index: usize) -> u64 {
         let member = &self.members[index];
         match self.segments() {
@@ -369,7 +368,7 @@ impl Superblock {
         }
     }
 
-    /// Byte offset of the first segment on data member `index`: the first one has the checkpoint before.
+    /// Byte offset of the first segment on data member `index`. The first data member has the checkpoint before it.
     pub fn first_segment_offset(&self, index: usize) -> u64 {
         let first = self.members.iter().position(|member| member.roles.data);
         let checkpoint = match self.segments() {
@@ -390,7 +389,7 @@ impl Superblock {
         self.log_tracks * u64::from(self.track_bytes)
     }
 
-    /// Indexes of the members with the log, in the order in which they take its tracks.
+    /// Indexes of the members with the log, in the order in which they hold its tracks.
     pub fn log_members(&self) -> impl Iterator<Item = usize> {
         let members = self.members.iter().enumerate();
         members
@@ -408,7 +407,7 @@ impl Superblock {
         }
     }
 
-    /// Checks that the fields are consistent with each other: what breaks a rule is not to be written either.
+    /// Checks that the fields are consistent with each other. A superblock that breaks a rule is not written either.
     ///
     /// # Errors
     /// The rule that is broken.
@@ -472,7 +471,7 @@ impl Superblock {
         {
             return Err(bad("the log's place is not possible"));
         }
-        // Where the tracks are those of a drive, its sheet tells where they are.
+        // If the tracks are those of a drive, its sheet says where they are.
         let share = self.log_tracks.div_ceil(logs as u64) * u64::from(self.track_bytes);
         let short = |index: usize| self.members[index].data_offset - self.log_offset < share;
         if !plain && !self.physical_tracks && self.log_members().any(short) {
@@ -519,7 +518,7 @@ impl Superblock {
             if !member.roles.data {
                 continue;
             }
-            // Members with the log begin with it.
+            // On a member with the log, the log comes first.
             let before = self.log_range(index).end.max(HEADER_AREA_BYTES);
             // The checkpoint takes less than one more segment for each.
             let end = member.groups.checked_mul(2 * unit_bytes);
@@ -538,12 +537,12 @@ impl Superblock {
         if self.size_blocks < SYSTEM_BLOCKS {
             return Err(bad("the store is smaller than its volume table"));
         }
-        // The last two numbers of a place stand for something else.
+        // The last two numbers are not places.
         let places = self.segments().map_or(0, |layout| {
             u128::from(layout.segments + 1) * u128::from(layout.segment_blocks())
         });
         if places >= u128::from(NUMBER_MAX) {
-            return Err(bad("it has more segments than places have numbers"));
+            return Err(bad("it has more segments than place numbers can count"));
         }
         Ok(())
     }

@@ -1,13 +1,13 @@
 //! Checksum table of a group: one CRC-32C for each home block, kept apart from the blocks.
 //!
-//! Each group has two slots, written in turn: a torn write leaves the other, whose changes since are
-//! still in the log. A slot of zero bytes has never been written: all its blocks are holes.
+//! Each group has two slots, written in turn. A torn write leaves the other slot whole, and the log still has the
+//! changes since. A slot of zero bytes was never written: all its blocks are holes.
 //! Byte table: `docs/format/table.md`.
 
 use crate::FormatError;
 use crate::error::check_numbers;
 use crate::geometry::COUNTER_MAX;
-use tonearm_base::{crc32c, is_zero};
+use tonearm_base::{crc32c, crc32c_of, is_zero};
 
 const MAGIC: u32 = 0x4c42_5401;
 const WHAT: &str = "checksum table";
@@ -28,7 +28,7 @@ pub const fn entry_of_crc(crc: u32) -> u32 {
 /// One slot in memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TableSlot {
-    /// Number of the write of this group's table; it goes to slot `generation % 2`.
+    /// Number of this write of the group's table, which goes to slot `generation % 2`.
     pub generation: u64,
     /// Entries in block order.
     pub entries: Vec<u32>,
@@ -62,10 +62,10 @@ impl TableSlot {
         out[4..8].copy_from_slice(&crc.to_le_bytes());
     }
 
-    /// Reads a slot of `group`; `None` for one that was never written (all zero bytes).
+    /// Reads a slot of `group`. `None` for a slot that was never written (all zero bytes).
     ///
     /// # Errors
-    /// When the bytes are torn, rotten, of another group, or no table at all.
+    /// When the bytes are torn, rotten, of another group, or no table.
     pub fn decode(group: u64, bytes: &[u8]) -> Result<Option<Self>, FormatError> {
         if is_zero(bytes) {
             return Ok(None);
@@ -76,9 +76,7 @@ impl TableSlot {
             return Err(FormatError::Signature(WHAT));
         }
         let stored = u32::from_le_bytes(word(4));
-        let mut copy = bytes.to_vec();
-        copy[4..8].fill(0);
-        if crc32c(&copy) != stored {
+        if crc32c_of(&[&bytes[..4], &[0; 4], &bytes[8..]]) != stored {
             return Err(FormatError::Checksum(WHAT));
         }
         if u64::from_le_bytes(long(16)) != group {

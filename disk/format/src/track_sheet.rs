@@ -1,20 +1,19 @@
-//! The sheet of a log drive: its physical tracks and what predicts its head, beside the superblock as in
+//! The sheet of a log drive: its physical tracks and the data of the head's predictor, beside the superblock as in
 //! Trail 3.2. Byte table: `docs/format/track-sheet.md`.
 //!
-//! It is written when the store is made and never changes. Valid if and only if: signature and version
-//! match, the checksum over the whole sheet holds, and no time is longer than any drive takes.
+//! It is written when the store is made and never changes. Valid if and only if: signature and version match, the
+//! checksum of the whole sheet is right, and no time is longer than ten seconds.
 
 use crate::error::check_numbers;
 use crate::geometry::{HEADER_AREA_BYTES, SECTOR, SUPERBLOCK_SLOTS, superblock_offset};
+use crate::seal::{check, seal};
 use crate::{FORMAT_VERSION, FormatError, Uuid};
-use tonearm_base::crc32c;
 use zerocopy::byteorder::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 const MAGIC: [u8; 8] = *b"TNTRACKS";
 const WHAT: &str = "track sheet";
-const CRC: std::ops::Range<usize> = 12..16;
-/// Most bytes of a sheet: what lies between two superblock slots.
+/// Most bytes of a sheet: the space between two superblock slots.
 pub const SHEET_BYTES_MAX: usize = (HEADER_AREA_BYTES / SUPERBLOCK_SLOTS) as usize - SECTOR;
 /// Longest time of a revolution, a switch or a lag.
 const TIME_MAX_NS: u64 = 10_000_000_000;
@@ -144,7 +143,7 @@ pub struct TrackSheet {
     pub lead_turn_sectors: u32,
     /// Sectors that the drive reads ahead after a read.
     pub read_ahead_sectors: u32,
-    /// By how much longer a read takes from its last sector to its end than a write does, in nanoseconds.
+    /// Time from the last sector of a read to its end, less the same time of a write, in nanoseconds.
     pub read_lag_ns: i64,
     /// Time to get to the next track, in nanoseconds.
     pub switch_ns: u64,
@@ -228,15 +227,14 @@ impl TrackSheet {
             out.extend(table.skips.iter().flat_map(|skip| skip.to_le_bytes()));
         }
         out.resize(bytes, 0);
-        let crc = crc32c(&out);
-        out[CRC].copy_from_slice(&crc.to_le_bytes());
+        seal(&mut out);
         out
     }
 
-    /// Bytes of the sheet whose first sector is `sector`, as that tells.
+    /// Bytes of the sheet whose first sector is `sector`.
     ///
     /// # Errors
-    /// When there is no sheet, or one that is longer than possible.
+    /// When there is no sheet, or a sheet that is too long.
     pub fn bytes_of(sector: &[u8]) -> Result<usize, FormatError> {
         let (raw, _) = Raw::ref_from_prefix(sector).map_err(|_| FormatError::Signature(WHAT))?;
         if raw.magic != MAGIC {
@@ -257,20 +255,15 @@ impl TrackSheet {
         Ok(bytes)
     }
 
-    /// Reads a sheet; `bytes` are as many as [`TrackSheet::bytes_of`] says, or more.
+    /// Reads a sheet from at least [`TrackSheet::bytes_of`] bytes.
     ///
     /// # Errors
-    /// When the bytes are none, of another version, damaged, or cut off.
+    /// When the bytes are no sheet, of another version, damaged, or cut off.
     pub fn decode(bytes: &[u8]) -> Result<Self, FormatError> {
         let length = Self::bytes_of(bytes)?;
         let whole = bytes.get(..length).ok_or(bad("it is cut off"))?;
-        let mut copy = whole.to_vec();
-        let crc = u32::from_le_bytes([copy[12], copy[13], copy[14], copy[15]]);
-        copy[CRC].fill(0);
-        if crc32c(&copy) != crc {
-            return Err(FormatError::Checksum(WHAT));
-        }
         let (raw, rest) = Raw::ref_from_prefix(whole).map_err(|_| bad("it is cut off"))?;
+        check(WHAT, whole, raw.version.get(), raw.crc.get())?;
         let count = raw.runs.get() as usize;
         let (runs, rest) = <[RawRun]>::ref_from_prefix_with_elems(rest, count)
             .map_err(|_| bad("it is cut off"))?;
@@ -332,12 +325,12 @@ fn table_of(bytes: &[u8], skips: usize) -> Result<SkipTable, FormatError> {
     });
     let points = u64::from(axes[0].count) * u64::from(axes[1].count);
     if points != skips as u64 {
-        return Err(bad("its table has not one skip for each point"));
+        return Err(bad("its table does not have one skip for each point"));
     }
     let (skips, _) = <[U16]>::ref_from_prefix_with_elems(rest, skips).map_err(|_| cut)?;
     let skips: Vec<u16> = skips.iter().map(|skip| skip.get()).collect();
     if skips.iter().any(|skip| u32::from(*skip) >= axes[2].count) {
-        return Err(bad("its table names a skip that there is not"));
+        return Err(bad("its table names a skip that does not exist"));
     }
     Ok(SkipTable {
         axes,

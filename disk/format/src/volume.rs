@@ -55,21 +55,21 @@ pub struct Extent {
     pub count: u64,
 }
 
-/// What an entry stands for.
+/// Kind of a volume.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum VolumeKind {
-    /// A disk of its own, served over NBD.
+    /// A disk that is served over NBD.
     #[default]
     Plain,
-    /// A file: its size changes with what is written, and its extents may cover more than its size.
+    /// A file, which grows as it is written. Its extents may cover more than its size.
     File,
-    /// The area of lists and blocks; the disk's own.
+    /// The area of lists and blocks, which belongs to the disk.
     Lists,
-    /// Space for what open recovery units have written and memory does not hold; the disk's own.
+    /// Space for writes of open recovery units that do not fit into memory. It belongs to the disk.
     Spill,
 }
 
-/// What the store knows of one volume.
+/// The entry of one volume.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct VolumeEntry {
     /// Its identity.
@@ -92,7 +92,7 @@ impl VolumeEntry {
     /// The entry as the first sector of a system block.
     ///
     /// # Panics
-    /// When the name is too long or there are too many extents: the volume table checks both.
+    /// When the name is too long or there are too many extents; the volume table checks both.
     pub fn encode(&self) -> [u8; SECTOR] {
         let mut raw = Raw::new_zeroed();
         raw.magic = MAGIC;
@@ -166,7 +166,7 @@ impl VolumeEntry {
             FLAG_FILE => VolumeKind::File,
             FLAG_LISTS => VolumeKind::Lists,
             FLAG_SPILL => VolumeKind::Spill,
-            _ => return Err(bad("it says to be of several kinds")),
+            _ => return Err(bad("its flags name several kinds")),
         };
         Ok(Some(Self {
             kind,

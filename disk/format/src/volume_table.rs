@@ -1,13 +1,13 @@
-//! What the entries of the volume table must be together. See `docs/format/volume.md`.
+//! Rules that hold between the entries of the volume table. See `docs/format/volume.md`.
 //!
-//! Each entry may be valid by itself, with the right checksum, and the table wrong all the same: then reads of one
-//! volume would bring what another has written, or the volume table itself.
+//! Each entry may be valid by itself, and the table invalid: then reads of one volume would return the content of
+//! another one, or of the volume table.
 
 use crate::geometry::SYSTEM_BLOCKS;
 use crate::volume::{VolumeEntry, VolumeKind};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A volume that cannot be as its entry says.
+/// A volume whose entry contradicts the store or another entry.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("volume {name:?} (entry {slot} of the volume table): {why}")]
 pub struct VolumeFault {
@@ -19,8 +19,8 @@ pub struct VolumeFault {
     pub why: String,
 }
 
-/// The faults of `entries`, each with its slot, in a store of `size_blocks` blocks of `block_size` bytes: at most one
-/// for each entry. Of two entries that exclude each other the later one has the fault.
+/// The faults of `entries`, each with its slot, in a store of `size_blocks` blocks of `block_size` bytes. At most one for
+/// each entry; of two entries that exclude each other, the later one has the fault.
 pub fn volume_faults<'a>(
     entries: impl IntoIterator<Item = (u64, &'a VolumeEntry)>,
     size_blocks: u64,
@@ -35,12 +35,12 @@ pub fn volume_faults<'a>(
     faults.collect()
 }
 
-/// What the entries so far have taken.
+/// Names, kinds and blocks of the entries so far.
 #[derive(Default)]
 struct Seen<'a> {
     names: BTreeSet<&'a str>,
     kinds: Vec<VolumeKind>,
-    /// First block to the block behind the last, and whose they are.
+    /// Extents: first block, the block behind the last one, and the volume.
     blocks: BTreeMap<u64, (u64, &'a str)>,
 }
 
@@ -75,7 +75,7 @@ fn fault_of<'a>(
                 "its blocks {start}..{end} lie beyond the store, which has {size_blocks}"
             ));
         }
-        // All so far are disjoint: the last that begins before the end is the one that may overlap.
+        // The extents so far are disjoint, so only the last one that begins before `end` may overlap.
         if let Some((_, (stop, owner))) = seen.blocks.range(..end).next_back()
             && *stop > start
         {
@@ -84,7 +84,7 @@ fn fault_of<'a>(
             ));
         }
         seen.blocks.insert(start, (end, &entry.name));
-        // Disjoint, and in the store: the sum cannot overflow.
+        // The extents are disjoint and in the store, so the sum cannot overflow.
         blocks += count;
     }
     let needed = entry.size_bytes.div_ceil(u64::from(block_size));

@@ -1,12 +1,12 @@
-//! The one seam between the engine and a world: plain-data requests in, plain-data completions out.
+//! The interface between the engine and its devices: requests go in and completions come out, as plain data.
 //!
-//! Two kinds of driver stand behind it: io_uring in real time and simulated devices in virtual time.
-//! What the engine assumes of any of them:
+//! There are two kinds of driver: io_uring in real time and simulated devices in virtual time. The engine assumes
+//! of each:
 //! 1. Requests complete in any order; each completes exactly once, with its buffers.
 //! 2. A completed `Write` may be lost, torn or reordered by a power cut until a `Flush` of the same
 //!    device, submitted after that completion, has completed. A completed `WriteDurable` may not.
 //! 3. Reads see all completed writes of this boot.
-//! 4. A `Write` completes whole or with an error, never short.
+//! 4. A `Write` completes as a whole or with an error, never short.
 
 use std::ops::Range;
 use tonearm_base::{Buf, Nanos, Slice};
@@ -26,7 +26,7 @@ pub enum Op {
     WriteDurable,
     /// Make all completed writes of the device durable.
     Flush,
-    /// Make `len` bytes at `offset` read as zeroes and give their space back where the device can.
+    /// Make `len` bytes at `offset` read as zeroes and free their space if the device can.
     Punch,
     /// Make `len` bytes at `offset` read as zeroes and keep their space.
     Zero,
@@ -40,13 +40,13 @@ pub enum Op {
     Close,
 }
 
-/// The memory of a request; it belongs to the driver until the completion hands it back.
+/// The memory of a request. It belongs to the driver until the completion returns it.
 #[derive(Debug, Default)]
 pub enum Data {
     /// None: flush, punch, zero, close.
     #[default]
     None,
-    /// A part of one buffer, for any operation.
+    /// A range of one buffer, for any operation.
     Buf(Buf, Range<usize>),
     /// Shared parts, written or sent in order as one operation (at most [`SLICES_MAX`]).
     Slices(Vec<Slice>),
@@ -55,8 +55,8 @@ pub enum Data {
 /// Most slices of one request.
 pub const SLICES_MAX: usize = 512;
 
-/// One operation. For reads, writes, receives and sends the length is that of `data`;
-/// `len` matters for `Punch` and `Zero` alone.
+/// One operation. The length of reads, writes, receives and sends is that of `data`; `len` counts only for `Punch` and
+/// `Zero`.
 #[derive(Debug)]
 pub struct Request {
     /// Which device or stream.
@@ -76,13 +76,13 @@ pub struct Request {
 pub struct Completion {
     /// The token of the submission.
     pub token: u64,
-    /// Bytes moved, or why not.
+    /// Bytes moved, or the error.
     pub result: Result<usize, IoError>,
     /// The request's memory.
     pub data: Data,
 }
 
-/// Why an operation failed, as the operating system (or the simulated device) tells it.
+/// Error of an operation, as the operating system or the simulated device reports it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("{}", std::io::Error::from_raw_os_error(*.errno))]
 pub struct IoError {
@@ -111,7 +111,7 @@ impl Data {
         }
     }
 
-    /// True where no memory takes part.
+    /// True when no memory takes part.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -122,7 +122,7 @@ impl Data {
         Data::Buf(buf, range)
     }
 
-    /// The buffer, back from a completed operation.
+    /// The buffer of a completed operation.
     ///
     /// # Panics
     /// When the request carried no exclusive buffer.
@@ -134,16 +134,15 @@ impl Data {
     }
 }
 
-/// A world of devices with a clock.
+/// Devices and a clock.
 pub trait Driver {
-    /// The time now; never goes back.
+    /// The present time, which never goes back.
     fn now(&self) -> Nanos;
 
-    /// Starts `request`; its completion will carry `token`.
+    /// Starts `request`. Its completion carries `token`.
     fn submit(&mut self, token: u64, request: Request);
 
-    /// Waits until at least one completion is there or `deadline` has come, and appends what is
-    /// there. With no deadline and nothing under way it returns at once (the executor treats that
-    /// as a deadlock).
+    /// Waits for at least one completion or until `deadline`, and appends all completions. Without a deadline and
+    /// without operations under way it returns at once; the executor treats that as a deadlock.
     fn wait(&mut self, deadline: Option<Nanos>, completions: &mut Vec<Completion>);
 }

@@ -7,23 +7,23 @@ use std::future::Future;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
-use tonearm_base::{Buf, Nanos};
+use tonearm_base::Nanos;
 
-/// Identity of a task; the generation tells a new task in an old slot from the old one.
+/// Identity of a task. The generation distinguishes the tasks that use a slot one after the other.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct TaskId {
     slot: u32,
     generation: u32,
 }
 
-/// A future in a box, for the border of a crate. What an `async fn` does is compiled in the crates that await it, in each
-/// of them anew; what is in a box, once, where it is put there.
+/// A boxed future, for the interface of a crate. The body of an `async fn` is compiled again in each crate that awaits
+/// it; a boxed body is compiled once, where it is boxed.
 pub type Boxed<'a, T> = Pin<Box<dyn Future<Output = T> + 'a>>;
 
 type TaskFuture = Boxed<'static, ()>;
 
 impl TaskId {
-    /// Number of its slot; small.
+    /// Number of its slot. Slots are reused, so the number is small.
     pub fn slot(self) -> usize {
         self.slot as usize
     }
@@ -31,7 +31,7 @@ impl TaskId {
 
 struct TaskSlot {
     generation: u32,
-    /// True from the moment the task is queued until it is polled: a task is queued once.
+    /// True while the task is queued, so that it is queued once.
     queued: bool,
     live: bool,
     /// Empty while the task is being polled.
@@ -39,11 +39,11 @@ struct TaskSlot {
 }
 
 enum OpState {
-    /// Under way; the task to wake, when one waits already.
+    /// Under way, with the task to wake if one waits.
     Pending(Option<TaskId>),
     /// Completed, not yet collected.
     Done(Completion),
-    /// Its future was dropped: the completion is thrown away.
+    /// Its future was dropped, so the completion is discarded.
     Orphaned,
 }
 
@@ -59,11 +59,11 @@ struct Core {
     timer_seq: Cell<u64>,
     in_flight: Cell<usize>,
     polls: Cell<u64>,
-    /// Empty between calls: kept for its memory.
+    /// Empty between calls; kept to reuse its memory.
     completions: RefCell<Vec<Completion>>,
 }
 
-/// Handle on the executor; cheap to clone, of one thread.
+/// Handle of the executor, for one thread. Cheap to clone.
 #[derive(Clone)]
 pub struct Rt(Rc<Core>);
 
@@ -91,7 +91,7 @@ impl Rt {
         self.0.driver.borrow().now()
     }
 
-    /// Starts a task beside the present one.
+    /// Starts a task that runs beside the present one.
     pub fn spawn<T: 'static>(&self, future: impl Future<Output = T> + 'static) -> JoinHandle<T> {
         let shared = Rc::new(JoinState {
             result: RefCell::new(None),
@@ -111,7 +111,7 @@ impl Rt {
         }
     }
 
-    /// Starts a task beside the present one, for whose end nobody waits.
+    /// Starts a task for whose end no task waits.
     pub fn spawn_detached(&self, future: impl Future<Output = ()> + 'static) {
         self.spawn_boxed(Box::pin(future));
     }
@@ -138,7 +138,7 @@ impl Rt {
         self.0.ready.borrow_mut().push_back(id);
     }
 
-    /// Starts an operation at once; the future ends with its completion.
+    /// Starts an operation at once. The future resolves at its completion.
     pub fn io(&self, request: Request) -> Io {
         let slot = {
             let mut ops = self.0.ops.borrow_mut();
@@ -168,7 +168,7 @@ impl Rt {
         })
     }
 
-    /// Ends when the clock has reached `at`.
+    /// Resolves when the clock has reached `at`.
     pub fn sleep_until(&self, at: Nanos) -> Sleep {
         Sleep {
             rt: self.clone(),
@@ -177,12 +177,12 @@ impl Rt {
         }
     }
 
-    /// Ends `span` from now.
+    /// Resolves `span` from now.
     pub fn sleep(&self, span: Nanos) -> Sleep {
         self.sleep_until(self.now() + span.0)
     }
 
-    /// Gives the other ready tasks a turn.
+    /// Lets the other ready tasks run first.
     pub async fn yield_now(&self) {
         let mut yielded = false;
         std::future::poll_fn(|_| {
@@ -201,7 +201,7 @@ impl Rt {
         self.0.in_flight.get()
     }
 
-    /// Polls of tasks so far: the cost of wake-ups, for tests.
+    /// Number of polls of tasks so far. Tests use it to measure the cost of wake-ups.
     pub fn polls(&self) -> u64 {
         self.0.polls.get()
     }
@@ -209,7 +209,7 @@ impl Rt {
     /// Runs `future` and every spawned task until `future` ends. Other tasks stay where they are.
     ///
     /// # Panics
-    /// When nothing is ready, under way or timed: the program waits for what can never come.
+    /// On a deadlock: no task is ready, no operation is under way and no timer is set.
     pub fn block_on<T: 'static>(&self, future: impl Future<Output = T> + 'static) -> T {
         let handle = self.spawn(future);
         loop {
@@ -225,14 +225,13 @@ impl Rt {
         }
     }
 
-    /// Waits for an operation to complete, for a timer, or until `limit`, whichever comes first, and makes
-    /// ready who waited for it. For those who drive the executor themselves, in turn with
-    /// [`Rt::run_ready`]. False when no operation has completed and no timer is set: unless one is under
-    /// way, nothing can come.
+    /// Waits for a completion, for a timer, or until `limit`, whichever comes first, and makes the tasks ready that
+    /// waited for it. For callers that drive the executor themselves, in turn with [`Rt::run_ready`]. False when no
+    /// operation has completed and no timer is set: then only an operation under way can make a task ready.
     pub fn wait(&self, limit: Option<Nanos>) -> bool {
         let timer = self.next_timer();
         let deadline = timer.into_iter().chain(limit).min();
-        // Taken out: a completion's memory may call back when it is dropped.
+        // Taken out, because a completion's memory may call back when it is dropped.
         let mut completions = self.0.completions.take();
         self.0.driver.borrow_mut().wait(deadline, &mut completions);
         let fired = self.fire_timers();
@@ -244,13 +243,13 @@ impl Rt {
         moved
     }
 
-    /// When the next timer is due.
+    /// Time of the next timer.
     pub fn next_timer(&self) -> Option<Nanos> {
         self.0.timers.borrow().keys().next().map(|(at, _)| *at)
     }
 
-    /// Drops every task where it stands, and the driver: the program ends, or a simulated power cut has
-    /// come. Tasks, leases and the executor hold each other; without this none of them is ever released.
+    /// Drops every task, whatever it is doing, and the driver: for the end of the program, or a simulated power cut.
+    /// Tasks, leases and the executor hold each other, so without this call none of them is ever released.
     pub fn shut_down(&self) {
         loop {
             let next = self.0.tasks.borrow_mut().iter_mut().find_map(|task| {
@@ -259,7 +258,7 @@ impl Rt {
                 Some(future)
             });
             match next {
-                // Dropped outside of the borrow: it may call back.
+                // Dropped outside of the borrow, because it may call back.
                 Some(future) => drop(future),
                 None => break,
             }
@@ -268,11 +267,11 @@ impl Rt {
         self.0.timers.borrow_mut().clear();
         let now = self.now();
         let driver = self.0.driver.replace(Box::new(Ended(now)));
-        // The driver waits for what is under way; the memory of those operations is released with it.
+        // The driver waits for operations under way, and releases their memory.
         drop(driver);
     }
 
-    /// Polls the tasks that are ready, and those that they make ready, until none is.
+    /// Polls ready tasks until no task is ready.
     pub fn run_ready(&self) {
         loop {
             let next = self.0.ready.borrow_mut().pop_front();
@@ -303,12 +302,12 @@ impl Rt {
             task.generation = task.generation.wrapping_add(1);
             self.0.free_tasks.borrow_mut().push(id.slot);
             drop(tasks);
-            // The future's own drops may call back into the executor: no borrow is held here.
+            // Dropping the future may call back into the executor, so no borrow is held here.
             drop(future);
         }
     }
 
-    /// Whether [`Rt::run_ready`] has something to do.
+    /// True when a task is ready.
     pub fn has_ready(&self) -> bool {
         !self.0.ready.borrow().is_empty()
     }
@@ -355,7 +354,7 @@ impl Rt {
         self.0
             .current
             .get()
-            .expect("futures of this executor are polled by it alone")
+            .expect("only the executor polls its futures")
     }
 
     pub(crate) fn wake(&self, id: TaskId) {
@@ -388,14 +387,14 @@ struct JoinState<T> {
     waiter: Cell<Option<TaskId>>,
 }
 
-/// Waits for a task's result; dropping it leaves the task running.
+/// A wait for a task's result. The task continues when the handle is dropped.
 pub struct JoinHandle<T> {
     rt: Rt,
     shared: Rc<JoinState<T>>,
 }
 
 impl<T> JoinHandle<T> {
-    /// The result, once the task has ended; it is given once.
+    /// The result, if the task has ended. It can be taken once.
     pub fn take(&self) -> Option<T> {
         self.shared.result.borrow_mut().take()
     }
@@ -441,13 +440,7 @@ impl Future for Io {
 }
 
 impl Io {
-    /// The completion's buffer with its result, for operations on one buffer.
-    pub async fn buf(self) -> Result<Buf, IoError> {
-        let (result, data) = self.await;
-        result.map(|_| data.into_buf())
-    }
-
-    /// The result alone; the memory is released.
+    /// The result alone. The memory is released.
     pub async fn done(self) -> Result<(), IoError> {
         self.await.0.map(|_| ())
     }
@@ -457,7 +450,7 @@ impl Drop for Io {
     fn drop(&mut self) {
         let Some(slot) = self.slot else { return };
         let mut ops = self.rt.0.ops.borrow_mut();
-        // Taken out before it is dropped: the completion's memory may hold leases with side effects.
+        // Taken out before it is dropped, because leases in the completion's memory may have side effects.
         let state = ops[slot as usize].take();
         match state {
             Some(OpState::Done(completion)) => {

@@ -1,9 +1,9 @@
-//! A world without devices, in which only virtual time passes.
+//! A driver without devices, in which only virtual time passes.
 
 use crate::driver::{Completion, Driver, Request};
 use tonearm_base::Nanos;
 
-/// A clock that jumps to each deadline; it takes no requests.
+/// A clock that jumps to each deadline. It accepts no requests.
 #[derive(Default)]
 pub struct IdleDriver {
     now: Nanos,
@@ -15,7 +15,7 @@ impl Driver for IdleDriver {
     }
 
     fn submit(&mut self, _: u64, request: Request) {
-        panic!("a world without devices was asked for {request:?}");
+        panic!("a driver without devices got {request:?}");
     }
 
     fn wait(&mut self, deadline: Option<Nanos>, _: &mut Vec<Completion>) {

@@ -3,10 +3,10 @@
 //! Invariants:
 //! 1. Tasks run in the order in which they became ready; timers of one instant fire in the order in
 //!    which they were set. With a deterministic driver a run is deterministic.
-//! 2. An operation starts when it is called, not when it is first polled; a dropped operation goes on
-//!    and its memory is released when it completes.
-//! 3. There are no wakers: a leaf future notes the task that polls it, and the executor makes that
-//!    task ready. Spurious polls are allowed, so every leaf checks its own state.
+//! 2. An operation starts when it is called, not when it is first polled. A dropped operation continues, and its
+//!    memory is released when it completes.
+//! 3. There are no wakers: a leaf future records the task that polls it, and the executor makes that task ready.
+//!    Spurious polls are allowed, so every leaf future checks its own state.
 
 mod driver;
 mod executor;

@@ -1,4 +1,4 @@
-//! A counting semaphore, first come first served: the bound on memory and on queues.
+//! A counting semaphore, first come first served. It bounds memory and queues.
 
 use crate::executor::{Rt, TaskId};
 use std::cell::{Cell, RefCell};
@@ -8,10 +8,10 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll};
 
-/// Units (bytes, slots) that permits take and give back.
+/// Units (bytes, slots) that permits take and return.
 ///
-/// A demand over the limit is granted when all else is free, so that one large request can pass.
-/// Demands are granted in the order in which they came: a large one is not starved by small ones.
+/// A demand above the limit is granted when no unit is taken, so that one large request can proceed. Demands are
+/// granted in order, so that small ones do not starve a large one.
 #[derive(Clone)]
 pub struct Semaphore(Rc<State>);
 
@@ -50,7 +50,7 @@ impl Semaphore {
         }
     }
 
-    /// Takes `units` at once, beyond the limit if need be, for what exists already: later demands wait for longer.
+    /// Takes `units` at once, even beyond the limit, for something that exists already. Later demands wait longer.
     pub fn take(&self, units: u64) -> Permit {
         self.0.used.set(self.0.used.get() + units);
         Permit {
@@ -59,7 +59,7 @@ impl Semaphore {
         }
     }
 
-    /// Units taken now.
+    /// Units that are taken.
     pub fn used(&self) -> u64 {
         self.0.used.get()
     }
@@ -69,20 +69,20 @@ impl Semaphore {
         self.0.limit.get()
     }
 
-    /// Grants every demand from now on: those who wait are to find out that something has failed.
+    /// Grants every demand from now on, so that waiting tasks notice a failure.
     pub fn lift(&self) {
         self.0.limit.set(u64::MAX / 2);
         self.0.wake_first();
     }
 
-    /// Units that have to become free before all demands that wait are granted.
+    /// Units that must become free before all waiting demands are granted.
     pub fn missing(&self) -> u64 {
         let queue = self.0.queue.borrow();
         let wanted: u64 = queue.iter().map(|waiting| waiting.units).sum();
         wanted.saturating_sub(self.0.limit.get().saturating_sub(self.0.used.get()))
     }
 
-    /// Demands that wait.
+    /// Number of waiting demands.
     pub fn waiting(&self) -> usize {
         self.0.queue.borrow().len()
     }
@@ -102,7 +102,7 @@ impl State {
     }
 }
 
-/// A demand that waits.
+/// A waiting demand.
 pub struct Acquire {
     state: Rc<State>,
     units: u64,
@@ -155,14 +155,14 @@ impl Drop for Acquire {
             let mut queue = self.state.queue.borrow_mut();
             // Tickets are in ascending order.
             let at = queue.binary_search_by_key(&ticket, |waiting| waiting.ticket);
-            queue.remove(at.expect("who waits is queued"));
+            queue.remove(at.expect("a waiting demand is queued"));
             drop(queue);
             self.state.wake_first();
         }
     }
 }
 
-/// Units taken; given back when dropped.
+/// Taken units. Dropping it returns them.
 pub struct Permit {
     state: Rc<State>,
     units: u64,

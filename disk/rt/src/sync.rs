@@ -1,4 +1,4 @@
-//! Waiting for another task of the same thread.
+//! Notifications between tasks of one thread.
 
 use crate::executor::{Rt, TaskId};
 use std::cell::{Cell, RefCell};
@@ -8,8 +8,7 @@ use std::rc::Rc;
 use std::task::{Context, Poll};
 use tonearm_base::Nanos;
 
-/// Wakes all who wait. Use it in a loop around the condition:
-/// `while !condition() { notify.wait().await }`.
+/// Wakes all waiting tasks. Use it in a loop around a condition: `while !condition() { notify.wait().await }`.
 #[derive(Clone)]
 pub struct Notify(Rc<NotifyState>);
 
@@ -17,8 +16,7 @@ struct NotifyState {
     rt: Rt,
     rounds: Cell<u64>,
     waiters: RefCell<Vec<TaskId>>,
-    /// For each slot of a task: the task that was noted last, and the round. A look-up takes the same time however many
-    /// wait.
+    /// For each task slot: the task that was recorded last, and its round. So a look-up takes constant time.
     noted: RefCell<Vec<Option<(TaskId, u64)>>>,
 }
 
@@ -33,7 +31,7 @@ impl Notify {
         }))
     }
 
-    /// Ends at the first [`Notify::notify`] from now on.
+    /// Resolves at the first [`Notify::notify`] from now on.
     pub fn wait(&self) -> Notified {
         Notified {
             state: self.0.clone(),
@@ -41,7 +39,7 @@ impl Notify {
         }
     }
 
-    /// Wakes every task that waits.
+    /// Wakes every waiting task.
     pub fn notify(&self) {
         self.0.rounds.set(self.0.rounds.get() + 1);
         for task in self.0.waiters.borrow_mut().drain(..) {
@@ -50,15 +48,15 @@ impl Notify {
     }
 }
 
-/// A wait for a notification. A task that has polled it stays noted when it is dropped: who looks at a
-/// condition of its own may poll a new one each time.
+/// A wait for a notification. A task that has polled it stays recorded after it is dropped, so that a task may poll
+/// a new one each time that it checks its condition.
 pub struct Notified {
     state: Rc<NotifyState>,
     round: u64,
 }
 
 impl Notified {
-    /// Waits no longer than until the clock has reached `at`.
+    /// Waits at most until the clock has reached `at`.
     pub async fn until(mut self, at: Nanos) {
         let mut sleep = self.state.rt.sleep_until(at);
         std::future::poll_fn(|context| match Pin::new(&mut self).poll(context) {

@@ -1,9 +1,9 @@
-//! A number that only grows, and tasks that wait until it has reached theirs.
+//! A number that only grows, and tasks that wait until it has reached their target.
 //!
 //! Invariants:
-//! 1. Those who wait are listed in ascending order of what they wait for, then in the order in which they
-//!    came; none of them waits for what is reached.
-//! 2. Raising the number wakes those alone who waited for it: a wake-up is never in vain.
+//! 1. Waiting tasks are listed in ascending order of their targets, then in order of arrival. No listed target has
+//!    been reached.
+//! 2. Raising the number wakes exactly the tasks whose target it reaches.
 
 use crate::executor::{Rt, TaskId};
 use std::cell::{Cell, RefCell};
@@ -13,7 +13,7 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll};
 
-/// See the module.
+/// A number that only grows, with the tasks that wait for it.
 #[derive(Clone)]
 pub struct Watermark(Rc<State>);
 
@@ -32,7 +32,7 @@ struct Waiting {
 }
 
 impl Watermark {
-    /// A watermark that stands at `value`, for tasks of `rt`.
+    /// A watermark at `value`, for tasks of `rt`.
     pub fn new(rt: &Rt, value: u64) -> Self {
         Self(Rc::new(State {
             rt: rt.clone(),
@@ -43,7 +43,7 @@ impl Watermark {
         }))
     }
 
-    /// The number comes to `value`; nothing happens when it is there already. How many have waited for that.
+    /// Raises the number to `value`, unless it is there already. Returns how many tasks this wakes.
     pub fn raise(&self, value: u64) -> usize {
         let state = &*self.0;
         state.value.set(state.value.get().max(value));
@@ -53,19 +53,19 @@ impl Watermark {
             .front()
             .is_some_and(|first| state.is_over(first.target))
         {
-            let first = waiting.pop_front().expect("looked at above");
+            let first = waiting.pop_front().expect("the list is not empty");
             state.rt.wake(first.task);
         }
         before - waiting.len()
     }
 
-    /// Ends every wait from now on: those who wait are to find out that something has failed.
+    /// Ends every wait, now and later, so that waiting tasks notice a failure.
     pub fn lift(&self) {
         self.0.lifted.set(true);
         self.raise(0);
     }
 
-    /// Waits until the number has reached `target`. Counted in [`Watermark::lowest`] from the call on.
+    /// Waits until the number has reached `target`. [`Watermark::lowest`] counts the wait from this call on.
     ///
     /// # Panics
     /// When called outside of a task.
@@ -76,7 +76,7 @@ impl Watermark {
             let ticket = state.next_ticket.get();
             state.next_ticket.set(ticket + 1);
             let mut waiting = state.waiting.borrow_mut();
-            // Nearly always the last place: later commits wait later.
+            // Nearly always the last place, because later commits wait later.
             let mut at = waiting.len();
             while at > 0 && waiting[at - 1].target > target {
                 at -= 1;
@@ -99,13 +99,13 @@ impl Watermark {
         }
     }
 
-    /// The lowest number that somebody waits for.
+    /// The lowest target of all waits.
     pub fn lowest(&self) -> Option<u64> {
         let waiting = self.0.waiting.borrow();
         waiting.front().map(|first| first.target)
     }
 
-    /// How many wait.
+    /// Number of waits.
     pub fn waiting(&self) -> usize {
         self.0.waiting.borrow().len()
     }
@@ -121,7 +121,7 @@ impl State {
         let key = |waiting: &Waiting| (waiting.target, waiting.ticket);
         waiting
             .binary_search_by_key(&(target, ticket), key)
-            .expect("who waits is listed")
+            .expect("a wait is listed")
     }
 }
 
@@ -129,7 +129,7 @@ impl State {
 pub struct Reached {
     state: Rc<State>,
     target: u64,
-    /// Whom the list wakes.
+    /// The task that the list wakes.
     task: TaskId,
     /// The place in the list, while it may be there.
     ticket: Option<u64>,
@@ -154,7 +154,7 @@ impl Future for Reached {
 
 impl Drop for Reached {
     fn drop(&mut self) {
-        // What is reached is no longer listed.
+        // A reached target is no longer listed.
         if let Some(ticket) = self.ticket.filter(|_| !self.state.is_over(self.target)) {
             let at = self.state.place_of(self.target, ticket);
             self.state.waiting.borrow_mut().remove(at);

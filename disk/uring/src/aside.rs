@@ -1,14 +1,14 @@
-//! What threads do for a shared ring while they wait, without having its driver.
+//! Work that waiting threads do for a shared ring without holding its driver.
 //!
-//! Durable writes and lone flushes of a shared ring are calls: the thread that waits for one makes it itself, with one
-//! system call. Through the ring the kernel would complete it on a worker and interrupt the thread that submitted
-//! it, which costs two more wake-ups, each as long as others keep the processors busy. All else goes
-//! through the ring; one thread watches for its completions.
+//! Durable writes, and flushes when nothing else is under way, are calls: the thread that waits for one makes one
+//! system call. Through the ring, the kernel would complete it on a worker and interrupt the submitting thread.
+//! That costs two more wake-ups, which are slow when the processors are busy. All other operations go through the
+//! ring, and one thread watches for its completions.
 //!
 //! Invariants:
-//! 1. A call's memory is that of its operation, which the driver keeps in its slot until the call has ended and the
-//!    driver has taken notice; the driver is not dropped before that.
-//! 2. A call that is given out ends, also when nobody makes it.
+//! 1. The memory of a call is that of its operation. The driver keeps it in its slot until the call has ended and the
+//!    driver has noticed that; the driver is not dropped before.
+//! 2. Every call that is taken ends, even if it is dropped without being made.
 
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, eventfd};
 use std::collections::VecDeque;
@@ -18,20 +18,20 @@ use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// The part of a shared ring that is of all threads; cheap to clone.
+/// The part of a shared ring that all threads use. Cheap to clone.
 #[derive(Clone)]
 pub struct Aside(Arc<Shared>);
 
 struct Shared {
     book: Mutex<Book>,
     ended: Condvar,
-    /// Calls that nobody makes yet.
+    /// Calls that no thread has taken.
     waiting: AtomicUsize,
     /// Calls that threads are making.
     out: AtomicUsize,
-    /// All of these, and those that have ended without the driver's notice.
+    /// All of these, and calls whose end the driver has not noticed.
     all: AtomicUsize,
-    /// The ring, which lives as long as somebody may poll it.
+    /// The ring, open as long as a thread may poll it.
     ring: OwnedFd,
     bell: OwnedFd,
 }
@@ -40,7 +40,7 @@ struct Shared {
 struct Book {
     waiting: VecDeque<Ready>,
     ended: Vec<(u32, i32)>,
-    /// Somebody waits for the end of those that are made.
+    /// A thread waits for the end of the calls that are being made.
     awaited: bool,
 }
 
@@ -64,12 +64,12 @@ pub(crate) enum What {
     Sync { fd: RawFd },
 }
 
-// SAFETY: the vectors and what they name stay in their place and unchanged until the call has ended (invariant 1), and
-// whoever has the call is the only one who uses them.
+// SAFETY: the vectors and the memory that they name stay in place and unchanged until the call has ended (invariant 1),
+// and only the thread that has the call uses them.
 unsafe impl Send for What {}
 
 impl Aside {
-    /// For the ring behind `ring`.
+    /// The shared part of the ring with descriptor `ring`.
     ///
     /// # Errors
     /// No descriptor is left.
@@ -87,12 +87,12 @@ impl Aside {
     }
 
     fn book(&self) -> MutexGuard<'_, Book> {
-        // Nothing is left half done by a panic.
+        // A panic leaves no change half done.
         let book = self.0.book.lock();
         book.unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A call to make, which is the taker's alone.
+    /// Takes a call; no other thread gets it.
     pub fn take(&self) -> Option<Call> {
         if self.0.waiting.load(SeqCst) == 0 {
             return None;
@@ -110,17 +110,17 @@ impl Aside {
         })
     }
 
-    /// Whether there is a call to take.
+    /// True when there is a call to take.
     pub fn has_calls(&self) -> bool {
         self.0.waiting.load(SeqCst) > 0
     }
 
-    /// Whether a thread is making one.
+    /// True while a thread is making a call.
     pub fn is_calling(&self) -> bool {
         self.0.out.load(SeqCst) > 0
     }
 
-    /// Calls that the driver has not seen the end of.
+    /// Number of calls whose end the driver has not noticed.
     pub fn calls(&self) -> usize {
         self.0.all.load(SeqCst)
     }
@@ -131,23 +131,23 @@ impl Aside {
             PollFd::new(&self.0.ring, PollFlags::IN),
             PollFd::new(&self.0.bell, PollFlags::IN),
         ];
-        // An interrupted wait is looked at as any other end.
+        // An interrupted wait ends like any other.
         let limit = limit.and_then(|limit| Timespec::try_from(limit).ok());
         let _ = rustix::event::poll(&mut polled, limit.as_ref());
         if !polled[1].revents().is_empty() {
-            // However often it was rung: the counter goes to zero.
+            // This sets the counter to zero, however often the bell was rung.
             let _ = rustix::io::read(&self.0.bell, &mut [0; 8]);
         }
     }
 
-    /// Ends the present or the next [`Aside::watch`].
+    /// Ends the current or the next [`Aside::watch`].
     pub fn ring_bell(&self) {
         #[expect(
             clippy::host_endian_bytes,
             reason = "eventfd takes a count in the host's order"
         )]
         let one = 1u64.to_ne_bytes();
-        // A full counter has rung.
+        // A full counter rings already.
         while rustix::io::write(&self.0.bell, &one) == Err(rustix::io::Errno::INTR) {}
     }
 
@@ -183,7 +183,7 @@ impl Aside {
     }
 }
 
-/// A system call that stands for an operation. One that is dropped before it was made counts as cancelled, and its
+/// A system call that carries out an operation. A call that is dropped before it is made counts as cancelled, and its
 /// operation goes through the ring.
 pub struct Call {
     aside: Aside,
@@ -193,7 +193,7 @@ pub struct Call {
 }
 
 impl Call {
-    /// Makes it; its driver takes notice when it is next asked.
+    /// Makes the call. The driver notices its end when it next reaps completions.
     pub fn make(mut self) {
         self.result = loop {
             let result = self.once();
@@ -214,8 +214,8 @@ impl Call {
                 flags,
             } => {
                 let (count, offset) = (count as i32, offset as i64);
-                // SAFETY: the vectors name memory that stays until the call has ended (invariant 1); the descriptor is
-                // open: its operation has begun.
+                // SAFETY: the vectors name memory that stays until the call has ended (invariant 1). The descriptor is
+                // open, because its operation has begun.
                 unsafe { libc::pwritev2(fd, vectors, count, offset, flags) }
             }
             What::Sync { fd } => {

@@ -1,11 +1,11 @@
-//! The table of files, sockets and events that a driver serves, and the handle through which they
-//! are added while the driver is boxed inside an executor.
+//! The table of files, sockets and events that a driver serves, and the handle that adds to it while an executor owns
+//! the driver.
 //!
 //! Invariants:
-//! 1. A descriptor stays open while an operation on it is under way; a closed device's descriptor is
-//!    dropped when its last operation has ended.
-//! 2. A [`DeviceId`] is given out once: a late request for a closed device cannot meet a new one.
-//! 3. A closed file is unlocked, also where a child process has inherited its descriptor.
+//! 1. A descriptor stays open while an operation on it is under way. The descriptor of a closed device is dropped when
+//!    its last operation has ended.
+//! 2. A [`DeviceId`] is used once, so a late request for a closed device cannot reach a new one.
+//! 3. A closed file is unlocked, even if a child process has inherited its descriptor.
 
 use crate::fork::{NotForChildren, forks};
 use crate::lock::release;
@@ -19,7 +19,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use tonearm_rt::{DeviceId, IoError};
 
-/// What a descriptor is, as far as operations differ.
+/// Kind of a descriptor.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Kind {
     /// Regular file or block device.
@@ -30,18 +30,18 @@ pub(crate) enum Kind {
     Event,
 }
 
-/// A descriptor for the time of one operation.
+/// The descriptor of an operation.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Target {
     pub fd: RawFd,
     pub kind: Kind,
-    /// Remembered refusals, so that a device is asked once.
+    /// Refusals of the device, remembered so that it is tried once.
     pub punch_refused: bool,
     pub zero_range_refused: bool,
 }
 
 struct Device {
-    /// Of a file. Before the descriptor, which is closed after it.
+    /// For a file. Declared before the descriptor, so that it is dropped first.
     _own: Option<NotForChildren>,
     fd: OwnedFd,
     forks: u32,
@@ -53,7 +53,7 @@ struct Device {
 
 impl Drop for Device {
     fn drop(&mut self) {
-        // The lock is the parent's.
+        // In a child the lock belongs to the parent.
         if self.target.kind == Kind::File && self.forks == forks() {
             release(&self.fd);
         }
@@ -95,7 +95,7 @@ impl Devices {
         id
     }
 
-    /// Counts an operation in; `EBADF` for a device that is closed or was never there.
+    /// Counts an operation as begun; `EBADF` for a device that is closed or does not exist.
     pub fn begin(&mut self, id: DeviceId) -> Result<Target, IoError> {
         match self.entries.get_mut(&id) {
             Some(device) if device.closing.is_none() => {
@@ -106,7 +106,7 @@ impl Devices {
         }
     }
 
-    /// Counts an operation out; the token of the close that this completes, if any.
+    /// Counts an operation as ended. The token of the close that this completes, if any.
     pub fn end(&mut self, id: DeviceId) -> Option<u64> {
         let device = self
             .entries
@@ -121,14 +121,14 @@ impl Devices {
         Some(token)
     }
 
-    /// Starts a close. True when it is complete at once; else [`Devices::end`] tells.
+    /// Starts a close. True when it is complete at once; otherwise [`Devices::end`] completes it.
     pub fn close(&mut self, id: DeviceId, token: u64) -> Result<bool, IoError> {
         let device = match self.entries.get_mut(&id) {
             Some(device) if device.closing.is_none() => device,
             _ => return Err(EBADF),
         };
         if device.target.kind == Kind::Stream {
-            // A peer that is gone already is no error of the close.
+            // The peer may have disconnected already, which is no error of the close.
             let _ = rustix::net::shutdown(&device.fd, rustix::net::Shutdown::Both);
         }
         if device.under_way == 0 {
@@ -152,19 +152,19 @@ impl Devices {
     }
 }
 
-/// Adds descriptors to a driver; clones stay on the driver's thread.
+/// Adds descriptors to a driver. Clones stay on the driver's thread.
 #[derive(Clone)]
 pub struct UringHandle(pub(crate) Rc<RefCell<Devices>>);
 
 impl UringHandle {
-    /// A file or block device; `Op::Close` lets it go.
+    /// Adds a file or block device; `Op::Close` closes it.
     pub fn add_file(&self, fd: OwnedFd) -> DeviceId {
         self.0.borrow_mut().add(fd, Kind::File)
     }
 
-    /// A connected stream socket; `Op::Close` shuts it down and lets it go.
+    /// Adds a connected stream socket; `Op::Close` shuts it down and closes it.
     pub fn add_stream(&self, fd: OwnedFd) -> DeviceId {
-        // A non-blocking socket would answer EAGAIN where the ring is to wait.
+        // A non-blocking socket would return EAGAIN where the ring should wait.
         if let Ok(flags) = rustix::fs::fcntl_getfl(&fd)
             && flags.contains(OFlags::NONBLOCK)
         {
@@ -174,8 +174,8 @@ impl UringHandle {
         self.0.borrow_mut().add(fd, Kind::Stream)
     }
 
-    /// An event that other threads raise. A `Recv` of 8 bytes ends once it was raised since the last
-    /// such `Recv`, however often; the bytes themselves mean nothing.
+    /// Adds an event that other threads raise. A `Recv` of 8 bytes ends once the event has been raised since the last
+    /// such `Recv`, however often. The bytes have no meaning.
     ///
     /// # Errors
     /// Those of eventfd(2): no descriptor is left.
@@ -186,7 +186,7 @@ impl UringHandle {
     }
 }
 
-/// The raising end of an event, for any thread.
+/// Raises an event, from any thread.
 #[derive(Clone)]
 pub struct EventSender(Arc<OwnedFd>);
 
@@ -199,7 +199,7 @@ impl EventSender {
         Ok(Self(Arc::new(fd.try_clone()?)))
     }
 
-    /// Raises the event. What the caller wrote before is seen by the one who receives it.
+    /// Raises the event. Writes that the caller made before are visible to the receiver.
     pub fn notify(&self) {
         #[expect(
             clippy::host_endian_bytes,
@@ -209,7 +209,7 @@ impl EventSender {
         loop {
             match rustix::io::write(&*self.0, &one) {
                 Err(rustix::io::Errno::INTR) => {}
-                // The counter cannot be full: a write blocks only after 2^64 - 2 unseen raises.
+                // The counter is never full: a write blocks only after 2^64 - 2 raises without a read.
                 _ => return,
             }
         }

@@ -1,30 +1,29 @@
-//! One io_uring as an `tonearm_rt::Driver`.
+//! An io_uring as a `tonearm_rt::Driver`.
 //!
 //! Invariants:
-//! 1. A slot is taken from the submission until the completion is handed over, and has at most one
-//!    entry in the kernel; `user_data` is the slot's number.
-//! 2. No entry and no completion is lost: what does not fit the submission queue waits in the
-//!    backlog, and the kernel keeps what does not fit the completion queue (`FEAT_NODROP`).
-//! 3. The driver is dropped only after the kernel has ended every entry, so no buffer is freed under
-//!    it. Should the kernel refuse to tell, the memory is leaked.
+//! 1. A slot is in use from the submission until its completion is returned, and has at most one entry in the
+//!    kernel; `user_data` is the slot's number.
+//! 2. No entry and no completion is lost: entries that do not fit the submission queue wait in the backlog, and the
+//!    kernel keeps completions that do not fit the completion queue (`FEAT_NODROP`).
+//! 3. The driver is dropped only after the kernel has ended every entry, so no buffer is freed while the kernel uses
+//!    it. If the kernel fails to report the ends, the memory is leaked.
 //!
-//! A ring belongs to the thread that makes it, which lets the kernel leave completions alone until that
-//! thread waits. Or it is shared: used by one thread at a time, each with what the others have begun. The kernel
-//! completes an operation on the thread that submitted it, which it interrupts for that wherever it is; and
-//! when such a thread ends, its operations that wait for a worker are cancelled, and made again here. What
-//! somebody waits for, durable writes and lone flushes, is left to the threads that wait (`aside.rs`).
+//! A ring either belongs to the thread that makes it, or is shared. With one thread, the kernel need not deliver
+//! completions before that thread waits. A shared ring is used by one thread at a time, which also handles operations
+//! that others have begun. The kernel completes an operation on the thread that submitted it, and interrupts that
+//! thread. When such a thread ends, the kernel cancels its operations that wait for a worker, and the driver starts
+//! them again. Durable writes and lone flushes are left to the threads that wait for them (`aside.rs`).
 //!
-//! With a ring of one thread a flush goes through the ring, where the kernel hands it to a worker thread, except when no other
-//! operation on a file is under way: then fdatasync(2) is called on this thread. Measured: with 16 writes
-//! kept under way (examples/latency.rs) calls on this thread reached 0.34 to 1.10 of the ring's rate, so
-//! they are not made then. Alone, the disk's own time is the same either way, but in a server the two
-//! wake-ups of the worker's round trip count: one NBD client that writes and flushes in turn got 1.1 of
-//! the best peer's rate with the call and 0.85 to 0.9 with the ring, in interleaved runs, at a fifth less
-//! processor time.
+//! With a ring of one thread a flush goes through the ring, where the kernel hands it to a worker thread. But when no
+//! other operation on a file is under way, this thread calls fdatasync(2). Measured: with 16 writes kept under way
+//! (examples/latency.rs) such calls reached 0.34 to 1.10 of the ring's rate, so they are not made then. With nothing
+//! else under way the disk takes the same time either way, but a server saves the two wake-ups of the worker: one NBD
+//! client that writes and flushes in turn got 1.1 of the best peer's rate with the call and 0.85 to 0.9 with the ring,
+//! in interleaved runs, at a fifth less processor time.
 //!
-//! Registered files and buffers, and other limits of the kernel's worker pool, are not used: the
-//! processor was not seen to be the bound here (100,000 random reads a second at depth 32), and 2, 8
-//! and 64 workers showed no difference beyond the noise in filling holes of a sparse file.
+//! Registered files and buffers, and other limits of the kernel's worker pool, are not used. The processor was not the
+//! limit in measurements (100,000 random reads a second at depth 32), and 2, 8 and 64 workers showed no difference
+//! beyond the noise when filling holes of a sparse file.
 
 use crate::aside::{Aside, Ready};
 use crate::devices::{Kind, UringHandle};
@@ -43,22 +42,22 @@ use tonearm_rt::{Completion, Data, DeviceId, Driver, IoError, Op, Request};
 /// Entries of the submission queue; the completion queue has four times as many.
 const ENTRIES: u32 = 1024;
 
-/// `user_data` of entries whose end nobody waits for.
+/// `user_data` of entries whose completion is ignored.
 const NO_SLOT: u64 = u64::MAX;
 
-/// Bytes of one write where zeroes must be written.
+/// Bytes of one write of zeroes.
 const ZEROES_BYTES: usize = 1 << 20;
 
-/// Why no ring could be had.
+/// Why no ring could be made.
 #[derive(Debug, thiserror::Error)]
 pub enum UringError {
-    /// Forbidden by the system's settings or by a sandbox.
+    /// The system's settings or a sandbox forbid it.
     #[error(
         "io_uring is not allowed here; set the sysctl kernel.io_uring_disabled to 0, \
          or allow io_uring in the container's seccomp profile"
     )]
     Forbidden,
-    /// The kernel lacks what the driver stands on.
+    /// The kernel lacks features that the driver needs.
     #[error("this kernel's io_uring is too old; Linux 5.11 or newer is needed")]
     TooOld,
     /// Another failure.
@@ -69,23 +68,23 @@ pub enum UringError {
 /// A driver over one ring.
 pub struct UringDriver {
     ring: IoUring,
-    /// What is left to threads that wait; of a shared ring alone.
+    /// Calls left to waiting threads; only with a shared ring.
     aside: Option<Aside>,
     handle: UringHandle,
-    /// Not dropped by itself: should the last wait fail, it is leaked (invariant 3).
+    /// Not dropped automatically: if the last wait fails, it is leaked (invariant 3).
     slots: ManuallyDrop<Vec<Slot>>,
     free: Vec<u32>,
     /// Operations on files under way.
     files: usize,
     /// Slots whose next entry is not yet in the submission queue.
     backlog: VecDeque<u32>,
-    /// Ended, not yet handed over.
+    /// Ended, not yet returned.
     done: Vec<Completion>,
-    /// Answers of the kernel, copied out of the ring; empty between calls.
+    /// Completions of the kernel, copied out of the ring; empty between calls.
     answers: Vec<(u64, i32)>,
-    /// None until a device without any better way wants zeroes. Leaked like `slots`.
+    /// Zeroes to write to a device that has no other way to zero a range. Leaked like `slots`.
     zeroes: ManuallyDrop<Option<Buf>>,
-    /// Set while the driver is dropped: operations end with their present entry.
+    /// Set while the driver is dropped: operations end with their current entry.
     draining: bool,
 }
 
@@ -104,8 +103,8 @@ impl UringDriver {
         Self::over(build_ring(&OF_ONE_THREAD)?, None)
     }
 
-    /// A driver with no devices that threads may use in turn, for files alone; and what they do while another one
-    /// has it.
+    /// A driver with no devices that threads use in turn, only for files, and the part of it that threads use without
+    /// the driver.
     ///
     /// # Errors
     /// As for [`UringDriver::new`], and when no descriptor is left.
@@ -154,7 +153,7 @@ impl UringDriver {
         });
     }
 
-    /// Counts an operation of `device` out, which may complete the device's close.
+    /// Counts an operation of `device` as ended, which may complete the close of the device.
     fn end(&mut self, device: DeviceId) {
         let closed = self.handle.0.borrow_mut().end(device);
         if let Some(token) = closed {
@@ -167,14 +166,14 @@ impl UringDriver {
         match closed {
             Ok(true) => self.finish(token, Ok(0), Data::None),
             Err(error) => self.finish(token, Err(error), Data::None),
-            // A socket that is shut down ends its operations by itself; an event must be told.
+            // Operations on a socket end when it is shut down; those on an event must be cancelled.
             Ok(false) => self.cancel(|operation| {
                 operation.request.device == device && operation.target.kind == Kind::Event
             }),
         }
     }
 
-    /// Asks the kernel to end the operations that `chosen` names.
+    /// Asks the kernel to cancel the operations for which `chosen` holds.
     fn cancel(&mut self, chosen: impl Fn(&Operation) -> bool) {
         self.drain_backlog();
         let slots: Vec<usize> = (0..self.slots.len())
@@ -190,7 +189,7 @@ impl UringDriver {
         }
     }
 
-    /// Brings every waiting entry into the kernel's hands.
+    /// Submits every waiting entry to the kernel.
     fn drain_backlog(&mut self) {
         self.fill();
         while !self.backlog.is_empty() {
@@ -224,17 +223,16 @@ impl UringDriver {
 
     /// False when the submission queue is full.
     fn push(&mut self, entry: &squeue::Entry) -> bool {
-        // SAFETY: the memory that an operation's entry names is owned by its slot (or is `zeroes`),
-        // stays in place when the slot moves, and is given away only when the kernel has reported
-        // the entry's end; `drop` waits for that. The descriptor is kept open by `Devices` as long.
+        // SAFETY: the slot owns the memory that its entry names (or it is `zeroes`). The memory stays in place when the
+        // slot moves, and is returned only when the kernel has reported the end of the entry; `drop` waits for that.
+        // `Devices` keeps the descriptor open as long.
         unsafe { self.ring.submission().push(entry) }.is_ok()
     }
 
-    /// At most one system call: submits, and waits for `want` completions or `timeout`; takes over
-    /// what has completed.
+    /// Submits entries, waits for `want` completions or `timeout`, and reaps completions, with at most one system call.
     ///
     /// # Panics
-    /// When the kernel refuses the ring itself: nothing can go on then.
+    /// When the kernel refuses the ring itself.
     fn enter(&mut self, want: usize, timeout: Option<Duration>) {
         let queue = self.ring.submission();
         let needless = want == 0 && queue.is_empty() && !queue.taskrun() && !queue.cq_overflow();
@@ -252,8 +250,8 @@ impl UringDriver {
         };
         if let Err(error) = entered {
             match error.raw_os_error() {
-                // EBUSY: the completion queue must be emptied first. EAGAIN: the kernel is short of
-                // memory for the moment; what it has not taken stays in the queue.
+                // EBUSY: the completion queue must be emptied first. EAGAIN: the kernel is short of memory for now, and
+                // entries that it has not taken stay in the queue.
                 Some(libc::ETIME | libc::EINTR | libc::EBUSY | libc::EAGAIN) => {}
                 _ => panic!("io_uring_enter: {error}"),
             }
@@ -286,8 +284,8 @@ impl UringDriver {
             .as_mut()
             .expect("an answer belongs to an operation under way");
         let before = operation.target;
-        // Nobody cancels an operation on a file, and its memory is there: the thread that submitted it on a
-        // shared ring has ended.
+        // The driver never cancels an operation on a file, and its memory is valid. So the thread that submitted it on
+        // a shared ring has ended.
         let orphaned = matches!(-result, libc::ECANCELED | libc::EFAULT)
             && before.kind == Kind::File
             && self.aside.is_some();
@@ -310,7 +308,7 @@ impl UringDriver {
             }),
             Next::Again => return self.backlog.push_back(number),
         };
-        let operation = slot.operation.take().expect("taken here alone");
+        let operation = slot.operation.take().expect("an operation ends once");
         self.files -= usize::from(operation.target.kind == Kind::File);
         self.free.push(number);
         self.finish(operation.token, result, operation.request.data);
@@ -336,7 +334,7 @@ impl Driver for UringDriver {
         };
         let alone = target.kind == Kind::File && self.files == 0;
         if request.op == Op::Flush && alone && self.aside.is_none() {
-            // What is queued, replies above all, goes out before this thread is held up.
+            // Queued entries, such as replies, are submitted before this thread blocks.
             self.fill();
             self.enter(0, None);
             let result = fdatasync(target.fd);
@@ -365,7 +363,7 @@ impl Driver for UringDriver {
         self.backlog.push_back(number);
         self.fill();
         if !self.backlog.is_empty() {
-            // The queue is full: the kernel takes it over now, and the rest follows.
+            // The queue is full: submit it now, and then the rest.
             self.enter(0, None);
             self.fill();
         }
@@ -381,7 +379,7 @@ impl Driver for UringDriver {
             let call = self.aside.as_ref().filter(|_| !late).and_then(Aside::take);
             let calls = call.is_some();
             if let Some(call) = call {
-                // Who has the ring to itself and waits makes them, once what is queued has gone out.
+                // This thread has the driver and waits anyway, so it makes the call, once queued entries are submitted.
                 self.enter(0, None);
                 call.make();
             }
@@ -400,7 +398,7 @@ impl Drop for UringDriver {
     fn drop(&mut self) {
         self.draining = true;
         if let Some(aside) = self.aside.clone() {
-            // Those that nobody makes are cancelled.
+            // Calls that no thread has taken are cancelled.
             while aside.take().is_some() {}
             aside.wait_for_calls();
             self.reap();
@@ -416,7 +414,7 @@ impl Drop for UringDriver {
 }
 
 fn fdatasync(fd: RawFd) -> Result<usize, IoError> {
-    // SAFETY: the call takes no memory, and the device's descriptor is open: its operation has begun.
+    // SAFETY: the call takes no memory. The descriptor is open, because its operation has begun.
     while unsafe { libc::fdatasync(fd) } != 0 {
         let errno = io::Error::last_os_error()
             .raw_os_error()
@@ -430,9 +428,9 @@ fn fdatasync(fd: RawFd) -> Result<usize, IoError> {
 
 type Setup = fn(&mut Builder);
 
-/// Rings of one thread, the richest first.
+/// Setups of rings of one thread; those with the most features come first.
 const OF_ONE_THREAD: [Setup; 5] = [
-    // 6.1: completions are processed when this thread waits for them, at no other time.
+    // 6.1: completions are processed only when this thread waits for them.
     |builder| {
         builder
             .setup_submit_all()
@@ -449,7 +447,7 @@ const OF_ONE_THREAD: [Setup; 5] = [
             .setup_coop_taskrun()
             .setup_taskrun_flag();
     },
-    // 5.19: no interrupt of this thread for a completion.
+    // 5.19: completions do not interrupt this thread.
     |builder| {
         builder
             .setup_submit_all()
@@ -463,8 +461,8 @@ const OF_ONE_THREAD: [Setup; 5] = [
     |_| {},
 ];
 
-/// Shared rings, the richest first. Nothing of the above: a completion must come also when the thread that
-/// submitted the operation is busy with other things.
+/// Setups of shared rings; those with the most features come first. None of the features above: a completion must
+/// arrive even while the submitting thread is busy elsewhere.
 const SHARED: [Setup; 2] = [
     |builder| {
         builder.setup_submit_all();
@@ -472,7 +470,7 @@ const SHARED: [Setup; 2] = [
     |_| {},
 ];
 
-/// The first ring that this kernel gives.
+/// The ring of the first setup that this kernel accepts.
 fn build_ring(richest_first: &[Setup]) -> Result<IoUring, UringError> {
     let mut refused = io::Error::from_raw_os_error(libc::EINVAL);
     for setup in richest_first {

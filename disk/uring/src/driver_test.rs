@@ -145,7 +145,9 @@ fn punch_and_zero_read_as_zeroes_on_disk_and_in_memory_file_systems() {
             assert_eq!(world.run(zeroed).0, Ok(0), "{op:?}");
             let all = Data::whole(world.pool.alloc(SIZE as usize));
             let all = world.rt.io(request(file, Op::Read, 0, 0, all));
-            let all = world.run(all.buf()).unwrap();
+            let (result, all) = world.run(all);
+            assert_eq!(result, Ok(SIZE as usize));
+            let all = all.into_buf();
             let (from, to) = (4096, SIZE as usize - 4096);
             assert!(all[..from].iter().chain(&all[to..]).all(|byte| *byte == 1));
             assert!(all[from..to].iter().all(|byte| *byte == 0));

@@ -1,17 +1,17 @@
-//! Sockets handed over by systemd (`sd_listen_fds(3)`).
+//! Listening sockets passed by systemd (`sd_listen_fds(3)`).
 
 use rustix::io::FdFlags;
 use std::os::fd::{FromRawFd, IntoRawFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// The first descriptor that is handed over.
+/// The first descriptor that systemd passes.
 const FIRST: RawFd = 3;
 
 static TAKEN: AtomicBool = AtomicBool::new(false);
 
-/// The listening sockets that systemd opened for this very process (`LISTEN_PID`, `LISTEN_FDS`), in
-/// the order of its unit file. Children do not inherit them. Empty when there are none, and from the
-/// second call on: a socket has one owner.
+/// The listening sockets that systemd opened for this process (`LISTEN_PID`, `LISTEN_FDS`), in the order of the
+/// unit file. Children do not inherit them. Empty when there are none, and from the second call on, because a
+/// socket has one owner.
 pub fn inherited_listeners() -> Vec<OwnedFd> {
     let pid = std::env::var("LISTEN_PID").ok();
     let count = std::env::var("LISTEN_FDS").ok();
@@ -23,8 +23,8 @@ pub fn inherited_listeners() -> Vec<OwnedFd> {
 }
 
 fn adopt(raw: RawFd) -> Option<OwnedFd> {
-    // SAFETY: the environment says that descriptors from 3 on were opened for this process to own;
-    // `TAKEN` lets that be said once, and a number that is not open is given up below, unclosed.
+    // SAFETY: the environment says that this process owns the descriptors from 3 on. `TAKEN` lets them be taken once,
+    // and a number that is not open is released below without being closed.
     let fd = unsafe { OwnedFd::from_raw_fd(raw) };
     if rustix::io::fcntl_setfd(&fd, FdFlags::CLOEXEC).is_err() {
         let _not_open = fd.into_raw_fd();
@@ -33,7 +33,7 @@ fn adopt(raw: RawFd) -> Option<OwnedFd> {
     Some(fd)
 }
 
-/// How many sockets the two variables hand to process `own_pid`.
+/// Number of sockets that the two variables pass to process `own_pid`.
 pub(crate) fn listener_count(pid: Option<&str>, count: Option<&str>, own_pid: u32) -> RawFd {
     let for_us = pid.and_then(|pid| pid.parse().ok()) == Some(own_pid);
     let count = count.and_then(|count| count.parse::<RawFd>().ok());

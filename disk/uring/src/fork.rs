@@ -1,21 +1,21 @@
-//! What a child by fork(2) has of its parent's descriptors: their numbers, and `/dev/null` behind them.
+//! Replaces a parent's descriptors in a child by fork(2): the numbers stay, and refer to `/dev/null`.
 //!
 //! The lock of a file, the claim on a block device and the connection of a socket last until every copy of their
-//! descriptor is closed. A forked child that kept the copies would keep a store locked, or a session with a server open,
-//! after its parent has ended. The child replaces them before fork(2) returns in it, and does not close them: what its
-//! memory says of the numbers stays true, and nothing else gets one of them.
+//! descriptor is closed. A forked child that kept the copies would keep a store locked, or a session with a server
+//! open, after its parent has ended. The child replaces the descriptors before fork(2) returns in it. It does not
+//! close them, so that the numbers in its memory stay valid and no other file gets one of them.
 
 use std::os::fd::{AsFd, AsRawFd, RawFd};
 use std::sync::Once;
 use std::sync::atomic::{AtomicI32, AtomicU32, Ordering::SeqCst};
 
-/// Descriptors of this process alone. Any beyond these are inherited like others.
+/// Descriptors that children do not keep. Children inherit any that do not fit into this table.
 static OWN: [AtomicI32; 1024] = [const { AtomicI32::new(NONE) }; 1024];
 const NONE: RawFd = -1;
 
 static FORKS: AtomicU32 = AtomicU32::new(0);
 
-/// Forks that lie between the start of the program and this process: a number to tell a child from its parent by, without
+/// Number of forks between the start of the program and this process. It distinguishes a child from its parent without
 /// a system call.
 pub fn forks() -> u32 {
     FORKS.load(SeqCst)
@@ -33,7 +33,7 @@ impl NotForChildren {
     pub fn keep(fd: &impl AsFd) -> Self {
         static HANDLER: Once = Once::new();
         HANDLER.call_once(|| {
-            // SAFETY: the handler does nothing but what may be done in a child of a process with threads.
+            // SAFETY: the handler does only what is allowed in a child of a process with threads.
             let _ = unsafe { libc::pthread_atfork(None, None, Some(in_child)) };
         });
         let fd = fd.as_fd().as_raw_fd();
@@ -49,7 +49,7 @@ impl NotForChildren {
 
 impl Drop for NotForChildren {
     fn drop(&mut self) {
-        // In a child the place may be another one's by now.
+        // In a child another descriptor may have the place by now.
         if let Some(place) = self.place
             && self.forks == forks()
         {
@@ -60,7 +60,7 @@ impl Drop for NotForChildren {
 
 unsafe extern "C" fn in_child() {
     FORKS.fetch_add(1, SeqCst);
-    // SAFETY: system calls alone, each of which may be made here; the path ends with a zero byte, and the numbers are those of
+    // SAFETY: only system calls that are allowed here; the path ends with a zero byte, and the numbers are those of
     // descriptors that the parent had open.
     unsafe {
         let null = libc::open(c"/dev/null".as_ptr(), libc::O_RDWR | libc::O_CLOEXEC);

@@ -1,9 +1,9 @@
-//! The real world behind `tonearm_rt::Driver`: one io_uring, the files and sockets it serves, and the opening
-//! of store members.
+//! The real `tonearm_rt::Driver`: an io_uring with the files and sockets that it serves, and the opening of store
+//! members.
 //!
-//! The crate holds all of the project's `unsafe` that speaks to the kernel. Its one safety argument:
-//! memory named by a request belongs to the driver, in a slot beside the request, from the submission
-//! until the kernel has reported the end; the driver does not go before that either.
+//! This crate holds all `unsafe` code of the project that calls the kernel. Its safety argument: the driver owns
+//! the memory of a request, in a slot beside the request, from the submission until the kernel has reported the
+//! end. The driver is not dropped before that either.
 
 mod aside;
 mod devices;

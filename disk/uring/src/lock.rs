@@ -1,9 +1,9 @@
-//! One opener of a member at a time, and who that is.
+//! Locks a member, so that one process at a time opens it, and finds the process that holds a lock.
 //!
-//! Two locks are taken. flock(2) decides: it belongs to the open file, so it also keeps a second
-//! opening in this process out. A POSIX record lock beside it decides nothing; it belongs to the
-//! process, and the kernel tells its holder's number to whoever is refused. It is best effort: a
-//! network file system may refuse it, and any close of the file in this process gives it up.
+//! Two locks are taken. flock(2) decides. It belongs to the open file, so it also excludes a second opening in this
+//! process. A POSIX record lock only serves to find the holder: it belongs to a process, whose number the kernel
+//! reports. It is best effort: a network file system may refuse it, and any close of the file in this process
+//! releases it.
 
 use rustix::fs::FlockOperation;
 use rustix::io::Errno;
@@ -11,31 +11,31 @@ use rustix::process::{Flock, FlockType, fcntl_getlk};
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 
-/// How a member is kept from others while it is open.
+/// Whom the lock of an open member excludes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Lock {
-    /// Not at all: for a look at what may be changing.
+    /// None: for reading a member that may be changing.
     None,
-    /// From writers; other readers may come.
+    /// Writers. Other readers may open it.
     Shared,
-    /// From everybody.
+    /// All others.
     #[default]
     Exclusive,
 }
 
-/// Why a lock was not had.
+/// Why a lock was not granted.
 #[derive(Debug)]
 pub(crate) enum LockFailure {
-    /// Somebody has it; the process, where the kernel can tell.
+    /// It is held; by this process, if the kernel knows it.
     Held(Option<u32>),
     /// The file system has no such lock, or another failure.
     Io(Errno),
 }
 
-/// Tries of a lock that udev may hold for a moment while it looks at a block device.
+/// Tries for a lock that udev may hold for a moment while it reads a block device.
 const TRIES: u32 = 10;
-/// Tries of a lock whose holder is nobody: a killed process is gone, and waited for, before the kernel
-/// has taken down its ring and closed the files in it. Whoever restarts a server at once meets that.
+/// Tries for a lock without a living holder. After a killed process has ended and has been waited for, the kernel
+/// still takes a while to tear down its ring and close the files in it. An immediate restart of a server meets this.
 const TRIES_LEFT_BEHIND: u32 = 60;
 const BETWEEN_TRIES: Duration = Duration::from_millis(50);
 
@@ -76,9 +76,9 @@ pub(crate) fn take(fd: &OwnedFd, lock: Lock, is_device: bool) -> Result<(), Lock
     Ok(())
 }
 
-/// Gives the lock of `fd` up, also where a process that was started meanwhile has a copy of the descriptor.
+/// Releases the lock of `fd`, even if a process started meanwhile has a copy of the descriptor.
 pub(crate) fn release(fd: &OwnedFd) {
-    // Without a lock, or on what is no file, nothing happens.
+    // This does nothing without a lock, or on a descriptor that is not a file.
     let _ = rustix::fs::flock(fd, FlockOperation::Unlock);
 }
 

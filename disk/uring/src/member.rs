@@ -1,12 +1,11 @@
-//! Opening and making the files and block devices that a store lives on.
+//! Opens and creates the files and block devices of a store.
 //!
 //! Invariants:
-//! 1. Nothing is written to, or cut from, a file before its lock is held.
-//! 2. What exists is overwritten only when the caller said so; what could not be made in full is
-//!    removed again.
-//! 3. A file that was made, and its name, are on stable storage when it is handed over.
-//! 4. What is read of a member that another process has written is what the medium has, as far as the kernel lets one:
-//!    where reads go through the page cache, that is emptied at the opening ([`empty_cache`]).
+//! 1. A file is neither written nor truncated before its lock is held.
+//! 2. Existing content is overwritten only if the caller says so. A file that could not be created in full is removed.
+//! 3. A created file and its name are on stable storage when it is returned.
+//! 4. Reads return what the medium has, even if another process wrote the member, as far as the kernel allows: if
+//!    reads use the page cache, the opening empties it ([`empty_cache`]).
 
 use crate::lock::{Lock, LockFailure, take};
 use rustix::fs::{Advice, AtFlags, FileType, Mode, OFlags, SeekFrom, StatxFlags};
@@ -20,29 +19,28 @@ use tonearm_base::{ALIGN, BufPool};
 /// Bytes of one write while a file is filled.
 const FILL_BYTES: usize = 1 << 20;
 
-/// How to open a member. The default opens what exists, for reading and writing, with direct I/O and
-/// an exclusive lock.
+/// How to open a member. By default: an existing one, for reading and writing, with direct I/O and an exclusive lock.
 pub struct MemberOptions<'a> {
-    /// Make it first.
+    /// Create it first.
     pub create: Option<Create<'a>>,
-    /// Open for reading alone.
+    /// Open it only for reading.
     pub read_only: bool,
-    /// Bypass the page cache where the file system can.
+    /// Bypass the page cache if the file system can.
     pub direct: bool,
-    /// Whom to keep out.
+    /// Whom the lock excludes.
     pub lock: Lock,
 }
 
-/// What to make. A block device is not made but taken as it is, which needs `force`.
+/// What to create. A block device is used as it is, which needs `force`.
 pub struct Create<'a> {
-    /// Size of the file, a multiple of 4096; a block device must have at least as much.
+    /// Size of the file, a multiple of 4096. A block device must have at least this size.
     pub size_bytes: u64,
-    /// Bytes to be written with zeroes, within the size: later writes find their space there, and the file system has to
-    /// change nothing of its own for them. (After `fallocate` it does, at the first write to each place.)
+    /// Range to fill with zeroes, within the size. Later writes there need no change of the file system's metadata.
+    /// (After `fallocate`, the first write to each place changes them.)
     pub written: Range<u64>,
-    /// Overwrite what is there.
+    /// Overwrite existing content.
     pub force: bool,
-    /// Told the bytes filled so far and in all.
+    /// Called with the bytes filled so far and in all.
     pub progress: Option<&'a mut dyn FnMut(u64, u64)>,
 }
 
@@ -57,7 +55,7 @@ impl Default for MemberOptions<'_> {
     }
 }
 
-/// What a member is.
+/// Kind of a member.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum MemberKind {
     /// A regular file.
@@ -66,7 +64,7 @@ pub enum MemberKind {
     BlockDevice,
 }
 
-/// An open member; its lock lasts as long as `fd` and its duplicates.
+/// An open member. Its lock lasts as long as `fd` and its duplicates.
 #[derive(Debug)]
 pub struct Member {
     /// For `UringHandle::add_file`.
@@ -83,7 +81,7 @@ pub struct Member {
     pub path: PathBuf,
 }
 
-/// Why a member could not be opened or made. Each message names the path and what to do.
+/// Why a member could not be opened or created. Each message names the path and what to do.
 #[derive(Debug, thiserror::Error)]
 #[expect(missing_docs, reason = "the messages say it")]
 pub enum MemberError {
@@ -157,10 +155,10 @@ fn available_text(available_bytes: Option<u64>) -> String {
     available_bytes.map_or(String::new(), |bytes| format!(", only for {bytes}"))
 }
 
-/// Opens, or first makes, the member at `path`.
+/// Opens the member at `path`, or creates it first.
 ///
 /// # Errors
-/// See [`MemberError`]; nothing is left behind then.
+/// See [`MemberError`]. A file that was created is removed then.
 pub fn open_member(path: &Path, options: MemberOptions<'_>) -> Result<Member, MemberError> {
     let at = At(path);
     let found = match rustix::fs::stat(path) {
@@ -222,7 +220,7 @@ pub fn open_member(path: &Path, options: MemberOptions<'_>) -> Result<Member, Me
         }
     }
     let direct = direct && at.direct_works(&fd)?;
-    // Whoever only looks may look at what another process has in use.
+    // Without a lock another process may be using the member.
     if exists && !direct && options.lock != Lock::None {
         empty_cache(
             || rustix::fs::fdatasync(&fd),
@@ -239,20 +237,20 @@ pub fn open_member(path: &Path, options: MemberOptions<'_>) -> Result<Member, Me
     })
 }
 
-/// Has the kernel write what it still holds, and then drop what it holds. After a failed flush it keeps pages that have
-/// never reached the medium, calls them clean, and lets reads have them: they would be taken for the tail of a log.
+/// Has the kernel write the pages that it still holds, and then drop them. After a failed flush it keeps pages that
+/// never reached the medium, marks them clean, and returns them to reads. Recovery would take them for the end of a log.
 pub(crate) fn empty_cache(
     sync: impl FnOnce() -> rustix::io::Result<()>,
     drop_pages: impl FnOnce() -> rustix::io::Result<()>,
 ) {
-    // An error here is that of writes which nobody was told are durable: they are gone from the cache then, and from
-    // what is read. A page that is still to be written cannot be dropped, so this comes first.
+    // A page that is still to be written cannot be dropped, so the flush comes first. An error here concerns writes that
+    // were never reported durable; their pages are dropped then.
     let _ = sync();
-    // It is advice: where it is not taken, things are as they were.
+    // The kernel may ignore this, which changes nothing.
     let _ = drop_pages();
 }
 
-/// The path under work, for the errors.
+/// The path, for error messages.
 struct At<'a>(&'a Path);
 
 impl At<'_> {
@@ -278,7 +276,7 @@ impl At<'_> {
         }
     }
 
-    /// Refuses what cannot be made, before anything is.
+    /// Refuses impossible sizes before anything is created.
     fn check_size(&self, create: &Create<'_>, make_new: bool) -> Result<(), MemberError> {
         let size_bytes = create.size_bytes;
         if size_bytes == 0 || !size_bytes.is_multiple_of(ALIGN as u64) {
@@ -310,7 +308,7 @@ impl At<'_> {
         Ok(())
     }
 
-    /// Opens without changing what is there. The flag tells whether direct I/O was granted.
+    /// Opens the file without changing its content. The flag says whether direct I/O was granted.
     fn open(
         &self,
         options: &MemberOptions<'_>,
@@ -327,7 +325,7 @@ impl At<'_> {
             flags |= OFlags::CREATE | OFlags::EXCL;
         }
         if kind == MemberKind::BlockDevice && options.lock == Lock::Exclusive {
-            // On a block device, without CREATE: fails when the kernel itself uses it.
+            // On a block device, EXCL without CREATE fails when the kernel itself uses it.
             flags |= OFlags::EXCL;
         }
         let mode = Mode::RUSR | Mode::WUSR;
@@ -335,7 +333,7 @@ impl At<'_> {
         let mut direct = options.direct;
         let mut opened = open(flags | direct_flag(direct));
         if opened.as_ref().err() == Some(&Errno::INVAL) && direct {
-            // The file system has no direct I/O. Some refuse only after they have made the file.
+            // The file system has no direct I/O. Some refuse it only after they have created the file.
             direct = false;
             opened = match open(flags) {
                 Err(Errno::EXIST) if make_new => open(flags - OFlags::EXCL),
@@ -353,7 +351,7 @@ impl At<'_> {
         Ok((fd, direct))
     }
 
-    /// A block device is taken: by a process that has it open as we would, or by the kernel.
+    /// The error of a block device in use: by a process that has locked it, or by the kernel.
     fn busy_device(&self) -> MemberError {
         let flags = OFlags::RDONLY | OFlags::CLOEXEC;
         let probe = rustix::fs::open(self.0, flags, Mode::empty());
@@ -364,7 +362,7 @@ impl At<'_> {
         }
     }
 
-    /// Gives a new or emptied file its size, its space and a durable name.
+    /// Gives a new file its size, its space and a durable name.
     fn make(&self, fd: &OwnedFd, create: Create<'_>) -> Result<(), MemberError> {
         let size_bytes = create.size_bytes;
         let refused = |action, errno| match errno {
@@ -416,12 +414,12 @@ impl At<'_> {
         Ok(true)
     }
 
-    /// Some file systems grant direct I/O at the opening and refuse it later: one read tells.
+    /// Tests direct I/O with one read: some file systems grant it at the opening and refuse it later.
     fn direct_works(&self, fd: &OwnedFd) -> Result<bool, MemberError> {
         let mut block = BufPool::new(0).alloc(ALIGN);
         match rustix::io::pread(fd, &mut block[..], 0) {
             Err(Errno::INVAL) => self.clear_direct(fd).map(|_| false),
-            // Any other failure is told by the one who reads in earnest.
+            // Later reads report any other failure.
             _ => Ok(rustix::fs::fcntl_getfl(fd).is_ok_and(|flags| flags.contains(OFlags::DIRECT))),
         }
     }

@@ -1,11 +1,11 @@
-//! One operation from its request to its end: which entry to give to the ring, and what the ring's
-//! answer means. It makes no system call itself.
+//! One operation from its request to its end: which entry to submit, and what its completion means. This module
+//! makes no system call.
 //!
 //! Invariants:
-//! 1. A short transfer goes on with the remainder; the operation ends whole or with an error. Only
-//!    `Recv` and a stream that ended give less.
-//! 2. The memory that an entry names (buffers, iovecs, message header) is owned by the operation and
-//!    stays in its place until the operation is dropped, wherever the operation itself is moved.
+//! 1. A short transfer continues with the remainder, so the operation ends as a whole or with an error. Only `Recv`,
+//!    and a stream that has ended, return less.
+//! 2. The operation owns the memory that an entry names (buffers, iovecs, message header). The memory stays in its
+//!    place until the operation is dropped, even when the operation is moved.
 
 use crate::aside::What;
 use crate::devices::{Kind, Target};
@@ -19,27 +19,27 @@ const ENTRY_BYTES_MAX: usize = 1 << 30;
 const PUNCH_MODE: i32 = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
 const ZERO_MODE: i32 = libc::FALLOC_FL_ZERO_RANGE | libc::FALLOC_FL_KEEP_SIZE;
 
-/// How the operation is carried out at present.
+/// How the operation is currently carried out.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Stage {
     /// Move bytes between the request's memory and the descriptor.
     Transfer,
     /// fdatasync.
     Sync,
-    /// fallocate in punch mode; if the device knows none, `ZeroRange`.
+    /// fallocate in punch mode; without support of the device, `ZeroRange`.
     Punch,
-    /// fallocate in zero-range mode; if the device knows none, `ZeroWrites`.
+    /// fallocate in zero-range mode; without support of the device, `ZeroWrites`.
     ZeroRange,
     /// Write zeroes, chunk by chunk.
     ZeroWrites,
 }
 
-/// What the ring's answer asks for.
+/// What follows a completion of the ring.
 #[derive(Debug)]
 pub(crate) enum Next {
-    /// Give the operation's next entry to the ring.
+    /// Submit the operation's next entry.
     Again,
-    /// It has ended.
+    /// The operation has ended.
     Done(Result<usize, IoError>),
 }
 
@@ -51,7 +51,7 @@ pub(crate) struct Operation {
     stage: Stage,
     /// Bytes moved or zeroed by entries that have ended.
     moved: u64,
-    /// The last answer was EAGAIN: a kernel worker may block where the ring may not.
+    /// The last result was EAGAIN: the next entry is for a kernel worker, which may block.
     force_worker: bool,
 }
 
@@ -63,7 +63,7 @@ pub(crate) struct Vectors {
 }
 
 impl Operation {
-    /// An operation on `target`, or why (or with which result) it ends before it begins.
+    /// An operation on `target`, or the result with which it ends before it begins.
     pub fn new(
         token: u64,
         request: Request,
@@ -102,8 +102,8 @@ impl Operation {
         self.stage == Stage::ZeroWrites
     }
 
-    /// The entry for what is left to do. The caller keeps the operation, `vectors` and `zeroes` until
-    /// the entry has ended, and sets the entry's `user_data`.
+    /// The entry for the rest of the operation. The caller keeps the operation, `vectors` and `zeroes` until the entry
+    /// has ended, and sets the entry's `user_data`.
     pub fn entry(&mut self, vectors: &mut Vectors, zeroes: Option<&Buf>) -> squeue::Entry {
         let fd = types::Fd(self.target.fd);
         let (at, left) = (
@@ -138,9 +138,8 @@ impl Operation {
         }
     }
 
-    /// The system call in place of the first entry, where a waiting thread had better make it itself; `alone`
-    /// says that no other operation on files is under way. The caller keeps the operation and `vectors` until it has
-    /// ended.
+    /// The system call in place of the first entry, if a waiting thread should make it. `alone` says that no other
+    /// operation on files is under way. The caller keeps the operation and `vectors` until the call has ended.
     pub fn call(&self, vectors: &mut Vectors, alone: bool) -> Option<What> {
         let fd = self.target.fd;
         match self.request.op {
@@ -173,7 +172,7 @@ impl Operation {
             }
             Data::Slices(slices) if slices.len() == 1 => {
                 let part = &slices[0][moved..];
-                // Only written from: `fits` lets no receiving operation have slices.
+                // Only read by the kernel: `fits` refuses slices for receiving operations.
                 (
                     part.as_ptr().cast_mut(),
                     part.len().min(ENTRY_BYTES_MAX) as u32,
@@ -195,7 +194,7 @@ impl Operation {
             (Op::Send, _) => opcode::Send::new(fd, memory, len)
                 .flags(libc::MSG_WAITALL | libc::MSG_NOSIGNAL)
                 .build(),
-            // An event is no socket; -1 stands for the descriptor's own position.
+            // An event is not a socket; -1 stands for the descriptor's own position.
             (_, Kind::Event) => opcode::Read::new(fd, memory, len).offset(u64::MAX).build(),
             (Op::RecvAll, _) => opcode::Recv::new(fd, memory, len)
                 .flags(libc::MSG_WAITALL)
@@ -217,7 +216,7 @@ impl Operation {
             .build()
     }
 
-    /// What the ring's answer to the last entry (bytes, or a negative error number) means.
+    /// Takes the result of the last entry: bytes, or a negative error number.
     pub fn answer(&mut self, result: i32) -> Next {
         if result < 0 {
             return self.failed(-result);
@@ -243,7 +242,7 @@ impl Operation {
                     _ if whole => Next::Done(Ok(moved)),
                     // The end of the stream.
                     Op::RecvAll if bytes == 0 => Next::Done(Ok(moved)),
-                    // The end of the file: what was asked for is not there.
+                    // The end of the file, before the requested bytes.
                     _ if bytes == 0 => Next::Done(Err(IoError::EIO)),
                     _ => Next::Again,
                 }
@@ -272,7 +271,7 @@ impl Operation {
                 self.stage = Stage::ZeroWrites;
                 Next::Again
             }
-            // Direct I/O refuses to go on at the odd end of a file that is too short.
+            // Direct I/O refuses to continue at the unaligned end of a file that is too short.
             (libc::EINVAL, Stage::Transfer) if self.moved > 0 => Next::Done(Err(IoError::EIO)),
             _ => Next::Done(Err(IoError { errno })),
         }
@@ -280,7 +279,7 @@ impl Operation {
 }
 
 impl Vectors {
-    /// The parts of `slices` behind the first `skip` bytes.
+    /// `slices` without the first `skip` bytes.
     fn fill<'a>(&mut self, slices: impl Iterator<Item = &'a [u8]>, mut skip: usize) {
         self.iovecs.clear();
         for slice in slices {
@@ -306,7 +305,7 @@ impl Vectors {
     }
 }
 
-/// True when the operation exists for this kind of descriptor and its memory is of the right form.
+/// True when this kind of descriptor has the operation and the memory has the right form.
 fn fits(request: &Request, kind: Kind) -> bool {
     let on_file = match request.op {
         Op::Recv => return kind != Kind::File && is_buffer(&request.data),

@@ -43,12 +43,9 @@ fn what_is_flushed_survives_and_the_rest_is_chance() {
             .unwrap();
         write(0, 2).done().await.unwrap();
         write(4096, 3).done().await.unwrap();
-        let read = rt2
-            .io(request(Op::Read, 0, Data::whole(pool.alloc(4096))))
-            .buf()
-            .await
-            .unwrap();
-        assert_eq!(read[0], 2);
+        let data = Data::whole(pool.alloc(4096));
+        let (result, data) = rt2.io(request(Op::Read, 0, data)).await;
+        assert_eq!((result, data.into_buf()[0]), (Ok(4096), 2));
     });
     let crash = world.crash();
     let mut seen = [false; 256];
