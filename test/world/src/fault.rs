@@ -1,8 +1,8 @@
-//! What may go wrong with a simulated drive, as data: which drive, when, what, and where.
+//! Faults of simulated drives, as data: which drive, when, what, and where.
 //!
-//! Honest faults tell: an error, or no answer yet. Lies do not: the drive says that all is well. No store on
-//! one copy can survive every lie; what it owes then is an error in place of wrong data, where the loss can
-//! be seen at all.
+//! Some faults are reported: an error, or no answer yet. Others are silent: the drive reports success. A store with
+//! a single copy cannot survive every silent fault. It must then return an error instead of wrong data, if the loss
+//! can be detected at all.
 
 mod state;
 mod text;
@@ -17,25 +17,25 @@ use tonearm_rt::Op;
 /// Kinds of faults.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum FaultKind {
-    /// Reads of a page fail until each of its sectors has been written anew.
+    /// Reads of a page fail until each of its sectors has been rewritten.
     LatentError,
-    /// One bit on the medium turns over. A lie.
+    /// One bit on the medium is inverted. Silent.
     BitRot,
-    /// A write is reported as done, and nothing is written. A lie.
+    /// A write is reported as done, and nothing is written. Silent.
     LostWrite,
-    /// A write goes elsewhere and is reported as done. A lie.
+    /// A write goes to another place and is reported as done. Silent.
     MisdirectedWrite,
-    /// A read brings the content of another place. A lie.
+    /// A read returns the content of another place. Silent.
     MisdirectedRead,
-    /// A read brings what the medium has, without what is in the cache. A lie.
+    /// A read returns the content of the medium without that of the cache. Silent.
     StaleRead,
-    /// Nothing is completed for the fault's span, or for ever.
+    /// No request completes for the fault's span, or for ever.
     Stuck,
-    /// Everything takes several times as long, for the fault's span, or for ever.
+    /// Every request takes several times as long, for the fault's span, or for ever.
     Slow,
-    /// A flush fails; what was in the cache may or may not reach the medium, ever.
+    /// A flush fails. The content of the cache may or may not ever reach the medium.
     FailedFlush,
-    /// A flush is reported as done, and nothing is flushed. A lie.
+    /// A flush is reported as done, and nothing is flushed. Silent.
     LyingFlush,
     /// Writes fail for lack of space, for the fault's span, or for ever.
     Full,
@@ -60,7 +60,7 @@ impl FaultKind {
         FaultKind::Failed,
     ];
 
-    /// True when the drive says that all is well.
+    /// True for silent faults: the drive reports success.
     pub fn is_lie(self) -> bool {
         matches!(
             self,
@@ -73,7 +73,7 @@ impl FaultKind {
         )
     }
 
-    /// True for a state that lasts for the fault's span; other faults strike a number of times.
+    /// True for a state that lasts for the fault's span. Other faults change a number of requests.
     pub fn lasts(self) -> bool {
         matches!(
             self,
@@ -82,14 +82,14 @@ impl FaultKind {
     }
 }
 
-/// Where a fault strikes.
+/// Place of a fault.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Place {
     /// At this byte.
     At(u64),
-    /// In one of the pages that are in use when it strikes; the number chooses which.
+    /// In a page that is in use when the fault strikes; the number selects the page.
     Used(u64),
-    /// Anywhere on the drive; the number chooses.
+    /// Anywhere on the drive; the number selects the place.
     Any(u64),
 }
 
@@ -98,15 +98,15 @@ pub enum Place {
 pub struct Fault {
     /// Which drive.
     pub drive: u32,
-    /// It comes when the drive has been given so many requests.
+    /// Number of requests to the drive before it begins.
     pub after: u64,
     /// What happens.
     pub kind: FaultKind,
-    /// Where rot, a latent error, or a misdirected request goes.
+    /// Place of rot or a latent error, or target of a misdirected request.
     pub place: Place,
-    /// How long a state lasts; 0 is for ever.
+    /// How long a state lasts; 0 means for ever.
     pub span: Nanos,
-    /// How often another fault strikes; of a slow drive, how many times slower it is.
+    /// Number of requests that another fault changes; for a slow drive, the factor by which it is slower.
     pub times: u32,
 }
 
@@ -117,30 +117,29 @@ pub struct Struck {
     pub fault: Fault,
     /// When.
     pub at: Nanos,
-    /// What it changed, for those that change a request.
+    /// The operation that it changed, for a fault that changes requests.
     pub op: Option<Op>,
-    /// First byte of the medium or the request that it concerns.
+    /// First byte that it concerns, of the medium or the request.
     pub offset: u64,
     /// Bytes.
     pub len: u64,
 }
 
-/// How much may go wrong.
+/// Bounds of a random plan of faults.
 #[derive(Clone, Debug)]
 pub struct Budget {
     /// Most faults.
     pub faults: u32,
-    /// Of these kinds.
+    /// Allowed kinds.
     pub kinds: Vec<FaultKind>,
-    /// Drives that may be struck: those below this number.
+    /// Number of drives with faults: the drives below this number.
     pub drives: u32,
-    /// They come within so many requests of their drive.
+    /// Faults begin within this number of requests to their drive.
     pub requests: u64,
 }
 
 impl Budget {
-    /// Between one and all of the faults that the budget allows, in the order of their coming; none when it
-    /// allows none.
+    /// A plan of at least one fault, in order, if the budget allows any.
     pub fn draw(&self, rng: &mut ChaCha8Rng) -> Vec<Fault> {
         let mut below = |bound: u64| rng.next_u64() % bound.max(1);
         let count = match self.faults.min(self.kinds.len() as u32) {

@@ -1,7 +1,6 @@
-//! The content of a device, in pages of which only those that are not zero take memory.
+//! The content of a device, in pages. Pages of zeroes take no memory.
 //!
-//! Invariant: a clone shares everything with its original and costs next to nothing; each write copies only
-//! the branch that it changes.
+//! Invariant: a clone shares all memory with its original; each write copies only the branch that it changes.
 
 use crate::payload::{PAGE, Page};
 use std::collections::BTreeSet;
@@ -18,13 +17,13 @@ struct Leaf([Page; LEAF]);
 #[derive(Clone)]
 struct Node([Option<Rc<Leaf>>; NODE]);
 
-/// The content of one device that is switched off.
+/// The content of a device that is switched off.
 #[derive(Clone, Default)]
 pub struct DiskImage {
     /// Size in bytes.
     pub size: u64,
     nodes: Vec<Option<Rc<Node>>>,
-    /// Sectors that cannot be read until they are written anew.
+    /// Sectors that cannot be read until they are rewritten.
     pub(crate) bad: BTreeSet<u64>,
 }
 
@@ -55,7 +54,7 @@ impl DiskImage {
         }
     }
 
-    /// Copies the bytes at `offset` into `out`; nothing lies beyond the end.
+    /// Copies the bytes at `offset` into `out`. Bytes beyond the end are zeroes.
     pub fn read(&self, offset: u64, out: &mut [u8]) {
         for_pages(offset, out.len() as u64, |page, within, at| {
             let part = &mut out[at..at + within.len()];
@@ -84,7 +83,7 @@ impl DiskImage {
             let node = self.nodes.get_mut(path.node).and_then(Option::as_mut);
             let stop = ((at / leaf_bytes + 1) * leaf_bytes).min(end);
             let Some(node) = node else {
-                // Nothing to the end of the node, or of the device.
+                // No content up to the end of the node, or of the device.
                 let node_bytes = leaf_bytes * NODE as u64;
                 at = ((at / node_bytes + 1) * node_bytes).min(end);
                 continue;
@@ -108,7 +107,7 @@ impl DiskImage {
         }
     }
 
-    /// Turns the bits of `mask` in the byte at `offset`.
+    /// Inverts the bits of `mask` in the byte at `offset`.
     pub fn flip(&mut self, offset: u64, mask: u8) {
         let mut byte = [0];
         self.read(offset, &mut byte);

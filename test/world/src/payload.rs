@@ -1,5 +1,5 @@
-//! Content in as little memory as it needs, losslessly: a page that is zero behind its first 16 bytes is
-//! kept as these 16 bytes (a stamp), any other page as its bytes up to the last sector that is not zero, or whole.
+//! Lossless content in little memory. A page that is zero behind its first 16 bytes is kept as these 16 bytes (a
+//! stamp). Any other page is kept up to its last sector that is not zero.
 
 use crate::image::DiskImage;
 use std::ops::Range;
@@ -19,7 +19,7 @@ pub(crate) enum Page {
     #[default]
     Zero,
     Stamp([u8; STAMP]),
-    /// What is behind is zero.
+    /// The first bytes; the rest is zero.
     Bytes(Rc<[u8]>),
 }
 
@@ -62,7 +62,7 @@ impl Page {
         }
     }
 
-    /// Copies the part `within` of the page to `out`, which is as long.
+    /// Copies the part `within` of the page to `out`, which has the same length.
     pub fn read(&self, within: Range<usize>, out: &mut [u8]) {
         let bytes = self.bytes();
         let there = bytes.len().clamp(within.start, within.end) - within.start;
@@ -70,10 +70,10 @@ impl Page {
         out[there..].fill(0);
     }
 
-    /// Overwrites the part of the page from `at` on.
+    /// Overwrites the page from `at` on.
     pub fn write(&mut self, at: usize, data: &[u8]) {
         if at == 0 && data.len() == PAGE {
-            // A busy page is overwritten in place, unless half of its memory could be saved.
+            // A page in full size is overwritten in place, unless the new content needs less than half of it.
             if let Page::Bytes(bytes) = self
                 && bytes.len() == PAGE
                 && data[PAGE / 2..].iter().any(|byte| *byte != 0)
@@ -92,17 +92,17 @@ impl Page {
     }
 }
 
-/// What a write puts on a drive.
+/// The content of a write.
 #[derive(Clone)]
 pub(crate) enum Payload {
-    /// Whole pages, at a page's begin.
+    /// Whole pages, at a page boundary.
     Pages(Rc<[Page]>),
     Bytes(Rc<[u8]>),
     Zeroes(u64),
 }
 
 impl Payload {
-    /// The content that `request` writes, if it is one that writes.
+    /// The content that `request` writes, if it is a write.
     pub fn of(request: &Request) -> Option<Self> {
         let aligned = request.offset.is_multiple_of(PAGE as u64);
         let of_parts = |parts: &[&[u8]]| {
@@ -161,7 +161,7 @@ impl Payload {
     }
 }
 
-/// Writes what `request` writes at `offset` of `image`, without a copy on the way.
+/// Writes the content of `request` to `offset` of `image`, without an intermediate copy.
 pub(crate) fn apply_request(request: &Request, image: &mut DiskImage, mut offset: u64) {
     match (request.op, &request.data) {
         (Op::Punch | Op::Zero, _) => image.zero(offset, request.len),

@@ -1,4 +1,4 @@
-//! What the simulated world asks of a model: when is each request done?
+//! The interface of a timing model: it says when each request is done.
 
 use tonearm_base::Nanos;
 
@@ -16,35 +16,35 @@ pub enum Kind {
 /// A request, in sectors of 512 bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct DriveRequest {
-    /// The caller's name for it.
+    /// The caller's number for it.
     pub id: u64,
     /// What it does.
     pub kind: Kind,
-    /// A write that is done only when it is on the medium (force unit access).
+    /// True for a write that is done only when it is on the medium (FUA).
     pub fua: bool,
     /// First sector; 0 for a flush.
     pub lba: u64,
-    /// How many; 0 for a flush.
+    /// Number of sectors; 0 for a flush.
     pub sectors: u32,
 }
 
 /// The end of a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Done {
-    /// The caller's name for it.
+    /// The caller's number for it.
     pub id: u64,
     /// When it was done.
     pub at: Nanos,
 }
 
-/// A model that gives times. Pure: time comes in as an argument and never goes back.
+/// A timing model. It is pure: time is an argument and never goes back.
 pub trait Timing {
-    /// Takes a request at `now`, which is not before any earlier call's.
+    /// Takes a request at `now`. `now` never decreases from call to call.
     fn submit(&mut self, now: Nanos, request: DriveRequest);
 
-    /// When something next happens inside, if anything ever does without a further request.
+    /// Time of the next event inside the model; `None` if nothing happens without a further request.
     fn next(&self) -> Option<Nanos>;
 
-    /// Lets everything happen up to and including `now`; appends what is done, in order of time.
+    /// Processes all events up to and including `now`. Appends the requests that are done, in order of time.
     fn advance(&mut self, now: Nanos, done: &mut Vec<Done>);
 }

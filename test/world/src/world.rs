@@ -3,13 +3,13 @@
 //! Invariants:
 //! 1. The same seed and the same requests give the same completions at the same times.
 //! 2. Reads see completed writes.
-//! 3. On a drive with its write cache on, only what a flush (submitted after the write's completion) or a
-//!    `WriteDurable` covered is stable. With the cache off a completed write is stable.
-//! 4. A power cut may keep, drop, tear or garble every 512-byte sector of what is not stable, each on its
-//!    own; of several unstable writes to one sector any may be the last that reached the medium. What is
-//!    stable lies over all that was written there before.
-//! 5. A write that fails has reached the medium in a part that chance chooses (not at all, for lack of
-//!    space); from then on it is like any other write.
+//! 3. On a drive with its write cache on, a write is stable once a flush that was submitted after its completion has
+//!    completed, or at its completion if it is a `WriteDurable`. With the cache off a completed write is stable.
+//! 4. A power cut may keep, drop, tear or garble each 512-byte sector of unstable writes independently. Of several
+//!    unstable writes to one sector, any may be the last that reached the medium. A stable write hides all earlier
+//!    writes to its sectors.
+//! 5. A failed write has reached the medium in a random part (not at all, for lack of space). From then on it is like
+//!    any other write.
 
 mod core;
 mod crash;
@@ -35,33 +35,33 @@ use tonearm_rt::{Driver, IoError, Request};
 /// Settings of a simulated world.
 #[derive(Clone, Debug)]
 pub struct SimOptions {
-    /// Seed of all chance.
+    /// Seed of all random choices.
     pub seed: u64,
-    /// Fixed part of any operation, of drives without a model of their own; see [`JitterTimes`].
+    /// Fixed part of the time of any operation, for drives without a model of their own; see [`JitterTimes`].
     pub latency: Nanos,
-    /// Upper bound of the random part, by which completions change places.
+    /// Upper bound of the random part, which reorders completions.
     pub jitter: Nanos,
     /// Added for each page moved.
     pub per_page: Nanos,
     /// Fixed part of a flush.
     pub flush: Nanos,
-    /// Processor time of the host for each request; the clock moves on by it at the submission. 0 by default;
-    /// [`HOST_PER_REQUEST`] is what was measured.
+    /// Processor time of the host for each request, by which the clock advances at the submission. 0 by default;
+    /// [`HOST_PER_REQUEST`] is a measured value.
     pub cpu_per_request: Nanos,
     /// Processor time of the host for each byte moved, in picoseconds; see [`HOST_PS_PER_BYTE`].
     pub cpu_ps_per_byte: u64,
-    /// Keep account of what a power cut may take. Without it the world is faster, a crash leaves what reads
-    /// see, and flushes are a matter of time alone.
+    /// Track what a power cut may take. Without it the world is faster, a crash leaves what reads see, and flushes only
+    /// take time.
     pub power_cuts: bool,
-    /// Let the bytes that are written and read count for the trace hash.
+    /// Include the bytes that are written and read in the trace hash.
     pub hash_content: bool,
 }
 
-/// Processor time of a host for one request: fio's of a 4-KiB read with io_uring and direct I/O, less that of
-/// its bytes, on a virtual machine with 2 shared CPUs (docs/drives.md).
+/// Processor time of a host for one request: that of fio for a 4-KiB read with io_uring and direct I/O, less the time
+/// for its bytes, on a virtual machine with 2 shared CPUs (docs/drives.md).
 pub const HOST_PER_REQUEST: Nanos = Nanos(5_200);
 
-/// Processor time of a host for a byte, in picoseconds: what a 256-KiB read takes more, there.
+/// Processor time of a host for a byte, in picoseconds, from 256-KiB reads on the same machine.
 pub const HOST_PS_PER_BYTE: u64 = 68;
 
 impl Default for SimOptions {
@@ -81,10 +81,10 @@ impl Default for SimOptions {
     }
 }
 
-/// How a drive carries out a request to zero or to give back a range.
+/// How a drive zeroes or punches a range.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Zeroing {
-    /// As a command without data: the model is given a write of no sectors.
+    /// As a command without data: the model gets a write of no sectors.
     Command,
     /// As a write of the whole range.
     Write,
@@ -96,18 +96,18 @@ pub struct SimDisk {
     pub image: DiskImage,
     /// Its times.
     pub timing: Box<dyn Timing>,
-    /// Its volatile write cache is on.
+    /// True when its volatile write cache is on.
     pub write_cache: bool,
     /// How it zeroes.
     pub zeroing: Zeroing,
 }
 
-/// Handle on a simulated world, for the test that holds it while the engine runs in it.
+/// Handle of a simulated world. A test keeps it while the engine runs in the world.
 #[derive(Clone)]
 pub struct SimWorld(Rc<RefCell<World>>);
 
 impl SimWorld {
-    /// A world of the given switched-off devices with random latencies; the device ids are their indexes.
+    /// A world of devices with these contents and with random latencies. Device ids are the indexes.
     pub fn new(options: SimOptions, images: Vec<DiskImage>) -> Self {
         let rng = Rc::new(RefCell::new(ChaCha8Rng::seed_from_u64(options.seed)));
         let times = JitterTimes {
@@ -126,7 +126,7 @@ impl SimWorld {
         Self::with_disks(options, disks)
     }
 
-    /// A world of drives, each with a timing of its own; the device ids are their indexes.
+    /// A world of drives, each with its own timing model. Device ids are the indexes.
     pub fn with_disks(options: SimOptions, disks: Vec<SimDisk>) -> Self {
         Self(Rc::new(RefCell::new(World::new(options, disks))))
     }
@@ -142,22 +142,22 @@ impl SimWorld {
         self.0.borrow_mut().hook = Some(Box::new(hook));
     }
 
-    /// Takes the hook away.
+    /// Removes the hook.
     pub fn clear_hook(&self) {
         self.0.borrow_mut().hook = None;
     }
 
-    /// Lets `fault` fail requests: it sees each and names the error, if any.
+    /// Calls `fault` for each request, which fails with the error that `fault` returns, if any.
     pub fn set_fault(&self, fault: impl FnMut(&Request) -> Option<IoError> + 'static) {
         self.0.borrow_mut().rule = Some(Box::new(fault));
     }
 
-    /// Takes the fault away.
+    /// Removes the function of [`SimWorld::set_fault`].
     pub fn clear_fault(&self) {
         self.0.borrow_mut().rule = None;
     }
 
-    /// Lets `faults` come, each at its moment.
+    /// Plans `faults`, each at its moment.
     pub fn plan(&self, faults: &[Fault]) {
         let mut world = self.0.borrow_mut();
         for fault in faults {
@@ -165,13 +165,12 @@ impl SimWorld {
         }
     }
 
-    /// Lets a fault come now, whatever it says of its moment.
+    /// Begins a fault now, whatever its moment.
     pub fn strike(&self, fault: Fault) {
         self.0.borrow_mut().strike(fault);
     }
 
-    /// Ends all states that last (stuck, slow, full, failed) and takes back what has not come yet. Bad
-    /// sectors stay bad.
+    /// Ends all lasting states (stuck, slow, full, failed) and drops planned faults. Bad sectors stay bad.
     pub fn heal(&self) {
         for disk in &mut self.0.borrow_mut().disks {
             disk.faults.heal();
@@ -183,23 +182,23 @@ impl SimWorld {
         self.0.borrow().struck.clone()
     }
 
-    /// What a power cut now would leave.
+    /// The state after a power cut now.
     pub fn crash(&self) -> Crash {
         self.0.borrow_mut().crash()
     }
 
-    /// The devices as reads see them: what a clean switch-off after a flush leaves.
+    /// The devices as reads see them: the state after a flush and an orderly switch-off.
     pub fn images(&self) -> Vec<DiskImage> {
         let world = self.0.borrow();
         world.disks.iter().map(|disk| disk.image()).collect()
     }
 
-    /// Hash over every operation and its time of completion; over the bytes too if the options say so.
+    /// Hash of every operation and its time of completion, and of the bytes if the options say so.
     pub fn trace_hash(&self) -> u64 {
         self.0.borrow().hash
     }
 
-    /// Requests submitted so far.
+    /// Number of requests submitted so far.
     pub fn ios(&self) -> u64 {
         self.0.borrow().ios
     }

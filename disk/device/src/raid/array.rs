@@ -1,15 +1,15 @@
-//! RAID-5: the array, its members and what is known of their health.
+//! RAID-5: the array, its members and their health.
 //!
 //! Invariants:
-//! 1. Whoever reads parity, or changes data or parity, has the stripe's lock (`locks.rs`).
-//! 2. A member that has failed is never read again; a replacement only below the rebuild's watermark.
-//!    With two members gone nothing is computed any more: [`ARRAY_LOST`], never wrong data.
-//! 3. A write ends well when data and parity are written, or when the one member that failed meanwhile is
-//!    marked so and the state that says so is saved.
-//! 4. After an unclean start parity may differ from the data. No parity is computed from such parity:
-//!    every update of a stripe reads what it leaves alone, until [`Device::recover`] or
-//!    [`Raid5::resync`] has made parity right. In a degraded stripe the parity is all there is, and right
-//!    by the parity records (`records.rs`) or by the writer's log, which brings the stripe's data again.
+//! 1. Code that reads parity, or changes data or parity, holds the stripe's lock (`locks.rs`).
+//! 2. A failed member is never read again. A replacement is read only below the rebuild's watermark. With two members
+//!    gone nothing is computed any more: the result is [`ARRAY_LOST`], never wrong data.
+//! 3. A write succeeds when data and parity are written, or when the one member that failed meanwhile is marked as
+//!    failed and that state is saved.
+//! 4. After an unclean start parity may differ from the data. No parity is computed from such parity: every update of
+//!    a stripe reads the data that it leaves unchanged, until [`Redundancy::recover`] or [`Raid5::resync`] has
+//!    corrected the parity. In a degraded stripe the parity cannot be compared. It is right by the parity records
+//!    (`records.rs`), or the writer's log rewrites the data of the stripe.
 
 use super::geometry::Stripes;
 use super::io::min_size;
@@ -18,6 +18,8 @@ use super::records::Records;
 use super::rows::RowSet;
 use super::state::{ARRAY_LOST, Missing, Raid5State, RaidError, RaidStats, StateSink};
 use super::write::Pending;
+#[cfg(doc)]
+use crate::device::Redundancy;
 use crate::device::{Device, DeviceIo};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -31,29 +33,28 @@ pub const RAID5_MEMBERS_MAX: usize = 32;
 /// Stripe updates of one array under way.
 const JOBS_MAX: u64 = 256;
 
-/// How an array is made up.
+/// Options of an array.
 #[derive(Clone)]
 pub struct Raid5Options {
-    /// What to call it in messages.
+    /// Its name in messages.
     pub name: String,
     /// Its identity, in parity records.
     pub id: [u8; 16],
     /// Bytes of a stripe unit.
     pub unit: u64,
-    /// A small device that fails apart from the members, for parity records: 4096 bytes and a stripe unit
-    /// for each update under way. Without it a power cut can destroy, in a degraded array, blocks beside
-    /// those that were being written.
+    /// A small device for parity records that fails independently of the members: 4096 bytes and a stripe unit for each
+    /// update under way. Without it, a power cut of a degraded array can destroy blocks that were not being written.
     pub records: Option<Rc<dyn Device>>,
-    /// Write records while all members are there too: then not even a member that dies in a power cut
-    /// costs a block. One more write for each small one.
+    /// Write records even while all members are there. Then a member that fails in a power cut costs no block either, for
+    /// one more write to each small write.
     pub record_always: bool,
 }
 
-/// A RAID-5 array; clones are handles on the same one.
+/// A RAID-5 array. Clones are handles of the same array.
 #[derive(Clone)]
 pub struct Raid5(pub(super) Rc<Array>);
 
-/// What all handles share.
+/// The state that all handles share.
 pub struct Array {
     pub(super) rt: Rt,
     pub(super) pool: BufPool,
@@ -75,21 +76,21 @@ pub struct Array {
 
 pub(super) struct Health {
     pub state: Raid5State,
-    /// Nobody has told where a crash has interrupted writes.
-    pub untold: bool,
+    /// The array does not know where a crash interrupted writes.
+    pub suspect_anywhere: bool,
     /// Stripes whose parity may be stale.
     pub suspect: RowSet,
-    /// Stripes that a refused write has left in part.
+    /// Stripes that a refused write has changed in part.
     pub torn: RowSet,
     pub lost: Option<RaidError>,
     /// Stripes of the replacement that a flush has made durable: the watermark that is saved.
     pub durable_rows: u64,
-    /// What was saved last: what a crash would come back to.
+    /// The state that was saved last, with which the array opens after a crash.
     pub saved: Raid5State,
     /// Counts changes of `state`.
     pub version: u64,
     published: u64,
-    /// A member has failed, and what was written before may be in the others' caches alone.
+    /// A member has failed, and earlier writes may be only in the caches of the others.
     flush_wanted: bool,
 }
 
@@ -108,11 +109,11 @@ impl Deref for Raid5 {
 }
 
 impl Raid5 {
-    /// Opens the array of `members`, in their order; `None` for one that is not there. `state` is what
-    /// the sink saved last, or the default for new members, whose parity is right if they read as zeroes.
+    /// Opens the array of `members`, in their order, with `None` for a missing one. `state` is the state that the sink
+    /// saved last, or the default for new members; the parity of new members is right if they read as zeroes.
     ///
     /// # Errors
-    /// When the members make no array, or two of them are gone, or parity records cannot be read.
+    /// When the members do not form an array, two of them are gone, or parity records cannot be read.
     pub async fn open(
         rt: &Rt,
         pool: &BufPool,
@@ -144,7 +145,7 @@ impl Raid5 {
             };
             match member {
                 None => missing.rebuilt_rows = 0,
-                // The failed one itself: what is on it is old.
+                // The failed member itself, whose content is old.
                 Some(_) if missing.rebuilt_rows == 0 => *member = None,
                 Some(_) => {}
             }
@@ -182,7 +183,7 @@ impl Raid5 {
         };
         let health = Health {
             state,
-            untold: !state.clean,
+            suspect_anywhere: !state.clean,
             suspect: match state.clean {
                 true => RowSet::default(),
                 false => RowSet::of(0..stripes.rows),
@@ -217,7 +218,7 @@ impl Raid5 {
         Ok(array)
     }
 
-    /// Makes all durable and the state clean. Nothing may be under way, nor be written later.
+    /// Makes all writes durable and saves a clean state. No write may be under way or follow.
     ///
     /// # Errors
     /// When the array has failed or the state cannot be saved.
@@ -227,7 +228,7 @@ impl Raid5 {
         {
             let mut health = self.health.borrow_mut();
             if !health.suspect.is_empty() || !health.torn.is_empty() {
-                // Parity is still to be made right: the next opening must know.
+                // Some parity is not correct yet, and the next opening must know that.
                 return Ok(());
             }
             health.state.clean = true;
@@ -237,7 +238,7 @@ impl Raid5 {
         saved.map_err(|error| self.error(error))
     }
 
-    /// What the sink was told last, or is about to be.
+    /// The present state, which is saved or about to be.
     pub fn state(&self) -> Raid5State {
         self.health.borrow().state
     }
@@ -247,10 +248,10 @@ impl Raid5 {
         self.health.borrow().lost.clone()
     }
 
-    /// True after an unclean start, until parity has been made right ([`Device::recover`],
+    /// True after an unclean start, until the parity has been corrected ([`Redundancy::recover`],
     /// [`Raid5::resync`]).
     pub fn is_suspect(&self) -> bool {
-        self.health.borrow().untold
+        self.health.borrow().suspect_anywhere
     }
 
     /// Counters.
@@ -258,15 +259,15 @@ impl Raid5 {
         self.stats.get()
     }
 
-    /// How the array is striped.
+    /// Its division into stripes.
     pub fn stripes(&self) -> Stripes {
         self.stripes
     }
 
-    /// Declares `member` lost: it is not used any more.
+    /// Marks `member` as failed, so that it is not used any more.
     ///
     /// # Errors
-    /// When another one is lost already, or the state cannot be saved.
+    /// When another member has failed already, or the state cannot be saved.
     pub async fn fail(&self, member: usize) -> Result<(), RaidError> {
         self.mark_failed(member, IoError::EIO);
         let saved = self.publish().await;
@@ -282,7 +283,7 @@ impl Array {
         self.stats.set(stats);
     }
 
-    /// The error of the array that `error` of an operation stands for.
+    /// The error of the array for the `error` of an operation.
     pub(super) fn error(&self, error: IoError) -> RaidError {
         let lost = self.health.borrow().lost.clone();
         lost.unwrap_or_else(|| RaidError::Array {
@@ -299,7 +300,7 @@ impl Array {
         self.names.borrow()[member].clone()
     }
 
-    /// Puts a replacement for the missing member in its place, with nothing rebuilt.
+    /// Puts a replacement in the place of the missing member, with nothing rebuilt.
     pub(super) fn put_replacement(&self, member: usize, device: Rc<dyn Device>) {
         self.names.borrow_mut()[member] = device.name().to_string();
         self.members.borrow_mut()[member] = Some(device);
@@ -316,7 +317,7 @@ impl Array {
         }
     }
 
-    /// The unit of `row` that no member has.
+    /// The unit of `row` that no member holds.
     pub(super) fn absent(&self, row: u64) -> Option<Absent> {
         let missing = self.health.borrow().state.missing?;
         if self.alive(missing.member, row) {
@@ -328,8 +329,7 @@ impl Array {
         })
     }
 
-    /// True when a crash would make `row` a degraded stripe, though it may be none now: its rebuild is
-    /// not saved yet.
+    /// True when `row` would be a degraded stripe after a crash, because its rebuild is not saved yet.
     pub(super) fn is_unsaved_row(&self, row: u64) -> bool {
         let missing = self.health.borrow().saved.missing;
         missing.is_some_and(|missing| row >= missing.rebuilt_rows)
@@ -341,7 +341,7 @@ impl Array {
         health.suspect.contains(row) || health.torn.contains(row)
     }
 
-    /// Marks `member` as failed, for good; with another one gone, the array is lost.
+    /// Marks `member` as failed permanently. If another member is missing, the array is lost.
     pub(super) fn mark_failed(&self, member: usize, error: IoError) {
         let mut health = self.health.borrow_mut();
         match health.state.missing {
@@ -383,13 +383,12 @@ impl Array {
         }
     }
 
-    /// True when a member has failed and nobody outside knows.
+    /// True when a member has failed and that state is not saved.
     pub(super) fn has_unsaved_failure(&self) -> bool {
         self.health.borrow().flush_wanted
     }
 
-    /// What must have happened before the array is changed: it is known to be in use, and the failure of
-    /// a member is known outside.
+    /// Prepares a change of the array: the saved state says that the array is in use, and names the failed member.
     pub(super) async fn begin_write(&self) -> Result<(), IoError> {
         self.check_lost()?;
         {
@@ -403,8 +402,8 @@ impl Array {
         self.check_lost()
     }
 
-    /// Saves the state if it has changed. After a failure the other members are flushed first: what was
-    /// written before with all members, and no parity record, is not to stand open to a power cut.
+    /// Saves the state if it has changed. After a failure the other members are flushed first, because a power cut could
+    /// tear earlier writes that were made with all members and without parity records.
     pub(super) async fn publish(&self) -> Result<(), IoError> {
         let is_current = || {
             let health = self.health.borrow();
@@ -435,7 +434,7 @@ impl Array {
         Ok(())
     }
 
-    /// Flushes every member; one that fails is marked so.
+    /// Flushes every member, and marks those that fail.
     pub(super) async fn flush_members(&self) {
         let written = self.records.as_ref().map(Records::flush_begins);
         let flushes: Vec<(usize, DeviceIo)> = {

@@ -1,11 +1,11 @@
-//! Cutting a request's payload along the stripes.
+//! Cuts a request's payload along stripes.
 
 use std::collections::VecDeque;
 use std::ops::Range;
 use tonearm_base::Slice;
 use tonearm_rt::{Data, Op};
 
-/// What is to be in a range.
+/// New content of a range.
 #[derive(Clone, Debug)]
 pub(crate) enum Payload {
     /// These bytes, in order.
@@ -29,7 +29,7 @@ pub(crate) enum Source {
     Zeroes(Op),
 }
 
-/// The shared parts of a write's memory.
+/// The memory of a write as shared slices.
 pub(crate) fn slices_of(data: Data) -> Vec<Slice> {
     match data {
         Data::None => Vec::new(),
@@ -81,7 +81,7 @@ impl Piece {
             && other.range.start < self.range.end
     }
 
-    /// Cuts at each of `places`, which ascend.
+    /// Cuts at each of `places`, which are in ascending order.
     fn cut(self, places: &[u64], pieces: &mut Vec<Piece>) {
         let Piece {
             column,
@@ -129,7 +129,7 @@ pub(crate) fn bands(pieces: Vec<Piece>, apart: Option<usize>) -> Vec<Band> {
     let mut bands: Vec<Band> = Vec::new();
     for piece in parts {
         match bands.last_mut() {
-            // Neighbours join too, so that their parity is one operation.
+            // Adjacent pieces join too, so that their parity is one operation.
             Some(band)
                 if piece.range.start <= band.range.end && !cuts.contains(&piece.range.start)
                     || piece.range.start < band.range.end =>
@@ -155,7 +155,7 @@ impl Band {
         self.range.end - self.range.start
     }
 
-    /// Runs of `column` that are changed, ascending; neighbours are one run.
+    /// Changed runs of `column` in ascending order; adjacent ones are joined.
     pub fn changed(&self, column: usize) -> Vec<Range<u64>> {
         let mut runs: Vec<Range<u64>> = Vec::new();
         for piece in self.pieces.iter().filter(|piece| piece.column == column) {
@@ -167,7 +167,7 @@ impl Band {
         runs
     }
 
-    /// Runs of `column` within the band that are left alone.
+    /// Unchanged runs of `column` within the band.
     pub fn kept(&self, column: usize) -> Vec<Range<u64>> {
         let (mut kept, mut at) = (Vec::new(), self.range.start);
         for run in self.changed(column) {

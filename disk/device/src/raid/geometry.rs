@@ -6,16 +6,16 @@
 
 use std::ops::Range;
 
-/// How an array is striped.
+/// Division of an array into stripes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Stripes {
-    /// Members, that of the parity included.
+    /// Number of members, including those for parity.
     pub members: usize,
     /// Bytes of a stripe unit.
     pub unit: u64,
     /// Stripes.
     pub rows: u64,
-    /// One unit of each stripe is parity.
+    /// True when one unit of each stripe is parity.
     pub parity: bool,
 }
 

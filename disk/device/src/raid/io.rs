@@ -1,5 +1,5 @@
-//! Operations on members: adjacent parts of one member become one operation, and reads of several members
-//! come together in one buffer.
+//! Operations on members. Adjacent parts of one member become one operation; reads of several members go to one
+//! buffer.
 
 use super::cut::Payload;
 use super::state::RaidError;
@@ -7,10 +7,10 @@ use crate::device::{Device, DeviceIo};
 use tonearm_base::BufPool;
 use tonearm_rt::{Data, IoError, Op, SLICES_MAX};
 
-/// Most bytes of one operation on a member that parts are joined to.
+/// Most bytes of a joined operation on a member.
 pub(crate) const JOINED_BYTES_MAX: u64 = 1 << 20;
 
-/// The smallest size and the largest block size of `members`, of which there must be `least`.
+/// The smallest size and the largest block size of `members`. There must be at least `least` members.
 pub(crate) fn min_size<'a>(
     members: impl Iterator<Item = &'a dyn Device>,
     least: usize,
@@ -59,8 +59,8 @@ impl Transfer {
         }
     }
 
-    /// Makes `next` a part of `open` if they are neighbours; else it takes its place, and the one
-    /// before comes back.
+    /// Appends `next` to `open` if they are adjacent. Otherwise `next` becomes the open one, and the previous one is
+    /// returned.
     pub fn join(open: &mut Option<Transfer>, next: Transfer) -> Option<Transfer> {
         let Some(last) = open else {
             *open = Some(next);
@@ -86,7 +86,7 @@ impl Transfer {
     }
 }
 
-/// Starts `transfer`; more than one operation only where it has too many slices for one.
+/// Starts `transfer`, as several operations if it has too many slices for one.
 pub(crate) fn run(
     device: &dyn Device,
     transfer: Transfer,
@@ -114,7 +114,7 @@ pub(crate) fn run(
     }
 }
 
-/// Where bytes of a read come from and go to.
+/// Source and target of a part of a read.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Place {
     pub member: usize,
@@ -133,13 +133,13 @@ pub(crate) struct FailedRead {
 
 /// Reads under way.
 pub(crate) struct Reads {
-    /// Memory of the request; with the only read while that is under way.
+    /// Memory of the request. A single read holds it while it is under way.
     data: Data,
     under_way: Vec<(Vec<Place>, DeviceIo)>,
     through: bool,
 }
 
-/// Starts to read `places`, ascending in the request, into `data`. `len` bytes are asked for.
+/// Starts to read `places`, in the order of the request, into `data`. The request has `len` bytes.
 pub(crate) fn read_places(
     pool: &BufPool,
     places: impl Iterator<Item = Place>,
@@ -149,7 +149,7 @@ pub(crate) fn read_places(
 ) -> Reads {
     let mut joined: Vec<Vec<Place>> = Vec::new();
     for place in places {
-        // Few members: the last read of this one is near the end.
+        // There are few members, so the last read of this one is near the end.
         let last = joined
             .iter_mut()
             .rev()
@@ -192,7 +192,7 @@ fn follows(read: &[Place], next: &Place) -> bool {
 }
 
 impl Reads {
-    /// Waits for all; tells which failed, and gives the memory back.
+    /// Waits for all reads. Those that failed, and the memory.
     pub async fn end(self) -> (Vec<FailedRead>, Data) {
         let (mut failed, mut data) = (Vec::new(), self.data);
         for (places, io) in self.under_way {
@@ -223,7 +223,7 @@ impl Reads {
     }
 }
 
-/// Puts `bytes` at byte `dest` of a read's memory.
+/// Copies `bytes` to byte `dest` of a read's memory.
 pub(crate) fn copy_to(data: &mut Data, dest: u64, bytes: &[u8]) {
     if let Data::Buf(buf, range) = data {
         let at = range.start + dest as usize;

@@ -1,7 +1,7 @@
 //! Locks on ranges of stripes, first come first served.
 //!
-//! A lock is held from before the first read of an update until after its last write: the parity of a
-//! stripe is not seen, and not changed by anyone else, while it is apart from the data.
+//! A lock is held from before the first read of an update until after its last write. So no other task reads or changes
+//! the parity of a stripe while it does not match the data.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -13,13 +13,13 @@ use tonearm_rt::{Notify, Rt};
 pub(crate) struct RowLocks(Rc<State>);
 
 struct State {
-    /// Held and wanted, by ticket: whoever overlaps no older one has the lock.
+    /// Held and wanted locks, by ticket. A lock is held when no older one overlaps it.
     queue: RefCell<BTreeMap<u64, Range<u64>>>,
     next: Cell<u64>,
     changed: Notify,
 }
 
-/// Locked rows; free when dropped.
+/// Locked rows. Dropping the guard unlocks them.
 pub(crate) struct RowGuard {
     state: Rc<State>,
     ticket: u64,
@@ -34,12 +34,12 @@ impl RowLocks {
         }))
     }
 
-    /// Waits until nobody who came before has any of `rows`.
+    /// Waits until no older lock overlaps `rows`.
     pub async fn lock(&self, rows: Range<u64>) -> RowGuard {
         let ticket = self.0.next.get();
         self.0.next.set(ticket + 1);
         self.0.queue.borrow_mut().insert(ticket, rows.clone());
-        // Made before the wait: a wait that is given up leaves the queue too.
+        // Made before the wait, so that a dropped wait leaves the queue too.
         let guard = RowGuard {
             state: self.0.clone(),
             ticket,

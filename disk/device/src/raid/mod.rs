@@ -1,9 +1,9 @@
 //! RAID-0 and RAID-5 over any devices.
 //!
-//! An array is a device and passes the conformance suite. Where its own state is kept (which member has
-//! failed, how far a rebuild has come) is its user's business: it comes in at the opening and goes out
-//! through a [`StateSink`]. Why a power cut in the middle of a stripe does no harm is told in
-//! `docs/decisions/0011-raid.md`, and kept in `array.rs` (invariant 4) and `records.rs`.
+//! An array is a device and passes the conformance suite. Its user keeps its state (which member has failed, how far a
+//! rebuild has come): the state is an argument of the opening, and changes go to a [`StateSink`].
+//! `docs/decisions/0011-raid.md` explains why a power cut in the middle of a stripe does no harm; `array.rs` (invariant
+//! 4) and `records.rs` ensure it.
 
 mod array;
 mod cut;

@@ -1,4 +1,4 @@
-//! RAID-0: stripes without redundancy over any devices. An error of any member is the array's.
+//! RAID-0: stripes without redundancy over any devices. An error of a member is an error of the array.
 
 use super::cut::{Payload, Source, slices_of};
 use super::geometry::Stripes;
@@ -20,7 +20,7 @@ pub struct Raid0 {
 }
 
 impl Raid0 {
-    /// An array of `members`, striped by `unit` bytes; the smallest member bounds what is used of each.
+    /// An array of `members` with stripe units of `unit` bytes. Each member is used up to the size of the smallest.
     ///
     /// # Errors
     /// When there is no member, or the unit is not of whole blocks.
@@ -69,7 +69,7 @@ impl Raid0 {
         of_member
     }
 
-    /// The operations on members that a write, punch or zeroing makes.
+    /// The operations on members of a write, punch or zeroing.
     fn transfers(&self, offset: u64, len: u64, mut source: Source) -> Vec<Transfer> {
         let mut open: Vec<Option<Transfer>> = self.members.iter().map(|_| None).collect();
         let mut done = Vec::new();

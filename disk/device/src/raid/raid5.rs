@@ -1,4 +1,4 @@
-//! RAID-5 as a device. A write's memory comes back as slices.
+//! RAID-5 as a device. A write returns its memory as slices.
 
 use super::array::Raid5;
 use super::cut::{Payload, Source, slices_of};

@@ -1,5 +1,4 @@
-//! Reading an array: straight from the members, or computed from all others where one is missing or
-//! unreadable.
+//! Reads an array: directly from the members, or computed from all others if one is missing or unreadable.
 
 use super::array::{Array, Raid5};
 use super::geometry::Part;
@@ -55,7 +54,7 @@ impl Raid5 {
             return (Err(error), data);
         }
         if self.has_unsaved_failure() {
-            // What was read is right all the same; a write will insist on it.
+            // The data is right even if the save fails. Writes depend on the save.
             self.publish().await.ok();
         }
         (Ok(len as usize), data)
@@ -80,8 +79,8 @@ impl Raid5 {
 }
 
 impl Array {
-    /// Bytes `range` of the unit of `row` on `member`, data or parity. What cannot be read is computed
-    /// from all others and written again. The caller has the stripe's lock.
+    /// Bytes `range` of the unit of `row` on `member`, data or parity. An unreadable range is computed from all other
+    /// members and rewritten. The caller holds the stripe's lock.
     pub(super) async fn read_cell(
         &self,
         row: u64,
@@ -102,7 +101,7 @@ impl Array {
         }
         let bytes = self.compute_cell(row, member, range).await?;
         self.count(|stats| stats.reconstructed += 1);
-        // A suspect stripe is not written on the ground of its parity.
+        // In a suspect stripe the computed data may be wrong, so it is not written.
         if let Some(device) = own.filter(|_| !self.is_suspect_row(row)) {
             let copy = Data::whole(self.pool.copy_of(&bytes));
             match device.write(offset, copy).await {

@@ -1,8 +1,8 @@
-//! Bringing a missing member's data to a replacement, while the array is in use.
+//! Rebuilds a missing member's data on a replacement, while the array is in use.
 //!
-//! Stripes are rebuilt in ascending order, each under its lock. Below the watermark the replacement is a
-//! member like any other; above it nothing is read from it and nothing written to it. The watermark that
-//! is saved is one below which the replacement is durable, so that a rebuild goes on there after a crash.
+//! Stripes are rebuilt in ascending order, each under its lock. Below the watermark the replacement is a member like any
+//! other. Above the watermark it is neither read nor written. Below the saved watermark the replacement is durable, so a
+//! rebuild continues there after a crash.
 
 use super::array::{Health, Raid5};
 use super::io::JOINED_BYTES_MAX;
@@ -17,22 +17,22 @@ use tonearm_rt::{Data, IoError};
 /// Bytes of the replacement between two saves of the watermark.
 const SAVE_BYTES: u64 = 64 << 20;
 
-/// How fast to rebuild; may be changed while it runs. Clones are the same.
+/// Speed of a rebuild, which may be changed while it runs. Clones share it.
 #[derive(Clone, Default)]
 pub struct RebuildRate(Rc<Cell<u64>>);
 
 impl RebuildRate {
-    /// At most so many bytes of the replacement a second; 0 is as fast as it goes.
+    /// At most this many bytes of the replacement a second; 0 means no limit.
     pub fn new(bytes_per_second: u64) -> Self {
         Self(Rc::new(Cell::new(bytes_per_second)))
     }
 
-    /// Another rate from now on.
+    /// Changes the rate.
     pub fn set(&self, bytes_per_second: u64) {
         self.0.set(bytes_per_second);
     }
 
-    /// Time that `bytes` take at least.
+    /// Least time for `bytes`.
     fn span(&self, bytes: u64) -> Nanos {
         let nanos = u128::from(bytes) * 1_000_000_000;
         let span = nanos.checked_div(u128::from(self.0.get())).unwrap_or(0);
@@ -41,8 +41,7 @@ impl RebuildRate {
 }
 
 impl Raid5 {
-    /// Puts `device` in the place of the missing member. Nothing is read from it before
-    /// [`Raid5::rebuild`] has brought the data there.
+    /// Puts `device` in the place of the missing member. It is not read before [`Raid5::rebuild`] has restored the data.
     ///
     /// # Errors
     /// When no member is missing, or the device does not fit.
@@ -74,12 +73,11 @@ impl Raid5 {
         Ok(())
     }
 
-    /// Rebuilds the replacement from the watermark on; then the array is whole. `progress` is told the
-    /// stripes done and all.
+    /// Rebuilds the replacement from the watermark on. `progress` gets the number of stripes done, and of all.
     ///
     /// # Errors
-    /// When the replacement fails, or a stripe has a second unreadable unit: the watermark stays before
-    /// it, and the rebuild can be called again.
+    /// When the replacement fails, or a stripe has a second unreadable unit. The watermark stays before that stripe, and
+    /// the rebuild can be called again.
     pub async fn rebuild(
         &self,
         rate: &RebuildRate,
@@ -117,7 +115,7 @@ impl Raid5 {
         saved.map_err(|error| self.error(error))
     }
 
-    /// The watermark, as long as there is a replacement.
+    /// The watermark, if there is a replacement.
     fn rebuilding(&self, member: usize) -> Result<u64, RaidError> {
         self.check_lost().map_err(|error| self.error(error))?;
         let watermark = match self.state().missing {
@@ -135,7 +133,7 @@ impl Raid5 {
     async fn save_watermark(&self, rows: u64) -> Result<(), RaidError> {
         self.flush_members().await;
         self.change_state(|health| {
-            // Less when the replacement has failed in the flush.
+            // It is less if the replacement has failed in the flush.
             let missing = health.state.missing;
             health.durable_rows = rows.min(missing.map_or(0, |missing| missing.rebuilt_rows));
         });
@@ -156,7 +154,7 @@ impl Raid5 {
         let range = 0..count as u64 * unit;
         let bytes = match self.compute_cell(rows.start, member, range).await {
             Ok(bytes) => bytes,
-            // One at a time, to come as far as possible and to tell where it is.
+            // One stripe at a time, to rebuild as many as possible and to name the one that fails.
             Err(error) if count == 1 => {
                 return Err(RaidError::Unreadable {
                     row: rows.start,

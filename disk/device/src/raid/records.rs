@@ -1,16 +1,15 @@
-//! Parity records: what a power cut in a degraded stripe would destroy, kept until it cannot.
+//! Parity records: copies of the data that a power cut in a degraded stripe would destroy, kept until the write is durable.
 //!
-//! A degraded stripe holds the missing unit only as the XOR of all others. A write to one of these is two
-//! writes, data and parity, and between them that XOR is wrong. So the XOR of all that the write leaves
-//! alone goes to a small device first, durably. At the next opening parity is computed again from it and
-//! from the data that is found: whatever part of the write arrived, the missing unit is as it was
-//! (the write's own bytes are for its writer's log).
+//! A degraded stripe holds the missing unit only as the XOR of all others. A write to one of these is two writes, data and
+//! parity, and between them that XOR is wrong. So the XOR of all data that the write leaves unchanged first goes to a
+//! small device, durably. At the next opening parity is computed again from the record and the data that is found.
+//! Whatever part of the write arrived, the missing unit is then as before. (The writer's log restores the written bytes.)
 //!
 //! Invariants:
-//! 1. A record is durable before the first byte of its write is, and stays until the write is durable.
-//! 2. Valid records on the device never overlap, and what a record covers is not changed by anyone else
-//!    while it is valid: [`Records::prepare`] makes the write before durable and erases its record.
-//!    So records can be applied in any order, any number of times.
+//! 1. A record is durable before its write begins, and stays until the write is durable.
+//! 2. Valid records on the device never overlap, and no other write changes the bytes that a valid record covers:
+//!    [`Records::prepare`] makes the previous write durable and erases its record. So records can be applied in any
+//!    order, any number of times.
 
 use super::array::{Absent, Array, Raid5};
 use super::cut::Band;
@@ -31,17 +30,17 @@ const SLOTS_MAX: u64 = 256;
 enum Use {
     /// No valid record on the device.
     Free,
-    /// A record, or its erasure, is on its way to the device; or its stripe's write is under way.
+    /// The record is being written or erased, or the write of its stripe is under way.
     Busy,
     /// The write has ended and may be in caches.
     Written,
-    /// The write is durable: the record does no good any more, and no harm until its bytes change.
+    /// The write is durable. The record is not needed any more, and is harmless until the bytes that it covers change.
     Settled,
 }
 
 struct Slot {
     used: Use,
-    /// What the record on the device covers, and the one that takes its place.
+    /// Ranges that the record on the device covers, and the record that replaces it.
     covers: Vec<(u64, Range<u64>)>,
     stamp: u64,
 }
@@ -206,7 +205,7 @@ impl Records {
             Ok(()) => {
                 slot.covers.drain(..slot.covers.len() - 1);
             }
-            // The record before, this one, or neither is there.
+            // The device has the previous record, this one, or none.
             Err(_) => slot.used = Use::Settled,
         }
         drop(slots);
@@ -215,7 +214,7 @@ impl Records {
         written.map(|()| index)
     }
 
-    /// A slot without a record that is needed.
+    /// A slot without a needed record.
     async fn take_slot(&self, array: &Array, covers: (u64, Range<u64>)) -> usize {
         loop {
             let changed = self.changed.wait();
@@ -272,7 +271,7 @@ impl Raid5 {
                     Some((record, self.pool.copy_of(kept).share()))
                 }
                 Ok(None) => continue,
-                // Torn: its write had not begun. Or of another array.
+                // The record is torn, so its write had not begun; or it belongs to another array.
                 _ => None,
             };
             if let Some((record, kept)) = record.filter(|_| unclean) {
@@ -280,7 +279,7 @@ impl Raid5 {
             }
             found.push(index);
         }
-        // Parity first, for good; then what it was computed from.
+        // The parity is durable before the records from which it was computed are erased.
         if unclean && !found.is_empty() {
             self.flush_members().await;
             self.check_lost().map_err(|error| self.error(error))?;
@@ -304,7 +303,7 @@ impl Raid5 {
             return Err(RaidError::Shape(why));
         }
         let missing = match self.absent(row) {
-            // All are there: parity follows from the data alone. No parity: nothing to make right.
+            // With all units, parity follows from the data. Without parity there is nothing to correct.
             None => return self.fix_parity(row, range).await.map(|_| ()),
             Some(Absent::Parity) => return Ok(()),
             Some(Absent::Column(column)) => column,
@@ -316,7 +315,7 @@ impl Raid5 {
             let within = from..from + extent.len as usize;
             let column = extent.column as usize;
             if column == missing {
-                // Being written itself: it is for its writer's log.
+                // These bytes were being written; the writer's log restores them.
                 own[within].fill(true);
                 continue;
             }
@@ -345,7 +344,7 @@ impl Raid5 {
         Ok(())
     }
 
-    /// Reads a member that there is no substitute for.
+    /// Reads a member whose data cannot be computed from others.
     async fn read_member(
         &self,
         row: u64,

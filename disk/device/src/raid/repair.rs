@@ -1,4 +1,4 @@
-//! Making parity right: after a crash where writes were interrupted, or everywhere.
+//! Corrects parity: where a crash interrupted writes, or everywhere.
 
 use super::array::{Array, Raid5};
 use super::io::JOINED_BYTES_MAX;
@@ -11,13 +11,13 @@ use std::ops::Range;
 use tonearm_base::{Buf, is_zero};
 use tonearm_rt::{Data, IoError, Op};
 
-/// Stripes that are made right at once.
+/// Stripes that are corrected at the same time.
 const REPAIRS_MAX: u64 = 16;
 
 impl Raid5 {
-    /// Compares the parity of all stripes with their data and makes it right. `progress` is told the
-    /// stripes done and all. A stripe without a member cannot be compared and is passed over.
-    /// Gives the number of stripes that were wrong.
+    /// Compares the parity of all stripes with their data, and corrects it. `progress` gets the number of stripes done,
+    /// and of all. A stripe without one of its units cannot be compared and is skipped. The number of stripes that were
+    /// wrong.
     ///
     /// # Errors
     /// When a stripe cannot be read or written.
@@ -25,7 +25,7 @@ impl Raid5 {
         self.compare_all(true, progress).await
     }
 
-    /// As [`Raid5::resync`], and changes nothing.
+    /// As [`Raid5::resync`], but changes nothing.
     ///
     /// # Errors
     /// When a stripe cannot be read.
@@ -54,7 +54,7 @@ impl Raid5 {
             progress(at, end);
         }
         if repair {
-            self.health.borrow_mut().untold = false;
+            self.health.borrow_mut().suspect_anywhere = false;
             let flushed = self.flush().await;
             flushed.map_err(|error| self.error(error))?;
         }
@@ -78,7 +78,7 @@ impl Raid5 {
                 }
             }
             _ => {
-                // One at a time: what can be read is compared, and what can be repaired is.
+                // One stripe at a time, to compare and repair as many as possible.
                 for row in rows.filter(|row| self.absent(*row).is_none()) {
                     wrong += u64::from(self.fix_or_compare(row, repair).await?);
                 }
@@ -117,14 +117,14 @@ impl Raid5 {
         whole.then_some(xor)
     }
 
-    /// Makes parity right where writes were interrupted. Whole stripes that are to be zeroed once more
-    /// stay suspect until they are; everything else is trusted from then on.
+    /// Corrects parity where writes were interrupted. Whole stripes that the caller zeroes again stay suspect until then;
+    /// all others are trusted from now on.
     pub(super) async fn recover_from(self, interrupted: Interrupted) -> Result<(), IoError> {
         if !self.is_suspect() {
             return Ok(());
         }
         self.begin_write().await?;
-        // Bytes of a stripe unit, for each stripe: the hull of what was written of it.
+        // For each stripe, the smallest range of a stripe unit that contains all interrupted writes.
         let mut rows: BTreeMap<u64, Range<u64>> = BTreeMap::new();
         let mut changed = |range: Range<u64>| {
             for part in self.stripes.parts(range) {
@@ -156,7 +156,7 @@ impl Raid5 {
             let array = self.clone();
             tasks.push(self.rt.spawn(async move {
                 let _lock = array.locks.lock(row..row + 1).await;
-                // Without one of its units a stripe tells nothing of its parity.
+                // Without one of its units, the parity of a stripe cannot be compared.
                 let result = match array.absent(row) {
                     None => array.fix_parity(row, range).await.map(|_| ()),
                     Some(_) => Ok(()),
@@ -170,7 +170,7 @@ impl Raid5 {
             done.map_err(|_| IoError::EIO)?;
         }
         self.trust_all_but(suspect);
-        // What was made right is durable before anybody forgets that it had to be.
+        // The corrections are durable before the caller forgets the crash.
         self.flush().await
     }
 }
@@ -178,11 +178,11 @@ impl Raid5 {
 impl Array {
     fn trust_all_but(&self, suspect: RowSet) {
         let mut health = self.health.borrow_mut();
-        (health.untold, health.suspect) = (false, suspect);
+        (health.suspect_anywhere, health.suspect) = (false, suspect);
     }
 
-    /// Makes `range` of the parity of `row` right, if it is not; tells if it was wrong. The caller has the
-    /// stripe's lock, and no member is missing there.
+    /// Corrects `range` of the parity of `row`. True if it was wrong. The caller holds the stripe's lock, and no unit of
+    /// the stripe is missing.
     pub(super) async fn fix_parity(&self, row: u64, range: Range<u64>) -> Result<bool, RaidError> {
         let of_parity = self.stripes.parity_member(row);
         let others = (0..self.stripes.members).filter(|member| *member != of_parity);
@@ -216,7 +216,7 @@ impl Array {
         Ok(true)
     }
 
-    /// A stripe that a refused write has left in part: makes its parity right before it is used.
+    /// Corrects the parity of a stripe that a refused write has changed in part.
     pub(super) async fn mend_row(&self, row: u64) -> Result<(), IoError> {
         if self.absent(row).is_none() {
             let fixed = self.fix_parity(row, 0..self.stripes.unit).await;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// Start -> end of each run.
+/// Start and end of each run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct RowSet(BTreeMap<u64, u64>);
 

@@ -1,38 +1,38 @@
-//! What an array must know when it is opened again, and what can go wrong with it.
+//! The state that an array needs at its next opening, and its errors.
 
 use std::future::Future;
 use std::pin::Pin;
 use tonearm_rt::IoError;
 
-/// Error of an operation on an array that has lost two members (`ENODEV`); [`RaidError::Lost`] tells which.
+/// Error of an operation on an array that has lost two members (`ENODEV`). [`RaidError::Lost`] names them.
 pub const ARRAY_LOST: IoError = IoError { errno: 19 };
 
-/// A member without, or not yet with, the array's data.
+/// A member that does not, or not yet, have the array's data.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Missing {
-    /// Which.
+    /// Its index.
     pub member: usize,
-    /// Stripes from the first on that a rebuild has brought back; more than 0 only with a replacement.
+    /// Number of stripes, from the first on, that a rebuild has restored; more than 0 only with a replacement.
     pub rebuilt_rows: u64,
 }
 
-/// The state of a RAID-5 array, kept outside of it. The array says when it changes ([`StateSink`]).
+/// The state of a RAID-5 array, which its user keeps. The array reports changes to a [`StateSink`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Raid5State {
-    /// The array was closed in order ([`super::Raid5::close`]). Else parity and data may differ wherever
-    /// a write was under way.
+    /// The array was closed in order ([`super::Raid5::close`]). Otherwise parity and data may differ wherever a write was
+    /// under way.
     pub clean: bool,
     /// The member that has failed, if any.
     pub missing: Option<Missing>,
 }
 
-/// A save under way.
+/// A save in progress.
 pub type Saving = Pin<Box<dyn Future<Output = Result<(), IoError>>>>;
 
 /// Where the state is kept.
 pub trait StateSink {
-    /// Makes `state` durable. A write that depends on it (a member has failed, the array is in use) does
-    /// not end before this has; saves do not overlap.
+    /// Makes `state` durable. A write that depends on the state (a member has failed, the array is in use) ends after the
+    /// save. Saves do not overlap.
     fn save(&self, state: Raid5State) -> Saving;
 }
 
@@ -40,11 +40,11 @@ pub trait StateSink {
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum RaidError {
     /// The members do not make an array.
-    #[error("this is no array: {0}")]
+    #[error("these members do not form an array: {0}")]
     Shape(String),
     /// Two members are gone.
     #[error(
-        "the array has lost {second} ({error}) after {first}: what was on both cannot be told any more; \
+        "the array has lost {second} ({error}) after {first}: the data of both cannot be recovered; \
          restore from a backup, or start it again with a member that is still readable"
     )]
     Lost {
@@ -52,22 +52,22 @@ pub enum RaidError {
         first: String,
         /// The second.
         second: String,
-        /// What the second one told.
+        /// Error of the second one.
         error: IoError,
     },
-    /// A stripe cannot be made whole.
+    /// A stripe cannot be reconstructed.
     #[error(
-        "stripe {row} cannot be made whole: {member} at byte {offset} ({error}), and another member \
+        "stripe {row} cannot be reconstructed: {member} at byte {offset} ({error}), and another member \
          is missing or unreadable there"
     )]
     Unreadable {
-        /// Which stripe.
+        /// The stripe.
         row: u64,
         /// The member that failed.
         member: String,
         /// First byte on it.
         offset: u64,
-        /// What it told.
+        /// Its error.
         error: IoError,
     },
     /// A replacement cannot be used.
@@ -75,7 +75,7 @@ pub enum RaidError {
     Replacement {
         /// Its name.
         member: String,
-        /// Why not.
+        /// The reason.
         why: String,
     },
     /// The replacement failed in the rebuild.
@@ -83,7 +83,7 @@ pub enum RaidError {
     RebuildFailed {
         /// Its name.
         member: String,
-        /// What it told.
+        /// Its error.
         error: IoError,
     },
     /// The device for parity records failed.
@@ -91,7 +91,7 @@ pub enum RaidError {
     Journal {
         /// Its name.
         member: String,
-        /// What it told.
+        /// Its error.
         error: IoError,
     },
     /// The state could not be saved, or an operation of the array failed.
@@ -99,30 +99,30 @@ pub enum RaidError {
     Array {
         /// Its name.
         array: String,
-        /// What went wrong.
+        /// The cause.
         error: IoError,
     },
 }
 
-/// What an array has done. Counts only grow.
+/// Counters of an array.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct RaidStats {
-    /// Updates of whole stripes, without reading.
+    /// Updates of whole stripes, without reads.
     pub full_writes: u64,
     /// Updates that read the old data and parity.
     pub read_modify_writes: u64,
-    /// Updates that read what they leave alone.
+    /// Updates that read the data that they leave unchanged.
     pub reconstruct_writes: u64,
-    /// Requests that went with another one's update of the same stripe.
+    /// Requests that shared the update of their stripe with another request.
     pub coalesced: u64,
-    /// Ranges computed from all other members, since theirs was missing or unreadable.
+    /// Ranges computed from all other members, because their member was missing or unreadable.
     pub reconstructed: u64,
-    /// Unreadable ranges that were written again.
+    /// Unreadable ranges that were rewritten.
     pub repaired: u64,
     /// Parity records written.
     pub records: u64,
-    /// Updates of a degraded stripe without a parity record: there is no device for them.
+    /// Updates of a degraded stripe without a parity record, because there is no device for records.
     pub unprotected: u64,
-    /// Ranges whose parity was made right after a crash or by a resync.
+    /// Ranges whose parity was corrected after a crash or by a resync.
     pub parity_fixed: u64,
 }

@@ -1,9 +1,8 @@
-//! Changing an array: whole stripes without reading, parts of stripes with the fewest operations.
+//! Changes an array: whole stripes without reads, parts of stripes with the fewest operations.
 //!
-//! A part of a stripe is updated by reading the old data and parity (read-modify-write), or by reading
-//! what it leaves alone (reconstruct-write), whichever takes fewer reads; the former when they are
-//! equal, since it keeps fewer members busy. Requests for one stripe that wait together are updated
-//! together.
+//! An update of a part of a stripe reads the old data and parity (read-modify-write), or the data that it leaves
+//! unchanged (reconstruct-write), whichever takes fewer reads. If both take the same, read-modify-write is used,
+//! because it uses fewer members. Requests that wait for the same stripe share one update.
 
 use super::array::{Absent, Array, Raid5};
 use super::cut::{Band, Payload, Piece, Source, bands};
@@ -19,14 +18,14 @@ use tonearm_rt::{IoError, Op, SLICES_MAX};
 /// Most pieces of one update.
 const BATCH_PIECES_MAX: usize = 64;
 
-/// A request's part of a stripe that waits for its update.
+/// A request's part of a stripe that waits for an update.
 pub(crate) struct Pending {
     pieces: RefCell<Vec<Piece>>,
     durable: bool,
     result: RefCell<Option<Result<(), IoError>>>,
 }
 
-/// Operations on members, started.
+/// Operations on members that have been started.
 type UnderWay = Vec<(usize, DeviceIo)>;
 
 impl Raid5 {
@@ -46,7 +45,7 @@ impl Raid5 {
         while at < end {
             let (row, within) = (at / row_bytes, at % row_bytes);
             let whole = (end - at) / row_bytes;
-            // The permit first: whoever has a stripe's lock needs no permit any more.
+            // The permit comes before the lock, so that no lock holder waits for a permit.
             let permit = self.jobs.acquire(1).await;
             if within == 0 && whole > 0 {
                 let most = match source {
@@ -83,7 +82,7 @@ impl Raid5 {
         }
         result?;
         if self.failures() != failures {
-            // Begun with all members and without a record: not to be left in caches.
+            // The write began with all members and without a record, so it must not stay in caches.
             self.flush_members().await;
         }
         self.publish().await?;
@@ -95,7 +94,7 @@ impl Raid5 {
         missing.map(|missing| missing.member)
     }
 
-    /// A part of one stripe, together with all that waits for the same stripe.
+    /// Writes a part of a stripe, together with other requests that wait for the same stripe.
     async fn write_part(self, row: u64, pieces: Vec<Piece>, durable: bool) -> Result<(), IoError> {
         let own = Rc::new(Pending {
             pieces: RefCell::new(pieces),
@@ -104,7 +103,7 @@ impl Raid5 {
         });
         self.enqueue(row, own.clone());
         let _lock = self.locks.lock(row..row + 1).await;
-        // Whoever is as far as this request was comes along.
+        // Lets requests that are ready now join this update.
         self.rt.yield_now().await;
         loop {
             if let Some(result) = *own.result.borrow() {
@@ -147,7 +146,7 @@ impl Raid5 {
         batch
     }
 
-    /// Updates a stripe whose lock the caller has.
+    /// Updates a stripe. The caller holds its lock.
     async fn write_pieces(
         &self,
         row: u64,
@@ -199,7 +198,7 @@ impl Raid5 {
         let kept: Vec<Vec<Range<u64>>> = columns.map(|c| band.kept(c)).collect();
         let to_modify = 1 + changed.iter().map(Vec::len).sum::<usize>();
         let to_reconstruct = kept.iter().map(Vec::len).sum::<usize>();
-        // What is neither read nor written is in danger until both writes are done.
+        // A unit that is neither read nor written could be lost in a power cut until both writes are done.
         let (modify, endangers) = match missing {
             Some(Absent::Parity) => {
                 let under_way = self.start_data(row, band, missing, durable);
@@ -258,13 +257,13 @@ impl Raid5 {
             _ => self.is_unsaved_row(row),
         };
         if durable && is_missing {
-            // It is there as the XOR of units of which some may be in their members' caches.
+            // Its data exists only as the XOR of units, some of which may be in caches.
             self.flush_members().await;
         }
         Ok(())
     }
 
-    /// Whole stripes: nothing is read.
+    /// Writes whole stripes, without reads.
     async fn write_rows(
         self,
         rows: Range<u64>,
@@ -291,7 +290,7 @@ impl Raid5 {
         Ok(())
     }
 
-    /// Keeps in mind which stripes are whole, and which a refused write has left in part.
+    /// Notes that stripes were written as a whole, or that a refused write changed them in part.
     pub(super) fn note_rows(&self, rows: &Range<u64>, whole: bool) {
         let mut health = self.health.borrow_mut();
         match whole {
@@ -306,7 +305,7 @@ impl Raid5 {
     fn start_zeroes(&self, rows: Range<u64>, op: Op) -> UnderWay {
         let mut under_way = Vec::new();
         for member in 0..self.stripes.members {
-            // A replacement has the rows up to the rebuild's watermark.
+            // A replacement has only the rows below the rebuild's watermark.
             let alive = rows.clone().take_while(|row| self.alive(member, *row));
             let count = match self.alive(member, rows.end - 1) {
                 true => rows.end - rows.start,
@@ -368,7 +367,7 @@ impl Raid5 {
 }
 
 impl Array {
-    /// Parity without the changed data: the XOR of the old parity and the old data.
+    /// The parity of the unchanged data: the XOR of the old parity and the old data.
     async fn xor_of_old(
         &self,
         row: u64,

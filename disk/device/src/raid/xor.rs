@@ -1,4 +1,4 @@
-//! XOR of byte ranges. The plain loop is turned into vector instructions by the compiler.
+//! XOR of byte ranges. The compiler turns the plain loop into vector instructions.
 
 use tonearm_base::Slice;
 

@@ -217,7 +217,10 @@ fn a_second_bad_place_stops_the_rebuild_before_it_and_is_named() {
             .await
             .unwrap_err();
         let text = failed.to_string();
-        assert!(text.starts_with("stripe 5 cannot be made whole"), "{text}");
+        assert!(
+            text.starts_with("stripe 5 cannot be reconstructed"),
+            "{text}"
+        );
         assert_eq!(array.state().missing.unwrap().rebuilt_rows, 5);
         assert_eq!(array.failure(), None);
         // It is readable again, say from another cable.

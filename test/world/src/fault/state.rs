@@ -1,4 +1,4 @@
-//! The faults of one drive: those to come, those that last, and those that wait for their request.
+//! The faults of one drive: planned faults, lasting states, and faults that wait for a request.
 
 use super::{Fault, FaultKind, Place, Struck};
 use crate::image::DiskImage;
@@ -7,14 +7,14 @@ use std::collections::BTreeSet;
 use tonearm_base::Nanos;
 use tonearm_rt::{IoError, Op};
 
-/// What happens to one request.
+/// What a fault does to one request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Mischief {
-    /// Reported as done, not carried out.
+    /// It is reported as done and not carried out.
     Lose,
-    /// Carried out at this offset.
+    /// It is carried out at this offset.
     Misdirect(u64),
-    /// A read of the medium, past the cache.
+    /// It reads the medium, past the cache.
     PastCache,
     /// It fails.
     Fail(IoError),
@@ -31,9 +31,9 @@ struct Lasting {
 /// The faults of one drive.
 #[derive(Default)]
 pub(crate) struct DriveFaults {
-    /// To come, the next one last.
+    /// Planned faults; the next one is last.
     planned: Vec<Fault>,
-    /// Waiting for a request that they can change, with how often they still strike.
+    /// Faults that wait for a request that they can change, with the number of requests that they still change.
     armed: Vec<(Fault, u32)>,
     lasting: Vec<Lasting>,
     /// Sectors that cannot be read.
@@ -42,7 +42,7 @@ pub(crate) struct DriveFaults {
 }
 
 impl DriveFaults {
-    /// None but that the sectors `bad` cannot be read.
+    /// No faults, but the sectors `bad` cannot be read.
     pub fn new(bad: BTreeSet<u64>) -> Self {
         Self {
             bad,
@@ -57,12 +57,12 @@ impl DriveFaults {
 
     pub fn plan(&mut self, fault: Fault) {
         self.planned.push(fault);
-        // Stable: of faults at one moment the first planned comes first.
+        // The sort is stable: of faults at one moment, the one planned first comes first.
         self.planned
             .sort_by_key(|fault| std::cmp::Reverse(fault.after));
     }
 
-    /// True when nothing is wrong nor ever will be: the common case, which costs nothing.
+    /// True without any fault, present or planned: the common case, which must be cheap.
     pub fn is_idle(&self) -> bool {
         self.planned.is_empty()
             && self.armed.is_empty()
@@ -70,14 +70,14 @@ impl DriveFaults {
             && self.bad.is_empty()
     }
 
-    /// Ends all states that last, and what has not come yet; bad sectors stay bad.
+    /// Ends lasting states and drops planned faults. Bad sectors stay bad.
     pub fn heal(&mut self) {
         self.planned.clear();
         self.armed.clear();
         self.lasting.clear();
     }
 
-    /// One more request: the faults that come with it.
+    /// Counts a request. The faults that begin with it.
     pub fn due(&mut self) -> Vec<Fault> {
         let mut due = Vec::new();
         while let Some(fault) = self.planned.pop_if(|fault| fault.after <= self.requests) {
@@ -87,7 +87,7 @@ impl DriveFaults {
         due
     }
 
-    /// Makes `fault` true from `now` on. Rot is for the caller to carry out.
+    /// Begins `fault` at `now`. The caller carries out rot.
     pub fn begin(&mut self, fault: Fault, now: Nanos) {
         if fault.kind.lasts() {
             self.lasting.push(Lasting {
@@ -100,12 +100,12 @@ impl DriveFaults {
         }
     }
 
-    /// The sectors of `offset .. offset + len` cannot be read from now on.
+    /// Makes the sectors of `offset .. offset + len` unreadable.
     pub fn spoil(&mut self, offset: u64, len: u64) {
         self.bad.extend(sectors(offset, len));
     }
 
-    /// What an armed fault does to this request, and what has struck then.
+    /// What a waiting fault does to this request, and the report of it.
     pub fn strike(
         &mut self,
         now: Nanos,
@@ -150,7 +150,7 @@ impl DriveFaults {
         Some((mischief, struck))
     }
 
-    /// The error with which a request ends at `now`, by the drive's state.
+    /// The error of a request that ends at `now`, by the drive's state.
     pub fn error(&mut self, now: Nanos, op: Op, offset: u64, len: u64) -> Option<IoError> {
         self.expire(now);
         let is = |kind| self.lasting.iter().any(|state| state.kind == kind);
@@ -169,10 +169,10 @@ impl DriveFaults {
         None
     }
 
-    /// A write of these bytes has reached the medium: the drive puts its sectors elsewhere.
+    /// A write of these bytes has reached the medium. The drive remaps its bad sectors.
     pub fn rewritten(&mut self, offset: u64, len: u64) {
         if !self.bad.is_empty() {
-            // Sectors that are written in part stay bad.
+            // Partly written sectors stay bad.
             let end = (offset + len) / SECTOR as u64;
             for sector in offset.div_ceil(SECTOR as u64)..end {
                 self.bad.remove(&sector);
@@ -180,7 +180,7 @@ impl DriveFaults {
         }
     }
 
-    /// When a request that took until `done` since `submitted` is told of; `None` is never.
+    /// When the completion of a request is reported that was submitted at `submitted` and done at `done`; `None` is never.
     pub fn told_at(&mut self, submitted: Nanos, done: Nanos) -> Option<Nanos> {
         self.expire(done);
         let mut at = done;
@@ -207,7 +207,7 @@ impl DriveFaults {
     }
 }
 
-/// The byte that `place` means on a drive of `size` bytes with this content.
+/// The byte at `place` on a drive of `size` bytes with this content.
 pub(crate) fn place(place: Place, size: u64, image: &DiskImage) -> u64 {
     let byte = match place {
         Place::At(byte) => byte,

@@ -35,7 +35,7 @@ impl FromStr for FaultKind {
     type Err = String;
     fn from_str(text: &str) -> Result<Self, String> {
         let named = Self::ALL.into_iter().find(|kind| kind.name() == text);
-        named.ok_or_else(|| format!("{text:?} is no kind of fault"))
+        named.ok_or_else(|| format!("{text:?} is not a kind of fault"))
     }
 }
 
@@ -52,7 +52,7 @@ impl fmt::Display for Place {
 impl FromStr for Place {
     type Err = String;
     fn from_str(text: &str) -> Result<Self, String> {
-        let wrong = || format!("{text:?} is no place: at:BYTE, used:NUMBER or any:NUMBER");
+        let wrong = || format!("{text:?} is not a place: at:BYTE, used:NUMBER or any:NUMBER");
         let (kind, number) = text.split_once(':').ok_or_else(wrong)?;
         let number = number.parse().map_err(|_| wrong())?;
         match kind {

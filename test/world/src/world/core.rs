@@ -1,4 +1,4 @@
-//! The state of a world: requests under way, and when they end.
+//! The state of a world: requests under way, and the times of their ends.
 
 mod effect;
 
@@ -24,14 +24,14 @@ struct Flight {
     serial: u64,
     submitted: Nanos,
     request: Request,
-    /// Its content, once a crash state has asked for it.
+    /// Its content, once a crash state has needed it.
     payload: Option<Payload>,
-    /// For a flush: the writes that it covers.
+    /// For a flush: number of the writes that it covers.
     covers: u64,
     mischief: Option<Mischief>,
 }
 
-/// A request whose end has come; in the order of submission at one moment.
+/// A request that has ended. Requests that end at one moment are ordered by submission.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Ready {
     serial: u64,
@@ -41,13 +41,13 @@ pub(super) struct Ready {
 pub(super) struct World {
     pub now: Nanos,
     options: SimOptions,
-    /// Chance of what failed writes leave.
+    /// Random choices of what failed writes leave.
     rng: ChaCha8Rng,
     pub disks: Vec<Disk>,
     flights: Vec<Option<Flight>>,
     free: Vec<usize>,
     under_way: usize,
-    /// Ends that a fault has put off.
+    /// Ends to report, some of which faults delay.
     late: BinaryHeap<Reverse<(Nanos, Ready)>>,
     done: Vec<Done>,
     serial: u64,
@@ -80,7 +80,7 @@ impl World {
         }
     }
 
-    /// The crash state of this moment.
+    /// The crash state at this moment.
     pub fn crash(&mut self) -> Crash {
         let mut disks: Vec<CutDisk> = Vec::with_capacity(self.disks.len());
         for disk in &self.disks {
@@ -192,7 +192,7 @@ impl World {
         self.disks[index].timing.submit(now, timed);
     }
 
-    /// When something next happens.
+    /// Time of the next event.
     pub fn next(&self) -> Option<Nanos> {
         let drives = self.disks.iter().filter_map(|disk| disk.timing.next());
         let late = self.late.peek().map(|Reverse((at, _))| *at);
@@ -203,7 +203,7 @@ impl World {
         self.under_way > 0
     }
 
-    /// What has ended by now, in order.
+    /// Appends the requests that have ended by now, in order.
     pub fn advance(&mut self, ready: &mut Vec<Ready>) {
         for index in 0..self.disks.len() {
             self.catch_up(index);
@@ -216,7 +216,7 @@ impl World {
         }
     }
 
-    /// Lets everything happen inside a drive up to now.
+    /// Processes the events inside a drive up to now.
     fn catch_up(&mut self, index: usize) {
         let disk = &mut self.disks[index];
         if disk.timing.next().is_none_or(|at| at > self.now) {
@@ -227,7 +227,7 @@ impl World {
             let slot = done.id as usize;
             let flight = self.flights[slot]
                 .as_ref()
-                .expect("a drive ends what it was given");
+                .expect("a drive ends only requests that it was given");
             let end = Ready {
                 serial: flight.serial,
                 slot,
@@ -242,10 +242,10 @@ impl World {
         }
     }
 
-    /// Carries a request out and ends it.
+    /// Carries out a request that has ended.
     pub fn finish(&mut self, ready: Ready) -> (Op, Completion) {
         let flight = self.flights[ready.slot].take();
-        let mut flight = flight.expect("an end comes once");
+        let mut flight = flight.expect("a request ends once");
         self.free.push(ready.slot);
         self.under_way -= 1;
         let op = flight.request.op;

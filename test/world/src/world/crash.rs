@@ -1,4 +1,4 @@
-//! What a power cut leaves.
+//! The content of drives after a power cut.
 
 use crate::image::DiskImage;
 use crate::payload::{Payload, SECTOR};
@@ -6,36 +6,36 @@ use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 use std::ops::Range;
 
-/// A write that is not stable.
+/// An unstable write.
 #[derive(Clone)]
 pub(super) struct Unstable {
-    /// In the order of submission.
+    /// Number in the order of submission.
     pub serial: u64,
     pub offset: u64,
     pub payload: Payload,
     pub in_flight: bool,
-    /// Bytes of the device that something stable lies over.
+    /// Bytes of the device that later stable writes hide.
     pub covered: Vec<Range<u64>>,
 }
 
 /// One drive at the moment of a power cut.
 #[derive(Clone)]
 pub(super) struct CutDisk {
-    /// What is sure.
+    /// Content that is certain.
     pub stable: DiskImage,
-    /// In order of submission.
+    /// Unstable writes in order of submission.
     pub unstable: Vec<Unstable>,
 }
 
-/// What a power cut at one moment leaves to chance.
+/// The state at the moment of a power cut: certain content and unstable writes.
 #[derive(Clone)]
 pub struct Crash {
     pub(super) disks: Vec<CutDisk>,
 }
 
 impl Crash {
-    /// The devices after a power cut now. `seed` chooses a manner (all kept, all lost, an ordered
-    /// prefix kept, any subset of sectors, garbled sectors) and all of its details.
+    /// The devices after a power cut now. `seed` selects the kind of outcome (all writes kept, all lost, an ordered
+    /// prefix kept, any subset of sectors, garbled sectors) and its details.
     pub fn images(&self, seed: u64) -> Vec<DiskImage> {
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
         let manner = rng.next_u32() % 8;
@@ -61,8 +61,8 @@ impl Crash {
         images
     }
 
-    /// The devices after a power cut now, for a storage that keeps what it has taken: only what is under
-    /// way is left to chance.
+    /// The devices after a power cut now, for storage that keeps every completed write. Only writes under way are
+    /// uncertain.
     pub fn images_ordered(&self, seed: u64) -> Vec<DiskImage> {
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
         let share = rng.next_u32() % 101;
@@ -81,14 +81,14 @@ impl Crash {
         images
     }
 
-    /// True when chance has nothing to decide.
+    /// True when there are no unstable writes.
     pub fn is_settled(&self) -> bool {
         self.disks.iter().all(|disk| disk.unstable.is_empty())
     }
 }
 
 impl Unstable {
-    /// All of it reaches the medium.
+    /// Applies the whole write to the medium.
     pub fn put(&self, image: &mut DiskImage) {
         if self.covered.is_empty() {
             self.payload
@@ -102,7 +102,7 @@ impl Unstable {
         }
     }
 
-    /// Each sector reaches the medium with a chance of `share` percent, or as garbage.
+    /// Applies each sector with a probability of `share` percent, or as garbage.
     pub fn scatter(&self, image: &mut DiskImage, share: u32, garble: bool, rng: &mut ChaCha8Rng) {
         for (from, part) in self.sectors() {
             let roll = rng.next_u32();
@@ -119,12 +119,12 @@ impl Unstable {
         }
     }
 
-    /// Its bytes of the device.
+    /// Its range on the device.
     pub fn range(&self) -> Range<u64> {
         self.offset..self.offset + self.payload.len()
     }
 
-    /// Something stable now lies over `range`.
+    /// Notes that a later stable write hides `range`.
     pub fn cover(&mut self, range: &Range<u64>) {
         let own = self.range();
         let (from, to) = (range.start.max(own.start), range.end.min(own.end));
@@ -138,7 +138,7 @@ impl Unstable {
         self.covered.iter().any(|range| range.contains(&at))
     }
 
-    /// Begin, within the write, and length of each sector.
+    /// Start within the write, and length, of each sector.
     pub fn sectors(&self) -> impl Iterator<Item = (u64, u64)> + use<> {
         let len = self.payload.len();
         let starts = (0..len).step_by(SECTOR);

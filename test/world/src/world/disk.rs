@@ -1,4 +1,4 @@
-//! One drive's content: what reads see, what is stable, and what lies between.
+//! Content of one drive: what reads see, what is stable, and the unstable writes between them.
 
 use super::crash::Unstable;
 use super::{SimDisk, Zeroing};
@@ -11,14 +11,13 @@ use std::collections::VecDeque;
 pub(super) struct Disk {
     /// What reads see.
     pub view: DiskImage,
-    /// What a power cut cannot take; kept only when power cuts are of interest.
+    /// Stable content, which a power cut cannot change; kept only if the options ask for power cuts.
     pub stable: DiskImage,
-    /// Completed writes that are not stable, in the order of completion; the first has the number
-    /// `completed - cache.len()`.
+    /// Completed unstable writes, in order of completion. The first has the number `completed - cache.len()`.
     cache: VecDeque<Unstable>,
-    /// Completed writes so far.
+    /// Number of completed writes.
     completed: u64,
-    /// Writes that a failed flush was to cover: whether they ever reach the medium is left open.
+    /// Writes that a failed flush was to cover. They may or may not ever reach the medium.
     orphans: Vec<Unstable>,
     pub timing: Box<dyn Timing>,
     pub write_cache: bool,
@@ -46,12 +45,12 @@ impl Disk {
         }
     }
 
-    /// What a switch-off in order leaves.
+    /// The content after an orderly switch-off.
     pub fn image(&self) -> DiskImage {
         self.with_bad(&self.view)
     }
 
-    /// What a power cut cannot take.
+    /// The content that a power cut cannot change.
     pub fn surely(&self, power_cuts: bool) -> DiskImage {
         self.with_bad(if power_cuts { &self.stable } else { &self.view })
     }
@@ -62,17 +61,17 @@ impl Disk {
         image
     }
 
-    /// What a flush that begins now covers.
+    /// Number of writes that a flush beginning now covers.
     pub fn completed(&self) -> u64 {
         self.completed
     }
 
-    /// What is completed and not stable.
+    /// Completed writes that are not stable.
     pub fn unstable(&self) -> impl Iterator<Item = &Unstable> {
         self.orphans.iter().chain(&self.cache)
     }
 
-    /// A completed write.
+    /// Takes a completed write.
     pub fn write(&mut self, serial: u64, offset: u64, payload: Payload, durable: bool) {
         let len = payload.len();
         payload.apply(&mut self.view, offset, 0, len);
@@ -91,10 +90,10 @@ impl Disk {
         }
     }
 
-    /// What had been completed at number `until` becomes stable.
+    /// Makes the writes before number `until` stable.
     pub fn flush(&mut self, until: u64) {
         while let Some(write) = self.pop_before(until) {
-            // What is behind it in the cache was completed later: it is not under this write.
+            // Later writes in the cache completed after this one, so this write does not hide them.
             write.put(&mut self.stable);
             for orphan in &mut self.orphans {
                 orphan.cover(&write.range());
@@ -102,7 +101,7 @@ impl Disk {
         }
     }
 
-    /// A flush of what had been completed at number `until` has failed: no later one makes up for it.
+    /// A flush of the writes before number `until` has failed. No later flush makes them stable.
     pub fn fail_flush(&mut self, until: u64) {
         while let Some(write) = self.pop_before(until) {
             self.orphans.push(write);
@@ -114,7 +113,7 @@ impl Disk {
         (first < until).then(|| self.cache.pop_front()).flatten()
     }
 
-    /// A bit on the medium turns over. What is in the cache is not on the medium.
+    /// Inverts bits on the medium. Writes in the cache are not affected.
     pub fn rot(&mut self, byte: u64, mask: u8, power_cuts: bool) {
         if power_cuts {
             self.stable.flip(byte, mask);
@@ -125,7 +124,7 @@ impl Disk {
         }
     }
 
-    /// `write` is stable at once, over everything that is in the cache already.
+    /// Makes `write` stable at once. It hides older writes in the cache.
     fn settle(&mut self, write: &Unstable) {
         write.put(&mut self.stable);
         let range = write.range();

@@ -1,4 +1,4 @@
-//! The driver over a world: events in the order of their time.
+//! The driver of a world: it processes events in order of time.
 
 use super::core::{Ready, World};
 use std::cell::RefCell;
@@ -9,7 +9,7 @@ use tonearm_rt::{Completion, Driver, Op, Request};
 /// The driver of a simulated world.
 pub struct SimDriver {
     world: Rc<RefCell<World>>,
-    /// Completed at this moment, in order; kept for its memory.
+    /// Requests completed at this moment, in order; kept to reuse its memory.
     ready: Vec<Ready>,
 }
 
@@ -34,7 +34,7 @@ impl SimDriver {
                 let mut world = self.world.borrow_mut();
                 (world.ios, world.crash())
             };
-            // The world is not borrowed here: the hook may run other worlds, and look at this one.
+            // The world is not borrowed here, because the hook may run other worlds and use this one.
             hook(ios, &crash);
             self.world.borrow_mut().hook.get_or_insert(hook);
         }

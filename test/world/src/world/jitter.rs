@@ -1,4 +1,4 @@
-//! The simplest timing: a fixed latency and a random part, by which completions change places.
+//! The simplest timing model: a fixed latency and a random part, which reorders completions.
 
 use crate::timing::{Done, DriveRequest, Kind, Timing};
 use rand_chacha::ChaCha8Rng;
@@ -35,7 +35,7 @@ impl Default for JitterTimes {
     }
 }
 
-/// A drive without mechanics: any number of operations at once, each with a latency of its own.
+/// A drive without mechanics. It handles any number of operations at once, each with its own latency.
 pub struct Jitter {
     times: JitterTimes,
     /// Shared by the drives of one world.
@@ -45,7 +45,7 @@ pub struct Jitter {
 }
 
 impl Jitter {
-    /// A drive with `times`, whose chance is decided by `seed`.
+    /// A drive with `times`. `seed` determines the random parts.
     pub fn new(times: JitterTimes, seed: u64) -> Self {
         let rng = Rc::new(RefCell::new(ChaCha8Rng::seed_from_u64(seed)));
         Self::sharing(times, &rng)

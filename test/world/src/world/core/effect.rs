@@ -1,4 +1,4 @@
-//! What requests do to the content of their drive, and what faults do to requests.
+//! Effects of requests on the content of their drive, and of faults on requests.
 
 use super::{Flight, World};
 use crate::fault::{Fault, FaultKind, Mischief, Struck, place};
@@ -8,11 +8,11 @@ use crate::world::crash::Unstable;
 use rand_chacha::rand_core::Rng;
 use tonearm_rt::{Data, IoError, Op};
 
-/// Longest request of which a failure leaves a part: zeroing can be of any length.
+/// Longest request that may fail in part; zeroing can be of any length.
 const PART_MAX: u64 = 64 << 20;
 
 impl World {
-    /// Lets the faults come that are due with this request; what one of them does to it.
+    /// Begins the faults that are due with this request. What one of them does to it.
     pub(super) fn mischief(
         &mut self,
         index: usize,
@@ -35,7 +35,7 @@ impl World {
         Some(mischief)
     }
 
-    /// `fault` begins.
+    /// Begins `fault`.
     pub fn strike(&mut self, fault: Fault) {
         let disk = &mut self.disks[fault.drive as usize];
         disk.faults.begin(fault, self.now);
@@ -58,13 +58,13 @@ impl World {
                 (struck.offset, struck.len) = (byte, 1);
             }
             kind if kind.lasts() => {}
-            // It has struck when it meets its request.
+            // It is reported when it changes a request.
             _ => return,
         }
         self.struck.push(struck);
     }
 
-    /// What the end of a request changes, and how it ends.
+    /// Applies a request to the content. Its result.
     pub(super) fn carry_out(&mut self, flight: &mut Flight) -> Result<usize, IoError> {
         let request = &mut flight.request;
         let (op, mut offset) = (request.op, request.offset);
@@ -123,7 +123,7 @@ impl World {
         Ok(bytes)
     }
 
-    /// What a failed request leaves: of a write nothing for lack of space, else any of its sectors.
+    /// Applies a failed request: any of its sectors, or nothing for lack of space.
     fn leave_a_part(&mut self, flight: &mut Flight, error: IoError) {
         let request = &flight.request;
         if request.op == Op::Flush {
@@ -150,7 +150,7 @@ impl World {
             in_flight: false,
             covered: Vec::new(),
         };
-        // What is there afterwards, old and new together, is what counts as written.
+        // The resulting mix of old and new content counts as written.
         let mut after = disk.view.clone();
         write.scatter(&mut after, share, false, &mut self.rng);
         let mut bytes = vec![0; write.payload.len() as usize];
