@@ -1,8 +1,10 @@
 //! The engine of one store.
 
+use crate::commit::CommitChange;
 use crate::error::EngineError;
 use crate::open::RecoveryReport;
 use crate::pinned::Pinned;
+use crate::recording::record;
 use crate::stats::StoreStats;
 use crate::superblocks;
 use crate::throttle::Throttle;
@@ -17,7 +19,7 @@ use tonearm_device::Device;
 use tonearm_format::{State as StoreState, Superblock};
 use tonearm_layout::{Home, HomeError, HomeShape};
 use tonearm_rt::{Boxed, Notify, Permit, Rt, Semaphore};
-use tonearm_trail::{Admission, Change, Trail, WriteCache};
+use tonearm_trail::{Admission, Trail, WriteCache};
 
 /// When a write is acknowledged.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -251,52 +253,41 @@ impl Engine {
     ///
     /// Each buffer of data holds its memory of the budget from now on, in place of what was reserved for it.
     ///
-    /// Of a block that the log has already it gets the words that are new, where they are few
-    /// ([`crate::pinned::Pinned::apply`]).
+    /// Of a block that the log has already it gets the words that change, where they are few (`recording.rs`).
     ///
     /// # Errors
     /// When the store is read-only or being closed, or the commit does not fit it.
     ///
     /// # Panics
-    /// When there is no change, data is not a whole number of blocks, there is a patch (the engine makes them), or the
-    /// admission was given for less: the log would stand still once it is full.
-    pub fn commit(&self, admission: Admission, changes: Vec<Change>) -> Result<Lsn, EngineError> {
+    /// When there is no change, data is not a whole number of blocks, or the admission was given for less: the log would
+    /// stand still once it is full.
+    pub fn commit(&self, admission: Admission, changes: Vec<CommitChange>) -> Result<Lsn, EngineError> {
         self.check_writable()?;
         let block_size = self.block_size();
         let mut bytes = 0;
         let (mut blocks, mut ranges) = (0, 0);
-        let zeroes = |change: &Change| matches!(change, Change::Trim { .. } | Change::Zero { .. });
-        let makes_room = changes.iter().any(zeroes);
+        let makes_space = changes.iter().any(CommitChange::is_zeroes);
         for change in &changes {
-            let needs = change.needs(block_size);
-            (blocks, ranges) = (blocks + needs.0, ranges + needs.1);
-            let (first, count) = match change {
-                Change::Write { first, data } => {
-                    assert!(
-                        !data.is_empty() && data.len().is_multiple_of(block_size),
-                        "whole blocks"
-                    );
-                    bytes += data.len() as u64;
-                    (*first, (data.len() / block_size) as u64)
-                }
-                Change::Trim { first, count } | Change::Zero { first, count } => (*first, *count),
-                Change::Patch { .. } => panic!("patches are made below"),
-                Change::Move { to, from, crcs } => {
-                    let count = crcs.len() as u64;
-                    assert!(count > 0, "some blocks");
-                    bytes += count * block_size as u64;
-                    self.check_range(*from, count)?;
-                    (*to, count)
-                }
-            };
+            let (first, count) = change.blocks(block_size);
             self.check_range(first, count)?;
+            match change {
+                CommitChange::Write { .. } => blocks += count,
+                CommitChange::Trim { .. } | CommitChange::Zero { .. } => ranges += 1,
+                CommitChange::Move { from, .. } => {
+                    self.check_range(*from, count)?;
+                    ranges += count;
+                }
+            }
+            if !change.is_zeroes() {
+                bytes += count * block_size as u64;
+            }
         }
         assert!(
             admission.covers(blocks, ranges),
             "a commit of {blocks} blocks and {ranges} ranges that was not admitted"
         );
         for change in &changes {
-            if let Change::Write { data, .. } = change {
+            if let CommitChange::Write { data, .. } = change {
                 // Memory is bounded by what is kept, not by what was reserved for it.
                 let (memory, bytes) = (&self.0.memory, data.capacity() as u64);
                 if !data.has_own_lease(|permit: &Permit| permit.is(memory, bytes)) {
@@ -306,11 +297,11 @@ impl Engine {
         }
         let mut state = self.0.state.borrow_mut();
         let trail = &self.0.trail;
-        let lsn = trail.append(admission, changes, |lsn, changes| {
-            state.pinned.apply(lsn, changes, block_size, trail)
+        let lsn = trail.append(admission, |lsn| {
+            record(&mut state.pinned, lsn, changes, block_size, trail)
         });
         state.pinned_since.get_or_insert_with(|| self.0.rt.now());
-        if makes_room {
+        if makes_space {
             (state.last_trim, state.full) = (lsn, None);
         }
         drop(state);

@@ -13,12 +13,14 @@
 //! 7. No clock, random source, environment or thread: time comes from the executor's driver.
 //! 9. Memory is bounded: payload by the memory semaphore, tables by the table cache, queues by admission.
 
+mod commit;
 mod create;
 mod difference;
 #[cfg(test)]
 mod difference_test;
 mod engine;
 mod error;
+mod images;
 mod inspect;
 mod log_drives;
 mod moves;
@@ -27,6 +29,7 @@ mod ordered;
 mod pinned;
 mod plan_log;
 mod read;
+mod recording;
 mod recovery;
 mod redundancy;
 mod scrub;
@@ -35,6 +38,7 @@ mod superblocks;
 mod throttle;
 mod write_back;
 
+pub use commit::CommitChange;
 pub use create::{CreateParams, CreatePlan, MemberSpace, NewMember, create, plan_create};
 pub use engine::{Ack, Engine, OpenOptions};
 pub use error::EngineError;
@@ -48,7 +52,7 @@ pub use stats::StoreStats;
 pub use superblocks::{MemberSuperblock, UnreadableSlot, load as load_superblock};
 
 pub use tonearm_layout::layouts::{HomeParams, grown};
-pub use tonearm_trail::{Admission, Change as CommitChange, GivenUp, WriteCache};
+pub use tonearm_trail::{Admission, GivenUp, WriteCache};
 
 use std::rc::Rc;
 use tonearm_device::Device;
@@ -63,6 +67,10 @@ pub struct MemberDevice {
 }
 
 #[cfg(test)]
+mod images_test;
+#[cfg(test)]
 mod pinned_test;
+#[cfg(test)]
+mod recording_test;
 #[cfg(test)]
 mod throttle_test;

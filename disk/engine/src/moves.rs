@@ -1,18 +1,18 @@
 //! Content that goes home without the log, and the commits that give it its place.
 //!
 //! What is too large for memory is written straight to blocks that nobody has ([`Engine::spill`]), and is
-//! durable there before a commit names it ([`tonearm_trail::Change::Move`]). The write-back copies it to its place.
+//! durable there before a commit names it ([`CommitChange::Move`]). The write-back copies it to its place.
 //!
 //! What the caller keeps: before blocks are spilled into, no recovery may see a commit that changes them or
 //! moves something from them ([`Engine::retire`]); else the replay would change what the spill has written,
 //! or miss what it has written over.
 
+use crate::commit::CommitChange;
 use crate::engine::Engine;
 use crate::error::EngineError;
 use crate::pinned::Moved;
 use tonearm_base::{BufPool, Lsn, Slice, crc32c};
 use tonearm_layout::{Home, HomeBlock, HomeError, Piece};
-use tonearm_trail::Change;
 
 impl Engine {
     /// Writes `data`, one block each, to the blocks from `first` on; durable there when it returns. They must
@@ -75,8 +75,8 @@ impl Engine {
             let (pieces, guard) = self.read_for_merge(0).await?;
             let newest = self.cached(0).or(pieces.first().cloned());
             let same = match newest {
-                Some(Piece::Data(data)) => Change::Write { first: 0, data },
-                _ => Change::Zero { first: 0, count: 1 },
+                Some(Piece::Data(data)) => CommitChange::Write { first: 0, data },
+                _ => CommitChange::Zero { first: 0, count: 1 },
             };
             let made = self.commit(admission, vec![same])?;
             drop(guard);

@@ -4,7 +4,10 @@
 // proptest's macros share their strategies.
 #![allow(clippy::disallowed_types)]
 
-use crate::pinned::{Base, Batch, Holds, Images, Known, Moved, Order, Pinned};
+use crate::commit::CommitChange;
+use crate::images::{Base, Images};
+use crate::pinned::{Batch, Holds, Known, Moved, Order, Pinned};
+use crate::recording::record;
 use proptest::prelude::*;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -115,7 +118,7 @@ impl World {
                 Step::Write(block, value) => {
                     now[*block as usize] = [*value; WORDS];
                     let data = slice_of(&now[*block as usize]);
-                    changes.push(Change::Write {
+                    changes.push(CommitChange::Write {
                         first: *block,
                         data,
                     });
@@ -125,7 +128,7 @@ impl World {
                     for (word, value) in words {
                         content[*word] = *value;
                     }
-                    changes.push(Change::Write {
+                    changes.push(CommitChange::Write {
                         first: *block,
                         data: slice_of(content),
                     });
@@ -133,7 +136,7 @@ impl World {
                 Step::Zero(first, count) => {
                     let count = (*count).min(BLOCKS - first);
                     now[*first as usize..(first + count) as usize].fill([0; WORDS]);
-                    changes.push(Change::Trim {
+                    changes.push(CommitChange::Trim {
                         first: *first,
                         count,
                     });
@@ -144,7 +147,7 @@ impl World {
                     let from = self.next_spilled;
                     self.next_spilled += 1;
                     self.home.insert(from, Some(content));
-                    changes.push(Change::Move {
+                    changes.push(CommitChange::Move {
                         to: *block,
                         from,
                         crcs: vec![crc32c(&slice_of(&content))],
@@ -153,13 +156,12 @@ impl World {
             }
         }
         let lsn = Lsn(self.log.len() as u64 + 1);
-        let crcs = self.pinned.apply(lsn, &mut changes, BLOCK, &self.account);
-        let data = changes
-            .iter()
-            .filter(|change| matches!(change, Change::Write { .. }));
-        assert_eq!(crcs.len(), data.count());
+        let recorded = record(&mut self.pinned, lsn, changes, BLOCK, &self.account);
         let entry = |change: &Change| match change {
-            Change::Write { first, data } => Entry::Data(*first, content_of(data)),
+            Change::Write { first, data, crcs } => {
+                assert_eq!(*crcs, [crc32c(data)]);
+                Entry::Data(*first, content_of(data))
+            }
             Change::Patch { block, words } => Entry::Words(*block, words.clone()),
             Change::Trim { first, count } | Change::Zero { first, count } => {
                 Entry::Zero(*first, *count)
@@ -170,7 +172,7 @@ impl World {
                 crc: crcs[0],
             }),
         };
-        self.log.push(changes.iter().map(entry).collect());
+        self.log.push(recorded.iter().map(entry).collect());
         self.truth.push(now);
         self.check(now);
     }
@@ -311,10 +313,11 @@ fn replay(
 ) {
     match entry {
         Entry::Data(block, content) => {
-            pinned.write(lsn, *block, slice_of(content), None, images);
+            let slot = pinned.slot(*block);
+            slot.put(lsn, lsn, slice_of(content), None, images);
         }
         Entry::Words(block, words) => {
-            let mut content = match pinned.base(*block, images) {
+            let mut content = match images.base(pinned, *block) {
                 Base::Memory(data) => content_of(&data),
                 Base::Home => home[block].expect("recovery has written it"),
                 Base::None => return,
@@ -322,7 +325,7 @@ fn replay(
             for word in words {
                 content[word.at as usize / 8] = word.value;
             }
-            pinned.patched(lsn, *block, slice_of(&content), images);
+            images.put_patched(pinned, lsn, *block, slice_of(&content));
         }
         Entry::Zero(first, count) => pinned.zero(lsn, *first, *count, false, images),
         Entry::Move(moved) => pinned.moved(lsn, *moved, images),
@@ -416,37 +419,6 @@ fn the_log_gets_the_words_that_change_of_a_block_that_it_has() {
     // All new: the whole of it, though the log has it.
     world.commit(&[Step::Write(1, 77)]);
     assert!(matches!(world.log.last().unwrap()[..], [Entry::Data(1, _)]));
-}
-
-#[test]
-fn adjacent_blocks_of_one_write_are_logged_each_as_it_needs() {
-    let account = Account::default();
-    let mut pinned = Pinned::default();
-    let pool = BufPool::new(0);
-    let mut bytes = vec![1; 5 * BLOCK];
-    let write = |pinned: &mut Pinned, lsn, bytes: &[u8]| {
-        let data = pool.copy_of(bytes).share();
-        let mut changes = vec![Change::Write { first: 10, data }];
-        let crcs = pinned.apply(Lsn(lsn), &mut changes, BLOCK, &account);
-        let shape = |change: &Change| match change {
-            Change::Write { first, data } => (*first, data.len() / BLOCK),
-            Change::Patch { block, .. } => (*block, 0),
-            other => panic!("{other:?}"),
-        };
-        (changes.iter().map(shape).collect::<Vec<_>>(), crcs)
-    };
-    let (shape, crcs) = write(&mut pinned, 1, &bytes);
-    assert_eq!((shape, crcs.len()), (vec![(10, 5)], 5));
-    // The first, the third and the last one change in a word, the others wholly.
-    for block in 0..5 {
-        match block % 2 {
-            0 => bytes[block * BLOCK] = 2,
-            _ => bytes[block * BLOCK..][..BLOCK].fill(3),
-        }
-    }
-    let (shape, crcs) = write(&mut pinned, 2, &bytes);
-    assert_eq!(shape, [(10, 0), (11, 1), (12, 0), (13, 1), (14, 0)]);
-    assert_eq!(crcs, [crc32c(&[3; BLOCK]); 2]);
 }
 
 #[test]

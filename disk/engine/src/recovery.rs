@@ -9,7 +9,8 @@ use crate::engine::OpenOptions;
 use crate::error::EngineError;
 use crate::log_drives::LogDrives;
 use crate::open::{Progress, RecoveryReport, describe};
-use crate::pinned::{Base, Images, Known, Moved, Order, Pinned};
+use crate::images::{Base, Images};
+use crate::pinned::{Known, Moved, Order, Pinned};
 use crate::redundancy::Footprint;
 use crate::write_back::write_back_batch;
 use std::cell::{Cell, RefCell};
@@ -173,7 +174,9 @@ impl Recovery<'_> {
             (EntryKind::Data { crc }, Some(data)) => {
                 let data = self.charge(data, progress).await?.share();
                 let mut pinned = self.pinned.borrow_mut();
-                pinned.write(lsn, first, data, Some(crc), &self.images);
+                pinned
+                    .slot(first)
+                    .put(lsn, lsn, data, Some(crc), &self.images);
             }
             (EntryKind::Data { .. }, None) => panic!("a recovered block has content"),
             (EntryKind::Patch { .. }, _) => panic!("patches are taken together"),
@@ -206,13 +209,13 @@ impl Recovery<'_> {
         words: &[Word],
         progress: &mut dyn FnMut(Progress),
     ) -> Result<(), EngineError> {
-        if matches!(self.pinned.borrow().base(block, &self.images), Base::None) {
+        if matches!(self.images.base(&self.pinned.borrow(), block), Base::None) {
             return Ok(());
         }
         let buf = self.pool.alloc_zeroed(self.home.shape().block_size);
         // This may write the block home.
         let mut buf = self.charge(buf, progress).await?;
-        let base = self.pinned.borrow().base(block, &self.images);
+        let base = self.images.base(&self.pinned.borrow(), block);
         match base {
             Base::Memory(data) => buf.copy_from_slice(&data),
             Base::Home => {
@@ -227,7 +230,7 @@ impl Recovery<'_> {
             buf[at..at + 8].copy_from_slice(&word.value.to_le_bytes());
         }
         let mut pinned = self.pinned.borrow_mut();
-        pinned.patched(lsn, block, buf.share(), &self.images);
+        self.images.put_patched(&mut pinned, lsn, block, buf.share());
         Ok(())
     }
 

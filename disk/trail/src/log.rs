@@ -191,15 +191,12 @@ impl Trail {
 
     /// Queues a commit and returns its number. The writer writes it as soon as the log device is free.
     ///
-    /// The log calls `pin` once the commit has its number and can be held ([`Trail::hold`]). `pin` may replace a
-    /// written block by a [`Change::Patch`] that needs no more log space, and returns the CRC-32C of each block
-    /// of data, over all changes.
-    pub fn append(
-        &self,
-        admission: Admission,
-        mut changes: Vec<Change>,
-        pin: impl FnOnce(Lsn, &mut Vec<Change>) -> Vec<u32>,
-    ) -> Lsn {
+    /// The log calls `make` once the commit has its number and can be held ([`Trail::hold`]). `make` returns what the
+    /// log records of the commit.
+    ///
+    /// # Panics
+    /// When that is nothing.
+    pub fn append(&self, admission: Admission, make: impl FnOnce(Lsn) -> Vec<Change>) -> Lsn {
         let lsn = {
             let mut state = self.0.state.borrow_mut();
             let lsn = state.durability.appended() + 1;
@@ -207,12 +204,10 @@ impl Trail {
             state.retained.add_commit(lsn);
             lsn
         };
-        let crcs = pin(lsn, &mut changes);
+        let changes = make(lsn);
         let mut state = self.0.state.borrow_mut();
         let geometry = &self.0.geometry;
-        state
-            .queue
-            .push(geometry, lsn, admission.sectors, changes, crcs);
+        state.queue.push(geometry, lsn, admission.sectors, changes);
         drop(state);
         // From here on the queue accounts for the reserved sectors.
         drop(admission);

@@ -8,7 +8,7 @@ use tonearm_format::{
     Entry, EntryKind, RecordHeader, Slots, escape_payload, record_fits, run_slots,
 };
 
-/// One change of a commit. Blocks are home blocks.
+/// One change of a commit, as the log records it. Blocks are home blocks.
 #[derive(Clone, Debug)]
 pub enum Change {
     /// Adjacent blocks get new content.
@@ -17,6 +17,8 @@ pub enum Change {
         first: u64,
         /// Content, a whole number of blocks.
         data: Slice,
+        /// CRC-32C of each block.
+        crcs: Vec<u32>,
     },
     /// A range becomes holes.
     Trim {
@@ -32,8 +34,8 @@ pub enum Change {
         /// Blocks.
         count: u64,
     },
-    /// Some words of a block change. Whoever appends it sees to it that the log holds all that the block was
-    /// before, from a [`Change::Write`] on.
+    /// Some words of a block change. The caller makes sure that the log holds all that the block was before, from a
+    /// [`Change::Write`] on.
     Patch {
         /// The block.
         block: u64,
@@ -62,10 +64,10 @@ pub struct Word {
 }
 
 impl Change {
-    /// What it takes of the log, for blocks of `block_size` bytes: blocks of data, and slots of entries without data.
-    pub fn needs(&self, block_size: usize) -> (u64, u64) {
+    /// What it takes of the log: blocks of data, and slots of entries without data.
+    fn needs(&self) -> (u64, u64) {
         match self {
-            Self::Write { data, .. } => ((data.len() / block_size) as u64, 0),
+            Self::Write { crcs, .. } => (crcs.len() as u64, 0),
             Self::Trim { .. } | Self::Zero { .. } => (0, 1),
             Self::Patch { words, .. } => (0, patch_slots(words)),
             Self::Move { crcs, .. } => (0, crcs.len() as u64),
@@ -78,12 +80,9 @@ struct Queued {
     /// Log sectors reserved for it.
     promised: u64,
     changes: Vec<Change>,
-    /// CRC-32C of each block of data, over all changes.
-    crcs: Vec<u32>,
-    /// What comes next: the change, its entry, and the block of data counted over all changes.
+    /// The change that comes next, and which of its entries.
     change: usize,
     part: usize,
-    crc: usize,
 }
 
 /// Commits that wait for the log.
@@ -135,12 +134,12 @@ impl RecordPlace {
 
 impl Queued {
     /// The next entry: its block, its kind, and whether its change ends with it.
-    fn entry(&self, block_size: usize) -> (u64, EntryKind, bool) {
+    fn entry(&self) -> (u64, EntryKind, bool) {
         let part = self.part;
         match &self.changes[self.change] {
-            Change::Write { first, data } => {
-                let crc = self.crcs[self.crc];
-                let ended = (part + 1) * block_size == data.len();
+            Change::Write { first, crcs, .. } => {
+                let crc = crcs[part];
+                let ended = part + 1 == crcs.len();
                 (first + part as u64, EntryKind::Data { crc }, ended)
             }
             Change::Trim { first, count } => (*first, EntryKind::Trim { count: *count }, true),
@@ -170,12 +169,11 @@ impl Queue {
         lsn: Lsn,
         promised: u64,
         changes: Vec<Change>,
-        crcs: Vec<u32>,
     ) {
         assert!(!changes.is_empty(), "a commit changes something");
         let (mut blocks, mut others) = (0, 0);
         for change in &changes {
-            let (data, rest) = change.needs(geometry.block_size);
+            let (data, rest) = change.needs();
             (blocks, others) = (blocks + data, others + rest);
         }
         let promised = promised.min(geometry.commit_sectors(blocks, others));
@@ -185,10 +183,8 @@ impl Queue {
             lsn,
             promised,
             changes,
-            crcs,
             change: 0,
             part: 0,
-            crc: 0,
         });
     }
 
@@ -260,7 +256,7 @@ impl Queue {
         let (mut slots, mut payload) = (Slots::default(), 0);
         while let Some(commit) = self.commits.front_mut() {
             let change = &commit.changes[commit.change];
-            let (block, kind, change_ended) = commit.entry(geometry.block_size);
+            let (block, kind, change_ended) = commit.entry();
             let last = change_ended && commit.change + 1 == commit.changes.len();
             let entry = Entry { block, kind, last };
             let wanted = match change {
@@ -285,7 +281,6 @@ impl Queue {
                     &mut displaced[start..],
                 );
                 payload += geometry.block_size;
-                commit.crc += 1;
             }
             commit.part += 1;
             if change_ended {

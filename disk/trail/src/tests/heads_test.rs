@@ -1,10 +1,11 @@
 //! The log under heads that are followed: small sectors, uneven tracks, several drives.
 
-use crate::{Change, LogGeometry, LogTracks, Replay, Trail, TrailOptions, TrailStart};
+use super::log_test::change;
+use crate::{LogGeometry, LogTracks, Replay, Trail, TrailOptions, TrailStart};
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
-use tonearm_base::{BufPool, Lsn, Nanos, crc32c};
+use tonearm_base::{BufPool, Lsn, Nanos};
 use tonearm_device::{Device, RawDevice};
 use tonearm_format::LogState;
 use tonearm_head::{Access, Head, Place, Span, Track, TrackMap};
@@ -138,10 +139,8 @@ fn heads(drives: usize, nonsense: bool, repositions: bool) -> (Vec<Box<dyn Head>
 
 async fn write(trail: &Trail, pool: &BufPool, block: u64) -> Lsn {
     let data = pool.copy_of(&[block as u8; BLOCK]).share();
-    let crcs = vec![crc32c(&data)];
     let admission = trail.admit(1, 1).await.unwrap();
-    let changes = vec![Change::Write { first: block, data }];
-    trail.append(admission, changes, |_, _| crcs)
+    trail.append(admission, |_| vec![change(block, data)])
 }
 
 /// Writes `blocks` one by one, each held, and gives the images and what the heads have seen.
@@ -354,18 +353,14 @@ fn a_promise_is_kept_whatever_the_head_does() {
                 };
                 small += 1;
                 let data = pool.copy_of(&[small as u8; BLOCK]).share();
-                let crcs = vec![crc32c(&data)];
-                let changes = vec![Change::Write { first: small, data }];
-                let lsn = trail.append(admission.unwrap(), changes, |_, _| crcs);
+                let lsn = trail.append(admission.unwrap(), |_| vec![change(small, data)]);
                 trail.hold(lsn);
                 while trail.durable() < lsn {
                     rt2.sleep(Nanos::from_micros(100)).await;
                 }
             }
             let data = pool.copy_of(&vec![7; BLOCK * blocks as usize]).share();
-            let crcs = data.chunks(BLOCK).map(crc32c).collect();
-            let changes = vec![Change::Write { first: 100, data }];
-            let lsn = trail.append(promise, changes, |_, _| crcs);
+            let lsn = trail.append(promise, |_| vec![change(100, data)]);
             trail.hold(lsn);
             rt2.spawn({
                 let trail = trail.clone();

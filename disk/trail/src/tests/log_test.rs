@@ -3,7 +3,7 @@ use std::cell::RefCell;
 use std::future::Future;
 use std::rc::Rc;
 use std::task::{Context, Waker};
-use tonearm_base::{Buf, BufPool, Lsn, Nanos, crc32c};
+use tonearm_base::{Buf, BufPool, Lsn, Nanos, Slice, crc32c};
 use tonearm_device::{Device, RawDevice};
 use tonearm_format::{EntryKind, LogState};
 use tonearm_rt::{DeviceId, Rt};
@@ -37,26 +37,22 @@ pub(super) fn write(pool: &BufPool, first: u64, count: u64, version: u64) -> Cha
     let bytes: Vec<u8> = (first..first + count)
         .flat_map(|block| content(block, version))
         .collect();
-    Change::Write {
-        first,
-        data: pool.copy_of(&bytes).share(),
-    }
+    change(first, pool.copy_of(&bytes).share())
+}
+
+/// New content for the blocks from `first` on.
+pub(super) fn change(first: u64, data: Slice) -> Change {
+    let crcs = data.chunks(BLOCK).map(crc32c).collect();
+    Change::Write { first, data, crcs }
 }
 
 pub(super) async fn append(trail: &Trail, changes: Vec<Change>) -> Lsn {
-    let data = changes.iter().filter_map(|change| match change {
-        Change::Write { data, .. } => Some(data),
-        _ => None,
+    let blocks = changes.iter().map(|change| match change {
+        Change::Write { crcs, .. } => crcs.len() as u64,
+        _ => 0,
     });
-    let crcs: Vec<u32> = data
-        .flat_map(|data| data.chunks(BLOCK))
-        .map(crc32c)
-        .collect();
-    let admission = trail
-        .admit(crcs.len() as u64, changes.len() as u64)
-        .await
-        .unwrap();
-    trail.append(admission, changes, |_, _| crcs)
+    let admission = trail.admit(blocks.sum(), changes.len() as u64).await;
+    trail.append(admission.unwrap(), |_| changes)
 }
 
 pub(super) fn start(
@@ -384,7 +380,7 @@ fn the_payload_may_be_a_copy_of_a_log() {
         let pool = BufPool::new(1 << 20);
         let trail = start(&rt2, &pool, &shape, 1, LogState::default());
         let data = pool.copy_of(&log).share();
-        let last = append(&trail, vec![Change::Write { first: 40, data }]).await;
+        let last = append(&trail, vec![change(40, data)]).await;
         trail.wait_durable(last).await.unwrap();
     });
     let world = SimWorld::new(SimOptions::default(), second.images());
@@ -423,9 +419,9 @@ fn a_marker_that_is_written_before_queued_commits_is_numbered_before_them() {
         // More than the log has promised: no track may be opened any more while commits are queued.
         for version in 0..12u64 {
             let admission = trail.admit(1, 0).await.unwrap();
-            let changes = vec![write(&pool, version * 10, 10, version)];
-            let crcs = (0..10).map(|block| crc32c(&content(version * 10 + block, version)));
-            let lsn = trail.append(admission, changes, |_, _| crcs.collect());
+            let lsn = trail.append(admission, |_| {
+                vec![write(&pool, version * 10, 10, version)]
+            });
             trail.hold(lsn);
         }
         rt2.sleep(Nanos::from_millis(20)).await;
@@ -500,9 +496,7 @@ fn data_alone_leaves_log_space_to_what_makes_room() {
             let mut admit = Box::pin(trail.admit(1, 0));
             match admit.as_mut().poll(noop) {
                 std::task::Poll::Ready(admission) => {
-                    let crcs = vec![crc32c(&content(1, 1))];
-                    let changes = vec![write(&pool, 1, 1, 1)];
-                    let lsn = trail.append(admission.unwrap(), changes, |_, _| crcs);
+                    let lsn = trail.append(admission.unwrap(), |_| vec![write(&pool, 1, 1, 1)]);
                     trail.hold(lsn);
                     trail.wait_durable(lsn).await.unwrap();
                 }

@@ -27,7 +27,7 @@ fn queue(state: &mut State, commits: u64) {
         state.retained.add_commit(lsn);
         let changes = vec![write(&pool, lsn.0, 1, 1)];
         let geometry = state.geometry.clone();
-        state.queue.push(&geometry, lsn, 2, changes, vec![0]);
+        state.queue.push(&geometry, lsn, 2, changes);
     }
 }
 

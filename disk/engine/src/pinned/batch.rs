@@ -1,0 +1,167 @@
+//! The part of the pinned set that one round of write-back brings home.
+
+use super::{Block, Content, Holds, Moved, Pinned, add_range};
+use tonearm_base::{Lsn, crc32c};
+use tonearm_layout::{HomeBlock, ZeroRange};
+
+/// Which blocks are written home first.
+#[derive(Clone, Copy)]
+pub(crate) enum Order<'a> {
+    /// Ascending from this one on, round the end: for a home where neighbours share a device write.
+    Sweep(u64),
+    /// These, ascending.
+    These(&'a [u64]),
+}
+
+/// A part of the set that is being written home.
+#[derive(Default)]
+pub(crate) struct Batch {
+    /// Ranges, to be zeroed before the blocks are written.
+    pub ranges: Vec<ZeroRange>,
+    /// Blocks whose content is in memory.
+    pub blocks: Vec<HomeBlock>,
+    /// Blocks whose content is to be read from where it is.
+    pub moved: Vec<Moved>,
+    /// All blocks with the versions that are being written.
+    pub written: Vec<(u64, Lsn)>,
+}
+
+impl Pinned {
+    /// Takes up to `blocks_max` blocks in `order`, and all ranges, as far as their commits are not beyond `durable`
+    /// (invariant 4 of the engine: a block with LSN L is written home only when durable >= L). Blocks for which
+    /// `busy` holds stay.
+    pub fn start_batch(
+        &mut self,
+        durable: Lsn,
+        order: Order<'_>,
+        blocks_max: usize,
+        busy: impl Fn(u64) -> bool,
+    ) -> Batch {
+        let mut batch = Batch::default();
+        for range in self.ranges.iter().take_while(|range| range.lsn <= durable) {
+            let (first, count, keep_space) = (range.first, range.count, range.keep_space);
+            batch.ranges.push(ZeroRange {
+                first,
+                count,
+                keep_space,
+            });
+        }
+        // What is read for it is not paid for by anybody.
+        let moved_max = (blocks_max / 8).max(1);
+        let mut take = |number: u64, block: &mut Block| {
+            if batch.written.len() == blocks_max || batch.moved.len() == moved_max {
+                return false;
+            }
+            if block.is_ready(durable) && !busy(number) {
+                block.writing = Some(block.lsn);
+                batch.written.push((number, block.lsn));
+                match &mut block.content {
+                    Content::Data { data, crc } => batch.blocks.push(HomeBlock {
+                        block: number,
+                        data: data.clone(),
+                        crc: *crc.get_or_insert_with(|| crc32c(data)),
+                    }),
+                    Content::Moved { from, crc } => batch.moved.push(Moved {
+                        block: number,
+                        from: *from,
+                        crc: *crc,
+                    }),
+                }
+            }
+            true
+        };
+        match order {
+            Order::Sweep(cursor) => {
+                for span in [cursor..u64::MAX, 0..cursor] {
+                    let mut blocks = self.blocks.range_mut(span);
+                    while let Some((number, block)) = blocks.next()
+                        && take(*number, block)
+                    {}
+                }
+            }
+            Order::These(numbers) => {
+                for number in numbers {
+                    if let Some(block) = self.blocks.get_mut(number)
+                        && !take(*number, block)
+                    {
+                        break;
+                    }
+                }
+            }
+        }
+        batch
+    }
+
+    /// The batch is durable at home.
+    pub fn finish_batch(&mut self, ranges: usize, written: &[(u64, Lsn)], holds: &dyn Holds) {
+        for range in self.ranges.drain(..ranges) {
+            holds.release(range.hold);
+        }
+        if ranges > 0 {
+            self.zeroed.clear();
+            for range in &self.ranges {
+                add_range(&mut self.zeroed, range.first, range.first + range.count);
+            }
+        }
+        for run in written.chunk_by(|a, b| a.0 < b.0) {
+            self.finish_run(run, holds);
+        }
+    }
+
+    /// Blocks in ascending order are durable at home. One walk over the set, not a search for each.
+    fn finish_run(&mut self, run: &[(u64, Lsn)], holds: &dyn Holds) {
+        let (Some((first, _)), Some((last, _))) = (run.first(), run.last()) else {
+            return;
+        };
+        let mut run = run.iter().peekable();
+        let at_home = |number: &u64, block: &mut Block| {
+            // Gone: a range has taken it out meanwhile.
+            while run.next_if(|(written, _)| written < number).is_some() {}
+            let written = run.next_if(|(written, _)| written == number);
+            // Not being written any more: taken out, and pinned anew.
+            if written.is_none_or(|(_, version)| block.writing != Some(*version)) {
+                return false;
+            }
+            holds.release(block.hold);
+            match block.next_hold.take() {
+                Some(next) => {
+                    (block.hold, block.writing) = (next, None);
+                    false
+                }
+                None => {
+                    holds.at_home(*number, block.hold);
+                    true
+                }
+            }
+        };
+        self.blocks.extract_if(first..=last, at_home).for_each(drop);
+    }
+
+    /// The batch failed: everything in it is still to be done.
+    pub fn cancel_batch(&mut self, written: &[(u64, Lsn)], holds: &dyn Holds) {
+        for (number, version) in written {
+            if let Some(block) = self
+                .blocks
+                .get_mut(number)
+                .filter(|block| block.writing == Some(*version))
+            {
+                block.writing = None;
+                if let Some(next) = block.next_hold.take() {
+                    holds.release(next);
+                }
+            }
+        }
+    }
+}
+
+impl Batch {
+    /// True when there is nothing to write.
+    pub fn is_empty(&self) -> bool {
+        self.ranges.is_empty() && self.written.is_empty()
+    }
+
+    /// Sorts the blocks into ascending order, as the home wants them.
+    pub fn sort(&mut self) {
+        self.blocks.sort_by_key(|block| block.block);
+    }
+}
