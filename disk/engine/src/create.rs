@@ -1,54 +1,21 @@
 //! Making a store: what goes where, and the first superblocks.
 
 use crate::error::EngineError;
-use crate::plan_log::{HeadParams, LogPlan, plan_log};
+use crate::params::{CreateParams, MemberSpace};
+use crate::plan_log::{LogPlan, plan_log};
 use crate::{log_drives, superblocks};
 use std::rc::Rc;
 use tonearm_base::BufPool;
 use tonearm_device::Device;
 use tonearm_format::{
     BLOCK_SIZE_MAX, BLOCK_SIZE_MIN, HEADER_AREA_BYTES, HeadKind, LogState, MEMBERS_MAX,
-    MemberEntry, PATH_MAX, Roles, SECTOR, SYSTEM_BLOCKS, State, Superblock, TrackSheet, Uuid,
+    MemberEntry, PATH_MAX, SECTOR, SYSTEM_BLOCKS, State, Superblock, TrackSheet,
 };
-use tonearm_layout::layouts::{self, DataSpace, HomeParams};
+use tonearm_layout::layouts::{self, DataSpace};
 use tonearm_rt::{Boxed, Rt};
 
 /// Bytes zeroed by one operation on a device that is not blank.
 const ZERO_STEP: u64 = 1 << 30;
-
-/// What is wanted.
-#[derive(Clone, Debug)]
-pub struct CreateParams {
-    /// Bytes for volumes.
-    pub size_bytes: u64,
-    /// Bytes of the log; chosen from the size when not given.
-    pub log_bytes: Option<u64>,
-    /// Bytes of a log track; chosen from the log's size when not given.
-    pub track_bytes: Option<u32>,
-    /// Bytes of a home block.
-    pub block_size: u32,
-    /// How the heads of the log's drives are followed; `None` for flash and files.
-    pub head: Option<HeadParams>,
-    /// Where blocks live at home.
-    pub home: HomeParams,
-    /// Identity of the store.
-    pub store: Uuid,
-    /// Now, in seconds since 1970.
-    pub created_unix_s: u64,
-}
-
-/// A member before its place is planned.
-#[derive(Clone, Debug)]
-pub struct MemberSpace {
-    /// What it is to carry.
-    pub roles: Roles,
-    /// Bytes that it has; `None` for a file that takes the size it needs.
-    pub available_bytes: Option<u64>,
-    /// Its identity.
-    pub uuid: Uuid,
-    /// How later openings find it; empty for the primary member.
-    pub path: String,
-}
 
 /// What goes where.
 #[derive(Clone, Debug)]
@@ -206,17 +173,9 @@ pub async fn create(
     members: &[NewMember],
     mut progress: impl FnMut(u64, u64),
 ) -> Result<(), EngineError> {
-    created(rt, pool, plan, members, &mut progress).await
-}
-
-fn created<'a>(
-    rt: &'a Rt,
-    pool: &'a BufPool,
-    plan: &'a CreatePlan,
-    members: &'a [NewMember],
-    progress: &'a mut dyn FnMut(u64, u64),
-) -> Boxed<'a, Result<(), EngineError>> {
-    Box::pin(write_empty(rt, pool, plan, members, progress))
+    // On the heap, and once for all callers.
+    let writing: Boxed<'_, _> = Box::pin(write_empty(rt, pool, plan, members, &mut progress));
+    writing.await
 }
 
 async fn write_empty(

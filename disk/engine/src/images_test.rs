@@ -28,7 +28,9 @@ fn write_home(pinned: &mut Pinned, images: &Images) {
 #[test]
 fn a_patch_goes_on_from_the_newest_content() {
     let (mut pinned, images) = (Pinned::default(), Images::default());
-    pinned.slot(3).put(Lsn(1), Lsn(1), content(7), None, &images);
+    pinned
+        .slot(3)
+        .put(Lsn(1), Lsn(1), content(7), None, &images);
     let base = images.base(&pinned, 3);
     assert!(matches!(base, Base::Memory(data) if data[..] == [7; 16]));
     write_home(&mut pinned, &images);
@@ -49,7 +51,9 @@ fn a_patch_whose_image_the_log_has_not_got_is_void() {
 #[test]
 fn a_block_that_recovery_has_written_home_holds_the_commit_of_its_image() {
     let (mut pinned, images) = (Pinned::default(), Images::default());
-    pinned.slot(3).put(Lsn(5), Lsn(5), content(7), None, &images);
+    pinned
+        .slot(3)
+        .put(Lsn(5), Lsn(5), content(7), None, &images);
     write_home(&mut pinned, &images);
     images.put_patched(&mut pinned, Lsn(8), 3, content(8));
     let held = Held::default();

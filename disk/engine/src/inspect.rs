@@ -3,11 +3,11 @@
 //! After a crash the log counts for more than the home: what recovery will write home is taken from a dry
 //! run over the log, so that the half-finished home writes of the crash are not reported as damage.
 
-use crate::MemberDevice;
-use crate::engine::Engine;
 use crate::error::EngineError;
 use crate::log_drives::LogDrives;
-use crate::open::{Assembled, assemble, describe};
+use crate::members::{Assembled, assemble};
+use crate::recovery::describe;
+use crate::superblocks::MemberDevice;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use tonearm_base::{Buf, BufPool};
@@ -272,17 +272,6 @@ pub async fn rebuild_map(
     } = assemble(pool, members).await?;
     let cache = map_cache_bytes;
     Ok(layouts::rebuild_map(rt, pool, &superblock, &devices, cache, progress).await?)
-}
-
-impl Engine {
-    /// The members' names, in the store's order.
-    pub fn member_names(&self) -> Vec<String> {
-        self.0
-            .members
-            .iter()
-            .map(|member| member.name().to_string())
-            .collect()
-    }
 }
 
 #[cfg(test)]

@@ -13,6 +13,9 @@
 //! 7. No clock, random source, environment or thread: time comes from the executor's driver.
 //! 9. Memory is bounded: payload by the memory semaphore, tables by the table cache, queues by admission.
 
+mod access;
+mod admission;
+mod close;
 mod commit;
 mod create;
 mod difference;
@@ -23,48 +26,43 @@ mod error;
 mod images;
 mod inspect;
 mod log_drives;
+mod members;
 mod moves;
 mod open;
+mod options;
 mod ordered;
+mod params;
 mod pinned;
 mod plan_log;
 mod read;
 mod recording;
 mod recovery;
 mod redundancy;
+mod round;
+mod schedule;
 mod scrub;
+mod shared;
 mod stats;
 mod superblocks;
 mod throttle;
 mod write_back;
 
 pub use commit::CommitChange;
-pub use create::{CreateParams, CreatePlan, MemberSpace, NewMember, create, plan_create};
-pub use engine::{Ack, Engine, OpenOptions};
+pub use create::{CreatePlan, NewMember, create, plan_create};
+pub use engine::Engine;
 pub use error::EngineError;
 pub use inspect::{Inspection, LogReport, rebuild_map};
 pub use log_drives::sheet_table;
-pub use open::{Progress, RecoveryReport};
-pub use plan_log::{HeadParams, LogDrive};
+pub use options::{Ack, OpenOptions};
+pub use params::{CreateParams, HeadParams, LogDrive, MemberSpace};
 pub use read::MergeGuard;
+pub use recovery::{Progress, RecoveryReport};
 pub use scrub::ScrubReport;
 pub use stats::StoreStats;
-pub use superblocks::{MemberSuperblock, UnreadableSlot, load as load_superblock};
+pub use superblocks::{MemberDevice, MemberSuperblock, UnreadableSlot, load as load_superblock};
 
 pub use tonearm_layout::layouts::{HomeParams, grown};
 pub use tonearm_trail::{Admission, GivenUp, WriteCache};
-
-use std::rc::Rc;
-use tonearm_device::Device;
-
-/// A member as the opener found it.
-#[derive(Clone)]
-pub struct MemberDevice {
-    /// The device.
-    pub device: Rc<dyn Device>,
-    /// Its path, for messages.
-    pub path: String,
-}
 
 #[cfg(test)]
 mod images_test;

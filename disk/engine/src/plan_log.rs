@@ -1,13 +1,13 @@
 //! Planning the log of a new store: how many tracks of which length on which members.
 
-use crate::create::{CreateParams, MemberSpace};
 use crate::error::EngineError;
 use crate::log_drives;
+use crate::params::{CreateParams, HeadParams, MemberSpace};
 use tonearm_format::{
-    HEADER_AREA_BYTES, HeadKind, LOG_TRACKS_MIN, SECTOR, SHEET_BYTES_MAX, SkipTable,
-    TRACK_OVERHEAD_SECTORS, TrackSheet,
+    HEADER_AREA_BYTES, HeadKind, LOG_TRACKS_MIN, SECTOR, SHEET_BYTES_MAX, TRACK_OVERHEAD_SECTORS,
+    TrackSheet,
 };
-use tonearm_head::{Deltas, TrackMap};
+use tonearm_head::TrackMap;
 
 /// Smallest and largest log that is chosen by itself.
 const LOG_DEFAULT: (u64, u64) = (64 << 20, 1 << 30);
@@ -15,32 +15,6 @@ const TRACK_MAX: u64 = 1 << 20;
 const TRACK_MIN: u64 = 64 << 10;
 /// Bytes of the sectors in which a [`TrackMap`] counts.
 const DRIVE_SECTOR: u64 = 512;
-
-/// How the heads of the log's drives are followed.
-#[derive(Clone, Debug)]
-pub struct HeadParams {
-    /// The predictor; not [`HeadKind::Sequential`].
-    pub kind: HeadKind,
-    /// Bytes of a log sector: the smallest that the drives write without reading around it.
-    pub sector_bytes: u16,
-    /// What is known of each log drive, in the order of the members with the log.
-    pub drives: Vec<LogDrive>,
-}
-
-/// What is known of a drive of the log.
-#[derive(Clone, Debug, Default)]
-pub struct LogDrive {
-    /// Its physical tracks; without them the log takes stripes of about that length.
-    pub tracks: Option<TrackMap>,
-    /// Time of a revolution in picoseconds; 0 when it is not known.
-    pub period_ps: u64,
-    /// What passes between two requests; the formula needs it.
-    pub deltas: Option<Deltas>,
-    /// Time to get to the next track, in nanoseconds.
-    pub switch_ns: u64,
-    /// The table of a profile; the mimic needs it.
-    pub table: Option<SkipTable>,
-}
 
 /// The log of a new store.
 pub(crate) struct LogPlan {

@@ -1,6 +1,7 @@
 //! The read path: memory first, then home (the log is read by recovery alone, Trail 4.2).
 
-use crate::engine::Engine;
+use crate::access::ReadGuard;
+use crate::engine::{Counters, Engine};
 use crate::error::EngineError;
 use crate::pinned::Known;
 use tonearm_layout::{HomeError, Piece};
@@ -20,41 +21,22 @@ enum Part {
     },
 }
 
-/// While it lives, nothing is written to the blocks at home: no home read meets a home write.
-pub(crate) struct ReadGuard {
-    engine: Engine,
-    id: u64,
-}
-
-impl Drop for ReadGuard {
-    fn drop(&mut self) {
-        self.engine.0.state.borrow_mut().reads.remove(&self.id);
-        self.engine.0.idle.notify();
-    }
-}
-
 impl Engine {
     /// Reads `count` blocks from `first` on: pieces in order, each verified.
     ///
     /// # Errors
     /// When a block fails its checksum or cannot be read, or the range is not the store's.
     pub async fn read(&self, first: u64, count: u64) -> Result<Vec<Piece>, EngineError> {
-        self.check_range(first, count)?;
-        if self.0.state.borrow().closed {
+        self.0.check_range(first, count)?;
+        if self.0.life.borrow().closed {
             return Err(EngineError::Closed);
         }
-        let block_size = self.block_size() as u64;
-        self.0.counters.reads.set(self.0.counters.reads.get() + 1);
-        self.0
-            .counters
-            .read_bytes
-            .set(self.0.counters.read_bytes.get() + count * block_size);
+        let counters = &self.0.counters;
+        Counters::add(&counters.reads, 1);
+        Counters::add(&counters.read_bytes, count * self.block_size() as u64);
         let mut parts = self.look_up(first, count);
         if let [Part::Ready(_)] = parts.as_slice() {
-            self.0
-                .counters
-                .read_hits
-                .set(self.0.counters.read_hits.get() + 1);
+            Counters::add(&counters.read_hits, 1);
         }
         if let [Part::Home { at, count, .. }] = parts.as_slice() {
             let pieces = self.0.home.read(*at, *count).await?;
@@ -91,7 +73,7 @@ impl Engine {
 
     /// Content of `block` if it is in memory: a partial write merges into it without an await between.
     pub fn cached(&self, block: u64) -> Option<Piece> {
-        match self.0.state.borrow().pinned.get(block)? {
+        match self.0.pinned.borrow().get(block)? {
             Known::Data(data) => Some(Piece::Data(data.clone())),
             Known::Moved(_) => None,
             Known::Zero => Some(Piece::Zero(self.block_size())),
@@ -100,21 +82,9 @@ impl Engine {
 
     /// Where at home the newest content of `block` is, when memory has not got it.
     fn place_of(&self, block: u64) -> u64 {
-        match self.0.state.borrow().pinned.get(block) {
+        match self.0.pinned.borrow().get(block) {
             Some(Known::Moved(from)) => from,
             _ => block,
-        }
-    }
-
-    /// Keeps the write-back away from a range while a caller reads and merges.
-    pub(crate) fn guard(&self, first: u64, count: u64) -> ReadGuard {
-        let mut state = self.0.state.borrow_mut();
-        let id = state.next_read;
-        state.next_read += 1;
-        state.reads.insert(id, (first, first + count));
-        ReadGuard {
-            engine: self.clone(),
-            id,
         }
     }
 
@@ -127,18 +97,19 @@ impl Engine {
         &self,
         block: u64,
     ) -> Result<(Vec<Piece>, MergeGuard), EngineError> {
-        self.check_range(block, 1)?;
+        self.0.check_range(block, 1)?;
         let guard = MergeGuard {
             at: self.place_of(block),
             block,
-            guard: self.guard(block, 1),
+            engine: self.clone(),
+            _guard: self.0.access.read(block, 1),
         };
         let pieces = match self.cached(block) {
             Some(piece) => vec![piece],
             None => {
                 // Others must not write over what the block is moved from: it is free as soon as the block, which may
                 // be under way already, is at home.
-                let _source = (guard.at != block).then(|| self.guard(guard.at, 1));
+                let _source = (guard.at != block).then(|| self.0.access.read(guard.at, 1));
                 self.0.home.read(guard.at, 1).await?
             }
         };
@@ -150,7 +121,7 @@ impl Engine {
     /// # Errors
     /// As for [`Engine::read`].
     pub async fn status(&self, first: u64, count: u64) -> Result<Vec<(u64, bool)>, EngineError> {
-        self.check_range(first, count)?;
+        self.0.check_range(first, count)?;
         let mut runs: Vec<(u64, bool)> = Vec::new();
         let mut add = |blocks: u64, allocated: bool| match runs.last_mut() {
             Some(last) if last.1 == allocated => last.0 += blocks,
@@ -197,9 +168,9 @@ impl Engine {
                     at += (bytes / block_size) as u64;
                 }
                 None => {
-                    let moved = self.0.state.borrow().pinned.moved_run(at, end - at);
+                    let moved = self.0.pinned.borrow().moved_run(at, end - at);
                     let run = match moved {
-                        0 => self.0.state.borrow().pinned.unknown_run(at, end - at),
+                        0 => self.0.pinned.borrow().unknown_run(at, end - at),
                         run => run,
                     };
                     assert!(run > 0, "a block that memory has not got");
@@ -207,7 +178,7 @@ impl Engine {
                     parts.push(Part::Home {
                         at: place,
                         count: run,
-                        guard: self.guard(place, run),
+                        guard: self.0.access.read(place, run),
                     });
                     at += run;
                 }
@@ -222,14 +193,15 @@ pub struct MergeGuard {
     block: u64,
     /// Where its content was.
     at: u64,
-    guard: ReadGuard,
+    engine: Engine,
+    _guard: ReadGuard,
 }
 
 impl MergeGuard {
     /// False when the block has got content since that neither memory nor the read has, because it is moved from
     /// elsewhere: it is to be read again.
     pub fn is_current(&self) -> bool {
-        let engine = &self.guard.engine;
+        let engine = &self.engine;
         engine.cached(self.block).is_some() || engine.place_of(self.block) == self.at
     }
 }

@@ -5,24 +5,68 @@
 //! block was, because the log keeps the image of a block as long as it keeps anything that is needed after
 //! it (invariant 4 of `pinned`); why a patch without an image is void is told in ARCHITECTURE.md, "Patches".
 
-use crate::engine::OpenOptions;
 use crate::error::EngineError;
-use crate::log_drives::LogDrives;
-use crate::open::{Progress, RecoveryReport, describe};
 use crate::images::{Base, Images};
+use crate::log_drives::LogDrives;
+use crate::options::OpenOptions;
 use crate::pinned::{Known, Moved, Order, Pinned};
 use crate::redundancy::Footprint;
-use crate::write_back::write_back_batch;
+use crate::round::bring_home;
+use crate::superblocks::UnreadableSlot;
 use std::cell::{Cell, RefCell};
 use std::iter::Peekable;
 use std::rc::Rc;
-use tonearm_base::{Buf, BufPool, Lsn};
+use tonearm_base::{Buf, BufPool, Lsn, Nanos};
 use tonearm_format::{
     EntryKind, Extent, LogState, SECTOR, SYSTEM_BLOCKS, Superblock, VolumeEntry, VolumeKind,
 };
 use tonearm_layout::{Home, HomeError, Piece};
 use tonearm_rt::Semaphore;
-use tonearm_trail::{Case, RecordPlace, RecoveredChange, Replay, Word, WriteCache};
+use tonearm_trail::{Case, GivenUp, RecordPlace, RecoveredChange, Replay, Word, WriteCache};
+
+/// What recovery is doing.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Progress {
+    /// Reading the log: tracks done and expected.
+    Replay {
+        /// Tracks read.
+        done: u64,
+        /// Tracks to read.
+        total: u64,
+    },
+    /// Writing home: blocks left.
+    WriteBack {
+        /// Blocks left.
+        left: u64,
+    },
+}
+
+/// What happened at the opening.
+#[derive(Clone, Debug, Default)]
+pub struct RecoveryReport {
+    /// The store had been shut down in order.
+    pub clean: bool,
+    /// Superblock slots that could not be read. Opening for writing has written them anew.
+    pub unreadable: Vec<UnreadableSlot>,
+    /// Tracks read to find the youngest record.
+    pub search_tracks: u64,
+    /// Tracks read to replay.
+    pub replay_tracks: u64,
+    /// Records replayed.
+    pub records: u64,
+    /// Commits recovered.
+    pub commits: u64,
+    /// Records behind a hole of the ragged tail, dropped.
+    pub discarded_records: u64,
+    /// What was given up of a damaged log ([`OpenOptions::give_up_damaged_log`]).
+    pub given_up: Option<GivenUp>,
+    /// Where the log ended, in the words of recovery's decision table.
+    pub end: String,
+    /// Blocks that are pinned after it.
+    pub pinned_blocks: u64,
+    /// Time from the first read to the new superblock.
+    pub duration: Nanos,
+}
 
 /// Blocks of one write-back round.
 const ROUND_BLOCKS: usize = 8192;
@@ -230,7 +274,8 @@ impl Recovery<'_> {
             buf[at..at + 8].copy_from_slice(&word.value.to_le_bytes());
         }
         let mut pinned = self.pinned.borrow_mut();
-        self.images.put_patched(&mut pinned, lsn, block, buf.share());
+        self.images
+            .put_patched(&mut pinned, lsn, block, buf.share());
         Ok(())
     }
 
@@ -254,14 +299,14 @@ impl Recovery<'_> {
     /// is open a trim can make room. All that was replayed is durable in the log.
     async fn write_back(&self, progress: &mut dyn FnMut(Progress)) -> Result<bool, EngineError> {
         let everything = Lsn(u64::MAX);
-        let done = write_back_batch(
+        let done = bring_home(
             self.home,
+            self.pinned,
+            &self.images,
             everything,
             Order::Sweep(0),
             ROUND_BLOCKS,
             |_| false,
-            &self.images,
-            || self.pinned,
         )
         .await;
         let done = match done {
@@ -296,4 +341,17 @@ fn words_of(
         words.extend(word(&next));
     }
     words
+}
+
+pub(crate) fn describe(case: Case) -> &'static str {
+    match case {
+        Case::Replay | Case::AbandonedCommit => "under way",
+        Case::End => "end of the log",
+        Case::RaggedTail => "ragged tail: records behind a hole were never durable and are dropped",
+        Case::DamagedBeforeTail | Case::DamagedProven => {
+            "damage: durable records behind it were given up"
+        }
+        Case::Unreadable => "unreadable place: records behind it were given up",
+        Case::BrokenCommit => "records that do not fit together: given up",
+    }
 }

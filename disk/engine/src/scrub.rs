@@ -2,8 +2,7 @@
 
 use crate::engine::Engine;
 use crate::error::EngineError;
-use std::rc::Rc;
-use tonearm_layout::{GroupReport, Home};
+use tonearm_layout::GroupReport;
 
 /// What a scrub has found.
 #[derive(Clone, Debug, Default)]
@@ -25,16 +24,16 @@ impl Engine {
         let blocks = self.0.shape.group_blocks;
         let first = group * blocks;
         // A round that is under way may be writing this group: after it, the guard keeps others away.
-        while self.home_is_being_written() {
-            self.check_alive()?;
-            self.0.idle.wait().await;
+        while self.0.access.is_written() {
+            self.0.check_alive()?;
+            self.0.access.changed.wait().await;
         }
         let count = blocks.min(self.size_blocks() - first);
-        let _guard = self.guard(first, count);
+        let _guard = self.0.access.read(first, count);
         let mut report = self.0.home.check_group(group).await?;
-        // After a crash the home holds what its last writes left half done, and recovery has the newer
-        // content in memory: it is written home sooner or later, and nobody reads the old one.
-        let pinned = |block| self.0.state.borrow().pinned.get(block).is_some();
+        // After a crash the home holds what its last writes left half done. Recovery has the newer content in memory, which
+        // is written home sooner or later, and no read returns the old one.
+        let pinned = |block| self.0.pinned.borrow().get(block).is_some();
         report.leave_out(pinned, (first..first + count).any(pinned));
         Ok(report)
     }
@@ -61,18 +60,8 @@ impl Engine {
         Ok(report)
     }
 
-    pub(crate) fn home_is_being_written(&self) -> bool {
-        let state = self.0.state.borrow();
-        state.round_under_way || !state.spilling.is_empty()
-    }
-
     /// Groups of the home.
     pub fn groups(&self) -> u64 {
         self.0.shape.groups()
-    }
-
-    /// The home, for the offline check of a store that nobody else uses.
-    pub fn home(&self) -> &Rc<dyn Home> {
-        &self.0.home
     }
 }

@@ -101,15 +101,16 @@ pub struct StoreStats {
     pub failure: Option<String>,
 }
 
-impl StoreStats {
-    pub(crate) fn of(engine: &Engine) -> Self {
-        let inner = &engine.0;
+impl Engine {
+    /// Counters and gauges.
+    pub fn stats(&self) -> StoreStats {
+        let inner = &self.0;
         let (trail, log, home) = (&inner.trail, inner.trail.stats(), inner.home.stats());
-        let state = inner.state.borrow();
-        let counters = &inner.counters;
+        let (pinned, write_back) = (inner.pinned.borrow(), &inner.write_back);
+        let (counters, rounds) = (&inner.counters, &write_back.counters);
         let block_size = inner.shape.block_size as u64;
         let log_size_bytes = trail.geometry().bytes();
-        Self {
+        StoreStats {
             commits: counters.commits.get(),
             commit_bytes: counters.commit_bytes.get(),
             reads: counters.reads.get(),
@@ -132,14 +133,12 @@ impl StoreStats {
             memory_used_bytes: inner.memory.used(),
             memory_limit_bytes: inner.options.memory_bytes,
             memory_waiting: inner.memory.waiting() as u64,
-            pinned_blocks: state.pinned.block_count() as u64,
-            pending_ranges: state.pinned.range_count() as u64,
-            write_back_lag_ns: state
-                .pinned_since
-                .map_or(0, |since| inner.rt.now().since(since).0),
-            write_back_rounds: counters.rounds.get(),
-            written_back_blocks: counters.written_back.get(),
-            superseded_blocks: counters.superseded.get(),
+            pinned_blocks: pinned.block_count() as u64,
+            pending_ranges: pinned.range_count() as u64,
+            write_back_lag_ns: write_back.lag().0,
+            write_back_rounds: rounds.rounds.get(),
+            written_back_blocks: rounds.blocks.get(),
+            superseded_blocks: rounds.superseded.get(),
             home_reads: home.reads,
             home_read_bytes: home.read_bytes,
             home_writes: home.writes,
@@ -155,10 +154,10 @@ impl StoreStats {
             segments_bytes: home.segments * home.segment_blocks * block_size,
             cleaned_segments: home.cleaned_segments,
             checksum_errors: home.checksum_errors,
-            waiting_for_space: state.no_space || state.full.is_some(),
+            waiting_for_space: write_back.waits_for_space(),
             recovery_ns: inner.recovery.duration.0,
             recovered_commits: inner.recovery.commits,
-            failure: state.failed.clone(),
+            failure: self.failure(),
         }
     }
 }

@@ -8,7 +8,6 @@
 //! written anew with the others. The data members are written and flushed first: the
 //! log member, whose state counts, never names an epoch that a data member has not seen.
 
-use crate::MemberDevice;
 use crate::error::EngineError;
 use std::cmp::Ordering;
 use std::rc::Rc;
@@ -16,6 +15,15 @@ use tonearm_base::BufPool;
 use tonearm_device::Device;
 use tonearm_format::{FormatError, SECTOR, SUPERBLOCK_SLOTS, Superblock, superblock_offset};
 use tonearm_rt::{Data, IoError};
+
+/// A member as the opener found it.
+#[derive(Clone)]
+pub struct MemberDevice {
+    /// The device.
+    pub device: Rc<dyn Device>,
+    /// Its path, for messages.
+    pub path: String,
+}
 
 /// What was found in the superblock slots of one member.
 pub struct MemberSuperblock {

@@ -178,6 +178,17 @@ fn stuck_hint(stuck: &u64) -> String {
 }
 
 impl HomeError {
+    /// Lasting damage of the named place: the store goes on, and reads of the place give this error.
+    pub fn is_damage(&self) -> bool {
+        matches!(
+            self,
+            Self::Checksum { .. }
+                | Self::Table { .. }
+                | Self::MapPage { .. }
+                | Self::LostBlock { .. }
+        )
+    }
+
     pub(crate) fn of_device(op: Op, member: &str, offset: u64, error: IoError) -> Self {
         let member = member.to_string();
         // A flush that fails for lack of space may have lost what was in a cache: trying again would hide that. So may

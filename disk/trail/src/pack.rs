@@ -163,13 +163,7 @@ impl Queued {
 
 impl Queue {
     /// Queues a commit for which `promised` sectors are reserved. Sectors that it does not need are returned.
-    pub fn push(
-        &mut self,
-        geometry: &LogGeometry,
-        lsn: Lsn,
-        promised: u64,
-        changes: Vec<Change>,
-    ) {
+    pub fn push(&mut self, geometry: &LogGeometry, lsn: Lsn, promised: u64, changes: Vec<Change>) {
         assert!(!changes.is_empty(), "a commit changes something");
         let (mut blocks, mut others) = (0, 0);
         for change in &changes {

@@ -159,9 +159,4 @@ impl Batch {
     pub fn is_empty(&self) -> bool {
         self.ranges.is_empty() && self.written.is_empty()
     }
-
-    /// Sorts the blocks into ascending order, as the home wants them.
-    pub fn sort(&mut self) {
-        self.blocks.sort_by_key(|block| block.block);
-    }
 }

@@ -419,9 +419,7 @@ fn a_marker_that_is_written_before_queued_commits_is_numbered_before_them() {
         // More than the log has promised: no track may be opened any more while commits are queued.
         for version in 0..12u64 {
             let admission = trail.admit(1, 0).await.unwrap();
-            let lsn = trail.append(admission, |_| {
-                vec![write(&pool, version * 10, 10, version)]
-            });
+            let lsn = trail.append(admission, |_| vec![write(&pool, version * 10, 10, version)]);
             trail.hold(lsn);
         }
         rt2.sleep(Nanos::from_millis(20)).await;

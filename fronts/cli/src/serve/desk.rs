@@ -242,7 +242,7 @@ impl Desk {
             block_size: disk.block_size(),
             created_unix_s: superblock.created_unix_s,
             epoch: superblock.epoch,
-            members: members_of(&superblock, &disk.engine().member_names()),
+            members: members_of(&superblock, &disk.engine().member_paths()),
             log: LogInfo {
                 size_bytes: superblock.log_size_bytes(),
                 track_bytes: superblock.track_bytes,

@@ -1,0 +1,77 @@
+//! The orderly end of a store.
+
+use crate::engine::Engine;
+use crate::error::EngineError;
+use crate::superblocks;
+use tonearm_format::State;
+use tonearm_layout::HomeError;
+use tonearm_rt::Boxed;
+use tonearm_trail::WriteCache;
+
+impl Engine {
+    /// Takes no further commits, those of callers that wait for space included, writes everything home, marks the store
+    /// clean and ends. Further calls are errors.
+    ///
+    /// While the medium below is full it waits. What has no space in a home that is full itself stays in the log, durably:
+    /// then the store is not marked clean, and the next opening recovers it.
+    ///
+    /// # Errors
+    /// When something cannot be written: the store stays marked as open, and recovery will do the rest.
+    pub fn close(&self) -> Boxed<'_, Result<(), EngineError>> {
+        Box::pin(self.write_home_and_end())
+    }
+
+    async fn write_home_and_end(&self) -> Result<(), EngineError> {
+        self.0.check_alive()?;
+        if self.0.options.read_only {
+            self.0.shut();
+            return Ok(());
+        }
+        if std::mem::replace(&mut self.0.life.borrow_mut().closing, true) {
+            return Err(EngineError::Closing);
+        }
+        self.0.write_back.try_full_again();
+        self.0.refusals.notify();
+        self.flush().await?;
+        let is_home = self.close_home().await?;
+        if let Err(error) = self.0.trail.finish().await {
+            return Err(self.0.fail(error.into()));
+        }
+        self.0.shut();
+        while self.0.access.is_written() {
+            self.0.access.changed.wait().await;
+        }
+        self.0.trail.stop();
+        if !is_home {
+            return Ok(());
+        }
+        let superblock = {
+            let mut superblock = self.0.superblock.borrow_mut();
+            superblock.log = self.0.trail.end_state();
+            superblock.state = State::Clean;
+            superblock.generation += 1;
+            superblock.clone()
+        };
+        let flush = self.0.options.write_cache == WriteCache::Volatile;
+        superblocks::store(&self.0.pool, &self.0.members, &superblock, flush).await
+    }
+
+    /// Writes everything home and ends the use of the home; false when there is no space for all of it.
+    ///
+    /// # Errors
+    /// When a device fails.
+    async fn close_home(&self) -> Result<bool, EngineError> {
+        match self.drain().await {
+            Err(EngineError::Home(HomeError::Full { .. })) => return Ok(false),
+            other => other?,
+        }
+        while self.0.access.has_spill() {
+            self.0.access.changed.wait().await;
+        }
+        match self.0.home.close().await {
+            Ok(()) => Ok(true),
+            Err(HomeError::NoSpace { .. } | HomeError::Full { .. }) => Ok(false),
+            Err(error) => Err(self.0.fail(error.into())),
+        }
+    }
+}

@@ -1,0 +1,57 @@
+//! How a store is opened.
+
+use tonearm_base::Nanos;
+use tonearm_trail::WriteCache;
+
+/// When a write is acknowledged.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Ack {
+    /// When it is in memory and on its way to the log; a flush or FUA makes it durable (NBD's contract).
+    Flush,
+    /// When it is durable (Trail's contract).
+    Write,
+}
+
+/// How a store is opened.
+#[derive(Clone, Debug)]
+pub struct OpenOptions {
+    /// Bound on payload in memory: queued, in the log and not yet at home.
+    pub memory_bytes: u64,
+    /// Bound on the home's tables or map pages in memory.
+    pub map_cache_bytes: usize,
+    /// When writes are acknowledged.
+    pub ack: Ack,
+    /// What is known of the storage's cache.
+    pub write_cache: WriteCache,
+    /// Refuse all changes; needs a store that was shut down in order.
+    pub read_only: bool,
+    /// Write everything home before the store is served after a crash.
+    pub write_back_on_recovery: bool,
+    /// Age at which blocks are written home though neither memory nor log are short.
+    pub write_back_after: Nanos,
+    /// How long commits that no caller waits for may stay in memory before the log takes them, many at once. What the
+    /// program has not handed over when it is killed is lost, as by a power cut.
+    pub linger: Nanos,
+    /// Home blocks to add at the end of the last data member, which must be long enough already
+    /// ([`tonearm_layout::layouts::grown`]).
+    pub grow_blocks: u64,
+    /// Where the log is damaged, keep what is before the damage (`check --repair`).
+    pub give_up_damaged_log: bool,
+}
+
+impl Default for OpenOptions {
+    fn default() -> Self {
+        Self {
+            memory_bytes: 256 << 20,
+            map_cache_bytes: 32 << 20,
+            ack: Ack::Flush,
+            write_cache: WriteCache::Volatile,
+            read_only: false,
+            write_back_on_recovery: false,
+            write_back_after: Nanos::from_secs(5),
+            linger: Nanos(0),
+            grow_blocks: 0,
+            give_up_damaged_log: false,
+        }
+    }
+}

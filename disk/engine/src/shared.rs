@@ -1,0 +1,105 @@
+//! What the parts of an open store share, and whether the store still takes changes.
+
+use crate::access::Access;
+use crate::error::EngineError;
+use crate::options::OpenOptions;
+use crate::pinned::Pinned;
+use std::cell::RefCell;
+use std::rc::Rc;
+use tonearm_base::BufPool;
+use tonearm_layout::{Home, HomeShape};
+use tonearm_rt::{Notify, Rt, Semaphore};
+use tonearm_trail::Trail;
+
+pub(crate) struct Shared {
+    pub rt: Rt,
+    pub pool: BufPool,
+    pub options: OpenOptions,
+    pub home: Rc<dyn Home>,
+    pub shape: HomeShape,
+    pub trail: Trail,
+    /// Payload in memory.
+    pub memory: Semaphore,
+    pub pinned: RefCell<Pinned>,
+    pub access: Rc<Access>,
+    pub life: RefCell<Life>,
+    /// The write-back has something to look at.
+    pub work: Notify,
+    /// The home is full, or the store has failed or is being closed: writers that wait for space get an error. Nothing
+    /// else wakes them before their turn.
+    pub refusals: Notify,
+}
+
+/// How far the life of the store has come.
+#[derive(Default)]
+pub(crate) struct Life {
+    /// The first failure.
+    pub failed: Option<String>,
+    /// No commit is taken any more.
+    pub closing: bool,
+    pub closed: bool,
+}
+
+impl Shared {
+    /// # Errors
+    /// When the store has failed or is closed.
+    pub fn check_alive(&self) -> Result<(), EngineError> {
+        let life = self.life.borrow();
+        if life.closed {
+            return Err(EngineError::Closed);
+        }
+        match &life.failed {
+            Some(reason) => Err(EngineError::Failed(reason.clone())),
+            None => Ok(()),
+        }
+    }
+
+    /// # Errors
+    /// When the store takes no changes.
+    pub fn check_writable(&self) -> Result<(), EngineError> {
+        if self.options.read_only {
+            return Err(EngineError::OpenReadOnly);
+        }
+        self.check_alive()?;
+        match self.life.borrow().closing {
+            true => Err(EngineError::Closing),
+            false => Ok(()),
+        }
+    }
+
+    /// # Errors
+    /// When the store does not have all of `count` blocks from `first` on.
+    pub fn check_range(&self, first: u64, count: u64) -> Result<(), EngineError> {
+        let size_blocks = self.shape.size_blocks;
+        match first.checked_add(count) {
+            Some(end) if end <= size_blocks => Ok(()),
+            end => Err(EngineError::OutOfRange {
+                first,
+                end: end.unwrap_or(u64::MAX),
+                size_blocks,
+            }),
+        }
+    }
+
+    /// The store is read-only from now on; the first reason stays.
+    pub fn fail(&self, error: EngineError) -> EngineError {
+        let reason = error.to_string();
+        let mut life = self.life.borrow_mut();
+        life.failed.get_or_insert_with(|| reason.clone());
+        drop(life);
+        self.trail.give_up(&reason);
+        self.memory.lift();
+        self.work.notify();
+        self.access.changed.notify();
+        self.refusals.notify();
+        error
+    }
+
+    /// The store is closed from now on.
+    pub fn shut(&self) {
+        self.life.borrow_mut().closed = true;
+        self.memory.lift();
+        self.work.notify();
+        self.access.changed.notify();
+    }
+}
