@@ -1,4 +1,4 @@
-//! Who reads and writes the home now. No read of the home meets a write of the same blocks.
+//! Reads and writes of the home that are under way. No read of the home meets a write of the same blocks.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;

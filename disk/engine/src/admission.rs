@@ -35,8 +35,8 @@ impl Engine {
         Ok(permit)
     }
 
-    /// Waits for log space for a commit of `blocks` blocks of data and `ranges` ranges, and until fewer ranges and commits
-    /// are pending. Take the payload's memory ([`Engine::reserve`]) before.
+    /// Waits for log space for a commit of `blocks` blocks of data and `ranges` ranges, and until fewer ranges and
+    /// commits are pending. Take the payload's memory ([`Engine::reserve`]) before.
     ///
     /// While the home is full, data is refused when memory or log are nearly used up: the rest is for commits that make
     /// space.
@@ -54,7 +54,9 @@ impl Engine {
         }
         loop {
             let pending = self.0.pinned.borrow().range_count();
-            if (ranges == 0 || pending < RANGES_MAX) && self.0.trail.retained_commits() < COMMITS_MAX {
+            if (ranges == 0 || pending < RANGES_MAX)
+                && self.0.trail.retained_commits() < COMMITS_MAX
+            {
                 break;
             }
             let changed = self.0.access.changed.wait();

@@ -12,8 +12,8 @@ impl Engine {
     /// Takes no further commits, those of callers that wait for space included, writes everything home, marks the store
     /// clean and ends. Further calls are errors.
     ///
-    /// While the medium below is full it waits. What has no space in a home that is full itself stays in the log, durably:
-    /// then the store is not marked clean, and the next opening recovers it.
+    /// While the medium below is full it waits. What has no space in a home that is full itself stays in the log,
+    /// durably: then the store is not marked clean, and the next opening recovers it.
     ///
     /// # Errors
     /// When something cannot be written: the store stays marked as open, and recovery will do the rest.

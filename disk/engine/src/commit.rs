@@ -26,8 +26,8 @@ pub enum CommitChange {
         /// Blocks.
         count: u64,
     },
-    /// Adjacent blocks get the content of others, which is durable at home and stays as it is until no recovery sees this
-    /// change any more ([`Engine::spill`](crate::Engine::spill)).
+    /// Adjacent blocks get the content of others, which is durable at home and stays as it is until no recovery sees
+    /// this change any more ([`Engine::spill`](crate::Engine::spill)).
     Move {
         /// First block that gets content.
         to: u64,

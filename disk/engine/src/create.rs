@@ -161,7 +161,7 @@ fn bytes_of(superblock: &Superblock, index: usize) -> u64 {
     superblock.log_range(index).end.max(HEADER_AREA_BYTES)
 }
 
-/// Writes an empty store: zeroes where zeroes must be, then the superblocks. `progress` is told bytes done
+/// Writes an empty store: zeroes where zeroes must be, then the superblocks. `progress` gets bytes done
 /// and all bytes.
 ///
 /// # Errors

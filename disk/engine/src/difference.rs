@@ -3,28 +3,28 @@
 use tonearm_format::ENTRY_BYTES;
 use tonearm_trail::{Word, patch_slots};
 
-/// Bytes that are compared at once.
+/// Bytes of one comparison.
 const STRIDE: usize = 256;
-/// Words that are looked at before all others, evenly spread.
+/// Words that are compared before all others, evenly spread.
 const PROBES: usize = 8;
-/// Words that are the same and yet logged between two that differ: they take less room than another entry.
+/// Most equal words between two that differ that are logged with them: they take less space than another entry.
 const GAP_MAX: u32 = 2;
 
-/// The words by which `new` differs from `old`, of the same length; `None` when they would take more than half of
-/// the room of the block in the log, or seem to. At least one, be it the same.
+/// The words by which `new` differs from `old`, of the same length; `None` when they would take more than half of the
+/// block's space in the log, or probably would. At least one word, even if none differs.
 pub(crate) fn difference(old: &[u8], new: &[u8]) -> Option<Vec<Word>> {
     if is_all_new(old, new) {
         return None;
     }
-    let room = new.len() / 2;
+    let most = new.len() / 2;
     let strides = || old.chunks(STRIDE).zip(new.chunks(STRIDE)).enumerate();
-    // Too much: that is seen without memory for it.
+    // The first pass counts, so that blocks with too many differences cost no memory.
     let mut differing = 0;
     for (_, (old, new)) in strides() {
         if old != new {
             let pairs = old.as_chunks::<8>().0.iter().zip(new.as_chunks::<8>().0);
             differing += pairs.filter(|(old, new)| old != new).count();
-            if 8 * differing > room {
+            if 8 * differing > most {
                 return None;
             }
         }
@@ -45,15 +45,16 @@ pub(crate) fn difference(old: &[u8], new: &[u8]) -> Option<Vec<Word>> {
     if words.is_empty() {
         words.push(word_at(new, 0));
     }
-    (patch_slots(&words) * ENTRY_BYTES as u64 <= room as u64).then_some(words)
+    (patch_slots(&words) * ENTRY_BYTES as u64 <= most as u64).then_some(words)
 }
 
-/// Every word that is looked at differs: the old version, which has often left the cache, is not read to its end for that.
-/// Of blocks whose words differ in half of all places, at random, one in 256 is taken for new.
+/// True when all of the words that are compared first differ. The old version has often left the processor's cache; it
+/// need not be read to its end then. Of blocks in which half of the words differ at random, one in 256 is taken for
+/// new.
 pub(crate) fn is_all_new(old: &[u8], new: &[u8]) -> bool {
     let part = new.len() / PROBES;
     (0..PROBES).all(|probe| {
-        // In the midst of each part, since contents often have headers at a sector's begin.
+        // In the middle of each part: contents often have headers at the beginning of a sector.
         let at = (probe * part + part / 2) / 8 * 8;
         old[at..at + 8] != new[at..at + 8]
     })

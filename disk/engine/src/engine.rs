@@ -66,8 +66,8 @@ impl Engine {
         self.0.shape.size_blocks
     }
 
-    /// Changes all of the named blocks at once: visible to reads from now on, durable with [`Engine::wait_durable`]. After
-    /// a crash all of it is there or nothing. `admission` must have been given for as much ([`Engine::admit`]).
+    /// Changes all of the named blocks at once: visible to reads from now on, durable with [`Engine::wait_durable`].
+    /// After a crash all of it is there or nothing. `admission` must have been given for as much ([`Engine::admit`]).
     ///
     /// Each buffer of data holds its memory of the budget from now on, in place of what was reserved for it.
     ///
@@ -77,8 +77,8 @@ impl Engine {
     /// When the store is read-only or being closed, or the commit does not fit it.
     ///
     /// # Panics
-    /// When there is no change, data is not a whole number of blocks, or the admission was given for less: the log would
-    /// stand still once it is full.
+    /// When there is no change, data is not a whole number of blocks, or the admission was given for less: the log
+    /// would stand still once it is full.
     pub fn commit(
         &self,
         admission: Admission,

@@ -1,8 +1,8 @@
 //! What can go wrong with a store.
 
-use crate::superblocks::UnreadableSlot;
 use tonearm_format::FormatError;
 use tonearm_layout::{HomeError, PlanError};
+use tonearm_rt::IoError;
 use tonearm_trail::TrailError;
 
 /// An error of the store; each message says what, where, and what to do.
@@ -81,7 +81,7 @@ pub enum EngineError {
         /// The operation.
         what: &'static str,
         /// The cause.
-        error: tonearm_rt::IoError,
+        error: IoError,
     },
     /// The sheet of a log drive could not be read or written.
     #[error("{member}: {what} of the track sheet failed: {error}")]
@@ -91,7 +91,7 @@ pub enum EngineError {
         /// The operation.
         what: &'static str,
         /// The cause.
-        error: tonearm_rt::IoError,
+        error: IoError,
     },
     /// Both copies of the sheet of a log drive are gone.
     #[error(
@@ -131,7 +131,7 @@ pub enum EngineError {
         /// The member.
         member: String,
         /// The cause.
-        error: tonearm_rt::IoError,
+        error: IoError,
     },
     /// The log failed or is damaged.
     #[error(transparent)]
@@ -185,6 +185,20 @@ pub enum EngineError {
     /// The store has been closed.
     #[error("the store is closed")]
     Closed,
+}
+
+/// A superblock slot that the device could not read. Another valid slot is enough to open the store.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("{member}: copy {slot} of the superblock, at byte {offset}, cannot be read: {error}")]
+pub struct UnreadableSlot {
+    /// Path of the member.
+    pub member: String,
+    /// Number of the slot.
+    pub slot: u64,
+    /// Its byte offset.
+    pub offset: u64,
+    /// What the device said.
+    pub error: IoError,
 }
 
 impl From<PlanError> for EngineError {

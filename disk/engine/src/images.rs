@@ -5,8 +5,8 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use tonearm_base::{Lsn, Slice};
 
-/// Blocks that recovery has written home, each with the commit of its image. Patches that recovery finds later go on from
-/// what is at home. Nothing is held: the log does not run yet.
+/// Blocks that recovery has written home, each with the commit of its image. Patches that recovery finds later go on
+/// from what is at home. Nothing is held: the log does not run yet.
 #[derive(Default)]
 pub(crate) struct Images(RefCell<BTreeMap<u64, Lsn>>);
 

@@ -1,7 +1,7 @@
-//! A look at a store that is not in use, which changes nothing: for `tonearm info` and `tonearm check`.
+//! Inspecting a store that is not in use, without changing it: for `tonearm info` and `tonearm check`.
 //!
-//! After a crash the log counts for more than the home: what recovery will write home is taken from a dry
-//! run over the log, so that the half-finished home writes of the crash are not reported as damage.
+//! After a crash recovery will write some blocks home from the log. A dry run over the log finds these blocks, so that
+//! home writes that the crash left half done are not reported as damage.
 
 use crate::error::EngineError;
 use crate::log_drives::LogDrives;
@@ -80,8 +80,8 @@ pub struct Inspection {
 }
 
 impl Inspection {
-    /// Looks at the store of `members` (the first is the primary one), and reads its log if it was not shut
-    /// down in order; `progress` is told tracks read and expected.
+    /// Looks at the store of `members` (the first is the primary one), and reads its log if it was not shut down in
+    /// order. `progress` gets tracks read and tracks expected.
     ///
     /// # Errors
     /// When the members are no store, do not belong together, or are truncated. Damage of the log is in
@@ -166,7 +166,7 @@ impl Inspection {
         self.log.end = describe(tail.case).to_string();
     }
 
-    /// What was being spilled when the store stopped is nobody's; the next opening takes the space away.
+    /// Blocks that were being spilled into when the store stopped are unused: the next opening frees them.
     async fn leave_spill_out(&mut self) {
         let (entries, _) = self.volumes().await;
         let spill = entries
@@ -224,7 +224,8 @@ impl Inspection {
         (entries, problems)
     }
 
-    /// Compares the home's map with what it is made from ([`Home::check_map`]). `progress` gets parts done and all parts.
+    /// Compares the home's map with what it is made from ([`Home::check_map`]). `progress` gets parts done and all
+    /// parts.
     ///
     /// # Errors
     /// When the map cannot be read.

@@ -84,7 +84,7 @@ impl LogDrives {
             (HeadKind::Online, Some(map)) => Box::new(Online::with_map(map)),
             (HeadKind::Online, None) => Box::new(Online::new()),
             (HeadKind::Mimic, _) => mimic(sheet),
-            // What is only slower is no reason not to open the store.
+            // Without the prediction the log is slower: no reason not to open the store.
             (HeadKind::Formula | HeadKind::Sequential, _) => Box::new(Sequential),
         }
     }
@@ -134,7 +134,7 @@ pub fn sheet_table(table: &Table) -> SkipTable {
     }
 }
 
-/// Writes what passes between two requests into the sheet, in sectors of the track of the first delta.
+/// Writes into the sheet how far the platter turns between two requests, in sectors of the track of the first delta.
 pub(crate) fn note_deltas(sheet: &mut TrackSheet, deltas: &Deltas) {
     let turn_sectors = deltas.write_after_write.turn_sectors;
     let sectors = |delta: Delta| {
@@ -204,7 +204,7 @@ async fn load_sheet(
     for offset in SHEET_OFFSETS {
         let read = match read_sheet(pool, device, offset).await {
             Ok(read) => read,
-            // The other copy is as good.
+            // The other copy is as good as this one.
             Err(error) => {
                 unreadable.get_or_insert(error);
                 continue;

@@ -1,13 +1,13 @@
 //! The members of a store: which devices belong together, in which order.
 
-use crate::error::EngineError;
-use crate::superblocks::{self, MemberDevice, UnreadableSlot};
+use crate::error::{EngineError, UnreadableSlot};
+use crate::superblocks::{self, MemberDevice};
 use std::rc::Rc;
 use tonearm_base::BufPool;
 use tonearm_device::{Device, FlushFence};
 use tonearm_format::{HEADER_AREA_BYTES, Superblock};
 
-/// A store whose members belong together.
+/// The members of a store that belong together.
 pub(crate) struct Assembled {
     /// The superblock that counts.
     pub superblock: Superblock,

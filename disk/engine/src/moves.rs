@@ -1,11 +1,11 @@
 //! Content that goes home without the log, and the commits that give it its place.
 //!
-//! What is too large for memory is written straight to blocks that nobody has ([`Engine::spill`]), and is
-//! durable there before a commit names it ([`CommitChange::Move`]). The write-back copies it to its place.
+//! Content that is too large for memory is written straight to unused blocks ([`Engine::spill`]). It is durable there
+//! before a commit names it ([`CommitChange::Move`]). The write-back copies it to its place.
 //!
-//! What the caller keeps: before blocks are spilled into, no recovery may see a commit that changes them or
-//! moves something from them ([`Engine::retire`]); else the replay would change what the spill has written,
-//! or miss what it has written over.
+//! What the caller must ensure: before blocks are spilled into, no recovery sees a commit that changes them or moves
+//! content from them ([`Engine::retire`]). Otherwise the replay would change what the spill has written, or miss what
+//! the spill has overwritten.
 
 use crate::commit::CommitChange;
 use crate::engine::Engine;
@@ -14,8 +14,9 @@ use tonearm_base::{Lsn, Slice, crc32c};
 use tonearm_layout::{HomeBlock, HomeError, Piece};
 
 impl Engine {
-    /// Writes `data`, one block each, to the blocks from `first` on; durable there when it returns. They must
-    /// be nobody's, and retired ([`Engine::retire`]). Gives the CRC-32C of each, for the commit that moves them.
+    /// Writes `data`, one block each, to the blocks from `first` on; they are durable there when it returns. These
+    /// blocks must be unused, and retired ([`Engine::retire`]). Gives the CRC-32C of each, for the commit that moves
+    /// them.
     ///
     /// # Errors
     /// When the store is read-only or its home cannot be written. If the medium below is full, it can be tried
@@ -32,7 +33,8 @@ impl Engine {
             let known = (first..end).any(|block| pinned.get(block).is_some());
             assert!(!known, "blocks that are spilled into are retired");
         }
-        // Readers: the scrub, which looks at whole groups, and a read that began while a block was still moved from here.
+        // Readers: the scrub, which looks at whole groups, and a read that began while a block was still moved from
+        // here.
         while self.0.access.is_read(first, end) {
             self.0.access.changed.wait().await;
         }
@@ -45,7 +47,7 @@ impl Engine {
             crc: *crc,
         });
         let (engine, blocks) = (self.clone(), blocks.collect());
-        // A task of its own: what writes home is driven to its end.
+        // A task of its own: the caller may drop this future, and a write of the home must be driven to its end.
         let written = self.0.rt.spawn(async move {
             let written = engine.0.home.write_back(Vec::new(), blocks).await;
             engine.0.access.end_spill(first, end);
@@ -58,7 +60,7 @@ impl Engine {
         }
     }
 
-    /// Waits until all commits up to `lsn` are durable at home and no recovery would see one of them.
+    /// Waits until all commits up to `lsn` are durable at home and no recovery would see any of them.
     ///
     /// # Errors
     /// When the store fails meanwhile.
@@ -77,7 +79,7 @@ impl Engine {
             let made = self.commit(admission, vec![same])?;
             drop(guard);
             self.wait_durable(made).await?;
-            // The record of `lsn` may hold later commits, too: then these must be at home.
+            // The record of `lsn` may hold later commits, too: then these must be at home as well.
             through = made;
         }
         Ok(())

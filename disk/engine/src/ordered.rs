@@ -1,11 +1,11 @@
-//! A device whose storage keeps order, by the administrator's word (Durable WAL 3): what is done is durable,
-//! and a flush has nothing to do.
+//! A device whose storage keeps the order of writes, by the administrator's word (Durable WAL 3): a write that has
+//! completed is durable, and a flush has nothing to do.
 
 use std::rc::Rc;
 use tonearm_device::{Device, DeviceIo, Filter};
 use tonearm_rt::{Data, Op};
 
-/// Passes everything on but flushes.
+/// Passes everything on, except flushes.
 pub(crate) struct Ordered(pub Rc<dyn Device>);
 
 impl Filter for Ordered {

@@ -56,7 +56,7 @@ pub struct LogDrive {
     pub tracks: Option<TrackMap>,
     /// Time of a revolution in picoseconds; 0 when it is not known.
     pub period_ps: u64,
-    /// What passes between two requests; the formula needs it.
+    /// How far the platter turns between two requests; the formula needs it.
     pub deltas: Option<Deltas>,
     /// Time to get to the next track, in nanoseconds.
     pub switch_ns: u64,

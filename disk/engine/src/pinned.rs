@@ -1,5 +1,5 @@
-//! What is in the log and not yet at home: the newest versions of blocks, and ranges to be zeroed. The content of a moved
-//! block is not in memory: it lies at home, at the block that it is moved from.
+//! What is in the log and not yet at home: the newest versions of blocks, and ranges to be zeroed. The content of a
+//! moved block is not in memory: it lies at home, at the block that it is moved from.
 //!
 //! Invariants:
 //! 1. A block of the set is newer than every pending range over it: a new range removes the blocks that it covers.
@@ -80,8 +80,8 @@ impl Block {
 pub(crate) struct Slot<'a>(Entry<'a, u64, Block>);
 
 impl Slot<'_> {
-    /// The content, if the log has an image of the block and keeps it as long as it keeps what is logged now: then words
-    /// that change can be logged alone.
+    /// The content, if the log has an image of the block and keeps it as long as it keeps what is logged now: then
+    /// words that change can be logged alone.
     pub fn image(&self) -> Option<&Slice> {
         match &self.0 {
             Entry::Occupied(known) => known.get().image(),
@@ -208,7 +208,7 @@ impl Pinned {
         self.is_zeroed(block).then_some(Known::Zero)
     }
 
-    /// Blocks from `first` on, `count` at most, whose content lies in a row at home from where `first` has its.
+    /// Blocks from `first` on, `count` at most, whose content lies side by side at home, from where that of `first` is.
     pub fn moved_run(&self, first: u64, count: u64) -> u64 {
         let from = |block: u64| match self.get(block) {
             Some(Known::Moved(from)) => Some(from),
@@ -266,7 +266,7 @@ impl Pinned {
         all.into_iter().map(|(_, number)| number).collect()
     }
 
-    /// Tells `holds` of everything in the set: the log runs from now on.
+    /// Holds the commits of everything in the set: the log runs from now on.
     pub fn hold_all(&self, holds: &dyn Holds) {
         for block in self.blocks.values() {
             holds.hold(block.hold);

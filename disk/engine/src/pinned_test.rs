@@ -1,4 +1,4 @@
-//! The pinned set against a naive disk: whatever goes home when, and whatever a power cut leaves of it, the
+//! The pinned set against a naive disk: whichever blocks have gone home, and whatever a power cut leaves of them, the
 //! replay of any prefix of the log gives the content that the prefix has.
 
 // proptest's macros share their strategies.
@@ -38,8 +38,8 @@ enum Op {
     Start(u64, usize),
     /// It has arrived, or failed.
     End(bool),
-    /// A durable record names the log head.
-    Head,
+    /// A durable record names the start of the log.
+    LogStart,
     /// The power goes. Of the commits that are not durable so many are lost; each bit says whether the
     /// recovery writes everything home at that entry of the log; the first recovery is cut short at an entry.
     Cut(u64, u64, usize),
@@ -54,7 +54,7 @@ enum Entry {
     Move(Moved),
 }
 
-/// The log's account.
+/// The holds on the log's commits.
 #[derive(Default)]
 struct Account(RefCell<BTreeMap<Lsn, usize>>);
 
@@ -82,7 +82,7 @@ struct World {
     truth: Vec<[Content; BLOCKS as usize]>,
     durable: u64,
     /// First commit that a recovery sees.
-    head: u64,
+    log_start: u64,
     /// `None`: torn, fails its checksum.
     home: BTreeMap<u64, Option<Content>>,
     batch: Option<Batch>,
@@ -104,7 +104,7 @@ impl World {
     fn new() -> Self {
         Self {
             truth: vec![Default::default()],
-            head: 1,
+            log_start: 1,
             next_spilled: 1000,
             ..Self::default()
         }
@@ -216,10 +216,10 @@ impl World {
             .finish_batch(batch.ranges.len(), &batch.written, &self.account);
     }
 
-    fn move_head(&mut self) {
+    fn move_log_start(&mut self) {
         let oldest = self.account.0.borrow().keys().next().copied();
         let free = oldest.map_or(u64::MAX, |lsn| lsn.0);
-        self.head = self.head.max(free.min(self.durable + 1));
+        self.log_start = self.log_start.max(free.min(self.durable + 1));
     }
 
     fn cut(&mut self, lost: u64, homing: u64, cut_short: usize) {
@@ -229,7 +229,7 @@ impl World {
         self.truth.truncate(kept as usize + 1);
         self.durable = kept;
         self.batch = None;
-        let entries: Vec<(Lsn, Entry)> = (self.head..=kept)
+        let entries: Vec<(Lsn, Entry)> = (self.log_start..=kept)
             .flat_map(|lsn| {
                 let entries = self.log[lsn as usize - 1].iter().cloned();
                 entries.map(move |entry| (Lsn(lsn), entry))
@@ -343,7 +343,7 @@ fn run(ops: &[Op]) {
             }
             Op::Start(cursor, blocks_max) => world.start(*cursor, *blocks_max),
             Op::End(arrived) => world.end(*arrived),
-            Op::Head => world.move_head(),
+            Op::LogStart => world.move_log_start(),
             Op::Cut(lost, homing, cut_short) => world.cut(*lost, *homing, *cut_short),
         }
     }
@@ -366,7 +366,7 @@ fn op() -> impl Strategy<Value = Op> {
         4 => (1u64..4).prop_map(Op::Durable),
         3 => (0..BLOCKS, 1usize..4).prop_map(|(cursor, max)| Op::Start(cursor, max)),
         3 => prop::bool::weighted(0.8).prop_map(Op::End),
-        3 => Just(Op::Head),
+        3 => Just(Op::LogStart),
         1 => (any::<u64>(), any::<u64>(), 0usize..20)
             .prop_map(|(lost, homing, cut)| Op::Cut(lost, homing & homing.rotate_left(7), cut)),
     ]
@@ -433,7 +433,7 @@ fn a_patch_behind_a_version_that_is_under_way_home_brings_its_image() {
         patch(4),
         Op::Durable(2),
         Op::End(true),
-        Op::Head,
+        Op::LogStart,
         // A torn home write of the new version: the log must have all of it.
         Op::Start(0, 1),
         Op::Cut(0, 0, 0),
@@ -449,7 +449,7 @@ fn a_block_that_recovery_has_written_home_keeps_its_image_in_the_log() {
         patch(3),
         // Written home behind the first entry; the patches come after it.
         Op::Cut(0, 1, 0),
-        Op::Head,
+        Op::LogStart,
         Op::Start(0, 1),
         Op::Cut(0, 0, 0),
     ]);

@@ -22,7 +22,7 @@ pub(crate) struct LogPlan {
     pub track_bytes: u32,
     /// Tracks of all members together.
     pub tracks: u64,
-    /// End of the log on the members that carry nothing else and whose heads are followed.
+    /// Where the log ends, on members that carry nothing else and whose heads are followed.
     pub ends: Vec<(usize, u64)>,
     /// Their sheets.
     pub sheets: Vec<(usize, TrackSheet)>,

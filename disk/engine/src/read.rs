@@ -1,4 +1,4 @@
-//! The read path: memory first, then home (the log is read by recovery alone, Trail 4.2).
+//! The read path: memory first, then home. Only recovery reads the log (Trail 4.2).
 
 use crate::access::ReadGuard;
 use crate::engine::{Counters, Engine};
@@ -6,7 +6,7 @@ use crate::error::EngineError;
 use crate::pinned::Known;
 use tonearm_layout::{HomeError, Piece};
 
-/// Most blocks that one status call looks at; the caller asks again for the rest.
+/// Most blocks that one status call looks at; the caller calls again for the rest.
 const STATUS_BLOCKS_MAX: u64 = 1 << 16;
 
 enum Part {
@@ -15,8 +15,8 @@ enum Part {
         /// Where the content is: the blocks themselves, or those from which they are moved.
         at: u64,
         count: u64,
-        /// Of the blocks at `at` alone: the copy of moved blocks to their places, which frees the log, meets no read of
-        /// what they are moved from, and must not wait until nobody reads them.
+        /// Of the blocks at `at` alone. The write-back copies moved blocks to their places, which this read does not
+        /// touch: the copy, which frees the log, must not wait for the read.
         guard: ReadGuard,
     },
 }
@@ -80,7 +80,7 @@ impl Engine {
         }
     }
 
-    /// Where at home the newest content of `block` is, when memory has not got it.
+    /// The block at which home has the newest content of `block`, when memory does not have it.
     fn place_of(&self, block: u64) -> u64 {
         match self.0.pinned.borrow().get(block) {
             Some(Known::Moved(from)) => from,
@@ -173,7 +173,7 @@ impl Engine {
                         0 => self.0.pinned.borrow().unknown_run(at, end - at),
                         run => run,
                     };
-                    assert!(run > 0, "a block that memory has not got");
+                    assert!(run > 0, "a block that memory does not have");
                     let place = self.place_of(at);
                     parts.push(Part::Home {
                         at: place,

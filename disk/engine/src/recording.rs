@@ -1,5 +1,5 @@
-//! What the log records of a commit: of a block whose image it has ([`Slot::image`](crate::pinned::Slot::image)) the words
-//! that change, as long as they take at most half of the block's space, otherwise the whole block.
+//! What the log records of a commit: of a block whose image it has ([`Slot::image`](crate::pinned::Slot::image)) the
+//! words that change, as long as they take at most half of the block's space, otherwise the whole block.
 
 use crate::commit::CommitChange;
 use crate::difference::difference;

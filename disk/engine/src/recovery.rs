@@ -1,18 +1,17 @@
 //! Recovery: what the log holds becomes the pinned set again.
 //!
-//! Blocks come back in the order of the commits, within the memory that there is; what does not fit is
-//! written home. A patch goes on from what has been recovered of its block. That is the whole of what the
-//! block was, because the log keeps the image of a block as long as it keeps anything that is needed after
-//! it (invariant 4 of `pinned`); why a patch without an image is void is told in ARCHITECTURE.md, "Patches".
+//! Blocks are pinned in the order of the commits, within the memory budget; what does not fit is written home. A patch
+//! changes what has been recovered of its block. That is all that the block was, because the log keeps the image of a
+//! block as long as it keeps anything that is needed after it (invariant 4 of `pinned`). ARCHITECTURE.md, "Patches",
+//! says why a patch without an image is void.
 
-use crate::error::EngineError;
+use crate::error::{EngineError, UnreadableSlot};
 use crate::images::{Base, Images};
 use crate::log_drives::LogDrives;
 use crate::options::OpenOptions;
 use crate::pinned::{Known, Moved, Order, Pinned};
 use crate::redundancy::Footprint;
 use crate::round::bring_home;
-use crate::superblocks::UnreadableSlot;
 use std::cell::{Cell, RefCell};
 use std::iter::Peekable;
 use std::rc::Rc;
@@ -92,8 +91,8 @@ impl Recovery<'_> {
         progress: &mut dyn FnMut(Progress),
     ) -> Result<(LogState, Vec<RecordPlace>), EngineError> {
         if self.options.write_cache == WriteCache::Volatile {
-            // What is read may still be in the storage's cache alone: nothing is known to be durable
-            // before the first explicit flush (Durable WAL 5.3), and recovery writes home.
+            // What is read may be in the storage's cache alone. Recovery writes it home, and nothing is known to be
+            // durable before the first explicit flush (Durable WAL 5.3).
             for device in &self.log.devices {
                 let flushed = device.flush().await;
                 flushed.map_err(|error| tonearm_trail::TrailError::Device {
@@ -142,8 +141,7 @@ impl Recovery<'_> {
         let (mut state, mut live) = (tail.state, tail.records);
         let used = self.tracks_between(state.log_start_sector, state.start_track);
         let nearly_full = used + 4 > self.log.geometry.tracks;
-        // Behind the new epoch's superblock no recovery sees the moves: all places that they came from are
-        // free then.
+        // Behind the new epoch's superblock no recovery sees the moves: then all blocks that they came from are free.
         let all = self.options.write_back_on_recovery || lenient || nearly_full;
         if all || self.moves.get() {
             while self.write_back(progress).await? {}
@@ -156,7 +154,7 @@ impl Recovery<'_> {
         Ok((state, live))
     }
 
-    /// Tells the footprint of the blocks that are written without the log.
+    /// Adds the blocks that are written without the log to the footprint.
     async fn note_spill(&self) -> Result<(), EngineError> {
         for slot in 0..SYSTEM_BLOCKS {
             let known = match self.pinned.borrow().get(slot) {
@@ -186,11 +184,11 @@ impl Recovery<'_> {
     }
 
     fn tracks_between(&self, log_start_sector: u64, start_track: u64) -> u64 {
-        let head = self.log.geometry.track_of(log_start_sector);
-        (start_track + self.log.geometry.tracks - head) % self.log.geometry.tracks
+        let start = self.log.geometry.track_of(log_start_sector);
+        (start_track + self.log.geometry.tracks - start) % self.log.geometry.tracks
     }
 
-    /// Blocks that the store does not have are of another one.
+    /// A change of blocks that the store does not have belongs to another store.
     fn check(&self, change: &RecoveredChange) -> Result<(), EngineError> {
         let size_blocks = self.home.shape().size_blocks;
         let end = change.block.checked_add(change.kind.blocks());
@@ -279,7 +277,7 @@ impl Recovery<'_> {
         Ok(())
     }
 
-    /// Pays for a recovered block; writes home what there is when the memory is used up.
+    /// Charges the memory budget for a recovered block, and writes home while the budget is used up.
     async fn charge(
         &self,
         mut data: Buf,
@@ -295,8 +293,8 @@ impl Recovery<'_> {
         Ok(data)
     }
 
-    /// One round; false when everything is at home, or the home is full: then the log keeps the rest, and once the store
-    /// is open a trim can make room. All that was replayed is durable in the log.
+    /// One round; false when everything is at home, or the home is full: then the log keeps the rest, and once the
+    /// store is open a trim can make space. All that was replayed is durable in the log.
     async fn write_back(&self, progress: &mut dyn FnMut(Progress)) -> Result<bool, EngineError> {
         let everything = Lsn(u64::MAX);
         let done = bring_home(

@@ -20,12 +20,12 @@ use tonearm_format::{EntryKind, SECTOR, SUPERBLOCK_SLOTS, Superblock, superblock
 use tonearm_layout::{Home, ZeroRange};
 use tonearm_trail::RecoveredChange;
 
-/// What the replayed commits change. Kept only for stores with an array that asks for it.
+/// What the replayed commits change. Kept only for stores with an array that needs it.
 pub(crate) struct Footprint {
     wanted: bool,
     blocks: BTreeSet<u64>,
     zeroes: Vec<ZeroRange>,
-    /// False when a part of the log was given up: then nobody knows, and the array must be compared whole.
+    /// False when a part of the log was given up: then the array must be compared whole.
     known: bool,
 }
 
@@ -80,7 +80,7 @@ impl Footprint {
         self.known = false;
     }
 
-    /// Has the parity of all arrays made right.
+    /// Makes the parity of all arrays right.
     ///
     /// # Errors
     /// When an array cannot be read or written.

@@ -15,8 +15,8 @@ pub(crate) struct Done {
     pub next: Option<u64>,
 }
 
-/// Takes up to `blocks_max` blocks in `order`, and all ranges, as far as they may go home, and makes them durable there;
-/// `None` when nothing may. Blocks for which `busy` holds stay.
+/// Takes up to `blocks_max` blocks in `order`, and all ranges, as far as they may go home, and makes them durable
+/// there; `None` when nothing may. Blocks for which `busy` holds stay.
 ///
 /// # Errors
 /// When the home fails or has no space: everything is still to be done.
@@ -68,8 +68,8 @@ pub(crate) async fn bring_home(
 
 /// Reads the content of moved blocks, in runs of those that lie side by side.
 ///
-/// A block that is damaged where it lies stays an error: it gets zeroes and the checksum that its content should have, so
-/// that reads of it give an error and the store goes on.
+/// A block that is damaged where it lies stays an error: it gets zeroes and the checksum that its content should have,
+/// so that reads of it give an error and the store goes on.
 ///
 /// # Errors
 /// When a device fails.

@@ -87,8 +87,8 @@ impl Schedule {
         bytes / shape.block_size
     }
 
-    /// Which blocks the next round takes, for [`Pinned::start_batch`]: up to `blocks_max`, of those that may go home and
-    /// are not `busy`.
+    /// Which blocks the next round takes, for [`Pinned::start_batch`]: up to `blocks_max`, of those that may go home
+    /// and are not `busy`.
     pub fn order<'a>(
         &mut self,
         shape: &HomeShape,

@@ -31,14 +31,14 @@ impl Engine {
         let count = blocks.min(self.size_blocks() - first);
         let _guard = self.0.access.read(first, count);
         let mut report = self.0.home.check_group(group).await?;
-        // After a crash the home holds what its last writes left half done. Recovery has the newer content in memory, which
-        // is written home sooner or later, and no read returns the old one.
+        // After a crash the home holds what its last writes left half done. Recovery has the newer content in memory,
+        // which is written home sooner or later, and no read returns the old one.
         let pinned = |block| self.0.pinned.borrow().get(block).is_some();
         report.leave_out(pinned, (first..first + count).any(pinned));
         Ok(report)
     }
 
-    /// Verifies all groups; `progress` is told groups done and all groups.
+    /// Verifies all groups. `progress` gets groups done and all groups.
     ///
     /// # Errors
     /// When the device fails.

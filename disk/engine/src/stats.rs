@@ -25,7 +25,7 @@ pub struct StoreStats {
     pub durable_lsn: u64,
     /// Device writes of the log.
     pub log_writes: u64,
-    /// Of them, written through.
+    /// Of them, FUA writes.
     pub log_durable_writes: u64,
     /// Bytes written to the log.
     pub log_bytes: u64,
@@ -33,11 +33,11 @@ pub struct StoreStats {
     pub log_records: u64,
     /// Flushes of the log device.
     pub log_flushes: u64,
-    /// Records written only to move the log head.
+    /// Records written only to move the start of the log.
     pub log_markers: u64,
     /// Times a writer waited for log space.
     pub log_full_waits: u64,
-    /// Reads of the log drives for the sake of their heads.
+    /// Reads of the log drives that find out where their heads are.
     pub log_repositions: u64,
     /// Log bytes in use.
     pub log_used_bytes: u64,

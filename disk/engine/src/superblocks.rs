@@ -1,20 +1,21 @@
 //! Reading and writing the superblocks of all members.
 //!
-//! Every update has the next generation and goes to two of the four slots of each member, so that a power
-//! cut in its middle leaves the older one whole; once it is durable there, the other two slots follow. So
-//! two copies can rot without an older state being taken for the newest. The two slots that come first are
-//! those without the member's newest generation, if there are such: after several power cuts in a row they
-//! may be torn, and the others all that the member has. A slot that cannot be read is an invalid one, and is
-//! written anew with the others. The data members are written and flushed first: the
-//! log member, whose state counts, never names an epoch that a data member has not seen.
+//! Every update has the next generation. It goes to two of the four slots of each member first, so that a power cut in
+//! its middle leaves the older update whole; once it is durable there, the other two slots follow. So two copies can
+//! rot without an older state being taken for the newest. The first two slots are those without the member's newest
+//! generation, if there are such: after several power cuts in a row the other two may be the only valid ones. A slot
+//! that cannot be read counts as invalid, and is written anew with the others.
+//!
+//! The data members are written and flushed before the log member, whose superblock counts: it never names an epoch
+//! that a data member has not seen.
 
-use crate::error::EngineError;
+use crate::error::{EngineError, UnreadableSlot};
 use std::cmp::Ordering;
 use std::rc::Rc;
 use tonearm_base::BufPool;
 use tonearm_device::Device;
 use tonearm_format::{FormatError, SECTOR, SUPERBLOCK_SLOTS, Superblock, superblock_offset};
-use tonearm_rt::{Data, IoError};
+use tonearm_rt::Data;
 
 /// A member as the opener found it.
 #[derive(Clone)]
@@ -35,20 +36,6 @@ pub struct MemberSuperblock {
     pub damaged_slots: Vec<u64>,
     /// Slots that the device could not read.
     pub unreadable_slots: Vec<UnreadableSlot>,
-}
-
-/// A superblock slot that the device could not read. It does no harm as long as another one is valid.
-#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("{member}: copy {slot} of the superblock, at byte {offset}, cannot be read: {error}")]
-pub struct UnreadableSlot {
-    /// Path of the member.
-    pub member: String,
-    /// Number of the slot.
-    pub slot: u64,
-    /// Its byte offset.
-    pub offset: u64,
-    /// What the device said.
-    pub error: IoError,
 }
 
 /// Reads the newest valid superblock of `device`.
@@ -91,7 +78,7 @@ pub async fn load(pool: &BufPool, member: &MemberDevice) -> Result<MemberSuperbl
                 if bytes.iter().any(|byte| *byte != 0) {
                     damaged_slots.push(slot);
                 }
-                // The most telling reason: another version, then damage, then "none here".
+                // The reason that helps most: another version, then damage, then "none here".
                 let rank = |error: &FormatError| match error {
                     FormatError::Version { .. } => 3,
                     FormatError::Inconsistent { .. } | FormatError::Number { .. } => 2,
@@ -194,7 +181,7 @@ async fn first_pair(pool: &BufPool, device: &Rc<dyn Device>, generation: u64) ->
         if offset + SECTOR as u64 > device.size_bytes() {
             continue;
         }
-        // What cannot be read is worth no more than what is torn.
+        // A slot that cannot be read counts as torn.
         let bytes = device.read(offset, pool.alloc(SECTOR)).await;
         let found = bytes.ok().and_then(|bytes| Superblock::decode(&bytes).ok());
         let pair = &mut newest[(slot / 2) as usize];

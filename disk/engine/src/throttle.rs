@@ -1,49 +1,49 @@
-//! Back-pressure by degrees. Memory and log become free in lumps, a round of the write-back at a time, of which one in a
-//! few has to clean first and takes ten times as long. Were writers let in until either is used up, all of them
-//! would then wait for such a round. So from where memory or log press on, each write waits for its turn, and turns
-//! come at the pace at which blocks have gone home of late: slower the nearer the end is, faster the farther. Half way
-//! writers are as fast as the write-back.
+//! Gradual back-pressure. Each round of write-back frees memory and log at once, and a round that has to clean first
+//! takes ten times as long as others. If writers were admitted until memory or log are used up, all of them would then
+//! wait for such a round. Instead, once memory or log are short, writes are delayed to the pace at which blocks have
+//! gone home of late: from twice this pace, when they have just become short, to two thirds of it, when nothing is
+//! left.
 
 use std::cell::Cell;
 use tonearm_base::Nanos;
 
-/// Shorter waits are put off until they are worth a timer.
+/// Shorter delays are carried over to the next write: they are not worth a timer.
 const LEAST: Nanos = Nanos::from_millis(1);
-/// Longer waits are left to memory and log, which have queues of their own.
+/// Longest delay. Beyond it writers wait for memory and log, which have queues of their own.
 pub(crate) const MOST: Nanos = Nanos::from_secs(1);
-/// Rounds over which the pace is a mean.
+/// Rounds over which the pace is averaged.
 const ROUNDS: u64 = 32;
-/// Writes over which the strain is a mean: tracks and rounds are steps.
+/// Writes over which the strain is averaged: the use of tracks and memory moves in steps.
 const WRITES: u64 = 256;
 /// Strain at which nothing is left.
 pub(crate) const FULL: u64 = 1024;
 
 #[derive(Default)]
 pub(crate) struct Throttle {
-    /// What the last rounds have taken, and the bytes that went home, both decaying.
+    /// The time that the last rounds took, and the bytes that they brought home; both decay.
     took: Cell<u64>,
     bytes: Cell<u64>,
-    /// Mean of the strain over the last writes, in parts of [`WRITES`] * [`FULL`].
+    /// Average strain of the last writes, in parts of [`WRITES`] * [`FULL`].
     strain: Cell<u64>,
-    /// When the next turn comes.
+    /// When the next write may go on.
     turn: Cell<Nanos>,
 }
 
-/// How much of what is between `from`, where it begins to press, and `end` is used, in parts of [`FULL`].
+/// How much of what lies between `from`, from which on it is short, and `end` is used, in parts of [`FULL`].
 pub(crate) fn strain(used: u64, from: u64, end: u64) -> u64 {
-    let room = end.saturating_sub(from).max(1);
-    used.saturating_sub(from).min(room) * FULL / room
+    let all = end.saturating_sub(from).max(1);
+    used.saturating_sub(from).min(all) * FULL / all
 }
 
 impl Throttle {
-    /// A round of the write-back has taken `bytes` home.
+    /// A round has brought `bytes` home.
     pub fn drained(&self, took: Nanos, bytes: u64) {
         let mean = |sum: &Cell<u64>, new: u64| sum.set(sum.get() - sum.get() / ROUNDS + new);
         mean(&self.took, took.0);
         mean(&self.bytes, bytes);
     }
 
-    /// How long a write of `bytes` waits for its turn.
+    /// How long a write of `bytes` is delayed.
     pub fn wait(&self, now: Nanos, bytes: u64, strain: u64) -> Nanos {
         let mean = self.strain.get();
         self.strain.set(mean - mean / WRITES + strain);

@@ -1,5 +1,5 @@
-//! Write-back: what is in the log goes home, from memory (Trail 4.1), so that newer versions replace older ones. The layout
-//! says which blocks go first and how many a round takes (`tonearm_layout::HomeShape`).
+//! Write-back: what is in the log goes home, from memory (Trail 4.1), so that newer versions replace older ones. The
+//! layout says which blocks go first and how many a round takes (`tonearm_layout::HomeShape`).
 
 use crate::error::EngineError;
 use crate::round::{Done, bring_home};

@@ -8,9 +8,9 @@ const EDQUOT: i32 = 122;
 
 /// Why an operation on the home failed.
 ///
-/// What the caller can do: `NoSpace` and `Full` can be retried as it is once there is space (never of a flush, which has
-/// failed for good whatever the reason); `Checksum` and
-/// `Table` are lasting damage of the named place; `Device` is the medium's or the system's answer.
+/// What the caller can do: after `NoSpace` and `Full` the same call can be made again once there is space (a failed
+/// flush is never reported as `NoSpace`: it may have lost data whatever the reason). Errors of [`HomeError::is_damage`]
+/// are lasting damage of the named place. `Device` is the answer of the medium or the system.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum HomeError {
     /// A block's content is not what was written: torn, stale, misdirected or rotten.
@@ -76,7 +76,7 @@ pub enum HomeError {
         /// Byte offsets of the slots on the member.
         offsets: [u64; 2],
     },
-    /// The summaries of a segment do not tell of all that lives in it.
+    /// The summaries of a segment do not name all that lives in it.
     #[error(
         "the summaries of segment {segment}, on {member} at byte {offset}, tell of {found} live blocks where {expected} are expected; `tonearm check --rebuild` counts anew"
     )]
@@ -119,7 +119,7 @@ pub enum HomeError {
         "the store has the overwrite layout: it has no block map that could be rebuilt; use --repair"
     )]
     NoMap,
-    /// All segments are full (segments layout): a trim makes room, and then the same call can be made again.
+    /// All segments are full (segments layout): a trim makes space, and then the same call can be made again.
     #[error(
         "the store is full: {live} blocks live in {segments} segments{}; discard something", stuck_hint(.stuck)
     )]
@@ -191,8 +191,8 @@ impl HomeError {
 
     pub(crate) fn of_device(op: Op, member: &str, offset: u64, error: IoError) -> Self {
         let member = member.to_string();
-        // A flush that fails for lack of space may have lost what was in a cache: trying again would hide that. So may
-        // the flush within a write that is made durable at once.
+        // A flush that fails for lack of space may have lost what was in a cache: a repeated call would hide that. The
+        // same holds for the flush within a FUA write.
         let can_repeat = matches!(op, Op::Write | Op::Punch | Op::Zero);
         if can_repeat && (error == IoError::ENOSPC || error.errno == EDQUOT) {
             return Self::NoSpace { op, member, offset };

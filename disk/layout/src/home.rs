@@ -24,8 +24,8 @@ use tonearm_rt::Boxed;
 ///
 /// # What every layout may rely on
 ///
-/// - All that is given to `write_back` stays in the durable log until it has returned `Ok`. After a crash the log brings
-///   it again, in any portions, together with anything newer.
+/// - All that is given to `write_back` stays in the durable log until it has returned `Ok`. After a crash the log
+///   brings it again, in any portions, together with anything newer.
 /// - While a block is in a `write_back` nobody reads it, and a block with a read under way is not in a `write_back`.
 ///   Blocks that the layout moves by itself (cleaning) are read meanwhile: that is the layout's to order.
 /// - The data area of a new store reads as zeroes.
@@ -37,15 +37,15 @@ use tonearm_rt::Boxed;
 /// `tonearm_format::Layout`, with its fields in the superblock; a page in `docs/format/`. Decision 20 checks the trait
 /// against two layouts that do not exist yet:
 ///
-/// - **Cold blocks overwritten in place, hot blocks appended** (HyLog, WOLF). [`RoundOrder::OldestFirst`] with rounds of
-///   several megabytes, which the layout sorts by itself into the appended and the overwritten part. A cold block may be
-///   overwritten in place, though recovery may lead to it: by rule 3 it may read as anything until the round has
+/// - **Cold blocks overwritten in place, hot blocks appended** (HyLog, WOLF). [`RoundOrder::OldestFirst`] with rounds
+///   of several megabytes, which the layout sorts by itself into the appended and the overwritten part. A cold block
+///   may be overwritten in place, though recovery may lead to it: by rule 3 it may read as anything until the round has
 ///   returned, and the log has it. What the layout does not get yet is how often a block was rewritten: that becomes a
 ///   field of [`HomeBlock`], counted by the engine's pinned set, which sees every version.
 /// - **Segments as objects in a bucket.** A segment is one object that is put once and deleted once, so `write_back`
 ///   ends with a put instead of a write and a flush, and `interrupted` is empty. Rounds are as large as an object, the
-///   order is oldest first. Errors of the network that pass are retried inside of the layout; [`HomeError::NoSpace`] tells
-///   the engine to try the round again later and keeps the store alive meanwhile.
+///   order is oldest first. Errors of the network that pass are retried inside of the layout; [`HomeError::NoSpace`]
+///   tells the engine to try the round again later and keeps the store alive meanwhile.
 pub trait Home {
     /// What does not change while the home is open.
     fn shape(&self) -> HomeShape;
@@ -53,8 +53,8 @@ pub trait Home {
     /// Counters since the opening, and gauges.
     fn stats(&self) -> HomeStats;
 
-    /// Reads and verifies `count` blocks from `first` on. The pieces are in order; a piece of data is one device read of
-    /// at most 1 MiB.
+    /// Reads and verifies `count` blocks from `first` on. The pieces are in order; a piece of data is one device read
+    /// of at most 1 MiB.
     ///
     /// # Errors
     /// The first block (in order) that cannot be read or fails its checksum, or whose table or map page does.
@@ -111,8 +111,8 @@ pub trait Home {
         progress: &'a mut dyn FnMut(u64, u64),
     ) -> Boxed<'a, Result<Vec<HomeError>, HomeError>>;
 
-    /// Repairs `group` as far as there is a truth, and makes that durable. Write-back waits meanwhile. The log must have
-    /// been replayed before.
+    /// Repairs `group` as far as there is a truth, and makes that durable. Write-back waits meanwhile. The log must
+    /// have been replayed before.
     ///
     /// # Errors
     /// When a device fails or has no space; the call can be made again.

@@ -1,5 +1,5 @@
-//! The layouts that there are. Planning, creating, opening, growing and rebuilding a home choose the layout here, by the
-//! superblock; nothing else in the program does.
+//! The layouts that there are. Planning, creating, opening, growing and rebuilding a home choose the layout here, by
+//! the superblock; nothing else in the program does.
 
 use crate::error::{HomeError, PlanError};
 use crate::home::Home;

@@ -1,10 +1,11 @@
-//! What a check or repair of one group has found. A group is a run of blocks whose checksums lie together:
-//! those of a table (overwrite layout), or those of a leaf page of the block map (segments layout).
+//! What a check or repair of one group has found. A group is a run of blocks whose checksums lie together: in one table
+//! (overwrite layout), or in one leaf page of the block map (segments layout).
 
 use crate::error::HomeError;
 use tonearm_format::FormatError;
 
-/// What was found in a place for checksums. The segments layout has one, the other is empty there.
+/// What was found in one of the two places for the checksums of a group. The segments layout has one place; the other
+/// is always empty.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SlotReport {
     /// Never written, or trimmed.
@@ -45,8 +46,8 @@ pub struct GroupReport {
 
 impl GroupReport {
     /// Leaves out what the log is going to write anew: blocks for which `is_replaced` holds are not bad. If one of the
-    /// group's blocks is `touched`, a damaged slot beside a valid one is what a crash left of a table write, and the log
-    /// writes both slots again.
+    /// group's blocks is `touched`, a damaged slot beside a valid one is what a crash left of a table write, and the
+    /// log writes both slots again.
     pub fn leave_out(&mut self, is_replaced: impl Fn(u64) -> bool, touched: bool) {
         self.bad.retain(|bad| !is_replaced(bad.block));
         if touched && !self.table_lost {
@@ -68,8 +69,7 @@ impl GroupReport {
 /// What a repair may do.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RepairOptions {
-    /// Take the content of blocks that fail their checksum as true. It may be torn, old or of
-    /// another block.
+    /// Accept the content of blocks that fail their checksum. It may be torn, old, or that of another block.
     pub accept_data: bool,
 }
 
@@ -80,7 +80,7 @@ pub struct RepairReport {
     pub found: GroupReport,
     /// Table slots written anew.
     pub slots_rewritten: u64,
-    /// The table was rebuilt: so many blocks have a checksum of what lay there, true or not.
+    /// The table was rebuilt: so many blocks got the checksum of what lay there, right or wrong.
     pub unverified: u64,
     /// Blocks whose content was accepted.
     pub accepted: Vec<u64>,

@@ -46,7 +46,7 @@ impl Pinned {
                 keep_space,
             });
         }
-        // What is read for it is not paid for by anybody.
+        // The memory for the content of moved blocks is not charged to the budget.
         let moved_max = (blocks_max / 8).max(1);
         let mut take = |number: u64, block: &mut Block| {
             if batch.written.len() == blocks_max || batch.moved.len() == moved_max {
@@ -115,10 +115,10 @@ impl Pinned {
         };
         let mut run = run.iter().peekable();
         let at_home = |number: &u64, block: &mut Block| {
-            // Gone: a range has taken it out meanwhile.
+            // Gone: a range has removed it meanwhile.
             while run.next_if(|(written, _)| written < number).is_some() {}
             let written = run.next_if(|(written, _)| written == number);
-            // Not being written any more: taken out, and pinned anew.
+            // Removed, and pinned anew since.
             if written.is_none_or(|(_, version)| block.writing != Some(*version)) {
                 return false;
             }
@@ -137,7 +137,7 @@ impl Pinned {
         self.blocks.extract_if(first..=last, at_home).for_each(drop);
     }
 
-    /// The batch failed: everything in it is still to be done.
+    /// The batch has failed: everything in it is still to be done.
     pub fn cancel_batch(&mut self, written: &[(u64, Lsn)], holds: &dyn Holds) {
         for (number, version) in written {
             if let Some(block) = self

@@ -1,6 +1,6 @@
-//! Reads, allocation status, and the way to the devices.
+//! Reads, allocation status, and operations on the devices.
 //!
-//! Every block is verified here before it is handed out; no read is repeated to hide a fault.
+//! Every block is verified before a read returns it. No read is repeated, so that no fault is hidden.
 
 use crate::error::HomeError;
 use crate::home::{HomeStats, Piece};
@@ -21,7 +21,7 @@ const READS_MAX: u64 = 64;
 const WRITES_MAX: u64 = 64;
 /// Groups being written at once, and with that tables pinned.
 const GROUP_JOBS_MAX: u64 = 32;
-/// Tables loaded ahead of a walk over many groups.
+/// Tables that a walk over many groups loads ahead.
 const PREFETCH_GROUPS: u64 = 16;
 
 /// The home of all blocks; clones are handles on the same one.
@@ -41,7 +41,7 @@ pub struct Inner {
     pub(crate) writes: Semaphore,
     /// Bound on groups being written, and so on tables pinned.
     pub(crate) group_jobs: Semaphore,
-    /// Held by whoever changes tables, or must see them at rest.
+    /// Held by a call that changes tables, or during which they must not change.
     pub(crate) writer: Semaphore,
     stats: Cell<HomeStats>,
 }
@@ -237,7 +237,7 @@ impl Overwrite {
         end
     }
 
-    /// A walk up to block `end` has come to `group`: loads the tables that it will need next.
+    /// Loads the tables that a walk up to block `end`, which is at `group`, needs next.
     fn prefetch_tables(&self, group: u64, end: u64) {
         let last = self.places.group_of(end - 1);
         if last > group {

@@ -1,10 +1,10 @@
-//! Where a write-back that a crash has interrupted may have left its traces.
+//! Which bytes a write-back that a crash has interrupted may have changed.
 //!
-//! A write-back writes blocks, zeroes ranges, and writes the tables of the groups that it touches, into
-//! either slot (`write_back.rs`). All of its blocks and ranges are in the log until it has returned, so what
-//! recovery finds in the log bounds what may have been interrupted. The blocks and ranges are written
-//! again before the log forgets them. The slots are not all: where an interrupted table arrived whole, the
-//! next generation goes to the other slot. Hence both are named here.
+//! A write-back writes blocks, zeroes ranges, and writes the tables of the groups that it touches, into either slot
+//! (`write_back.rs`). All of its blocks and ranges are in the log until it has returned, so the log bounds what may
+//! have been interrupted. The blocks and ranges are written again before they leave the log. Of the slots only one may
+//! be: where an interrupted table was written whole, the next generation goes to the other slot. So both slots are
+//! named here.
 
 use crate::home::ZeroRange;
 use crate::overwrite::home::Overwrite;

@@ -12,16 +12,16 @@
 //! | empty   | damaged | empty, as fallback                                      |
 //! | damaged | damaged | none: an error                                          |
 //!
-//! A fallback is one write too old, or right. After a torn write that is all: what the table lost
-//! is still in the log. But when the newer slot rotted, the older one may call a block a hole that was
-//! written since, and zeroes would be returned for it. Holes read as zeroes on the medium, so the
-//! holes of a fallback are read: one with content gets the entry [`LOST`] and is an error from then
-//! on, never zeroes. Blocks with an older entry fail their checksum by themselves.
+//! A fallback is right, or one write too old. After a torn write this is enough: the log still has what the table lost.
+//! But when the newer slot has rotted, the older one may have a hole where a block was written since, and a read would
+//! return zeroes. The space of a hole reads as zeroes on the medium, so the holes of a fallback are read: a hole with
+//! content gets the entry [`LOST`], and reads of it are errors from then on. Blocks with an older entry fail their
+//! checksum by themselves.
 //!
-//! A write-back into a group without any valid slot is not refused: it starts a table in which every
-//! block that it does not bring is [`LOST`]. Nothing is lost by that (the checksums are gone already)
-//! and it is needed: a power cut in the middle of a trim of whole groups can damage both slots, and
-//! the replay may bring the group's blocks in several portions.
+//! A write-back into a group without any valid slot is not refused: it begins a table in which every block that the
+//! write-back does not bring is [`LOST`]. The checksums of these blocks are gone already. This case is needed: a power
+//! cut in the middle of a trim of whole groups can damage both slots, and the replay may bring the group's blocks in
+//! several portions.
 
 use crate::error::HomeError;
 use crate::overwrite::home::{Inner, Overwrite};
@@ -32,8 +32,8 @@ use std::rc::Rc;
 use tonearm_format::{FormatError, HOLE, TableSlot};
 use tonearm_rt::Notify;
 
-/// Entry of a block whose checksum was lost with its table. It is compared like any other, so that a
-/// block that really has this checksum stays readable.
+/// Entry of a block whose checksum was lost with its table. It is compared like any other, so that a block that really
+/// has this checksum stays readable.
 pub const LOST: u32 = u32::MAX;
 
 /// Which slot counts.
@@ -82,24 +82,24 @@ pub(crate) fn choose(slots: Slots, block_size: u32) -> Choice {
     }
 }
 
-/// A load under way, shared by all who want its table.
+/// A load under way, shared by all calls that need its table.
 struct Load {
     done: Notify,
     result: RefCell<Option<Result<Rc<Table>, HomeError>>>,
 }
 
-/// Loads under way by group. One that was taken out is finished for its waiters, but not cached.
+/// Loads under way by group. A load that was removed ends for the calls that wait for it, but is not cached.
 #[derive(Default)]
 pub(crate) struct Loads(RefCell<BTreeMap<u64, Rc<Load>>>);
 
 impl Inner {
-    /// Makes `table` the one of `group`; a load under way is not to replace it.
+    /// Makes `table` the table of `group`; a load under way does not replace it.
     pub(crate) fn put_table(&self, group: u64, table: &Rc<Table>) {
         self.loads.0.borrow_mut().remove(&group);
         self.cache.borrow_mut().insert(group, table.clone());
     }
 
-    /// The tables of `groups` changed on the medium: none in memory or under way counts any more.
+    /// The tables of `groups` have changed on the medium: those in memory or under way are not used any more.
     pub(crate) fn forget_tables(&self, groups: std::ops::Range<u64>) {
         self.loads
             .0
@@ -127,7 +127,7 @@ impl Overwrite {
         }
     }
 
-    /// Starts loading the table of `group` if it is not here or on its way.
+    /// Starts loading the table of `group`, unless it is cached or being loaded.
     pub(crate) fn prefetch_table(&self, group: u64) {
         if !self.cache.borrow().contains(group) {
             self.start_load(group);
@@ -145,7 +145,7 @@ impl Overwrite {
         });
         loads.insert(group, load.clone());
         let (home, own) = (self.clone(), load.clone());
-        // A task of its own: the others who wait must not depend on the first one's patience.
+        // A task of its own: other calls wait for the load even if the first one is dropped.
         self.rt.spawn(async move {
             let result = home.load(group).await;
             let mut loads = home.loads.0.borrow_mut();
@@ -248,7 +248,7 @@ impl Overwrite {
     }
 }
 
-/// True when `bytes` are zeroes. Compared by the page, which is many times faster than by the byte.
+/// True when `bytes` are zeroes. Comparing whole pages is many times faster than comparing bytes.
 pub(crate) fn is_zero(bytes: &[u8]) -> bool {
     const ZEROES: [u8; 4096] = [0; 4096];
     bytes

@@ -1,13 +1,13 @@
-//! Repair of one group, as far as there is a truth: for `tonearm check --repair`.
+//! Repair of one group, as far as the right content is known: for `tonearm check --repair`.
 //!
 //! | found                         | done                                                         |
 //! |-------------------------------|--------------------------------------------------------------|
 //! | one slot damaged, one not     | the damaged one is written anew from the other               |
 //! | no valid slot                 | the table is rebuilt from the blocks as they are: unverified |
-//! | a block fails its checksum    | nothing, or with `accept_data` its content is taken as true  |
+//! | a block fails its checksum    | nothing, or with `accept_data` its content is accepted        |
 //! | a block that cannot be read   | nothing                                                      |
 //!
-//! The log must have been replayed before: what is damaged by a torn write is still in it.
+//! The log must have been replayed before: it still has what a torn write has damaged.
 
 use crate::error::HomeError;
 use crate::overwrite::home::Overwrite;

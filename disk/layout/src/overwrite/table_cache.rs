@@ -1,10 +1,10 @@
 //! The cache of checksum tables: least recently used out first, within a bound in bytes.
 //!
 //! Invariants:
-//! 1. A table that somebody holds (a table being written, first of all) is not evicted: dropping it
-//!    would let a second copy be loaded beside it. The bound may be passed by what is held.
-//! 2. What is evicted was written: a table changes only while its writer holds it. If the write failed
-//!    the changes are the caller's to repeat, and the table is read again from what the medium has.
+//! 1. A table to which another reference exists (above all one that is being written) is not evicted: a second copy
+//!    could be loaded beside it. Such tables may exceed the bound.
+//! 2. An evicted table has been written: a table changes only while its writer holds it. If the write has failed, the
+//!    caller repeats the changes, and the table is read again from the medium.
 //! 3. The order of eviction depends on the calls alone.
 
 use std::cell::{Cell, RefCell};
@@ -17,8 +17,8 @@ use tonearm_format::TableSlot;
 pub(crate) struct Table {
     /// The entries, and the generation of the newest slot: written, or being written when pending.
     pub slot: RefCell<TableSlot>,
-    /// The slot of this generation may be half written or not durable: the next write goes to the
-    /// same slot again, never to the other one, which is the durable one.
+    /// The slot of this generation may be half written or not durable: the next write goes to the same slot again. The
+    /// other slot is the durable one.
     pub pending: Cell<bool>,
 }
 

@@ -10,15 +10,14 @@
 //!    is written once, to the slot of its next generation.
 //! 4. Each touched member is flushed once. Only then the new generations count as durable.
 //!
-//! Why a power cut at any moment is harmless. All blocks of the call are in the log until it returns,
-//! so that their content and entries may be anything; what must hold are the entries of all others.
-//! - A group that is touched in part: the slot that was durable before is not written by the call (1
-//!   and 4 make "durable" true), so one valid table is always there, and in both tables the entries of
-//!   untouched blocks are the same. The newer one wins if it is whole, and it does not matter that some
-//!   of the blocks it describes are not written: they come from the log again.
-//! - A group that is punched whole: every block of it is in the log, so whichever table is found, and
-//!   even none, is right. None is the one case that is not plain, for the replay may come in several
-//!   calls of which the first touches the group in part: see `load.rs`.
+//! Why a power cut at any moment is harmless. All blocks of the call are in the log until it returns, so their content
+//! and entries may be anything. The entries of all other blocks must hold.
+//! - A group that is touched in part: the call does not write the slot that was durable before (steps 1 and 4 make sure
+//!   that it is durable), so one valid table is always there, and both tables have the same entries for untouched
+//!   blocks. The newer table is used if it is whole. Some of the blocks that it describes may not be written: the log
+//!   brings them again.
+//! - A group that is punched whole: every block of it is in the log, so any table is right, and so is none. Without a
+//!   table the replay may come in several calls, of which the first touches the group in part: see `load.rs`.
 //! - Generations start again at 1 after the punch. Before the flush an old slot of a higher generation
 //!   may come back and win over the new table; that is again a table of a group of which every block
 //!   is in the log, and writing goes on from its generation. After the flush both slots are empty but
@@ -68,7 +67,7 @@ impl Overwrite {
         self.settle(&members).await
     }
 
-    /// Makes what reads see durable, so that tables can be written on the ground of it.
+    /// Makes durable what reads see, so that new tables can be made from it.
     pub(crate) async fn begin(&self, members: &[usize]) -> Result<(), HomeError> {
         let unsettled = |index: &usize| !self.places.members[*index].settled.get();
         self.flush(members.iter().copied().filter(unsettled))
@@ -161,7 +160,7 @@ impl Overwrite {
             }
         }
         let result = batch.end().await;
-        // After a failure too: what the slots hold then is known to the medium alone.
+        // After a failure too: only the medium has what the slots hold then.
         for run in &plan.whole {
             self.forget_tables(run.groups.clone());
         }
@@ -227,8 +226,8 @@ impl Overwrite {
             }
         }
         if changed {
-            // Together with the change: if anything fails from here on, a repeated call sees a
-            // pending table and writes it, though it finds nothing more to change.
+            // Together with the change: if anything fails from here on, a repeated call finds a pending table and
+            // writes it, even if nothing more changes.
             self.cache.borrow_mut().begin_write(group, &table);
         }
         let member = self.places.member_of(group);

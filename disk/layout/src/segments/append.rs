@@ -1,4 +1,4 @@
-//! The writer's end of the log of partial segments: each partial is one device write.
+//! Appending to the chain of partial segments: each partial is one device write.
 
 use crate::error::HomeError;
 use crate::segments::Segments;
@@ -27,9 +27,9 @@ pub(crate) struct Item {
     pub data: Option<Slice>,
 }
 
-/// Where the next partial goes.
+/// The end of the chain: where the next partial goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Head {
+pub(crate) struct ChainEnd {
     pub place: u64,
     pub partial: u32,
 }
@@ -75,12 +75,12 @@ pub(crate) fn capacity(layout: &SegmentLayout) -> u64 {
 }
 
 impl Segments {
-    /// Of items of which the first `holes` have no block and `blocks` have one: how many fill segments to their ends,
-    /// the head's and up to `segments` more. All where they do not reach the end of the head's.
+    /// Of items of which the first `holes` have no block and `blocks` have one: how many fill the last segment of the
+    /// chain and up to `segments` more to their ends. All items where they do not reach the end of the last segment.
     pub(crate) fn filling(&self, holes: usize, blocks: usize, segments: u64) -> usize {
         let (layout, all) = (&self.media.layout, holes + blocks);
-        let head = self.state.borrow().head;
-        let mut room = head.map_or(0, |head| self.room(head.place));
+        let end = self.state.borrow().end;
+        let mut room = end.map_or(0, |end| self.room(end.place));
         let (mut at, mut filled, mut more) = (0, None, segments);
         while at < all {
             if room < PARTIAL_MIN {
@@ -98,28 +98,28 @@ impl Segments {
         filled.unwrap_or(at)
     }
 
-    /// Segment of the head.
-    pub(crate) fn head_segment(&self) -> Option<u64> {
-        let head = self.state.borrow().head;
-        head.map(|head| self.media.segment_of(head.place))
+    /// The last segment of the chain.
+    pub(crate) fn end_segment(&self) -> Option<u64> {
+        let end = self.state.borrow().end;
+        end.map(|end| self.media.segment_of(end.place))
     }
 
-    /// Opens a segment where the log has none.
-    pub(crate) fn open_head(&self) -> Result<Head, HomeError> {
+    /// Opens a segment where the chain has none.
+    pub(crate) fn open_end(&self) -> Result<ChainEnd, HomeError> {
         let mut state = self.state.borrow_mut();
-        if let Some(head) = state.head {
-            return Ok(head);
+        if let Some(end) = state.end {
+            return Ok(end);
         }
         let Some(segment) = state.table.allocate() else {
             drop(state);
             return Err(self.full());
         };
-        let head = Head {
+        let end = ChainEnd {
             place: self.media.first_place(segment),
             partial: 0,
         };
-        state.head = Some(head);
-        Ok(head)
+        state.end = Some(end);
+        Ok(end)
     }
 
     /// No free segment is left, and cleaning gains none.
@@ -140,17 +140,17 @@ impl Segments {
         let mut items = items.into_iter();
         let mut failed = None;
         while failed.is_none() && !items.as_slice().is_empty() {
-            let head = match self.open_head() {
-                Ok(head) => head,
+            let end = match self.open_end() {
+                Ok(end) => end,
                 Err(error) => {
                     failed = Some(error);
                     break;
                 }
             };
             let have = items.as_slice().iter().map(|item| item.data.is_some());
-            let cut = Cut::of(self.media.layout.block_size, self.room(head.place), have);
+            let cut = Cut::of(self.media.layout.block_size, self.room(end.place), have);
             let part = items.by_ref().take(cut.entries).collect();
-            let write = match self.partial(head, part, cut.payload, &mut placed) {
+            let write = match self.partial(end, part, cut.payload, &mut placed) {
                 Ok(write) => write,
                 Err(error) => {
                     failed = Some(error);
@@ -176,10 +176,10 @@ impl Segments {
         blocks - place % blocks
     }
 
-    /// One partial at `head`: moves the head behind it and gives the write.
+    /// One partial at `end`: moves the end behind it and gives the write.
     fn partial(
         &self,
-        head: Head,
+        end: ChainEnd,
         part: Vec<Item>,
         payload: u64,
         placed: &mut Vec<MapEntry>,
@@ -189,18 +189,18 @@ impl Segments {
         let blocks = 2 * summary_len + payload;
         let mut state = self.state.borrow_mut();
         let seq = state.seq;
-        let behind = head.place + blocks;
-        let next = match self.room(head.place) - blocks {
-            room if room >= PARTIAL_MIN => Head {
+        let behind = end.place + blocks;
+        let next = match self.room(end.place) - blocks {
+            room if room >= PARTIAL_MIN => ChainEnd {
                 place: behind,
-                partial: head.partial + 1,
+                partial: end.partial + 1,
             },
             _ => {
                 let Some(segment) = state.table.allocate() else {
                     drop(state);
                     return Err(self.full());
                 };
-                Head {
+                ChainEnd {
                     place: self.media.first_place(segment),
                     partial: 0,
                 }
@@ -210,12 +210,12 @@ impl Segments {
             store: self.store,
             epoch: state.epoch,
             seq,
-            place: head.place,
+            place: end.place,
             next: next.place,
-            partial: head.partial,
+            partial: end.partial,
             entries: Vec::with_capacity(part.len()),
         };
-        let mut place = head.place + summary_len;
+        let mut place = end.place + summary_len;
         let mut slices: Vec<Slice> = Vec::with_capacity(payload as usize + 2);
         let mut holes = 0;
         for Item {
@@ -251,8 +251,8 @@ impl Segments {
         let copy = copy.share();
         slices.insert(0, copy.clone());
         slices.push(copy);
-        let segment = self.media.segment_of(head.place);
-        if head.partial == 0 {
+        let segment = self.media.segment_of(end.place);
+        if end.partial == 0 {
             state.table.begin_use(segment, seq);
         }
         state.table.add_holes(segment, holes);
@@ -261,12 +261,12 @@ impl Segments {
             seq < NUMBER_MAX,
             "fewer than 2^48 partial segments are written"
         );
-        (state.head, state.seq) = (Some(next), seq + 1);
+        (state.end, state.seq) = (Some(next), seq + 1);
         state.since_checkpoint += blocks * u64::from(block_size);
         drop(state);
         self.media
             .count(|stats| stats.summary_blocks += 2 * summary_len);
-        let (member, offset) = self.media.locate(head.place);
+        let (member, offset) = self.media.locate(end.place);
         let home = self.clone();
         Ok(async move {
             home.media

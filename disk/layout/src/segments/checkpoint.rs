@@ -1,11 +1,11 @@
 //! Checkpoints: the root of the map and the segment table, in two slots.
 //!
-//! Both slots hold the newest checkpoint, one after the other. A torn slot leaves the other; and as what the
-//! older one needs is freed only when both are durable, a slot that rots leaves a state that is a true one,
-//! from which the chain of partials leads on.
+//! Each checkpoint is written to both slots, one after the other, so a torn slot leaves the other one. What the older
+//! checkpoint needs is freed only when both slots are durable. So a slot that rots leaves a valid state, from which the
+//! chain of partials leads on.
 //!
-//! Most segments become free without a checkpoint, by a flush: what took the place of their content is in the
-//! chain then, and recovery comes by it before it comes by what is written there next.
+//! Most segments become free by a flush, without a checkpoint: the newer versions of their content are in the chain
+//! then, and recovery meets these before it meets what is written into the segment next.
 
 use crate::error::HomeError;
 use crate::segments::Segments;
@@ -15,7 +15,7 @@ use tonearm_rt::Data;
 
 /// Bytes of the segment table in one operation, and under one checksum.
 const STEP: usize = 1 << 20;
-/// A checkpoint comes after so many times the bytes of the map ...
+/// A checkpoint is written after so many times the bytes of the map ...
 const MAP_SHARE: u64 = 64;
 /// ... but not after more than this ...
 const CHAIN_BYTES_MAX: u64 = 512 << 20;
@@ -23,8 +23,8 @@ const CHAIN_BYTES_MAX: u64 = 512 << 20;
 const TABLE_SHARE: u64 = 32;
 
 impl Segments {
-    /// Bytes that may be written between two checkpoints: recovery reads as much. The segment table is to cost
-    /// little beside, and so are the pages of a map that are all changed, as far as recovery does not get long.
+    /// Bytes that may be written between two checkpoints: recovery reads as much. The segment table, and all pages of
+    /// the map, should be small beside them, as long as recovery stays short.
     pub(crate) fn checkpoint_interval(&self) -> u64 {
         let layout = &self.media.layout;
         let map = map_pages(layout.block_size, self.size_blocks) * u64::from(layout.block_size);
@@ -41,20 +41,20 @@ impl Segments {
         Ok(())
     }
 
-    /// The chain is broken: nothing follows on it. The next write begins a new one.
+    /// The chain is broken: nothing may follow it. The next write begins a new one.
     pub(crate) fn end_epoch(&self) {
         let mut state = self.state.borrow_mut();
         state.epoch += 1;
         state.seq += super::EPOCH_GAP;
-        state.head = None;
+        state.end = None;
         state.new_epoch = true;
     }
 
-    /// Makes the present state the one that the next opening begins with, and frees segments.
+    /// Makes the present state the one from which the next opening begins, and frees segments.
     pub(crate) async fn checkpoint(&self) -> Result<(), HomeError> {
         self.write_pages().await?;
         self.state.borrow_mut().table.pages_written();
-        let head = self.open_head()?;
+        let end = self.open_end()?;
         self.media.flush().await?;
         let (checkpoint, dead) = {
             let state = self.state.borrow();
@@ -63,21 +63,21 @@ impl Segments {
                 generation: state.generation + 1,
                 epoch: state.epoch,
                 seq: state.seq,
-                head: head.place,
-                partial: head.partial,
+                head: end.place,
+                partial: end.partial,
                 levels: self.levels,
                 root: state.root,
                 segments: state.table.len(),
                 table_crc: self.table_crc(&state.table),
             };
-            let dead = state.table.dead(Some(self.media.segment_of(head.place)));
+            let dead = state.table.dead(Some(self.media.segment_of(end.place)));
             (checkpoint, dead)
         };
         let generation = checkpoint.generation;
         for slot in [generation % 2, (generation + 1) % 2] {
             self.write_slot(slot, &checkpoint).await?;
             self.media.flush().await?;
-            // From here on it may be what counts after a crash.
+            // From here on an opening after a crash may begin with it.
             self.state.borrow_mut().generation = generation;
         }
         let mut state = self.state.borrow_mut();
@@ -92,8 +92,7 @@ impl Segments {
         Ok(())
     }
 
-    /// Makes all that was written durable. What has become empty is free then, as far as recovery does not
-    /// need it.
+    /// Makes all that was written durable. Segments that have become empty are free then, unless recovery needs them.
     pub(crate) async fn settle(&self) -> Result<(), HomeError> {
         self.media.flush().await?;
         self.free_emptied();
@@ -102,9 +101,9 @@ impl Segments {
 
     /// All that is in the map is durable.
     pub(crate) fn free_emptied(&self) {
-        let head = self.head_segment();
+        let end = self.end_segment();
         let table = &mut self.state.borrow_mut().table;
-        table.free_all(&table.reusable(head));
+        table.free_all(&table.reusable(end));
     }
 
     /// CRC-32C of the checksums of the table's parts.

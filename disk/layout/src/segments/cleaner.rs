@@ -1,11 +1,11 @@
-//! The cleaner: copies what lives in some segments to the head of the log, so that they become free.
+//! The cleaner: copies what lives in some segments to the end of the chain, so that they become free.
 //!
 //! A pass changes nothing that a crash could lose: the segments that it empties stay as they are until the
 //! copies are durable.
 //!
 //! Tombstones. A tombstone of version T stays necessary for a block while the block is a hole of version T and
 //! something written before T may still lie on the medium: a rebuild would take an older copy for the newest.
-//! A pass carries on what of the tombstones in its segments is necessary, with the versions that they have.
+//! A pass copies the necessary tombstones of its segments, with the versions that they have.
 
 use crate::error::HomeError;
 use crate::segments::Segments;
@@ -57,7 +57,7 @@ impl Segments {
         let Some(segments) = self.pass_room() else {
             return Ok(false);
         };
-        // The head's is not counted, but a pass that is to fill is cut to what is there.
+        // The rest of the last segment is not counted, except by a pass that is to fill it.
         let room = (segments + u64::from(fill)) * self.capacity;
         let (mut takes, mut gained) = (0, 0);
         let mut all: Vec<(u64, Living)> = Vec::new();
@@ -99,10 +99,10 @@ impl Segments {
 
     /// The `most` best segments.
     fn choose(&self, policy: Policy, most: usize) -> Vec<u64> {
-        let head = self.head_segment();
+        let end = self.end_segment();
         let state = self.state.borrow();
         let by = |with_holes: bool| {
-            let candidates = state.table.candidates(head).map(|(segment, entry, holes)| {
+            let candidates = state.table.candidates(end).map(|(segment, entry, holes)| {
                 let holes = if with_holes {
                     self.tombstone_blocks(u64::from(holes))
                 } else {
@@ -114,7 +114,7 @@ impl Segments {
             choose(policy, candidates, self.capacity, most)
         };
         let best = by(true);
-        // Tombstones may have become unnecessary: nobody knows before having looked.
+        // Tombstones may have become unnecessary: only a look at them shows it.
         if best.is_empty() { by(false) } else { best }
     }
 
@@ -126,8 +126,8 @@ impl Segments {
         }
     }
 
-    /// What lives in `all`, and the segments of which that is everything: all of them, or what fills the head's segment
-    /// and up to `fill` more to their ends.
+    /// What lives in `all`, and the segments of which that is everything: all of them, or what fills the chain's last
+    /// segment and up to `fill` more to their ends.
     fn join(&self, all: Vec<(u64, Living)>, fill: Option<u64>) -> (Living, Vec<u64>) {
         let holes = all.iter().map(|(_, own)| own.holes.len()).sum();
         let blocks = all.iter().map(|(_, own)| own.items.len()).sum();

@@ -4,8 +4,8 @@
 //! 1. A page in memory is the newest version. One that was changed stays until it is written; an entry that
 //!    leads to a page which was never written is [`UNWRITTEN`], in memory alone.
 //! 2. The segment table counts each place that an entry of the tree, or the root, leads to.
-//! 3. The tree is changed by who holds the writer's permit. `State::moved` tells readers that waited for a page
-//!    from the medium that they may have an old one.
+//! 3. Only a call that holds the writer's permit changes the tree. A reader that has waited for a page from the medium
+//!    finds by `State::moved` that it may have an old one.
 
 use crate::error::HomeError;
 use crate::segments::Segments;
@@ -23,12 +23,12 @@ const UNWRITTEN: MapEntry = MapEntry {
     crc: 0,
 };
 
-/// What the tree has where a page is looked for.
+/// What the tree has in the place of a page.
 pub(crate) enum Found {
     Page(Rc<Page>),
     /// Nothing: all blocks below are holes, since this version.
     Hole(u64),
-    /// The page that led here was damaged when something was written below it.
+    /// The page above was damaged when something was written below it.
     Lost,
 }
 
@@ -49,7 +49,7 @@ impl Segments {
     pub(crate) async fn page(&self, id: PageId) -> Result<Found, HomeError> {
         'again: loop {
             let (level, index) = id;
-            // Down from the lowest page above that is in memory.
+            // Downwards, from the lowest page above that is in memory.
             let (mut at, mut entry, moved) = {
                 let mut state = self.state.borrow_mut();
                 if let Some(page) = state.pages.get(id) {
@@ -123,8 +123,8 @@ impl Segments {
         }
     }
 
-    /// Page `id`, to be changed: made if there is none. One that is damaged begins anew, with everything
-    /// below lost: reads of that are errors, and a rebuild finds it again.
+    /// Page `id`, to be changed; a new one if there is none. A damaged page is replaced by one that has lost everything
+    /// below: reads of that are errors, and a rebuild finds it again.
     pub(crate) async fn page_to_change(&self, id: PageId) -> Result<Rc<Page>, HomeError> {
         let (level, index) = id;
         let fill = match self.page(id).await {
@@ -229,8 +229,8 @@ impl Segments {
         Ok(())
     }
 
-    /// Makes blocks holes of `version`; those that are holes already keep theirs. Subtrees without blocks
-    /// are left alone as a whole, subtrees that are covered are dropped as a whole.
+    /// Makes blocks holes of `version`; blocks that are holes already keep their version. Subtrees without blocks are
+    /// left as they are, and subtrees that are covered are dropped as a whole.
     pub(crate) async fn set_holes(&self, range: Range<u64>, version: u64) -> Result<(), HomeError> {
         let top = (self.levels - 1, 0);
         if range == (0..self.size_blocks) {
@@ -282,8 +282,8 @@ impl Segments {
         Ok(())
     }
 
-    /// Forgets page `id`, to which `entry` leads, with everything below: each of its pages is looked at once,
-    /// for the sake of the segment table.
+    /// Forgets page `id`, to which `entry` leads, with everything below. Each page below is read once, because the
+    /// segment table must count what it led to.
     async fn drop_below(&self, id: PageId, entry: MapEntry) -> Result<(), HomeError> {
         let mut work = vec![(id, entry)];
         while let Some((id, entry)) = work.pop() {
@@ -300,7 +300,7 @@ impl Segments {
             }
             let loaded = match &cached {
                 Some(_) => None,
-                // What a damaged page led to stays counted: its segments are not freed before a rebuild.
+                // The blocks below a damaged page stay counted: their segments are not freed before a rebuild.
                 None => match self.load_page(id, entry).await {
                     Err(HomeError::MapPage { .. }) => continue,
                     other => Some(other?),
@@ -336,7 +336,7 @@ impl Segments {
         Ok(())
     }
 
-    /// Writes all changed pages, from the leaves up: the root leads to all of it then.
+    /// Writes all changed pages, from the leaves up: then the root leads to all of them.
     pub(crate) async fn write_pages(&self) -> Result<(), HomeError> {
         for level in 0..self.levels {
             self.write_pages_of(level).await?;

@@ -1,22 +1,23 @@
 //! The segments layout: blocks are appended to segments and found through a block map.
 //!
-//! A segment is filled by partial segments, each one device write: a summary, blocks, the summary again. The
-//! summaries are the operation log of the home's own metadata (Logical Disk, ARU paper 2 and 4): what a
-//! checkpoint does not know yet is taken from the summaries written since. Bytes: `docs/format/segments.md`.
+//! A segment is filled by partial segments (*partials*), each one device write: a summary, blocks, the summary again.
+//! The summaries are the operation log of the home's own metadata (Logical Disk, ARU paper 2 and 4): opening takes the
+//! newest checkpoint and then the summaries written since. Bytes: `docs/format/segments.md`.
 //!
 //! Invariants:
 //! 1. No byte of a block is returned that fails the checksum of its map entry; a hole reads as zeroes.
-//! 2. What recovery leads to is not overwritten: a segment without live blocks is free only when what took
-//!    their place is durable, and when both slots hold a checkpoint for which it is neither a part of the chain
-//!    nor the place of a map page (`checkpoint.rs`); it is used again only when all reads that began before
-//!    have ended (`table.rs`).
-//! 3. Partials of one epoch are a chain: consecutive numbers, each names the place of the next. An epoch
-//!    begins with a durable checkpoint that has its number; it begins anew when the home is opened for writing,
+//! 2. Nothing that recovery needs is overwritten. A segment without live blocks is free only when the newer versions of
+//!    its blocks are durable, and when both slots hold a checkpoint for which the segment neither belongs to the chain
+//!    nor has a page of the map (`checkpoint.rs`). It is used again only when all reads that began before have ended
+//!    (`table.rs`).
+//! 3. The partials of one epoch are a chain: they have consecutive numbers, and each names the place of the next. An
+//!    epoch begins with a durable checkpoint that has its number. A new one begins when the home is opened for writing,
 //!    and after a failed write.
-//! 4. What `write_back` was given is durable when it returns: all its partials are in the chain and flushed.
-//! 5. The version of a block or tombstone is the number of the partial that first brought it, and the cleaner
-//!    carries it on. Of all copies on the medium the one of the highest version counts (`rebuild.rs`).
-//! 6. A tombstone is carried on until nothing written before it can still lie on the medium (`cleaner.rs`).
+//! 4. When `write_back` returns, all its partials are in the chain and flushed.
+//! 5. The version of a block or tombstone is the number of the partial that first brought it; copies of the cleaner
+//!    keep it. Of all copies on the medium the one of the highest version counts (`rebuild.rs`).
+//! 6. A tombstone (the entry of a hole in a summary) is copied on until nothing written before it can still lie on the
+//!    medium (`cleaner.rs`).
 
 mod append;
 mod check;
@@ -43,7 +44,7 @@ pub(crate) use space::{blocks_of, members, options, units};
 use crate::error::HomeError;
 use crate::home::{Home, HomeBlock, HomeShape, HomeStats, Piece, RoundOrder, ZeroRange};
 use crate::report::{GroupReport, RepairOptions, RepairReport};
-use append::Head;
+use append::ChainEnd;
 use media::Media;
 use page_cache::PageCache;
 use std::cell::RefCell;
@@ -56,7 +57,7 @@ use tonearm_device::Interrupted;
 use tonearm_format::{MapEntry, SegmentLayout, Uuid, map_entries, map_levels, map_pages};
 use tonearm_rt::{Boxed, Rt, Semaphore};
 
-/// Numbers that partials of an epoch which nobody knows of may have used.
+/// Most numbers that partials of an epoch may have used of which a rebuild finds no trace.
 pub(crate) const EPOCH_GAP: u64 = 1 << 16;
 /// Bytes of one round. More gains nothing where all is appended, and writers would wait for the cleaning that goes with
 /// it. Less costs two blocks of summaries for each round.
@@ -85,7 +86,7 @@ pub struct Inner {
     policy: Policy,
     /// Nothing is written: what recovery finds stays in memory.
     read_only: bool,
-    /// Held by whoever changes the map.
+    /// Held by a call that changes the map.
     writer: Semaphore,
     state: RefCell<State>,
 }
@@ -95,7 +96,7 @@ struct State {
     pages: PageCache,
     table: SegmentTable,
     /// Where the next partial goes; none before the first of an epoch.
-    head: Option<Head>,
+    end: Option<ChainEnd>,
     epoch: u64,
     /// Number of the next partial.
     seq: u64,
@@ -153,7 +154,7 @@ impl Segments {
                 root: MapEntry::default(),
                 pages: PageCache::new(options.map_cache_bytes, options.block_size as usize),
                 table,
-                head: None,
+                end: None,
                 epoch: 1,
                 seq: 1,
                 generation: 0,

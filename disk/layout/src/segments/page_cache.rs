@@ -2,8 +2,8 @@
 //! stay until they are written.
 //!
 //! Invariants:
-//! 1. A page that somebody holds, or that was changed, is not evicted. The writer writes changed pages when
-//!    they are half of the bound, so that the bound is passed by what is held alone.
+//! 1. A page to which another reference exists, or that was changed, is not evicted. The writer writes changed pages
+//!    when they are half of the bound, so that only referenced pages exceed it.
 //! 2. The order of eviction depends on the calls alone.
 
 use std::cell::{Cell, RefCell};
@@ -51,7 +51,7 @@ impl PageCache {
     /// The page, now the most recently used one.
     pub fn get(&mut self, id: PageId) -> Option<Rc<Page>> {
         let cached = self.pages.get_mut(&id)?;
-        // Changed pages are not candidates for eviction and stand in no order.
+        // Changed pages are no candidates for eviction and are not in the order of use.
         if cached.used_at != self.clock && !cached.page.dirty.get() {
             self.by_use.remove(&cached.used_at);
             self.clock += 1;

@@ -5,8 +5,8 @@
 pub enum Policy {
     /// Those with the least live blocks.
     Greedy,
-    /// Those with the most (1 - u) * age / (1 + u): cold segments are worth cleaning earlier, as what is
-    /// gained stays free for longer.
+    /// Those with the largest (1 - u) * age / (1 + u). Cold segments are worth cleaning earlier, because the gain lasts
+    /// longer.
     #[default]
     CostAge,
 }

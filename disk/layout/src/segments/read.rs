@@ -23,7 +23,7 @@ enum Part {
     Run(Run),
 }
 
-/// What a read may look at is not overwritten before it ends.
+/// While it lives, nothing that its read may look at is overwritten.
 pub(crate) struct ReadGuard {
     home: Segments,
     read: u64,
@@ -98,7 +98,7 @@ impl Segments {
                     entries.iter().for_each(|entry| add(1, !entry.is_hole()));
                 }
                 Ok(Leaf::Hole) => add(blocks, false),
-                // Reads tell more.
+                // Reads of these blocks give the error.
                 Err(HomeError::MapPage { .. }) => add(blocks, true),
                 Err(error) => return Err(error),
             }
@@ -107,7 +107,7 @@ impl Segments {
         Ok(runs)
     }
 
-    /// Hands the entries of a range to `take` in portions; none for a portion of holes.
+    /// Passes the entries of a range to `take` in portions; none for a portion of holes.
     pub(crate) async fn entries<T>(
         &self,
         range: Range<u64>,
@@ -128,7 +128,7 @@ impl Segments {
         Ok(Ok(()))
     }
 
-    /// The part of `at..end` that one leaf of the map tells of.
+    /// The part of `at..end` that belongs to one leaf of the map.
     pub(crate) async fn leaf(&self, at: u64, end: u64) -> (Range<u64>, Result<Leaf, HomeError>) {
         let fanout = self.fanout as u64;
         let leaf = at / fanout;
@@ -229,7 +229,7 @@ impl Segments {
     }
 }
 
-/// What a leaf of the map tells of a part of its blocks.
+/// What a leaf of the map has for a part of its blocks.
 pub(crate) enum Leaf {
     Entries(Vec<MapEntry>),
     Hole,

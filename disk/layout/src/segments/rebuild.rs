@@ -1,13 +1,13 @@
 //! The map and the segment table from the summaries alone: for `tonearm check --rebuild`, when the checkpoints
 //! or pages of the map are lost.
 //!
-//! Of all copies of a block, and all tombstones over it, the one of the highest version counts. The cleaner's
-//! copies have the version of their original: of those, one that holds its checksum counts. A block of which
-//! the newest version is damaged stays damaged: an older one is not taken for it. Blocks newer than what a
-//! checkpoint would tell may come up; they are in the engine's log, too, and its replay writes them anew.
+//! Of all copies of a block, and all tombstones over it, the one of the highest version counts. The cleaner's copies
+//! have the version of their original: of those, one that holds its checksum counts. A block of which the newest
+//! version is damaged stays damaged: an older one is not taken for it. The rebuild may find blocks that are newer than
+//! the end of the chain; they are in the engine's log, too, and its replay writes them anew.
 //!
-//! Memory stays bounded: the blocks are treated in windows, twice. The first time counts what lives in each
-//! segment, which tells the segments that are free; the second time writes the leaves of the map there.
+//! Memory is bounded: the rebuild goes over the blocks in windows, twice. The first pass counts what lives in each
+//! segment, and so finds the free ones. The second pass writes the leaves of the map there.
 
 use crate::error::HomeError;
 use crate::segments::table::SegmentTable;
@@ -148,7 +148,7 @@ impl Segments {
         for segment in 1..=self.media.layout.segments {
             let content = self.content_from(self.media.first_place(segment)).await;
             for summary in content.partials(&self.store) {
-                // Nobody could count on from it: no program of ours has written it.
+                // No number could follow it: the program has not written this.
                 if summary.seq > PARTIAL_SEQ_MAX {
                     continue;
                 }

@@ -1,20 +1,20 @@
 //! Opening: the newest checkpoint, and forward from it over the summaries of the partials written since.
 //!
-//! Where the chain ends: where no summary of the next number is, neither the copy in front nor the one behind.
-//! Nothing there was acknowledged, and all of it is in the engine's log and given again. A place that cannot be
-//! read is no end but an error.
+//! The chain ends at the first number of which neither copy of the summary is valid. Nothing behind it was
+//! acknowledged, and the engine's log brings all of it again. A place that cannot be read is an error, not the end of
+//! the chain.
 //!
-//! A block of a partial may not hold its checksum: torn by a crash before it was acknowledged, or damaged since;
-//! nobody can tell. Content that is new in this partial is entered into the map all the same: if it was torn
-//! the engine's log has it and gives it again, and if it was damaged reads must end in an error. Of the cleaner's
-//! copies only whole ones are entered: the original is where it was, as no segment is used again before what
-//! was carried out of it is durable.
+//! A block of a partial may fail its checksum: a crash has torn it before it was acknowledged, or it was damaged later.
+//! The two cases look the same. Content that is new in this partial is entered into the map all the same: if it was
+//! torn, the engine's log brings it again, and if it was damaged, reads must give an error. Copies of the cleaner are
+//! entered only if they are whole: otherwise the original is still in its place, because a segment is used again only
+//! when the copies of its content are durable.
 //!
-//! A segment that was emptied since the checkpoint may have been used again: what took the place of its content
-//! stands in the chain before what was written there next, and is applied before. Pages of the map that were
-//! written since are entered too: recovery has never more changed pages in memory than the writer had.
+//! A segment that was emptied since the checkpoint may have been used again. The chain has the newer versions of its
+//! content before what was written there next, so they are applied before. Pages of the map that were written since are
+//! entered, too: so recovery never has more changed pages in memory than the writer had.
 //!
-//! Recovery writes nothing: a crash in its middle leaves the same for the next one.
+//! Recovery writes nothing: after a crash in its middle the next one starts from the same state.
 
 use crate::error::HomeError;
 use crate::segments::map::Found;
@@ -52,7 +52,7 @@ impl Segments {
         home.checkpoint().await
     }
 
-    /// The home as the newest checkpoint and the partials since tell.
+    /// Opens the home by the newest checkpoint and the partials since.
     ///
     /// # Errors
     /// When there is no checkpoint, the chain cannot be read, or a device fails.
@@ -70,16 +70,16 @@ impl Segments {
             SegmentTable::new(std::iter::empty()),
         );
         if !options.read_only {
-            // What is read may be in the devices' caches alone, and is built upon.
+            // What is read may be in the devices' caches alone, and what is written from now on depends on it.
             probe.media.flush().await?;
         }
         let (checkpoint, entries) = probe.read_checkpoint().await?;
         let table = SegmentTable::new(entries.into_iter());
         let home = Self::assemble(rt, pool, members, options, table);
-        let head = home.media.segment_of(checkpoint.head);
+        let end = home.media.segment_of(checkpoint.head);
         {
             let mut state = home.state.borrow_mut();
-            let dead = state.table.dead(Some(head));
+            let dead = state.table.dead(Some(end));
             state.table.free_all(&dead);
             state.table.sort_free();
             state.root = checkpoint.root;
@@ -89,7 +89,7 @@ impl Segments {
         let chain = home.chain(checkpoint.head, checkpoint.partial).await?;
         {
             let mut state = home.state.borrow_mut();
-            state.table.claim(head);
+            state.table.claim(end);
             for link in &chain {
                 let segment = home.media.segment_of(link.summary.place);
                 state.table.claim(segment);
@@ -124,7 +124,7 @@ impl Segments {
                     && self.media.holds(summary.next)
             };
             let Some(summary) = content.partial(place - content.first, expected) else {
-                // Not readable is not missing.
+                // A summary that cannot be read may be valid.
                 match content.error.take() {
                     Some(error) if content.unreadable.contains(&place) => return Err(error),
                     _ => break,
@@ -135,7 +135,7 @@ impl Segments {
             chain.push(Link { summary, damaged });
             seq += 1;
             let moved = self.media.segment_of(next) != here;
-            // A chain comes to each segment once: what leads back is no chain.
+            // A chain enters each segment once.
             let known = |link: &Link| {
                 self.media.segment_of(link.summary.place) == self.media.segment_of(next)
             };
@@ -150,7 +150,7 @@ impl Segments {
         Ok(chain)
     }
 
-    /// Does again what a partial did.
+    /// Repeats the changes of a partial.
     async fn apply(&self, link: &Link) -> Result<(), HomeError> {
         let Link { summary, damaged } = link;
         let segment = self.media.segment_of(summary.place);

@@ -1,22 +1,22 @@
-//! Room: which segments stay free, and when there is no room any more.
+//! Which segments stay free, and when the home is full.
 //!
 //! Let C be the blocks that a segment can hold, and W the segments that writing all changed pages of the map takes at
 //! most. Invariants:
-//! 1. At any time a checkpoint can be written, in a new segment: else a store could not be opened any more after a power
-//!    cut, as each opening begins with one. A pass of the cleaner leaves room for the pages that it may change
+//! 1. At any time a checkpoint can be written, in a new segment: else a store could not be opened any more after a
+//!    power cut, as each opening begins with one. A pass of the cleaner leaves room for the pages that it may change
 //!    ([`Segments::pass_room`]).
 //! 2. Data is appended only where `reserve` segments stay free: W for invariant 1, W for the checkpoint with which
 //!    waiting for room may begin, W for pages that are written between checkpoints if they are too many for the
 //!    cache, and [`Segments::cleaner_room`]. So a writer that waits for room always finds the cleaner with some.
 //!
 //! Why waiting for room succeeds where there is room. What is neither free nor live is in gaps: a segment with L live
-//! blocks has a gap of C - L. Behind a checkpoint all segments but the head are candidates for cleaning. A pass takes
-//! those with the largest gaps and fills segments to their ends, so that the whole gap of each segment that it empties is
-//! gained, and what it leaves in a segment makes a larger gap for the next. Segments written since the
+//! blocks has a gap of C - L. Behind a checkpoint all segments but the last of the chain are candidates for cleaning. A
+//! pass takes those with the largest gaps and fills segments to their ends, so that the whole gap of each segment that
+//! it empties is gained, and what it leaves in a segment makes a larger gap for the next. Segments written since the
 //! checkpoint are no candidates, so the passes come to an end; then no other segment has a gap. The next checkpoint
-//! frees those that held pages. It writes pages side by side, in segments that the one after it empties as a whole: what
-//! is lost for good is a few blocks between the levels of the map. Passes gain much more than that, or else more and more
-//! ([`Segments::make_room`]).
+//! frees those that held pages. It writes pages side by side, in segments that the one after it empties as a whole:
+//! what is lost for good is a few blocks between the levels of the map. Passes gain much more than that, or else more
+//! and more ([`Segments::make_room`]).
 //!
 //! So there is no room if the sum of the gaps is too small ([`Segments::can_gain`]): all but a 128th of the blocks, for
 //! the last gaps would cost more writing than they are worth. And there is none if behind a checkpoint nothing
@@ -72,8 +72,8 @@ impl Segments {
         self.state.borrow().table.free_and_held().0
     }
 
-    /// Segments that a pass may fill beside the rest of the head's; none when it may not even do that. A checkpoint of
-    /// all pages that it may have changed takes what is left.
+    /// Segments that a pass may fill beside the rest of the chain's last one; none when it may not even do that. A
+    /// checkpoint of all pages that it may have changed takes what is left.
     pub(crate) fn pass_room(&self) -> Option<u64> {
         let (free, changed) = {
             let state = self.state.borrow();
@@ -99,7 +99,7 @@ impl Segments {
         let state = self.state.borrow();
         let (stuck, stuck_live) = state.table.stuck();
         let live = state.table.live() - stuck_live;
-        // But for the head's.
+        // Without the chain's last segment.
         let blocks = (state.table.len() - stuck).saturating_sub(1) * self.capacity;
         blocks >= live + wanted * self.capacity + blocks / GAP_SHARE
     }
@@ -152,10 +152,10 @@ impl Segments {
     /// Gains free segments, `missing` or less, without a checkpoint; false when one is due. A pass of the cleaner gains
     /// `least` blocks or more if it can.
     async fn gain(&self, missing: u64, least: u64) -> Result<bool, HomeError> {
-        let head = self.head_segment();
+        let end = self.end_segment();
         let (reusable, emptied, pressed, changed) = {
             let state = self.state.borrow();
-            let reusable = !state.table.reusable(head).is_empty();
+            let reusable = !state.table.reusable(end).is_empty();
             let pages = &state.pages;
             (
                 reusable,

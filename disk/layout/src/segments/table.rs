@@ -1,9 +1,9 @@
 //! The segment table: live blocks, age and use of each segment. 32 bytes of memory for each.
 //!
-//! A segment that holds nothing live any more becomes free with the next flush, as what took its content's
-//! place is durable then and in the chain of partials that recovery follows. It waits for the next checkpoint
-//! when recovery itself needs it: it is part of that chain, or a page of the map lies there to which the
-//! newest checkpoint leads. It is used again when every read that may still look at it has ended.
+//! A segment that holds nothing live any more becomes free with the next flush: then the newer versions of its content
+//! are durable, and in the chain of partials that recovery follows. It waits for the next checkpoint when recovery
+//! itself needs it, because it is part of this chain, or because a page of the map lies there to which the newest
+//! checkpoint leads. It is used again when every read that may still look at it has ended.
 
 use std::collections::{BTreeSet, VecDeque};
 use tonearm_format::SegmentEntry;
@@ -11,13 +11,13 @@ use tonearm_format::SegmentEntry;
 #[derive(Clone, Copy, Default)]
 struct Segment {
     entry: SegmentEntry,
-    /// Empty as far as the newest checkpoint is concerned.
+    /// Empty by the newest checkpoint.
     free: bool,
     /// The cleaner has found less in it than is live: damaged, not to be cleaned.
     stuck: bool,
-    /// The cleaner has taken out of it what lived there; pages of the map count until they are written.
+    /// The cleaner has copied what lived there; pages of the map count until they are written.
     drained: bool,
-    /// Recovery from the newest checkpoint looks at it.
+    /// Recovery from the newest checkpoint reads it.
     needed: bool,
     /// Tombstones that were written there, as far as this process knows.
     holes: u32,
@@ -89,14 +89,13 @@ impl SegmentTable {
         self.live
     }
 
-    /// Nothing is live: all is entered anew.
+    /// Nothing is live: everything is counted anew.
     pub fn forget_live(&mut self) {
         self.segments.iter_mut().for_each(|own| own.entry.live = 0);
         self.live = 0;
     }
 
-    /// One more live block of `version` in `segment`. What a damaged map says may be anything: no count goes beyond
-    /// what its field has room for.
+    /// One more live block of `version` in `segment`. A damaged map may lead anywhere: no count exceeds its field.
     pub fn take(&mut self, segment: u64, version: u64) {
         let entry = self.entry_mut(segment);
         entry.age = entry.age.max(version);
@@ -109,7 +108,7 @@ impl SegmentTable {
         }
     }
 
-    /// One live block less. What a damaged map says may be anything: no count goes below zero.
+    /// One live block less. A damaged map may lead anywhere: no count goes below zero.
     pub fn release(&mut self, segment: u64) {
         if let Some(own) = self.segments.get_mut(segment as usize) {
             self.live -= u64::from(own.entry.live > 0);
@@ -120,7 +119,7 @@ impl SegmentTable {
         }
     }
 
-    /// One live page of the map less. The newest checkpoint may lead to it.
+    /// One live page of the map less; the newest checkpoint may still lead to it.
     pub fn release_page(&mut self, segment: u64) {
         if let Some(own) = self.segments.get_mut(segment as usize) {
             own.needed = true;
@@ -149,24 +148,24 @@ impl SegmentTable {
         }
     }
 
-    /// Recovery comes by `segment`: a partial is written there.
+    /// Recovery reads `segment`: a partial is written there.
     pub fn set_needed(&mut self, segment: u64) {
         self.segments[segment as usize].needed = true;
     }
 
-    /// Segments that hold nothing and are not free yet, but for `head`.
-    pub fn dead(&self, head: Option<u64>) -> Vec<u64> {
+    /// Segments that hold nothing and are not free yet, except `end`.
+    pub fn dead(&self, end: Option<u64>) -> Vec<u64> {
         let numbered = self.segments.iter().enumerate().skip(1);
         let dead =
-            numbered.filter(|(number, segment)| segment.is_empty() && head != Some(*number as u64));
+            numbered.filter(|(number, segment)| segment.is_empty() && end != Some(*number as u64));
         dead.map(|(number, _)| number as u64).collect()
     }
 
     /// Of those that have become empty, the ones that recovery does not need: free when all is flushed.
-    pub fn reusable(&self, head: Option<u64>) -> Vec<u64> {
+    pub fn reusable(&self, end: Option<u64>) -> Vec<u64> {
         let empty = self.empty.iter().copied();
         empty
-            .filter(|segment| !self.segments[*segment as usize].needed && head != Some(*segment))
+            .filter(|segment| !self.segments[*segment as usize].needed && end != Some(*segment))
             .collect()
     }
 
@@ -198,7 +197,7 @@ impl SegmentTable {
         free.sort_by_key(|(_, segment)| segments[*segment as usize].entry.first);
     }
 
-    /// Takes a free segment that nobody reads any more.
+    /// Takes a free segment that no read looks at any more.
     pub fn allocate(&mut self) -> Option<u64> {
         let oldest = self.reads.first().copied().unwrap_or(u64::MAX);
         let (mark, segment) = *self.free.front()?;
@@ -228,8 +227,8 @@ impl SegmentTable {
         self.segments[segment as usize].stuck = true;
     }
 
-    /// The cleaner has carried on what `segment` held. Where there are tombstones recovery does not know that
-    /// they were carried on: until the next checkpoint such a segment counts as used.
+    /// The cleaner has copied what `segment` held. Recovery does not know that tombstones were copied: a segment with
+    /// some counts as used until the next checkpoint.
     pub fn set_drained(&mut self, segment: u64) {
         let own = &mut self.segments[segment as usize];
         own.drained = true;
@@ -241,7 +240,7 @@ impl SegmentTable {
         self.note_empty(segment);
     }
 
-    /// All changed pages are written: what counts in a drained segment still will not go.
+    /// All changed pages are written: what is still counted in a drained segment stays.
     pub fn pages_written(&mut self) {
         for segment in std::mem::take(&mut self.drained) {
             let own = &mut self.segments[segment as usize];
@@ -259,11 +258,11 @@ impl SegmentTable {
 
     /// Segments that can be cleaned and are free then without a checkpoint, unless there is a page of the
     /// map in them; with the number of tombstones, as far as it is known.
-    pub fn candidates(&self, head: Option<u64>) -> impl Iterator<Item = (u64, SegmentEntry, u32)> {
+    pub fn candidates(&self, end: Option<u64>) -> impl Iterator<Item = (u64, SegmentEntry, u32)> {
         let numbered = self.segments.iter().enumerate().skip(1);
         let usable = numbered.filter(move |(number, segment)| {
             let out = segment.free || segment.stuck || segment.drained || segment.needed;
-            !out && !segment.is_empty() && head != Some(*number as u64)
+            !out && !segment.is_empty() && end != Some(*number as u64)
         });
         usable.map(|(number, segment)| (number as u64, segment.entry, segment.holes))
     }
@@ -274,7 +273,7 @@ impl SegmentTable {
         first.filter(|first| *first > 0).min().unwrap_or(0)
     }
 
-    /// A read begins; what is in use now is not overwritten before its end.
+    /// A read begins; segments that are in use now are not overwritten before its end.
     pub fn begin_read(&mut self) -> u64 {
         self.next_read += 1;
         self.reads.insert(self.next_read - 1);

@@ -58,7 +58,7 @@ impl Content {
     }
 
     /// All partials of what the segment was used for last, from its start. What is left of earlier uses lies
-    /// behind them and is older. A place where both copies are damaged is passed over.
+    /// behind them and is older. A partial of which both copies are damaged is passed over.
     pub fn partials(&self, store: &[u8; 16]) -> Vec<Summary> {
         let mut found: Vec<Summary> = Vec::new();
         let mut begin = 0;
@@ -90,7 +90,7 @@ impl Content {
 }
 
 impl Segments {
-    /// From `place` to the end of its segment. Blocks that cannot be read are told, not an error.
+    /// Reads from `place` to the end of its segment. Blocks that cannot be read are noted in the result.
     pub(crate) async fn content_from(&self, place: u64) -> Content {
         let segment_blocks = self.media.layout.segment_blocks();
         let end = self.media.first_place(self.media.segment_of(place) + 1);

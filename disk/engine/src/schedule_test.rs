@@ -1,0 +1,126 @@
+//! When rounds start, and with which blocks.
+
+use crate::access::{Access, Busy};
+use crate::pinned::{Holds, Order, Pinned};
+use crate::round::Done;
+use crate::schedule::{Reason, Schedule};
+use std::rc::Rc;
+use tonearm_base::{BufPool, Lsn, Nanos};
+use tonearm_layout::{HomeShape, RoundOrder};
+use tonearm_rt::{IdleDriver, Rt};
+
+struct NoAccount;
+
+impl Holds for NoAccount {
+    fn hold(&self, _: Lsn) {}
+    fn release(&self, _: Lsn) {}
+}
+
+const SHAPE: HomeShape = HomeShape {
+    block_size: 4096,
+    size_blocks: 1000,
+    group_blocks: 100,
+    order: RoundOrder::OldestFirst,
+    round_bytes_max: 16 << 20,
+};
+
+/// Blocks, each written by the commit of its place in the list.
+fn pinned(blocks: &[u64]) -> Pinned {
+    let mut pinned = Pinned::default();
+    for (lsn, block) in (1..).zip(blocks) {
+        let data = BufPool::new(0).copy_of(&[1; 16]).share();
+        pinned
+            .slot(*block)
+            .put(Lsn(lsn), Lsn(lsn), data, None, &NoAccount);
+    }
+    pinned
+}
+
+fn idle() -> Busy {
+    Access::new(&Rt::new(Box::new(IdleDriver::default()))).busy()
+}
+
+fn next(
+    schedule: &mut Schedule,
+    pinned: &Pinned,
+    durable: u64,
+    most: usize,
+    busy: &Busy,
+) -> Vec<u64> {
+    let mut oldest = Vec::new();
+    match schedule.order(&SHAPE, pinned, Lsn(durable), most, busy, &mut oldest) {
+        Order::These(blocks) => blocks.to_vec(),
+        Order::Sweep(_) => panic!("oldest first"),
+    }
+}
+
+#[test]
+fn a_round_starts_under_pressure_or_by_age_and_only_for_pinned_blocks() {
+    let mut schedule = Schedule::default();
+    let (none, some) = (Pinned::default(), pinned(&[1]));
+    assert_eq!(schedule.reason(&none, true, true), None);
+    assert_eq!(schedule.reason(&some, false, false), None);
+    assert_eq!(schedule.reason(&some, false, true), Some(Reason::Age));
+    assert_eq!(schedule.reason(&some, true, true), Some(Reason::Pressure));
+    schedule.draining = 1;
+    assert_eq!(schedule.reason(&some, false, false), Some(Reason::Pressure));
+    assert_eq!(schedule.reason(&none, false, false), None);
+}
+
+#[test]
+fn a_round_takes_what_the_layout_asks_for_and_less_when_only_age_asks() {
+    assert_eq!(Schedule::blocks_max(&SHAPE, Reason::Pressure), 4096);
+    assert_eq!(Schedule::blocks_max(&SHAPE, Reason::Age), 1024);
+    let small = HomeShape {
+        round_bytes_max: 8192,
+        ..SHAPE
+    };
+    assert_eq!(Schedule::blocks_max(&small, Reason::Age), 2);
+}
+
+#[test]
+fn the_oldest_blocks_go_first_and_blocks_that_may_not_go_keep_their_turn() {
+    let (mut schedule, pinned) = (Schedule::default(), pinned(&[50, 10, 40, 20, 30]));
+    assert_eq!(next(&mut schedule, &pinned, 5, 2, &idle()), [10, 50]);
+    // Block 40 is being read: it is passed over, and comes first once the read has ended.
+    let access = Rc::new(Access::new(&Rt::new(Box::new(IdleDriver::default()))));
+    let read = access.read(40, 1);
+    assert_eq!(next(&mut schedule, &pinned, 5, 1, &access.busy()), [20]);
+    drop(read);
+    assert_eq!(next(&mut schedule, &pinned, 5, 1, &idle()), [40]);
+}
+
+#[test]
+fn a_block_whose_commit_is_not_durable_is_not_chosen() {
+    let (mut schedule, pinned) = (Schedule::default(), pinned(&[50, 10, 40]));
+    assert_eq!(next(&mut schedule, &pinned, 0, 9, &idle()), [0; 0]);
+    assert_eq!(next(&mut schedule, &pinned, 2, 9, &idle()), [10, 50]);
+}
+
+#[test]
+fn the_age_begins_anew_when_the_sweep_has_come_round() {
+    let (mut schedule, pinned) = (Schedule::default(), pinned(&[1]));
+    schedule.committed(Nanos(5), Lsn(1), false);
+    let mut round = |now, next| {
+        let done = Done {
+            blocks: 1,
+            superseded: 0,
+            next: Some(next),
+        };
+        let order = RoundOrder::Sweep;
+        schedule.finished(Nanos(now), order, Reason::Age, &done, &pinned);
+        schedule.lag(Nanos(100)).0
+    };
+    assert_eq!(round(10, 7), 95, "the sweep goes on");
+    assert_eq!(round(20, 9), 95);
+    assert_eq!(round(30, 4), 70, "it has come round");
+}
+
+#[test]
+fn zeroes_that_are_not_durable_may_still_make_space() {
+    let mut schedule = Schedule::default();
+    assert!(!schedule.awaits_zeroes(Lsn(0)));
+    schedule.committed(Nanos(1), Lsn(3), true);
+    schedule.committed(Nanos(1), Lsn(4), false);
+    assert!(schedule.awaits_zeroes(Lsn(2)) && !schedule.awaits_zeroes(Lsn(3)));
+}
