@@ -9,7 +9,7 @@ use tonearm_layout::{HomeError, HomeShape, RoundOrder};
 
 /// Bytes of one round when neither memory nor log are short: a read waits for little.
 const IDLE_ROUND_BYTES: usize = 4 << 20;
-/// Bytes of the oldest blocks that are chosen at once, for several rounds: that takes a look at all.
+/// Bytes of the oldest blocks that are chosen at once, for several rounds: the choice looks at all pinned blocks.
 const CHOSEN_BYTES: usize = 32 << 20;
 
 /// Why a round starts.

@@ -1,7 +1,7 @@
 //! Changing operations on devices, many under way at once.
 //!
-//! Each has a task of its own, so that one which ends makes room for the next whatever the others do. As a
-//! write-back has one for nearly each block, that task is small: what the operation is, and whom to tell.
+//! Each operation has a task of its own, so that its end admits the next one whatever the others do. A write-back has
+//! an operation for nearly each block, so the task is small.
 
 use crate::error::HomeError;
 use crate::overwrite::home::Overwrite;

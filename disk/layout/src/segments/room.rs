@@ -9,18 +9,18 @@
 //!    waiting for room may begin, W for pages that are written between checkpoints if they are too many for the
 //!    cache, and [`Segments::cleaner_room`]. So a writer that waits for room always finds the cleaner with some.
 //!
-//! Why waiting for room succeeds where there is room. What is neither free nor live is in gaps: a segment with L live
-//! blocks has a gap of C - L. Behind a checkpoint all segments but the last of the chain are candidates for cleaning. A
-//! pass takes those with the largest gaps and fills segments to their ends, so that the whole gap of each segment that
-//! it empties is gained, and what it leaves in a segment makes a larger gap for the next. Segments written since the
-//! checkpoint are no candidates, so the passes come to an end; then no other segment has a gap. The next checkpoint
-//! frees those that held pages. It writes pages side by side, in segments that the one after it empties as a whole:
-//! what is lost for good is a few blocks between the levels of the map. Passes gain much more than that, or else more
-//! and more ([`Segments::make_room`]).
+//! Why waiting for room succeeds where there is room. Blocks that are neither free nor live are in gaps: a segment with
+//! L live blocks has a gap of C - L. Behind a checkpoint all segments but the last of the chain are candidates for
+//! cleaning. A pass takes those with the largest gaps and fills segments to their ends, so that the whole gap of each
+//! segment that it empties is gained, and what it leaves in a segment makes a larger gap for the next. Segments written
+//! since the checkpoint are no candidates, so the passes come to an end; then no other segment has a gap. The next
+//! checkpoint frees those that held pages. It writes pages side by side, in segments that the one after it empties as a
+//! whole: what is lost for good is a few blocks between the levels of the map. Passes gain much more than that, or else
+//! more and more ([`Segments::make_room`]).
 //!
 //! So there is no room if the sum of the gaps is too small ([`Segments::can_gain`]): all but a 128th of the blocks, for
 //! the last gaps would cost more writing than they are worth. And there is none if behind a checkpoint nothing
-//! can be moved, or the largest passes gain nothing: then what the table calls gaps is taken by tombstones. Blocks and
+//! can be moved, or the largest passes gain nothing: then tombstones fill what the table counts as gaps. Blocks and
 //! tombstones of a store that has the segments of [`tonearm_format::segments_for`] always leave more.
 
 use crate::error::HomeError;
@@ -127,8 +127,8 @@ impl Segments {
                 idle = false;
                 continue;
             }
-            // Summaries are lost between what cleaning and checkpoints write: if that was all that was gained, more at
-            // a time, until it is as much as ever can be moved at a time.
+            // Cleaning and checkpoints write summaries, which cost space. If they took all of the gain, the next passes
+            // must gain more, up to as much as can be moved at all.
             let whole = self.media.layout.segments * self.capacity;
             if idle || least > whole {
                 return Ok(false);

@@ -1,9 +1,8 @@
 //! Writing blocks and zeroes home: appended, flushed, and entered into the map.
 //!
-//! Why a power cut at any moment is harmless: what is appended goes to free segments, which nothing that
-//! counts leads to. After the cut the map is the checkpoint's with the chain of partials up to the first torn
-//! one; what the call was given and is not in it is in the engine's log and given again. What the cleaner had
-//! copied behind that point is still where it was.
+//! Why a power cut at any moment is harmless: partials go to free segments, to which no valid map leads. After the cut
+//! the map is that of the checkpoint with the chain of partials up to the first torn one. Blocks of the call that are
+//! not in it come again from the engine's log. What the cleaner had copied behind that point is still in its old place.
 
 use crate::error::HomeError;
 use crate::home::{HomeBlock, ZeroRange};
@@ -11,7 +10,7 @@ use crate::segments::Segments;
 use crate::segments::append::Item;
 use tonearm_format::{MapEntry, SummaryKind};
 
-/// Segments that one portion of a write-back takes: room is made for so much at a time.
+/// Segments that one portion of a write-back takes: space is made for one portion at a time.
 pub(crate) const PORTION_SEGMENTS: u64 = 2;
 /// It may begin in the middle of a segment, end in one more for that, and open the next.
 pub(crate) const PORTION_ENDS: u64 = 2;
@@ -82,7 +81,7 @@ impl Segments {
     async fn write_portion(&self, items: Vec<Item>, trims: bool) -> Result<bool, HomeError> {
         let segments = (items.len() as u64).div_ceil(self.capacity);
         let room = self.make_room(segments + PORTION_ENDS).await?;
-        // Tombstones take little, and gain room where nothing else does.
+        // Tombstones take little space, and make some where nothing else can.
         let tombstones = trims && self.has_room_for_tombstones();
         if !room && !tombstones {
             return Ok(false);

@@ -11,7 +11,7 @@ use tonearm_rt::{Data, DeviceId, Op, Rt};
 use tonearm_world::filters::{Fault, FaultPlan};
 use tonearm_world::{DiskImage, SimOptions, SimWorld};
 
-/// What a store is made of.
+/// The parameters of a store.
 #[derive(Clone, Copy)]
 pub struct Shape {
     pub block_size: u32,
@@ -93,7 +93,7 @@ impl Store {
         Self::in_world(shape, world, rt, Nanos(0))
     }
 
-    /// Reads tell what the medium held when they ended, and say so `late` after that.
+    /// A read returns what the medium held when it ended, `late` after that moment.
     pub fn with_late_reads(shape: Shape, images: Vec<DiskImage>, late: Nanos) -> Self {
         let world = SimWorld::new(SimOptions::default(), images);
         let rt = Rt::new(world.driver());
@@ -172,7 +172,7 @@ impl Store {
             .expect("status")
     }
 
-    /// Every block that `of_interest` names reads as the model says.
+    /// Every block for which `of_interest` holds reads as in the model.
     pub fn verify(&self, model: &Model, of_interest: impl Fn(u64) -> bool) -> Result<(), String> {
         let size = self.shape.size_blocks();
         let mut first = 0;
@@ -316,7 +316,7 @@ impl Batch {
     }
 }
 
-/// A small generator with a seed.
+/// A small seeded random generator.
 pub struct Dice(u64);
 
 impl Dice {

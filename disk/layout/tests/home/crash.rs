@@ -1,5 +1,5 @@
-//! Power cuts at every moment of a write-back. What the log does afterwards is done here by hand: the
-//! interrupted call is made again, whole or in portions.
+//! Power cuts at every moment of a write-back. The tests do what the log does afterwards: they make the interrupted
+//! call again, whole or in portions.
 
 use crate::common::{
     Batch, Dice, LARGE_BLOCKS, Model, SMALL, Shape, Store, crash_states, random_batch,
@@ -40,7 +40,7 @@ fn portions(batch: &Batch, manner: u64, dice: &mut Dice) -> Vec<Batch> {
             out
         }
         _ => {
-            // As a log that knows what was superseded: zeroes around the blocks, blocks first.
+            // Like a log that has dropped superseded changes: zeroes around the blocks, blocks first.
             let blocks = Batch {
                 blocks: batch.blocks.clone(),
                 ..Batch::default()
@@ -72,7 +72,8 @@ struct Cut<'a> {
 }
 
 impl Cut<'_> {
-    /// What is untouched reads right at once; all does after the replay, also if that was cut too.
+    /// Untouched blocks read right at once. All blocks read right after the replay, even if a power cut hit the replay,
+    /// too.
     fn check(&self, crash: &Crash, depth: u32) {
         let mut dice = Dice::new(self.seed);
         let images = crash.images(self.seed);
@@ -176,8 +177,8 @@ fn a_power_cut_in_a_trim_of_whole_groups_is_made_good_in_any_portions() {
     }
 }
 
-/// A process dies between its writes and its flush; the next one writes the same groups and then the
-/// power goes. Without the flush at the start both slots of a table could be torn.
+/// A process dies between its writes and its flush. The next one writes the same groups, and then the power goes.
+/// Without the flush at the start both slots of a table could be torn.
 #[test]
 fn a_killed_process_and_then_a_power_cut_leave_the_blocks_of_earlier_calls() {
     for seed in 0..12 {

@@ -1,4 +1,4 @@
-//! Devices that fail, and media that lie.
+//! Devices that fail, and media that return wrong bytes.
 
 use crate::common::{Batch, Dice, Model, SMALL, Shape, Store, crash_states, random_batch};
 use tonearm_layout::{Home as _, HomeError, Piece};
@@ -11,8 +11,8 @@ const ROOM_GONE: [Effect; 2] = [
     Effect::FailAfter(IoError::ENOSPC),
 ];
 
-/// Every operation of a call fails once; the call, or first another one, is then made, with the power
-/// cut at every moment of it.
+/// Every operation of a call fails once. Then the call, or first another one, is made, with the power cut at every
+/// moment of it.
 #[test]
 fn a_call_that_fails_anywhere_can_be_repeated_and_cut() {
     let mut failures = 0;
@@ -41,14 +41,14 @@ fn a_call_that_fails_anywhere_can_be_repeated_and_cut() {
             match store.try_apply(&failing) {
                 Ok(()) if store.faults.seen() <= nth => break,
                 Ok(()) => continue,
-                // What a flush that failed has lost cannot be known: that is no lack of space.
+                // It is not known what a failed flush has lost: it is no lack of space.
                 Err(HomeError::Device { op: Op::Flush, .. } | HomeError::NoSpace { .. }) => {}
                 Err(error) => panic!("{error}"),
             }
             failures += 1;
             store.faults.clear();
             if seed % 3 == 1 {
-                // Somebody looks at the store in between: tables are read again.
+                // Reads in between load tables again.
                 store.status(0, shape.size_blocks());
             }
             let mut calls = vec![failing.clone()];
@@ -103,7 +103,7 @@ fn a_full_disk_is_told_apart_from_a_broken_one() {
     let mut model = Model::default();
     batch.change(&mut model);
     store.verify(&model, |_| true).unwrap();
-    // A flush that fails is a failure, whatever it says.
+    // A failed flush is a failure, whatever its error number.
     for (cause, says) in [
         (IoError::ENOSPC, "No space left on device (os error 28)"),
         (IoError { errno: 122 }, "Disk quota exceeded (os error 122)"),
@@ -119,7 +119,7 @@ fn a_full_disk_is_told_apart_from_a_broken_one() {
     }
 }
 
-/// `change` is done to the first member's image of a store with some blocks, which is then opened.
+/// Opens a store with some blocks, after `change` of the first member's image.
 fn rotten(batches: &[Batch], change: impl FnOnce(&mut DiskImage)) -> Store {
     let store = Store::new(SMALL);
     for batch in batches {
@@ -230,7 +230,7 @@ fn a_misdirected_table_slot_is_not_taken_for_a_table() {
         image.read(geometry.slot_offset(1, 0), &mut slot);
         image.write(geometry.slot_offset(0, 0), &slot);
     });
-    // The older table is left: its entries do not fit the blocks, and it says so.
+    // The older table is left: its entries do not fit the blocks, so reads give errors.
     let error = store.read(0, 1).unwrap_err();
     assert!(
         matches!(error, HomeError::Checksum { block: 0, .. }),

@@ -1,4 +1,4 @@
-//! Stores of many tebibytes, on a device that counts and keeps nothing.
+//! Stores of many tebibytes, on a device that counts operations and stores nothing.
 
 use std::cell::RefCell;
 use std::rc::Rc;

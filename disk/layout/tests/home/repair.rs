@@ -80,7 +80,7 @@ fn a_damaged_slot_is_written_anew_from_the_other() {
             let after = check(&store, 0);
             let is_damaged = |slot: &SlotReport| matches!(slot, SlotReport::Damaged(_));
             assert!(!after.slots.iter().any(is_damaged), "{after:?}");
-            // The newest table's own truth is gone; the older one's never was.
+            // What the newest table alone had is lost.
             assert_eq!(
                 after.is_sound(),
                 !newest,

@@ -148,7 +148,7 @@ impl Store {
         self.try_write(blocks, holes).unwrap();
     }
 
-    /// As [`Store::write`]; after an error the model is that of a call that was made.
+    /// As [`Store::write`]; after an error the model is as if the call had been made.
     pub fn try_write(&mut self, blocks: &[u64], holes: &[(u64, u64)]) -> Result<(), HomeError> {
         let mut sorted = blocks.to_vec();
         sorted.sort_unstable();
@@ -312,7 +312,7 @@ fn member(rt: &Rt, shape: Shape) -> SegmentsMember {
     }
 }
 
-/// A plain generator of numbers.
+/// A small random generator.
 pub struct Numbers(pub u64);
 
 impl Numbers {

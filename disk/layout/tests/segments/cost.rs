@@ -1,4 +1,4 @@
-//! What cleaning costs, beside the formulas of HyLog 2: write amplification of random overwrites.
+//! What cleaning costs, compared with the formulas of HyLog 2: write amplification of random overwrites.
 
 use crate::common::{Numbers, Shape, Store};
 use tonearm_format::map_pages;
@@ -26,7 +26,7 @@ fn overwrite(blocks: u64, percent: u64, times: u64) -> Cost {
         policy: Policy::Greedy,
     };
     let payload = shape.layout().payload_blocks();
-    // What the cleaner and checkpoints keep for themselves is within the share that is free.
+    // The segments kept for the cleaner and checkpoints are within the free share.
     shape.segments = ((blocks + map_pages(4096, blocks)) * 100).div_ceil(percent * payload);
     let mut store = Store::new(shape);
     let all: Vec<u64> = (0..blocks).collect();

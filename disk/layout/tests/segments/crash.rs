@@ -1,5 +1,5 @@
-//! Power cuts at every moment of a write-back while the cleaner is at work: what earlier calls brought is
-//! there, and what the interrupted call was to bring is when the log gives it again.
+//! Power cuts at every moment of a write-back while the cleaner is at work. Blocks of earlier calls are there, and
+//! those of the interrupted call are when the log brings them again.
 
 use crate::common::{Numbers, Shape, Store};
 use std::cell::RefCell;
@@ -9,7 +9,7 @@ use tonearm_layout::{Home as _, Policy};
 use tonearm_rt::{IoError, Op};
 use tonearm_world::Crash;
 
-/// A full store with little spare room: each write-back cleans, and uses what was cleaned shortly before.
+/// A full store with little spare space: each write-back cleans, and uses segments that were cleaned shortly before.
 fn full(seed: u64) -> Store {
     let blocks = 600 + 100 * (seed % 3);
     let mut store = Store::new(Shape {
@@ -52,7 +52,7 @@ impl Call {
         self.blocks.contains(&block) || self.holes.iter().any(within)
     }
 
-    /// One power cut in the middle of the call, of which `store` has the model from afterwards.
+    /// One power cut in the middle of the call; `store` has the model after the call.
     fn check(&self, store: &Store, crash: &Crash, cut: u64, rebuild: bool) {
         let mut cut_off = store.on(crash.images(cut)).unwrap();
         cut_off.compare_but(|block| self.touches(block));
@@ -69,7 +69,7 @@ impl Call {
     }
 }
 
-/// One slot of the newest checkpoint rots: the other tells the same, whichever it is.
+/// One slot of the newest checkpoint rots: the other one has the same content.
 #[test]
 fn a_rotten_checkpoint_slot_costs_nothing() {
     for seed in 0..6 {
@@ -89,7 +89,7 @@ fn a_rotten_checkpoint_slot_costs_nothing() {
                     rotten.destroy(HEADER_AREA_BYTES + number * slot + within, 1);
                     let mut again = rotten.reopened(0).unwrap();
                     again.compare();
-                    // It goes on from there, cleaning and all.
+                    // Writing and cleaning go on from there.
                     for _ in 0..10 {
                         let call = Call::random(&mut numbers, size);
                         again.write(&call.blocks, &call.holes);
@@ -138,7 +138,7 @@ fn a_power_cut_at_any_moment_of_cleaning_loses_nothing() {
     assert!(cuts > 150 && cleaned > 1000 && checkpoints > 50);
 }
 
-/// The place of the write that failed is a hole in the chain: what follows begins another one.
+/// The place of the failed write is a hole in the chain: what is written next begins another chain.
 #[test]
 fn what_is_written_after_a_failed_write_is_found_again() {
     let mut failed = 0;
@@ -163,8 +163,8 @@ fn what_is_written_after_a_failed_write_is_found_again() {
     assert!(failed > 3, "{failed} calls failed");
 }
 
-/// One call that is longer than the free segments: it comes to write into segments that it has cleaned itself.
-/// The blocks that it leaves alone are where they were, or their copies are durable.
+/// One call that is longer than the free segments, so that it writes into segments that it has cleaned itself. The
+/// blocks that it does not change are in their old places, or their copies are durable.
 #[test]
 fn a_power_cut_in_a_call_that_uses_what_it_has_cleaned_loses_nothing() {
     let mut cuts = 0;

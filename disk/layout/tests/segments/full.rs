@@ -1,4 +1,5 @@
-//! A home with fewer segments than its blocks need: an error when it is full, and it goes on working.
+//! A home with fewer segments than its blocks need: writing gives an error when it is full, and the home goes on
+//! working.
 
 use crate::common::{Numbers, Shape, Store};
 use tonearm_format::segments_for;
@@ -32,16 +33,16 @@ fn a_full_home_is_an_error_and_can_be_read_overwritten_and_trimmed() {
             store.shape.segments
         );
         assert!(stored + chunk > promised.unwrap());
-        // What was refused may be there or not.
+        // Blocks of the refused call may be there or not.
         let unknown = stored..stored + chunk;
         store.compare_but(|block| unknown.contains(&block));
-        // The same again is refused again, and does no harm.
+        // The same call is refused again, and does no harm.
         let part: Vec<u64> = unknown.clone().collect();
         for _ in 0..3 {
             assert!(store.try_write(&part, &[]).is_err());
         }
         store.compare_but(|block| unknown.contains(&block));
-        // A trim makes room ...
+        // A trim makes space ...
         store.write(&[], &[(0, 30), (stored, blocks - stored)]);
         store.compare();
         // ... in which blocks can be overwritten for ever.
@@ -53,7 +54,7 @@ fn a_full_home_is_an_error_and_can_be_read_overwritten_and_trimmed() {
             }
         }
         store.compare();
-        // And the room that is trimmed can be given to others.
+        // And other blocks can take the trimmed space.
         store.write(&[], &[(100, 300)]);
         let others: Vec<u64> = (stored..stored + 250).collect();
         for part in others.chunks(25) {

@@ -31,7 +31,7 @@ fn what_was_written_back_is_there_after_cleaning_and_power_cuts() {
                 if seed % 2 == 0 && round % 100 == 99 {
                     store.close();
                 }
-                // What a call has returned for survives, whatever the cut takes of the rest.
+                // Calls that have returned survive, whatever the cut takes of the rest.
                 store = store.reopened(1 + round).unwrap();
                 recovered += store.home.stats().recovered_partials;
                 store.compare();

@@ -116,7 +116,7 @@ fn a_map_page_of_which_one_bit_has_turned_is_damaged() {
     assert!(damaged.read(0, 254).is_ok() && damaged.read(508, 254).is_ok());
 }
 
-/// Nobody can tell what was there: taken for the end of the chain, it would bring old content back.
+/// The segment may have held anything: if it were taken for the end of the chain, old content would come back.
 #[test]
 fn a_segment_of_the_chain_that_cannot_be_read_is_an_error() {
     let store = with_history(5);
@@ -142,7 +142,7 @@ fn a_segment_of_the_chain_that_cannot_be_read_is_an_error() {
             }
             again => again.unwrap(),
         };
-        // What can be read is right.
+        // Blocks that can be read are right.
         for block in 0..store.shape.blocks {
             if let Ok(found) = again.read(block, 1) {
                 let version = store.model.get(&block);
@@ -179,7 +179,7 @@ fn a_damaged_map_page_is_an_error_with_its_address_and_a_rebuild_mends_it() {
         .rt
         .block_on(async move { home.check_group(1).await.unwrap() });
     assert!(report.table_lost && !report.is_sound());
-    // A neighbour can be written; what is lost stays an error and never reads as zeroes.
+    // A neighbour can be written; lost blocks stay errors and never read as zeroes.
     damaged.write(&[301], &[]);
     assert!(damaged.read(301, 1).is_ok());
     let lost = (254..508).filter(|block| *block != 301 && damaged.read(*block, 1).is_err());

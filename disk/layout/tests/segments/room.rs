@@ -1,5 +1,5 @@
-//! Below the promised capacity there is always room: `segments_for` gives a store the segments with which all of its
-//! blocks can be written, and overwritten for ever.
+//! Up to its capacity a store never becomes full: with the segments of `segments_for` all of its blocks can be written,
+//! and overwritten for ever.
 
 use crate::common::{Numbers, Shape, Store};
 use tonearm_format::segments_for;
@@ -19,13 +19,13 @@ fn tight(blocks: u64, segment_bytes: u32, cache_bytes: usize, policy: Policy) ->
 /// How blocks are chosen for a call.
 #[derive(Clone, Copy, Debug)]
 enum Pattern {
-    /// All alike.
+    /// Uniformly.
     Uniform,
     /// Nine of ten in a tenth of the store.
     Hot,
     /// Every 254th block and so on: a leaf of the map for each block, and all leaves alike.
     Strided,
-    /// In turn, a leaf at a time: pages of the map come to lie among data, a few in each segment.
+    /// In turn, a leaf at a time: so a few pages of the map lie among the data of each segment.
     InTurn,
 }
 
@@ -68,7 +68,7 @@ fn overwrite(store: &mut Store, pattern: Pattern, times: u64, call: u64, seed: u
 
 #[test]
 fn a_store_that_holds_all_that_it_was_promised_can_be_overwritten_for_ever() {
-    // From a few segments on. Each with a cache of four pages, and with one of all.
+    // From a few segments on, each with a cache of four pages and with one of all pages.
     let shapes = [
         (300, 64 << 10),
         (1500, 64 << 10),
@@ -80,7 +80,7 @@ fn a_store_that_holds_all_that_it_was_promised_can_be_overwritten_for_ever() {
     ];
     for (index, (blocks, segment_bytes)) in shapes.into_iter().enumerate() {
         for (turn, cache_bytes) in [4 * 4096, 1 << 20].into_iter().enumerate() {
-            // Half of the patterns each: all meet both caches.
+            // Half of the patterns each: every pattern is run with both caches.
             for pattern in Pattern::ALL.into_iter().skip((index + turn) % 2).step_by(2) {
                 let policy = [Policy::Greedy, Policy::CostAge][turn];
                 let mut store = tight(blocks, segment_bytes, cache_bytes, policy);
@@ -102,7 +102,7 @@ fn a_store_that_holds_all_that_it_was_promised_can_be_overwritten_for_ever() {
     }
 }
 
-/// Every other block is a hole of its own: tombstones are as many as they can be, and where blocks lie they lie alone.
+/// Every other block is a hole of its own: there are as many tombstones as possible, and no two blocks are neighbours.
 #[test]
 fn tombstones_take_no_room_from_blocks() {
     for (blocks, segment_bytes) in [(4000, 64 << 10), (6000, 256 << 10)] {
@@ -142,7 +142,7 @@ fn a_smaller_map_cache_opens_and_recovers_what_a_large_one_wrote() {
         let blocks = 254 * 20;
         let mut store = tight(blocks, 64 << 10, 4 << 20, Policy::CostAge);
         overwrite(&mut store, Pattern::Uniform, 1, 60, seed);
-        // Many changed pages of the map that only the chain tells of.
+        // Many changed pages of the map that only the chain has.
         let mut small = store.reopened(1 + seed).unwrap();
         recovered += small.home.stats().recovered_partials;
         if seed % 2 == 0 {
