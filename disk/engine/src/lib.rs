@@ -65,7 +65,6 @@ pub use inspect::{Inspection, LogReport, rebuild_map};
 pub use log_drives::sheet_table;
 pub use options::{Ack, OpenOptions};
 pub use params::{CreateParams, HeadParams, LogDrive, MemberSpace};
-pub use read::MergeGuard;
 pub use recovery::{Progress, RecoveryReport};
 pub use scrub::ScrubReport;
 pub use stats::StoreStats;

@@ -68,11 +68,12 @@ impl Engine {
         let mut through = lsn;
         while self.0.trail.replayed_from() <= lsn {
             self.write_home(through).await?;
-            // The log head moves with the next record. Any will do: the first block as it is.
+            // The start of the log moves with the next record. Any record will do: one of the first block as it is. The
+            // guard keeps the write-back away, so that memory has what is committed to the block during the read.
             let admission = self.admit(1, 1).await?;
-            let (pieces, guard) = self.read_for_merge(0).await?;
-            let newest = self.cached(0).or(pieces.first().cloned());
-            let same = match newest {
+            let guard = self.0.access.read(0, 1);
+            let pieces = self.read(0, 1).await?;
+            let same = match self.cached(0).or(pieces.into_iter().next()) {
                 Some(Piece::Data(data)) => CommitChange::Write { first: 0, data },
                 _ => CommitChange::Zero { first: 0, count: 1 },
             };

@@ -71,8 +71,8 @@ impl Engine {
         failed.map_or(Ok(pieces), |error| Err(error.into()))
     }
 
-    /// Content of `block` if it is in memory: a partial write merges into it without an await between.
-    pub fn cached(&self, block: u64) -> Option<Piece> {
+    /// Content of `block` if it is in memory.
+    pub(crate) fn cached(&self, block: u64) -> Option<Piece> {
         match self.0.pinned.borrow().get(block)? {
             Known::Data(data) => Some(Piece::Data(data.clone())),
             Known::Moved(_) => None,
@@ -86,34 +86,6 @@ impl Engine {
             Some(Known::Moved(from)) => from,
             _ => block,
         }
-    }
-
-    /// Newest content of one block, and a guard: as long as it lives and [`MergeGuard::is_current`], what was
-    /// read stays the base unless [`Engine::cached`] knows a newer one.
-    ///
-    /// # Errors
-    /// As for [`Engine::read`].
-    pub async fn read_for_merge(
-        &self,
-        block: u64,
-    ) -> Result<(Vec<Piece>, MergeGuard), EngineError> {
-        self.0.check_range(block, 1)?;
-        let guard = MergeGuard {
-            at: self.place_of(block),
-            block,
-            engine: self.clone(),
-            _guard: self.0.access.read(block, 1),
-        };
-        let pieces = match self.cached(block) {
-            Some(piece) => vec![piece],
-            None => {
-                // Others must not write over what the block is moved from: it is free as soon as the block, which may
-                // be under way already, is at home.
-                let _source = (guard.at != block).then(|| self.0.access.read(guard.at, 1));
-                self.0.home.read(guard.at, 1).await?
-            }
-        };
-        Ok((pieces, guard))
     }
 
     /// Runs of blocks and whether they hold data, for as much of the range as one call looks at.
@@ -185,23 +157,5 @@ impl Engine {
             }
         }
         parts
-    }
-}
-
-/// See [`Engine::read_for_merge`].
-pub struct MergeGuard {
-    block: u64,
-    /// Where its content was.
-    at: u64,
-    engine: Engine,
-    _guard: ReadGuard,
-}
-
-impl MergeGuard {
-    /// False when the block has got content since that neither memory nor the read has, because it is moved from
-    /// elsewhere: it is to be read again.
-    pub fn is_current(&self) -> bool {
-        let engine = &self.engine;
-        engine.cached(self.block).is_some() || engine.place_of(self.block) == self.at
     }
 }

@@ -162,15 +162,24 @@ impl Client {
         let bytes = 2 * steps * block_size as u64;
         let permit = Rc::new(self.engine.reserve(bytes).await?);
         let admission = self.engine.admit(steps, 0).await?;
-        let mut read = BTreeMap::new();
-        for block in first..first + count {
-            read.insert(block, self.engine.read_for_merge(block).await?);
-        }
-        // From here to the commit there is no await, so what was read is the newest version, or memory has a newer one.
+        let stamps = |client: &Self| -> Vec<Stamp> {
+            let oracle = client.oracle.borrow();
+            (first..first + count)
+                .map(|block| oracle.newest(block))
+                .collect()
+        };
         let mut newest: BTreeMap<u64, Piece> = BTreeMap::new();
-        for (block, (pieces, _)) in &read {
-            let piece = self.engine.cached(*block).or(pieces.first().cloned());
-            newest.extend(piece.map(|piece| (*block, piece)));
+        // Read again until no other client has committed to the blocks meanwhile. From there to the commit there is no
+        // await.
+        loop {
+            let before = stamps(self);
+            for block in first..first + count {
+                let pieces = self.engine.read(block, 1).await?;
+                newest.extend(pieces.into_iter().map(|piece| (block, piece)));
+            }
+            if before == stamps(self) {
+                break;
+            }
         }
         let (mut changes, mut model) = (Vec::new(), Vec::new());
         for block in blocks {
@@ -200,7 +209,6 @@ impl Client {
         }
         let lsn = self.engine.commit(admission, changes)?;
         let index = self.oracle.borrow_mut().commit(&model);
-        drop(read);
         if self.below(4) == 0 {
             self.engine.wait_durable(lsn).await?;
             self.oracle.borrow_mut().acknowledge(index);
