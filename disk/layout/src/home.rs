@@ -20,14 +20,15 @@ use tonearm_rt::Boxed;
 ///    interrupted `write_back` reads as before. Those that were given to it may read as anything, errors included.
 /// 4. Calls of `write_back`, `check_group` and `repair_group` may come at the same time; the layout orders them.
 /// 5. Memory is bounded by the cache that the opening allows, and a few bytes for each unit of space.
-/// 6. The order of I/O depends on the calls alone: no clock, no random source, no map with a random order.
+/// 6. The order of I/O depends on the calls alone: no clock but the executor's, no random source, no map with a random
+///    order.
 ///
 /// # What every layout may rely on
 ///
 /// - All that is given to `write_back` stays in the durable log until it has returned `Ok`. After a crash the log
 ///   brings it again, in any portions, together with anything newer.
-/// - While a block is in a `write_back` nobody reads it, and a block with a read under way is not in a `write_back`.
-///   Blocks that the layout moves by itself (cleaning) are read meanwhile: that is the layout's to order.
+/// - No block is read and given to `write_back` at the same time. Blocks that the layout moves by itself (cleaning) are
+///   read meanwhile: the layout orders that.
 /// - The data area of a new store reads as zeroes.
 /// - Futures of calls that write are driven to their end.
 ///
