@@ -144,7 +144,7 @@ fn a_volume_entry_comes_back_and_zeroes_are_a_free_one() {
 }
 
 #[test]
-fn a_volume_with_an_extent_that_cannot_be_is_refused() {
+fn a_volume_with_an_impossible_extent_is_refused() {
     let entry = |start, count| VolumeEntry {
         uuid: [3; 16],
         name: "v".into(),
@@ -172,7 +172,7 @@ fn a_record_header_whose_numbers_contradict_each_other_is_refused() {
     type Spoil = fn(&mut RecordHeader);
     let spoils: [(Spoil, bool); 9] = [
         (|h| h.durable_seq = RecordSeq(99), true),
-        // It was written before anybody could know.
+        // Its own durability was not known when it was written.
         (|h| h.durable_seq = RecordSeq(100), false),
         (|h| h.log_start_seq = RecordSeq(100), true),
         (|h| h.log_start_seq = RecordSeq(101), false),

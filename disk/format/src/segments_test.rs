@@ -50,7 +50,7 @@ fn a_summary_comes_back_and_every_flipped_bit_is_noticed() {
 }
 
 #[test]
-fn a_tombstone_of_a_range_that_cannot_be_is_refused() {
+fn a_tombstone_of_an_impossible_range_is_refused() {
     for (first, count, is_possible) in [
         (5, 1 << 40, true),
         (5, u64::MAX - 5, true),
@@ -76,7 +76,7 @@ fn places_in_a_partial_leave_tombstones_out() {
 }
 
 #[test]
-fn a_map_page_comes_back_as_itself_alone() {
+fn a_map_page_decodes_only_as_itself() {
     let mut page = MapPage::filled(4096, 1, 9, MapEntry::hole(4));
     let entry = MapEntry {
         place: NUMBER_MAX - 1,

@@ -56,7 +56,7 @@ fn a_table_that_does_not_fit_its_axes_is_refused() {
 }
 
 #[test]
-fn times_that_no_drive_takes_are_refused_by_field() {
+fn impossible_times_are_refused_by_field() {
     type Spoil = fn(&mut TrackSheet);
     let spoils: [(&str, Spoil); 5] = [
         ("period_ps", |sheet| sheet.period_ps = u64::MAX),

@@ -23,7 +23,7 @@ fn faults(volumes: &[VolumeEntry]) -> Vec<String> {
 }
 
 #[test]
-fn disjoint_volumes_that_fill_the_store_are_right() {
+fn disjoint_volumes_may_fill_the_store() {
     let volumes = [
         volume("a", 700 * 4096, &[(256, 400), (700, 300)]),
         // Taken ahead of its size.

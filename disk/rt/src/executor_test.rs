@@ -72,7 +72,7 @@ fn permits_are_granted_in_order_and_a_large_demand_is_not_starved() {
 }
 
 #[test]
-fn what_those_who_wait_lack_is_told_until_they_go() {
+fn missing_units_are_reported_while_demands_wait() {
     let rt = rt();
     let memory = Semaphore::new(&rt, 10);
     assert_eq!(memory.missing(), 0);
@@ -96,7 +96,7 @@ fn what_those_who_wait_lack_is_told_until_they_go() {
 }
 
 #[test]
-fn a_demand_that_is_given_up_lets_those_behind_it_pass() {
+fn a_dropped_demand_lets_later_ones_pass() {
     let rt = rt();
     let memory = Semaphore::new(&rt, 10);
     let (own, semaphore) = (rt.clone(), memory.clone());
@@ -119,7 +119,7 @@ fn a_demand_that_is_given_up_lets_those_behind_it_pass() {
 
 #[test]
 #[should_panic(expected = "deadlock")]
-fn waiting_for_what_cannot_come_is_said() {
+fn a_deadlock_is_reported() {
     let rt = rt();
     let never = Notify::new(&rt).wait();
     rt.block_on(never);

@@ -10,7 +10,7 @@ fn rt() -> Rt {
 }
 
 #[test]
-fn those_alone_wake_who_waited_for_what_is_reached_in_order() {
+fn only_tasks_whose_target_is_reached_wake_in_order() {
     let rt = rt();
     let mark = Watermark::new(&rt, 4);
     let ended = Rc::new(RefCell::new(Vec::new()));

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use tonearm_base::{BufPool, Nanos};
 use tonearm_rt::{Completion, Data, DeviceId, Driver, IoError, Op, Request};
 
-/// Longer than anything here takes, and shorter than the patience of who waits for the tests.
+/// A limit that is longer than any operation here takes.
 const LONG: Duration = Duration::from_secs(20);
 /// Long enough for a thread that does what it must not do yet.
 const SOON: Duration = Duration::from_millis(100);
@@ -137,7 +137,7 @@ fn a_call_writes_all_slices_in_order() {
 
 /// As for a file system that is nearly full, or a signal.
 #[test]
-fn what_a_short_write_has_left_is_written() {
+fn the_rest_of_a_short_write_is_written() {
     for slices in [false, true] {
         let mut world = World::new();
         if slices {
@@ -246,7 +246,7 @@ fn a_lone_flush_is_a_call_and_one_beside_others_is_not() {
     assert_eq!(world.ended(1, LONG), [(3, Ok(0))]);
     call.make();
     assert_eq!(world.ended(1, LONG), [(2, Ok(512))]);
-    // A plain write is nobody's to wait for.
+    // A plain write is not a call.
     let data = Data::whole(world.pool.copy_of(&[1; 512]));
     world.submit(4, Op::Write, 0, data);
     assert!(!world.aside.has_calls());
@@ -270,7 +270,7 @@ fn a_driver_that_waits_makes_the_calls_itself() {
 }
 
 #[test]
-fn a_dropped_driver_waits_for_who_makes_a_call() {
+fn a_dropped_driver_waits_for_a_call_that_a_thread_makes() {
     let mut world = World::new();
     world.write(1, 0, 7, 4096);
     world.write(2, 4096, 8, 4096);

@@ -343,7 +343,7 @@ fn a_flush_that_the_kernel_refuses_has_failed() {
 }
 
 #[test]
-fn a_dropped_driver_waits_for_what_is_under_way() {
+fn a_dropped_driver_waits_for_operations_under_way() {
     let dir = tempfile::tempdir().unwrap();
     let file = zero_file(&dir);
     let mut driver = UringDriver::new().unwrap();
@@ -370,7 +370,7 @@ fn a_dropped_driver_waits_for_what_is_under_way() {
     }
 }
 
-/// What is read from a pipe comes when somebody writes there, and until then its memory is the kernel's.
+/// A read from a pipe ends when the pipe is written to. Until then the kernel owns its memory.
 #[test]
 fn a_dropped_driver_waits_for_the_last_operation() {
     let (end, mut other) = std::io::pipe().unwrap();

@@ -3,7 +3,7 @@ use std::os::fd::AsRawFd;
 use std::process::Command;
 
 #[test]
-fn only_what_is_addressed_to_this_process_counts() {
+fn only_sockets_for_this_process_count() {
     assert_eq!(listener_count(Some("7"), Some("2"), 7), 2);
     assert_eq!(listener_count(Some("8"), Some("2"), 7), 0);
     assert_eq!(listener_count(None, Some("2"), 7), 0);

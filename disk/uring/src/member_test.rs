@@ -59,7 +59,7 @@ fn a_new_file_is_sparse_and_opens_again() {
 }
 
 #[test]
-fn preallocation_fills_the_whole_file_and_tells_how_far_it_is() {
+fn preallocation_fills_the_whole_file_and_reports_progress() {
     let (_dir, path) = place();
     let mut told = Vec::new();
     let mut progress = |filled, all| told.push((filled, all));
@@ -81,7 +81,7 @@ fn preallocation_fills_the_whole_file_and_tells_how_far_it_is() {
 }
 
 #[test]
-fn what_exists_is_overwritten_by_force_alone() {
+fn existing_content_is_overwritten_only_by_force() {
     let (_dir, path) = place();
     fs::write(&path, "precious").unwrap();
     let refused = text(open_member(&path, create(MIB, false, false)));
@@ -105,7 +105,7 @@ fn a_file_in_use_is_not_overwritten_even_by_force() {
 }
 
 #[test]
-fn no_room_is_told_and_nothing_is_left_behind() {
+fn a_lack_of_space_is_reported_and_leaves_no_file() {
     let (_dir, path) = place();
     let refused = text(open_member(&path, create(1 << 50, true, false)));
     assert!(
@@ -122,7 +122,7 @@ fn no_room_is_told_and_nothing_is_left_behind() {
 }
 
 #[test]
-fn paths_of_the_wrong_kind_are_told() {
+fn paths_of_the_wrong_kind_are_refused() {
     let (dir, path) = place();
     assert!(text(reopen(&path)).contains("does not exist; check the path"));
     assert!(text(reopen(dir.path())).contains("neither a regular file nor a block device"));
@@ -258,7 +258,7 @@ fn a_file_that_cannot_be_opened_directly_is_opened_without() {
 }
 
 #[test]
-fn the_page_cache_is_written_before_it_is_dropped_and_dropped_whatever_that_says() {
+fn the_page_cache_is_written_and_then_dropped_even_after_an_error() {
     for synced in [Ok(()), Err(rustix::io::Errno::IO)] {
         let calls = std::cell::RefCell::new(Vec::new());
         let call = |name, result| {

@@ -4,7 +4,7 @@ use rand_chacha::rand_core::{Rng, SeedableRng};
 
 /// Against a plain array of bytes, with clones that must not change.
 #[test]
-fn an_image_is_its_bytes_whatever_they_are() {
+fn an_image_keeps_any_bytes() {
     const SIZE: usize = 3 << 20;
     let mut rng = ChaCha8Rng::seed_from_u64(1);
     let (mut image, mut model) = (DiskImage::new(SIZE as u64), vec![0u8; SIZE]);

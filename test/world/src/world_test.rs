@@ -27,7 +27,7 @@ fn request(op: Op, offset: u64, data: Data) -> Request {
 }
 
 #[test]
-fn what_is_flushed_survives_and_the_rest_is_chance() {
+fn flushed_writes_survive_and_others_may_not() {
     let (world, rt) = world(1);
     let rt2 = rt.clone();
     rt.block_on(async move {

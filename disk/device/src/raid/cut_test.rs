@@ -27,7 +27,7 @@ fn pieces_that_share_no_parity_are_updated_apart() {
 }
 
 #[test]
-fn a_band_changes_all_or_nothing_of_the_column_that_is_apart() {
+fn a_band_changes_all_or_none_of_a_separate_column() {
     for apart in 0..3 {
         let pieces = vec![
             piece(0, 4, 64),
@@ -44,7 +44,7 @@ fn a_band_changes_all_or_nothing_of_the_column_that_is_apart() {
 }
 
 #[test]
-fn kept_and_changed_make_the_band() {
+fn kept_and_changed_runs_cover_the_band() {
     let found = bands(
         vec![piece(0, 0, 64), piece(1, 8, 16), piece(1, 16, 20)],
         None,

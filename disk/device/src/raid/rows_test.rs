@@ -1,7 +1,7 @@
 use super::rows::RowSet;
 
 #[test]
-fn a_set_is_what_a_list_of_flags_is() {
+fn a_row_set_equals_a_list_of_flags() {
     let (mut set, mut flags, mut state) = (RowSet::default(), [false; 64], 1u64);
     for step in 0..4000 {
         state = state.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(step);

@@ -67,7 +67,7 @@ fn arrays_stack() {
 }
 
 #[test]
-fn what_makes_no_array_is_refused_with_the_reason() {
+fn members_that_form_no_array_are_refused_with_the_reason() {
     let world = World::new(1, 4, 4 << 20);
     let refused = |members: usize, unit: u64| match world.open(members, unit, CLEAN, false) {
         Err(RaidError::Shape(why)) => why,

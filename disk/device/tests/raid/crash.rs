@@ -195,7 +195,7 @@ fn blank(members: usize) -> Vec<DiskImage> {
 }
 
 #[test]
-fn after_a_cut_every_member_may_die() {
+fn after_a_cut_any_member_may_fail() {
     let mut points = 0;
     for seed in 0..4 {
         let members = 3 + seed as usize % 2;
@@ -254,7 +254,7 @@ fn a_cut_in_a_degraded_stripe_destroys_nothing_beside_the_write() {
 }
 
 #[test]
-fn with_a_record_for_every_write_a_member_may_die_in_the_cut_itself() {
+fn with_a_record_for_every_write_a_member_may_fail_in_the_cut_itself() {
     let mut points = 0;
     for seed in 20..24 {
         let members = 3 + seed as usize % 3;
@@ -338,7 +338,7 @@ fn without_records_a_cut_in_a_degraded_stripe_does_destroy() {
 }
 
 #[test]
-fn resync_makes_parity_right_without_a_log() {
+fn resync_corrects_parity_without_a_log() {
     let (cuts, _) = cuts(30, 4, blank(4), crate::common::CLEAN, false);
     let mut wrong = 0;
     for (at, cut) in cuts.iter().enumerate() {
@@ -357,7 +357,7 @@ fn resync_makes_parity_right_without_a_log() {
 }
 
 #[test]
-fn small_writes_to_suspect_stripes_make_their_parity_right() {
+fn small_writes_to_suspect_stripes_correct_their_parity() {
     let (cuts, _) = cuts(50, 5, blank(5), crate::common::CLEAN, false);
     for (at, cut) in cuts.iter().enumerate() {
         let (world, array) = recover(cut, 5, at as u64, None, false);
@@ -369,7 +369,10 @@ fn small_writes_to_suspect_stripes_make_their_parity_right() {
             }
             assert_eq!(array.stats().read_modify_writes, 0);
             assert_eq!(array.check_parity(|_, _| {}).await, Ok(0));
-            assert!(array.is_suspect(), "nobody has told where the others are");
+            assert!(
+                array.is_suspect(),
+                "the other interrupted writes are unknown"
+            );
         });
     }
 }

@@ -13,7 +13,7 @@ pub const EIO: Effect = Effect::Fail(IoError::EIO);
 const LEN: usize = 20 * UNIT as usize;
 
 #[test]
-fn an_unreadable_place_is_computed_and_written_again() {
+fn an_unreadable_place_is_computed_and_rewritten() {
     let world = World::new(1, 4, 4 << 20);
     let array = world.open(4, UNIT, CLEAN, false).unwrap();
     let device: Rc<dyn Device> = Rc::new(array.clone());
@@ -102,7 +102,7 @@ fn an_array_without_redundancy_fails_with_any_member() {
 
 /// Of what each leaves it is not said which, but parity is that of the data.
 #[test]
-fn writes_under_way_over_each_other_leave_parity_right() {
+fn writes_under_way_that_overlap_leave_parity_correct() {
     let world = World::new(1, 4, 4 << 20);
     let array = world.open(4, UNIT, CLEAN, false).unwrap();
     let device: Rc<dyn Device> = Rc::new(array.clone());
@@ -209,7 +209,7 @@ fn an_unreadable_place_of_a_degraded_array_is_an_error_of_its_stripe_alone() {
 }
 
 #[test]
-fn a_full_member_refuses_the_write_and_the_stripe_is_mended() {
+fn a_full_member_refuses_the_write_and_the_stripe_is_corrected() {
     for victim in 0..4 {
         let world = World::new(1, 4, 4 << 20);
         let array = world.open(4, UNIT, CLEAN, false).unwrap();

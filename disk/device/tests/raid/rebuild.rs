@@ -40,7 +40,7 @@ async fn assert_content(array: &Raid5) {
 }
 
 #[test]
-fn clients_go_on_beside_a_rebuild_and_its_rate_can_be_set() {
+fn clients_continue_during_a_rebuild_and_its_rate_can_be_set() {
     let (world, array) = degraded(4, 32 << 20);
     array.replace(world.devices[4].clone()).unwrap();
     let rt = world.rt.clone();
@@ -86,7 +86,7 @@ fn clients_go_on_beside_a_rebuild_and_its_rate_can_be_set() {
 }
 
 #[test]
-fn a_rebuild_goes_on_at_the_saved_watermark() {
+fn a_rebuild_continues_at_the_saved_watermark() {
     let (world, array) = degraded(3, MEMBER);
     array.replace(world.devices[3].clone()).unwrap();
     let rebuilding = array.clone();
@@ -202,7 +202,7 @@ fn a_replacement_that_fails_is_replaced_again() {
 }
 
 #[test]
-fn a_second_bad_place_stops_the_rebuild_before_it_and_is_named() {
+fn a_second_unreadable_place_stops_the_rebuild_and_is_named() {
     let (world, array) = degraded(4, 16 << 20);
     array.replace(world.devices[4].clone()).unwrap();
     let plan = world.plans[2].clone();

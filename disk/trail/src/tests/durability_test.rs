@@ -40,7 +40,7 @@ fn a_fua_write_behind_what_is_in_the_cache_is_durable_with_the_next_flush_alone(
 }
 
 #[test]
-fn a_write_counts_when_all_before_it_are_done() {
+fn a_write_counts_once_all_earlier_writes_are_done() {
     let mut log = log(3, false);
     let writes: Vec<u64> = (1..=3).map(|n| log.start_write(end(n))).collect();
     assert!(!log.finish_write(writes[2], true));
@@ -67,7 +67,7 @@ fn a_flush_covers_what_was_done_when_it_was_issued() {
 }
 
 #[test]
-fn a_drive_that_keeps_order_has_durable_what_it_has_done() {
+fn with_an_ordered_cache_a_completed_write_is_durable() {
     let mut log = log(2, true);
     let writes: Vec<u64> = (1..=2).map(|n| log.start_write(end(n))).collect();
     assert!(!log.finish_write(writes[1], false));

@@ -14,7 +14,7 @@ use tonearm_world::{DiskImage, SimOptions, SimWorld};
 
 const BLOCK: usize = 4096;
 
-/// What a head was told and asked.
+/// The calls that a head has had.
 #[derive(Default)]
 struct Seen {
     writes: Vec<Access>,
@@ -22,10 +22,10 @@ struct Seen {
     offers: Vec<Vec<Span>>,
 }
 
-/// The same, for the test to look at.
+/// The calls, shared with the test.
 type Shared = Rc<RefCell<Seen>>;
 
-/// A head that takes the place that chance gives, or answers nonsense.
+/// A head that answers with random places, or with wrong ones.
 struct Scatter {
     state: u64,
     nonsense: bool,
@@ -210,7 +210,7 @@ fn records_anywhere_on_their_tracks_are_replayed_in_order() {
     for drives in [1, 2] {
         let (images, seen, stats) = written(drives, 64, 60, (false, true));
         assert_eq!(recovered(images, 64), Vec::from_iter(1..=60));
-        assert_eq!(stats.durable_writes, 60, "each is written through");
+        assert_eq!(stats.durable_writes, 60, "each write has FUA");
         for seen in &seen {
             assert_eq!(seen.borrow().writes.len(), 60 / drives, "drives take turns");
         }
@@ -257,7 +257,7 @@ fn the_head_moves_on_when_a_third_of_the_track_is_used() {
 }
 
 #[test]
-fn an_idle_drive_is_looked_at_and_a_busy_one_is_not() {
+fn the_head_of_an_idle_drive_is_measured_and_that_of_a_busy_one_is_not() {
     let images = (0..2).map(|_| DiskImage::new(4 << 20)).collect();
     let world = SimWorld::new(SimOptions::default(), images);
     let rt = Rt::new(world.driver());
@@ -291,7 +291,7 @@ fn an_idle_drive_is_looked_at_and_a_busy_one_is_not() {
 }
 
 #[test]
-fn a_head_that_knows_nothing_loses_nothing() {
+fn wrong_answers_of_a_head_lose_nothing() {
     let (images, seen, _) = written(2, 64, 60, (true, false));
     assert_eq!(recovered(images, 64), Vec::from_iter(1..=60));
     let offers = seen.iter().map(|seen| seen.borrow().offers.len());
@@ -311,10 +311,10 @@ fn a_log_of_three_thousand_tracks_is_searched_in_a_dozen_reads() {
     assert!(reads <= 14, "{reads}");
 }
 
-/// What has been promised comes before what is fast: with nothing released, a promise must be kept after as many
-/// small commits as are let in beside it, one by one, wherever the head puts them.
+/// Reserved space comes before speed: with nothing released, a reservation must be kept after as many small commits as
+/// are admitted beside it, one by one, wherever the head puts them.
 #[test]
-fn a_promise_is_kept_whatever_the_head_does() {
+fn reserved_space_is_kept_whatever_the_head_does() {
     let even = LogTracks::Even { offset: 1 << 20 };
     let lengths = [(1, 41), (2, 41), (1, 33), (2, 33), (1, 25), (1, 28)];
     let shapes = lengths

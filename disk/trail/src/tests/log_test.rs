@@ -106,7 +106,7 @@ fn recovered(
 }
 
 #[test]
-fn what_was_appended_is_recovered_in_order() {
+fn appended_commits_are_recovered_in_order() {
     let geometry = geometry(16, 16);
     let world = world(&geometry);
     let rt = Rt::new(world.driver());
@@ -166,7 +166,7 @@ fn several_records_of_one_device_write_are_recovered() {
 }
 
 #[test]
-fn a_full_log_waits_for_release_and_goes_round_many_times() {
+fn a_full_log_waits_for_releases_and_wraps_many_times() {
     let geometry = geometry(8, 16);
     let world = world(&geometry);
     let rt = Rt::new(world.driver());
@@ -210,7 +210,7 @@ fn a_full_log_waits_for_release_and_goes_round_many_times() {
 }
 
 #[test]
-fn who_waits_for_log_space_gets_it_in_turn_and_one_who_leaves_blocks_nobody() {
+fn log_space_is_granted_in_turn_and_a_dropped_wait_blocks_no_other() {
     let geometry = geometry(8, 16);
     let rt = Rt::new(world(&geometry).driver());
     let (rt2, shape) = (rt.clone(), geometry.clone());
@@ -287,7 +287,7 @@ fn an_ordered_cache_needs_no_flush() {
 }
 
 #[test]
-fn commits_that_nobody_waits_for_share_a_write() {
+fn commits_without_waiting_callers_share_a_write() {
     let geometry = geometry(16, 64);
     let world = world(&geometry);
     let rt = Rt::new(world.driver());
@@ -307,10 +307,10 @@ fn commits_that_nobody_waits_for_share_a_write() {
             append(&trail, vec![write(&pool, block, 1, 1)]).await;
             rt2.sleep(Nanos::from_micros(50)).await;
         }
-        assert_eq!(trail.stats().writes, 0, "they linger");
+        assert_eq!(trail.stats().writes, 0, "the commits linger");
         rt2.sleep(Nanos::from_millis(1)).await;
         assert_eq!((trail.stats().writes, trail.stats().commits), (1, 10));
-        // Who waits gets what came before, at once.
+        // A caller that waits gets its commit and all earlier ones written at once.
         append(&trail, vec![write(&pool, 20, 1, 1)]).await;
         let (lsn, began) = (
             append(&trail, vec![write(&pool, 21, 1, 1)]).await,
@@ -323,7 +323,7 @@ fn commits_that_nobody_waits_for_share_a_write() {
 }
 
 #[test]
-fn what_is_much_or_fills_the_log_does_not_linger() {
+fn large_or_log_filling_commits_do_not_linger() {
     let writes = |pipeline_bytes: u64, blocks: u64| {
         let geometry = geometry(8, 16);
         let rt = Rt::new(world(&geometry).driver());
@@ -406,7 +406,7 @@ fn the_payload_may_be_a_copy_of_a_log() {
     });
 }
 
-/// A marker tells where recovery begins. Commits that are queued come behind it: it must not say that they are before.
+/// A marker names the place where recovery begins. Queued commits come behind it, and must be replayed.
 #[test]
 fn a_marker_that_is_written_before_queued_commits_is_numbered_before_them() {
     let geometry = geometry(8, 16);
@@ -416,7 +416,7 @@ fn a_marker_that_is_written_before_queued_commits_is_numbered_before_them() {
     let (markers, durable) = rt.block_on(async move {
         let pool = BufPool::new(1 << 20);
         let trail = start(&rt2, &pool, &shape, 1, LogState::default());
-        // More than the log has promised: no track may be opened any more while commits are queued.
+        // The commits fill the log: no track may be opened any more while some are queued.
         for version in 0..12u64 {
             let admission = trail.admit(1, 0).await.unwrap();
             let lsn = trail.append(admission, |_| vec![write(&pool, version * 10, 10, version)]);
@@ -456,7 +456,7 @@ fn a_marker_that_is_written_before_queued_commits_is_numbered_before_them() {
 }
 
 #[test]
-fn log_space_that_is_given_back_goes_to_those_who_wait() {
+fn returned_log_space_goes_to_waiting_commits() {
     let geometry = geometry(8, 16);
     let rt = Rt::new(world(&geometry).driver());
     let (rt2, shape) = (rt.clone(), geometry.clone());
@@ -474,7 +474,7 @@ fn log_space_that_is_given_back_goes_to_those_who_wait() {
         }
         rt2.sleep(Nanos::from_millis(1)).await;
         assert_eq!(served.get(), 0);
-        // Nothing is written, and nothing becomes durable.
+        // No write happens, and no commit becomes durable.
         drop(all);
         rt2.sleep(Nanos::from_millis(1)).await;
         assert_eq!(served.get(), 3);
@@ -482,7 +482,7 @@ fn log_space_that_is_given_back_goes_to_those_who_wait() {
 }
 
 #[test]
-fn data_alone_leaves_log_space_to_what_makes_room() {
+fn data_leaves_log_space_to_commits_that_free_space() {
     let geometry = geometry(8, 16);
     let rt = Rt::new(world(&geometry).driver());
     let (rt2, shape) = (rt.clone(), geometry.clone());
@@ -522,7 +522,7 @@ fn no_more_tracks_are_written_beyond_the_last_flush_than_recovery_looks_at() {
         for version in 0..150 {
             let lsn = append(&trail, vec![write(&pool, 1, 1, version)]).await;
             trail.hold(lsn);
-            // Nobody waits for it, so it is not flushed for its own sake.
+            // No caller waits for it, so it is not flushed for its own sake.
             rt2.sleep(Nanos::from_millis(1)).await;
             let undurable = trail.flushed().0 - trail.durable().0;
             assert!(undurable <= most, "{undurable} of {lsn:?}");
@@ -542,7 +542,7 @@ fn a_log_that_ends_makes_durable_what_is_written_and_writes_no_marker() {
         for version in 0..40 {
             trail.hold(append(&trail, vec![write(&pool, 1, 1, version)]).await);
         }
-        // Somebody waits for log space, which asks for a marker once there is something to tell of.
+        // A commit waits for log space, so a marker is due once the log start can move.
         let waits = trail.clone();
         let waiting = rt2.spawn(async move { waits.admit(50, 0).await.is_ok() });
         rt2.yield_now().await;

@@ -75,7 +75,7 @@ fn written(step: Step) -> WriteStep {
 }
 
 #[test]
-fn an_empty_queue_leaves_the_time_to_the_heads_until_the_log_ends() {
+fn with_an_empty_queue_only_heads_move_until_the_log_ends() {
     let options = TrailOptions::default();
     let mut state = state(&options);
     assert_eq!(next(&state, &options, Waiters::default()), Step::Reposition);
@@ -140,7 +140,7 @@ fn one_write_is_under_way_until_much_is_queued() {
 }
 
 #[test]
-fn commits_that_no_caller_waits_for_linger_for_their_time_alone() {
+fn commits_without_waiting_callers_linger_for_a_limited_time() {
     let options = TrailOptions {
         linger: Nanos(500),
         ..TrailOptions::default()

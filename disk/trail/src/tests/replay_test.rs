@@ -94,7 +94,7 @@ fn damaged(result: Result<(Vec<(u64, usize)>, Case), TrailError>) -> u64 {
 }
 
 #[test]
-fn a_record_that_the_superblock_knows_and_that_is_not_there_is_damage() {
+fn a_missing_record_that_the_superblock_calls_durable_is_damage() {
     let mut log = Log::new();
     log.put(0, &record(1, 1, (0, 0), 1));
     log.put(2, &record(1, 3, (1, 1), 1));
@@ -105,7 +105,7 @@ fn a_record_that_the_superblock_knows_and_that_is_not_there_is_damage() {
 }
 
 #[test]
-fn a_record_that_a_later_one_calls_durable_and_is_not_there_is_damage() {
+fn a_missing_record_that_a_later_one_calls_durable_is_damage() {
     let start = LogState {
         log_start_seq: 1,
         ..LogState::default()
@@ -142,7 +142,7 @@ fn a_record_that_follows_another_place_or_epoch_does_not_count() {
 }
 
 #[test]
-fn what_an_earlier_recovery_cut_off_does_not_come_back() {
+fn records_that_an_earlier_recovery_cut_off_do_not_return() {
     let mut log = Log::new();
     log.put(0, &record(1, 1, (0, 0), 1));
     // Epoch 2 began behind record 1, and has written nothing yet.
@@ -156,7 +156,7 @@ fn what_an_earlier_recovery_cut_off_does_not_come_back() {
 }
 
 #[test]
-fn of_two_records_of_one_number_on_a_track_that_of_the_later_epoch_counts() {
+fn of_two_records_with_one_number_that_of_the_later_epoch_counts() {
     let mut log = Log::new();
     log.put(0, &record(1, 1, (0, 0), 1));
     log.put(TRACK + 1, &record(1, 2, (0, 1), 1));
@@ -166,7 +166,7 @@ fn of_two_records_of_one_number_on_a_track_that_of_the_later_epoch_counts() {
 }
 
 #[test]
-fn what_is_no_record_of_this_log_does_not_count() {
+fn records_of_other_logs_do_not_count() {
     let start = LogState {
         log_start_seq: 1,
         ..LogState::default()
@@ -203,7 +203,7 @@ fn a_commit_that_was_cut_off_in_its_middle_leaves_nothing_in_the_next_one() {
 }
 
 #[test]
-fn a_record_whose_block_is_not_what_it_was_is_torn() {
+fn a_record_with_a_changed_block_is_torn() {
     for torn in [false, true] {
         let mut log = Log::new();
         let (block, sectors) = (

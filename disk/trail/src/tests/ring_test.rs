@@ -14,13 +14,13 @@ fn take_next(ring: &mut Ring, sectors: u64, marker: bool) -> Option<(u64, u64)> 
 }
 
 #[test]
-fn tracks_are_used_in_turn_and_never_over_the_head() {
+fn tracks_are_used_in_turn_and_never_beyond_the_log_start() {
     let mut ring = Ring::new(8, 3, 3);
     let mut places = Vec::new();
     while let Some(place) = take_next(&mut ring, 3, false) {
         places.push(place);
     }
-    // Six of eight tracks: two stay free, whatever is still needed of the head's track.
+    // Six of eight tracks: two stay free, whatever is still needed of the first track.
     assert_eq!(places, [(3, 0), (4, 0), (5, 0), (6, 0), (7, 0), (0, 0)]);
     assert_eq!(ring.used(), 6);
     assert_eq!(
@@ -40,7 +40,7 @@ fn tracks_are_used_in_turn_and_never_over_the_head() {
 }
 
 #[test]
-fn a_head_behind_the_start_keeps_its_tracks() {
+fn a_log_start_behind_the_first_track_keeps_its_tracks() {
     let ring = Ring::new(8, 1, 6);
     assert_eq!(ring.used(), 3, "tracks 6, 7 and 0");
     assert_eq!(ring.count_of(6), ring.log_start());

@@ -1,4 +1,4 @@
-//! Logs with tracks that cannot be read, and with records that nobody has written in good faith.
+//! Logs with unreadable tracks, and with records that a faulty or hostile program has written.
 
 use super::log_test::{append, geometry, start, world, write};
 use crate::{Case, GivenUp, LogGeometry, Replay, TrailError};
@@ -69,7 +69,7 @@ fn replayed(image: &DiskImage, geometry: &LogGeometry, bad: &[u64], lenient: boo
 }
 
 #[test]
-fn an_unreadable_track_outside_of_the_log_that_counts_stops_nothing() {
+fn an_unreadable_track_without_live_records_changes_nothing() {
     // 16 tracks of 7 records each; the log is on the first four.
     let geometry = geometry(16, 16);
     let image = logged(&geometry, 27);
@@ -82,7 +82,7 @@ fn an_unreadable_track_outside_of_the_log_that_counts_stops_nothing() {
     }
 }
 
-/// The log has gone round: where the epoch began there are younger records, and the head is that of the youngest.
+/// The log has wrapped: younger records lie where the epoch began, and the youngest one names the log start.
 #[test]
 fn an_unreadable_track_that_is_free_again_hides_no_commit() {
     let geometry = geometry(16, 16);
@@ -103,7 +103,7 @@ fn an_unreadable_track_that_is_free_again_hides_no_commit() {
 }
 
 #[test]
-fn any_unreadable_track_of_the_log_is_refused_with_what_to_do_and_passed_with_repair() {
+fn an_unreadable_track_of_the_log_is_refused_with_advice_and_accepted_by_a_repair() {
     let geometry = geometry(16, 16);
     let image = logged(&geometry, 27);
     let (whole, ..) = replayed(&image, &geometry, &[], false).unwrap();
@@ -119,7 +119,7 @@ fn any_unreadable_track_of_the_log_is_refused_with_what_to_do_and_passed_with_re
         assert_eq!(case, Case::Unreadable, "track {bad}");
         let kept = commits.len() as u64;
         assert_eq!(commits, Vec::from_iter(1..=kept), "a prefix, track {bad}");
-        // All before the track is kept.
+        // All commits before the track are kept.
         assert_eq!(kept, (bad * 7).min(27), "track {bad}");
         let given_up = given_up.unwrap();
         let readable = if bad < 3 { 27 - kept - 7 } else { 0 };
@@ -134,7 +134,7 @@ fn any_unreadable_track_of_the_log_is_refused_with_what_to_do_and_passed_with_re
 }
 
 #[test]
-fn a_log_of_which_nothing_can_be_read_is_given_up_as_a_whole() {
+fn an_unreadable_log_is_given_up_as_a_whole() {
     let geometry = geometry(16, 16);
     let image = logged(&geometry, 27);
     let all = Vec::from_iter(0..16);
@@ -165,28 +165,28 @@ fn crafted(
 }
 
 #[test]
-fn a_log_head_beyond_the_log_is_no_head() {
+fn a_record_whose_log_start_is_outside_of_the_log_does_not_count() {
     let geometry = geometry(16, 16);
     let image = logged(&geometry, 27);
     let end = 16 * 16;
-    for head in [end, end + 1, u64::MAX] {
+    for log_start in [end, end + 1, u64::MAX] {
         let image = crafted(&image, &geometry, |header| {
             if header.seq == RecordSeq(27) {
-                header.log_start_sector = head;
+                header.log_start_sector = log_start;
             }
         });
-        // The record is no record then: the log ends before it.
+        // The record does not count then, and the log ends before it.
         let (commits, case, _) = replayed(&image, &geometry, &[], false).unwrap();
         assert_eq!(
             (commits, case),
             (Vec::from_iter(1..=26), Case::End),
-            "{head}"
+            "{log_start}"
         );
     }
 }
 
 #[test]
-fn a_record_without_entries_tells_no_commit() {
+fn the_number_of_a_record_without_entries_is_ignored() {
     let geometry = geometry(16, 16);
     let image = logged(&geometry, 3);
     let image = crafted(&image, &geometry, |header| match header.seq {
@@ -208,7 +208,7 @@ fn a_record_without_entries_tells_no_commit() {
 }
 
 #[test]
-fn whatever_number_a_record_without_entries_tells_it_is_kept_as_one_of_no_commit() {
+fn a_record_without_entries_belongs_to_no_commit_whatever_its_number() {
     let geometry = geometry(16, 16);
     let image = logged(&geometry, 3);
     for told in [1, 2, 7, 1 << 40] {

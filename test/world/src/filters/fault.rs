@@ -1,4 +1,4 @@
-//! A filter with faults that a test plans: errors, rot, lost and misdirected writes, a full disk.
+//! A filter with faults that a test plans: errors, lost operations, a full disk.
 //!
 //! Each operation meets the first rule that matches it, in the order in which the rules were added. Without rules
 //! the filter changes nothing.
@@ -43,15 +43,6 @@ pub enum Effect {
     /// It is reported as done and does not reach the device: a lost write, or a false report of a flush. Not for
     /// reads.
     Lose,
-    /// It goes to this offset instead.
-    Misdirect(u64),
-    /// A read returns its byte `at` (modulo the length of the read) with the bits of `mask` inverted. Only for reads.
-    Flip {
-        /// The byte, counted from the start of the read.
-        at: u64,
-        /// The bits.
-        mask: u8,
-    },
 }
 
 type Rule = (Box<dyn FnMut(&Access) -> bool>, Effect);
@@ -78,11 +69,6 @@ impl FaultPlan {
     /// `effect` for every operation for which `when` holds. `when` must not use the plan.
     pub fn on(&self, when: impl FnMut(&Access) -> bool + 'static, effect: Effect) {
         self.0.borrow_mut().rules.push((Box::new(when), effect));
-    }
-
-    /// `effect` for operation `number`, counted from 0 over all that the filter saw.
-    pub fn on_nth(&self, number: u64, effect: Effect) {
-        self.on(move |access| access.number == number, effect);
     }
 
     /// `effect` for the next operation for which `when` holds, and no later one.
@@ -178,20 +164,6 @@ impl Filter for Fault {
             Some(Effect::Lose) => {
                 assert_ne!(op, Op::Read, "a read cannot be lost");
                 at_once(Ok(data.len()), data)
-            }
-            Some(Effect::Misdirect(to)) => self.inner.io(op, to, len, data),
-            Some(Effect::Flip { at, mask }) => {
-                assert_eq!(op, Op::Read, "only reads can return inverted bits");
-                let io = self.inner.io(op, offset, len, data);
-                Box::pin(async move {
-                    let (result, mut data) = io.await;
-                    if let (Ok(_), Data::Buf(buf, range)) = (result, &mut data)
-                        && range.start < range.end
-                    {
-                        buf[range.start + (at % range.len() as u64) as usize] ^= mask;
-                    }
-                    (result, data)
-                })
             }
         }
     }

@@ -35,7 +35,9 @@ impl Broken {
 #[test]
 fn the_nth_operation_fails_and_changes_nothing() {
     let broken = broken();
-    broken.plan.on_nth(1, Effect::Fail(IoError::EIO));
+    broken
+        .plan
+        .on(|access| access.number == 1, Effect::Fail(IoError::EIO));
     assert_eq!(broken.write(0, 1), Ok(()));
     assert_eq!(broken.write(0, 2), Err(IoError::EIO));
     assert_eq!(broken.read(0).unwrap()[..], [1; 4096]);
@@ -54,35 +56,20 @@ fn operations_can_fail_after_they_took_effect() {
 }
 
 #[test]
-fn lost_and_misdirected_writes_look_like_success() {
+fn lost_writes_and_flushes_look_like_success() {
     let broken = broken();
     broken
         .plan
         .once(|access| access.touches(4096), Effect::Lose);
-    broken
-        .plan
-        .once(|access| access.touches(8192), Effect::Misdirect(12_288));
     for place in 0..3 {
         assert_eq!(broken.write(place * 4096, 9), Ok(()));
     }
-    let first_bytes: Vec<u8> = (0..4).map(|i| broken.read(i * 4096).unwrap()[0]).collect();
-    assert_eq!(first_bytes, [9, 0, 0, 9]);
+    let first_bytes: Vec<u8> = (0..3).map(|i| broken.read(i * 4096).unwrap()[0]).collect();
+    assert_eq!(first_bytes, [9, 0, 9]);
     broken
         .plan
         .on(|access| access.op == Op::Flush, Effect::Lose);
     assert_eq!(broken.rt.block_on(broken.device.flush()), Ok(()));
-}
-
-#[test]
-fn reads_return_inverted_bits_until_the_rule_is_removed() {
-    let broken = broken();
-    broken.write(0, 1).unwrap();
-    let flip = Effect::Flip { at: 10, mask: 0x81 };
-    broken.plan.on(|access| access.op == Op::Read, flip);
-    let read = broken.read(0).unwrap();
-    assert_eq!((read[9], read[10]), (1, 0x80));
-    broken.plan.clear();
-    assert_eq!(broken.read(0).unwrap()[10], 1);
 }
 
 #[test]

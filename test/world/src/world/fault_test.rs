@@ -98,7 +98,7 @@ fn a_latent_error_fails_reads_until_the_sectors_are_rewritten_and_outlives_a_swi
 }
 
 #[test]
-fn rot_turns_one_bit_of_what_is_on_the_medium() {
+fn rot_inverts_one_bit_of_the_medium() {
     let b = bench();
     b.write(0, 0).unwrap();
     b.write(4096, 7).unwrap();
@@ -138,7 +138,7 @@ fn a_misdirected_write_goes_elsewhere() {
 }
 
 #[test]
-fn a_misdirected_read_brings_another_place_once() {
+fn a_misdirected_read_returns_another_place_once() {
     let b = bench();
     b.write(40960, 2).unwrap();
     b.world
@@ -148,7 +148,7 @@ fn a_misdirected_read_brings_another_place_once() {
 }
 
 #[test]
-fn a_stale_read_knows_nothing_of_the_cache() {
+fn a_stale_read_ignores_the_cache() {
     let b = bench();
     b.write(0, 1).unwrap();
     b.flush().unwrap();
@@ -159,7 +159,7 @@ fn a_stale_read_knows_nothing_of_the_cache() {
 }
 
 #[test]
-fn a_stuck_drive_completes_what_it_was_given_when_it_comes_back() {
+fn a_stuck_drive_completes_its_requests_when_it_recovers() {
     let b = bench();
     let stuck = Fault {
         span: Nanos::from_millis(500),
@@ -174,7 +174,7 @@ fn a_stuck_drive_completes_what_it_was_given_when_it_comes_back() {
 
 #[test]
 #[should_panic(expected = "a drive is stuck for ever")]
-fn a_drive_that_is_stuck_for_ever_is_told_from_a_slow_one() {
+fn a_drive_that_is_stuck_for_ever_is_distinguished_from_a_slow_one() {
     let b = bench();
     b.world.strike(fault(FaultKind::Stuck, Place::At(0)));
     let _ = b.write(0, 1);
@@ -206,7 +206,7 @@ fn a_slow_drive_takes_so_many_times_as_long() {
 }
 
 #[test]
-fn what_a_failed_flush_was_to_save_is_never_sure_again_until_it_is_written_anew() {
+fn writes_of_a_failed_flush_stay_uncertain_until_they_are_rewritten() {
     let b = bench();
     b.write(0, 1).unwrap();
     b.world.strike(fault(FaultKind::FailedFlush, Place::At(0)));
@@ -221,7 +221,7 @@ fn what_a_failed_flush_was_to_save_is_never_sure_again_until_it_is_written_anew(
 }
 
 #[test]
-fn a_lying_flush_saves_nothing_and_the_next_true_one_does() {
+fn a_false_flush_saves_nothing_and_the_next_real_one_does() {
     let b = bench();
     b.write(0, 1).unwrap();
     b.world.strike(fault(FaultKind::LyingFlush, Place::At(0)));
@@ -232,7 +232,7 @@ fn a_lying_flush_saves_nothing_and_the_next_true_one_does() {
 }
 
 #[test]
-fn a_full_drive_refuses_writes_whole_and_reads_on() {
+fn a_full_drive_refuses_whole_writes_and_still_reads() {
     let b = bench();
     b.write(0, 1).unwrap();
     b.flush().unwrap();
@@ -274,7 +274,7 @@ fn a_failed_drive_fails_everything_and_leaves_any_part_of_its_writes() {
 }
 
 #[test]
-fn a_failed_write_lies_under_what_is_written_there_later() {
+fn later_writes_hide_a_failed_write() {
     let b = bench();
     b.world
         .set_fault(|request| (request.op == Op::Write).then_some(IoError::EIO));
@@ -289,7 +289,7 @@ fn a_failed_write_lies_under_what_is_written_there_later() {
 }
 
 #[test]
-fn a_write_through_lies_over_what_is_in_the_cache() {
+fn a_fua_write_hides_older_writes_in_the_cache() {
     let b = bench();
     b.write(0, 1).unwrap();
     let data = Data::whole(BufPool::new(0).copy_of(&[2; 512]));
@@ -346,7 +346,7 @@ fn with_the_write_cache_off_a_completed_write_is_stable() {
 }
 
 #[test]
-fn the_hosts_processor_takes_its_time_for_requests_and_bytes() {
+fn requests_and_bytes_take_processor_time_of_the_host() {
     let options = SimOptions {
         cpu_per_request: Nanos(500),
         cpu_ps_per_byte: 250,
@@ -360,7 +360,7 @@ fn the_hosts_processor_takes_its_time_for_requests_and_bytes() {
 }
 
 #[test]
-fn without_an_account_of_power_cuts_reads_see_the_same() {
+fn without_power_cuts_reads_see_the_same() {
     let options = SimOptions {
         power_cuts: false,
         ..SimOptions::default()
@@ -374,7 +374,7 @@ fn without_an_account_of_power_cuts_reads_see_the_same() {
 }
 
 #[test]
-fn a_plan_comes_in_its_time_and_survives_its_text() {
+fn planned_faults_begin_at_their_time_and_survive_as_text() {
     let budget = Budget {
         faults: 5,
         kinds: FaultKind::ALL.to_vec(),
