@@ -387,9 +387,9 @@ fn the_simulation_tells_its_own_speed() {
 #[test]
 fn each_drive_command_teaches_by_example() {
     let bench = bench();
-    for command in ["list", "show", "bench", "replay", "validate"] {
+    for command in ["list", "show", "bench", "replay", "validate", "deltas"] {
         let help = bench.ok(&["drive", command, "--help"]);
-        contains(&help, &format!("  tonearm drive {command}"));
+        contains(&help, &format!("  tonearm-lab drive {command}"));
     }
     contains(&bench.ok(&["drive", "replay", "--help"]), "blkparse");
 }
