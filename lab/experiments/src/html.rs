@@ -2,7 +2,6 @@
 
 use crate::report::{Figure, Finding, Report, Verdict, number};
 use crate::svg;
-use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 const STYLE: &str = "
 :root { color-scheme: light dark; --ink: #1c2126; --soft: #59636e; --line: #d8dee4; --paper: #fff;
@@ -35,132 +34,161 @@ ul { padding-left: 1.2rem; max-width: 48rem } li { margin: .2rem 0 }
 
 /// The page of these reports. `took` gives the seconds of each, where they are known.
 pub fn page(reports: &[Report], took: &[f64]) -> String {
-    let held = |verdict| {
-        let findings = reports.iter().flat_map(|report| &report.findings);
-        findings.filter(|f| f.verdict == verdict).count()
-    };
-    html! {
-        (DOCTYPE)
-        html lang="en" {
-            head {
-                meta charset="utf-8";
-                meta name="viewport" content="width=device-width, initial-scale=1";
-                title { "Tonearm lab" }
-                style { (PreEscaped(STYLE)) }
-            }
-            body {
-                h1 { "Tonearm lab" }
-                p {
-                    "Experiments on simulated drives, in virtual time, beside the figures of the papers. "
-                    (held(Verdict::Held)) " bounds held, " (held(Verdict::Missed)) " missed."
-                }
-                (contents(reports, took))
-                @for report in reports { (section(report)) }
-            }
+    let count = |verdict| -> usize { reports.iter().map(|report| count(report, verdict)).sum() };
+    let (held, missed) = (count(Verdict::Held), count(Verdict::Missed));
+    let contents = contents(reports, took);
+    let sections: String = reports.iter().map(section).collect();
+    format!(
+        "<!DOCTYPE html><html lang=\"en\"><head><meta charset=\"utf-8\">\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\
+         <title>Tonearm lab</title><style>{STYLE}</style></head>\
+         <body><h1>Tonearm lab</h1>\
+         <p>Experiments on simulated drives, in virtual time, beside the figures of the papers. \
+         {held} bounds held, {missed} missed.</p>\
+         {contents}{sections}</body></html>"
+    )
+}
+
+fn count(report: &Report, verdict: Verdict) -> usize {
+    let findings = report.findings.iter();
+    findings.filter(|f| f.verdict == verdict).count()
+}
+
+/// `text` as text of a page or as the value of an attribute.
+fn escaped(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for letter in text.chars() {
+        match letter {
+            '&' => escaped.push_str("&amp;"),
+            '<' => escaped.push_str("&lt;"),
+            '>' => escaped.push_str("&gt;"),
+            '"' => escaped.push_str("&quot;"),
+            letter => escaped.push(letter),
         }
     }
-    .into_string()
+    escaped
 }
 
-fn contents(reports: &[Report], took: &[f64]) -> Markup {
-    html! {
-        div.scroll { table {
-            thead { tr {
-                th { "experiment" } th { "shows" } th { "after" } th.n { "held" } th.n { "missed" }
-                @if !took.is_empty() { th.n { "time, s" } }
-            } }
-            tbody {
-                @for (index, report) in reports.iter().enumerate() {
-                    @let count = |verdict| report.findings.iter().filter(|f| f.verdict == verdict).count();
-                    tr {
-                        td { a href={ "#" (report.experiment) } { (report.experiment) } }
-                        td { (report.title) }
-                        td { (report.source) }
-                        td.n { (count(Verdict::Held)) }
-                        td.n { (count(Verdict::Missed)) }
-                        @if let Some(seconds) = took.get(index) { td.n { (format!("{seconds:.1}")) } }
-                    }
-                }
-            }
-        } }
+/// An element with `text` in it.
+fn element(name: &str, text: &str) -> String {
+    format!("<{name}>{}</{name}>", escaped(text))
+}
+
+/// The same of a class.
+fn of_class(name: &str, class: &str, text: &str) -> String {
+    format!("<{name} class=\"{class}\">{}</{name}>", escaped(text))
+}
+
+/// A table of these rows, which are elements already.
+fn table(head: &str, rows: impl Iterator<Item = String>) -> String {
+    let rows: String = rows.map(|row| format!("<tr>{row}</tr>")).collect();
+    format!(
+        "<div class=\"scroll\"><table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>"
+    )
+}
+
+fn contents(reports: &[Report], took: &[f64]) -> String {
+    let mut head = [
+        element("th", "experiment"),
+        element("th", "shows"),
+        element("th", "after"),
+        of_class("th", "n", "held"),
+        of_class("th", "n", "missed"),
+    ]
+    .concat();
+    if !took.is_empty() {
+        head += &of_class("th", "n", "time, s");
     }
+    let rows = reports.iter().enumerate().map(|(index, report)| {
+        let name = escaped(&report.experiment);
+        let count = |verdict| of_class("td", "n", &count(report, verdict).to_string());
+        let seconds = took.get(index).map(|seconds| format!("{seconds:.1}"));
+        [
+            format!("<td><a href=\"#{name}\">{name}</a></td>"),
+            element("td", &report.title),
+            element("td", &report.source),
+            count(Verdict::Held),
+            count(Verdict::Missed),
+            seconds.map_or(String::new(), |text| of_class("td", "n", &text)),
+        ]
+        .concat()
+    });
+    table(&head, rows)
 }
 
-fn section(report: &Report) -> Markup {
-    html! {
-        section id=(report.experiment) {
-            h2 { (report.title) }
-            p.soft {
-                (report.source) ". Drive" @if report.drives.len() > 1 { "s" } ": "
-                (report.drives.join(", ")) ". " code { (report.command) }
-            }
-            p { (report.about) }
-            @if !report.findings.is_empty() { (findings(&report.findings)) }
-            @for figure in &report.figures { (show(figure)) }
-            @if !report.notes.is_empty() {
-                h3 { "Notes" }
-                ul { @for note in &report.notes { li { (note) } } }
-            }
-        }
+fn section(report: &Report) -> String {
+    let several = if report.drives.len() > 1 { "s" } else { "" };
+    let drives = escaped(&report.drives.join(", "));
+    let mut text = format!(
+        "<section id=\"{}\">{}<p class=\"soft\">{}. Drive{several}: {drives}. {}</p>{}",
+        escaped(&report.experiment),
+        element("h2", &report.title),
+        escaped(&report.source),
+        element("code", &report.command),
+        element("p", &report.about),
+    );
+    if !report.findings.is_empty() {
+        text += &findings(&report.findings);
     }
-}
-
-fn findings(findings: &[Finding]) -> Markup {
-    html! {
-        div.scroll { table {
-            thead { tr {
-                th { "what" } th.n { "paper" } th.n { "here" } th { "unit" } th { "demanded" } th { "" } th { "" }
-            } }
-            tbody {
-                @for finding in findings {
-                    tr {
-                        td { (finding.what) }
-                        td.n { (finding.paper.as_deref().unwrap_or("")) }
-                        td.n { strong { (number(finding.ours)) } }
-                        td { (finding.unit) }
-                        td { @if let Some(bound) = finding.bound { (bound.to_string()) } }
-                        td { (verdict(finding.verdict)) }
-                        td.soft { (finding.because.as_deref().unwrap_or("")) }
-                    }
-                }
-            }
-        } }
+    text.extend(report.figures.iter().map(show));
+    if !report.notes.is_empty() {
+        let notes = report.notes.iter().map(|note| element("li", note));
+        let notes: String = notes.collect();
+        text += &format!("<h3>Notes</h3><ul>{notes}</ul>");
     }
+    text + "</section>"
 }
 
-fn verdict(verdict: Verdict) -> Markup {
+fn findings(findings: &[Finding]) -> String {
+    let head = "<th>what</th><th class=\"n\">paper</th><th class=\"n\">here</th><th>unit</th><th>demanded</th>\
+                <th></th><th></th>";
+    let rows = findings.iter().map(|finding| {
+        let bound = finding.bound.map(|bound| bound.to_string());
+        let here = element("strong", &number(finding.ours));
+        [
+            element("td", &finding.what),
+            of_class("td", "n", finding.paper.as_deref().unwrap_or("")),
+            format!("<td class=\"n\">{here}</td>"),
+            element("td", &finding.unit),
+            element("td", &bound.unwrap_or_default()),
+            format!("<td>{}</td>", verdict(finding.verdict)),
+            of_class("td", "soft", finding.because.as_deref().unwrap_or("")),
+        ]
+        .concat()
+    });
+    table(head, rows)
+}
+
+fn verdict(verdict: Verdict) -> String {
     let class = match verdict {
-        Verdict::Shown => return html! {},
+        Verdict::Shown => return String::new(),
         Verdict::Held => "verdict held",
         Verdict::Missed => "verdict missed",
     };
-    html! { span class=(class) { (verdict.to_string()) } }
+    of_class("span", class, &verdict.to_string())
 }
 
-fn show(figure: &Figure) -> Markup {
-    html! {
-        figure {
-            h3 { (figure.title) }
-            @if !figure.panels.is_empty() {
-                div.plot { (PreEscaped(inline(figure))) }
-            }
-            figcaption { (figure.caption) }
-            @if let Some(table) = &figure.table {
-                div.scroll { table {
-                    thead { tr {
-                        @for (index, head) in table.heads.iter().enumerate() {
-                            th.n[index > 0] { (head) }
-                        }
-                    } }
-                    tbody {
-                        @for row in &table.rows {
-                            tr { @for (index, cell) in row.iter().enumerate() { td.n[index > 0] { (cell) } } }
-                        }
-                    }
-                } }
-            }
-        }
+fn show(figure: &Figure) -> String {
+    let mut text = format!("<figure>{}", element("h3", &figure.title));
+    if !figure.panels.is_empty() {
+        text += &format!("<div class=\"plot\">{}</div>", inline(figure));
     }
+    text += &element("figcaption", &figure.caption);
+    if let Some(rows) = &figure.table {
+        // The first column names the row, the others are numbers.
+        let row = |cell: &'static str, texts: &[String]| -> String {
+            let cells = texts.iter().enumerate().map(|(index, text)| match index {
+                0 => element(cell, text),
+                _ => of_class(cell, "n", text),
+            });
+            cells.collect()
+        };
+        text += &table(
+            &row("th", &rows.heads),
+            rows.rows.iter().map(|cells| row("td", cells)),
+        );
+    }
+    text + "</figure>"
 }
 
 /// The plots of `figure`, with a box of their own size so that the page can shrink them, and with names of their

@@ -56,7 +56,7 @@ impl Server {
     }
 }
 
-/// Times when each request is issued relative to the end of the previous simulated one, as `tonearm drive validate`
+/// Times when each request is issued relative to the end of the previous simulated one, as `tonearm-lab drive validate`
 /// does.
 pub fn closed_loop(spec: &DriveSpec, requests: &[Request]) -> Vec<Nanos> {
     let mut server = Server::new(spec);
