@@ -95,7 +95,7 @@ pub enum EngineError {
     },
     /// Both copies of the sheet of a log drive are gone.
     #[error(
-        "{member}: both copies of the track sheet are damaged ({cause}): without it nobody knows where the log's \
+        "{member}: both copies of the track sheet are damaged ({cause}): it alone says where the log's \
          tracks are; restore the first MiB of the member from a backup"
     )]
     SheetLost {

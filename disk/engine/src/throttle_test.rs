@@ -16,7 +16,7 @@ fn settled(of: u64) -> Throttle {
     throttle
 }
 
-/// Milliseconds between turns for writers that always wait, after the settling.
+/// Milliseconds between writes of writers that are always waiting, once the average has settled.
 fn spacing_ms(of: u64) -> f64 {
     let throttle = settled(of);
     let start = Nanos::from_secs(1000);
@@ -28,7 +28,7 @@ fn spacing_ms(of: u64) -> f64 {
 }
 
 #[test]
-fn nobody_waits_without_strain_or_before_anything_has_gone_home() {
+fn writes_are_not_delayed_without_strain_or_before_anything_has_gone_home() {
     let throttle = Throttle::default();
     for _ in 0..1000 {
         assert_eq!(throttle.wait(Nanos(5), BLOCK, FULL), Nanos(0));

@@ -4,6 +4,7 @@
 
 mod crates;
 mod documents;
+mod layers;
 mod licences;
 mod mutants;
 mod text;
