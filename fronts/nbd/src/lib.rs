@@ -26,6 +26,7 @@
 #![forbid(unsafe_code)]
 
 pub mod catalog;
+#[cfg(any(test, feature = "testing"))]
 pub mod fuzzing;
 pub mod handshake;
 pub mod listen;

@@ -15,7 +15,7 @@ use std::sync::mpsc::{Receiver, Sender};
 use std::thread::JoinHandle;
 use tonearm_base::Nanos;
 use tonearm_disk::{Disk, OpenOptions};
-use tonearm_nbd::transmission::{Connections, TransmissionOptions, serve_accepted};
+use tonearm_nbd::transmission::{Connections, TransmissionOptions};
 use tonearm_rt::{Data, DeviceId, Op, Rt};
 use tonearm_store::Executor;
 use tonearm_store::remote::FileServer;
@@ -167,16 +167,14 @@ impl Serving {
     }
 
     fn serve(&self, accepted: tonearm_nbd::Accepted) {
-        let (handle, disk) = (&self.executor.handle, &self.disk);
-        let add_stream = |fd| handle.add_stream(fd);
-        let find = |name: &str| match disk.volume(name) {
-            Ok(volume) if volume.kind() != tonearm_disk::VolumeKind::Plain => {
-                Err(tonearm_disk::DiskError::NoVolume(name.to_string()))
-            }
-            found => found,
-        };
-        // A volume that was deleted since the handshake: the client sees the end of its connection.
-        let _ = serve_accepted(&self.connections, accepted, add_stream, find);
+        let tonearm_nbd::Accepted { socket, client } = accepted;
+        // The volume may have been deleted since the handshake: the client sees the end of its connection.
+        if let Ok(volume) = self.disk.volume(&client.export)
+            && volume.kind() == tonearm_disk::VolumeKind::Plain
+        {
+            let stream = self.executor.handle.add_stream(socket);
+            self.connections.add(stream, client, volume);
+        }
     }
 }
 

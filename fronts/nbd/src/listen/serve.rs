@@ -12,6 +12,7 @@ use super::gate::ConnectionGuard;
 use super::slots::Slot;
 use super::timed::TimedSocket;
 use crate::handshake::{HandshakeError, Negotiation, Selection, Step, drive};
+use crate::proto::Negotiated;
 use crate::tls::pump;
 
 /// A connection ready for the transmission phase.
@@ -19,59 +20,28 @@ use crate::tls::pump;
 pub struct Accepted {
     /// The socket to serve: the client's own, or one end of the TLS pump. The
     /// next byte on it is a request. In blocking mode.
-    pub fd: OwnedFd,
+    pub socket: OwnedFd,
+    /// What is known of the client.
+    pub client: Client,
+}
+
+/// What the handshake has found out about a client.
+#[derive(Debug)]
+pub struct Client {
     /// Canonical name of the chosen export, which may have been deleted or
     /// resized since.
     pub export: String,
-    /// Size in bytes that the client was told.
-    pub size_bytes: u64,
-    /// Whether the client was told that the export is read-only.
-    pub read_only: bool,
-    /// Structured replies were negotiated.
-    pub structured_replies: bool,
-    /// `base:allocation` was selected, under context id 1.
-    pub base_allocation: bool,
     /// The client, for people.
     pub peer: String,
     /// Whether the client's side is encrypted.
     pub tls: bool,
-    /// The place among the open connections; drop it with the socket.
-    pub guard: ConnectionGuard,
-}
-
-/// What is known of an accepted connection beside its socket.
-#[derive(Debug)]
-pub struct Client {
-    /// See [`Accepted::export`].
-    pub export: String,
-    /// See [`Accepted::peer`].
-    pub peer: String,
-    /// See [`Accepted::tls`].
-    pub tls: bool,
-    /// See [`Accepted::read_only`].
+    /// Whether the client was told that the export is read-only.
     pub read_only: bool,
-    /// See [`Accepted::structured_replies`].
-    pub structured_replies: bool,
-    /// See [`Accepted::base_allocation`].
-    pub base_allocation: bool,
-    /// See [`Accepted::guard`]; none for a connection that came from elsewhere.
+    /// What was negotiated.
+    pub negotiated: Negotiated,
+    /// The place among the open connections, dropped with the socket; none for
+    /// a connection that came from elsewhere.
     pub guard: Option<ConnectionGuard>,
-}
-
-impl Accepted {
-    /// The socket, and all else.
-    pub fn split(self) -> (OwnedFd, Client) {
-        let client = Client {
-            export: self.export,
-            peer: self.peer,
-            tls: self.tls,
-            read_only: self.read_only,
-            structured_replies: self.structured_replies,
-            base_allocation: self.base_allocation,
-            guard: Some(self.guard),
-        };
-        (self.fd, client)
-    }
 }
 
 /// A connection that was just accepted.
@@ -126,10 +96,11 @@ pub(super) fn serve(shared: &Shared, incoming: Incoming) {
     }
 }
 
-type Negotiated = (Selection, Option<Box<ServerConnection>>);
-
 /// The handshake, with the upgrade to TLS in its midst.
-fn negotiate(shared: &Shared, socket: &OwnedFd) -> Result<Negotiated, HandshakeError> {
+fn negotiate(
+    shared: &Shared,
+    socket: &OwnedFd,
+) -> Result<(Selection, Option<Box<ServerConnection>>), HandshakeError> {
     let config = shared.config();
     let mut socket = TimedSocket {
         fd: socket,
@@ -169,21 +140,19 @@ fn negotiate_tls(
 }
 
 fn accepted(
-    fd: OwnedFd,
+    socket: OwnedFd,
     selection: Selection,
     peer: String,
     tls: bool,
     guard: ConnectionGuard,
 ) -> Accepted {
-    Accepted {
-        fd,
-        size_bytes: selection.export.size_bytes,
+    let client = Client {
         read_only: selection.export.read_only,
-        structured_replies: selection.negotiated.structured_replies,
-        base_allocation: selection.negotiated.base_allocation,
         export: selection.export.name,
         peer,
         tls,
-        guard,
-    }
+        negotiated: selection.negotiated,
+        guard: Some(guard),
+    };
+    Accepted { socket, client }
 }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use super::testing::*;
 use super::*;
-use crate::handshake::testing::{Client, MAIN_SIZE};
+use crate::handshake::testing::Client;
 
 /// Whether the server has closed its side.
 fn is_closed(stream: &mut UnixStream) -> bool {
@@ -37,14 +37,14 @@ fn a_finished_handshake_is_delivered_with_its_socket() {
     stream.write_all(&client.0).expect("sent");
     stream.write_all(b"request").expect("sent");
     let accepted = rig.next();
-    assert_eq!(accepted.export, "main");
-    assert_eq!(accepted.size_bytes, MAIN_SIZE);
-    assert!(!accepted.read_only && !accepted.tls);
-    assert!(accepted.structured_replies && accepted.base_allocation);
+    let client = accepted.client;
+    assert_eq!(client.export, "main");
+    assert!(!client.read_only && !client.tls);
+    assert!(client.negotiated.structured_replies && client.negotiated.base_allocation);
     let peer = format!("unix:pid={}", std::process::id());
-    assert!(accepted.peer.starts_with(&peer), "{}", accepted.peer);
+    assert!(client.peer.starts_with(&peer), "{}", client.peer);
     let mut got = [0; 7];
-    File::from(accepted.fd)
+    File::from(accepted.socket)
         .read_exact(&mut got)
         .expect("the first request");
     assert_eq!(&got, b"request");
@@ -64,10 +64,10 @@ fn tcp_clients_are_served_beside_unix_ones() {
     go(&mut stream);
     let accepted = rig.next();
     let local = stream.local_addr().expect("address");
-    assert_eq!(accepted.peer, format!("tcp:{local}"));
-    assert!(rustix::net::sockopt::tcp_nodelay(&accepted.fd).expect("option"));
+    assert_eq!(accepted.client.peer, format!("tcp:{local}"));
+    assert!(rustix::net::sockopt::tcp_nodelay(&accepted.socket).expect("option"));
     go(&mut rig.connect());
-    assert!(rig.next().peer.starts_with("unix:"));
+    assert!(rig.next().client.peer.starts_with("unix:"));
 }
 
 #[test]
@@ -156,7 +156,7 @@ fn a_thousand_silent_clients_do_not_keep_others_out() {
     // They all stay connected, in front of this one.
     let mut stream = rig.connect();
     go(&mut stream);
-    assert_eq!(rig.next().export, "main");
+    assert_eq!(rig.next().client.export, "main");
     assert!(rig.server.counts().handshakes <= 256);
     drop(silent);
 }
@@ -177,7 +177,7 @@ fn the_oldest_silent_client_makes_room_for_the_next() {
     second
         .write_all(&Client::new().go("frozen").0)
         .expect("sent");
-    let mut names = [rig.next().export, rig.next().export];
+    let mut names = [rig.next().client.export, rig.next().client.export];
     names.sort();
     assert_eq!(names, ["frozen", "main"]);
 }

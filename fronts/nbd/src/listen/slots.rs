@@ -1,4 +1,4 @@
-//! The bound on open handshakes, and who loses a slot when all are taken.
+//! The bound on open handshakes, and which client loses its slot when all are taken.
 //!
 //! A handshake is a matter of milliseconds, so one that is still open after
 //! [`GRACE`] is most likely a client that says nothing. It may wait for its

@@ -106,7 +106,7 @@ impl Listener {
         listener.listen()
     }
 
-    /// Serves a socket that somebody else bound, as systemd does. Its file, if
+    /// Serves a socket that another program bound, as systemd does. Its file, if
     /// any, is not removed.
     pub fn inherited(fd: OwnedFd) -> Result<Listener, ListenError> {
         let listening = socket_acceptconn(&fd) == Ok(true)

@@ -38,9 +38,10 @@ fn requests_and_replies_cross_tls() {
     let mut replies = [0; 20 + 32 + 20];
     stream.read_exact(&mut replies).expect("replies");
     let accepted = rig.next();
-    assert!(accepted.tls && accepted.structured_replies);
-    assert_eq!(accepted.export, "main");
-    let mut served = File::from(accepted.fd);
+    let client = accepted.client;
+    assert!(client.tls && client.negotiated.structured_replies);
+    assert_eq!(client.export, "main");
+    let mut served = File::from(accepted.socket);
     let mut request = [0; 7];
     served.read_exact(&mut request).expect("request");
     assert_eq!(&request, b"request");
@@ -50,7 +51,7 @@ fn requests_and_replies_cross_tls() {
     stream.read_to_end(&mut reply).expect("a clean end");
     assert_eq!(reply, b"reply");
     // The place is held until the pump is done too.
-    drop(accepted.guard);
+    drop(client.guard);
     drop(stream);
     assert!(rig.server.wait_connections(PATIENCE));
 }

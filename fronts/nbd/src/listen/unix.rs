@@ -26,14 +26,14 @@ impl Drop for SocketFile {
         let ours = fs::symlink_metadata(&self.path)
             .is_ok_and(|file| (file.dev(), file.ino()) == (self.device, self.inode));
         if ours {
-            // Nobody is left to be told.
+            // An error at this point has no receiver.
             let _ = fs::remove_file(&self.path);
         }
     }
 }
 
-/// Binds a socket to `path`. A socket file on which nobody listens is left
-/// over from a killed server and is replaced; anything else stays.
+/// Binds a socket to `path`. A socket file without a listener is left over
+/// from a killed server and is replaced; anything else stays.
 pub(super) fn bind_unix(path: &Path) -> Result<(OwnedFd, SocketFile), ListenError> {
     let failed = |error: io::Error| ListenError::Bind {
         address: path.display().to_string(),
@@ -70,8 +70,8 @@ fn remove_stale(path: &Path, address: &SocketAddrUnix) -> Result<(), ListenError
             path: path.to_owned(),
         });
     }
-    // Only a refused connection proves that nobody listens: a full backlog, or
-    // missing permissions, say that somebody may.
+    // Only a refused connection proves that there is no listener: behind a full
+    // backlog or missing permissions there may be one.
     let probe = new_socket().map_err(failed)?;
     match connect(&probe, address) {
         Err(Errno::CONNREFUSED) => fs::remove_file(path).map_err(failed),

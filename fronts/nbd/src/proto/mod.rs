@@ -9,7 +9,6 @@ mod info;
 mod option;
 mod reply;
 mod request;
-mod validate;
 
 pub use consts::*;
 pub use errno::NbdErrno;
@@ -20,11 +19,12 @@ pub use option::{
     put_info_export, put_info_text, put_option_meta_context, put_option_reply, put_option_server,
 };
 pub use reply::{
-    Extent, chunk_header, none_chunk, offset_data_header, offset_hole, put_block_status,
-    put_error_chunk, put_error_offset_chunk, put_error_reply, simple_reply,
+    Extent, chunk_header, offset_data_header, offset_hole, put_block_status, put_error_chunk,
+    put_error_reply, simple_reply,
 };
-pub use request::{BadMagic, HeaderParser, Parsed, REQUEST_HEADER_BYTES, Request};
-pub use validate::{Command, Intake, admit, validate_request};
+pub use request::{
+    BadMagic, Command, Intake, Parsed, REQUEST_HEADER_BYTES, Request, admit, validate_request,
+};
 
 #[cfg(test)]
 mod option_test;
@@ -32,8 +32,6 @@ mod option_test;
 mod reply_test;
 #[cfg(test)]
 mod request_test;
-#[cfg(test)]
-mod validate_test;
 
 /// Reads a big-endian integer at `at`, or `None` when `bytes` is too short.
 pub(crate) fn be16(bytes: &[u8], at: usize) -> Option<u16> {

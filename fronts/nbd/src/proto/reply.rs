@@ -39,12 +39,6 @@ pub fn chunk_header(kind: u16, cookie: u64, payload_bytes: u32, done: bool) -> [
     out
 }
 
-/// The chunk that ends a reply without adding to it: success, unless an error
-/// chunk went before.
-pub fn none_chunk(cookie: u64) -> [u8; 20] {
-    chunk_header(REPLY_TYPE_NONE, cookie, 0, true)
-}
-
 /// The head of a data chunk; `data_bytes` of data follow it.
 ///
 /// # Panics
@@ -112,29 +106,9 @@ pub fn put_error_chunk(out: &mut Vec<u8>, cookie: u64, errno: NbdErrno, message:
     let message = clip(message);
     let payload_bytes = 6 + message.len() as u32;
     out.extend_from_slice(&chunk_header(REPLY_TYPE_ERROR, cookie, payload_bytes, done));
-    put_error_head(out, errno, message);
-}
-
-/// Appends an error chunk for the byte at `offset`, which must lie within the
-/// request. The message is cut at [`STRING_BYTES_MAX`].
-pub fn put_error_offset_chunk(
-    out: &mut Vec<u8>,
-    cookie: u64,
-    errno: NbdErrno,
-    message: &str,
-    offset: u64,
-    done: bool,
-) {
-    let message = clip(message);
-    let payload_bytes = 14 + message.len() as u32;
-    out.extend_from_slice(&chunk_header(
-        REPLY_TYPE_ERROR_OFFSET,
-        cookie,
-        payload_bytes,
-        done,
-    ));
-    put_error_head(out, errno, message);
-    out.extend_from_slice(&offset.to_be_bytes());
+    out.extend_from_slice(&errno.code().to_be_bytes());
+    out.extend_from_slice(&(message.len() as u16).to_be_bytes());
+    out.extend_from_slice(message.as_bytes());
 }
 
 /// Appends a whole error reply in the form that was negotiated: a read must get
@@ -151,12 +125,6 @@ pub fn put_error_reply(
     } else {
         out.extend_from_slice(&simple_reply(cookie, Some(errno)));
     }
-}
-
-fn put_error_head(out: &mut Vec<u8>, errno: NbdErrno, message: &str) {
-    out.extend_from_slice(&errno.code().to_be_bytes());
-    out.extend_from_slice(&(message.len() as u16).to_be_bytes());
-    out.extend_from_slice(message.as_bytes());
 }
 
 /// The longest prefix of whole characters that is a legal string.

@@ -75,10 +75,6 @@ fn chunk_headers_have_the_documented_layout() {
         0x66, 0x8e, 0x33, 0xef, 0, 1, 0, 2, 0, 0, 0, 0, 0, 0, 0, 9, 0, 0, 0, 12,
     ];
     assert_eq!(chunk_header(REPLY_TYPE_OFFSET_HOLE, 9, 12, true), expected);
-    assert_eq!(
-        decode(&none_chunk(9)),
-        [chunk(true, REPLY_TYPE_NONE, 9, &[])]
-    );
 }
 
 #[test]
@@ -162,12 +158,11 @@ proptest! {
         }
         expected.push(chunk(done, REPLY_TYPE_BLOCK_STATUS, cookie, &payload));
 
-        put_error_offset_chunk(&mut out, cookie, errno, &message, offset, done);
+        put_error_chunk(&mut out, cookie, errno, &message, done);
         let mut payload = errno.code().to_be_bytes().to_vec();
         payload.extend((message.len() as u16).to_be_bytes());
         payload.extend(message.as_bytes());
-        payload.extend(offset.to_be_bytes());
-        expected.push(chunk(done, REPLY_TYPE_ERROR_OFFSET, cookie, &payload));
+        expected.push(chunk(done, REPLY_TYPE_ERROR, cookie, &payload));
 
         prop_assert_eq!(decode(&out), expected);
     }

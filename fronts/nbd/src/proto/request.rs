@@ -1,4 +1,5 @@
-//! Transmission requests: the compact 28-byte header.
+//! Requests of the transmission phase: the compact 28-byte header, and the rules that a request must meet before it
+//! reaches the store.
 //!
 //! | bytes | field |
 //! | --- | --- |
@@ -9,11 +10,16 @@
 //! | 16..24 | offset in bytes |
 //! | 24..28 | length in bytes |
 //!
-//! A wrong magic is found at its first wrong byte, so a client that talks
-//! another protocol is dropped without waiting for a whole header.
+//! A wrong magic is found at its first wrong byte, so a client that talks another protocol is dropped without waiting
+//! for a whole header.
+//!
+//! The rules are checked in a fixed order, so that one request has one answer: command, flags, permission, zero length,
+//! range, size. The errors are those of the spec's section "Error values"; where the spec leaves the choice open, the
+//! reason is given beside the rule.
 
 use super::consts::*;
-use super::{be16, be32, be64};
+use super::errno::NbdErrno;
+use super::info::{ExportInfo, Negotiated};
 
 /// Length of a request header in bytes.
 pub const REQUEST_HEADER_BYTES: usize = 28;
@@ -55,20 +61,27 @@ impl Request {
         if bytes.iter().zip(magic).any(|(&got, want)| got != want) {
             return Err(BadMagic);
         }
-        match Self::fields(bytes) {
-            Some(request) => Ok(Parsed::Request(request)),
-            None => Ok(Parsed::NeedMore(REQUEST_HEADER_BYTES - bytes.len())),
-        }
+        Ok(match bytes.first_chunk() {
+            Some(header) => Parsed::Request(Self::decode(header)),
+            None => Parsed::NeedMore(REQUEST_HEADER_BYTES - bytes.len()),
+        })
     }
 
-    fn fields(bytes: &[u8]) -> Option<Request> {
-        Some(Request {
-            flags: be16(bytes, 4)?,
-            command: be16(bytes, 6)?,
-            cookie: be64(bytes, 8)?,
-            offset: be64(bytes, 16)?,
-            length: be32(bytes, 24)?,
-        })
+    #[rustfmt::skip]
+    fn decode(header: &[u8; REQUEST_HEADER_BYTES]) -> Request {
+        let [
+            _, _, _, _, f0, f1, c0, c1,
+            cookie @ ..,
+            o0, o1, o2, o3, o4, o5, o6, o7,
+            l0, l1, l2, l3,
+        ] = *header;
+        Request {
+            flags: u16::from_be_bytes([f0, f1]),
+            command: u16::from_be_bytes([c0, c1]),
+            cookie: u64::from_be_bytes(cookie),
+            offset: u64::from_be_bytes([o0, o1, o2, o3, o4, o5, o6, o7]),
+            length: u32::from_be_bytes([l0, l1, l2, l3]),
+        }
     }
 
     /// The header as bytes, as a client sends it.
@@ -93,44 +106,195 @@ impl Request {
     }
 }
 
-/// Collects a header from arbitrarily split input.
-#[derive(Clone, Debug, Default)]
-pub struct HeaderParser {
-    bytes: [u8; REQUEST_HEADER_BYTES],
-    filled: usize,
+/// A request that met all rules. Ranges lie within the export and are not
+/// empty; reads and writes are at most [`PAYLOAD_BYTES_MAX`] long.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Command {
+    /// Read a range.
+    Read {
+        /// First byte.
+        offset: u64,
+        /// Length in bytes.
+        length: u32,
+        /// At most one content chunk.
+        dont_fragment: bool,
+    },
+    /// Write a range; `length` bytes of payload follow the header.
+    Write {
+        /// First byte.
+        offset: u64,
+        /// Length in bytes.
+        length: u32,
+        /// Durable before the reply.
+        fua: bool,
+    },
+    /// End the session after the requests in flight; no reply.
+    Disconnect,
+    /// Make all completed writes durable.
+    Flush,
+    /// Forget a range.
+    Trim {
+        /// First byte.
+        offset: u64,
+        /// Length in bytes.
+        length: u32,
+        /// Durable before the reply.
+        fua: bool,
+    },
+    /// Read ahead.
+    Cache {
+        /// First byte.
+        offset: u64,
+        /// Length in bytes.
+        length: u32,
+    },
+    /// Make a range read as zeroes.
+    WriteZeroes {
+        /// First byte.
+        offset: u64,
+        /// Length in bytes.
+        length: u32,
+        /// Durable before the reply.
+        fua: bool,
+        /// Leave the range provisioned.
+        no_hole: bool,
+        /// Fail with [`NbdErrno::NotSup`] unless faster than a write.
+        fast_zero: bool,
+    },
+    /// Report the extents of a range.
+    BlockStatus {
+        /// First byte.
+        offset: u64,
+        /// Length in bytes.
+        length: u32,
+        /// Exactly one extent, not longer than `length`.
+        one_extent: bool,
+    },
 }
 
-impl HeaderParser {
-    /// An empty parser.
-    pub fn new() -> HeaderParser {
-        HeaderParser::default()
-    }
+/// What to do with a request whose header has arrived.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Intake {
+    /// Receive the payload, if any, and execute.
+    Run(Command),
+    /// Read the payload, at most [`DRAIN_BYTES_MAX`] bytes, and throw it away; then reply with this error.
+    Refuse(NbdErrno),
+    /// Drop the connection: the payload is large enough to be an attack.
+    Disconnect,
+}
 
-    /// Takes bytes from the head of `input` until a header is complete, and
-    /// returns how many were taken. Never takes a byte behind the header, which
-    /// may be payload. After a header the parser is empty again.
-    pub fn push(&mut self, input: &[u8]) -> Result<(usize, Option<Request>), BadMagic> {
-        let taken = input.len().min(REQUEST_HEADER_BYTES - self.filled);
-        let end = self.filled + taken;
-        self.bytes[self.filled..end].copy_from_slice(&input[..taken]);
-        self.filled = end;
-        match Request::parse(&self.bytes[..end])? {
-            Parsed::NeedMore(_) => Ok((taken, None)),
-            Parsed::Request(request) => {
-                self.filled = 0;
-                Ok((taken, Some(request)))
-            }
-        }
+/// Decides about a request, payload included.
+pub fn admit(request: &Request, export: &ExportInfo, negotiated: &Negotiated) -> Intake {
+    match validate_request(request, export, negotiated) {
+        Ok(command) => Intake::Run(command),
+        Err(_) if request.payload_bytes() > DRAIN_BYTES_MAX => Intake::Disconnect,
+        Err(errno) => Intake::Refuse(errno),
     }
+}
 
-    /// Bytes still missing from the header in progress.
-    pub fn missing(&self) -> usize {
-        REQUEST_HEADER_BYTES - self.filled
+/// Checks a request against the spec, the export and what was negotiated.
+pub fn validate_request(
+    request: &Request,
+    export: &ExportInfo,
+    negotiated: &Negotiated,
+) -> Result<Command, NbdErrno> {
+    let &Request { offset, length, .. } = request;
+    let has = |flag: u16| request.flags & flag != 0;
+    let fua = has(CMD_FLAG_FUA);
+
+    // A client that disconnects is let go, whatever else the header says.
+    if request.command == CMD_DISC {
+        return Ok(Command::Disconnect);
     }
+    check_flags(request, negotiated)?;
+    if export.read_only && writes(request.command) {
+        return Err(NbdErrno::Perm);
+    }
+    if request.command == CMD_FLUSH {
+        // Offset and length are reserved and must be zero.
+        return match (offset, length) {
+            (0, 0) => Ok(Command::Flush),
+            _ => Err(NbdErrno::Inval),
+        };
+    }
+    check_range(request, export)?;
 
-    /// Whether no byte of a header has arrived: the only place at which the end
-    /// of the stream is not a truncated request.
-    pub fn is_idle(&self) -> bool {
-        self.filled == 0
+    match request.command {
+        CMD_READ if length > PAYLOAD_BYTES_MAX => Err(oversize_read(negotiated)),
+        CMD_READ => Ok(Command::Read {
+            offset,
+            length,
+            dont_fragment: has(CMD_FLAG_DF),
+        }),
+        CMD_WRITE if length > PAYLOAD_BYTES_MAX => Err(NbdErrno::Inval),
+        CMD_WRITE => Ok(Command::Write {
+            offset,
+            length,
+            fua,
+        }),
+        CMD_TRIM => Ok(Command::Trim {
+            offset,
+            length,
+            fua,
+        }),
+        CMD_CACHE => Ok(Command::Cache { offset, length }),
+        CMD_WRITE_ZEROES => Ok(Command::WriteZeroes {
+            offset,
+            length,
+            fua,
+            no_hole: has(CMD_FLAG_NO_HOLE),
+            fast_zero: has(CMD_FLAG_FAST_ZERO),
+        }),
+        CMD_BLOCK_STATUS if negotiated.base_allocation => Ok(Command::BlockStatus {
+            offset,
+            length,
+            one_extent: has(CMD_FLAG_REQ_ONE),
+        }),
+        _ => Err(NbdErrno::Inval),
+    }
+}
+
+/// Whether a command changes the export.
+fn writes(command: u16) -> bool {
+    matches!(command, CMD_WRITE | CMD_TRIM | CMD_WRITE_ZEROES)
+}
+
+/// Refuses unknown commands and flags that the command does not document.
+fn check_flags(request: &Request, negotiated: &Negotiated) -> Result<(), NbdErrno> {
+    let allowed = CMD_FLAG_FUA
+        | match request.command {
+            CMD_READ if negotiated.structured_replies => CMD_FLAG_DF,
+            CMD_WRITE_ZEROES => CMD_FLAG_NO_HOLE | CMD_FLAG_FAST_ZERO,
+            CMD_BLOCK_STATUS => CMD_FLAG_REQ_ONE,
+            CMD_READ | CMD_WRITE | CMD_FLUSH | CMD_TRIM | CMD_CACHE => 0,
+            _ => return Err(NbdErrno::Inval),
+        };
+    if request.flags & !allowed == 0 {
+        Ok(())
+    } else {
+        Err(NbdErrno::Inval)
+    }
+}
+
+/// Refuses empty ranges (unspecified by the spec, useless to every client) and
+/// ranges beyond the end.
+fn check_range(request: &Request, export: &ExportInfo) -> Result<(), NbdErrno> {
+    if request.length == 0 {
+        return Err(NbdErrno::Inval);
+    }
+    match request.offset.checked_add(u64::from(request.length)) {
+        Some(end) if end <= export.size_bytes => Ok(()),
+        _ if matches!(request.command, CMD_WRITE | CMD_WRITE_ZEROES) => Err(NbdErrno::NoSpc),
+        _ => Err(NbdErrno::Inval),
+    }
+}
+
+/// EOVERFLOW asks the client to retry with smaller reads, and is documented for
+/// structured replies only.
+fn oversize_read(negotiated: &Negotiated) -> NbdErrno {
+    if negotiated.structured_replies {
+        NbdErrno::Overflow
+    } else {
+        NbdErrno::Inval
     }
 }

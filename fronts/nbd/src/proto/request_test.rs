@@ -1,3 +1,5 @@
+//! Headers, and the rules that requests must meet.
+
 use proptest::prelude::*;
 
 use super::*;
@@ -77,25 +79,12 @@ proptest! {
     }
 
     #[test]
-    fn splits_do_not_matter_and_the_payload_is_left_alone(
-        requests in prop::collection::vec(any_request(), 1..5),
-        pieces in prop::collection::vec(1usize..40, 1..200),
-    ) {
-        let stream: Vec<u8> = requests.iter().flat_map(Request::encode).collect();
-        let mut parser = HeaderParser::new();
-        let (mut at, mut parsed) = (0, Vec::new());
-        let mut pieces = pieces.into_iter().cycle();
-        while at < stream.len() {
-            let end = stream.len().min(at + pieces.next().expect("endless"));
-            let before = parser.missing();
-            let (taken, request) = parser.push(&stream[at..end]).expect("good magic");
-            prop_assert!(taken <= before);
-            at += taken;
-            prop_assert_eq!(request.is_some(), at % REQUEST_HEADER_BYTES == 0);
-            parsed.extend(request);
+    fn a_header_is_found_when_it_is_whole_and_not_before(request in any_request()) {
+        let bytes = request.encode();
+        for there in 0..REQUEST_HEADER_BYTES {
+            let missing = Parsed::NeedMore(REQUEST_HEADER_BYTES - there);
+            prop_assert_eq!(Request::parse(&bytes[..there]), Ok(missing));
         }
-        prop_assert!(parser.is_idle());
-        prop_assert_eq!(parsed, requests);
     }
 
     #[test]
@@ -118,4 +107,313 @@ proptest! {
         }
         crate::fuzzing::fuzz_requests(&data);
     }
+}
+
+const SIZE: u64 = 1 << 30;
+const RW: ExportInfo = ExportInfo {
+    size_bytes: SIZE,
+    read_only: false,
+};
+const RO: ExportInfo = ExportInfo {
+    size_bytes: SIZE,
+    read_only: true,
+};
+const SIMPLE: Negotiated = Negotiated {
+    structured_replies: false,
+    base_allocation: false,
+};
+const STRUCTURED: Negotiated = Negotiated {
+    structured_replies: true,
+    base_allocation: false,
+};
+const FULL: Negotiated = Negotiated {
+    structured_replies: true,
+    base_allocation: true,
+};
+
+fn request(command: u16, flags: u16, offset: u64, length: u32) -> Request {
+    Request {
+        flags,
+        command,
+        cookie: 7,
+        offset,
+        length,
+    }
+}
+
+fn error(
+    command: u16,
+    flags: u16,
+    offset: u64,
+    length: u32,
+    on: &ExportInfo,
+    with: &Negotiated,
+) -> Option<NbdErrno> {
+    validate_request(&request(command, flags, offset, length), on, with).err()
+}
+
+#[test]
+fn valid_requests_become_commands() {
+    let table = [
+        (
+            request(CMD_READ, CMD_FLAG_DF, 1, 2),
+            Command::Read {
+                offset: 1,
+                length: 2,
+                dont_fragment: true,
+            },
+        ),
+        (
+            request(CMD_WRITE, CMD_FLAG_FUA, SIZE - 3, 3),
+            Command::Write {
+                offset: SIZE - 3,
+                length: 3,
+                fua: true,
+            },
+        ),
+        (request(CMD_FLUSH, 0, 0, 0), Command::Flush),
+        (request(CMD_FLUSH, CMD_FLAG_FUA, 0, 0), Command::Flush),
+        (
+            request(CMD_TRIM, 0, 5, 6),
+            Command::Trim {
+                offset: 5,
+                length: 6,
+                fua: false,
+            },
+        ),
+        (
+            request(CMD_CACHE, 0, 0, u32::MAX >> 2),
+            Command::Cache {
+                offset: 0,
+                length: u32::MAX >> 2,
+            },
+        ),
+        (
+            request(
+                CMD_WRITE_ZEROES,
+                CMD_FLAG_FUA | CMD_FLAG_NO_HOLE | CMD_FLAG_FAST_ZERO,
+                0,
+                SIZE as u32,
+            ),
+            Command::WriteZeroes {
+                offset: 0,
+                length: SIZE as u32,
+                fua: true,
+                no_hole: true,
+                fast_zero: true,
+            },
+        ),
+        (
+            request(CMD_BLOCK_STATUS, CMD_FLAG_REQ_ONE, 0, 512),
+            Command::BlockStatus {
+                offset: 0,
+                length: 512,
+                one_extent: true,
+            },
+        ),
+    ];
+    for (request, command) in table {
+        assert_eq!(validate_request(&request, &RW, &FULL), Ok(command));
+    }
+}
+
+#[test]
+fn disconnect_is_never_refused() {
+    let odd = request(CMD_DISC, 0xffff, 1, 1);
+    assert_eq!(
+        validate_request(&odd, &RO, &SIMPLE),
+        Ok(Command::Disconnect)
+    );
+}
+
+#[test]
+fn unknown_commands_and_flags_are_invalid() {
+    for command in (8..20).chain([u16::MAX]) {
+        assert_eq!(
+            error(command, 0, 0, 512, &RW, &FULL),
+            Some(NbdErrno::Inval),
+            "command {command}"
+        );
+    }
+    let allowed = |command| {
+        CMD_FLAG_FUA
+            | match command {
+                CMD_READ => CMD_FLAG_DF,
+                CMD_WRITE_ZEROES => CMD_FLAG_NO_HOLE | CMD_FLAG_FAST_ZERO,
+                CMD_BLOCK_STATUS => CMD_FLAG_REQ_ONE,
+                _ => 0,
+            }
+    };
+    for command in [
+        CMD_READ,
+        CMD_WRITE,
+        CMD_FLUSH,
+        CMD_TRIM,
+        CMD_CACHE,
+        CMD_WRITE_ZEROES,
+        CMD_BLOCK_STATUS,
+    ] {
+        let length = if command == CMD_FLUSH { 0 } else { 512 };
+        for bit in 0..16 {
+            let flag = 1 << bit;
+            let expected = (flag & allowed(command) == 0).then_some(NbdErrno::Inval);
+            assert_eq!(
+                error(command, flag, 0, length, &RW, &FULL),
+                expected,
+                "command {command}, flag {flag:#x}"
+            );
+        }
+    }
+}
+
+#[test]
+fn df_needs_structured_replies() {
+    assert_eq!(
+        error(CMD_READ, CMD_FLAG_DF, 0, 512, &RW, &SIMPLE),
+        Some(NbdErrno::Inval)
+    );
+    assert_eq!(error(CMD_READ, CMD_FLAG_DF, 0, 512, &RW, &STRUCTURED), None);
+}
+
+#[test]
+fn block_status_needs_a_metadata_context() {
+    assert_eq!(
+        error(CMD_BLOCK_STATUS, 0, 0, 512, &RW, &STRUCTURED),
+        Some(NbdErrno::Inval)
+    );
+    assert_eq!(error(CMD_BLOCK_STATUS, 0, 0, 512, &RW, &FULL), None);
+}
+
+#[test]
+fn read_only_exports_refuse_what_writes_and_nothing_else() {
+    for command in [CMD_WRITE, CMD_TRIM, CMD_WRITE_ZEROES] {
+        // Even when the range is wrong too.
+        for offset in [0, SIZE] {
+            assert_eq!(
+                error(command, 0, offset, 512, &RO, &FULL),
+                Some(NbdErrno::Perm)
+            );
+        }
+    }
+    for command in [CMD_READ, CMD_CACHE, CMD_BLOCK_STATUS] {
+        assert_eq!(error(command, 0, 0, 512, &RO, &FULL), None);
+    }
+    assert_eq!(error(CMD_FLUSH, 0, 0, 0, &RO, &FULL), None);
+}
+
+#[test]
+fn ranges_beyond_the_end_get_the_documented_error() {
+    let table = [
+        (CMD_READ, NbdErrno::Inval),
+        (CMD_WRITE, NbdErrno::NoSpc),
+        (CMD_TRIM, NbdErrno::Inval),
+        (CMD_CACHE, NbdErrno::Inval),
+        (CMD_WRITE_ZEROES, NbdErrno::NoSpc),
+        (CMD_BLOCK_STATUS, NbdErrno::Inval),
+    ];
+    for (command, errno) in table {
+        assert_eq!(error(command, 0, SIZE - 1, 1, &RW, &FULL), None);
+        for (offset, length) in [
+            (SIZE - 1, 2),
+            (SIZE, 1),
+            (u64::MAX, 1),
+            (u64::MAX, u32::MAX),
+        ] {
+            assert_eq!(
+                error(command, 0, offset, length, &RW, &FULL),
+                Some(errno),
+                "command {command} at {offset}+{length}"
+            );
+        }
+    }
+}
+
+#[test]
+fn empty_ranges_are_invalid() {
+    for command in [
+        CMD_READ,
+        CMD_WRITE,
+        CMD_TRIM,
+        CMD_CACHE,
+        CMD_WRITE_ZEROES,
+        CMD_BLOCK_STATUS,
+    ] {
+        assert_eq!(
+            error(command, 0, 0, 0, &RW, &FULL),
+            Some(NbdErrno::Inval),
+            "command {command}"
+        );
+    }
+}
+
+#[test]
+fn flush_has_no_range() {
+    assert_eq!(
+        error(CMD_FLUSH, 0, 512, 0, &RW, &FULL),
+        Some(NbdErrno::Inval)
+    );
+    assert_eq!(
+        error(CMD_FLUSH, 0, 0, 512, &RW, &FULL),
+        Some(NbdErrno::Inval)
+    );
+}
+
+#[test]
+fn reads_are_bounded_by_the_payload_limit() {
+    let over = PAYLOAD_BYTES_MAX + 1;
+    assert_eq!(error(CMD_READ, 0, 0, PAYLOAD_BYTES_MAX, &RW, &SIMPLE), None);
+    assert_eq!(
+        error(CMD_READ, 0, 0, over, &RW, &SIMPLE),
+        Some(NbdErrno::Inval)
+    );
+    assert_eq!(
+        error(CMD_READ, 0, 0, over, &RW, &STRUCTURED),
+        Some(NbdErrno::Overflow)
+    );
+}
+
+#[test]
+fn refused_writes_are_drained_up_to_a_limit() {
+    let intake = |offset, length| admit(&request(CMD_WRITE, 0, offset, length), &RW, &SIMPLE);
+    assert!(matches!(
+        intake(0, PAYLOAD_BYTES_MAX),
+        Intake::Run(Command::Write { .. })
+    ));
+    assert_eq!(
+        intake(0, PAYLOAD_BYTES_MAX + 1),
+        Intake::Refuse(NbdErrno::Inval)
+    );
+    assert_eq!(intake(0, DRAIN_BYTES_MAX), Intake::Refuse(NbdErrno::Inval));
+    assert_eq!(intake(SIZE, 512), Intake::Refuse(NbdErrno::NoSpc));
+    assert_eq!(intake(0, DRAIN_BYTES_MAX + 1), Intake::Disconnect);
+    assert_eq!(intake(SIZE, u32::MAX), Intake::Disconnect);
+}
+
+#[test]
+fn refused_commands_without_payload_end_no_connection() {
+    let intake = admit(&request(CMD_READ, 0, SIZE, u32::MAX), &RW, &SIMPLE);
+    assert_eq!(intake, Intake::Refuse(NbdErrno::Inval));
+}
+
+#[test]
+fn transmission_flags_follow_what_was_negotiated() {
+    assert_eq!(transmission_flags(false, false), 0b1101_0110_1101);
+    assert_eq!(transmission_flags(false, true), 0b1101_1110_1101);
+    assert_eq!(transmission_flags(true, false), 0b1101_0110_1111);
+    for flags in [
+        transmission_flags(true, true),
+        transmission_flags(false, true),
+    ] {
+        assert_eq!(flags & FLAG_ROTATIONAL, 0);
+    }
+}
+
+#[test]
+fn error_numbers_are_those_of_the_protocol() {
+    let codes = NbdErrno::ALL.map(NbdErrno::code);
+    assert_eq!(codes, [1, 5, 12, 22, 28, 75, 95, 108]);
+    for errno in NbdErrno::ALL {
+        assert_eq!(NbdErrno::from_code(errno.code()), Some(errno));
+    }
+    assert_eq!(NbdErrno::from_code(0), None);
 }

@@ -8,7 +8,6 @@ use super::receive::receive;
 use super::shared::Shared;
 use super::target::Target;
 use crate::listen::{Client, ConnectionGuard};
-use crate::proto::Negotiated;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -77,14 +76,9 @@ impl Connections {
             peer,
             tls,
             read_only,
-            structured_replies,
-            base_allocation,
+            negotiated,
             guard,
         } = client;
-        let negotiated = Negotiated {
-            structured_replies,
-            base_allocation,
-        };
         let link = Rc::new(Link::new(shared.clone(), stream, negotiated));
         let id = self.0.next_id.get();
         self.0.next_id.set(id + 1);

@@ -1,11 +1,18 @@
 //! One request, from its admission to its reply.
+//!
+//! A request is polled where it was received, and becomes a task only if it is not ready then: one that can end at once
+//! costs neither an allocation nor a task.
 
-use super::link::Link;
+use super::link::{Link, Ticket};
 use super::target::{Target, TargetError};
-use super::ticket::Ticket;
 use crate::proto::{Command, Extent, NbdErrno, STATE_HOLE, STATE_ZERO};
+use std::cell::RefCell;
+use std::future::Future;
+use std::pin::Pin;
 use std::rc::Rc;
+use std::task::{Context, Poll, Waker};
 use tonearm_base::Slice;
+use tonearm_rt::Rt;
 
 /// Most extents of one answer; a client asks again for the rest.
 const EXTENTS_PER_REPLY_MAX: usize = 4096;
@@ -120,4 +127,55 @@ fn extents(runs: &[(u64, bool)], length: u32, one: bool) -> Vec<Extent> {
         }
     }
     extents
+}
+
+/// Places kept for reuse.
+const SPARE_MAX: usize = 64;
+
+type Place<F> = Pin<Box<Option<F>>>;
+
+/// Starts requests. The memory of one that has ended serves the next.
+pub(super) struct Runner<F> {
+    spare: Rc<RefCell<Vec<Place<F>>>>,
+}
+
+impl<F: Future<Output = ()> + 'static> Runner<F> {
+    pub fn new() -> Self {
+        Self {
+            spare: Rc::default(),
+        }
+    }
+
+    /// Runs `future` as far as it goes, and the rest of it as a task.
+    pub fn start(&self, rt: &Rt, future: F) {
+        let spare = self.spare.borrow_mut().pop();
+        let mut place = spare.unwrap_or_else(|| Box::pin(None));
+        place.as_mut().set(Some(future));
+        // The executor has no wakers: a leaf notes the task that polls it, and that is updated when
+        // the new task polls for the first time.
+        if poll(&mut place, &mut Context::from_waker(Waker::noop())).is_ready() {
+            return keep(&self.spare, place);
+        }
+        let spare = self.spare.clone();
+        rt.spawn(async move {
+            std::future::poll_fn(|context| poll(&mut place, context)).await;
+            keep(&spare, place);
+        });
+    }
+}
+
+fn poll<F: Future<Output = ()>>(place: &mut Place<F>, context: &mut Context<'_>) -> Poll<()> {
+    place
+        .as_mut()
+        .as_pin_mut()
+        .expect("a started request is polled until it ends")
+        .poll(context)
+}
+
+fn keep<F>(spare: &RefCell<Vec<Place<F>>>, mut place: Place<F>) {
+    place.as_mut().set(None);
+    let mut spare = spare.borrow_mut();
+    if spare.len() < SPARE_MAX {
+        spare.push(place);
+    }
 }

@@ -12,20 +12,18 @@
 //! 2. At most one `Send` is under way, so replies are never interleaved.
 //! 3. The stream is closed once, and after that nothing is sent.
 
-use super::batch::Batch;
-use super::metrics::{Counters, add};
-use super::outbox::Outbox;
-use super::payer::{Class, Payer};
+use super::budgets::Class;
+use super::metrics::{CommandKind, Counters, add};
+use super::outbox::{Batch, Outbox};
 use super::shared::Shared;
-use super::ticket::Ticket;
-use crate::proto::Negotiated;
+use crate::proto::{Negotiated, Request};
 use std::cell::{Cell, RefCell};
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::task::Poll;
 use tonearm_base::Nanos;
-use tonearm_rt::{Data, DeviceId, Io, Notify, Op};
+use tonearm_rt::{Data, DeviceId, Io, Notify, Op, Permit};
 
 /// A client that takes so long for a batch gets copies, so that it does not keep memory of the target.
 const SLOW: Nanos = Nanos::from_secs(1);
@@ -35,8 +33,8 @@ pub(super) struct Link {
     pub stream: DeviceId,
     pub negotiated: Negotiated,
     pub counters: Rc<Counters>,
-    pub outbox: RefCell<Outbox>,
-    /// Since when the client owes us the rest of a request.
+    outbox: RefCell<Outbox>,
+    /// Since when the client has owed the rest of a request.
     pub receiving_since: Cell<Option<Nanos>>,
     /// Memory that a payload has while it is received.
     pub payload_bytes: Cell<u64>,
@@ -53,7 +51,7 @@ pub(super) struct Link {
     sending: RefCell<Option<(Io, Batch)>>,
     send_active: Cell<bool>,
     in_flight: Cell<u64>,
-    /// Bytes of replies, by what pays for them.
+    /// Bytes of replies in each class.
     reply_bytes: [Cell<u64>; Class::ALL.len()],
     received_all: Cell<bool>,
     stopping: Cell<bool>,
@@ -62,16 +60,56 @@ pub(super) struct Link {
     /// For the sending task: a reply is queued, or the end may have come.
     sender: Notify,
     /// For the receiving task: a request was answered, or the end has come.
-    room: Notify,
+    receiver: Notify,
 }
 
-/// What became of the wait for a place among the requests under way.
-pub(super) enum Room {
-    /// There is one, and memory for the reply.
-    Free(Payer),
-    /// The server stops: the request is to be refused.
+/// A request that is not yet answered. Made when it is admitted or refused; counted out when its reply has been sent or
+/// thrown away.
+pub(super) struct Ticket {
+    pub cookie: u64,
+    pub kind: CommandKind,
+    /// Length of the request's range in bytes.
+    pub bytes: u32,
+    pub failed: bool,
+    /// When its header was received.
+    pub arrived: Nanos,
+    memory: ReplyMemory,
+}
+
+/// Memory for one reply, counted in its connection ([`super::budgets`]).
+pub(super) struct ReplyMemory {
+    pub bytes: u64,
+    pub class: Class,
+    /// Held until the reply has been sent or thrown away.
+    _permit: Option<Permit>,
+}
+
+impl ReplyMemory {
+    /// `bytes` of the connection's own memory.
+    pub fn own(bytes: u64) -> Self {
+        Self {
+            bytes,
+            class: Class::Own,
+            _permit: None,
+        }
+    }
+
+    /// `bytes` of the budget `class`, which `permit` holds.
+    pub fn shared(bytes: u64, class: Class, permit: Permit) -> Self {
+        Self {
+            bytes,
+            class,
+            _permit: Some(permit),
+        }
+    }
+}
+
+/// Why nothing is waited for any more.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Ended {
+    /// The server stops: the request is refused.
     Stopping,
-    /// Nobody would get the answer.
+    /// The connection is closed: an answer would reach no client.
     Closed,
 }
 
@@ -80,7 +118,7 @@ impl Link {
         Self {
             outbox: RefCell::new(Outbox::new(shared.pool.clone(), shared.zeroes.clone())),
             sender: Notify::new(&shared.rt),
-            room: Notify::new(&shared.rt),
+            receiver: Notify::new(&shared.rt),
             shared,
             stream,
             negotiated,
@@ -118,7 +156,7 @@ impl Link {
     /// Refuses new requests from now on.
     pub fn stop(&self) {
         self.stopping.set(true);
-        self.room.notify();
+        self.receiver.notify();
         self.sender.notify();
     }
 
@@ -135,73 +173,69 @@ impl Link {
         }
         let closing = self.shared.rt.stream(self.stream, Op::Close, Data::None);
         *self.closing.borrow_mut() = Some(closing);
-        self.room.notify();
+        self.receiver.notify();
         self.sender.notify();
     }
 
-    /// Waits for a place among the requests under way, with `reply_bytes` for the reply.
-    pub async fn room(&self, reply_bytes: u64) -> Room {
-        while !self.has_room(reply_bytes) {
-            if self.closed.get() {
-                return Room::Closed;
-            }
-            if self.stopping.get() {
-                return Room::Stopping;
-            }
-            self.send_now();
-            self.room.wait().await;
-        }
-        match self.unless_ended(self.payer(reply_bytes)).await {
-            Some(payer) => Room::Free(payer),
-            None if self.closed.get() => Room::Closed,
-            None => Room::Stopping,
+    fn ended(&self) -> Option<Ended> {
+        match (self.closed.get(), self.stopping.get()) {
+            (true, _) => Some(Ended::Closed),
+            (false, true) => Some(Ended::Stopping),
+            (false, false) => None,
         }
     }
 
-    /// Waits until the connection's own memory or that of all has room for a reply of `bytes`. The task is woken when
-    /// a reply has been sent ([`Link::unless_ended`]).
-    async fn payer(&self, bytes: u64) -> Payer {
+    /// Waits for a place among the requests under way, and for memory for a reply of `bytes`: the connection's own or,
+    /// where it has too little, that of all.
+    pub async fn reserve_reply(&self, bytes: u64) -> Result<ReplyMemory, Ended> {
+        while !self.may_begin(bytes) {
+            if let Some(ended) = self.ended() {
+                return Err(ended);
+            }
+            self.send_now();
+            self.receiver.wait().await;
+        }
         let own = &self.reply_bytes[Class::Own as usize];
         let has_own = || own.get() + bytes <= self.shared.options.reply_bytes_own;
         if has_own() {
-            return Payer::OWN;
+            return Ok(ReplyMemory::own(bytes));
         }
         let (class, budget) = self.shared.replies.for_reply(bytes);
         let mut acquire = budget.acquire(bytes);
-        std::future::poll_fn(|context| match Pin::new(&mut acquire).poll(context) {
-            Poll::Ready(permit) => Poll::Ready(Payer {
-                class,
-                _permit: Some(permit),
-            }),
-            Poll::Pending if has_own() => Poll::Ready(Payer::OWN),
-            Poll::Pending => Poll::Pending,
-        })
+        // The task is woken when a reply has been sent, too.
+        self.unless_ended(poll_fn(|context| {
+            match Pin::new(&mut acquire).poll(context) {
+                Poll::Ready(permit) => Poll::Ready(ReplyMemory::shared(bytes, class, permit)),
+                Poll::Pending if has_own() => Poll::Ready(ReplyMemory::own(bytes)),
+                Poll::Pending => Poll::Pending,
+            }
+        }))
         .await
     }
 
-    fn has_room(&self, reply_bytes: u64) -> bool {
+    fn may_begin(&self, reply_bytes: u64) -> bool {
         let options = &self.shared.options;
         let queued: u64 = self.reply_bytes.iter().map(Cell::get).sum();
         self.in_flight.get() < options.requests_max
             && (reply_bytes == 0 || queued == 0 || queued + reply_bytes <= options.reply_bytes_max)
     }
 
-    /// The result of `future`, or `None` when the server stops or the connection is closed first.
-    pub async fn unless_ended<F: Future>(&self, future: F) -> Option<F::Output> {
+    /// The result of `future`, unless the server stops or the connection is closed before.
+    pub async fn unless_ended<F: Future>(&self, future: F) -> Result<F::Output, Ended> {
         let mut future = pin!(future);
         let mut sent = false;
-        std::future::poll_fn(|context| {
+        poll_fn(|context| {
             if let Poll::Ready(result) = future.as_mut().poll(context) {
-                return Poll::Ready(Some(result));
+                return Poll::Ready(Ok(result));
             }
-            if self.closed.get() || self.stopping.get() {
-                return Poll::Ready(None);
+            if let Some(ended) = self.ended() {
+                return Poll::Ready(Err(ended));
             }
             if !std::mem::replace(&mut sent, true) {
                 self.send_now();
             }
             // Notes this task; the future itself keeps nothing.
-            let noted = Pin::new(&mut self.room.wait()).poll(context);
+            let noted = Pin::new(&mut self.receiver.wait()).poll(context);
             debug_assert!(noted.is_pending(), "nobody notifies meanwhile");
             Poll::Pending
         })
@@ -209,14 +243,26 @@ impl Link {
     }
 
     /// Counts a request in.
-    pub fn begin(&self, reply_bytes: u64, payer: &Payer) {
+    pub fn begin(&self, request: &Request, arrived: Nanos, memory: ReplyMemory) -> Ticket {
         self.in_flight.set(self.in_flight.get() + 1);
-        let held = &self.reply_bytes[payer.class as usize];
-        held.set(held.get() + reply_bytes);
+        let held = &self.reply_bytes[memory.class as usize];
+        held.set(held.get() + memory.bytes);
+        Ticket {
+            cookie: request.cookie,
+            kind: CommandKind::of(request.command),
+            bytes: request.length,
+            failed: false,
+            arrived,
+            memory,
+        }
     }
 
-    /// Tells the sending task of a reply in the outbox.
-    pub fn replied(&self) {
+    /// Ends a reply, whose bytes `make` puts into the outbox, and tells the sending task.
+    pub fn reply(&self, ticket: Ticket, make: impl FnOnce(&mut Outbox)) {
+        let mut outbox = self.outbox.borrow_mut();
+        make(&mut outbox);
+        outbox.finish(ticket);
+        drop(outbox);
         self.sender.notify();
     }
 
@@ -258,7 +304,7 @@ impl Link {
             match sending {
                 Some((io, batch)) => {
                     let (result, data) = io.await;
-                    // Read data may be pinned in the engine: released before anyone is told of room.
+                    // Read data may be pinned in the engine: released before the receiving task goes on.
                     drop(data);
                     self.send_active.set(false);
                     self.slow.set(self.is_slow());
@@ -300,20 +346,17 @@ impl Link {
     fn count_out(&self, mut batch: Batch) {
         let count = batch.tickets.len() as u64;
         for ticket in batch.tickets.drain(..) {
-            let Ticket {
-                reply_bytes, payer, ..
-            } = ticket;
-            let held = &self.reply_bytes[payer.class as usize];
-            held.set(held.get() - reply_bytes);
+            let held = &self.reply_bytes[ticket.memory.class as usize];
+            held.set(held.get() - ticket.memory.bytes);
         }
         self.in_flight.set(self.in_flight.get() - count);
         self.outbox.borrow_mut().recycle(batch);
         if count > 0 {
-            self.room.notify();
+            self.receiver.notify();
         }
     }
 
-    /// The client owes us something from now on, unless it did already.
+    /// From now on the client owes the rest of a request, unless it did already.
     pub fn expect_rest(&self) {
         if self.receiving_since.get().is_none() {
             self.receiving_since.set(Some(self.shared.rt.now()));

@@ -1,4 +1,4 @@
-//! Counters and latencies, for one engine thread: plain cells, read by whoever exports them.
+//! Counters and latencies. They are plain cells of the engine thread, which also exports them.
 
 use crate::proto;
 use hdrhistogram::Histogram;

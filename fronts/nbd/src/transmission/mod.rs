@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  socket -> receive: window -> parse, admit -> execute (a task only if it must wait) -> reply
-//!  socket <- send:    one Send <- batch <- outbox <---------------------------------------'
+//!  socket <- send:    one Send <- outbox <------------------------------------------------'
 //! ```
 //!
 //! A connection is two tasks: one receives and starts requests, one sends. A request is polled
@@ -20,27 +20,21 @@
 //!    most.
 //! 5. No clock but the executor's, no thread, no random source.
 
-mod accepted;
-mod batch;
+mod budgets;
 mod connections;
 mod execute;
 mod link;
 mod metrics;
 mod options;
 mod outbox;
-mod partial;
-mod payer;
 mod receive;
 mod reply;
-mod runner;
 mod shared;
 mod target;
+#[cfg(any(test, feature = "testing"))]
 pub mod testing;
-mod ticket;
-mod volume;
 mod window;
 
-pub use accepted::{serve_accepted, serve_queue};
 pub use connections::{ConnectionInfo, Connections};
 pub use metrics::{CommandCounters, CommandKind, Counters, Latency, Metrics};
 pub use options::TransmissionOptions;

@@ -1,19 +1,16 @@
 //! The receiving side of a connection: bytes in, requests started.
 //!
 //! Invariants:
-//! 1. A small payload is received into the window. A large one gets its memory as it comes (`partial.rs`), and of the
-//!    target's memory both get theirs when they are whole. So nobody waits for payloads that do not come.
-//! 2. While memory or a place among the requests is waited for, nothing is read: the client feels it.
+//! 1. A small payload is received into the window; a large one gets its memory as it comes (`budgets.rs`). Both get memory
+//!    of the target when they are whole, so that a payload that does not come holds none of it.
+//! 2. While memory or a place among the requests is waited for, nothing is read: the client's socket fills up.
 //! 3. Requests start in the order in which they came.
 //! 4. What a client can make the server hold before a request starts is one window and one payload.
 
-use super::execute::{Session, execute, reply_bytes};
-use super::link::{Link, Room};
-use super::metrics::{CommandKind, add};
-use super::payer::Payer;
-use super::runner::Runner;
+use super::execute::{Runner, Session, execute, reply_bytes};
+use super::link::{Ended, Link, ReplyMemory, Ticket};
+use super::metrics::add;
 use super::target::{Target, TargetError};
-use super::ticket::Ticket;
 use super::window::Window;
 use crate::proto::{
     Command, ExportInfo, Intake, NbdErrno, Parsed, REQUEST_HEADER_BYTES, Request, admit,
@@ -21,7 +18,7 @@ use crate::proto::{
 use std::ops::ControlFlow;
 use std::rc::Rc;
 use tonearm_base::{Buf, Nanos, Slice};
-use tonearm_rt::{Data, Op};
+use tonearm_rt::{Data, Op, Permit};
 
 /// Payloads from here on are received in place, as far as they have not come with their header.
 const IN_PLACE_BYTES_MIN: usize = 64 << 10;
@@ -33,7 +30,7 @@ const STEP_BYTES: usize = 256 << 10;
 /// much again as has come.
 const SCARCE_BYTES: usize = 64 << 10;
 
-/// No request can follow: the client is gone or let go, or the server stops.
+/// `Break`: no request can follow, since the client is gone, has disconnected, or is cut, or the server stops.
 type Flow<T> = ControlFlow<(), T>;
 
 struct Receiver<T> {
@@ -79,7 +76,7 @@ impl<T: Target> Receiver<T> {
         let command = match admit(&request, &export, &self.link.negotiated) {
             Intake::Run(Command::Disconnect) => return ControlFlow::Break(()),
             Intake::Run(command) => command,
-            Intake::Refuse { errno, .. } => {
+            Intake::Refuse(errno) => {
                 return self.refuse(&request, TargetError::plain(errno)).await;
             }
             Intake::Disconnect => return self.violation(),
@@ -87,48 +84,25 @@ impl<T: Target> Receiver<T> {
         if self.link.is_stopping() {
             return self.refuse(&request, shutdown()).await;
         }
-        let reply_bytes = reply_bytes(&command);
-        let payer = match self.link.room(reply_bytes).await {
-            Room::Free(payer) => payer,
-            Room::Stopping => return self.refuse(&request, shutdown()).await,
-            Room::Closed => return ControlFlow::Break(()),
+        let memory = match self.link.reserve_reply(reply_bytes(&command)).await {
+            Ok(memory) => memory,
+            Err(Ended::Stopping) => return self.refuse(&request, shutdown()).await,
+            Err(Ended::Closed) => return ControlFlow::Break(()),
         };
         // Later, what the receiving task itself has waited for would count as the client's time.
-        let ticket_arrived = self.arrived;
+        let arrived = self.arrived;
         let payload = match command {
             Command::Write { length, .. } => match self.payload(length as usize).await? {
-                Ok(payload) => {
-                    self.proven = true;
-                    Some(payload)
-                }
+                Ok(payload) => Some(payload),
                 Err(error) => return self.answer_error(&request, error).await,
             },
             _ => None,
         };
-        let ticket = self.ticket(&request, ticket_arrived, reply_bytes, payer)?;
-        ControlFlow::Continue(Some((ticket, command, payload)))
-    }
-
-    /// Counts a request in, unless the connection was closed while its last bytes came: the sending
-    /// task may have ended then, and nobody would wait for it.
-    fn ticket(
-        &self,
-        request: &Request,
-        arrived: Nanos,
-        reply_bytes: u64,
-        payer: Payer,
-    ) -> Flow<Ticket> {
+        // If the connection was closed while the last bytes came, the sending task may have ended: it would not wait for
+        // the request.
         end_if(self.link.is_closed())?;
-        self.link.begin(reply_bytes, &payer);
-        ControlFlow::Continue(Ticket {
-            cookie: request.cookie,
-            kind: CommandKind::of(request.command),
-            bytes: request.length,
-            failed: false,
-            arrived,
-            reply_bytes,
-            payer,
-        })
+        let ticket = self.link.begin(&request, arrived, memory);
+        ControlFlow::Continue(Some((ticket, command, payload)))
     }
 
     async fn header(&mut self) -> Flow<Request> {
@@ -186,28 +160,32 @@ impl<T: Target> Receiver<T> {
 
     /// The payload of a write, in memory of its own that the target has given, or why it has given none.
     async fn payload(&mut self, len: usize) -> Flow<Result<Slice, TargetError>> {
-        if len >= IN_PLACE_BYTES_MIN {
-            return self.large_payload(len).await;
-        }
+        let mut buf = match len < IN_PLACE_BYTES_MIN {
+            true => self.small_payload(len).await?,
+            false => self.large_payload(len).await?,
+        };
+        self.proven = true;
+        let reserved = self.reserve(len).await?;
+        ControlFlow::Continue(reserved.map(|permit| {
+            buf.attach(Rc::new(permit));
+            buf.share()
+        }))
+    }
+
+    /// A small payload, which the window holds until it is whole.
+    async fn small_payload(&mut self, len: usize) -> Flow<Buf> {
         while self.window.bytes().len() < len {
             self.link.expect_rest();
             self.fill(len).await?;
         }
         self.link.receiving_since.set(None);
-        let permit = match self.reserve(len).await? {
-            Ok(permit) => permit,
-            Err(error) => {
-                self.window.consume(len);
-                return ControlFlow::Continue(Err(error));
-            }
-        };
         let mut buf = self.link.shared.pool.alloc(len);
-        buf.attach(Rc::new(permit));
         self.window.take(&mut buf);
-        ControlFlow::Continue(Ok(buf.share()))
+        ControlFlow::Continue(buf)
     }
 
-    async fn large_payload(&mut self, len: usize) -> Flow<Result<Slice, TargetError>> {
+    /// A large payload, in memory that it gets as it comes.
+    async fn large_payload(&mut self, len: usize) -> Flow<Buf> {
         let mut partial = self.link.shared.partial.begin(len as u64, self.proven);
         let mut buf: Buf = self.link.shared.pool.alloc(0);
         let mut filled = 0;
@@ -226,7 +204,7 @@ impl<T: Target> Receiver<T> {
                 // What is waited for from here on is not the client's fault.
                 self.link.receiving_since.set(None);
                 let grown = partial.grow((to - filled) as u64);
-                end_if(self.link.unless_ended(grown).await.is_none())?;
+                end_if(self.link.unless_ended(grown).await.is_err())?;
                 self.link.payload_bytes.set(partial.bytes());
                 let mut larger = self.link.shared.pool.alloc(to);
                 larger[..filled].copy_from_slice(&buf);
@@ -246,25 +224,20 @@ impl<T: Target> Receiver<T> {
             }
         }
         self.link.payload_bytes.set(0);
-        let permit = match self.reserve(len).await? {
-            Ok(permit) => permit,
-            Err(error) => return ControlFlow::Continue(Err(error)),
-        };
-        buf.attach(Rc::new(permit));
-        ControlFlow::Continue(Ok(buf.share()))
+        ControlFlow::Continue(buf)
     }
 
     /// Memory of the target for a payload that is whole.
-    async fn reserve(&self, len: usize) -> Flow<Result<T::Permit, TargetError>> {
+    async fn reserve(&self, len: usize) -> Flow<Result<Permit, TargetError>> {
         let reserve = self.session.target.reserve(len as u64);
         let since = &self.link.reserving_since;
         since.set(Some(self.arrived));
         let reserved = self.link.unless_ended(reserve).await;
         since.set(None);
         match reserved {
-            Some(reserved) => ControlFlow::Continue(reserved),
-            None if self.link.is_closed() => ControlFlow::Break(()),
-            None => ControlFlow::Continue(Err(shutdown())),
+            Ok(reserved) => ControlFlow::Continue(reserved),
+            Err(Ended::Stopping) => ControlFlow::Continue(Err(shutdown())),
+            Err(Ended::Closed) => ControlFlow::Break(()),
         }
     }
 
@@ -294,10 +267,10 @@ impl<T: Target> Receiver<T> {
         error: TargetError,
     ) -> Flow<Option<Started>> {
         // A refusal needs a place too: its reply has to be taken by the client.
-        if let Room::Closed = self.link.room(0).await {
-            return ControlFlow::Break(());
-        }
-        let ticket = self.ticket(request, self.arrived, 0, Payer::OWN)?;
+        let place = self.link.reserve_reply(0).await;
+        end_if(place.is_err_and(|ended| ended == Ended::Closed) || self.link.is_closed())?;
+        let memory = ReplyMemory::own(0);
+        let ticket = self.link.begin(request, self.arrived, memory);
         self.link.reply_error(ticket, &error);
         ControlFlow::Continue(None)
     }

@@ -4,10 +4,9 @@
 //! with its sentence, and the success of anything else by a simple reply, which the spec allows and
 //! which is four bytes shorter. The last chunk of an answer carries the DONE flag itself.
 
-use super::link::Link;
-use super::outbox::{COPY_BYTES_MAX, How};
+use super::link::{Link, Ticket};
+use super::outbox::{COPY_BYTES_MAX, How, Outbox};
 use super::target::TargetError;
-use super::ticket::Ticket;
 use crate::proto::{
     BASE_ALLOCATION_ID, Extent, NbdErrno, offset_data_header, offset_hole, put_block_status,
     put_error_reply, simple_reply,
@@ -17,11 +16,8 @@ use tonearm_disk::Piece;
 impl Link {
     /// Success without data.
     pub fn reply_done(&self, ticket: Ticket) {
-        let mut outbox = self.outbox.borrow_mut();
-        outbox.copy(&simple_reply(ticket.cookie, None));
-        outbox.finish(ticket);
-        drop(outbox);
-        self.replied();
+        let header = simple_reply(ticket.cookie, None);
+        self.reply(ticket, |outbox| outbox.copy(&header));
     }
 
     /// Failure.
@@ -35,22 +31,14 @@ impl Link {
             error.errno,
             &error.message,
         );
-        self.reply_bytes_made(ticket, &bytes);
+        self.reply(ticket, |outbox| outbox.copy(&bytes));
     }
 
     /// The extents of a range.
     pub fn reply_extents(&self, ticket: Ticket, extents: &[Extent]) {
         let mut bytes = Vec::with_capacity(24 + 8 * extents.len());
         put_block_status(&mut bytes, ticket.cookie, BASE_ALLOCATION_ID, extents, true);
-        self.reply_bytes_made(ticket, &bytes);
-    }
-
-    fn reply_bytes_made(&self, ticket: Ticket, bytes: &[u8]) {
-        let mut outbox = self.outbox.borrow_mut();
-        outbox.copy(bytes);
-        outbox.finish(ticket);
-        drop(outbox);
-        self.replied();
+        self.reply(ticket, |outbox| outbox.copy(&bytes));
     }
 
     /// The data of a read of `ticket.bytes` bytes at `offset`.
@@ -72,20 +60,19 @@ impl Link {
             false => How::Shared,
         };
         let holes = pieces.iter().any(|piece| matches!(piece, Piece::Zero(1..)));
-        let cookie = ticket.cookie;
-        let mut outbox = self.outbox.borrow_mut();
-        if !self.negotiated.structured_replies {
-            outbox.copy(&simple_reply(cookie, None));
-        } else if whole || !holes {
-            outbox.copy(&offset_data_header(cookie, offset, ticket.bytes, true));
-        }
-        if !self.negotiated.structured_replies || whole || !holes {
-            for piece in pieces.iter().filter(|piece| piece_bytes(piece) > 0) {
-                outbox.piece(piece, how);
+        let (cookie, bytes) = (ticket.cookie, ticket.bytes);
+        let one_chunk = whole || !holes;
+        self.reply(ticket, |outbox| {
+            if !self.negotiated.structured_replies {
+                outbox.copy(&simple_reply(cookie, None));
+            } else if one_chunk {
+                outbox.copy(&offset_data_header(cookie, offset, bytes, true));
             }
-        } else {
+            if !self.negotiated.structured_replies || one_chunk {
+                return put(outbox, pieces, how);
+            }
             let mut at = offset;
-            let end = offset + u64::from(ticket.bytes);
+            let end = offset + u64::from(bytes);
             for run in runs(pieces) {
                 let bytes = run.iter().map(piece_bytes).sum::<usize>();
                 if bytes == 0 {
@@ -96,16 +83,17 @@ impl Link {
                     outbox.copy(&offset_hole(cookie, at, bytes as u32, done));
                 } else {
                     outbox.copy(&offset_data_header(cookie, at, bytes as u32, done));
-                    for piece in run.iter().filter(|piece| piece_bytes(piece) > 0) {
-                        outbox.piece(piece, how);
-                    }
+                    put(outbox, run, how);
                 }
                 at += bytes as u64;
             }
-        }
-        outbox.finish(ticket);
-        drop(outbox);
-        self.replied();
+        });
+    }
+}
+
+fn put(outbox: &mut Outbox, pieces: &[Piece], how: How) {
+    for piece in pieces.iter().filter(|piece| piece_bytes(piece) > 0) {
+        outbox.piece(piece, how);
     }
 }
 

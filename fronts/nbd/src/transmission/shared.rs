@@ -1,11 +1,10 @@
 //! What all connections share: the executor, memory, limits, counters, and the watch over clients
 //! that stall.
 
+use super::budgets::{Class, PartialPayloads, ReplyBudgets};
 use super::link::Link;
 use super::metrics::{Metrics, add};
 use super::options::TransmissionOptions;
-use super::partial::PartialPayloads;
-use super::payer::{Class, ReplyBudgets};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -49,8 +48,8 @@ impl Shared {
         })
     }
 
-    /// Sees to it that stalled connections are cut: one task for all of them, which ends when no
-    /// client owes anything, so that an idle server has no timer.
+    /// Starts the task that cuts stalled connections, unless it runs. It ends when no client owes anything, so that an
+    /// idle server has no timer.
     pub fn watch(&self) {
         if self.watching.replace(true) {
             return;
@@ -67,7 +66,7 @@ impl Shared {
         }
     }
 
-    /// Cuts the connections that stall for too long; false when nobody owes anything.
+    /// Cuts the connections that stall for too long; false when no client owes anything.
     fn cut_stalled(&self) -> bool {
         let now = self.rt.now();
         let mut owing = false;

@@ -1,9 +1,10 @@
-//! What the transmission phase asks of a volume.
+//! What the transmission phase asks of a volume, and how a volume of the disk answers.
 
 use crate::proto::NbdErrno;
 use std::future::Future;
 use tonearm_base::Slice;
-use tonearm_disk::Piece;
+use tonearm_disk::{DiskError, ErrorKind, Piece, Volume};
+use tonearm_rt::Permit;
 
 /// A volume as the transmission phase sees it. Clones are handles on one volume, and so are the
 /// targets of all its connections: a flush on any connection covers what any of them completed,
@@ -15,20 +16,17 @@ use tonearm_disk::Piece;
 /// A future of this trait is polled once by the task that receives requests, and, if it is not ready
 /// then, by another task: its leaves must be futures of `rt`.
 pub trait Target: Clone + 'static {
-    /// Memory for one write, given back when dropped.
-    type Permit: 'static;
-
     /// Size in bytes now.
     fn size_bytes(&self) -> u64;
 
     /// Whether changes are refused now.
     fn read_only(&self) -> bool;
 
-    /// Waits for memory for a write of `bytes`: the back-pressure.
+    /// Waits for memory for a write of `bytes`: the back-pressure. The permit gives it back when dropped.
     ///
     /// # Errors
     /// As for [`Target::read`]; the payload is thrown away then.
-    fn reserve(&self, bytes: u64) -> impl Future<Output = Result<Self::Permit, TargetError>>;
+    fn reserve(&self, bytes: u64) -> impl Future<Output = Result<Permit, TargetError>>;
 
     /// Reads a range: pieces in order whose lengths add up to `len`.
     ///
@@ -112,5 +110,71 @@ impl TargetError {
             errno,
             message: errno.to_string(),
         }
+    }
+}
+
+impl From<DiskError> for TargetError {
+    fn from(error: DiskError) -> Self {
+        let errno = match error.kind() {
+            ErrorKind::NoSpace => NbdErrno::NoSpc,
+            ErrorKind::ReadOnly => NbdErrno::Perm,
+            // The range was checked when the request came: the volume has shrunk since.
+            ErrorKind::OutOfRange | ErrorKind::Invalid | ErrorKind::Conflict => NbdErrno::Inval,
+            ErrorKind::Damaged | ErrorKind::Failed => NbdErrno::Io,
+            // The export has ended, as on a server that is shut down: to try again is no use.
+            ErrorKind::Deleted | ErrorKind::NotFound | ErrorKind::Exists => NbdErrno::Shutdown,
+        };
+        Self {
+            errno,
+            message: error.to_string(),
+        }
+    }
+}
+
+impl Target for Volume {
+    fn size_bytes(&self) -> u64 {
+        Volume::size_bytes(self)
+    }
+
+    fn read_only(&self) -> bool {
+        Volume::read_only(self)
+    }
+
+    async fn reserve(&self, bytes: u64) -> Result<Permit, TargetError> {
+        Ok(Volume::reserve(self, bytes).await?)
+    }
+
+    async fn read(&self, offset: u64, len: u64) -> Result<Vec<Piece>, TargetError> {
+        Ok(Volume::read(self, offset, len).await?)
+    }
+
+    async fn write(&self, offset: u64, data: Slice, durable: bool) -> Result<(), TargetError> {
+        Ok(Volume::write(self, offset, data, durable).await?)
+    }
+
+    async fn trim(&self, offset: u64, len: u64, durable: bool) -> Result<(), TargetError> {
+        Ok(Volume::trim(self, offset, len, durable).await?)
+    }
+
+    async fn write_zeroes(
+        &self,
+        offset: u64,
+        len: u64,
+        keep_space: bool,
+        durable: bool,
+    ) -> Result<(), TargetError> {
+        Ok(Volume::write_zeroes(self, offset, len, keep_space, durable).await?)
+    }
+
+    async fn flush(&self) -> Result<(), TargetError> {
+        Ok(Volume::flush(self).await?)
+    }
+
+    async fn cache(&self, offset: u64, len: u64) -> Result<(), TargetError> {
+        Ok(Volume::cache(self, offset, len).await?)
+    }
+
+    async fn status(&self, offset: u64, len: u64) -> Result<Vec<(u64, bool)>, TargetError> {
+        Ok(Volume::status(self, offset, len).await?)
     }
 }

@@ -9,7 +9,7 @@ use tonearm_rt::Data;
 const BYTES_MIN: usize = 16 << 10;
 const BYTES_MAX: usize = 256 << 10;
 
-/// Bytes received after a large payload: more would be the next payload, copied for nothing.
+/// Bytes received after a large payload: more would be a part of the next payload, which is received in place.
 const PEEK_BYTES: usize = 4 << 10;
 
 /// Receives in a row that left most of the buffer unused, after which it shrinks.
@@ -61,7 +61,7 @@ impl Window {
         count
     }
 
-    /// The next bytes are probably one header alone.
+    /// The next bytes are probably one header alone: few are received at first.
     pub fn expect_header(&mut self) {
         self.peek = true;
     }
@@ -89,7 +89,7 @@ impl Window {
         Data::Buf(buf, left..to)
     }
 
-    /// Memory to receive `bytes` into that nobody wants, at most; nothing may be left.
+    /// Memory to receive at most `bytes` into that are thrown away; the window must be empty.
     pub fn lend_waste(&mut self, bytes: usize) -> Data {
         debug_assert!(self.start == self.end, "what is left comes first");
         (self.start, self.end) = (0, 0);

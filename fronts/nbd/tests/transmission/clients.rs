@@ -9,8 +9,8 @@ use std::thread;
 use tempfile::TempDir;
 use tonearm_base::{BufPool, Nanos};
 use tonearm_nbd::transmission::testing::MemoryTarget;
-use tonearm_nbd::transmission::{Connections, TransmissionOptions, serve_queue};
-use tonearm_nbd::{Catalog, Export, Exports, ListenConfig, Listener, Server};
+use tonearm_nbd::transmission::{Connections, TransmissionOptions};
+use tonearm_nbd::{Accepted, Catalog, Export, Exports, ListenConfig, Listener, Server};
 use tonearm_rt::{Data, Op, Rt};
 use tonearm_uring::UringDriver;
 
@@ -19,7 +19,7 @@ const SIZE: usize = 64 << 20;
 /// Serves `main` while `test` runs with the URI and a folder; then ends in order.
 fn serve(test: impl FnOnce(&str, &TempDir)) {
     let folder = tempfile::tempdir().expect("folder");
-    let (sender, queue) = sync_channel(16);
+    let (sender, queue) = sync_channel::<Accepted>(16);
     let (events, raised) = channel();
     let engine = thread::spawn(move || {
         let driver = UringDriver::new().expect("a ring");
@@ -31,17 +31,19 @@ fn serve(test: impl FnOnce(&str, &TempDir)) {
         let pool = BufPool::new(64 << 20);
         let connections = Connections::new(&rt, &pool, TransmissionOptions::default());
         let target = MemoryTarget::new(&rt, &pool, SIZE, 64 << 20);
-        let (executor, served, buffers) = (rt.clone(), connections.clone(), pool.clone());
+        let (executor, served) = (rt.clone(), connections.clone());
+        let mut raised = pool.alloc(8);
         rt.spawn(async move {
-            serve_queue(
-                (&executor, &buffers),
-                served,
-                (arrival, queue),
-                |fd| handle.add_stream(fd),
-                |name| (name == "main").then(|| target.clone()).ok_or(()),
-                |()| panic!("no other export is offered"),
-            )
-            .await;
+            loop {
+                while let Ok(accepted) = queue.try_recv() {
+                    let Accepted { socket, client } = accepted;
+                    served.add(handle.add_stream(socket), client, target.clone());
+                }
+                let event = executor.stream(arrival, Op::Recv, Data::whole(raised));
+                let (result, data) = event.await;
+                result.expect("raised");
+                raised = data.into_buf();
+            }
         });
         let (executor, ending) = (rt.clone(), connections.clone());
         rt.block_on(async move {

@@ -16,13 +16,13 @@ use tonearm_uring::UringDriver;
 const SIZE: usize = 64 << 20;
 
 /// Serves as many socket pairs as there are `clients`, each in its thread, until all have ended.
-fn serve(client: Client, clients: Vec<Box<dyn FnOnce(UnixStream) + Send>>) {
+fn serve(client: Client, stall_timeout: Nanos, clients: Vec<Box<dyn FnOnce(UnixStream) + Send>>) {
     let driver = UringDriver::new().expect("a ring");
     let handle = driver.handle();
     let rt = Rt::new(Box::new(driver));
     let pool = BufPool::new(64 << 20);
     let options = TransmissionOptions {
-        stall_timeout: Nanos::from_millis(400),
+        stall_timeout,
         ..Default::default()
     };
     let target = MemoryTarget::new(&rt, &pool, SIZE, 64 << 20);
@@ -34,8 +34,7 @@ fn serve(client: Client, clients: Vec<Box<dyn FnOnce(UnixStream) + Send>>) {
             .set_read_timeout(Some(Duration::from_secs(20)))
             .expect("set");
         let client = Client {
-            structured_replies: client.structured_replies,
-            base_allocation: client.base_allocation,
+            negotiated: client.negotiated,
             ..client_of(true)
         };
         connections.add(handle.add_stream(ours.into()), client, target.clone());
@@ -124,13 +123,7 @@ fn clients_on_sockets_read_what_they_wrote() {
                 run
             })
             .collect();
-        serve(
-            Client {
-                base_allocation: structured,
-                ..client_of(structured)
-            },
-            clients,
-        );
+        serve(client_of(structured), Nanos::from_secs(20), clients);
     }
 }
 
@@ -156,6 +149,7 @@ fn stalling_and_vanishing_clients_do_not_hold_the_server() {
     };
     serve(
         client_of(false),
+        Nanos::from_millis(400),
         vec![
             Box::new(stall),
             Box::new(deaf),

@@ -152,8 +152,6 @@ impl MemoryTarget {
 }
 
 impl Target for MemoryTarget {
-    type Permit = Permit;
-
     fn size_bytes(&self) -> u64 {
         self.0.bytes.borrow().len() as u64
     }

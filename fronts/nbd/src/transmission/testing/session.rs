@@ -4,7 +4,7 @@ use super::client::{Answer, ReplyReader};
 use super::memory::MemoryTarget;
 use super::streams::Streams;
 use crate::listen::Client;
-use crate::proto::Request;
+use crate::proto::{Negotiated, Request};
 use crate::transmission::{Connections, TransmissionOptions};
 use tonearm_base::{BufPool, Nanos};
 use tonearm_rt::{Data, DeviceId, IdleDriver, Op, Rt};
@@ -30,8 +30,10 @@ pub fn client_of(structured: bool) -> Client {
         peer: "test".to_owned(),
         tls: false,
         read_only: false,
-        structured_replies: structured,
-        base_allocation: structured,
+        negotiated: Negotiated {
+            structured_replies: structured,
+            base_allocation: structured,
+        },
         guard: None,
     }
 }

@@ -1,23 +1,81 @@
-//! Memory for large payloads that are not yet whole, of all connections together.
+//! Memory that clients can make the server hold: replies, and large payloads that are not yet whole.
 //!
-//! A payload is charged at once while there is plenty, and else step by step, as it comes. It moves to the target's
-//! budget when all of it is there, so a client that announces much and sends little holds little, and nothing of what
-//! whole payloads need.
+//! **Replies.** A connection always has a little memory of its own, so that a small request never waits for the clients
+//! of other connections. Beyond that, large replies and all others have a half each of what the connections share: a
+//! client that asks for much and takes nothing delays only those that ask for much, too. The bytes of a reply are counted
+//! in its connection ([`super::link::ReplyMemory`]) and, unless they are the connection's own, held by a permit.
 //!
-//! Invariants:
+//! **Large payloads.** A payload is charged at once while there is plenty of memory, else step by step, as it comes. It
+//! moves to the target's budget when all of it is there: a client that announces much and sends little holds little,
+//! and nothing of what whole payloads need.
+//!
+//! Invariants of the budget of payloads:
 //! 1. Charges are at most the limit, and what one payload needs beyond it.
 //! 2. A quarter is kept for proven clients, those that have sent a whole payload before: they do not wait for clients
 //!    that never do.
 //! 3. Payloads of proven clients wait in the order in which they began; behind them the others, the newest first: a
-//!    client that means to send is served before those that have stopped to. When every payload that has memory
-//!    waits for more, the first gets it and stays the first, so some payload can always become whole.
+//!    client that sends is served before one that has stopped. When every payload that has memory waits for more, the
+//!    first gets it and stays the first, so some payload can always become whole.
 
+use super::options::TransmissionOptions;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
-use tonearm_rt::{Notify, Rt};
+use tonearm_rt::{Notify, Rt, Semaphore};
 
-/// The budget; clones are handles on the same.
+/// Replies over this are large.
+const LARGE_BYTES: u64 = 1 << 20;
+
+/// A budget for replies.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Class {
+    /// The connection's own.
+    Own,
+    /// Shared, for replies of up to a MiB.
+    Shared,
+    /// Shared, for larger ones.
+    Large,
+}
+
+impl Class {
+    /// All of them; the place of a class is its number.
+    pub const ALL: [Class; 3] = [Class::Own, Class::Shared, Class::Large];
+}
+
+/// Memory for replies that the connections share.
+pub(super) struct ReplyBudgets {
+    shared: Semaphore,
+    large: Semaphore,
+}
+
+impl ReplyBudgets {
+    pub fn new(rt: &Rt, options: &TransmissionOptions) -> Self {
+        let half = options.total_reply_bytes_max / 2;
+        Self {
+            shared: Semaphore::new(rt, half),
+            large: Semaphore::new(rt, half),
+        }
+    }
+
+    /// The budget that pays for a reply of `bytes` that the connection's own memory has no room for.
+    pub fn for_reply(&self, bytes: u64) -> (Class, &Semaphore) {
+        match bytes <= LARGE_BYTES {
+            true => (Class::Shared, &self.shared),
+            false => (Class::Large, &self.large),
+        }
+    }
+
+    /// Bytes that are missing for all that wait for memory of a class; the connection's own has no budget.
+    pub fn missing(&self, class: Class) -> u64 {
+        match class {
+            Class::Own => 0,
+            Class::Shared => self.shared.missing(),
+            Class::Large => self.large.missing(),
+        }
+    }
+}
+
+/// The budget of large payloads that are not yet whole; clones are handles on the same.
 #[derive(Clone)]
 pub(super) struct PartialPayloads(Rc<State>);
 
