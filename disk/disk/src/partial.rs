@@ -1,8 +1,8 @@
 //! Blocks that are written in part: which bytes are the writer's, and whether the rest has changed since it was read.
 //!
-//! Everything that writes bytes follows one rule, so that it loses no byte that another one wrote: watch the block, read
-//! the rest of it, and read it again until nothing was committed to the block since. The commit follows without an
-//! await.
+//! Everything that writes bytes follows one rule, so that it loses no byte that another writer wrote: watch the block,
+//! read the rest of it, and read it again until nothing was committed to the block since ([`settle`]). The commit
+//! follows without an await.
 //!
 //! Invariants:
 //! 1. Each commit to blocks of a volume is reported to the volume's [`Watched`], without an await between.
@@ -13,11 +13,43 @@
     reason = "lists of ranges, some of one"
 )]
 
+use crate::error::DiskError;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::rc::Rc;
 use tonearm_layout::Piece;
+
+/// Blocks that one writer writes in part.
+pub(crate) trait Parts {
+    /// Names one of the blocks.
+    type Block;
+
+    /// Blocks whose rest has not been read, or has changed since.
+    fn stale(&self) -> Vec<Self::Block>;
+
+    /// Reads the rest of a block, after a [`Watch::look`].
+    ///
+    /// # Errors
+    /// When the block cannot be read, or is the writer's no more.
+    async fn read_rest(&mut self, block: Self::Block) -> Result<(), DiskError>;
+}
+
+/// Reads the rest of blocks until none has changed since it was read. The commit has to follow without an await.
+///
+/// # Errors
+/// Those of [`Parts::read_rest`].
+pub(crate) async fn settle(parts: &mut impl Parts) -> Result<(), DiskError> {
+    loop {
+        let stale = parts.stale();
+        if stale.is_empty() {
+            return Ok(());
+        }
+        for block in stale {
+            parts.read_rest(block).await?;
+        }
+    }
+}
 
 /// Bytes of a block: ascending ranges that neither overlap nor touch.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -3,7 +3,7 @@
 use crate::changes::Changes;
 use crate::error::DiskError;
 use crate::map::{self, Run};
-use crate::partial::{Watch, fill_around, piece_len};
+use crate::partial::{Parts, Watch, fill_around, piece_len, settle};
 use crate::table::{Life, SharedVolume};
 use std::ops::Range;
 use std::rc::Rc;
@@ -124,40 +124,32 @@ impl Volume {
     /// it could not be made durable.
     pub async fn write(&self, offset: u64, data: Slice, durable: bool) -> Result<(), DiskError> {
         let len = data.len() as u64;
-        self.check_write(offset, len)?;
         if len == 0 {
-            return Ok(());
+            return self.check_write(offset, 0);
         }
         let block = self.engine.block_size() as u64;
         if !data.has_lease() {
             data.attach(Rc::new(self.reserve(len).await?));
         }
-        let whole = offset.is_multiple_of(block) && len.is_multiple_of(block);
-        let lsn = if whole && (data.as_ptr() as usize).is_multiple_of(ALIGN) {
-            let admission = self.engine.admit(len / block, 0).await?;
+        let (first, start) = (offset / block, (offset % block) as usize);
+        let blocks = (start as u64 + len).div_ceil(block);
+        let admission = self.engine.admit(blocks, 0).await?;
+        let whole = start == 0 && len.is_multiple_of(block);
+        let mut changes = Vec::with_capacity(1);
+        if whole && (data.as_ptr() as usize).is_multiple_of(ALIGN) {
             self.check_write(offset, len)?;
-            let mut changes = Vec::with_capacity(1);
-            let first = offset / block;
             self.push_writes(&mut changes, first, data);
-            self.commit(admission, changes, first..first + len / block)?
         } else {
-            let (first, end) = (offset / block, (offset + len).div_ceil(block));
-            let admission = self.engine.admit(end - first, 0).await?;
-            self.check_write(offset, len)?;
-            let mut buf = self.pool.alloc(((end - first) * block) as usize);
-            let start = (offset - first * block) as usize;
-            buf[start..start + data.len()].copy_from_slice(&data);
+            let mut buf = self.pool.alloc((blocks * block) as usize);
+            let written = start..start + data.len();
+            buf[written.clone()].copy_from_slice(&data);
             // The payload's memory was paid for by its sender, and pays for the copy until it is committed.
             buf.attach(Rc::new(data));
-            let mut spans = [self.span(first, buf, start..start + len as usize)];
+            let spans = vec![self.span(first, buf, written)];
             let check = || self.check_write(offset, len);
-            self.fill(&mut spans, check).await?;
-            let mut changes = Vec::new();
-            for span in spans {
-                self.push_writes(&mut changes, first, span.buf.share());
-            }
-            self.commit(admission, changes, first..end)?
-        };
+            self.push_spans(&mut changes, spans, check).await?;
+        }
+        let lsn = self.commit(admission, changes, first..first + blocks)?;
         self.acknowledge(lsn, durable).await
     }
 
@@ -166,7 +158,6 @@ impl Volume {
     /// # Errors
     /// As for [`Volume::write`].
     pub async fn trim(&self, offset: u64, len: u64, durable: bool) -> Result<(), DiskError> {
-        self.check_write(offset, len)?;
         let admission = self.engine.admit(0, EXTENTS_MAX as u64).await?;
         self.check_write(offset, len)?;
         let (first, end) = self.inner_blocks(offset, len);
@@ -196,9 +187,8 @@ impl Volume {
         keep_space: bool,
         durable: bool,
     ) -> Result<(), DiskError> {
-        self.check_write(offset, len)?;
         if len == 0 {
-            return Ok(());
+            return self.check_write(offset, 0);
         }
         let block = self.engine.block_size() as u64;
         let whole = offset.is_multiple_of(block) && len.is_multiple_of(block);
@@ -211,6 +201,8 @@ impl Volume {
             }
         };
         let admission = self.engine.admit(2, EXTENTS_MAX as u64).await?;
+        let check = || self.check_write(offset, len);
+        check()?;
         let (first, end) = self.inner_blocks(offset, len);
         let (touched, stop) = (offset / block..(offset + len).div_ceil(block), offset + len);
         let zeroes = |from: u64, to: u64| {
@@ -231,12 +223,8 @@ impl Volume {
                 spans.push(zeroes(end, end + 1));
             }
         }
-        let check = || self.check_write(offset, len);
-        self.fill(&mut spans, check).await?;
         let mut changes = Vec::new();
-        for span in spans {
-            self.push_writes(&mut changes, span.first, span.buf.share());
-        }
+        self.push_spans(&mut changes, spans, check).await?;
         if first < end {
             for Run { home, count } in self.runs(first, end - first) {
                 changes.push(if keep_space {
@@ -354,18 +342,13 @@ impl Volume {
             return Ok(changes);
         }
         let buf = self.pool.alloc_zeroed(block as usize);
-        let mut spans = [self.span(first, buf, stays..block as usize)];
+        let spans = vec![self.span(first, buf, stays..block as usize)];
         // Others may make it as short meanwhile.
         let check = || self.check(0, size_bytes + 1);
-        match self.fill(&mut spans, check).await {
-            Ok(()) => {}
-            Err(DiskError::OutOfRange { .. }) => return Ok(changes),
-            Err(error) => return Err(error),
+        match self.push_spans(&mut changes, spans, check).await {
+            Ok(()) | Err(DiskError::OutOfRange { .. }) => Ok(changes),
+            Err(error) => Err(error),
         }
-        for span in spans {
-            self.push_writes(&mut changes, first, span.buf.share());
-        }
-        Ok(changes)
     }
 
     fn is_gone(&self) -> bool {
@@ -426,31 +409,24 @@ impl Volume {
         Span { first, buf, edges }
     }
 
-    /// Fills what is not written of `spans` with the newest content: from here to the commit there must be no await.
-    /// `check` looks whether the blocks are still the volume's.
-    async fn fill(
+    /// Adds writes of `spans`, filled with the newest content; the commit has to follow without an await. `check` looks
+    /// whether the blocks are still the volume's.
+    async fn push_spans(
         &self,
-        spans: &mut [Span],
+        changes: &mut Vec<CommitChange>,
+        spans: Vec<Span>,
         check: impl Fn() -> Result<(), DiskError>,
     ) -> Result<(), DiskError> {
-        let block = self.engine.block_size();
+        let volume = self;
+        let mut spans = Spans {
+            volume,
+            spans,
+            check: &check,
+        };
+        settle(&mut spans).await?;
         check()?;
-        let is_stale = |edge: &&Edge| edge.watch.is_stale();
-        while spans
-            .iter()
-            .flat_map(|span| &span.edges)
-            .any(|edge| is_stale(&edge))
-        {
-            for Span { buf, edges, .. } in &mut *spans {
-                for edge in edges.iter().filter(is_stale) {
-                    let home = self.runs(edge.index, 1)[0].home;
-                    edge.watch.look();
-                    let pieces = self.engine.read(home, 1).await?;
-                    check()?;
-                    let bytes = &mut buf[edge.start..edge.start + block];
-                    fill_around(bytes, [edge.written.clone()], &pieces);
-                }
-            }
+        for Span { first, buf, .. } in spans.spans {
+            self.push_writes(changes, first, buf.share());
         }
         Ok(())
     }
@@ -501,6 +477,40 @@ struct Edge {
     /// Its bytes that are the writer's.
     written: Range<usize>,
     watch: Watch,
+}
+
+struct Spans<'a, C> {
+    volume: &'a Volume,
+    spans: Vec<Span>,
+    check: &'a C,
+}
+
+impl<C: Fn() -> Result<(), DiskError>> Parts for Spans<'_, C> {
+    /// The place of a span, and of an edge in it.
+    type Block = (usize, usize);
+
+    fn stale(&self) -> Vec<(usize, usize)> {
+        let mut stale = Vec::new();
+        for (at, span) in self.spans.iter().enumerate() {
+            let edges = span.edges.iter().enumerate();
+            let edges = edges.filter(|(_, edge)| edge.watch.is_stale());
+            stale.extend(edges.map(|(edge, _)| (at, edge)));
+        }
+        stale
+    }
+
+    async fn read_rest(&mut self, (span, edge): (usize, usize)) -> Result<(), DiskError> {
+        (self.check)()?;
+        let engine = &self.volume.engine;
+        let Span { buf, edges, .. } = &mut self.spans[span];
+        let edge = &edges[edge];
+        edge.watch.look();
+        let home = self.volume.runs(edge.index, 1)[0].home;
+        let pieces = engine.read(home, 1).await?;
+        let block = &mut buf[edge.start..edge.start + engine.block_size()];
+        fill_around(block, [edge.written.clone()], &pieces);
+        Ok(())
+    }
 }
 
 /// The bytes `skip .. skip + len` of `pieces`.

@@ -5,7 +5,8 @@ use super::volume::Outcome;
 use super::{Aru, DiskError};
 use crate::lists::replay::Replay;
 use crate::map;
-use crate::shadow::Version;
+use crate::partial::{Parts, settle};
+use crate::shadow::{Key, Version};
 use crate::spill::Spilled;
 use crate::table::{self, Life};
 use std::rc::Rc;
@@ -22,7 +23,7 @@ struct Plan {
 }
 
 impl Aru {
-    /// Ends the unit: all of it is visible to everybody from then on, and durable with
+    /// Ends the unit: all of it is visible to all callers from then on, and durable with
     /// `Disk::wait_durable` of what it returns, or with a flush. One that has changed nothing costs nothing.
     ///
     /// # Errors
@@ -117,37 +118,11 @@ impl Aru {
     /// # Errors
     /// `Conflict` when others have deleted or shrunk the volume, or the store fails.
     async fn refresh(&mut self, spilled: bool) -> Result<(), DiskError> {
-        loop {
-            let mut stale = self.shadow.stale();
-            if !spilled {
-                stale.retain(|key| matches!(self.shadow.get(*key), Some(Version::Memory(_))));
-            }
-            if stale.is_empty() {
-                return Ok(());
-            }
-            for key in stale {
-                if spilled {
-                    self.make_room(self.block()).await?;
-                }
-                let mut known = self.volumes.iter();
-                let known = known.find(|known| known.serial == key.0);
-                let known = known.expect("a shadow block is of a volume of the unit");
-                known.check()?;
-                let volume = self.handle(known.shared.clone());
-                let part = self.shadow.part(key).cloned().map(Box::new);
-                let part = part.expect("a stale block is written in part");
-                part.watch.look();
-                let bytes = self.block() as usize;
-                let mut buf = self.disk.pool().alloc(bytes);
-                self.merge(&volume, key.1, &mut buf).await?;
-                let version = Version::Memory(buf.share());
-                self.shadow
-                    .put(self.disk.shadows(), key, version, Some(part));
-            }
-        }
+        let unit = self;
+        settle(&mut UnitParts { unit, spilled }).await
     }
 
-    /// The commit changes the unit's blocks: those who write parts of them read the rest again.
+    /// The commit changes the unit's blocks: writers of parts of them read the rest again.
     fn tell_watches(&self) {
         for volume in &self.volumes {
             let watched = volume.shared.borrow().watched.clone();
@@ -255,7 +230,7 @@ impl Aru {
         }
     }
 
-    /// The commit is made: everybody sees it.
+    /// The commit is made: the table and the volumes follow.
     fn apply(&mut self, outcomes: Vec<Outcome>, names: Overlay) {
         let block_size = self.block();
         for (volume, outcome) in self.volumes.iter().zip(outcomes) {
@@ -283,6 +258,45 @@ impl Aru {
                 None => table.volumes.remove(&name),
             };
         }
+    }
+}
+
+/// The blocks that a unit has written in part; those in home space only if `spilled`.
+struct UnitParts<'a> {
+    unit: &'a mut Aru,
+    spilled: bool,
+}
+
+impl Parts for UnitParts<'_> {
+    type Block = Key;
+
+    fn stale(&self) -> Vec<Key> {
+        let shadow = &self.unit.shadow;
+        let mut stale = shadow.stale();
+        if !self.spilled {
+            stale.retain(|key| matches!(shadow.get(*key), Some(Version::Memory(_))));
+        }
+        stale
+    }
+
+    async fn read_rest(&mut self, key: Key) -> Result<(), DiskError> {
+        let unit = &mut *self.unit;
+        if self.spilled {
+            unit.make_room(unit.block()).await?;
+        }
+        let known = unit.volumes.iter().find(|known| known.serial == key.0);
+        let known = known.expect("a shadow block is of a volume of the unit");
+        known.check()?;
+        let volume = unit.handle(known.shared.clone());
+        let part = unit.shadow.part(key).cloned().map(Box::new);
+        let part = part.expect("a stale block is written in part");
+        part.watch.look();
+        let mut buf = unit.disk.pool().alloc(unit.block() as usize);
+        unit.merge(&volume, key.1, &mut buf).await?;
+        let version = Version::Memory(buf.share());
+        unit.shadow
+            .put(unit.disk.shadows(), key, version, Some(part));
+        Ok(())
     }
 }
 
