@@ -9,6 +9,7 @@ use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::any::Any;
 use std::cell::{Cell, RefCell};
 use std::fmt;
+use std::mem::ManuallyDrop;
 use std::ops::{Deref, DerefMut, Range};
 use std::ptr::NonNull;
 use std::rc::Rc;
@@ -27,6 +28,25 @@ pub struct Buf {
     /// The permit of the budget that pays for this memory. It is dropped with the buffer.
     lease: RefCell<Option<Rc<dyn Any>>>,
 }
+
+/// A copy of some bytes that belongs to no pool and, unlike a [`Buf`], may go from thread to thread. Bytes that fill an
+/// aligned page or more lie in memory that [`BufPool::adopt`] takes over without another copy.
+pub enum LooseBuf {
+    /// Fewer bytes.
+    Short(Box<[u8]>),
+    /// Aligned memory.
+    Aligned(AlignedMemory),
+}
+
+/// The memory of a buffer, without a pool. All of it is initialised, `len` bytes count.
+pub struct AlignedMemory {
+    memory: NonNull<u8>,
+    class: u32,
+    len: usize,
+}
+
+// SAFETY: the memory is plain bytes, and this is the only way to them.
+unsafe impl Send for AlignedMemory {}
 
 /// Allocates buffers and reuses freed ones. Cheap to clone; each engine thread has one.
 #[derive(Clone)]
@@ -61,12 +81,7 @@ impl BufPool {
                     .set(self.0.cached_bytes.get() - (1 << class));
                 memory
             }
-            None => {
-                let layout = layout_of(class);
-                // SAFETY: the layout's size is a power of two of at least ALIGN, never zero.
-                let raw = unsafe { alloc_zeroed(layout) };
-                NonNull::new(raw).unwrap_or_else(|| handle_alloc_error(layout))
-            }
+            None => ManuallyDrop::new(AlignedMemory::alloc(class)).memory,
         };
         self.0
             .in_use_bytes
@@ -94,6 +109,32 @@ impl BufPool {
         buf
     }
 
+    /// Memory for `len` bytes that lies free, if there is any, for [`LooseBuf::copy_to`].
+    pub fn spare(&self, len: usize) -> Option<AlignedMemory> {
+        let class = class_of(len);
+        let memory = self.0.free.borrow_mut()[class as usize].pop()?;
+        let cached = &self.0.cached_bytes;
+        cached.set(cached.get() - (1 << class));
+        Some(AlignedMemory { memory, class, len })
+    }
+
+    /// A buffer of the bytes of `loose`.
+    pub fn adopt(&self, loose: LooseBuf) -> Buf {
+        let aligned = match loose {
+            LooseBuf::Short(bytes) => return self.copy_of(&bytes),
+            LooseBuf::Aligned(aligned) => ManuallyDrop::new(aligned),
+        };
+        let in_use = &self.0.in_use_bytes;
+        in_use.set(in_use.get() + (1 << aligned.class));
+        Buf {
+            memory: aligned.memory,
+            class: aligned.class,
+            len: aligned.len,
+            pool: self.0.clone(),
+            lease: RefCell::default(),
+        }
+    }
+
     /// Bytes of memory that a buffer of `len` bytes takes.
     pub fn capacity_of(len: usize) -> usize {
         1 << class_of(len)
@@ -108,6 +149,65 @@ impl BufPool {
     #[cfg(test)]
     pub(crate) fn cached_bytes(&self) -> usize {
         self.0.cached_bytes.get()
+    }
+}
+
+impl LooseBuf {
+    /// A copy of `data`.
+    pub fn copy_of(data: &[u8]) -> Self {
+        Self::copy_to(None, data)
+    }
+
+    /// A copy of `data`, in the memory `spare` where that is of the right size.
+    pub fn copy_to(spare: Option<AlignedMemory>, data: &[u8]) -> Self {
+        if data.len() < ALIGN {
+            return Self::Short(data.into());
+        }
+        let class = class_of(data.len());
+        let spare = spare.filter(|spare| spare.class == class);
+        let mut memory = spare.unwrap_or_else(|| AlignedMemory::alloc(class));
+        memory.len = data.len();
+        // SAFETY: the class has room for `len` bytes, and nothing else knows this memory.
+        unsafe {
+            let from = NonNull::from(data).cast();
+            memory.memory.copy_from_nonoverlapping(from, data.len());
+        }
+        Self::Aligned(memory)
+    }
+}
+
+impl AlignedMemory {
+    /// Memory of which no byte counts yet.
+    fn alloc(class: u32) -> Self {
+        let layout = layout_of(class);
+        // SAFETY: the layout's size is a power of two of at least ALIGN, never zero.
+        let raw = unsafe { alloc_zeroed(layout) };
+        let memory = NonNull::new(raw).unwrap_or_else(|| handle_alloc_error(layout));
+        Self {
+            memory,
+            class,
+            len: 0,
+        }
+    }
+}
+
+impl Deref for LooseBuf {
+    type Target = [u8];
+    fn deref(&self) -> &[u8] {
+        match self {
+            Self::Short(bytes) => bytes,
+            // SAFETY: all of the memory is initialised, and lives as long as self.
+            Self::Aligned(AlignedMemory { memory, len, .. }) => unsafe {
+                std::slice::from_raw_parts(memory.as_ptr(), *len)
+            },
+        }
+    }
+}
+
+impl Drop for AlignedMemory {
+    fn drop(&mut self) {
+        // SAFETY: allocated with the layout of its class, as all buffers; a pool that adopts the memory does not drop self.
+        unsafe { dealloc(self.memory.as_ptr(), layout_of(self.class)) };
     }
 }
 

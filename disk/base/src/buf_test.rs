@@ -1,4 +1,4 @@
-use super::{ALIGN, BufPool};
+use super::{ALIGN, BufPool, LooseBuf};
 use std::any::Any;
 use std::cell::Cell;
 use std::rc::Rc;
@@ -66,4 +66,51 @@ fn a_lease_ends_with_the_last_slice() {
     assert!(!ended.get());
     drop(second);
     assert!(ended.get());
+}
+
+#[test]
+fn memory_that_a_pool_adopts_is_not_copied() {
+    fn is_send<T: Send>(value: T) -> T {
+        value
+    }
+    let pool = BufPool::new(1 << 20);
+    let page: Vec<u8> = (0..8000).map(|byte| byte as u8).collect();
+    let loose = is_send(LooseBuf::copy_of(&page));
+    assert_eq!(loose[..], page);
+    let address = loose.as_ptr();
+    let buf = pool.adopt(loose);
+    assert_eq!((buf.as_ptr(), buf.capacity()), (address, 8192));
+    assert_eq!(buf[..], page);
+    assert_eq!(pool.in_use_bytes(), 8192);
+    drop(buf);
+    assert_eq!((pool.in_use_bytes(), pool.cached_bytes()), (0, 8192));
+    assert_eq!(pool.alloc(8192)[8000..], [0; 192], "initialised memory");
+}
+
+#[test]
+fn a_few_loose_bytes_take_no_page() {
+    let pool = BufPool::new(0);
+    let loose = LooseBuf::copy_of(b"few");
+    assert!(matches!(loose, LooseBuf::Short(_)));
+    assert_eq!(pool.adopt(loose)[..], *b"few");
+    drop(LooseBuf::copy_of(&[7; ALIGN]));
+    assert_eq!(pool.in_use_bytes(), 0);
+}
+
+#[test]
+fn memory_that_lies_free_in_a_pool_can_be_filled_elsewhere() {
+    let pool = BufPool::new(1 << 20);
+    assert!(pool.spare(ALIGN).is_none());
+    let buf = pool.copy_of(&[7; ALIGN]);
+    let address = buf.as_ptr();
+    drop(buf);
+    let spare = pool.spare(100);
+    assert_eq!(pool.cached_bytes(), 0);
+    let loose = LooseBuf::copy_to(spare, &[1; ALIGN]);
+    assert_eq!((loose.as_ptr(), &loose[..]), (address, &[1; ALIGN][..]));
+    // Of another size it is not used.
+    drop(pool.alloc(ALIGN));
+    let loose = LooseBuf::copy_to(pool.spare(ALIGN), &[2; 2 * ALIGN]);
+    assert_eq!(loose[..], [2; 2 * ALIGN]);
+    assert_eq!(pool.adopt(loose).capacity(), 2 * ALIGN);
 }

@@ -5,7 +5,7 @@ mod crc;
 mod units;
 mod zero;
 
-pub use buf::{ALIGN, Buf, BufPool, Slice};
+pub use buf::{ALIGN, AlignedMemory, Buf, BufPool, LooseBuf, Slice};
 pub use crc::{crc32c, crc32c_of};
 pub use units::{Lsn, Nanos, RecordSeq};
 pub use zero::is_zero;

@@ -3,8 +3,8 @@
 //!
 //! Invariants:
 //! 1. A unit changes nothing but its own shadow until it ends; its end is one commit of the engine.
-//! 2. What a unit takes (slots of the volume table, blocks) is nobody else's from then on, and is kept in
-//!    memory alone: a crash gives it back.
+//! 2. What a unit takes (slots of the volume table, blocks) is not given to others from then on. It is kept in memory
+//!    alone: a crash frees it.
 //! 3. Between the last look at the committed state and the commit there is no await.
 
 mod end;
@@ -25,7 +25,7 @@ use crate::table::{self, Life, SharedVolume};
 use crate::volume::{Volume, cut};
 use std::ops::Range;
 use std::rc::Rc;
-use tonearm_base::{Buf, Slice};
+use tonearm_base::{Buf, LooseBuf, Slice};
 use tonearm_format::{Uuid, VolumeEntry, VolumeKind};
 use tonearm_layout::Piece;
 
@@ -106,6 +106,43 @@ impl Aru {
         offset: u64,
         data: &[u8],
     ) -> Result<(), DiskError> {
+        self.put(volume, offset, data, None).await
+    }
+
+    /// As [`Aru::write`]. Whole aligned blocks become the unit's without a copy.
+    ///
+    /// # Errors
+    /// As for [`Aru::write`].
+    pub async fn write_buf(
+        &mut self,
+        volume: &Volume,
+        offset: u64,
+        data: LooseBuf,
+    ) -> Result<(), DiskError> {
+        let content = Content::of(&self.disk, offset, data);
+        self.write_content(volume, offset, &content).await
+    }
+
+    pub(crate) async fn write_content(
+        &mut self,
+        volume: &Volume,
+        offset: u64,
+        content: &Content,
+    ) -> Result<(), DiskError> {
+        match content {
+            Content::Bytes(data) => self.put(volume, offset, data, None).await,
+            Content::Blocks(data) => self.put(volume, offset, data, Some(data)).await,
+        }
+    }
+
+    /// Writes `data`; `blocks` has it too where it is whole blocks.
+    async fn put(
+        &mut self,
+        volume: &Volume,
+        offset: u64,
+        data: &[u8],
+        blocks: Option<&Slice>,
+    ) -> Result<(), DiskError> {
         self.check_writable(volume)?;
         let len = data.len() as u64;
         if volume.kind() == VolumeKind::Plain {
@@ -123,7 +160,7 @@ impl Aru {
         };
         let stop = offset.checked_add(len).ok_or_else(too_far)?;
         let (first, end) = (offset / block, stop.div_ceil(block));
-        // From here on nobody may make it shorter: what is read below would come back behind its end.
+        // From here on a truncation by others is a conflict: what is read below would come back behind the new end.
         let at = self.touch(volume)?;
         let (starts, ends) = (offset.is_multiple_of(block), stop.is_multiple_of(block));
         if !(starts && ends) {
@@ -153,22 +190,23 @@ impl Aru {
         while from < end {
             let to = end.min(from + buffer_blocks);
             let bytes = ((to - from) * block) as usize;
-            let mut buf = self.disk.pool().alloc(bytes);
-            // The bytes of this buffer that are the writer's.
+            // The bytes of these blocks that are the writer's.
             let base = from * block;
             let taken = (offset.max(base) - base) as usize..(stop.min(to * block) - base) as usize;
             let skipped = (base + taken.start as u64 - offset) as usize;
-            buf[taken.clone()].copy_from_slice(&data[skipped..skipped + taken.len()]);
-            for edge in edges.iter().filter(|edge| (from..to).contains(&edge.index)) {
-                let start = ((edge.index - from) * block) as usize;
-                let written = [edge.written.clone()];
-                fill_around(
-                    &mut buf[start..start + block as usize],
-                    written,
-                    &edge.pieces,
-                );
-            }
-            let data = buf.share();
+            let data = match blocks {
+                Some(blocks) => blocks.slice(skipped..skipped + bytes),
+                None => {
+                    let mut buf = self.disk.pool().alloc(bytes);
+                    buf[taken.clone()].copy_from_slice(&data[skipped..skipped + taken.len()]);
+                    for edge in edges.iter().filter(|edge| (from..to).contains(&edge.index)) {
+                        let start = ((edge.index - from) * block) as usize;
+                        let block = &mut buf[start..start + block as usize];
+                        fill_around(block, [edge.written.clone()], &edge.pieces);
+                    }
+                    buf.share()
+                }
+            };
             let parts = (0..bytes).step_by(block as usize);
             let parts = parts.map(|start| data.slice(start..start + block as usize));
             match in_memory {
@@ -599,6 +637,25 @@ impl Aru {
             pieces.push(Piece::Zero(zeroes as usize));
         }
         Ok(())
+    }
+}
+
+/// What a write writes.
+pub(crate) enum Content {
+    /// Any bytes.
+    Bytes(LooseBuf),
+    /// Whole aligned blocks.
+    Blocks(Slice),
+}
+
+impl Content {
+    pub fn of(disk: &Disk, offset: u64, data: LooseBuf) -> Self {
+        let block = u64::from(disk.block_size());
+        let whole = offset.is_multiple_of(block) && (data.len() as u64).is_multiple_of(block);
+        match whole {
+            true => Self::Blocks(disk.pool().adopt(data).share()),
+            false => Self::Bytes(data),
+        }
     }
 }
 

@@ -6,17 +6,18 @@ use crate::eras::Eras;
 use crate::error::DiskError;
 use crate::lists::pages::Pages;
 use crate::lists::{Id, Lists};
+use crate::map;
 use crate::shadow::Shadows;
-use crate::table::{self, SharedVolume, Table};
+use crate::table::{self, Life, SharedVolume, Table};
 use crate::volume::Volume;
 use std::cell::{RefCell, RefMut};
 use std::rc::Rc;
-use tonearm_base::{BufPool, Lsn};
+use tonearm_base::{AlignedMemory, BufPool, Lsn};
 use tonearm_engine::{
     CreatePlan, Engine, MemberDevice, NewMember, OpenOptions, Progress, RecoveryReport,
     ScrubReport, StoreStats,
 };
-use tonearm_format::{Uuid, VolumeEntry, VolumeKind, Zones};
+use tonearm_format::{EXTENTS_MAX, Uuid, VolumeEntry, VolumeKind, Zones};
 use tonearm_rt::Rt;
 
 /// What is told of a volume.
@@ -197,6 +198,11 @@ impl Disk {
         Aru::begin(self)
     }
 
+    /// Memory for a write of `len` bytes that lies free, if there is any, for `LooseBuf::copy_to`.
+    pub fn spare_memory(&self, len: usize) -> Option<AlignedMemory> {
+        self.pool().spare(len)
+    }
+
     /// Waits until commit `lsn` is durable.
     ///
     /// # Errors
@@ -284,12 +290,48 @@ impl Disk {
         if size_bytes == 0 {
             return Err(DiskError::BadSize);
         }
-        let volume = self.volume(name)?;
-        match self.resize(&volume, size_bytes).await? {
-            // It had that size already, perhaps by a commit that is not durable yet.
-            Lsn(0) => self.flush().await,
-            lsn => self.wait_durable(lsn).await,
-        }
+        let admission = self.engine().admit(2, EXTENTS_MAX as u64).await?;
+        let shared = self.shared(name)?;
+        let volume = Volume::new(self.engine(), self.pool(), shared.clone());
+        volume.check_mode()?;
+        // The tail of the last block that stays must read as zeroes when the volume grows again. Unlike in a
+        // recovery unit, what is committed to the block meanwhile is kept.
+        let tail = volume.cut_off(size_bytes).await?;
+        let lsn = {
+            let mut table = self.table();
+            let state = shared.borrow();
+            if state.life != Life::Live {
+                return Err(DiskError::Deleted);
+            }
+            volume.check_mode()?;
+            let (size_blocks, block_size) =
+                (self.engine().size_blocks(), u64::from(self.block_size()));
+            let blocks = size_bytes.div_ceil(block_size);
+            let (mut extents, cut) = map::split(&state.entry.extents, blocks);
+            drop(state);
+            let have = map::blocks(&extents);
+            let mut held = Vec::new();
+            if have < blocks {
+                let more = blocks - have;
+                held = table.hold_blocks(&extents, more, more, size_blocks, block_size)?;
+                extents = map::append(extents, &held);
+            }
+            let mut state = shared.borrow_mut();
+            let entry = VolumeEntry {
+                size_bytes,
+                extents,
+                ..state.entry.clone()
+            };
+            let mut changes = vec![table::put(self.engine(), self.pool(), state.slot, &entry)];
+            changes.extend(cut.iter().map(map::trim_of));
+            changes.extend(tail);
+            let committed = self.engine().commit(admission, changes);
+            table.release_blocks(&held);
+            let lsn = committed?;
+            state.change(entry, size_bytes);
+            lsn
+        };
+        self.wait_durable(lsn).await
     }
 
     /// Makes a plain volume refuse every change, or take changes again, durably. Writes that were answered before

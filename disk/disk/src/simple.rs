@@ -1,11 +1,12 @@
 //! Simple operations: recovery units of their own.
 
+use crate::aru::Content;
 use crate::disk::Disk;
 use crate::error::DiskError;
 use crate::lists::shadow::ListShadow;
 use crate::lists::{BlockId, ListId};
 use crate::volume::Volume;
-use tonearm_base::Lsn;
+use tonearm_base::{LooseBuf, Lsn};
 use tonearm_layout::Piece;
 
 impl Disk {
@@ -14,9 +15,24 @@ impl Disk {
     /// # Errors
     /// As for `Aru::write`, and what `Aru::end` says but for a conflict.
     pub async fn write(&self, volume: &Volume, offset: u64, data: &[u8]) -> Result<Lsn, DiskError> {
+        let data = LooseBuf::copy_of(data);
+        self.write_buf(volume, offset, data).await
+    }
+
+    /// As [`Disk::write`]. Whole aligned blocks are not copied.
+    ///
+    /// # Errors
+    /// As for [`Disk::write`].
+    pub async fn write_buf(
+        &self,
+        volume: &Volume,
+        offset: u64,
+        data: LooseBuf,
+    ) -> Result<Lsn, DiskError> {
+        let content = Content::of(self, offset, data);
         loop {
             let mut aru = self.begin();
-            aru.write(volume, offset, data).await?;
+            aru.write_content(volume, offset, &content).await?;
             match aru.end().await {
                 // Others have made it shorter: this comes after that.
                 Err(DiskError::Conflict(_)) => {}

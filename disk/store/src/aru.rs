@@ -6,7 +6,7 @@ use crate::store::Store;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
-use tonearm_base::Lsn;
+use tonearm_base::{LooseBuf, Lsn};
 use tonearm_disk::{Disk, DiskError, Piece};
 
 /// An open recovery unit: everything that is done in it is there at once when it ends, or not at all. Dropped, it is
@@ -110,10 +110,10 @@ impl Store {
     /// # Errors
     /// As for [`Aru::write`]; read-only, full or failed.
     pub fn write(&self, name: &str, offset: u64, data: &[u8]) -> Result<Lsn, StoreError> {
-        let (name, data) = (name.to_string(), data.to_vec());
+        let (name, data) = (name.to_string(), LooseBuf::copy_of(data));
         let write = move |context: crate::Context| async move {
             let volume = context.disk.volume(&name)?;
-            context.disk.write(&volume, offset, &data).await
+            context.disk.write_buf(&volume, offset, data).await
         };
         Ok(self.run(write)??)
     }
@@ -204,10 +204,10 @@ impl Aru {
     /// # Errors
     /// When there is none, beyond a volume's end, read-only, or full. The unit goes on without the write.
     pub fn write(&mut self, name: &str, offset: u64, data: &[u8]) -> Result<(), StoreError> {
-        let (name, data) = (name.to_string(), data.to_vec());
+        let (name, data) = (name.to_string(), LooseBuf::copy_of(data));
         self.run(async move |aru, _| {
             let volume = aru.volume(&name)?;
-            aru.write(&volume, offset, &data).await
+            aru.write_buf(&volume, offset, data).await
         })
     }
 

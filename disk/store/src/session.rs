@@ -17,7 +17,7 @@ pub(crate) use locks::SharedLocks;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
-use tonearm_base::Lsn;
+use tonearm_base::{AlignedMemory, LooseBuf, Lsn};
 use tonearm_disk::{Ack, Aru, Changes, Disk, DiskError, ErrorKind, Volume, VolumeKind};
 
 /// Most open files of a session.
@@ -331,19 +331,24 @@ impl Session {
         Ok(())
     }
 
-    /// Does what a client has kept back of unit `id`. A file that was deleted since is a conflict.
-    pub async fn catch_up(&self, id: AruId, due: Due) -> Result<(), FilesError> {
+    /// Does what a client has kept back of unit `id`; gives memory for as much again, as far as there is some free. A file
+    /// that was deleted since is a conflict.
+    pub async fn catch_up(&self, id: AruId, due: Due) -> Result<Vec<AlignedMemory>, FilesError> {
         if due.begin {
             self.begin(id)?;
         }
+        let mut spare = Vec::new();
         for HeldWrite { file, offset, data } in due.writes {
-            let written = self.write(file, Some(id), offset, &data).await;
+            if let LooseBuf::Aligned(_) = data {
+                spare.extend(self.disk().spare_memory(data.len()));
+            }
+            let written = self.write(file, Some(id), offset, data).await;
             written.map_err(|error| match error.kind {
                 FilesErrorKind::NotFound => FilesError::new(FilesErrorKind::Conflict, error.text),
                 _ => error,
             })?;
         }
-        Ok(())
+        Ok(spare)
     }
 
     pub async fn write(
@@ -351,17 +356,17 @@ impl Session {
         file: FileId,
         aru: Option<AruId>,
         offset: u64,
-        data: &[u8],
+        data: LooseBuf,
     ) -> Result<(), FilesError> {
         let volume = self.volume(file)?;
         match aru {
             Some(id) => Ok(self
                 .take(id)?
                 .aru_mut()
-                .write(&volume, offset, data)
+                .write_buf(&volume, offset, data)
                 .await?),
             None => {
-                let lsn = self.disk().write(&volume, offset, data).await?;
+                let lsn = self.disk().write_buf(&volume, offset, data).await?;
                 self.acknowledge(lsn, false).await
             }
         }

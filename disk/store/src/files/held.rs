@@ -4,15 +4,18 @@
 use super::{AruId, FileId, FilesError, FilesErrorKind};
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use tonearm_base::{ALIGN, AlignedMemory, LooseBuf};
 
 /// Bytes that are kept back of one unit at most.
 const HELD_MAX: usize = 256 << 10;
+/// Buffers that are kept for the next writes at most.
+const SPARE_MAX: usize = 64;
 
 /// A write that is kept back.
 pub(crate) struct HeldWrite {
     pub file: FileId,
     pub offset: u64,
-    pub data: Vec<u8>,
+    pub data: LooseBuf,
 }
 
 /// What the engine has yet to learn of a unit.
@@ -26,7 +29,11 @@ pub(crate) struct Due {
 
 /// The open units of a session.
 #[derive(Default)]
-pub(super) struct HeldUnits(Mutex<BTreeMap<AruId, Held>>);
+pub(super) struct HeldUnits {
+    open: Mutex<BTreeMap<AruId, Held>>,
+    /// Memory for the next writes, which the engine's pool had free.
+    spare: Mutex<Vec<AlignedMemory>>,
+}
 
 struct Held {
     due: Due,
@@ -45,7 +52,18 @@ pub(super) struct Left {
 impl HeldUnits {
     fn units(&self) -> MutexGuard<'_, BTreeMap<AruId, Held>> {
         // Nothing is left half done by a panic.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn spare(&self) -> MutexGuard<'_, Vec<AlignedMemory>> {
+        self.spare.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes memory for the next writes.
+    pub fn give(&self, memory: Vec<AlignedMemory>) {
+        let mut spare = self.spare();
+        spare.extend(memory);
+        spare.truncate(SPARE_MAX);
     }
 
     /// Unit `aru` is open.
@@ -73,13 +91,14 @@ impl HeldUnits {
         offset: u64,
         data: &[u8],
     ) -> Result<Option<Due>, FilesError> {
+        let spare = (data.len() >= ALIGN).then(|| self.spare().pop()).flatten();
         let mut units = self.units();
         let held = open_of(&mut units, aru)?;
         held.bytes += data.len();
         held.due.writes.push(HeldWrite {
             file,
             offset,
-            data: data.to_vec(),
+            data: LooseBuf::copy_to(spare, data),
         });
         if held.bytes < HELD_MAX {
             return Ok(None);

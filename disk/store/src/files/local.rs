@@ -8,6 +8,7 @@ use crate::session::{Opened, Session, SharedLocks, not_open_file};
 use crate::store::Store;
 use std::future::Future;
 use std::sync::atomic::{AtomicU64, Ordering};
+use tonearm_base::LooseBuf;
 
 /// A session with an open store. Its locks, what its units have written last, and what nobody has changed since it was
 /// looked at are in the caller's hands: none of it needs the engine.
@@ -92,15 +93,21 @@ impl LocalFiles {
     {
         let done = self.run(move |session| async move {
             Ok(match session.catch_up(aru, due).await {
-                Ok(()) => Ok(job(session).await),
+                Ok(spare) => Ok((spare, job(session).await)),
                 Err(late) => Err(late),
             })
         });
         // Of a store that is gone the unit is gone too.
-        done?.unwrap_or_else(|late| {
-            self.units.fail(aru, &late);
-            Err(late)
-        })
+        match done? {
+            Ok((spare, done)) => {
+                self.units.give(spare);
+                done
+            }
+            Err(late) => {
+                self.units.fail(aru, &late);
+                Err(late)
+            }
+        }
     }
 
     fn opened(&self, opened: Result<Opened, FilesError>) -> Result<FileId, FilesError> {
@@ -284,9 +291,9 @@ impl Files for LocalFiles {
         data: &[u8],
     ) -> Result<(), FilesError> {
         let Some(aru) = aru else {
-            let data = data.to_vec();
+            let data = LooseBuf::copy_of(data);
             return self
-                .run(move |session| async move { session.write(file, None, offset, &data).await });
+                .run(move |session| async move { session.write(file, None, offset, data).await });
         };
         self.store.check()?;
         match self.units.write(aru, file, offset, data)? {
@@ -312,15 +319,18 @@ impl Files for LocalFiles {
     fn end(&self, aru: AruId, durable: bool) -> Result<(), FilesError> {
         let Left { due, failed } = self.units.leave(aru).ok_or_else(|| not_open(aru))?;
         let mut views = self.after(&due);
-        let (views, ended) = self.run(move |session| async move {
+        let (spare, views, ended) = self.run(move |session| async move {
             let caught_up = match failed {
                 Some(error) => Err(error),
                 None => session.catch_up(aru, due).await,
             };
-            if let Err(error) = caught_up {
-                session.abort(aru);
-                return Err(error);
-            }
+            let spare = match caught_up {
+                Ok(spare) => spare,
+                Err(error) => {
+                    session.abort(aru);
+                    return Err(error);
+                }
+            };
             let lsn = session.end(aru).await?;
             // At once: nothing else has been committed in between.
             views.retain_mut(|(file, view)| {
@@ -330,8 +340,9 @@ impl Files for LocalFiles {
                     true
                 })
             });
-            Ok((views, session.acknowledge(lsn, durable).await))
+            Ok((spare, views, session.acknowledge(lsn, durable).await))
         })?;
+        self.units.give(spare);
         // Of a store that has failed the engine tells, not what was seen.
         if ended.is_ok() {
             for (file, view) in views {

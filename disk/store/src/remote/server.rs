@@ -14,7 +14,7 @@ use std::future::poll_fn;
 use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::task::Poll;
-use tonearm_base::{Buf, BufPool, Nanos};
+use tonearm_base::{Buf, BufPool, LooseBuf, Nanos};
 use tonearm_disk::Disk;
 use tonearm_rt::{Data, DeviceId, Permit, Rt, Semaphore};
 
@@ -282,7 +282,9 @@ impl Connection {
                 offset,
                 data,
             } => {
-                let written = session.write(file, Some(aru), offset, data).await;
+                let written = session
+                    .write(file, Some(aru), offset, LooseBuf::copy_of(data))
+                    .await;
                 return self.within(aru, written);
             }
             Request::Write {
@@ -291,7 +293,9 @@ impl Connection {
                 offset,
                 data,
             } => {
-                let written = session.write(file, None, offset, data).await;
+                let written = session
+                    .write(file, None, offset, LooseBuf::copy_of(data))
+                    .await;
                 written.map(|()| Reply::Done)
             }
             Request::Truncate {
