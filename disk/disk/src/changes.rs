@@ -1,4 +1,4 @@
-//! How other threads tell that nothing has changed.
+//! A counter by which other threads tell that nothing has changed.
 
 #![expect(
     clippy::disallowed_types,
@@ -20,7 +20,7 @@ impl Changes {
         self.0.load(SeqCst)
     }
 
-    /// One more, before anybody learns of it.
+    /// One more, before any caller learns of it.
     pub(crate) fn note(&self) {
         self.0.fetch_add(1, SeqCst);
     }

@@ -1,4 +1,4 @@
-//! Shadow versions: what an open recovery unit has written and nobody else sees (ARU 3.1).
+//! Shadow versions: what an open recovery unit has written and no other caller sees (ARU 3.1).
 //!
 //! Invariants:
 //! 1. A shadow is a whole block; of several versions of a block within one unit only the newest is kept. Of a block that

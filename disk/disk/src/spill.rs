@@ -1,8 +1,8 @@
 //! Home space for shadows that memory has no room for (ARU 4: shadow versions on disk).
 //!
-//! The space is a hidden volume of blocks that nobody else has. It is made when it is first needed, grows, and
-//! goes when the store is full otherwise and no shadow is in it, or is opened the next time: what units left there
-//! that never ended is of no use, and what others had moved from there is at home by then.
+//! The space is a hidden volume. It is made when it is first needed, and grows. It is given back when the store is full
+//! otherwise and no shadow is in it, and at the next opening: what units left there that never ended is of no use, and
+//! what ended units had moved from there is at home by then.
 //!
 //! Invariants:
 //! 1. A block is written here only when no recovery sees a commit that changes it or moves from it
@@ -28,9 +28,9 @@ pub(crate) struct Spilled {
     pub crc: u32,
 }
 
-/// The space and who has it.
+/// Which of the space is free.
 pub(crate) struct Spill {
-    /// One looks for space at a time.
+    /// One unit looks for space at a time.
     turn: Semaphore,
     state: RefCell<State>,
 }
@@ -103,7 +103,7 @@ impl Spill {
 }
 
 impl Disk {
-    /// Takes the space of the time before away. It is nobody's: recovery has brought home what was moved.
+    /// Gives back the space that the last opening left. Nothing needs it: recovery has brought home what was moved.
     ///
     /// # Errors
     /// When the store fails.
@@ -129,7 +129,7 @@ impl Disk {
     /// When the store fails.
     pub(crate) async fn give_back_spill(&self) -> Result<bool, DiskError> {
         let spill = &self.shadows().spill;
-        // While it is held nobody takes space from it.
+        // While it is held no unit takes space.
         let _turn = spill.turn.acquire(1).await;
         let Some(shared) = self.table().of_kind(VolumeKind::Spill) else {
             return Ok(false);

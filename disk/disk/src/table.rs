@@ -17,7 +17,7 @@ use tonearm_layout::Piece;
 /// Where a volume is in its life.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Life {
-    /// Made by a recovery unit that has not ended: it has a slot, and nobody else sees it.
+    /// Made by a recovery unit that has not ended: it has a slot, and no other caller sees it.
     Pending,
     /// In the table.
     Live,
@@ -136,7 +136,7 @@ impl Table {
         map::free(SYSTEM_BLOCKS..size_blocks, used.into_iter())
     }
 
-    /// A slot without a volume, for nobody else until it is released.
+    /// A slot without a volume; it is not given out again until it is released.
     ///
     /// # Errors
     /// When there is none.
@@ -156,7 +156,7 @@ impl Table {
     }
 
     /// Blocks that follow those of `extents`: at least `needed` of them, and `wanted` if the store has
-    /// plenty. They are nobody else's until they are released.
+    /// plenty. They are not given out again until they are released.
     ///
     /// # Errors
     /// When the store is full, or its free space in too many pieces.

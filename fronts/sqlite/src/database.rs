@@ -26,8 +26,8 @@ impl Database {
         self.shm.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether a connection has the write-ahead log open. Then none writes pages by way of a rollback journal: who
-    /// has the log open holds a shared lock, or the exclusive one itself.
+    /// Whether a connection has the write-ahead log open. Then no connection writes pages by
+    /// way of a rollback journal: one that has the log open holds a shared lock, or the exclusive one itself.
     pub fn is_wal(&self) -> bool {
         self.wals.load(Ordering::Acquire) > 0
     }
@@ -42,9 +42,9 @@ impl Database {
         self.wals.fetch_sub(1, Ordering::AcqRel);
     }
 
-    /// SQLite looks for a journal or a write-ahead log of the database, which it does when it begins to read with
-    /// nothing in its cache. If somebody holds the exclusive lock it is that connection, after an error or a rollback that it
-    /// had no journal for: what it has written is void.
+    /// SQLite looks for a journal or a write-ahead log of the database, as it does when it begins to read with nothing in
+    /// its cache. If the exclusive lock is held, this connection holds it, after an error or a rollback that it had no
+    /// journal for: what it has written is void.
     pub fn begins_anew(&self) {
         if let Some(transaction) = self.writer().take() {
             transaction.abort();

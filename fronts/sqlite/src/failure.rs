@@ -69,7 +69,7 @@ pub fn report(host: &Host, failure: &Failure) {
     let line = CString::new(text.replace('\0', "?")).unwrap_or_default();
     // SAFETY: the format takes one string, which lives until the call returns.
     unsafe { (host.log)(failure.code, c"%s".as_ptr(), line.as_ptr().cast::<c_char>()) };
-    // During the end of a thread there is nobody left to ask.
+    // A thread that ends keeps no text any more.
     let _ = LAST.try_with(|last| *last.borrow_mut() = text);
 }
 

@@ -139,7 +139,7 @@ pub fn guarded(host: &Host, work: impl FnOnce() -> Result<c_int>) -> c_int {
 /// Runs a method of an open file.
 ///
 /// # Safety
-/// `file` was opened by [`OsFile::open`] and is not closed; nobody else uses it now.
+/// `file` was opened by [`OsFile::open`] and is not closed; no other thread uses it now.
 unsafe fn with(file: *mut File, work: impl FnOnce(&mut dyn Handle) -> Result<c_int>) -> c_int {
     // SAFETY: as the caller says; SQLite calls the methods of one file one at a time.
     let (host, handle, forks) = unsafe {

@@ -275,7 +275,7 @@ impl Deref for StoreRef {
 
 impl Drop for StoreRef {
     fn drop(&mut self) {
-        // Whoever opens the store meanwhile waits for the lock until it is closed.
+        // A thread that opens the store meanwhile waits for the lock until it is closed.
         let mut slot = locked(&self.slot);
         slot.users -= 1;
         let store = self.store.take();

@@ -12,8 +12,7 @@ use tonearm_layout::Piece;
 const OP_BYTES: u64 = 256;
 
 impl Aru {
-    /// Makes an empty list. Its identifier is nobody else's from now on; the list is there for others when the
-    /// unit ends.
+    /// Makes an empty list. No other unit gets its identifier from now on; others see the list when the unit ends.
     ///
     /// # Errors
     /// When the store or memory is full, or failed.
@@ -38,8 +37,8 @@ impl Aru {
         Ok(())
     }
 
-    /// Makes a block of zeroes on a list, behind `after` or at the head. Its identifier is nobody else's from
-    /// now on; the block is on the list for others when the unit ends. It is placed near its predecessor.
+    /// Makes a block of zeroes on a list, behind `after` or at the head, near its predecessor. No other unit gets its
+    /// identifier from now on; others see it on the list when the unit ends.
     ///
     /// # Errors
     /// When there is no such list, `after` is not on it, the store or memory is full, or failed.

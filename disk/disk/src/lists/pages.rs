@@ -18,7 +18,7 @@ struct Cache {
     pages: BTreeMap<u64, Page>,
     /// Where the search for a page to drop goes on (CLOCK).
     hand: u64,
-    /// While somebody holds, nothing is dropped: what a unit has loaded to end is there when it looks again.
+    /// While this is not 0 nothing is dropped: what a unit has loaded for its end is there when it looks again.
     holds: u64,
 }
 
