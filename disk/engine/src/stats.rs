@@ -1,163 +1,202 @@
-//! Counters and gauges of a store, as plain numbers.
+//! The numbers of a store. Each is declared once, here: its help, its name as a metric, its unit, and where it comes from.
 
 use crate::engine::Engine;
+use serde::{Deserialize, Serialize};
 
-/// A snapshot; counters run from the opening of the store.
-#[derive(Clone, Debug, Default)]
-pub struct StoreStats {
-    /// Commits made.
-    pub commits: u64,
-    /// Bytes of payload in them.
-    pub commit_bytes: u64,
-    /// Reads.
-    pub reads: u64,
-    /// Bytes read.
-    pub read_bytes: u64,
-    /// Reads served wholly from memory.
-    pub read_hits: u64,
-    /// Flush requests.
-    pub flush_requests: u64,
-    /// Last commit made.
-    pub appended_lsn: u64,
-    /// Last commit that the device has said done.
-    pub flushed_lsn: u64,
-    /// Last durable commit.
-    pub durable_lsn: u64,
-    /// Device writes of the log.
-    pub log_writes: u64,
-    /// Of them, FUA writes.
-    pub log_durable_writes: u64,
-    /// Bytes written to the log.
-    pub log_bytes: u64,
-    /// Log records.
-    pub log_records: u64,
-    /// Flushes of the log device.
-    pub log_flushes: u64,
-    /// Records written only to move the start of the log.
-    pub log_markers: u64,
-    /// Times a writer waited for log space.
-    pub log_full_waits: u64,
-    /// Reads of the log drives that find out where their heads are.
-    pub log_repositions: u64,
-    /// Log bytes in use.
-    pub log_used_bytes: u64,
-    /// All log bytes.
-    pub log_size_bytes: u64,
-    /// Payload in memory.
-    pub memory_used_bytes: u64,
-    /// Bound on it.
-    pub memory_limit_bytes: u64,
-    /// Writers that wait for memory.
-    pub memory_waiting: u64,
-    /// Blocks in the log and not yet at home.
-    pub pinned_blocks: u64,
-    /// Ranges to be zeroed at home.
-    pub pending_ranges: u64,
-    /// Age of the oldest of them, in nanoseconds, as far as the write-back keeps track.
-    pub write_back_lag_ns: u64,
-    /// Write-back rounds.
-    pub write_back_rounds: u64,
-    /// Blocks written home.
-    pub written_back_blocks: u64,
-    /// Of them, already replaced by a newer version when they arrived.
-    pub superseded_blocks: u64,
-    /// Home reads.
-    pub home_reads: u64,
-    /// Bytes of them.
-    pub home_read_bytes: u64,
-    /// Home writes.
-    pub home_writes: u64,
-    /// Bytes of them.
-    pub home_write_bytes: u64,
-    /// Flushes of data devices.
-    pub home_flushes: u64,
-    /// Checksum tables read.
-    pub table_loads: u64,
-    /// Look-ups answered by the table cache.
-    pub table_hits: u64,
-    /// Checksum tables written.
-    pub table_writes: u64,
-    /// Memory of the table cache.
-    pub map_cache_bytes: u64,
-    /// Segments of the home; 0 in the overwrite layout, as the next four.
-    pub segments: u64,
-    /// Of them, free ones.
-    pub free_segments: u64,
-    /// Bytes that live in them.
-    pub segments_live_bytes: u64,
-    /// Bytes that all segments can hold.
-    pub segments_bytes: u64,
-    /// Segments that the cleaner has emptied.
-    pub cleaned_segments: u64,
-    /// Checksum errors met.
-    pub checksum_errors: u64,
-    /// The medium below is full; write-back waits.
-    pub waiting_for_space: bool,
-    /// Nanoseconds that opening the store took.
-    pub recovery_ns: u64,
-    /// Commits recovered at opening.
-    pub recovered_commits: u64,
-    /// The failure that made the store read-only.
-    pub failure: Option<String>,
+/// What a number is to those who record it over time.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum NumberKind {
+    /// It only grows, from 0 at the opening of the store.
+    Counter,
+    /// It goes up and down.
+    Gauge,
 }
 
-impl Engine {
-    /// Counters and gauges.
-    pub fn stats(&self) -> StoreStats {
-        let inner = &self.0;
+/// What a number counts.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum NumberUnit {
+    /// Things, as its help says.
+    Count,
+    /// Bytes.
+    Bytes,
+    /// Nanoseconds.
+    Nanoseconds,
+}
+
+/// A number of [`StoreStats`].
+#[derive(Debug)]
+pub struct StoreNumber {
+    /// Its name as a metric, without unit.
+    pub metric: &'static str,
+    /// One sentence, with its full stop.
+    pub help: &'static str,
+    /// Counter or gauge.
+    pub kind: NumberKind,
+    /// What it counts.
+    pub unit: NumberUnit,
+    /// Takes it out of a snapshot.
+    pub value: fn(&StoreStats) -> u64,
+}
+
+macro_rules! kind {
+    (counter) => {
+        NumberKind::Counter
+    };
+    (gauge) => {
+        NumberKind::Gauge
+    };
+}
+
+macro_rules! unit {
+    () => {
+        NumberUnit::Count
+    };
+    (bytes) => {
+        NumberUnit::Bytes
+    };
+    (nanoseconds) => {
+        NumberUnit::Nanoseconds
+    };
+}
+
+/// Rows: help, field, kind, metric, unit, source.
+macro_rules! store_stats {
+    (
+        |$engine:ident| { $($prelude:tt)* }
+        $(#[doc = $help:literal] $field:ident: $kind:ident $metric:ident $(in $unit:ident)? = $value:expr;)*
+    ) => {
+        /// A snapshot of a store.
+        #[derive(Clone, Debug, Default, Serialize, Deserialize)]
+        pub struct StoreStats {
+            $(#[doc = $help] pub $field: u64,)*
+            /// Write-back waits, because the medium below the store or the home is full.
+            pub waiting_for_space: bool,
+            /// The failure that made the store read-only.
+            pub failure: Option<String>,
+        }
+
+        impl StoreStats {
+            /// All of its numbers.
+            pub const NUMBERS: &[StoreNumber] = &[$(StoreNumber {
+                metric: stringify!($metric),
+                help: $help.trim_ascii(),
+                kind: kind!($kind),
+                unit: unit!($($unit)?),
+                value: |stats| stats.$field,
+            }),*];
+        }
+
+        impl Engine {
+            /// Counters and gauges.
+            pub fn stats(&self) -> StoreStats {
+                let $engine = &self.0;
+                $($prelude)*
+                StoreStats {
+                    $($field: $value,)*
+                    waiting_for_space: $engine.write_back.waits_for_space(),
+                    failure: self.failure(),
+                }
+            }
+        }
+    };
+}
+
+store_stats! {
+    |inner| {
         let (trail, log, home) = (&inner.trail, inner.trail.stats(), inner.home.stats());
         let (pinned, write_back) = (inner.pinned.borrow(), &inner.write_back);
         let (counters, rounds) = (&inner.counters, &write_back.counters);
         let block_size = inner.shape.block_size as u64;
         let log_size_bytes = trail.geometry().bytes();
-        StoreStats {
-            commits: counters.commits.get(),
-            commit_bytes: counters.commit_bytes.get(),
-            reads: counters.reads.get(),
-            read_bytes: counters.read_bytes.get(),
-            read_hits: counters.read_hits.get(),
-            flush_requests: counters.flushes.get(),
-            appended_lsn: trail.appended().0,
-            flushed_lsn: trail.flushed().0,
-            durable_lsn: trail.durable().0,
-            log_writes: log.writes,
-            log_durable_writes: log.durable_writes,
-            log_bytes: log.bytes,
-            log_records: log.records,
-            log_flushes: log.flushes,
-            log_markers: log.markers,
-            log_full_waits: log.full_waits,
-            log_used_bytes: log_size_bytes / log.tracks * log.tracks_used,
-            log_size_bytes,
-            log_repositions: log.repositions + log.refreshes,
-            memory_used_bytes: inner.memory.used(),
-            memory_limit_bytes: inner.options.memory_bytes,
-            memory_waiting: inner.memory.waiting() as u64,
-            pinned_blocks: pinned.block_count() as u64,
-            pending_ranges: pinned.range_count() as u64,
-            write_back_lag_ns: write_back.lag().0,
-            write_back_rounds: rounds.rounds.get(),
-            written_back_blocks: rounds.blocks.get(),
-            superseded_blocks: rounds.superseded.get(),
-            home_reads: home.reads,
-            home_read_bytes: home.read_bytes,
-            home_writes: home.writes,
-            home_write_bytes: home.write_bytes,
-            home_flushes: home.flushes,
-            table_loads: home.table_loads,
-            table_hits: home.table_hits,
-            table_writes: home.table_writes,
-            map_cache_bytes: home.map_cache_bytes as u64,
-            segments: home.segments,
-            free_segments: home.free_segments,
-            segments_live_bytes: home.live_blocks * block_size,
-            segments_bytes: home.segments * home.segment_blocks * block_size,
-            cleaned_segments: home.cleaned_segments,
-            checksum_errors: home.checksum_errors,
-            waiting_for_space: write_back.waits_for_space(),
-            recovery_ns: inner.recovery.duration.0,
-            recovered_commits: inner.recovery.commits,
-            failure: self.failure(),
-        }
     }
+    /// Commits made: writes, trims and zeroings.
+    commits: counter commits = counters.commits.get();
+    /// Payload of commits.
+    commit_bytes: counter commit in bytes = counters.commit_bytes.get();
+    /// Reads of blocks.
+    reads: counter reads = counters.reads.get();
+    /// Bytes read.
+    read_bytes: counter read in bytes = counters.read_bytes.get();
+    /// Reads served wholly from memory.
+    read_hits: counter read_hits = counters.read_hits.get();
+    /// Flushes that clients asked for.
+    flush_requests: counter flush_requests = counters.flushes.get();
+    /// Last commit made.
+    appended_lsn: gauge appended_lsn = trail.appended().0;
+    /// Last commit that the log device has said done.
+    flushed_lsn: gauge flushed_lsn = trail.flushed().0;
+    /// Last durable commit.
+    durable_lsn: gauge durable_lsn = trail.durable().0;
+    /// Device writes of the log, one for each batch.
+    log_writes: counter log_writes = log.writes;
+    /// Device writes of the log that were written through.
+    log_durable_writes: counter log_durable_writes = log.durable_writes;
+    /// Bytes written to the log.
+    log_bytes: counter log_written in bytes = log.bytes;
+    /// Log records written.
+    log_records: counter log_records = log.records;
+    /// Flushes of the log device.
+    log_flushes: counter log_flushes = log.flushes;
+    /// Log records written only to free log space.
+    log_markers: counter log_markers = log.markers;
+    /// Times a writer waited for log space.
+    log_full_waits: counter log_full_waits = log.full_waits;
+    /// Reads of the log drives for the sake of their heads.
+    log_repositions: counter log_repositions = log.repositions + log.refreshes;
+    /// Log space in use.
+    log_used_bytes: gauge log_used in bytes = log_size_bytes / log.tracks * log.tracks_used;
+    /// Size of the log.
+    log_size_bytes: gauge log_size in bytes = log_size_bytes;
+    /// Written data in memory.
+    memory_used_bytes: gauge memory_used in bytes = inner.memory.used();
+    /// Bound on written data in memory.
+    memory_limit_bytes: gauge memory_limit in bytes = inner.options.memory_bytes;
+    /// Writers that wait for memory.
+    memory_waiting: gauge memory_waiting_writers = inner.memory.waiting() as u64;
+    /// Blocks in the log and not yet at home.
+    pinned_blocks: gauge pinned_blocks = pinned.block_count() as u64;
+    /// Ranges to be zeroed at home.
+    pending_ranges: gauge pending_ranges = pinned.range_count() as u64;
+    /// Age of the oldest block that is not yet at home.
+    write_back_lag_ns: gauge write_back_lag in nanoseconds = write_back.lag().0;
+    /// Rounds of write-back.
+    write_back_rounds: counter write_back_rounds = rounds.rounds.get();
+    /// Blocks written home.
+    written_back_blocks: counter written_back_blocks = rounds.blocks.get();
+    /// Blocks replaced by a newer version while they were written home.
+    superseded_blocks: counter superseded_blocks = rounds.superseded.get();
+    /// Device reads at home.
+    home_reads: counter home_reads = home.reads;
+    /// Bytes read at home.
+    home_read_bytes: counter home_read in bytes = home.read_bytes;
+    /// Device writes at home.
+    home_writes: counter home_writes = home.writes;
+    /// Bytes written at home.
+    home_write_bytes: counter home_written in bytes = home.write_bytes;
+    /// Flushes of data devices.
+    home_flushes: counter home_flushes = home.flushes;
+    /// Checksum tables read.
+    table_loads: counter table_loads = home.table_loads;
+    /// Checksum tables found in memory.
+    table_hits: counter table_hits = home.table_hits;
+    /// Checksum tables written.
+    table_writes: counter table_writes = home.table_writes;
+    /// Checksum tables in memory.
+    map_cache_bytes: gauge map_cache in bytes = home.map_cache_bytes as u64;
+    /// Segments of the home.
+    segments: gauge segments = home.segments;
+    /// Segments that can be written.
+    free_segments: gauge segments_free = home.free_segments;
+    /// Live blocks and map pages in segments.
+    segments_live_bytes: gauge segments_live in bytes = home.live_blocks * block_size;
+    /// Bytes that all segments can hold.
+    segments_bytes: gauge segments_size in bytes = home.segments * home.segment_blocks * block_size;
+    /// Segments that the cleaner has emptied.
+    cleaned_segments: counter segments_cleaned = home.cleaned_segments;
+    /// Blocks that failed their checksum.
+    checksum_errors: counter checksum_errors = home.checksum_errors;
+    /// Time that opening the store took.
+    recovery_ns: gauge recovery in nanoseconds = inner.recovery.duration.0;
+    /// Commits recovered from the log at the start.
+    recovered_commits: counter recovered_commits = inner.recovery.commits;
 }

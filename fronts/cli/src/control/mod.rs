@@ -13,4 +13,6 @@ pub use protocol::{
     Volumes,
 };
 pub use server::Server;
-pub use wire_stats::{CommandStats, LatencyStats, NbdStats, ServerStats};
+#[cfg(test)]
+pub use wire_stats::LatencyStats;
+pub use wire_stats::{CommandStats, NbdStats, ServerStats};

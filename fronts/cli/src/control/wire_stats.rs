@@ -1,8 +1,15 @@
-//! The counters of a server, as they go over the control socket and into metrics.
+//! The numbers of a server, as they go over the control socket and into metrics. Those of the store are declared in
+//! [`tonearm_disk::StoreStats`], those of NBD here.
 
 use serde::{Deserialize, Serialize};
+use tonearm_disk::{NumberKind, StoreStats};
+use tonearm_nbd::listen::Counts;
+use tonearm_nbd::transmission::{CommandKind, Latency, Metrics};
 
-/// All counters of a server.
+/// Upper bounds of the latency buckets, in nanoseconds: 16 us to 8 s, each twice the one before.
+const BUCKETS: std::ops::Range<u32> = 4..24;
+
+/// All numbers of a server.
 #[derive(Serialize, Deserialize, Clone, Debug)]
 pub struct ServerStats {
     /// Version of the program.
@@ -12,35 +19,82 @@ pub struct ServerStats {
     /// Seconds since it began to serve.
     pub uptime_s: f64,
     /// The store.
-    #[serde(with = "StoreNumbers")]
-    pub store: tonearm_disk::StoreStats,
+    pub store: StoreStats,
     /// Its clients.
     pub nbd: NbdStats,
 }
 
-/// What NBD clients have asked for.
-#[derive(Serialize, Deserialize, Clone, Default, Debug)]
-pub struct NbdStats {
+/// A number of [`NbdStats`]; its name as a metric begins with `nbd_`.
+pub struct NbdNumber {
+    /// Its name.
+    pub name: &'static str,
+    /// One sentence, with its full stop.
+    pub help: &'static str,
+    /// Counter or gauge.
+    pub kind: NumberKind,
+    /// Takes it out of a snapshot.
+    pub value: fn(&NbdStats) -> u64,
+}
+
+/// Rows: help, field, kind, source.
+macro_rules! nbd_stats {
+    (
+        |$metrics:ident, $front:ident|
+        $(#[doc = $help:literal] $field:ident: $kind:ident = $value:expr;)*
+    ) => {
+        /// What NBD clients have asked for.
+        #[derive(Serialize, Deserialize, Clone, Default, Debug)]
+        pub struct NbdStats {
+            $(#[doc = $help] pub $field: u64,)*
+            /// Each command.
+            pub commands: Vec<CommandStats>,
+            /// Latencies of reads, writes and flushes.
+            pub latencies: Vec<LatencyStats>,
+        }
+
+        impl NbdStats {
+            /// All of its numbers.
+            pub const NUMBERS: &[NbdNumber] = &[$(NbdNumber {
+                name: stringify!($field),
+                help: $help.trim_ascii(),
+                kind: NumberKind::$kind,
+                value: |stats| stats.$field,
+            }),*];
+
+            /// A snapshot of `metrics` and of the handshakes.
+            pub fn collect($metrics: &Metrics, $front: Counts) -> Self {
+                Self {
+                    $($field: $value,)*
+                    commands: CommandKind::ALL.iter().map(|kind| command($metrics, *kind)).collect(),
+                    latencies: vec![
+                        latency("read", &$metrics.read_latency),
+                        latency("write", &$metrics.write_latency),
+                        latency("flush", &$metrics.flush_latency),
+                    ],
+                }
+            }
+        }
+    };
+}
+
+nbd_stats! {
+    |metrics, front|
     /// Connections open now.
-    pub connections_open: u64,
-    /// Connections ever served.
-    pub connections_opened: u64,
+    connections_open: Gauge = metrics.connections_open.get();
+    /// Connections served.
+    connections_opened: Counter = metrics.connections_opened.get();
     /// Connections closed because too many were open.
-    pub connections_over_limit: u64,
+    connections_over_limit: Counter = front.over_limit;
     /// Handshakes that failed.
-    pub handshakes_refused: u64,
+    handshakes_refused: Counter = front.refused;
     /// Connections cut because the client stalled.
-    pub connections_stalled: u64,
+    connections_stalled: Counter = metrics.connections_stalled.get();
     /// Connections ended because the client broke the protocol.
-    pub connections_violated: u64,
-    /// Send operations.
-    pub sends: u64,
-    /// Receive operations.
-    pub receives: u64,
-    /// Each command.
-    pub commands: Vec<CommandStats>,
-    /// Latencies of reads, writes and flushes.
-    pub latencies: Vec<LatencyStats>,
+    connections_violated: Counter = metrics.connections_violated.get();
+    /// Send operations; several replies may leave in one.
+    sends: Counter = metrics.sends.get();
+    /// Receive operations; several requests may come in one.
+    receives: Counter = metrics.receives.get();
 }
 
 /// Counters of one command.
@@ -75,55 +129,38 @@ pub struct LatencyStats {
     pub buckets: Vec<(u64, u64)>,
 }
 
-/// The fields of `tonearm_disk::StoreStats`, which knows nothing of JSON; the compiler keeps both in step.
-#[derive(Serialize, Deserialize)]
-#[serde(remote = "tonearm_disk::StoreStats")]
-struct StoreNumbers {
-    commits: u64,
-    commit_bytes: u64,
-    reads: u64,
-    read_bytes: u64,
-    read_hits: u64,
-    flush_requests: u64,
-    appended_lsn: u64,
-    flushed_lsn: u64,
-    durable_lsn: u64,
-    log_writes: u64,
-    log_durable_writes: u64,
-    log_bytes: u64,
-    log_records: u64,
-    log_flushes: u64,
-    log_markers: u64,
-    log_full_waits: u64,
-    log_repositions: u64,
-    log_used_bytes: u64,
-    log_size_bytes: u64,
-    memory_used_bytes: u64,
-    memory_limit_bytes: u64,
-    memory_waiting: u64,
-    pinned_blocks: u64,
-    pending_ranges: u64,
-    write_back_lag_ns: u64,
-    write_back_rounds: u64,
-    written_back_blocks: u64,
-    superseded_blocks: u64,
-    home_reads: u64,
-    home_read_bytes: u64,
-    home_writes: u64,
-    home_write_bytes: u64,
-    home_flushes: u64,
-    table_loads: u64,
-    table_hits: u64,
-    table_writes: u64,
-    map_cache_bytes: u64,
-    segments: u64,
-    free_segments: u64,
-    segments_live_bytes: u64,
-    segments_bytes: u64,
-    cleaned_segments: u64,
-    checksum_errors: u64,
-    waiting_for_space: bool,
-    recovery_ns: u64,
-    recovered_commits: u64,
-    failure: Option<String>,
+fn command(metrics: &Metrics, kind: CommandKind) -> CommandStats {
+    let counters = metrics.total.of(kind);
+    CommandStats {
+        command: kind.name().to_string(),
+        requests: counters.requests.get(),
+        bytes: counters.bytes.get(),
+        errors: counters.errors.get(),
+    }
+}
+
+fn latency(command: &str, latency: &Latency) -> LatencyStats {
+    latency.with(|histogram| {
+        let mut buckets: Vec<(u64, u64)> = BUCKETS.map(|shift| (1_000 << shift, 0)).collect();
+        let mut sum = 0u128;
+        for value in histogram.iter_recorded() {
+            let (at, count) = (
+                value.value_iterated_to(),
+                value.count_since_last_iteration(),
+            );
+            sum += u128::from(at) * u128::from(count);
+            for bucket in buckets.iter_mut().filter(|(bound, _)| at <= *bound) {
+                bucket.1 += count;
+            }
+        }
+        LatencyStats {
+            command: command.to_string(),
+            count: histogram.len(),
+            sum_ns: u64::try_from(sum).unwrap_or(u64::MAX),
+            p50_ns: histogram.value_at_quantile(0.5),
+            p99_ns: histogram.value_at_quantile(0.99),
+            max_ns: histogram.max(),
+            buckets,
+        }
+    })
 }

@@ -1,9 +1,8 @@
 //! Answers requests of the control socket, on the engine thread.
 
-use super::nbd_stats;
 use crate::control::{
-    Answer, DamagedGroup, Event, Info, LogInfo, MemberInfo, Request, ScrubResult, ServerStats,
-    VolumeInfo, Volumes,
+    Answer, DamagedGroup, Event, Info, LogInfo, MemberInfo, NbdStats, Request, ScrubResult,
+    ServerStats, VolumeInfo, Volumes,
 };
 use std::cell::Cell;
 use std::rc::Rc;
@@ -221,7 +220,7 @@ impl Desk {
             pid: std::process::id(),
             uptime_s: self.0.rt.now().since(self.0.started).0 as f64 / 1e9,
             store: self.0.disk.stats(),
-            nbd: nbd_stats::collect(self.0.connections.metrics(), counts.unwrap_or_default()),
+            nbd: NbdStats::collect(self.0.connections.metrics(), counts.unwrap_or_default()),
         }
     }
 

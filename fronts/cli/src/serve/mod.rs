@@ -18,6 +18,5 @@ pub mod engine_thread;
 pub mod files;
 pub mod mailbox;
 pub mod metrics;
-pub mod nbd_stats;
 pub mod socket_file;
 pub mod uri;
