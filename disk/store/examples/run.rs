@@ -17,12 +17,12 @@ fn main() -> Result<()> {
     let path = folder.path().join("store.tn");
     create(&path, &CreateOptions::default())?;
     let store = Store::open(&path, StoreOptions::default())?;
-    tell("a trivial job", 1, 1_000_000, |round| {
-        store.run(move |_| async move { round })?;
+    tell("a trivial job", 1, 1_000_000, |_| {
+        store.block_size()?;
         Ok(())
     })?;
-    tell("a trivial job", 4, 250_000, |round| {
-        store.run(move |_| async move { round })?;
+    tell("a trivial job", 4, 250_000, |_| {
+        store.block_size()?;
         Ok(())
     })?;
     let (jobs, inbox) = channel::<u32>();

@@ -3,11 +3,9 @@
 use crate::create::{new_uuid, now_unix_s};
 use crate::error::StoreError;
 use crate::store::Store;
-use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
-use std::rc::Rc;
+use crate::units::{NotAvailable, UnitId, Units};
 use tonearm_base::{LooseBuf, Lsn};
-use tonearm_disk::{Disk, DiskError, Piece};
+use tonearm_disk::{Disk, DiskError, Piece, Volume};
 
 /// An open recovery unit: everything that is done in it is there at once when it ends, or not at all. Dropped, it is
 /// aborted.
@@ -36,48 +34,15 @@ use tonearm_disk::{Disk, DiskError, Piece};
 /// ```
 pub struct Aru {
     store: Store,
-    id: u64,
+    id: UnitId,
 }
 
-/// The open units of a store's threads, in the engine.
-#[derive(Clone, Default)]
-pub(crate) struct Units(Rc<State>);
-
-#[derive(Default)]
-struct State {
-    open: RefCell<BTreeMap<u64, tonearm_disk::Aru>>,
-    next: Cell<u64>,
-    /// No unit is open any more.
-    closed: Cell<bool>,
-}
-
-impl Units {
-    fn put_new(&self, aru: tonearm_disk::Aru) -> u64 {
-        let id = self.0.next.replace(self.0.next.get() + 1);
-        self.put(id, aru);
-        id
-    }
-
-    fn put(&self, id: u64, aru: tonearm_disk::Aru) {
-        // Else it is aborted here: the store is being closed.
-        if !self.0.closed.get() {
-            self.0.open.borrow_mut().insert(id, aru);
-        }
-    }
-
-    fn take(&self, id: u64) -> Result<tonearm_disk::Aru, StoreError> {
-        let aru = self.0.open.borrow_mut().remove(&id);
-        aru.ok_or_else(|| match self.0.closed.get() {
-            true => StoreError::Closed,
-            false => StoreError::UnitOver,
-        })
-    }
-
-    /// Aborts all, since the store is being closed.
-    pub fn close(&self) {
-        self.0.closed.set(true);
-        let open = std::mem::take(&mut *self.0.open.borrow_mut());
-        drop(open);
+fn not_available(units: &Units, why: NotAvailable) -> StoreError {
+    match why {
+        NotAvailable::InUse => StoreError::UnitInUse,
+        NotAvailable::NotOpen if units.is_closed() => StoreError::Closed,
+        // An operation of it has panicked.
+        NotAvailable::NotOpen => StoreError::UnitOver,
     }
 }
 
@@ -85,11 +50,11 @@ impl Store {
     /// Begins a recovery unit.
     ///
     /// # Errors
-    /// As for [`Store::run`].
+    /// As for [`Store::stats`].
     pub fn begin(&self) -> Result<Aru, StoreError> {
         let begin = |context: crate::Context| async move {
             let aru = context.disk.begin();
-            context.units.put_new(aru)
+            context.units.open(aru)
         };
         Ok(Aru {
             id: self.run(begin)?,
@@ -152,11 +117,9 @@ impl Aru {
     ) -> Result<T, StoreError> {
         let id = self.id;
         let done = self.store.run(move |context| async move {
-            // Not there after a panic within it, and once the store is closed.
-            let mut aru = context.units.take(id)?;
-            let result = operation(&mut aru, &context.disk).await;
-            context.units.put(id, aru);
-            Ok(result?)
+            let operation = async |aru: &mut tonearm_disk::Aru| operation(aru, &context.disk).await;
+            let result = context.units.with(id, operation).await;
+            Ok(result.map_err(|why| not_available(&context.units, why))??)
         });
         done?
     }
@@ -169,8 +132,9 @@ impl Aru {
     pub fn end(self) -> Result<Lsn, StoreError> {
         let id = self.id;
         let ended = self.store.run(move |context| async move {
-            let aru = context.units.take(id)?;
-            Ok(aru.end().await?)
+            let taken = context.units.take(id);
+            let taken = taken.map_err(|why| not_available(&context.units, why))?;
+            Ok(taken.keep().end().await?)
         });
         ended?
     }
@@ -186,16 +150,7 @@ impl Aru {
         let name = name.to_string();
         self.run(async move |aru, _| {
             let volume = aru.volume(&name)?;
-            loop {
-                let size = aru.size_bytes(&volume);
-                let part = size.saturating_sub(offset).min(len as u64);
-                match aru.read(&volume, offset.min(size), part).await {
-                    Ok(pieces) => return Ok(joined(&pieces, part as usize)),
-                    // It was made shorter while it was read.
-                    Err(DiskError::OutOfRange { .. }) => {}
-                    Err(error) => return Err(error),
-                }
-            }
+            read_in_unit(aru, &volume, offset, len).await
         })
     }
 
@@ -271,8 +226,27 @@ impl Drop for Aru {
         let id = self.id;
         // Of a store that is closed no unit is open; of one that ended none is left.
         let _ = self.store.run(move |context| async move {
-            drop(context.units.take(id));
+            context.units.abort(id);
         });
+    }
+}
+
+/// At most `len` bytes at `offset` as the unit sees them, fewer at the end of the volume or file.
+pub(crate) async fn read_in_unit(
+    aru: &tonearm_disk::Aru,
+    volume: &Volume,
+    offset: u64,
+    len: usize,
+) -> Result<Vec<u8>, DiskError> {
+    loop {
+        let size = aru.size_bytes(volume);
+        let part = size.saturating_sub(offset).min(len as u64);
+        match aru.read(volume, offset.min(size), part).await {
+            Ok(pieces) => return Ok(joined(&pieces, part as usize)),
+            // It was made shorter while it was read.
+            Err(DiskError::OutOfRange { .. }) => {}
+            Err(error) => return Err(error),
+        }
     }
 }
 

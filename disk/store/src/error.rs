@@ -74,6 +74,11 @@ pub enum StoreError {
     /// An operation of a recovery unit has panicked.
     #[error("the recovery unit is over, since an operation of it has panicked; begin it again")]
     UnitOver,
+    /// Two threads have used a recovery unit at a time.
+    #[error(
+        "the recovery unit is in use by another thread; let each of its operations end before the next"
+    )]
+    UnitInUse,
     /// The process has forked, and this is the child.
     #[error(
         "this process was forked from the one that has the store open, and cannot use it; open the store after \

@@ -2,7 +2,7 @@
 
 use tonearm_base::BufPool;
 use tonearm_rt::Rt;
-use tonearm_uring::{Aside, UringDriver, UringError, UringHandle};
+use tonearm_uring::{Calls, RingWatch, UringDriver, UringError, UringHandle};
 
 /// Free buffers that are kept for reuse, in bytes.
 const POOL_BYTES: usize = 64 << 20;
@@ -27,13 +27,13 @@ impl Executor {
         Ok(Self::over(UringDriver::new()?))
     }
 
-    /// An executor whose ring threads may use in turn, and what those do that wait.
+    /// An executor whose ring threads may use in turn, with its calls, and what threads wait for completions with.
     ///
     /// # Errors
     /// When io_uring cannot be had.
-    pub(crate) fn shared() -> Result<(Self, Aside), UringError> {
-        let (driver, aside) = UringDriver::shared()?;
-        Ok((Self::over(driver), aside))
+    pub(crate) fn shared() -> Result<(Self, Calls, RingWatch), UringError> {
+        let (driver, calls, watch) = UringDriver::shared()?;
+        Ok((Self::over(driver), calls, watch))
     }
 
     fn over(driver: UringDriver) -> Self {

@@ -5,19 +5,23 @@
 //!    that is aborted, or whose session ends first, leaves nothing behind.
 //! 2. Units take effect in the order in which they end, and are durable in that order.
 //! 3. Locks are SQLite's: any number of `Shared`, beside them one `Reserved`; `Pending` lets no new `Shared` in;
-//!    `Exclusive` is alone. Locks belong to handles and keep nobody from reading or writing: who uses them
-//!    agrees to.
-//! 4. The end of a session aborts its units first and then releases its locks, so whoever gets a lock sees
+//!    `Exclusive` is alone. Locks belong to handles. They are advisory: reads and writes do not look at them.
+//! 4. The end of a session aborts its units first and then releases its locks, so the next holder of a lock sees
 //!    nothing of what was under way.
 
 mod error;
 mod held;
 mod local;
+mod open_files;
+pub mod remote;
 mod seen;
+mod session;
 
 pub use error::{FilesError, FilesErrorKind};
 pub(crate) use held::{Due, HeldWrite};
 pub use local::LocalFiles;
+pub use open_files::{files_socket, open_files};
+pub use session::Sessions;
 
 /// An open file of a session.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]

@@ -1,31 +1,30 @@
-//! Tonearm inside a program: an open store that threads share, and its files.
+//! Tonearm inside a program, in two parts:
 //!
-//! [`files::Files`] is what front ends such as the one for SQLite are written against.
+//! - A [`Store`] that threads share: opening, the leader (`leader.rs`), recovery units and lists.
+//! - [`files`]: sessions with the files of a store, in this process or through its server. Front ends such as the one for
+//!   SQLite are written against [`files::Files`].
 
 mod aru;
 mod create;
 mod error;
 mod executor;
 pub mod files;
-mod lead;
+mod leader;
 mod lists;
 mod members;
-mod open_files;
 mod per_process;
-pub mod remote;
-mod session;
 mod store;
+mod units;
 
 pub use aru::Aru;
 pub use create::{CreateOptions, create};
 pub use error::StoreError;
 pub use executor::Executor;
+pub use files::{Sessions, files_socket, open_files, remote};
 pub use members::{
     Access, Members, Opened, beside, device_of, folder_of, holder, open_disk, open_members,
 };
-pub use open_files::{files_socket, open_files};
 pub use per_process::PerProcess;
-pub use session::Sessions;
 pub use store::{Context, Store, StoreOptions};
 pub use tonearm_disk::{BlockId, ListId};
 pub use tonearm_uring::forks;

@@ -121,7 +121,7 @@ impl Store {
     /// Bytes of a block.
     ///
     /// # Errors
-    /// As for [`Store::run`].
+    /// As for [`Store::stats`].
     pub fn block_size(&self) -> Result<u32, StoreError> {
         self.run(|context| async move { context.disk.block_size() })
     }

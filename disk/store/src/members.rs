@@ -148,7 +148,7 @@ pub fn beside(path: &Path, suffix: &str) -> PathBuf {
     PathBuf::from(name)
 }
 
-/// Who has the store at `path`, as far as its lock tells.
+/// The process that has the store at `path` open, as far as its lock tells.
 pub fn holder(path: &Path) -> Option<u32> {
     let options = MemberOptions {
         read_only: true,

@@ -1,5 +1,5 @@
-//! What belongs to one process. A child by fork(2) begins with its own, and never looks at its parent's: there a thread
-//! that the child does not have may hold the lock, and what lies behind it is the parent's to use and to close.
+//! A value for each process. A child by fork(2) begins with its own and never looks at its parent's: a thread that the
+//! child does not have may hold the parent's lock, and the stores behind it are the parent's to use and to close.
 
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 

@@ -1,19 +1,20 @@
 //! An open store that the threads of a program share.
 
-use crate::aru::Units;
 use crate::error::StoreError;
 use crate::executor::Executor;
-use crate::files::LocalFiles;
-use crate::lead::{Engine, Lead};
+use crate::files::{LocalFiles, Sessions};
+use crate::leader::{Engine, Leader, Platform};
 use crate::members::{Members, open_disk};
-use crate::session::Sessions;
+use crate::units::Units;
+use rustix::time::{ClockId, clock_gettime};
 use std::future::Future;
 use std::path::Path;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 use tonearm_base::Nanos;
-use tonearm_disk::{Disk, OpenOptions};
+use tonearm_disk::{Disk, DiskError, OpenOptions, StoreStats};
 use tonearm_rt::Rt;
+use tonearm_uring::{Call, Calls, MadeCall, RingWatch};
 
 /// How a store is opened.
 #[derive(Clone, Debug)]
@@ -22,11 +23,11 @@ pub struct StoreOptions {
     pub members: Members,
     /// Memory, acknowledgement, reading alone and so on.
     pub open: OpenOptions,
-    /// How long [`open_files`](crate::open_files) waits for a server that has gone away.
+    /// How long [`open_files`](crate::files::open_files) waits for a server that has gone away.
     pub server_wait: Duration,
 }
 
-/// How long a commit that nobody waits for may stay in this process; see [`OpenOptions::linger`].
+/// How long a commit for which no thread waits may stay in this process; see [`OpenOptions::linger`].
 const LINGER: Nanos = Nanos::from_millis(1);
 /// A supervisor starts a server again within seconds.
 const SERVER_WAIT: Duration = Duration::from_secs(10);
@@ -45,8 +46,8 @@ impl Default for StoreOptions {
     }
 }
 
-/// An open store, shared by threads; cheap to clone. Whoever calls first drives the engine on its own thread until
-/// its job is done, and the others hand their jobs to it: a thread that is alone never waits for another one.
+/// An open store, shared by threads; cheap to clone. A thread that calls the store runs the engine itself, unless another
+/// thread does at that moment: then it hands its job over. A thread that is alone never waits for another one.
 ///
 /// Dropping the last clone closes the store in order, which may take as long as [`Store::close`]; errors are lost
 /// then.
@@ -56,7 +57,7 @@ impl Default for StoreOptions {
 #[derive(Clone)]
 pub struct Store(Arc<Handle>);
 
-/// What a job has at hand; cheap to clone, and of the engine alone.
+/// What a job is given; cheap to clone. It belongs to the engine and stays in its jobs.
 #[derive(Clone)]
 pub struct Context {
     /// The volumes, files, units and lists.
@@ -70,7 +71,7 @@ pub struct Context {
 impl Context {
     fn new(disk: Disk, rt: Rt) -> Self {
         let sessions = Sessions::new(&disk);
-        let units = Units::default();
+        let units = sessions.units().clone();
         Self {
             disk,
             rt,
@@ -80,7 +81,58 @@ impl Context {
     }
 }
 
-struct Handle(Arc<Lead>);
+struct Handle(Arc<Leader<Uring>>);
+
+/// The real world of a store's threads.
+struct Uring(RingWatch);
+
+impl Platform for Uring {
+    type Context = Context;
+    type Calls = Calls;
+    type Call = Call;
+    type Made = MadeCall;
+
+    fn rt(context: &Context) -> &Rt {
+        &context.rt
+    }
+
+    fn take_call(calls: &Calls) -> Option<Call> {
+        calls.take()
+    }
+
+    fn end_call(calls: &Calls, made: MadeCall) {
+        calls.end(made);
+    }
+
+    fn calls_under_way(calls: &Calls) -> usize {
+        calls.under_way()
+    }
+
+    fn make(&self, call: Call) -> MadeCall {
+        call.make()
+    }
+
+    fn watch(&self, until: Option<Nanos>) {
+        let left = until.map(|until| Duration::from_nanos(until.since(self.now()).0));
+        self.0.wait(left);
+    }
+
+    fn interrupt_watch(&self) {
+        self.0.interrupt();
+    }
+
+    fn now(&self) -> Nanos {
+        let now = clock_gettime(ClockId::Monotonic);
+        Nanos(now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64)
+    }
+}
+
+/// The last job of a store.
+async fn close(context: Context) -> Result<(), DiskError> {
+    context.sessions.end_all();
+    context.units.close();
+    context.disk.close().await
+}
 
 impl Store {
     /// Opens the store at `path`, and recovers it if need be.
@@ -88,7 +140,7 @@ impl Store {
     /// # Errors
     /// When its members cannot be opened or are in use, or recovery fails.
     pub fn open(path: &Path, options: StoreOptions) -> Result<Store, StoreError> {
-        let (executor, aside) = Executor::shared()?;
+        let (executor, calls, watch) = Executor::shared()?;
         let opened = open_disk(&executor, path, &options.members, options.open, |_| {});
         let Executor { rt, .. } = executor;
         let disk = match opened {
@@ -100,27 +152,45 @@ impl Store {
             }
         };
         let context = Context::new(disk, rt);
-        let lead = Lead::start(Engine::new(context), aside)?;
-        Ok(Self(Arc::new(Handle(lead))))
+        let leader = Leader::start(Engine::new(context, Some(calls)), Uring(watch))?;
+        Ok(Self(Arc::new(Handle(leader))))
     }
 
     /// A store over any executor, for worlds that are simulated: no thread is started, and only the calling
     /// thread may use it. The executor stays the caller's: closing the store does not shut it down.
     pub fn over(rt: Rt, disk: Disk) -> Store {
         let context = Context::new(disk, rt);
-        Self(Arc::new(Handle(Lead::of_one_thread(Engine::new(context)))))
+        let leader = Leader::of_one_thread(Engine::new(context, None));
+        Self(Arc::new(Handle(leader)))
     }
 
     /// Runs `job` beside those of other threads, and waits for its end. A job that panics does so here, on
     /// the calling thread, and disturbs no other.
     ///
-    /// The job may run on another thread that is in such a call. It must wait for nothing but what its context
-    /// gives, must not call the store, and must not keep parts of the context in thread-local storage: the engine
-    /// moves on to other threads.
-    ///
     /// # Errors
     /// When the store is closed, has panicked, or is called where it must not be.
-    pub fn run<T, F>(
+    ///
+    /// # Safety
+    /// The job may run on any thread that calls the store, and change threads where it waits. Its future is not `Send`,
+    /// since it holds handles of the engine, so the compiler does not check these rules:
+    ///
+    /// - The job puts no part of its context where other jobs or threads find it (thread-local storage, say).
+    /// - Where it waits it holds nothing of its thread: no value of thread-local storage, no guard of a lock.
+    ///
+    /// Also, a job waits for nothing but what its context gives, and does not call the store, which refuses that.
+    pub unsafe fn run_job<T, F>(
+        &self,
+        job: impl FnOnce(Context) -> F + Send + 'static,
+    ) -> Result<T, StoreError>
+    where
+        T: Send + 'static,
+        F: Future<Output = T> + 'static,
+    {
+        self.run(job)
+    }
+
+    /// [`Store::run_job`] for the jobs of this crate, which keep its rules.
+    pub(crate) fn run<T, F>(
         &self,
         job: impl FnOnce(Context) -> F + Send + 'static,
     ) -> Result<T, StoreError>
@@ -131,12 +201,20 @@ impl Store {
         self.0.0.run(job)
     }
 
+    /// Counters and gauges.
+    ///
+    /// # Errors
+    /// When the store is closed, has panicked, or is called where it must not be.
+    pub fn stats(&self) -> Result<StoreStats, StoreError> {
+        self.run(|context| async move { context.disk.stats() })
+    }
+
     /// Its number among the stores that this process has open.
     pub(crate) fn number(&self) -> usize {
         Arc::as_ptr(&self.0.0).addr()
     }
 
-    /// Whether the store may be called here and is open: what [`Store::run`] looks at first.
+    /// Whether the store may be called here and is open: what each job looks at first.
     pub(crate) fn check(&self) -> Result<(), StoreError> {
         self.0.0.check()
     }
@@ -144,7 +222,7 @@ impl Store {
     /// Begins a session with the files of the store.
     ///
     /// # Errors
-    /// As for [`Store::run`].
+    /// As for [`Store::stats`].
     pub fn files(&self) -> Result<LocalFiles, StoreError> {
         LocalFiles::new(self)
     }
@@ -155,7 +233,7 @@ impl Store {
     /// # Errors
     /// When something cannot be written (the next opening recovers it then), or it was closed before.
     pub fn close(&self) -> Result<(), StoreError> {
-        self.0.0.close()
+        Ok(self.0.0.close(close)??)
     }
 }
 
@@ -177,6 +255,8 @@ impl WeakStore {
 
 impl Drop for Handle {
     fn drop(&mut self) {
-        self.0.abandon();
+        // Nobody is left to be told.
+        self.0
+            .abandon(|context| async { drop(close(context).await) });
     }
 }

@@ -12,7 +12,7 @@
 //! completions before that thread waits. A shared ring is used by one thread at a time, which also handles operations
 //! that others have begun. The kernel completes an operation on the thread that submitted it, and interrupts that
 //! thread. When such a thread ends, the kernel cancels its operations that wait for a worker, and the driver starts
-//! them again. Durable writes and lone flushes are left to the threads that wait for them (`aside.rs`).
+//! them again. Durable writes and lone flushes are left to the threads that wait for them (`calls.rs`).
 //!
 //! With a ring of one thread a flush goes through the ring, where the kernel hands it to a worker thread. But when no
 //! other operation on a file is under way, this thread calls fdatasync(2). Measured: with 16 writes kept under way
@@ -25,7 +25,7 @@
 //! limit in measurements (100,000 random reads a second at depth 32), and 2, 8 and 64 workers showed no difference
 //! beyond the noise when filling holes of a sparse file.
 
-use crate::aside::{Aside, Ready};
+use crate::calls::{self, Calls, RingWatch};
 use crate::devices::{Kind, UringHandle};
 use crate::operation::{Next, Operation, Vectors};
 use io_uring::types::{SubmitArgs, Timespec};
@@ -69,7 +69,7 @@ pub enum UringError {
 pub struct UringDriver {
     ring: IoUring,
     /// Calls left to waiting threads; only with a shared ring.
-    aside: Option<Aside>,
+    calls: Option<Calls>,
     handle: UringHandle,
     /// Not dropped automatically: if the last wait fails, it is leaked (invariant 3).
     slots: ManuallyDrop<Vec<Slot>>,
@@ -103,27 +103,28 @@ impl UringDriver {
         Self::over(build_ring(&OF_ONE_THREAD)?, None)
     }
 
-    /// A driver with no devices that threads use in turn, only for files, and the part of it that threads use without
-    /// the driver.
+    /// A driver with no devices that threads use in turn, only for files; its calls, which go from thread to thread with
+    /// the driver; and what threads wait for completions with while another one has the driver.
     ///
     /// # Errors
     /// As for [`UringDriver::new`], and when no descriptor is left.
-    pub fn shared() -> Result<(Self, Aside), UringError> {
+    pub fn shared() -> Result<(Self, Calls, RingWatch), UringError> {
         let ring = build_ring(&SHARED)?;
         // SAFETY: the ring's descriptor is open as long as the ring, which outlives this call.
         let fd = unsafe { BorrowedFd::borrow_raw(ring.as_raw_fd()) };
-        let aside = Aside::new(fd).map_err(UringError::Setup)?;
-        let driver = Self::over(ring, Some(aside.clone()))?;
-        Ok((driver, aside))
+        let watch = RingWatch::new(fd).map_err(UringError::Setup)?;
+        let calls = Calls::default();
+        let driver = Self::over(ring, Some(calls.clone()))?;
+        Ok((driver, calls, watch))
     }
 
-    fn over(ring: IoUring, aside: Option<Aside>) -> Result<Self, UringError> {
+    fn over(ring: IoUring, calls: Option<Calls>) -> Result<Self, UringError> {
         if !ring.params().is_feature_nodrop() || !ring.params().is_feature_ext_arg() {
             return Err(UringError::TooOld);
         }
         Ok(Self {
             ring,
-            aside,
+            calls,
             handle: UringHandle(Default::default()),
             slots: ManuallyDrop::new(Vec::new()),
             free: Vec::new(),
@@ -266,8 +267,8 @@ impl UringDriver {
                 .completion()
                 .map(|entry: cqueue::Entry| (entry.user_data(), entry.result())),
         );
-        if let Some(aside) = &self.aside {
-            aside.ended(&mut answers);
+        if let Some(calls) = &self.calls {
+            calls.ended(&mut answers);
         }
         for (number, result) in answers.drain(..) {
             if number != NO_SLOT {
@@ -288,7 +289,7 @@ impl UringDriver {
         // a shared ring has ended.
         let orphaned = matches!(-result, libc::ECANCELED | libc::EFAULT)
             && before.kind == Kind::File
-            && self.aside.is_some();
+            && self.calls.is_some();
         let next = match orphaned {
             true => Next::Again,
             false => operation.answer(result),
@@ -333,7 +334,7 @@ impl Driver for UringDriver {
             Err(error) => return self.finish(token, Err(error), request.data),
         };
         let alone = target.kind == Kind::File && self.files == 0;
-        if request.op == Op::Flush && alone && self.aside.is_none() {
+        if request.op == Op::Flush && alone && self.calls.is_none() {
             // Queued entries, such as replies, are submitted before this thread blocks.
             self.fill();
             self.enter(0, None);
@@ -355,10 +356,10 @@ impl Driver for UringDriver {
         self.files += usize::from(operation.target.kind == Kind::File);
         let slot = &mut self.slots[number as usize];
         let operation = slot.operation.insert(operation);
-        if let Some(aside) = &self.aside
+        if let Some(calls) = &self.calls
             && let Some(what) = operation.call(&mut slot.vectors, alone)
         {
-            return aside.push(Ready { slot: number, what });
+            return calls.push(calls::Operation { slot: number, what });
         }
         self.backlog.push_back(number);
         self.fill();
@@ -376,14 +377,16 @@ impl Driver for UringDriver {
                 deadline.map(|deadline| Duration::from_nanos(deadline.since(self.now()).0));
             let late = timeout == Some(Duration::ZERO);
             let idle = self.under_way() == 0 && deadline.is_none();
-            let call = self.aside.as_ref().filter(|_| !late).and_then(Aside::take);
-            let calls = call.is_some();
-            if let Some(call) = call {
+            let calls = self.calls.clone().filter(|_| !late);
+            let call = calls.as_ref().and_then(Calls::take);
+            let called = call.is_some();
+            if let (Some(calls), Some(call)) = (calls, call) {
                 // This thread has the driver and waits anyway, so it makes the call, once queued entries are submitted.
                 self.enter(0, None);
-                call.make();
+                calls.end(call.make());
             }
-            let block = self.done.is_empty() && self.backlog.is_empty() && !late && !idle && !calls;
+            let block =
+                self.done.is_empty() && self.backlog.is_empty() && !late && !idle && !called;
             self.enter(usize::from(block), timeout.filter(|_| block));
             let ended = !self.done.is_empty();
             completions.append(&mut self.done);
@@ -397,10 +400,12 @@ impl Driver for UringDriver {
 impl Drop for UringDriver {
     fn drop(&mut self) {
         self.draining = true;
-        if let Some(aside) = self.aside.clone() {
-            // Calls that no thread has taken are cancelled.
-            while aside.take().is_some() {}
-            aside.wait_for_calls();
+        if let Some(calls) = self.calls.clone() {
+            if !calls.cancel() {
+                // A thread makes a call: its memory and its descriptor stay for good (invariant 2 of calls.rs).
+                std::mem::forget(self.handle.clone());
+                return;
+            }
             self.reap();
         }
         self.drain_backlog();

@@ -5,7 +5,7 @@
 //! the memory of a request, in a slot beside the request, from the submission until the kernel has reported the
 //! end. The driver is not dropped before that either.
 
-mod aside;
+mod calls;
 mod devices;
 mod driver;
 mod fd;
@@ -14,7 +14,7 @@ mod lock;
 mod member;
 mod operation;
 
-pub use aside::{Aside, Call};
+pub use calls::{Call, Calls, MadeCall, RingWatch};
 pub use devices::{EventSender, UringHandle};
 pub use driver::{UringDriver, UringError};
 pub use fd::inherited_listeners;
@@ -23,7 +23,7 @@ pub use lock::Lock;
 pub use member::{Create, Member, MemberError, MemberKind, MemberOptions, PathText, open_member};
 
 #[cfg(test)]
-mod aside_test;
+mod calls_test;
 #[cfg(test)]
 mod driver_test;
 #[cfg(test)]

@@ -7,7 +7,7 @@
 //! 2. The operation owns the memory that an entry names (buffers, iovecs, message header). The memory stays in its
 //!    place until the operation is dropped, even when the operation is moved.
 
-use crate::aside::What;
+use crate::calls::What;
 use crate::devices::{Kind, Target};
 use io_uring::{opcode, squeue, types};
 use tonearm_base::Buf;

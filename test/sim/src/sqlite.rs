@@ -15,7 +15,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use tonearm_base::Nanos;
-use tonearm_disk::{Disk, OpenOptions};
+use tonearm_disk::OpenOptions;
 use tonearm_rt::Rt;
 use tonearm_store::Store;
 use tonearm_store::files::{Files, Open};
@@ -143,13 +143,12 @@ fn make_room(image: &mut StoreImage) -> Result<(), String> {
     let world = world(image, 0);
     let rt = Rt::new(world.driver());
     let store = open(&rt, image, OpenOptions::default())?;
-    let deleted = store.run(|context| async move {
-        let disk: Disk = context.disk;
-        disk.delete_volume("main")
-            .await
-            .map_err(|error| error.to_string())
-    });
-    deleted.map_err(|error| error.to_string())??;
+    let delete = || {
+        let mut unit = store.begin()?;
+        unit.delete("main")?;
+        unit.end()
+    };
+    delete().map_err(|error: tonearm_store::StoreError| error.to_string())?;
     store.close().map_err(|error| error.to_string())?;
     image.disks = world.images();
     drop(store);

@@ -2,9 +2,9 @@
 
 use super::held::{HeldUnits, Left, not_open};
 use super::seen::{Seen, View};
+use super::session::{Opened, Session, SharedLocks, not_open_file};
 use super::{AruId, Due, FileId, FileInfo, Files, FilesError, HeldWrite, Level, Open};
 use crate::error::StoreError;
-use crate::session::{Opened, Session, SharedLocks, not_open_file};
 use crate::store::Store;
 use std::future::Future;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,9 +1,9 @@
-//! What a session has seen of its files, and what is still so: SQLite looks at a database's size, its change counter and
-//! whether there is a write-ahead log at the start of each transaction, and mostly nobody has changed any of it. No
-//! engine is needed to tell.
+//! A session's cache of sizes, last short reads and names. At the start of each transaction SQLite asks for a database's
+//! size, its change counter and whether there is a write-ahead log. Each entry has the count of the commits that change
+//! it, so a session answers from the cache, without the engine, until somebody changes it.
 
 use super::FileId;
-use crate::session::Opened;
+use super::session::Opened;
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use tonearm_disk::Changes;

@@ -1,5 +1,6 @@
 //! How a store ends: in order, by its last handle, under the feet of others, by a panic, after a fork.
 
+use crate::Jobs;
 use crate::Place;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

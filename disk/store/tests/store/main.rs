@@ -15,7 +15,27 @@ mod threads;
 
 use std::path::PathBuf;
 use tempfile::TempDir;
-use tonearm_store::{CreateOptions, Store, StoreOptions, create};
+use tonearm_store::{Context, CreateOptions, Store, StoreError, StoreOptions, create};
+
+/// Jobs of the tests.
+trait Jobs {
+    /// [`Store::run_job`].
+    fn run<T, F>(&self, job: impl FnOnce(Context) -> F + Send + 'static) -> Result<T, StoreError>
+    where
+        T: Send + 'static,
+        F: Future<Output = T> + 'static;
+}
+
+impl Jobs for Store {
+    fn run<T, F>(&self, job: impl FnOnce(Context) -> F + Send + 'static) -> Result<T, StoreError>
+    where
+        T: Send + 'static,
+        F: Future<Output = T> + 'static,
+    {
+        // SAFETY: the jobs of these tests keep nothing of their context or thread.
+        unsafe { self.run_job(job) }
+    }
+}
 
 /// A new store in a folder of its own.
 struct Place {

@@ -1,5 +1,6 @@
 //! A read that a commit overtakes, in a simulated world, where the commit comes at any moment of the read.
 
+use crate::Jobs;
 use std::rc::Rc;
 use tonearm_base::{BufPool, Nanos};
 use tonearm_device::RawDevice;

@@ -1,5 +1,6 @@
 //! What a process takes in memory for a store, as the system tells it: in a process of its own.
 
+use crate::Jobs;
 use std::process::Command;
 use tonearm_base::Nanos;
 use tonearm_store::{CreateOptions, Store, StoreOptions, create};

@@ -1,6 +1,7 @@
 //! What sessions know of files without asking the engine is what is committed, whoever changes them: another session,
 //! a unit, the disk itself.
 
+use crate::Jobs;
 use crate::Place;
 use crate::files::content;
 use proptest::prelude::*;

@@ -1,5 +1,6 @@
 //! Threads that share a store.
 
+use crate::Jobs;
 use crate::Place;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
@@ -159,7 +160,7 @@ fn threads_that_end_at_once_leave_nothing_undone() {
     store.close().unwrap();
 }
 
-/// Nobody calls: the keeper brings the writes to their end, and home when they are old enough.
+/// Nobody calls: the timer thread brings the writes to their end, and home when they are old enough.
 #[test]
 fn what_is_under_way_ends_without_callers() {
     let place = Place::new();
@@ -216,7 +217,7 @@ fn timers_are_seen_to_in_time_by_those_who_wait_and_nobody_spins() {
         attempts.push(format!(
             "{late:?} late, {cpu:?} of processor time in {wall:?}"
         ));
-        // A look of the keeper, which comes every millisecond, would be later on average.
+        // A look of the timer thread, which comes every millisecond, would be later on average.
         if late < Duration::from_micros(400) && cpu < wall {
             return store.close().unwrap();
         }

@@ -1,9 +1,10 @@
 use crate::common::{Bench, contains};
 use tonearm_base::BufPool;
+use tonearm_disk::OpenOptions;
 use tonearm_engine::CommitChange;
 use tonearm_format::{ListRecord, VolumeEntry, VolumeKind, Zones};
 use tonearm_layout::Piece;
-use tonearm_store::{ListId, Store, StoreOptions};
+use tonearm_store::{Executor, ListId, Members, Store, StoreOptions, open_disk};
 
 const SLOT: usize = 256 << 10;
 /// Behind the log of the stores here: superblocks and 8 MiB of log.
@@ -187,9 +188,17 @@ fn make_list(bench: &Bench) -> ListId {
 
 /// Writes `record` over that of `list`, in a page that is whole otherwise: no checksum tells.
 fn overwrite_list(bench: &Bench, list: ListId, words: [u64; 2]) {
-    let store = Store::open(&bench.path("a"), StoreOptions::default()).expect("a store");
-    let overwritten = store.run(move |context| async move {
-        let engine = context.disk.engine();
+    let executor = Executor::new().expect("an executor");
+    let opened = open_disk(
+        &executor,
+        &bench.path("a"),
+        &Members::default(),
+        OpenOptions::default(),
+        |_| {},
+    );
+    let disk = opened.expect("a store");
+    let overwritten = executor.rt.block_on(async move {
+        let engine = disk.engine();
         let mut area = None;
         for slot in 0..tonearm_format::SYSTEM_BLOCKS {
             if let [Piece::Data(block)] = &engine.read(slot, 1).await?[..] {
@@ -199,7 +208,7 @@ fn overwrite_list(bench: &Bench, list: ListId, words: [u64; 2]) {
             }
         }
         let area = area.expect("the lists area");
-        let zones = Zones::new(context.disk.block_size());
+        let zones = Zones::new(disk.block_size());
         let record = zones.list_record(list.0).expect("its place");
         assert_eq!(record.page, 0, "in the first block of the area");
         let home = area.extents[0].start;
@@ -214,10 +223,11 @@ fn overwrite_list(bench: &Bench, list: ListId, words: [u64; 2]) {
         data[at + 8..at + 16].copy_from_slice(&words[1].to_le_bytes());
         let admission = engine.admit(1, 0).await?;
         let data = data.share();
-        engine.commit(admission, vec![CommitChange::Write { first: home, data }])
+        engine.commit(admission, vec![CommitChange::Write { first: home, data }])?;
+        disk.close().await
     });
-    overwritten.expect("it runs").expect("it is committed");
-    store.close().expect("closed in order");
+    overwritten.expect("it is committed, and closed in order");
+    executor.rt.shut_down();
 }
 
 #[test]

@@ -90,7 +90,7 @@ impl Held {
         let Some(store) = &self.0 else {
             return Ok(None);
         };
-        let stats = store.run(|context| async move { context.disk.stats() })?;
+        let stats = store.stats()?;
         Ok(Some(Counters {
             written_bytes: stats.log_bytes,
             // An FUA write counts as a flush of its own.

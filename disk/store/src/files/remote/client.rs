@@ -1,6 +1,6 @@
 //! The client's end: a session with a server, shared by the threads of a process.
 //!
-//! Whoever waits for a reply and finds nobody reading reads for all. What needs no reply is collected and sent with the
+//! A thread that waits for a reply reads for all threads, unless another one does so already. What needs no reply is collected and sent with the
 //! next request that does, or when there is much of it.
 
 use super::wire::{self, DATA_MAX, HELLO_LEN, Reply, Request, VERSION};
@@ -49,7 +49,7 @@ struct Out {
 #[derive(Default)]
 struct Inbox {
     replies: BTreeMap<u32, Reply>,
-    /// Somebody reads for all.
+    /// A thread reads for all.
     reading: bool,
     /// Why nothing comes any more.
     over: Option<String>,
@@ -105,7 +105,7 @@ impl RemoteFiles {
         })
     }
 
-    /// Before any lock: in a forked child nobody may be there to release it.
+    /// Comes before any lock: in a forked child the thread that would release it does not exist.
     fn check_process(&self) -> Result<(), FilesError> {
         match std::process::id() == self.process {
             true => Ok(()),

@@ -1,10 +1,10 @@
 //! From a path to its files, whoever has the store open.
 
+use super::remote::RemoteFiles;
 use crate::error::StoreError;
 use crate::files::{Files, FilesError, FilesErrorKind};
 use crate::members::beside;
 use crate::per_process::PerProcess;
-use crate::remote::RemoteFiles;
 use crate::store::{Store, StoreOptions, WeakStore};
 use std::collections::BTreeSet;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};

@@ -1,11 +1,10 @@
-//! What threads make aside a shared ring: every call ends once, with its own result, for its own operation.
+//! Calls of a shared ring: each ends once, with its own result, for its own operation.
 
-use crate::aside::What;
-use crate::{Aside, Call, UringDriver};
+use crate::calls::What;
+use crate::{Call, Calls, MadeCall, RingWatch, UringDriver};
 use std::fs::File;
 use std::os::unix::fs::FileExt;
-use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
-use std::sync::{Arc, mpsc};
+use std::sync::mpsc;
 use std::time::{Duration, Instant};
 use tonearm_base::{BufPool, Nanos};
 use tonearm_rt::{Completion, Data, DeviceId, Driver, IoError, Op, Request};
@@ -19,7 +18,8 @@ const SIZE: u64 = 1 << 20;
 
 struct World {
     driver: UringDriver,
-    aside: Aside,
+    calls: Calls,
+    watch: RingWatch,
     pool: BufPool,
     file: File,
     device: DeviceId,
@@ -28,7 +28,7 @@ struct World {
 
 impl World {
     fn new() -> Self {
-        let (driver, aside) = UringDriver::shared().unwrap();
+        let (driver, calls, watch) = UringDriver::shared().unwrap();
         let dir = tempfile::tempdir().unwrap();
         let file = File::options()
             .read(true)
@@ -40,7 +40,8 @@ impl World {
         let device = driver.handle().add_file(file.try_clone().unwrap().into());
         Self {
             driver,
-            aside,
+            calls,
+            watch,
             pool: BufPool::new(0),
             file,
             device,
@@ -66,7 +67,17 @@ impl World {
     }
 
     fn take(&self) -> Call {
-        self.aside.take().expect("there is a call to make")
+        self.calls.take().expect("there is a call to make")
+    }
+
+    fn make(&self) {
+        self.calls.end(self.take().make());
+    }
+
+    /// Ends `call` with `result`, without making it.
+    fn pretend(&self, call: Call, result: i32) {
+        let slot = call.operation.slot;
+        self.calls.end(MadeCall { slot, result });
     }
 
     /// What ends within `time`, up to `count` operations. It is asked for without waiting, as a leader of the store
@@ -102,21 +113,20 @@ fn results(ended: &[Completion]) -> Vec<(u64, Result<usize, IoError>)> {
 fn a_call_is_made_by_another_thread() {
     let mut world = World::new();
     world.write(1, 4096, 7, 8192);
-    assert!(world.aside.has_calls() && !world.aside.is_calling());
-    assert_eq!(world.aside.calls(), 1);
+    assert_eq!(world.calls.under_way(), 1);
     let call = world.take();
-    let flags = match call.ready.what {
+    let flags = match call.operation.what {
         What::Write { flags, .. } => flags,
         What::Sync { .. } => panic!("a write"),
     };
     assert_eq!(flags, libc::RWF_DSYNC, "it is durable when it ends");
-    assert!(world.aside.is_calling() && !world.aside.has_calls());
-    assert!(world.aside.take().is_none(), "it is the taker's alone");
-    std::thread::spawn(|| call.make()).join().unwrap();
-    assert!(!world.aside.is_calling());
-    assert_eq!(world.aside.calls(), 1, "the driver does not know yet");
+    assert!(world.calls.take().is_none(), "it is the taker's alone");
+    let made = std::thread::spawn(|| call.make()).join().unwrap();
+    assert_eq!(world.ended(1, Duration::ZERO), []);
+    world.calls.end(made);
+    assert_eq!(world.calls.under_way(), 1, "the driver does not know yet");
     assert_eq!(world.ended(1, LONG), [(1, Ok(8192))]);
-    assert_eq!(world.aside.calls(), 0);
+    assert_eq!(world.calls.under_way(), 0);
     world.holds(4096, 7, 8192);
     world.holds(0, 0, 4096);
     world.holds(12288, 0, 4096);
@@ -129,7 +139,7 @@ fn a_call_writes_all_slices_in_order() {
     let whole = whole.share();
     let slices = vec![whole.slice(100..150), whole.slice(0..100)];
     world.submit(1, Op::WriteDurable, 10, Data::Slices(slices));
-    world.take().make();
+    world.make();
     assert_eq!(world.ended(1, LONG), [(1, Ok(150))]);
     world.holds(10, 2, 50);
     world.holds(60, 1, 100);
@@ -147,14 +157,13 @@ fn the_rest_of_a_short_write_is_written() {
         } else {
             world.write(1, 4096, 7, 8192);
         }
-        let mut call = world.take();
+        let call = world.take();
         world.file.write_all_at(&[7; 6000], 4096).unwrap();
-        call.result = 6000;
-        drop(call);
+        world.pretend(call, 6000);
         assert_eq!(world.ended(1, LONG), [(1, Ok(8192))]);
         world.holds(4096, 7, 8192);
         world.holds(4096 + 8192, 0, 4096);
-        assert_eq!(world.aside.calls(), 0);
+        assert_eq!(world.calls.under_way(), 0);
     }
 }
 
@@ -162,31 +171,9 @@ fn the_rest_of_a_short_write_is_written() {
 fn a_write_of_nothing_is_an_error() {
     let mut world = World::new();
     world.write(1, 4096, 7, 8192);
-    let mut call = world.take();
-    call.result = 0;
-    drop(call);
-    assert_eq!(world.ended(1, LONG), [(1, Err(IoError::EIO))]);
-}
-
-#[test]
-fn a_call_that_is_dropped_goes_through_the_ring() {
-    let mut world = World::new();
-    world.write(1, 0, 7, 4096);
-    drop(world.take());
-    assert!(!world.aside.is_calling());
-    assert_eq!(world.ended(1, LONG), [(1, Ok(4096))]);
-    world.holds(0, 7, 4096);
-    // So does one whose maker panics.
-    world.write(2, 4096, 8, 4096);
     let call = world.take();
-    let maker = std::thread::spawn(move || {
-        let _call = call;
-        std::panic::resume_unwind(Box::new(()));
-    });
-    assert!(maker.join().is_err());
-    assert_eq!(world.ended(1, LONG), [(2, Ok(4096))]);
-    world.holds(4096, 8, 4096);
-    assert_eq!(world.aside.calls(), 0);
+    world.pretend(call, 0);
+    assert_eq!(world.ended(1, LONG), [(1, Err(IoError::EIO))]);
 }
 
 #[test]
@@ -200,7 +187,7 @@ fn the_error_of_a_call_is_that_of_its_operation() {
     world.device = writable;
     world.write(3, 8192, 3, 4096);
     for _ in 0..3 {
-        world.take().make();
+        world.make();
     }
     let errno = libc::EBADF;
     assert_eq!(
@@ -222,10 +209,10 @@ fn calls_may_end_in_any_order() {
     calls.swap(0, 3);
     // Each is known as soon as it has ended, whatever the others do.
     for (made, call) in calls.into_iter().enumerate() {
-        call.make();
+        world.calls.end(call.make());
         let token = [3, 1, 2, 0][made];
         assert_eq!(world.ended(1, LONG), [(token, Ok(lens[token as usize]))]);
-        assert_eq!(world.aside.calls(), 3 - made);
+        assert_eq!(world.calls.under_way(), 3 - made);
     }
     for (token, len) in lens.iter().enumerate() {
         world.holds(token as u64 * 8192, token as u8 + 1, *len);
@@ -236,20 +223,19 @@ fn calls_may_end_in_any_order() {
 fn a_lone_flush_is_a_call_and_one_beside_others_is_not() {
     let mut world = World::new();
     world.submit(1, Op::Flush, 0, Data::None);
-    assert!(world.aside.has_calls());
-    world.take().make();
+    world.make();
     assert_eq!(world.ended(1, LONG), [(1, Ok(0))]);
     world.write(2, 0, 1, 512);
     world.submit(3, Op::Flush, 0, Data::None);
     let call = world.take();
-    assert!(!world.aside.has_calls());
+    assert!(world.calls.take().is_none());
     assert_eq!(world.ended(1, LONG), [(3, Ok(0))]);
-    call.make();
+    world.calls.end(call.make());
     assert_eq!(world.ended(1, LONG), [(2, Ok(512))]);
     // A plain write is not a call.
     let data = Data::whole(world.pool.copy_of(&[1; 512]));
     world.submit(4, Op::Write, 0, data);
-    assert!(!world.aside.has_calls());
+    assert!(world.calls.take().is_none());
     assert_eq!(world.ended(1, LONG), [(4, Ok(512))]);
 }
 
@@ -270,53 +256,67 @@ fn a_driver_that_waits_makes_the_calls_itself() {
 }
 
 #[test]
-fn a_dropped_driver_waits_for_a_call_that_a_thread_makes() {
+fn a_dropped_driver_leaves_a_call_its_descriptor() {
     let mut world = World::new();
     world.write(1, 0, 7, 4096);
     world.write(2, 4096, 8, 4096);
     let call = world.take();
-    let made = Arc::new(AtomicBool::new(false));
-    let maker = std::thread::spawn({
-        let made = made.clone();
-        move || {
-            std::thread::sleep(SOON);
-            made.store(true, SeqCst);
-            call.make();
-        }
-    });
     let World {
-        driver, file, dir, ..
+        driver,
+        calls,
+        file,
+        dir,
+        ..
     } = world;
-    drop(driver);
-    assert!(made.load(SeqCst), "the memory is gone under the call");
-    maker.join().unwrap();
-    let mut found = [0; 4096];
+    drop((driver, calls));
+    let made = call.make();
+    assert_eq!(
+        made.result, 4096,
+        "the descriptor was closed under the call"
+    );
+    let mut found = [0; 8192];
     file.read_exact_at(&mut found, 0).unwrap();
-    assert_eq!(found, [7; 4096]);
+    assert_eq!(found[..4096], [7; 4096]);
+    assert_eq!(found[4096..], [0; 4096], "nobody has made the other call");
     drop(dir);
 }
 
 #[test]
-fn the_bell_ends_one_watch_however_often_it_is_rung() {
+fn a_dropped_driver_cancels_the_calls_that_were_not_made() {
+    let mut world = World::new();
+    world.write(1, 0, 7, 4096);
+    world.write(2, 4096, 8, 4096);
+    world.write(3, 8192, 9, 4096);
+    drop(world.take());
+    let _told_too_late = world.take().make();
+    let World { driver, file, .. } = world;
+    drop(driver);
+    let mut found = [0; 4096];
+    file.read_exact_at(&mut found, 8192).unwrap();
+    assert_eq!(found, [0; 4096]);
+}
+
+#[test]
+fn interrupts_end_one_wait_however_many_they_are() {
     let world = World::new();
-    let (aside, (ended, ends)) = (world.aside.clone(), mpsc::channel());
-    aside.ring_bell();
-    aside.ring_bell();
+    let (watch, (ended, ends)) = (world.watch.clone(), mpsc::channel());
+    watch.interrupt();
+    watch.interrupt();
     let watcher = std::thread::spawn(move || {
         for _ in 0..2 {
-            aside.watch(None);
+            watch.wait(None);
             ended.send(()).unwrap();
         }
     });
-    ends.recv_timeout(LONG).expect("it was rung before");
+    ends.recv_timeout(LONG).expect("it was interrupted before");
     assert!(ends.recv_timeout(SOON).is_err(), "nothing has happened");
-    world.aside.ring_bell();
-    ends.recv_timeout(LONG).expect("it is rung meanwhile");
+    world.watch.interrupt();
+    ends.recv_timeout(LONG).expect("it is interrupted");
     watcher.join().unwrap();
 }
 
 #[test]
-fn a_watch_ends_when_the_ring_has_completed_something() {
+fn a_wait_ends_when_the_ring_has_completed_something() {
     let mut world = World::new();
     let (event, sender) = world.driver.handle().add_event().unwrap();
     let request = Request {
@@ -328,9 +328,9 @@ fn a_watch_ends_when_the_ring_has_completed_something() {
     };
     world.driver.submit(1, request);
     assert_eq!(world.ended(1, Duration::ZERO), [], "it is in the ring");
-    let (aside, (ended, ends)) = (world.aside.clone(), mpsc::channel());
+    let (watch, (ended, ends)) = (world.watch.clone(), mpsc::channel());
     let watcher = std::thread::spawn(move || {
-        aside.watch(None);
+        watch.wait(None);
         ended.send(()).unwrap();
     });
     assert!(ends.recv_timeout(SOON).is_err(), "nothing has happened");

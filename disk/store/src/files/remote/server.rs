@@ -1,13 +1,13 @@
 //! The server's end, on the engine's thread: each connection is a session.
 //!
 //! Bounds: so many sessions; of each one frame being received, [`BESIDE_MAX`] requests that go on beside later ones, the
-//! memory of its replies ([`FileServerLimits`]), and what `session.rs` allows of files and units. Memory of units is the
+//! memory of its replies ([`FileServerLimits`]), and what `files/session.rs` allows of files and units. Memory of units is the
 //! disk's to bound. A session whose replies are not taken does no further request.
 
 use super::link::{FileServerLimits, Link, Links, ReplyMemory};
 use super::wire::{self, FRAME_MAX, HELLO_LEN, Reply, Request, VERSION, Violation};
+use crate::files::session::{Session, Sessions};
 use crate::files::{AruId, FilesError};
-use crate::session::{Session, Sessions};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::future::poll_fn;

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 /// A handle of a session.
 pub(crate) type Holder = (u64, u64);
 
-/// Who has which lock on which file (its serial number). Handles without a lock are not listed.
+/// The holders of locks on each file (its serial number). Handles without a lock are not listed.
 #[derive(Default)]
 pub(crate) struct Locks(BTreeMap<u64, BTreeMap<Holder, Level>>);
 

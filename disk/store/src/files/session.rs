@@ -1,18 +1,17 @@
-//! Sessions on the engine's side: what a client has open, and the operations of `files::Files` as straight async
-//! code over the disk. In this process they are called through `LocalFiles`, by a server's clients through
-//! the protocol in `remote`.
+//! Sessions on the engine's side: the files and units that a client has open, and the operations of `files::Files` as
+//! straight async code over the disk. `LocalFiles` calls them in this process, a server's clients through the protocol in
+//! `remote`.
 //!
-//! Invariants:
-//! 1. A unit is in its session's table, or in the hands of the one operation that uses it.
-//! 2. A session ends in this order: units are dropped, which aborts them; then its locks go.
+//! A session ends in this order: its units are aborted; then its locks are released.
 
 mod locks;
 
-use crate::aru::joined;
+use crate::aru::{joined, read_in_unit};
 use crate::create::{new_uuid, now_unix_s};
 use crate::files::{
     AruId, Due, FileId, FileInfo, FilesError, FilesErrorKind, HeldWrite, Level, Open,
 };
+use crate::units::{NotAvailable, Taken, UnitId, Units};
 pub(crate) use locks::SharedLocks;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -34,6 +33,7 @@ pub struct Sessions(Rc<State>);
 struct State {
     disk: Disk,
     locks: SharedLocks,
+    units: Units,
     open: RefCell<BTreeMap<u64, Session>>,
     next: Cell<u64>,
 }
@@ -56,10 +56,7 @@ struct SessionState {
     number: u64,
     sessions: Sessions,
     files: RefCell<BTreeMap<FileId, Volume>>,
-    /// `None` while an operation has it.
-    arus: RefCell<BTreeMap<AruId, Option<Aru>>>,
     next_file: Cell<u64>,
-    ended: Cell<bool>,
 }
 
 impl Sessions {
@@ -68,6 +65,7 @@ impl Sessions {
         Self(Rc::new(State {
             disk: disk.clone(),
             locks: SharedLocks::default(),
+            units: Units::default(),
             open: RefCell::default(),
             next: Cell::new(1),
         }))
@@ -78,6 +76,11 @@ impl Sessions {
         &self.0.locks
     }
 
+    /// The units of all sessions, and those of no session.
+    pub(crate) fn units(&self) -> &Units {
+        &self.0.units
+    }
+
     /// Begins a session; its number.
     pub(crate) fn begin(&self) -> u64 {
         let number = self.0.next.replace(self.0.next.get() + 1);
@@ -85,9 +88,7 @@ impl Sessions {
             number,
             sessions: self.clone(),
             files: RefCell::default(),
-            arus: RefCell::default(),
             next_file: Cell::new(1),
-            ended: Cell::new(false),
         }));
         self.0.open.borrow_mut().insert(number, session);
         number
@@ -129,10 +130,19 @@ impl Session {
         self.0.sessions.locks()
     }
 
+    fn units(&self) -> &Units {
+        self.0.sessions.units()
+    }
+
+    fn unit(&self, id: AruId) -> UnitId {
+        UnitId {
+            session: self.0.number,
+            number: id.0,
+        }
+    }
+
     fn end_all(&self) {
-        self.0.ended.set(true);
-        let arus = std::mem::take(&mut *self.0.arus.borrow_mut());
-        drop(arus);
+        self.units().end_session(self.0.number);
         self.0.files.borrow_mut().clear();
         self.locks().release(self.0.number);
     }
@@ -207,9 +217,11 @@ impl Session {
     /// Makes a file within a unit; as [`Session::open`].
     pub async fn create(&self, aru: AruId, name: &str) -> Result<Opened, FilesError> {
         self.check_files()?;
-        let mut taken = self.take(aru)?;
-        let made = taken.aru_mut().create_file(name, new_uuid(), now_unix_s());
-        Ok(self.opened(made.await?))
+        let create = async |aru: &mut Aru| {
+            let made = aru.create_file(name, new_uuid(), now_unix_s());
+            made.await
+        };
+        Ok(self.opened(self.within(aru, create).await?))
     }
 
     fn check_files(&self) -> Result<(), FilesError> {
@@ -283,7 +295,12 @@ impl Session {
         let volume = self.volume(file)?;
         match aru {
             None => Ok(volume.size_bytes()),
-            Some(id) => Ok(self.take(id)?.aru().size_bytes(&volume)),
+            Some(id) => {
+                let mut taken = self.take(id)?;
+                let size = taken.aru().size_bytes(&volume);
+                taken.put_back();
+                Ok(size)
+            }
         }
     }
 
@@ -296,20 +313,16 @@ impl Session {
         len: usize,
     ) -> Result<Vec<u8>, FilesError> {
         let volume = self.volume(file)?;
-        let taken = aru.map(|id| self.take(id)).transpose()?;
+        if let Some(id) = aru {
+            let read = async |aru: &mut Aru| read_in_unit(aru, &volume, offset, len).await;
+            return self.within(id, read).await;
+        }
         loop {
-            let size = match &taken {
-                None => volume.size_bytes(),
-                Some(taken) => taken.aru().size_bytes(&volume),
-            };
+            let size = volume.size_bytes();
             let part = size.saturating_sub(offset).min(len as u64);
-            let read = match &taken {
-                None => volume.read(offset.min(size), part).await,
-                Some(taken) => taken.aru().read(&volume, offset.min(size), part).await,
-            };
-            match read {
+            match volume.read(offset.min(size), part).await {
                 Ok(pieces) => return Ok(joined(&pieces, part as usize)),
-                // It was cut while it was read.
+                // It was made shorter while it was read.
                 Err(DiskError::OutOfRange { .. }) => {}
                 Err(error) => return Err(error.into()),
             }
@@ -318,16 +331,15 @@ impl Session {
 
     /// Opens a unit under a number of the client's choice.
     pub fn begin(&self, id: AruId) -> Result<(), FilesError> {
-        let mut arus = self.0.arus.borrow_mut();
-        if arus.len() >= ARUS_MAX {
+        if self.units().count(self.0.number) >= ARUS_MAX {
             return Err(failed(format!(
                 "the session has {ARUS_MAX} units open, as many as it may; end some"
             )));
         }
-        if arus.contains_key(&id) {
+        if self.has(id) {
             return Err(failed(format!("unit {} is open already", id.0)));
         }
-        arus.insert(id, Some(self.disk().begin()));
+        self.units().insert(self.unit(id), self.disk().begin());
         Ok(())
     }
 
@@ -360,11 +372,10 @@ impl Session {
     ) -> Result<(), FilesError> {
         let volume = self.volume(file)?;
         match aru {
-            Some(id) => Ok(self
-                .take(id)?
-                .aru_mut()
-                .write_buf(&volume, offset, data)
-                .await?),
+            Some(id) => {
+                let write = async move |aru: &mut Aru| aru.write_buf(&volume, offset, data).await;
+                self.within(id, write).await
+            }
             None => {
                 let lsn = self.disk().write_buf(&volume, offset, data).await?;
                 self.acknowledge(lsn, false).await
@@ -385,7 +396,10 @@ impl Session {
             ));
         }
         match aru {
-            Some(id) => Ok(self.take(id)?.aru_mut().resize(&volume, size).await?),
+            Some(id) => {
+                let resize = async |aru: &mut Aru| aru.resize(&volume, size).await;
+                self.within(id, resize).await
+            }
             None => {
                 let lsn = self.disk().resize(&volume, size).await?;
                 self.acknowledge(lsn, false).await
@@ -414,12 +428,11 @@ impl Session {
 
     /// Whether unit `id` is open.
     pub fn has(&self, id: AruId) -> bool {
-        self.0.arus.borrow().contains_key(&id)
+        self.units().contains(self.unit(id))
     }
 
     pub fn abort(&self, id: AruId) {
-        let aru = self.0.arus.borrow_mut().remove(&id);
-        drop(aru);
+        self.units().abort(self.unit(id));
     }
 
     pub async fn flush(&self) -> Result<(), FilesError> {
@@ -464,57 +477,26 @@ impl Session {
     }
 
     fn take(&self, id: AruId) -> Result<Taken, FilesError> {
-        let mut arus = self.0.arus.borrow_mut();
-        match arus.get_mut(&id) {
-            Some(place) => match place.take() {
-                Some(aru) => Ok(Taken {
-                    session: self.clone(),
-                    id,
-                    aru: Some(aru),
-                }),
-                None => Err(failed(format!("unit {} is in use by another call", id.0))),
-            },
-            None => Err(failed(format!("unit {} is not open in this session", id.0))),
-        }
+        let taken = self.units().take(self.unit(id));
+        taken.map_err(|why| not_available(id, why))
+    }
+
+    /// Does an operation in a unit.
+    async fn within<T>(
+        &self,
+        id: AruId,
+        operation: impl AsyncFnOnce(&mut Aru) -> Result<T, DiskError>,
+    ) -> Result<T, FilesError> {
+        let done = self.units().with(self.unit(id), operation).await;
+        Ok(done.map_err(|why| not_available(id, why))??)
     }
 }
 
-/// A unit in the hands of an operation; it goes back to its session.
-struct Taken {
-    session: Session,
-    id: AruId,
-    aru: Option<Aru>,
-}
-
-impl Taken {
-    fn aru(&self) -> &Aru {
-        self.aru
-            .as_ref()
-            .expect("it is given away at the end alone")
-    }
-
-    fn aru_mut(&mut self) -> &mut Aru {
-        self.aru
-            .as_mut()
-            .expect("it is given away at the end alone")
-    }
-
-    /// Takes it out of the session for good.
-    fn keep(mut self) -> Aru {
-        self.session.0.arus.borrow_mut().remove(&self.id);
-        self.aru.take().expect("it is given away here alone")
-    }
-}
-
-impl Drop for Taken {
-    fn drop(&mut self) {
-        let Some(aru) = self.aru.take() else { return };
-        let mut arus = self.session.0.arus.borrow_mut();
-        // Else it was aborted meanwhile, or its session has ended.
-        if let Some(place) = arus.get_mut(&self.id) {
-            *place = Some(aru);
-        }
-    }
+fn not_available(id: AruId, why: NotAvailable) -> FilesError {
+    failed(match why {
+        NotAvailable::InUse => format!("unit {} is in use by another call", id.0),
+        NotAvailable::NotOpen => format!("unit {} is not open in this session", id.0),
+    })
 }
 
 /// There is no such handle.

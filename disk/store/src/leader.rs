@@ -1,0 +1,470 @@
+//! Which thread runs the engine: the leader, by turns.
+//!
+//! The engine, its executor and its ring are used by one thread at a time, the leader. A thread leads no longer than there
+//! is something to compute. A caller that finds no leader leads, runs its job as far as it goes, and gives up the lead
+//! before it waits; a caller that finds one leaves its job in the queue. Callers that wait make the device's calls
+//! (`tonearm_uring::Calls`): a commit is written by a thread that waits for it. Without calls one of them watches the ring,
+//! and the others sleep. When nobody waits, the timer thread takes over (`timer_thread.rs`).
+//!
+//! [`state::State`] decides all of this; its head has the steps and the invariants. This file keeps it behind one mutex,
+//! takes the steps, and wakes the threads that an event names. `explore_test.rs` tries interleavings of this very code.
+//!
+//! - Two atomics repeat what is in the state, for those that only look: who leads, and whether the store is open.
+//! - A job's panic is caught where the job is polled and goes on at its caller. A panic of anything else in the engine ends
+//!   the store for all.
+//! - A job's future is not `Send`: it holds handles of the engine, whose reference counts are not atomic (`Rc`), and the
+//!   type system knows no "by one thread at a time". So [`Leader::run`] is for jobs of this crate, and for callers that
+//!   promise what `Store::run_job` asks for.
+
+mod engine;
+mod state;
+mod sync;
+mod timer_thread;
+
+use crate::error::StoreError;
+pub(crate) use engine::{Engine, Platform};
+use engine::{Job, Outcome, job_of};
+use state::{Over, State, Step, Thread, WaiterId, Wake};
+use std::cell::UnsafeCell;
+use std::future::Future;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, Mutex as Slot, PoisonError};
+use std::time::Duration;
+use sync::{AtomicUsize, Condvar, JoinHandle, Mutex, MutexGuard, locked, mark};
+use tonearm_base::Nanos;
+use tonearm_uring::forks;
+
+/// Looks for the end of another thread's turn before a caller sleeps: turns are short, and to be woken takes longer.
+const LOOKS: usize = if cfg!(test) { 2 } else { 400 };
+
+/// No thread leads.
+const NOBODY: usize = 0;
+
+/// Values of [`Leader::phase`].
+const OPEN: usize = 0;
+const CLOSED: usize = 1;
+const PANICKED: usize = 2;
+
+type StateOf<P> = State<Job<P>, <P as Platform>::Call, <P as Platform>::Made>;
+type StepOf<P> = Step<<P as Platform>::Call>;
+
+/// The engine, and the threads that use it.
+pub(crate) struct Leader<P: Platform> {
+    shared: Mutex<Shared<P>>,
+    /// Used by the leader alone, or by the thread that ends the store.
+    engine: UnsafeCell<Option<Engine<P>>>,
+    /// The mark of the thread that leads; written under the lock.
+    leader: AtomicUsize,
+    /// Written under the lock.
+    phase: AtomicUsize,
+    timer: Condvar,
+    ender: Condvar,
+    /// Forks that had happened when the store was opened.
+    forks: u32,
+    kind: Kind<P>,
+}
+
+/// Behind the lock.
+struct Shared<P: Platform> {
+    state: StateOf<P>,
+    /// Where each waiter parks. (Not `thread::park`: the thread's own token may mean something to its owner.)
+    parked: Vec<Arc<Condvar>>,
+    timer_thread: Option<JoinHandle>,
+}
+
+enum Kind<P> {
+    /// Of all threads of the process.
+    Shared(P),
+    /// Of the thread with this mark.
+    OfOneThread(usize),
+}
+
+// SAFETY: everything but `engine` is Send and Sync by itself. `engine` is reached by one thread at a time: by the leader
+// (`State`, invariant 1), by the thread that ends the store once nobody leads, or by the only thread that `Kind` allows.
+// The mutex is held at the beginning and at the end of each of these times, so each thread sees what those before it did.
+// What the engine holds (reference counts, cells, the ring) is not tied to a thread: no crate below keeps thread-local
+// state. Nothing of it gets out, since what jobs return is Send, and what they keep they keep in the engine
+// (`Store::run_job`). A store of one thread, whose maker may hold parts of the engine, is refused to all others, also when it
+// is dropped.
+unsafe impl<P: Platform> Send for Leader<P> {}
+// SAFETY: as above.
+unsafe impl<P: Platform> Sync for Leader<P> {}
+
+impl<P: Platform> Leader<P> {
+    /// A shared engine, with its timer thread.
+    ///
+    /// # Errors
+    /// When the system has no thread left; the engine is taken down then.
+    pub fn start(engine: Engine<P>, platform: P) -> Result<Arc<Self>, StoreError> {
+        let leader = Arc::new(Self::new(engine, Kind::Shared(platform)));
+        match timer_thread::start(&leader) {
+            Ok(thread) => locked(&leader.shared).timer_thread = Some(thread),
+            Err(error) => {
+                leader.end(Over::Closed);
+                return Err(StoreError::Thread(error));
+            }
+        }
+        Ok(leader)
+    }
+
+    /// An engine that the calling thread alone may use.
+    pub fn of_one_thread(engine: Engine<P>) -> Arc<Self> {
+        Arc::new(Self::new(engine, Kind::OfOneThread(mark())))
+    }
+
+    fn new(engine: Engine<P>, kind: Kind<P>) -> Self {
+        Self {
+            shared: Mutex::new(Shared {
+                state: State::new(),
+                parked: Vec::new(),
+                timer_thread: None,
+            }),
+            engine: UnsafeCell::new(Some(engine)),
+            leader: AtomicUsize::new(NOBODY),
+            phase: AtomicUsize::new(OPEN),
+            timer: Condvar::new(),
+            ender: Condvar::new(),
+            forks: forks(),
+            kind,
+        }
+    }
+
+    /// Runs `job` beside those of other threads, and waits for its end. Its panic goes on here.
+    pub fn run<T, F>(
+        &self,
+        job: impl FnOnce(P::Context) -> F + Send + 'static,
+    ) -> Result<T, StoreError>
+    where
+        T: Send + 'static,
+        F: Future<Output = T> + 'static,
+    {
+        self.check()?;
+        let outcome = self.outcome(job, false)?;
+        outcome.map_err(|panic| resume_unwind(panic))
+    }
+
+    fn outcome<T, F>(
+        &self,
+        job: impl FnOnce(P::Context) -> F + Send + 'static,
+        last: bool,
+    ) -> Result<Outcome<T>, StoreError>
+    where
+        T: Send + 'static,
+        F: Future<Output = T> + 'static,
+    {
+        let result = Arc::new(Slot::new(None));
+        let take = || {
+            let mut result = result.lock().unwrap_or_else(PoisonError::into_inner);
+            result.take()
+        };
+        let job = job_of(job, result.clone());
+        match &self.kind {
+            Kind::Shared(platform) => self.run_with_others(platform, job, last)?,
+            Kind::OfOneThread(_) => self.run_alone(job, &|| Arc::strong_count(&result) == 1)?,
+        }
+        take().ok_or(StoreError::Stuck)
+    }
+
+    /// Whether the store may be called here and is open.
+    pub fn check(&self) -> Result<(), StoreError> {
+        self.may_call()?;
+        match self.phase.load(Relaxed) {
+            OPEN => Ok(()),
+            PANICKED => Err(StoreError::Panicked),
+            _ => Err(StoreError::Closed),
+        }
+    }
+
+    /// Runs the last `job`, and ends the store. The result of the job, whose panic goes on here.
+    pub fn close<T, F>(
+        &self,
+        job: impl FnOnce(P::Context) -> F + Send + 'static,
+    ) -> Result<T, StoreError>
+    where
+        T: Send + 'static,
+        F: Future<Output = T> + 'static,
+    {
+        self.may_call()?;
+        let mut shared = locked(&self.shared);
+        shared.state.close()?;
+        self.publish_phase(&shared);
+        drop(shared);
+        let closed = self.outcome(job, true);
+        self.end(Over::Closed);
+        self.join_timer_thread();
+        closed?.map_err(|panic| resume_unwind(panic))
+    }
+
+    /// As [`Leader::close`], for the last handle of a store, wherever it is dropped.
+    pub fn abandon<F>(self: &Arc<Self>, job: impl FnOnce(P::Context) -> F + Send + 'static)
+    where
+        F: Future<Output = ()> + 'static,
+    {
+        match self.may_call() {
+            Ok(()) => {}
+            // By a job: the leader cannot wait for itself.
+            Err(StoreError::Nested) => {
+                let leader = self.clone();
+                // Without a thread the next opening recovers.
+                let _ = sync::spawn("tonearm-close", move || {
+                    let _ = leader.close(job);
+                });
+                return;
+            }
+            // In a child process, or on the wrong thread: nothing of the engine may be touched.
+            Err(_) => return std::mem::forget(self.clone()),
+        }
+        // Nobody is left to be told.
+        let _ = self.close(job);
+    }
+
+    fn may_call(&self) -> Result<(), StoreError> {
+        if forks() != self.forks {
+            return Err(StoreError::Forked);
+        }
+        let mark = mark();
+        match self.kind {
+            Kind::OfOneThread(only) if only != mark => Err(StoreError::WrongThread),
+            // Exact: no other thread writes this thread's mark.
+            _ if self.leader.load(Relaxed) == mark => Err(StoreError::Nested),
+            _ => Ok(()),
+        }
+    }
+
+    fn run_with_others(&self, platform: &P, job: Job<P>, last: bool) -> Result<(), StoreError> {
+        self.look_for_lead();
+        let mut shared = locked(&self.shared);
+        let (id, step) = shared.state.begin(job, last)?;
+        if shared.parked.len() <= id.0 {
+            shared.parked.push(Arc::default());
+        }
+        let mut step = self.unlock(shared, step);
+        let thread = Thread::Waiter(id);
+        loop {
+            step = match step {
+                Step::Lead => self.lead(thread),
+                Step::Call(call) => {
+                    let made = platform.make(call);
+                    self.tell(|state| state.called(thread, made))
+                }
+                Step::Watch(until) => {
+                    platform.watch(until);
+                    let now = platform.now();
+                    self.tell(|state| state.woken(id, now))
+                }
+                Step::Park { until, briefly } => self.park(platform, id, until, briefly),
+                Step::Nap => unreachable!("the timer thread alone naps"),
+                Step::Done => return Ok(()),
+                Step::Over(over) => return Err(over.into()),
+            }
+        }
+    }
+
+    /// Runs `job` on the only thread that may use the store.
+    fn run_alone(&self, job: Job<P>, is_done: &dyn Fn() -> bool) -> Result<(), StoreError> {
+        // SAFETY: this is the only thread, and no other reference is alive: a job that calls the store is refused.
+        let engine = unsafe { &mut *self.engine.get() };
+        let Some(engine) = engine else {
+            return Err(StoreError::Closed);
+        };
+        self.leader.store(mark(), Relaxed);
+        let ran = catch_unwind(AssertUnwindSafe(|| engine.run_alone(job, is_done)));
+        self.leader.store(NOBODY, Relaxed);
+        match ran {
+            Ok(true) => Ok(()),
+            Ok(false) => Err(StoreError::Stuck),
+            Err(_) => {
+                self.end(Over::Panicked);
+                Err(StoreError::Panicked)
+            }
+        }
+    }
+
+    /// Runs the engine as far as it goes without waiting; the calling thread leads.
+    fn lead(&self, thread: Thread) -> StepOf<P> {
+        // SAFETY: this thread leads, and gives up the lead below, where `engine` is used last.
+        let engine = unsafe { &mut *self.engine.get() };
+        let engine = engine
+            .as_mut()
+            .expect("the engine is there as long as there are leaders");
+        match catch_unwind(AssertUnwindSafe(|| engine.run())) {
+            Ok(()) => self.tell(|state| {
+                let step = state.turned(thread, &mut engine.turn);
+                if !state.is_led() {
+                    self.leader.store(NOBODY, Relaxed);
+                }
+                step
+            }),
+            Err(_) => self.panicked(thread, engine),
+        }
+    }
+
+    /// The engine has panicked under the calling thread, which leads.
+    fn panicked(&self, thread: Thread, engine: &mut Engine<P>) -> StepOf<P> {
+        engine.note_done();
+        let mut shared = locked(&self.shared);
+        let jobs = shared.state.end(Over::Panicked);
+        self.publish_phase(&shared);
+        shared.state.give_up(&mut engine.turn);
+        self.leader.store(NOBODY, Relaxed);
+        self.wake(shared);
+        if let Some(jobs) = jobs {
+            drop(jobs);
+            self.take_down();
+        }
+        self.tell(|state| state.next(thread))
+    }
+
+    /// Ends the store, unless another thread does or has done so.
+    fn end(&self, over: Over) {
+        let mut shared = locked(&self.shared);
+        let Some(jobs) = shared.state.end(over) else {
+            return;
+        };
+        self.publish_phase(&shared);
+        self.wake(shared);
+        // Outside of the lock: what a job holds may call the store when it is dropped.
+        drop(jobs);
+        self.take_down();
+    }
+
+    /// Lets the engine go once nobody uses it, and tells all who wait.
+    fn take_down(&self) {
+        let mut shared = locked(&self.shared);
+        while !shared.state.may_end() {
+            shared = sync::wait(&self.ender, shared);
+        }
+        self.leader.store(mark(), Relaxed);
+        drop(shared);
+        // SAFETY: nobody leads any more (`State`, invariant 1), and this thread alone ends the store.
+        let engine = unsafe { &mut *self.engine.get() }.take();
+        let mine = matches!(self.kind, Kind::Shared(_));
+        let gone = catch_unwind(AssertUnwindSafe(move || {
+            if let Some(engine) = engine {
+                engine.take_down(mine);
+            }
+        }));
+        // After a panic the engine may panic once more while it is taken down; what is left of it is leaked.
+        drop(gone);
+        let mut shared = locked(&self.shared);
+        self.leader.store(NOBODY, Relaxed);
+        shared.state.gone();
+        self.wake(shared);
+    }
+
+    fn join_timer_thread(&self) {
+        let thread = locked(&self.shared).timer_thread.take();
+        if let Some(thread) = thread {
+            sync::join(thread);
+        }
+    }
+
+    /// Waits a short time for the end of another thread's turn.
+    fn look_for_lead(&self) {
+        for _ in 0..LOOKS {
+            if self.leader.load(Relaxed) == NOBODY {
+                return;
+            }
+            sync::spin_loop();
+        }
+    }
+
+    /// Sleeps until the waiter is woken, or `until`.
+    fn park(&self, platform: &P, id: WaiterId, until: Option<Nanos>, briefly: bool) -> StepOf<P> {
+        if briefly {
+            self.look_for_lead();
+        }
+        let mut shared = locked(&self.shared);
+        if !briefly || shared.state.is_led() {
+            let condvar = shared.parked[id.0].clone();
+            while !shared.state.is_woken(id) {
+                let left = until.map(|until| until.since(platform.now()));
+                shared = match left {
+                    Some(Nanos(0)) => break,
+                    left => rest(&self.shared, &condvar, shared, left),
+                };
+            }
+        }
+        let now = platform.now();
+        let step = shared.state.woken(id, now);
+        self.unlock(shared, step)
+    }
+
+    /// Tells the state of an event; the next step.
+    fn tell(&self, event: impl FnOnce(&mut StateOf<P>) -> StepOf<P>) -> StepOf<P> {
+        let mut shared = locked(&self.shared);
+        let step = event(&mut shared.state);
+        self.unlock(shared, step)
+    }
+
+    /// Begins a step.
+    fn unlock(&self, mut shared: MutexGuard<'_, Shared<P>>, step: StepOf<P>) -> StepOf<P> {
+        if matches!(step, Step::Lead) {
+            self.leader.store(mark(), Relaxed);
+            // SAFETY: this thread leads from now on.
+            let engine = unsafe { &mut *self.engine.get() };
+            if let Some(engine) = engine {
+                shared.state.take_work(&mut engine.turn);
+            }
+        }
+        self.wake(shared);
+        step
+    }
+
+    /// Wakes the threads that events have named, without the lock: they find it free.
+    fn wake(&self, mut shared: MutexGuard<'_, Shared<P>>) {
+        let wakes = shared.state.take_wakes();
+        if wakes.is_empty() {
+            return;
+        }
+        let condvar = |wake: &Wake| match wake {
+            Wake::Parked(id) => Some(shared.parked[id.0].clone()),
+            _ => None,
+        };
+        let condvars: Vec<_> = wakes.iter().map(condvar).collect();
+        drop(shared);
+        for (wake, condvar) in wakes.into_iter().zip(condvars) {
+            match (wake, &self.kind) {
+                (Wake::Watcher, Kind::Shared(platform)) => platform.interrupt_watch(),
+                (Wake::Timer, _) => self.timer.notify_one(),
+                (Wake::Ender, _) => self.ender.notify_one(),
+                _ => condvar.iter().for_each(|condvar| condvar.notify_one()),
+            }
+        }
+    }
+
+    fn publish_phase(&self, shared: &Shared<P>) {
+        let phase = match shared.state.over() {
+            None => OPEN,
+            Some(Over::Closed) => CLOSED,
+            Some(Over::Panicked) => PANICKED,
+        };
+        self.phase.store(phase, Relaxed);
+    }
+}
+
+/// Waits for `condvar` without the lock, no longer than for `left`.
+fn rest<'a, T>(
+    mutex: &'a Mutex<T>,
+    condvar: &Condvar,
+    guard: MutexGuard<'a, T>,
+    left: Option<Nanos>,
+) -> MutexGuard<'a, T> {
+    match left {
+        None => sync::wait(condvar, guard),
+        Some(left) => sync::wait_for(mutex, condvar, guard, Duration::from_nanos(left.0)),
+    }
+}
+
+impl From<Over> for StoreError {
+    fn from(over: Over) -> Self {
+        match over {
+            Over::Closed => Self::Closed,
+            Over::Panicked => Self::Panicked,
+        }
+    }
+}
+
+#[cfg(test)]
+mod explore_test;
