@@ -2,7 +2,7 @@
 
 #![expect(
     clippy::disallowed_types,
-    reason = "the engine alone counts, but its callers, who may be of any thread, look"
+    reason = "only the engine writes the count, and callers on any thread read it"
 )]
 
 use std::sync::Arc;

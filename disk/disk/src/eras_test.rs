@@ -3,7 +3,7 @@ use crate::eras::Eras;
 #[test]
 fn what_is_freed_waits_for_the_units_that_were_open() {
     let mut eras = Eras::new();
-    assert_eq!(eras.free(vec![1]), [1], "nobody is open");
+    assert_eq!(eras.free(vec![1]), [1], "no unit is open");
     let a = eras.begin();
     let b = eras.begin();
     assert_eq!(eras.free(vec![2]), []);

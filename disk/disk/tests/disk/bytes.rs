@@ -1,4 +1,4 @@
-//! Volumes and files are interfaces of bytes: whoever writes a part of a block keeps what others write to the rest of it.
+//! Volumes and files are interfaces of bytes: a write to a part of a block keeps what other writers put into the rest of it.
 
 #![allow(clippy::unwrap_used)]
 
