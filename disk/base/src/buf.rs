@@ -45,7 +45,7 @@ pub struct AlignedMemory {
     len: usize,
 }
 
-// SAFETY: the memory is plain bytes, and this is the only way to them.
+// SAFETY: the memory is plain bytes, and only this value refers to it.
 unsafe impl Send for AlignedMemory {}
 
 /// Allocates buffers and reuses freed ones. Cheap to clone; each engine thread has one.
@@ -109,7 +109,7 @@ impl BufPool {
         buf
     }
 
-    /// Memory for `len` bytes that lies free, if there is any, for [`LooseBuf::copy_to`].
+    /// Free memory of the pool for `len` bytes, if there is any, for [`LooseBuf::copy_to`].
     pub fn spare(&self, len: usize) -> Option<AlignedMemory> {
         let class = class_of(len);
         let memory = self.0.free.borrow_mut()[class as usize].pop()?;
@@ -158,7 +158,7 @@ impl LooseBuf {
         Self::copy_to(None, data)
     }
 
-    /// A copy of `data`, in the memory `spare` where that is of the right size.
+    /// A copy of `data`, in the memory `spare` if that has the right size.
     pub fn copy_to(spare: Option<AlignedMemory>, data: &[u8]) -> Self {
         if data.len() < ALIGN {
             return Self::Short(data.into());
@@ -177,7 +177,7 @@ impl LooseBuf {
 }
 
 impl AlignedMemory {
-    /// Memory of which no byte counts yet.
+    /// Zeroed memory of a class, with length 0.
     fn alloc(class: u32) -> Self {
         let layout = layout_of(class);
         // SAFETY: the layout's size is a power of two of at least ALIGN, never zero.

@@ -108,7 +108,7 @@ fn memory_that_lies_free_in_a_pool_can_be_filled_elsewhere() {
     assert_eq!(pool.cached_bytes(), 0);
     let loose = LooseBuf::copy_to(spare, &[1; ALIGN]);
     assert_eq!((loose.as_ptr(), &loose[..]), (address, &[1; ALIGN][..]));
-    // Of another size it is not used.
+    // Memory of another size is not used.
     drop(pool.alloc(ALIGN));
     let loose = LooseBuf::copy_to(pool.spare(ALIGN), &[2; 2 * ALIGN]);
     assert_eq!(loose[..], [2; 2 * ALIGN]);

@@ -1,14 +1,16 @@
-//! Lists of blocks, the Logical Disk proper: ordered lists, whose order guides where blocks are placed.
+//! Lists of blocks (the Logical Disk interface). The order of a list guides where its blocks are placed.
 //!
-//! Lists and blocks live in the lists area, a hidden volume of zones (`tonearm_format::Zones`): a page of list records, a
-//! page of block records, and the blocks. Pages change with the commits of recovery units, as words.
+//! Lists and blocks are in the lists area, a hidden volume of zones (`tonearm_format::Zones`): a page of list records,
+//! a page of block records, and the blocks. The commits of recovery units change words of the pages.
 //!
 //! Invariants:
-//! 1. A block is on one list or free; the records of a list are a chain in both directions. The committed state
-//!    keeps this after each commit, and so after each crash.
+//! 1. A block is on one list or free. The records of a list are a chain in both directions. This holds for the
+//!    committed
+//!    state after each commit, and so after each crash.
 //! 2. A free block is a hole: it reads as zeroes when it is given out.
-//! 3. What a unit has taken and not yet committed is held in memory alone, and so is what was freed while units
-//!    are open that may know it ([`crate::eras`]).
+//! 3. Identifiers that a unit has taken and not yet committed are recorded in memory alone, and so are freed ones that
+//!    an
+//!    open unit may know ([`crate::eras`]).
 
 pub(crate) mod area;
 mod bits;
@@ -46,7 +48,7 @@ impl fmt::Display for BlockId {
     }
 }
 
-/// An identifier that is given out and taken back.
+/// An identifier that is allocated and freed.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum Id {
     List(u64),

@@ -41,7 +41,7 @@ pub enum FormatError {
     },
 }
 
-/// Checks fields from which the program counts on.
+/// Checks fields from which the program counts up.
 ///
 /// # Errors
 /// When one is larger than `most`.

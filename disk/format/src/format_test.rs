@@ -137,7 +137,7 @@ fn a_volume_entry_comes_back_and_zeroes_are_a_free_one() {
             EXTENTS_MAX
         ],
     };
-    // Where every version has looked for it.
+    // All versions of the format have the flag at this place.
     assert_eq!(entry.encode()[40] & 1, 1);
     assert_eq!(VolumeEntry::decode(&entry.encode()), Ok(Some(entry)));
     assert_eq!(VolumeEntry::decode(&[0; SECTOR]), Ok(None));
@@ -254,7 +254,7 @@ fn superblocks_of_versions_1_and_2_are_read_and_version_3_is_written() {
             ..with_heads()
         }
     );
-    // What a version does not know, it does not have.
+    // Earlier versions have no heads and no segments layout.
     assert!(Superblock::decode(&in_version(&with_heads(), 1)).is_err());
     assert!(Superblock::decode(&in_version(&superblock(), 2)).is_err());
 }

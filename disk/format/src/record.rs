@@ -95,8 +95,7 @@ pub enum EntryKind {
         /// Blocks.
         count: u64,
     },
-    /// Eight bytes of the block become those of `value`, little-endian. What the rest of it is, earlier
-    /// entries have told.
+    /// Eight bytes of the block become those of `value`, little-endian. Earlier entries determine the other bytes.
     Patch {
         /// Byte offset in the block, a multiple of 8.
         at: u32,
@@ -360,7 +359,7 @@ impl RecordHeader {
         {
             return Err(bad("its sequence numbers do not fit"));
         }
-        // Code that counts on from these numbers must not overflow.
+        // Code that counts up from these numbers must not overflow.
         if header.seq.0 > NUMBER_MAX || header.first_lsn.0 > NUMBER_MAX {
             return Err(bad("its sequence numbers are beyond any store's life"));
         }

@@ -1,4 +1,4 @@
-//! What can go wrong at home, each with its address, and what makes a home impossible.
+//! Errors of an open home, each with its address, and reasons why a home cannot be made.
 
 use crate::overwrite::LOST;
 use tonearm_format::{SEGMENT_BLOCKS_MIN, SEGMENT_BYTES_MAX, SEGMENT_BYTES_MIN};
@@ -8,12 +8,12 @@ const EDQUOT: i32 = 122;
 
 /// Why an operation on the home failed.
 ///
-/// What the caller can do: after `NoSpace` and `Full` the same call can be made again once there is space (a failed
-/// flush is never reported as `NoSpace`: it may have lost data whatever the reason). Errors of [`HomeError::is_damage`]
-/// are lasting damage of the named place. `Device` is the answer of the medium or the system.
+/// What the caller can do: after `NoSpace` and `Full` it can repeat the call once there is space. A failed flush is
+/// never `NoSpace`, because it may have lost data whatever the reason. Errors of [`HomeError::is_damage`] are lasting
+/// damage of the named place. `Device` is an error of the medium or the system.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum HomeError {
-    /// A block's content is not what was written: torn, stale, misdirected or rotten.
+    /// A block's content is not what was written: torn, stale, misdirected or damaged.
     #[error(
         "block {block} is damaged: checksum {found:08x} where {expected:08x} is expected, on {member} at byte {offset}{}",
         lost_hint(.expected)
@@ -30,7 +30,7 @@ pub enum HomeError {
         /// The entry that fits the content.
         found: u32,
     },
-    /// Neither slot of a group's table can be read as such.
+    /// Neither slot of a group's table is readable and valid.
     #[error(
         "the checksum table of group {group} is damaged in both copies, on {member} at byte {offset}; `tonearm check --repair` rebuilds it from the blocks as they are"
     )]
@@ -65,7 +65,7 @@ pub enum HomeError {
         /// The store's block number.
         block: u64,
     },
-    /// Neither checkpoint slot can be read as such (segments layout).
+    /// Neither checkpoint slot is readable and valid (segments layout).
     #[error(
         "both checkpoints of the block map are damaged, on {member} at bytes {} and {}; `tonearm check --rebuild` makes the map anew from the segment summaries",
         .offsets[0], .offsets[1]
@@ -76,7 +76,7 @@ pub enum HomeError {
         /// Byte offsets of the slots on the member.
         offsets: [u64; 2],
     },
-    /// The summaries of a segment do not name all that lives in it.
+    /// The summaries of a segment do not name all of its live blocks.
     #[error(
         "the summaries of segment {segment}, on {member} at byte {offset}, tell of {found} live blocks where {expected} are expected; `tonearm check --rebuild` counts anew"
     )]
@@ -119,7 +119,7 @@ pub enum HomeError {
         "the store has the overwrite layout: it has no block map that could be rebuilt; use --repair"
     )]
     NoMap,
-    /// All segments are full (segments layout): a trim makes space, and then the same call can be made again.
+    /// All segments are full (segments layout). After a trim the same call can be made again.
     #[error(
         "the store is full: {live} blocks live in {segments} segments{}; discard something", stuck_hint(.stuck)
     )]
@@ -133,7 +133,7 @@ pub enum HomeError {
     },
 }
 
-/// Why a home cannot be made as it is asked for, or cannot grow.
+/// Why a home cannot be made with the given parameters, or cannot grow.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PlanError {
     /// The size of a segment is not possible.
@@ -178,7 +178,7 @@ fn stuck_hint(stuck: &u64) -> String {
 }
 
 impl HomeError {
-    /// Lasting damage of the named place: the store goes on, and reads of the place give this error.
+    /// Lasting damage of the named place. The store stays in use, and reads of the place give this error.
     pub fn is_damage(&self) -> bool {
         matches!(
             self,
@@ -191,8 +191,8 @@ impl HomeError {
 
     pub(crate) fn of_device(op: Op, member: &str, offset: u64, error: IoError) -> Self {
         let member = member.to_string();
-        // A flush that fails for lack of space may have lost what was in a cache: a repeated call would hide that. The
-        // same holds for the flush within a FUA write.
+        // A flush that fails for lack of space may have lost the content of a cache, and a repeated call would hide
+        // that. The same holds for the flush within a FUA write.
         let can_repeat = matches!(op, Op::Write | Op::Punch | Op::Zero);
         if can_repeat && (error == IoError::ENOSPC || error.errno == EDQUOT) {
             return Self::NoSpace { op, member, offset };

@@ -1,4 +1,4 @@
-//! What the engine asks of a layout: the [`Home`] trait, and the data that goes over it.
+//! What the engine asks of a layout: the [`Home`] trait, and its types.
 
 use crate::error::HomeError;
 use crate::report::{GroupReport, RepairOptions, RepairReport};
@@ -7,30 +7,33 @@ use tonearm_base::Slice;
 use tonearm_device::Interrupted;
 use tonearm_rt::Boxed;
 
-/// The home of all blocks of one open store: where they lie for good, outside of the log.
+/// The home of all blocks of one open store: their permanent places, outside of the log.
 ///
-/// The engine knows a layout through this trait alone. What must be done while no home is open (planning a new store,
-/// creating, opening, growing, rebuilding) are functions of [`crate::layouts`], each with one `match` over the layouts.
+/// The engine uses a layout through this trait alone. The functions of [`crate::layouts`] do what is needed while no
+/// home is open (plan, create, open, grow, rebuild), each with one `match` over the layouts.
 ///
 /// # What every layout must keep
 ///
 /// 1. No byte of a block is returned that fails its checksum. A hole reads as zeroes.
-/// 2. When [`Home::write_back`] has returned `Ok`, all that it was given is durable and is what reads return.
+/// 2. When [`Home::write_back`] has returned `Ok`, everything that it was given is durable, and reads return it.
 /// 3. A power cut at any moment leaves a home that can be opened. Every block and range that was not given to an
-///    interrupted `write_back` reads as before. Those that were given to it may read as anything, errors included.
-/// 4. Calls of `write_back`, `check_group` and `repair_group` may come at the same time; the layout orders them.
+///    interrupted `write_back` reads as before. Reads of the others may return anything, errors included.
+/// 4. Calls of `write_back`, `check_group` and `repair_group` may overlap; the layout orders them.
 /// 5. Memory is bounded by the cache that the opening allows, and a few bytes for each unit of space.
-/// 6. The order of I/O depends on the calls alone: no clock but the executor's, no random source, no map with a random
-///    order.
+/// 6. The order of I/O depends on the calls alone: the layout uses no clock but the executor's, no random source, and
+///    no map
+///    with a random order.
 ///
 /// # What every layout may rely on
 ///
-/// - All that is given to `write_back` stays in the durable log until it has returned `Ok`. After a crash the log
-///   brings it again, in any portions, together with anything newer.
-/// - No block is read and given to `write_back` at the same time. Blocks that the layout moves by itself (cleaning) are
-///   read meanwhile: the layout orders that.
+/// - Everything that is given to `write_back` stays in the durable log until the call has returned `Ok`. After a crash
+///   the log
+///   replays it, in any portions, together with newer changes.
+/// - The engine does not read a block while it gives it to `write_back`. Blocks that the layout moves by itself
+///   (cleaning) may
+///   be read meanwhile; the layout orders that.
 /// - The data area of a new store reads as zeroes.
-/// - Futures of calls that write are driven to their end.
+/// - The futures of calls that write are polled until they end.
 ///
 /// # What a new layout must provide
 ///
@@ -39,14 +42,19 @@ use tonearm_rt::Boxed;
 /// against two layouts that do not exist yet:
 ///
 /// - **Cold blocks overwritten in place, hot blocks appended** (HyLog, WOLF). [`RoundOrder::OldestFirst`] with rounds
-///   of several megabytes, which the layout sorts by itself into the appended and the overwritten part. A cold block
-///   may be overwritten in place, though recovery may lead to it: by rule 3 it may read as anything until the round has
-///   returned, and the log has it. What the layout does not get yet is how often a block was rewritten: that becomes a
-///   field of [`HomeBlock`], counted by the engine's pinned set, which sees every version.
+///   of several megabytes, which the layout sorts into the appended and the overwritten part. A cold block may be
+///   overwritten
+///   in place although recovery may use it: by rule 3 its content may be anything until the round has returned, and the
+///   log
+///   has it. The layout does not yet learn how often a block was rewritten. That becomes a field of [`HomeBlock`],
+///   counted by
+///   the engine's pinned set, which sees every version.
 /// - **Segments as objects in a bucket.** A segment is one object that is put once and deleted once, so `write_back`
-///   ends with a put instead of a write and a flush, and `interrupted` is empty. Rounds are as large as an object, the
-///   order is oldest first. Errors of the network that pass are retried inside of the layout; [`HomeError::NoSpace`]
-///   tells the engine to try the round again later and keeps the store alive meanwhile.
+///   ends with a put instead of a write and a flush, and `interrupted` is empty. Rounds are as large as an object,
+///   oldest
+///   blocks first. The layout retries after transient network errors; [`HomeError::NoSpace`] tells the engine to repeat
+///   the
+///   round later, and the store stays in use meanwhile.
 pub trait Home {
     /// What does not change while the home is open.
     fn shape(&self) -> HomeShape;
@@ -78,8 +86,8 @@ pub trait Home {
     /// durable when the call returns `Ok`. Calls wait for each other.
     ///
     /// # Errors
-    /// When a device fails or there is no space. Nothing is under way then, and what is at home of the call's blocks is
-    /// unknown; the call can be made again, also with newer content.
+    /// When a device fails or there is no space. No operation is under way then, and the content of the call's blocks
+    /// at home is unknown. The call can be repeated, also with newer content.
     ///
     /// # Panics
     /// When blocks are not ascending, of another length, or beyond the store's end.
@@ -90,7 +98,7 @@ pub trait Home {
     ) -> Boxed<'_, Result<(), HomeError>>;
 
     /// Bytes of each data member, in their order, that an interrupted write-back of `zeroes` and `blocks` may have
-    /// changed: an array makes its parity right there after a crash.
+    /// changed. After a crash an array corrects its parity there.
     ///
     /// # Panics
     /// When a range or block goes beyond the store's end.
@@ -102,8 +110,8 @@ pub trait Home {
     /// When the group's table or map page cannot be read at all; unreadable blocks are in the report.
     fn check_group(&self, group: u64) -> Boxed<'_, Result<GroupReport, HomeError>>;
 
-    /// Compares the layout's map with what it is made from, and gives the contradictions; none where a layout has no
-    /// map. `progress` gets parts done and all parts.
+    /// Compares the layout's map with the data from which it can be rebuilt, and returns the contradictions; none if
+    /// the layout has no map. `progress` gets the number of parts done, and of all.
     ///
     /// # Errors
     /// When the map cannot be read.
@@ -112,8 +120,8 @@ pub trait Home {
         progress: &'a mut dyn FnMut(u64, u64),
     ) -> Boxed<'a, Result<Vec<HomeError>, HomeError>>;
 
-    /// Repairs `group` as far as there is a truth, and makes that durable. Write-back waits meanwhile. The log must
-    /// have been replayed before.
+    /// Repairs `group` as far as its right content is known, and makes the repair durable. Write-back waits meanwhile.
+    /// The log must have been replayed before.
     ///
     /// # Errors
     /// When a device fails or has no space; the call can be made again.
@@ -123,7 +131,7 @@ pub trait Home {
         options: RepairOptions,
     ) -> Boxed<'_, Result<RepairReport, HomeError>>;
 
-    /// Ends the use of the home in order, so that the next opening has nothing to recover here.
+    /// Ends the use of the home in order, so that the next opening has nothing to recover.
     ///
     /// # Errors
     /// When a device fails, or there is no space for what the end writes.
@@ -141,7 +149,7 @@ pub struct HomeShape {
     pub group_blocks: u64,
     /// Which blocks the engine should bring first.
     pub order: RoundOrder,
-    /// Most bytes that are worth one call of [`Home::write_back`].
+    /// Most bytes in one call of [`Home::write_back`]; larger rounds gain nothing.
     pub round_bytes_max: usize,
 }
 
@@ -155,12 +163,12 @@ impl HomeShape {
 /// Which blocks the engine brings first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RoundOrder {
-    /// Ascending block numbers, from where the last round stopped: neighbours share a device write, and a larger round
-    /// has more neighbours.
+    /// Ascending block numbers, from the end of the last round on. Adjacent blocks share a device write, and a larger
+    /// round has more of them.
     Sweep,
-    /// Blocks whose commits the log has kept for longest: where sorting gains nothing, memory and log become free in
-    /// small steps. Some rounds take many times as long as others, because the layout cleans: the engine admits writers
-    /// at the mean pace of the rounds.
+    /// Blocks whose commits have been in the log longest. For layouts in which sorting gains nothing: memory and log
+    /// space become free in small steps. Some rounds take many times as long as others, because the layout cleans, so
+    /// the engine admits writers at the mean rate of the rounds.
     OldestFirst,
 }
 
@@ -218,17 +226,17 @@ pub struct HomeStats {
     pub table_writes: u64,
     /// Tables with one damaged slot, read from the other.
     pub table_fallbacks: u64,
-    /// Tables with no valid slot that a write-back began anew.
+    /// Tables without a valid slot that a write-back began again.
     pub tables_lost: u64,
     /// Blocks that failed their checksum.
     pub checksum_errors: u64,
-    /// Segments of the store; 0 in the overwrite layout, as all that follows.
+    /// Segments of the store; 0 in the overwrite layout, like all fields below.
     pub segments: u64,
     /// Of them, free ones.
     pub free_segments: u64,
     /// Blocks that a segment holds beside its summaries.
     pub segment_blocks: u64,
-    /// Blocks and map pages that live in all segments.
+    /// Live blocks and map pages of all segments.
     pub live_blocks: u64,
     /// Blocks and holes that write-backs have brought.
     pub written_blocks: u64,
@@ -242,7 +250,7 @@ pub struct HomeStats {
     pub checkpoints: u64,
     /// Bytes written into their slots; changed pages are counted as `table_writes`.
     pub checkpoint_bytes: u64,
-    /// Partial segments that the opening has found behind the checkpoint.
+    /// Partial segments that the opening found behind the checkpoint.
     pub recovered_partials: u64,
     /// Bytes of the tables or map pages in the cache now.
     pub map_cache_bytes: usize,

@@ -1,5 +1,5 @@
-//! The layouts that there are. Planning, creating, opening, growing and rebuilding a home choose the layout here, by
-//! the superblock; nothing else in the program does.
+//! Chooses the layout by the superblock, for planning, creating, opening, growing and rebuilding a home. No other code
+//! of the program depends on which layout a store has.
 
 use crate::error::{HomeError, PlanError};
 use crate::home::Home;
@@ -21,7 +21,7 @@ pub enum HomeParams {
     Segments {
         /// Bytes of a segment.
         segment_bytes: u32,
-        /// Share of the segments, in percent, that stays free: the more, the less the cleaner has to do.
+        /// Share of the segments, in percent, that stays free. A larger share makes less work for the cleaner.
         spare_percent: u64,
     },
 }
@@ -37,7 +37,7 @@ impl HomeParams {
 /// Space for the home on a data member of a new store.
 #[derive(Clone, Copy, Debug)]
 pub struct DataSpace {
-    /// Byte offset from which on it is the home's.
+    /// Byte offset at which the home's space begins.
     pub offset: u64,
     /// Bytes of the member; `None` for a file that takes the size it needs.
     pub available_bytes: Option<u64>,
@@ -86,7 +86,7 @@ pub fn plan(
         .iter()
         .filter(|member| member.available_bytes.is_none())
         .count() as u64;
-    // Members of given size take what fits, files share the rest.
+    // Members of given size get as many units as fit, and files share the rest.
     for (index, (groups, member)) in groups.iter_mut().zip(members).enumerate() {
         if let Some(available) = member.available_bytes {
             let before = if index == 0 { units.before_first } else { 0 };
@@ -186,8 +186,8 @@ pub async fn open(
 }
 
 /// The superblock of the closed store with at least `blocks` more home blocks, the index of the member that grows, and
-/// the bytes that this member needs then. The member is made longer first, the next superblock tells the new size: a
-/// crash in between leaves a store of the old size on a longer member.
+/// the size in bytes that this member then needs. The caller first enlarges the member and then writes the superblock,
+/// so a crash in between leaves a store of the old size on a longer member.
 ///
 /// # Errors
 /// When the layout cannot grow, or the store would be too large for its format.
@@ -198,8 +198,8 @@ pub fn grown(superblock: &Superblock, blocks: u64) -> Result<(Superblock, usize,
     }
 }
 
-/// Makes the map of the home anew from what the blocks say of themselves. The store must not be in use; its log is not
-/// touched. `progress` gets parts done and all parts.
+/// Rebuilds the map of the home from what the members say about their blocks. The store must not be in use. Its log
+/// stays unchanged. `progress` gets the number of parts done, and of all.
 ///
 /// # Errors
 /// When the layout has no map, or a device fails.

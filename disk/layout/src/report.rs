@@ -1,11 +1,11 @@
-//! What a check or repair of one group has found. A group is a run of blocks whose checksums lie together: in one table
-//! (overwrite layout), or in one leaf page of the block map (segments layout).
+//! The findings of a check or repair of one group. A group is a run of blocks whose checksums are stored together: in
+//! one table (overwrite layout), or in one leaf page of the block map (segments layout).
 
 use crate::error::HomeError;
 use tonearm_format::FormatError;
 
-/// What was found in one of the two places for the checksums of a group. The segments layout has one place; the other
-/// is always empty.
+/// The state of one of the two places for the checksums of a group. The segments layout has one place, and the other is
+/// always empty.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SlotReport {
     /// Never written, or trimmed.
@@ -16,7 +16,7 @@ pub enum SlotReport {
     Damaged(FormatError),
 }
 
-/// A block that is not what the table says.
+/// A block whose content does not match the table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BadBlock {
     /// The store's block number.
@@ -34,9 +34,9 @@ pub struct GroupReport {
     pub member: String,
     /// Byte offset of the first slot, or of the map page, on the member.
     pub offset: u64,
-    /// The table slots; the map page alone in the segments layout.
+    /// The table slots. The segments layout has only the map page.
     pub slots: [SlotReport; 2],
-    /// No table or map page is valid: none of the blocks can be verified.
+    /// No table or map page is valid, so none of the blocks can be verified.
     pub table_lost: bool,
     /// Blocks with a checksum.
     pub allocated: u64,
@@ -45,9 +45,9 @@ pub struct GroupReport {
 }
 
 impl GroupReport {
-    /// Leaves out what the log is going to write anew: blocks for which `is_replaced` holds are not bad. If one of the
-    /// group's blocks is `touched`, a damaged slot beside a valid one is what a crash left of a table write, and the
-    /// log writes both slots again.
+    /// Leaves out what the log replay will write again: blocks for which `is_replaced` holds are not bad. If one of the
+    /// group's blocks is `touched`, a damaged slot beside a valid one is a table write that a crash has interrupted,
+    /// and the replay writes both slots again.
     pub fn leave_out(&mut self, is_replaced: impl Fn(u64) -> bool, touched: bool) {
         self.bad.retain(|bad| !is_replaced(bad.block));
         if touched && !self.table_lost {
@@ -80,7 +80,7 @@ pub struct RepairReport {
     pub found: GroupReport,
     /// Table slots written anew.
     pub slots_rewritten: u64,
-    /// The table was rebuilt: so many blocks got the checksum of what lay there, right or wrong.
+    /// The table was rebuilt: so many blocks got the checksum of their present content, right or wrong.
     pub unverified: u64,
     /// Blocks whose content was accepted.
     pub accepted: Vec<u64>,

@@ -1,10 +1,10 @@
-//! What this machine's storage costs through io_uring, and which way of flushing is the fastest.
+//! Measures what this machine's storage costs through io_uring, and which way of flushing is the fastest.
 //!
 //! `cargo run --release -p tonearm-uring --example latency -- [FILE] [ROUNDS]`
 //!
 //! Writes FILE (1 GiB, default `target/latency.bin`) in full unless it is there, then measures with
-//! O_DIRECT. The variants of one question are interleaved in ROUNDS rounds (default 7), so that what
-//! else the machine does meets them all; the figures are medians over all rounds.
+//! O_DIRECT. The variants of one question run in turn in each of ROUNDS rounds (default 7), so that other load of the
+//! machine affects all of them. The figures are medians over all rounds.
 
 use io_uring::{IoUring, opcode, squeue, types};
 use rustix::fs::{Mode, OFlags};
@@ -61,9 +61,9 @@ enum Access {
 /// Ways to make one small write durable.
 #[derive(Clone, Copy, Debug)]
 enum Way {
-    /// Write, then fsync, both by the ring, each waited for: the flush runs on a kernel worker.
+    /// A write and an fsync through the ring, one after the other. The flush runs on a kernel worker.
     RingWriteRingFlush,
-    /// The same two linked, one system call for both.
+    /// The same two operations, linked, with one system call for both.
     RingLinked,
     /// Write by the ring, then fdatasync(2).
     RingWriteInlineFlush,
@@ -88,7 +88,7 @@ const WAYS: [Way; 7] = [
 ];
 
 struct Bench {
-    /// Declared first: the ring goes before the buffers that it writes into.
+    /// Declared first, because the ring must be dropped before the buffers into which it writes.
     ring: IoUring,
     fd: OwnedFd,
     buffers: Vec<Buf>,
@@ -245,7 +245,7 @@ impl Bench {
         Ok(())
     }
 
-    /// Keeps `depth` operations under way for `count` of them; operations a second.
+    /// Keeps `depth` operations under way until `count` have ended. Returns operations a second.
     fn rate(
         &mut self,
         depth: usize,
@@ -301,9 +301,9 @@ impl Bench {
         Ok(())
     }
 
-    /// A flush while 16 writes are kept under way, by the ring and inline. Each flush comes with at
-    /// least 64 writes that end, so that both ways do the same work unless a flush outlasts them;
-    /// writes for each flush are printed to show whether it did.
+    /// A flush while 16 writes are under way, through the ring and inline. At least 64 writes end during each flush, so
+    /// both ways do the same work unless a flush takes longer than them. The printed number of writes for each flush
+    /// shows this.
     fn flush_under_load(&mut self, rounds: usize) -> Result<(), Box<dyn Error>> {
         let mut spans = [Vec::new(), Vec::new()];
         let mut rates = [Vec::new(), Vec::new()];
@@ -362,8 +362,8 @@ impl Bench {
         Ok(())
     }
 
-    /// A small write and flush where the file has no space allocated yet: the file system's journal
-    /// must be written too. That is why a log is filled when it is made.
+    /// A small write and flush where the file has no allocated space yet, so that the file system must also write its
+    /// journal. This is why a log is filled when it is created.
     fn flush_after_holes(&mut self, path: &str, rounds: usize) -> Result<(), Box<dyn Error>> {
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::CLOEXEC | OFlags::DIRECT;
         let mut sparse = rustix::fs::open(path, flags, Mode::RUSR | Mode::WUSR)?;
@@ -390,7 +390,7 @@ impl Bench {
     }
 }
 
-/// The same by the project's driver and executor: what they add.
+/// The same through the project's driver and executor, which shows what they add.
 fn through_the_executor(bench: &Bench, rounds: usize) -> Result<(), Box<dyn Error>> {
     let driver = UringDriver::new()?;
     let file = driver.handle().add_file(bench.fd.try_clone()?);

@@ -1,4 +1,4 @@
-//! System calls of a shared ring that threads make themselves, and the wait for its completions.
+//! System calls that threads make in place of a shared ring, and the wait for the ring's completions.
 //!
 //! The driver of a shared ring does not submit durable writes and lone flushes: each becomes a [`Call`], which the thread
 //! that waits for it makes with one system call. Through the ring the kernel would complete it on a worker and interrupt
@@ -26,15 +26,15 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The calls of a driver: those that wait for a thread, and the ends of those that were made. Cheap to clone; of the thread
-/// that has the driver.
+/// The calls of a driver: those that wait for a thread, and the results of those that were made. Cheap to clone. It
+/// belongs to the thread that has the driver.
 #[derive(Clone, Default)]
 pub struct Calls(Rc<RefCell<State>>);
 
 #[derive(Default)]
 struct State {
     waiting: VecDeque<Operation>,
-    /// Slots of calls that were taken and whose end was not told.
+    /// Slots of calls that were taken and have not been reported as ended.
     taken: Vec<u32>,
     ended: Vec<MadeCall>,
     /// Each call holds a clone until it has been made.
@@ -62,11 +62,11 @@ pub(crate) enum What {
 }
 
 // SAFETY: the vectors and what they name stay in their place and unchanged until the call has been made (invariants 1 and
-// 2), and the owner of the call is the only one who uses them.
+// 2), and only the owner of the call uses them.
 unsafe impl Send for What {}
 
 impl Calls {
-    /// The oldest call that waits. The taker makes it and tells its end with [`Calls::end`].
+    /// The oldest call that waits. The taker makes it and reports its end with [`Calls::end`].
     pub fn take(&self) -> Option<Call> {
         let state = &mut *self.0.borrow_mut();
         let operation = state.waiting.pop_front()?;
@@ -101,7 +101,7 @@ impl Calls {
         into.extend(ended.map(|made| (made.slot.into(), made.result)));
     }
 
-    /// Cancels the calls that nobody has made. False while a thread still makes one.
+    /// Cancels the calls that no thread has taken. False while a thread still makes one.
     pub(crate) fn cancel(&self) -> bool {
         let state = &mut *self.0.borrow_mut();
         if !state.all_made() {
@@ -120,7 +120,7 @@ impl Calls {
 impl State {
     /// Whether no thread has a call that it may still make.
     fn all_made(&mut self) -> bool {
-        // Sees what the threads did that gave their clones back.
+        // Synchronises with the threads that dropped their clones.
         Arc::get_mut(&mut self.unmade).is_some()
     }
 }
@@ -182,12 +182,12 @@ impl Call {
     }
 }
 
-/// Waits for completions of a ring without having its driver; cheap to clone, of any thread.
+/// Waits for completions of a ring without access to its driver. Cheap to clone; any thread may use it.
 #[derive(Clone)]
 pub struct RingWatch(Arc<Watched>);
 
 struct Watched {
-    /// The ring, which lives as long as somebody may poll it.
+    /// The ring, which stays open while a thread may poll it.
     ring: OwnedFd,
     /// An event counter that ends a wait.
     interrupt: OwnedFd,
@@ -212,11 +212,11 @@ impl RingWatch {
             PollFd::new(&self.0.ring, PollFlags::IN),
             PollFd::new(&self.0.interrupt, PollFlags::IN),
         ];
-        // The caller treats a wait that a signal has ended as any other.
+        // To the caller, a wait that a signal ends is like any other.
         let limit = limit.and_then(|limit| Timespec::try_from(limit).ok());
         let _ = rustix::event::poll(&mut polled, limit.as_ref());
         if !polled[1].revents().is_empty() {
-            // One read sets the counter to zero, whatever it was.
+            // One read resets the counter to zero.
             let _ = rustix::io::read(&self.0.interrupt, &mut [0; 8]);
         }
     }
@@ -228,7 +228,7 @@ impl RingWatch {
             reason = "eventfd takes a count in the host's order"
         )]
         let one = 1u64.to_ne_bytes();
-        // A counter that is full has been raised already.
+        // A full counter has been raised already.
         while rustix::io::write(&self.0.interrupt, &one) == Err(rustix::io::Errno::INTR) {}
     }
 }

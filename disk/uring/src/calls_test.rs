@@ -11,7 +11,7 @@ use tonearm_rt::{Completion, Data, DeviceId, Driver, IoError, Op, Request};
 
 /// A limit that is longer than any operation here takes.
 const LONG: Duration = Duration::from_secs(20);
-/// Long enough for a thread that does what it must not do yet.
+/// Long enough for a thread to do what it must not do yet.
 const SOON: Duration = Duration::from_millis(100);
 
 const SIZE: u64 = 1 << 20;
@@ -80,8 +80,8 @@ impl World {
         self.calls.end(MadeCall { slot, result });
     }
 
-    /// What ends within `time`, up to `count` operations. It is asked for without waiting, as a leader of the store
-    /// does: a driver that waits sees the ring alone.
+    /// Returns what ends within `time`, up to `count` operations. It does not wait in the driver, as a leader of the
+    /// store does not: a driver that waits sees only the ring.
     fn ended(&mut self, count: usize, time: Duration) -> Vec<(u64, Result<usize, IoError>)> {
         let mut ended: Vec<Completion> = Vec::new();
         let began = Instant::now();
@@ -145,7 +145,7 @@ fn a_call_writes_all_slices_in_order() {
     world.holds(60, 1, 100);
 }
 
-/// As for a file system that is nearly full, or a signal.
+/// Writes are short when a file system is nearly full, or after a signal.
 #[test]
 fn the_rest_of_a_short_write_is_written() {
     for slices in [false, true] {
@@ -207,7 +207,7 @@ fn calls_may_end_in_any_order() {
     }
     let mut calls: Vec<_> = (0..4).map(|_| world.take()).collect();
     calls.swap(0, 3);
-    // Each is known as soon as it has ended, whatever the others do.
+    // The result of each call is known as soon as the call has ended.
     for (made, call) in calls.into_iter().enumerate() {
         world.calls.end(call.make());
         let token = [3, 1, 2, 0][made];

@@ -103,8 +103,9 @@ impl UringDriver {
         Self::over(build_ring(&OF_ONE_THREAD)?, None)
     }
 
-    /// A driver with no devices that threads use in turn, only for files; its calls, which go from thread to thread with
-    /// the driver; and what threads wait for completions with while another one has the driver.
+    /// A driver with no devices that threads use in turn, only for files. Also returns its calls, which go from thread
+    /// to thread with the driver, and the watch on which threads wait for completions while another thread has the
+    /// driver.
     ///
     /// # Errors
     /// As for [`UringDriver::new`], and when no descriptor is left.
@@ -402,7 +403,7 @@ impl Drop for UringDriver {
         self.draining = true;
         if let Some(calls) = self.calls.clone() {
             if !calls.cancel() {
-                // A thread makes a call: its memory and its descriptor stay for good (invariant 2 of calls.rs).
+                // A thread makes a call, so its memory and its descriptor are leaked (invariant 2 of calls.rs).
                 std::mem::forget(self.handle.clone());
                 return;
             }

@@ -129,7 +129,7 @@ fn a_read_beyond_the_end_of_the_file_fails() {
 fn punch_and_zero_read_as_zeroes_on_disk_and_in_memory_file_systems() {
     let world = world();
     let mut files = vec![world.file];
-    // tmpfs punches but zeroes no range, a memfd is the same: writes of zeroes stand in.
+    // A memfd, like tmpfs, can punch but not zero a range, so the driver writes zeroes.
     let memory = rustix::fs::memfd_create("zeroes", rustix::fs::MemfdFlags::CLOEXEC).unwrap();
     rustix::fs::ftruncate(&memory, SIZE).unwrap();
     files.push(world.handle.add_file(memory));
@@ -315,7 +315,7 @@ fn wait_keeps_to_its_deadline() {
     assert!(completions.is_empty());
 }
 
-/// A pipe has nothing to flush, which the kernel alone says.
+/// Only the kernel knows that a pipe cannot be flushed.
 #[test]
 fn a_flush_that_the_kernel_refuses_has_failed() {
     let dir = tempfile::tempdir().unwrap();
@@ -327,7 +327,7 @@ fn a_flush_that_the_kernel_refuses_has_failed() {
     let mut ended = Vec::new();
     for (token, device, op, data) in [
         (1, pipe, Op::Flush, Data::None),
-        // Beside a write it goes through the ring.
+        // Next to a write, the flush goes through the ring.
         (2, file, Op::Write, data),
         (3, pipe, Op::Flush, Data::None),
     ] {

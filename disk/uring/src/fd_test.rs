@@ -13,7 +13,7 @@ fn only_sockets_for_this_process_count() {
     assert_eq!(listener_count(Some("7"), None, 7), 0);
 }
 
-/// The far side of the next test, in a process of its own.
+/// The process that the next test starts.
 #[test]
 #[ignore = "runs as a child of sockets_are_taken_over_once"]
 fn child_that_takes_over() {

@@ -31,7 +31,7 @@ pub struct MemberOptions<'a> {
     pub lock: Lock,
 }
 
-/// What to create. A block device is used as it is, which needs `force`.
+/// What to create. A block device keeps its size, and its use needs `force`.
 pub struct Create<'a> {
     /// Size of the file, a multiple of 4096. A block device must have at least this size.
     pub size_bytes: u64,
@@ -134,7 +134,7 @@ pub enum MemberError {
     },
 }
 
-/// A path, printed as it is.
+/// A path, printed without quotes.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PathText(pub PathBuf);
 

@@ -152,7 +152,7 @@ fn readers_share_and_writers_do_not() {
     reopen(&path).unwrap();
 }
 
-/// The holder of the next test, in a process of its own; it holds until its input ends.
+/// The process that the next test starts. It holds the lock until its input ends.
 #[test]
 #[ignore = "runs as a child of the_holder_is_named_by_its_process_number"]
 fn child_that_holds() {
@@ -163,7 +163,7 @@ fn child_that_holds() {
     std::io::stdin().read_line(&mut String::new()).unwrap();
 }
 
-/// As a child process has one that was started without a look at what it inherits.
+/// A child process has such a copy when it was started without closing the descriptors that it inherits.
 #[test]
 fn a_closed_file_is_free_while_a_copy_of_its_descriptor_lives_on() {
     let (_dir, path) = place();
@@ -223,7 +223,7 @@ fn the_holder_is_named_by_its_process_number() {
 #[test]
 fn a_file_system_in_memory_serves_with_or_without_direct_io() {
     let Ok(dir) = tempfile::tempdir_in("/dev/shm") else {
-        // Past the test harness, which swallows what a passing test prints.
+        // Past the test harness, which captures the output of a passing test.
         let line = "NOT RUN: a member on tmpfs: /dev/shm cannot be written\n";
         return std::io::stderr().write_all(line.as_bytes()).unwrap();
     };
@@ -252,7 +252,7 @@ fn a_file_that_cannot_be_opened_directly_is_opened_without() {
     let member = open_member(Path::new("/proc/self/status"), options);
     match member {
         Ok(member) => assert!(!member.direct),
-        // Some of its files have no size to find; that they were opened is what counts here.
+        // Some of these files have no size. The test needs only that they were opened.
         Err(error) => assert!(error.to_string().contains("find its size"), "{error}"),
     }
 }

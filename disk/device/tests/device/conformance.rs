@@ -1,4 +1,4 @@
-//! The conformance suite against every device of the project. A device that passes may be used by the engine.
+//! The conformance suite against every device of the project. The engine may use a device that passes.
 
 use std::io::Write;
 use std::path::Path;

@@ -74,7 +74,7 @@ impl World {
         }
     }
 
-    /// An array of the first `members` devices; the device behind them is for records, if `records`.
+    /// An array of the first `members` devices. With `records`, the device behind them takes parity records.
     pub fn open(
         &self,
         members: usize,

@@ -1,4 +1,4 @@
-//! Arrays pass the suite of all devices, with all members and without one.
+//! Arrays pass the conformance suite of devices, with all members and without one.
 
 use crate::common::{CLEAN, UNIT, World, without};
 use std::rc::Rc;

@@ -1,4 +1,4 @@
-//! What operations cost, in operations on members.
+//! How many operations on members each operation on an array takes.
 
 use crate::common::{CLEAN, UNIT, World, bytes, pattern, read, without};
 use std::rc::Rc;
@@ -45,7 +45,7 @@ fn a_small_write_is_two_reads_and_two_writes() {
         });
         assert_eq!(durable, (2, 2));
     }
-    // With three members the other data unit is one read, data and parity would be two.
+    // With three members it reads one other data unit; to read the old data and parity would take two.
     let (world, array) = array(3, CLEAN);
     let ios = cost(&world, &array, async |d| write(d, 0, 4096).await);
     assert_eq!(ios, (1, 2));
@@ -58,10 +58,10 @@ fn a_whole_stripe_is_written_without_reading() {
         let row = array.stripes().row_bytes();
         let ios = cost(&world, &array, async move |d| write(d, row, row).await);
         assert_eq!(ios, (0, members as u64));
-        // Neighbouring stripes of one member are one operation.
+        // Adjacent stripe units of one member are one operation.
         let ios = cost(&world, &array, async move |d| write(d, 0, 16 * row).await);
         assert_eq!(ios, (0, members as u64));
-        // And whole stripes that come in parts together.
+        // Whole stripes whose parts arrive together need no reads either.
         let parts = array.stripes().columns() as u64;
         let ios = cost(&world, &array, async move |d| {
             let parts: Vec<_> = (0..parts)
@@ -79,7 +79,7 @@ fn a_whole_stripe_is_written_without_reading() {
 #[test]
 fn most_of_a_stripe_is_written_by_reading_the_rest() {
     let (world, array) = array(6, CLEAN);
-    // Four of five units: one read in place of five.
+    // A write of four of five units reads one unit instead of five.
     let ios = cost(&world, &array, async |d| write(d, 0, 4 * UNIT).await);
     assert_eq!(ios, (1, 5));
     // The end of one unit and the start of the next share no parity.
@@ -95,7 +95,7 @@ fn reads_of_neighbours_are_joined_and_small_ones_touch_one_member() {
     assert_eq!(ios, (0, 4));
     let ios = cost(&world, &array, async |d| drop(read(&d, 4096, 4096).await));
     assert_eq!(ios, (1, 0));
-    // Each member has two parities in eight stripes: three runs at most.
+    // Each member has two parity units in eight stripes, so three runs at most.
     let (reads, writes) = cost(&world, &array, async move |d| {
         let found = read(&d, 0, 8 * row as usize).await;
         assert!(found[..] == pattern(8 * row as usize, 0)[..]);
@@ -110,7 +110,7 @@ fn a_degraded_write_costs_no_more_operations_on_members() {
         let (world, array) = array(4, without(missing));
         let ios = cost(&world, &array, async |d| write(d, 0, 4096).await);
         assert_eq!(ios, expected, "without member {missing}");
-        // Only where something is neither read nor written is a record needed.
+        // A record is needed only when a unit is neither read nor written.
         assert_eq!(array.stats().records, u64::from(missing == 2));
         assert_eq!(array.stats().unprotected, 0);
     }
@@ -135,7 +135,7 @@ fn a_punch_of_whole_stripes_is_one_operation_for_each_member() {
     for device in &world.counted[..4] {
         assert_eq!(device.count(Op::Punch).bytes, rows * UNIT);
     }
-    // A part of a stripe: the data is punched, the parity written.
+    // A part of a stripe: the data is punched and the parity is written.
     let ios = cost(&world, &array, async |d| d.punch(4096, 4096).await.unwrap());
     assert_eq!(ios, (2, 1));
 }

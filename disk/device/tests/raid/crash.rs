@@ -1,7 +1,8 @@
-//! Power cuts in the middle of stripes, at the level of the device: what was not being written stays.
+//! Power cuts in the middle of stripes, at the level of the device: a cut does not change data that was not being
+//! written.
 //!
-//! The writer has a log, as the engine has: after a cut it writes again what was under way, and tells the
-//! array where that was. Everything else must read as before, with every single member missing.
+//! The writer has a log, as the engine has. After a cut it writes the interrupted writes again, and tells the array
+//! where they were. Everything else must read as before, also with any single member missing.
 
 use crate::common::{Kept, Random, World, bytes, read};
 use std::cell::RefCell;
@@ -18,12 +19,12 @@ const UNIT: u64 = 4096;
 const PIECE: u64 = 512;
 const MEMBER: u64 = 16 * UNIT;
 
-/// What is known of the array's content: for each piece the seed of its content, and what may be there
-/// beside it, since it is not durable.
+/// What the test knows of the array's content: for each piece the seed of its durable content, and the content that it
+/// may have instead.
 #[derive(Clone, Default)]
 struct Log {
     durable: BTreeMap<u64, u64>,
-    /// Written or being written since the last flush: these are in the writer's log.
+    /// Written or being written since the last flush. These writes are in the writer's log.
     open: BTreeMap<u64, u64>,
 }
 
@@ -55,7 +56,7 @@ fn cuts(
     let world = Rc::new(world);
     let rt = world.rt.clone();
     rt.block_on(async move {
-        // All that is there in the beginning is durable.
+        // All content at the start is durable.
         for piece in 0..pieces {
             device
                 .write(piece * PIECE, bytes(PIECE as usize, piece))
@@ -159,7 +160,7 @@ async fn replay(array: &Raid5, log: &Log) {
     device.flush().await.unwrap();
 }
 
-/// Pieces that were not being written, and are not as they were.
+/// Pieces that were not being written and have changed.
 async fn differing(array: &Raid5, log: &Log) -> u64 {
     let device: Rc<dyn Device> = Rc::new(array.clone());
     let mut differing = 0;
@@ -273,7 +274,7 @@ fn with_a_record_for_every_write_a_member_may_fail_in_the_cut_itself() {
     assert!(points > 300, "{points} cuts");
 }
 
-/// Rebuilt stripes whose rebuild is not saved yet are degraded ones again after a cut.
+/// Stripes that were rebuilt after the last save of the rebuild are degraded again after a cut.
 #[test]
 fn a_cut_beside_a_rebuild_destroys_nothing() {
     let mut points = 0;
@@ -292,7 +293,7 @@ fn a_cut_beside_a_rebuild_destroys_nothing() {
             let seed = seed + at as u64;
             let world = World::of(seed, cut.crash.images(seed));
             let mut given: Vec<_> = world.devices[..members].iter().cloned().map(Some).collect();
-            // The old one is gone; the replacement takes its place when the state says so.
+            // The old device is gone. The replacement takes its place if the saved state names it.
             given[missing] = match cut.state.missing {
                 Some(missing) if missing.rebuilt_rows == 0 => None,
                 _ => Some(world.devices[members + 1].clone()),
@@ -311,7 +312,7 @@ fn a_cut_beside_a_rebuild_destroys_nothing() {
     assert!(points > 300, "{points} cuts");
 }
 
-/// The tests above are worth something: without records a degraded array loses what they keep.
+/// Shows that the tests above can fail: without records a cut in a degraded stripe loses blocks.
 #[test]
 fn without_records_a_cut_in_a_degraded_stripe_does_destroy() {
     let mut destroyed = 0;

@@ -1,4 +1,4 @@
-//! Members that fail: what is worked around, what is told, and what is never returned.
+//! Members that fail: what the array works around, what it reports, and what it never returns.
 
 use crate::common::{CLEAN, UNIT, World, bytes, pattern, read, without};
 use std::rc::Rc;
@@ -100,7 +100,7 @@ fn an_array_without_redundancy_fails_with_any_member() {
     }
 }
 
-/// Of what each leaves it is not said which, but parity is that of the data.
+/// Which of the overlapping writes remains is not specified, but the parity matches the data.
 #[test]
 fn writes_under_way_that_overlap_leave_parity_correct() {
     let world = World::new(1, 4, 4 << 20);
@@ -146,7 +146,7 @@ fn a_member_that_fails_a_write_is_given_up_and_the_state_saved_before_the_write_
                 rebuilt_rows: 0,
             });
             assert_eq!(kept.last().missing, missing, "{op:?}");
-            // Sticky, though the member works again.
+            // The failure is permanent, even if the member works again.
             plan.clear();
             let seen = plan.seen();
             assert!(read(&device, 0, LEN).await[..] == expected[..]);
@@ -199,7 +199,7 @@ fn an_unreadable_place_of_a_degraded_array_is_an_error_of_its_stripe_alone() {
         let pool = tonearm_base::BufPool::new(0);
         let failed = device.read(0, pool.alloc(512)).await.map(|_| ());
         assert_eq!(failed, Err(IoError::EIO));
-        // Data that is there, in the same stripe, and all other stripes.
+        // Data on members that are present, in the same stripe, and all other stripes.
         let unit = UNIT as usize;
         assert!(read(&device, 2 * UNIT, unit).await[..] == pattern(LEN, 1)[2 * unit..3 * unit]);
         let rest = read(&device, 3 * UNIT, LEN - 3 * unit).await;

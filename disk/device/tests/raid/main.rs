@@ -1,5 +1,4 @@
-//! RAID-0 and RAID-5 on simulated members: what they must do as devices, what they cost, what they do when
-//! members fail, and what a power cut leaves.
+//! RAID-0 and RAID-5 on simulated members: their rules as devices, their cost, failures of members, and power cuts.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 

@@ -8,7 +8,7 @@ use tonearm_device::Device;
 use tonearm_device::raid::{Raid5, RebuildRate};
 use tonearm_rt::Data;
 
-/// Bytes of one place: clients never share one at a time, so that the model is exact.
+/// Bytes of one place. No two clients use a place at the same time, so the model is exact.
 const PLACE: u64 = 512;
 
 #[derive(Clone)]
@@ -26,7 +26,7 @@ impl Model {
         }
     }
 
-    /// Takes a free range near the one asked for; shorter or none where others are.
+    /// Takes a free range near the requested one; it is shorter or empty if other clients have taken a part.
     fn take(&self, first: u64, count: u64) -> (u64, u64) {
         let mut busy = self.busy.borrow_mut();
         let run = &mut busy[first as usize..(first + count) as usize];
@@ -152,7 +152,7 @@ fn life(seed: u64) {
         run(&world, &array, &model, &mut rng, async {}).await;
         assert_eq!(wrong_parities(&array).await, 0);
         for life in 0..2 {
-            // A member dies at some moment: by word, or by failing writes from then on.
+            // A member fails at some moment: it is marked as failed, or its writes fail from then on.
             let (victim, way) = (rng.below(members as u64) as usize, rng.below(3));
             let (after, failing) = (rng.below(8_000_000), array.clone());
             let (plan, timer) = (world.plans[victim].clone(), rt.clone());
@@ -171,7 +171,7 @@ fn life(seed: u64) {
             if array.state().missing.is_none() {
                 array.fail(victim).await.unwrap();
             }
-            // A new one is filled while the clients go on.
+            // A new replacement is rebuilt while the clients continue.
             let replacement = world.devices[members + 1 + life].clone();
             array.replace(replacement).unwrap();
             let (rebuilding, ended) = (array.clone(), Rc::new(Cell::new(false)));

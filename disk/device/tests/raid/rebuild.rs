@@ -1,4 +1,4 @@
-//! Rebuilds: under load, at a rate, from a watermark on, and onto devices that do not fit or fail.
+//! Rebuilds: under load, at a limited rate, from a watermark on, and onto replacements that do not fit or fail.
 
 use crate::common::{CLEAN, Random, UNIT, World, bytes, pattern, read};
 use crate::failures::EIO;
@@ -57,7 +57,7 @@ fn clients_continue_during_a_rebuild_and_its_rate_can_be_set() {
         let device: Rc<dyn Device> = Rc::new(array.clone());
         let (mut rng, mut operations, mut slowest) = (Random(3), 0, Nanos(0));
         while array.state().missing.is_some() {
-            // Between the places of the content, on both sides of the watermark.
+            // A place that the initial content does not cover, on either side of the watermark.
             let place = rng.below(device.size_bytes() / (4 << 20));
             let offset = place * (4 << 20) + (2 << 20) + rng.below(256) * 4096;
             let begun = rt.now();
@@ -76,7 +76,7 @@ fn clients_continue_during_a_rebuild_and_its_rate_can_be_set() {
             }
         }
         let took = rebuild.await.unwrap();
-        // 32 MiB at 64 MiB/s would be half a second.
+        // At 64 MiB/s, 32 MiB would take half a second.
         assert!(took < Nanos::from_millis(400), "{took:?}");
         assert!(operations > 100, "{operations}");
         assert!(slowest < Nanos::from_millis(20), "{slowest:?}");
@@ -99,7 +99,7 @@ fn a_rebuild_continues_at_the_saved_watermark() {
         }
         drop(rebuild);
     });
-    // The process ends here. 64 MiB at a time are made durable and saved.
+    // The process ends here. The rebuild makes 64 MiB at a time durable and then saves its watermark.
     let kept = world.kept.last();
     let saved = Missing {
         member: 1,
@@ -223,7 +223,7 @@ fn a_second_unreadable_place_stops_the_rebuild_and_is_named() {
         );
         assert_eq!(array.state().missing.unwrap().rebuilt_rows, 5);
         assert_eq!(array.failure(), None);
-        // It is readable again, say from another cable.
+        // It becomes readable again, for example after its cable was replaced.
         plan.clear();
         array
             .rebuild(&RebuildRate::default(), |_, _| {})

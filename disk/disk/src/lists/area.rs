@@ -1,4 +1,4 @@
-//! The lists area: a hidden volume that is made at the first use and grows.
+//! The lists area: a hidden volume that is created at the first use and grows.
 
 use super::{Id, Lists};
 use crate::disk::Disk;
@@ -9,9 +9,9 @@ use crate::table;
 use crate::volume::Volume;
 use tonearm_format::{BlockRecord, ListRecord, RecordAt, VolumeKind};
 
-/// Of the free space, what the area may double into is one in so many parts.
+/// The area may double if that takes at most one part in so many of the free space.
 const PLENTY: u64 = 8;
-/// Blocks of the least zone: its pages and one block.
+/// Blocks of the smallest zone: its two pages and one block.
 const ZONE_MIN: u64 = 3;
 
 impl Disk {
@@ -22,7 +22,7 @@ impl Disk {
         size.unwrap_or(0) / u64::from(self.block_size())
     }
 
-    /// Home of a block of the area, which has to be in it.
+    /// Home of a block, which must be in the area.
     pub(crate) fn area_home(&self, block: u64) -> u64 {
         let area = self.list_state().area.borrow();
         let area = area.as_ref().expect("there is an area").borrow();
@@ -71,8 +71,8 @@ impl Disk {
         decode_list(words_at(&page, place.at), id)
     }
 
-    /// Makes the area, or makes it larger: twice as large where the store has plenty, else by a zone, else by
-    /// what there is. A commit of its own.
+    /// Creates the area, or enlarges it: to twice its size if the store has much free space, else by a zone, else by
+    /// the space that is left. This is a commit of its own.
     ///
     /// # Errors
     /// When the store is full.
@@ -99,7 +99,7 @@ impl Disk {
         };
         aru.resize(&area, blocks * block_size).await?;
         match aru.end().await {
-            // Another unit has made it meanwhile.
+            // Another unit has enlarged it meanwhile.
             Err(DiskError::Conflict(_)) if have < self.area_blocks() => return Ok(()),
             result => result?,
         };
@@ -107,7 +107,7 @@ impl Disk {
         Ok(())
     }
 
-    /// Identifiers are free: they may be given out when no open unit can know them.
+    /// Frees identifiers. They are given out again when no open unit can know them.
     pub(crate) fn free_ids(&self, ids: Vec<Id>) {
         if ids.is_empty() {
             return;
@@ -119,7 +119,7 @@ impl Disk {
     }
 }
 
-/// Blocks that an area of `have` blocks grows to in a store with `free` blocks; `None` when it cannot.
+/// Size in blocks to which an area of `have` blocks grows in a store with `free` free blocks; `None` if it cannot grow.
 fn next_size(have: u64, free: u64, zone: u64) -> Option<u64> {
     let double = (have * 2).max(1).next_multiple_of(zone);
     let more = (have + 1).next_multiple_of(zone);

@@ -1,4 +1,4 @@
-//! A set of small numbers, a bit for each.
+//! A set of small numbers, stored as bits.
 
 /// Grows with the highest bit that is set.
 #[derive(Default)]

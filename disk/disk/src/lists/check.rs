@@ -28,8 +28,9 @@ impl ListsReport {
 }
 
 impl Disk {
-    /// Verifies the committed lists: each allocated block is on one list, each list is a chain in both directions
-    /// of as many blocks as it says. Nothing may be committed meanwhile. Holds a bit for each block of the area.
+    /// Verifies the committed lists: each allocated block is on one list, and each list is a chain in both directions
+    /// with as many blocks as its record says. Nothing may be committed meanwhile. Takes a bit of memory for each block
+    /// of the area.
     ///
     /// # Errors
     /// When a page cannot be read; damage is in the report.

@@ -1,4 +1,4 @@
-//! The page cache: committed pages of records, up to a bound.
+//! The cache of committed record pages, up to a bound.
 
 use crate::disk::Disk;
 use crate::error::DiskError;
@@ -16,13 +16,13 @@ struct Page {
 #[derive(Default)]
 struct Cache {
     pages: BTreeMap<u64, Page>,
-    /// Where the search for a page to drop goes on (CLOCK).
+    /// Where the next search for a page to evict starts (CLOCK).
     hand: u64,
-    /// While this is not 0 nothing is dropped: what a unit has loaded for its end is there when it looks again.
+    /// While this is not 0, no page is evicted, so that the pages that a unit has loaded for its end stay.
     holds: u64,
 }
 
-/// Committed pages. What is not here is read from the engine, which knows the newest version.
+/// Committed pages. Other pages are read from the engine, which has the newest version.
 pub(crate) struct Pages {
     cache: RefCell<Cache>,
     limit: usize,
@@ -79,12 +79,12 @@ impl Pages {
             let home = disk.area_home(page);
             let read = disk.engine().read(home, 1).await?;
             let data = match read.into_iter().next() {
-                // Of the log's budget: what is kept here is paid for by this cache.
+                // The data is charged to the memory of the log. The copy is charged to this cache.
                 Some(Piece::Data(data)) if data.has_lease() => disk.pool().copy_of(&data).share(),
                 Some(Piece::Data(data)) => data,
                 _ => self.zeroes.clone(),
             };
-            // Else a newer one may have come and gone meanwhile.
+            // After a commit the page that was read may be old.
             if self.version() == version {
                 self.insert(page, data.clone());
                 return Ok(data);

@@ -1,4 +1,4 @@
-//! List operations over records, wherever these are: in a unit's shadow, or in the committed state.
+//! List operations over records, in a unit's shadow or in the committed state.
 
 use crate::error::DiskError;
 use tonearm_format::{BlockRecord, LIST_ID_LIMIT, ListRecord};
@@ -13,7 +13,7 @@ pub(crate) trait Records {
     fn set_block(&mut self, id: u64, record: Option<BlockRecord>);
     /// Changes a list's record, which has been looked up before.
     fn set_list(&mut self, id: u64, record: Option<ListRecord>);
-    /// What it means that a list's neighbour is not there.
+    /// The error for a list whose neighbour is missing.
     fn broken(&self, list: u64) -> DiskError;
 }
 
@@ -97,7 +97,7 @@ pub(crate) async fn remove(records: &mut impl Records, block: u64) -> Result<(),
     Ok(())
 }
 
-/// The list's record.
+/// The record of the list.
 ///
 /// # Errors
 /// When there is no such list.
@@ -109,7 +109,7 @@ pub(crate) async fn look_up(
     record.ok_or(DiskError::NoList(list))
 }
 
-/// The record of a block that has to be on the list.
+/// The record of a block that must be on the list.
 ///
 /// # Errors
 /// When it is not.

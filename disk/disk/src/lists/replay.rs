@@ -1,4 +1,4 @@
-//! List operations of a recovery unit, done again over the committed state at its end.
+//! Repeats the list operations of a recovery unit over the committed state when the unit ends.
 
 use super::Id;
 use super::records::{self, Records};
@@ -16,10 +16,10 @@ struct Edit {
     new: Buf,
 }
 
-/// The committed pages with the unit's operations done on copies of them.
+/// The committed pages, with the unit's operations done on copies of them.
 pub(crate) struct Replay {
     disk: Disk,
-    /// Version of the pages that all this is about.
+    /// Version of the pages from which this was computed.
     version: u64,
     seen: BTreeMap<u64, Slice>,
     edits: BTreeMap<u64, Edit>,
@@ -46,7 +46,7 @@ impl Replay {
         self.disk.list_state().pages.version() == self.version
     }
 
-    /// Does the operations, and looks whether the blocks `written` are there.
+    /// Does the operations, and checks that the blocks `written` exist.
     ///
     /// # Errors
     /// `Conflict` when one of the operations is not possible any more.
@@ -110,7 +110,7 @@ impl Replay {
         (self.edits.len() as u64, self.freed.len() as u64)
     }
 
-    /// Adds what the operations change. The commit has to follow without an await, and then
+    /// Adds the changes of the operations. The commit must follow without an await, and then
     /// [`Replayed::apply`].
     pub fn changes(mut self, changes: &mut Vec<CommitChange>) -> Replayed {
         let area = self.disk.list_state().area.borrow().clone();
@@ -215,7 +215,7 @@ impl Records for Replay {
     }
 }
 
-/// What a replay has made, once it is committed.
+/// The result of a replay, for use after its commit.
 pub(crate) struct Replayed {
     pages: Vec<(u64, Slice)>,
     freed: Vec<Id>,
@@ -224,7 +224,7 @@ pub(crate) struct Replayed {
 impl Replayed {
     /// The commit is made.
     pub fn apply(self, disk: &Disk) {
-        // The cache has copies: what is committed gives its memory back when it is at home.
+        // The cache gets copies, so that the committed memory is freed when the blocks are at home.
         let copy = |(page, data): (u64, Slice)| (page, disk.pool().copy_of(&data).share());
         let pages = self.pages.into_iter().map(copy);
         disk.list_state().pages.commit(pages);
@@ -251,7 +251,7 @@ fn in_use(id: Id) -> DiskError {
     DiskError::ListsDamaged(format!("{id:?} was given out and is in use"))
 }
 
-/// What is wrong at a unit's end, and was right in its shadow.
+/// The error of an operation that was possible in the shadow and is not possible when the unit ends.
 fn conflict(error: DiskError) -> DiskError {
     match error {
         DiskError::NoList(_) | DiskError::NoBlock(_) | DiskError::NotOnList { .. } => {

@@ -1,5 +1,5 @@
-//! Lists as a recovery unit sees them: its own records over the committed ones, and the log of its list
-//! operations, which are done again at its end (ARU 4).
+//! Lists as a recovery unit sees them: its own records over the committed ones, and the log of its list operations,
+//! which are repeated when the unit ends (ARU 4).
 
 use super::Id;
 use super::records::Records;
@@ -32,8 +32,8 @@ pub(crate) struct ListShadow {
 }
 
 impl ListShadow {
-    /// A block that is on a list, as the unit sees it. One of a list that the unit has deleted is gone with
-    /// it: deleting a list does not walk along it.
+    /// A block that is on a list, as the unit sees it. `None` for a block of a list that the unit has deleted: the
+    /// deletion does not change the records of the list's blocks.
     ///
     /// # Errors
     /// When a page cannot be read.
@@ -60,7 +60,7 @@ impl ListShadow {
     /// The blocks of a list in order.
     ///
     /// # Errors
-    /// When there is no such list, or others have changed it so that the unit's view has fallen apart.
+    /// When there is no such list, or others have changed it so that the unit's records do not match it any more.
     pub async fn walk(&self, disk: &Disk, list: u64) -> Result<Vec<u64>, DiskError> {
         let pages = &disk.list_state().pages;
         'again: loop {
@@ -116,7 +116,7 @@ impl Records for View<'_> {
     }
 }
 
-/// A unit's own records and those that others have committed do not make a list any more.
+/// The error when a unit's own records and those that others have committed do not form a list any more.
 fn changed(list: u64) -> DiskError {
     DiskError::Conflict(format!("list {list} has been changed in the same place"))
 }

@@ -1,5 +1,5 @@
-//! Which identifiers are free, and which of them is taken next: the block behind its predecessor if that can
-//! be, since lists are there to say what belongs together.
+//! Which identifiers are free, and which of them is taken next: if possible the block behind the predecessor, because
+//! blocks of one list belong together.
 
 use super::Id;
 use crate::disk::Disk;
@@ -9,10 +9,10 @@ use crate::lists::replay::words_at;
 use std::collections::BTreeSet;
 use tonearm_format::{LIST_RECORD_BYTES, Zones};
 
-/// Zones looked at before the area grows, if the store has room: a search must not read all pages.
+/// Zones that are searched before the area grows, if the store has space, so that a search does not read all pages.
 const PROBES: u64 = 64;
 
-/// Identifiers that are not free though their record is, and zones known to be full.
+/// Identifiers that are not free although their records are, and zones known to be full.
 #[derive(Default)]
 pub(crate) struct Space {
     held: BTreeSet<Id>,
@@ -49,7 +49,7 @@ impl Space {
 }
 
 impl Disk {
-    /// Takes a free block, behind block `near` if that can be; else in the zone of `list`, or near it.
+    /// Takes a free block: behind block `near` if possible, else in the zone of `list` or near it.
     ///
     /// # Errors
     /// When the store is full, or a page cannot be read.
@@ -108,14 +108,14 @@ impl Disk {
                     *space.full(blocks).1 = have / zones.blocks();
                     probes = probes.max(PROBES);
                 }
-                // Then every zone is looked at.
+                // Now the search covers every zone.
                 Err(error) if error.is_full() && probes == 0 => probes = u64::MAX,
                 Err(error) => return Err(error),
             }
         }
     }
 
-    /// Takes what is free in a zone, from its record `slot` on and round.
+    /// Takes a free identifier of a zone. The search starts at record `slot` and wraps around.
     async fn take_in(&self, blocks: bool, zone: u64, slot: u64) -> Result<Option<Id>, DiskError> {
         let zones = self.list_state().zones;
         let page = match blocks {
@@ -146,7 +146,7 @@ impl Disk {
                 *last = zone;
                 space.held.insert(id);
             }
-            // A short zone fills up again when the area grows.
+            // A short zone gets free blocks when the area grows.
             None if (zone + 1) * zones.blocks() <= area_blocks || !blocks => full.set(zone),
             None => {}
         }

@@ -1,7 +1,7 @@
 //! Changing operations on devices, many under way at once.
 //!
-//! Each operation has a task of its own, so that its end admits the next one whatever the others do. A write-back has
-//! an operation for nearly each block, so the task is small.
+//! Each operation has a task of its own, so that each operation that ends admits the next one. A write-back has an
+//! operation for nearly each block, so the task is small.
 
 use crate::error::HomeError;
 use crate::overwrite::home::Overwrite;
@@ -22,7 +22,7 @@ pub(crate) struct Operation {
     pub offset: u64,
     pub len: u64,
     pub data: Data,
-    /// Held to the end, so that it is not evicted and read again in the middle of its write.
+    /// Held until the operation ends, so that the table is not evicted and read again during its write.
     pub table: Option<Rc<Table>>,
 }
 
@@ -52,7 +52,7 @@ impl Operation {
     }
 }
 
-/// Operations under way, each of which gives back its own permit.
+/// Operations under way. Each returns its own permit.
 pub(crate) struct Batch {
     home: Overwrite,
     progress: Rc<Progress>,
@@ -83,7 +83,7 @@ impl Batch {
     /// Starts `operation` when fewer than the bound of all batches are under way.
     pub async fn start(&mut self, operation: Operation) {
         let home = &self.home;
-        // Reads go before write-back (Trail 4.2): while some are under way, an eighth of the writes is.
+        // Reads go before write-back (Trail 4.2): while reads are under way, only an eighth of the writes may be.
         let reading = home.reads.used() > 0;
         let permit = home.writes.acquire(if reading { 8 } else { 1 }).await;
         let Operation {
@@ -112,7 +112,7 @@ impl Batch {
         });
     }
 
-    /// Waits for all, also after an error, and gives the first error.
+    /// Waits for all operations, also after an error. Returns the first error.
     pub async fn end(self) -> Result<(), HomeError> {
         while self.progress.under_way.get() > 0 {
             self.progress.idle.wait().await;

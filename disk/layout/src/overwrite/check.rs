@@ -1,4 +1,4 @@
-//! Checking of one group: both table slots, and every allocated block against its entry.
+//! Checks one group: both table slots, and every allocated block against its entry.
 
 use crate::error::HomeError;
 use crate::overwrite::home::Overwrite;
@@ -24,7 +24,7 @@ impl Overwrite {
         Ok(self.examine(group).await?.0)
     }
 
-    /// The report of `group` and the table that counts, false holes marked.
+    /// The report of `group`, and its valid table with false holes marked.
     pub(crate) async fn examine(
         &self,
         group: u64,
@@ -64,8 +64,8 @@ impl Overwrite {
         Ok((report, Some(slot)))
     }
 
-    /// What lies in the places of blocks `first..end` of one group. Where a large
-    /// read fails, each block is read alone, to know which of them cannot be read.
+    /// The content of blocks `first..end` of one group. If a large read fails, each block is read alone, to find which
+    /// of them cannot be read.
     pub(crate) async fn contents(&self, first: u64, end: u64) -> Vec<Content> {
         let size = self.places.block_size;
         if let Ok(bytes) = self.read_raw(first, end - first).await {

@@ -17,9 +17,9 @@ use tonearm_rt::{Data, IoError, Op, Permit, Rt, Semaphore};
 /// Most bytes of one device operation on blocks.
 pub(crate) const IO_BYTES_MAX: usize = 1 << 20;
 const READS_MAX: u64 = 64;
-/// Measured on a virtual disk: 64 random 4-KiB writes under way give about 15 % more than 32.
+/// Writes under way at a time. Measured on a virtual disk: 64 random 4-KiB writes give about 15 % more than 32.
 const WRITES_MAX: u64 = 64;
-/// Groups being written at once, and with that tables pinned.
+/// Groups that are written at a time, and so tables that are pinned.
 const GROUP_JOBS_MAX: u64 = 32;
 /// Tables that a walk over many groups loads ahead.
 const PREFETCH_GROUPS: u64 = 16;
@@ -39,7 +39,7 @@ pub struct Inner {
     pub(crate) reads: Semaphore,
     /// Bound on writes under way.
     pub(crate) writes: Semaphore,
-    /// Bound on groups being written, and so on tables pinned.
+    /// Bounds the groups that are written at a time, and so the tables that are pinned.
     pub(crate) group_jobs: Semaphore,
     /// Held by a call that changes tables, or during which they must not change.
     pub(crate) writer: Semaphore,

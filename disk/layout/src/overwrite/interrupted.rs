@@ -1,10 +1,10 @@
-//! Which bytes a write-back that a crash has interrupted may have changed.
+//! The bytes that a write-back which a crash has interrupted may have changed.
 //!
 //! A write-back writes blocks, zeroes ranges, and writes the tables of the groups that it touches, into either slot
 //! (`write_back.rs`). All of its blocks and ranges are in the log until it has returned, so the log bounds what may
-//! have been interrupted. The blocks and ranges are written again before they leave the log. Of the slots only one may
-//! be: where an interrupted table was written whole, the next generation goes to the other slot. So both slots are
-//! named here.
+//! have been interrupted. Recovery writes the blocks and ranges again before they leave the log, but may write only one
+//! of the slots: if the interrupted table was written whole, the next generation goes to the other slot. So both slots
+//! are named here.
 
 use crate::home::ZeroRange;
 use crate::overwrite::home::Overwrite;
@@ -64,7 +64,7 @@ impl Overwrite {
     }
 }
 
-/// Adds `range`, to the last one where it follows that.
+/// Appends `range`, or joins it to the last one if it follows that.
 fn add(ranges: &mut Vec<Range<u64>>, range: Range<u64>) {
     match ranges.last_mut() {
         Some(last) if last.end == range.start => last.end = range.end,

@@ -1,4 +1,4 @@
-//! Loading of checksum tables: which of a group's two slots counts.
+//! Loads checksum tables and decides which of a group's two slots is valid.
 //!
 //! The decision, for slots A and B in any order ("damaged" is also a slot of another group or of the
 //! other slot's generation parity: a misdirected write):
@@ -12,16 +12,16 @@
 //! | empty   | damaged | empty, as fallback                                      |
 //! | damaged | damaged | none: an error                                          |
 //!
-//! A fallback is right, or one write too old. After a torn write this is enough: the log still has what the table lost.
-//! But when the newer slot has rotted, the older one may have a hole where a block was written since, and a read would
-//! return zeroes. The space of a hole reads as zeroes on the medium, so the holes of a fallback are read: a hole with
-//! content gets the entry [`LOST`], and reads of it are errors from then on. Blocks with an older entry fail their
-//! checksum by themselves.
+//! A fallback is right, or one write too old. After a torn write this is enough, because the log still has the lost
+//! changes. But if the newer slot was damaged later, the older one may have a hole where a block was written since, and
+//! a read would return zeroes. The space of a hole reads as zeroes on the medium, so the holes of a fallback are read:
+//! a hole with content gets the entry [`LOST`], and reads of it are errors from then on. Blocks with an older entry
+//! fail their checksum.
 //!
-//! A write-back into a group without any valid slot is not refused: it begins a table in which every block that the
-//! write-back does not bring is [`LOST`]. The checksums of these blocks are gone already. This case is needed: a power
-//! cut in the middle of a trim of whole groups can damage both slots, and the replay may bring the group's blocks in
-//! several portions.
+//! A write-back into a group without a valid slot is not refused. It begins a table in which every block that it does
+//! not write is [`LOST`], because the checksums of these blocks are already lost. This case is needed: a power cut
+//! during a trim of whole groups can damage both slots, and the replay may write the group's blocks in several
+//! portions.
 
 use crate::error::HomeError;
 use crate::overwrite::home::{Inner, Overwrite};
@@ -39,7 +39,7 @@ pub const LOST: u32 = u32::MAX;
 /// Which slot counts.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Choice {
-    /// A slot as it is, or an empty table.
+    /// The content of a slot, or an empty table.
     Sound(TableSlot),
     /// The other slot is damaged.
     Fallback(TableSlot),
@@ -47,7 +47,7 @@ pub(crate) enum Choice {
     Neither,
 }
 
-/// The two slots as they are on the medium.
+/// The two slots, as read from the medium.
 pub(crate) type Slots = [Result<Option<TableSlot>, FormatError>; 2];
 
 /// Reads both slots of `group` from their adjacent blocks.
@@ -88,18 +88,18 @@ struct Load {
     result: RefCell<Option<Result<Rc<Table>, HomeError>>>,
 }
 
-/// Loads under way by group. A load that was removed ends for the calls that wait for it, but is not cached.
+/// Loads under way by group. A load that was removed still ends for the calls that wait for it, but is not cached.
 #[derive(Default)]
 pub(crate) struct Loads(RefCell<BTreeMap<u64, Rc<Load>>>);
 
 impl Inner {
-    /// Makes `table` the table of `group`; a load under way does not replace it.
+    /// Makes `table` the table of `group`. A load under way does not replace it.
     pub(crate) fn put_table(&self, group: u64, table: &Rc<Table>) {
         self.loads.0.borrow_mut().remove(&group);
         self.cache.borrow_mut().insert(group, table.clone());
     }
 
-    /// The tables of `groups` have changed on the medium: those in memory or under way are not used any more.
+    /// Drops the tables of `groups`, in memory or under way, because they have changed on the medium.
     pub(crate) fn forget_tables(&self, groups: std::ops::Range<u64>) {
         self.loads
             .0

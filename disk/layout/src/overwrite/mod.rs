@@ -6,12 +6,14 @@
 //!
 //! Invariants:
 //! 1. No byte of a block is returned that fails its checksum. A hole reads as zeroes without I/O.
-//! 2. Between two flushes of a member a group's table is written at most once, into the slot of its
-//!    generation; the other slot is the newest durable one. After a failure the slot that may be
-//!    half written is the one that is written again (`write_back.rs`).
-//! 3. The space of a hole reads as zeroes on the medium, so that a table which fell back to its older
-//!    slot can be told from a true one (`load.rs`).
-//! 4. Tables are cached within a bound; one that is being written is never evicted. Nothing here
+//! 2. Between two flushes of a member a group's table is written at most once, into the slot of its generation. The
+//!    other slot
+//!    is the newest durable one. After a failure the slot that may be half written is written again (`write_back.rs`).
+//! 3. The space of a hole reads as zeroes on the medium, so that a table which fell back to its older slot can be
+//!    checked
+//!    (`load.rs`).
+//! 4. Tables are cached within a bound; one that is being written is never evicted. No memory grows with the size of
+//!    the store.
 //!    grows with the size of the store.
 
 mod batch;
@@ -39,7 +41,7 @@ use std::future::ready;
 use tonearm_device::Interrupted;
 use tonearm_rt::Boxed;
 
-/// Bytes of one round: more would keep readers waiting for longer than neighbours gain.
+/// Bytes of one round. With more, readers wait longer, and that costs more than the additional adjacent blocks gain.
 const ROUND_BYTES: usize = 32 << 20;
 
 impl Home for Overwrite {

@@ -20,8 +20,8 @@ pub(crate) struct Member {
     pub geometry: Geometry,
     /// Store number of its first group.
     pub first_group: u64,
-    /// True when all that reads see of its tables is durable: tables that are read may then be
-    /// followed by the write of their other slot.
+    /// True when everything that reads of its tables return is durable. Then the other slot of a table that was read
+    /// may be written.
     pub settled: Cell<bool>,
 }
 

@@ -5,7 +5,7 @@
 use crate::home::ZeroRange;
 use std::ops::Range;
 
-/// Whole groups to zero with one operation (for each member).
+/// Whole groups to zero, with one operation for each member.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct WholeGroups {
     pub groups: Range<u64>,
@@ -28,8 +28,8 @@ pub(crate) struct ZeroPlan {
 }
 
 impl ZeroPlan {
-    /// Plans `ranges` of a store of `size_blocks` blocks in groups of `group_blocks`. Where ranges
-    /// overlap, the one that starts first says whether the space is kept.
+    /// Plans `ranges` of a store of `size_blocks` blocks in groups of `group_blocks`. If ranges overlap, the one that
+    /// starts first determines whether the space is kept.
     pub fn new(ranges: Vec<ZeroRange>, group_blocks: u64, size_blocks: u64) -> Self {
         let mut plan = Self::default();
         for range in normalised(ranges, size_blocks) {

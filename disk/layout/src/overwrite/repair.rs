@@ -1,13 +1,13 @@
 //! Repair of one group, as far as the right content is known: for `tonearm check --repair`.
 //!
-//! | found                         | done                                                         |
-//! |-------------------------------|--------------------------------------------------------------|
-//! | one slot damaged, one not     | the damaged one is written anew from the other               |
-//! | no valid slot                 | the table is rebuilt from the blocks as they are: unverified |
-//! | a block fails its checksum    | nothing, or with `accept_data` its content is accepted        |
-//! | a block that cannot be read   | nothing                                                      |
+//! | found                         | done                                                       |
+//! |-------------------------------|------------------------------------------------------------|
+//! | one slot damaged, one not     | the damaged one is written again from the other            |
+//! | no valid slot                 | the table is rebuilt from the present blocks, unverified   |
+//! | a block fails its checksum    | nothing, or with `accept_data` its content is accepted      |
+//! | a block that cannot be read   | nothing                                                    |
 //!
-//! The log must have been replayed before: it still has what a torn write has damaged.
+//! The log must have been replayed before, because it still has the blocks that a torn write has damaged.
 
 use crate::error::HomeError;
 use crate::overwrite::home::Overwrite;
@@ -70,7 +70,7 @@ impl Overwrite {
         }
     }
 
-    /// A table that fits the blocks of `group` as they are; zero blocks become holes.
+    /// A table with the checksums of the present blocks of `group`; blocks of zeroes become holes.
     async fn rebuild(&self, group: u64, report: &mut RepairReport) -> TableSlot {
         let mut slot = TableSlot::empty(self.places.block_size as u32);
         let blocks = self.places.blocks_of(group);
@@ -96,8 +96,8 @@ impl Overwrite {
         slot
     }
 
-    /// Writes `slot` as the table of `group`, `writes` times with a flush after each, so that one
-    /// valid slot is there at any time if one was before.
+    /// Writes `slot` as the table of `group`, `writes` times with a flush after each. If there was a valid slot before,
+    /// there is one at any time.
     async fn replace_table(
         &self,
         group: u64,

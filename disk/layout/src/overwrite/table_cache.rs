@@ -1,8 +1,9 @@
-//! The cache of checksum tables: least recently used out first, within a bound in bytes.
+//! The cache of checksum tables, within a bound in bytes. The least recently used table is evicted first.
 //!
 //! Invariants:
-//! 1. A table to which another reference exists (above all one that is being written) is not evicted: a second copy
-//!    could be loaded beside it. Such tables may exceed the bound.
+//! 1. A table with another reference (most of all one that is being written) is not evicted, because a second copy
+//!    could be
+//!    loaded beside it. Such tables may exceed the bound.
 //! 2. An evicted table has been written: a table changes only while its writer holds it. If the write has failed, the
 //!    caller repeats the changes, and the table is read again from the medium.
 //! 3. The order of eviction depends on the calls alone.
@@ -17,8 +18,8 @@ use tonearm_format::TableSlot;
 pub(crate) struct Table {
     /// The entries, and the generation of the newest slot: written, or being written when pending.
     pub slot: RefCell<TableSlot>,
-    /// The slot of this generation may be half written or not durable: the next write goes to the same slot again. The
-    /// other slot is the durable one.
+    /// The slot of this generation may be half written or not durable, so the next write goes to the same slot again.
+    /// The other slot is the durable one.
     pub pending: Cell<bool>,
 }
 
@@ -82,7 +83,7 @@ impl TableCache {
         self.evict();
     }
 
-    /// True when `group` has a table here; it is not counted as a use.
+    /// True when the table of `group` is cached. This does not count as a use.
     pub fn contains(&self, group: u64) -> bool {
         self.tables.contains_key(&group)
     }
@@ -95,7 +96,7 @@ impl TableCache {
         }
     }
 
-    /// Notes that the table of `group` is about to be written, and gives the generation to write.
+    /// Notes that the table of `group` is about to be written. Returns the generation to write.
     pub fn begin_write(&mut self, group: u64, table: &Table) -> u64 {
         let mut slot = table.slot.borrow_mut();
         if !table.pending.replace(true) {
@@ -105,12 +106,12 @@ impl TableCache {
         slot.generation
     }
 
-    /// A new batch begins. Tables of a batch that failed stay pending until they are written again.
+    /// Begins a new batch. Tables of a batch that failed stay pending until they are written again.
     pub fn begin_batch(&mut self) {
         self.batch.clear();
     }
 
-    /// All that was written in this batch is durable.
+    /// Notes that everything written in this batch is durable.
     pub fn settle_batch(&mut self) {
         for group in std::mem::take(&mut self.batch) {
             if let Some(cached) = self.tables.get(&group) {

@@ -1,32 +1,40 @@
-//! Writing blocks and zeroes home.
+//! Writes blocks and zeroes home.
 //!
 //! The order, for one call:
-//! 1. Members that are not settled are flushed. A member is settled when all that reads see of its
-//!    tables is durable; after opening the store (the process before may have died between a write
-//!    and its flush) and after a failed call it is not.
-//! 2. Whole groups that become zero are punched together with their table slots, one operation for
-//!    each run of groups, and all end before anything else is written.
-//! 3. Group by group, a bounded number at a time: parts are zeroed, blocks are written, and the table
-//!    is written once, to the slot of its next generation.
-//! 4. Each touched member is flushed once. Only then the new generations count as durable.
+//! 1. Members that are not settled are flushed. A member is settled when everything that reads of its tables return is
+//!    durable.
+//!    It is not settled after the opening, because an earlier process may have ended between a write and its flush, nor
+//!    after
+//!    a failed call.
+//! 2. Whole groups that become zero are punched together with their table slots, with one operation for each run of
+//!    groups. All
+//!    of these operations end before anything else is written.
+//! 3. Group by group, a bounded number at a time: parts are zeroed, blocks are written, and the table is written once,
+//!    to the
+//!    slot of its next generation.
+//! 4. Each touched member is flushed once. Only then do the new generations count as durable.
 //!
-//! Why a power cut at any moment is harmless. All blocks of the call are in the log until it returns, so their content
-//! and entries may be anything. The entries of all other blocks must hold.
-//! - A group that is touched in part: the call does not write the slot that was durable before (steps 1 and 4 make sure
-//!   that it is durable), so one valid table is always there, and both tables have the same entries for untouched
-//!   blocks. The newer table is used if it is whole. Some of the blocks that it describes may not be written: the log
-//!   brings them again.
+//! A power cut at any moment is harmless. All blocks of the call are in the log until it returns, so their content and
+//! entries may be anything. The entries of all other blocks must hold.
+//! - A group that is touched in part: the call does not write the slot that was durable before (steps 1 and 4 ensure
+//!   that it is
+//!   durable). So there is always one valid table, and both tables have the same entries for untouched blocks. The
+//!   newer table
+//!   is used if it is whole. Some of the blocks that it describes may not be written; the log replays them.
 //! - A group that is punched whole: every block of it is in the log, so any table is right, and so is none. Without a
-//!   table the replay may come in several calls, of which the first touches the group in part: see `load.rs`.
-//! - Generations start again at 1 after the punch. Before the flush an old slot of a higher generation
-//!   may come back and win over the new table; that is again a table of a group of which every block
-//!   is in the log, and writing goes on from its generation. After the flush both slots are empty but
-//!   for the new one. If the call fails between, step 1 of the next call makes the punch durable before
-//!   any slot is written on the ground of it.
+//!   table the
+//!   replay may come in several calls, of which the first touches the group in part (`load.rs`).
+//! - Generations start again at 1 after the punch. Before the flush an old slot of a higher generation may come back
+//!   and
+//!   replace the new table. That is also a table of a group of which every block is in the log, and writing continues
+//!   from its
+//!   generation. After the flush only the new slot has content. If the call fails in between, step 1 of the next call
+//!   makes the
+//!   punch durable before any slot is written that depends on it.
 //!
-//! Why a call that failed can be repeated, or another be made: every generation that was not made
-//! durable by its own call stays pending in memory and is written again to the same slot. If its table
-//! was evicted meanwhile it is read again, and step 1 has made durable what was read.
+//! A failed call can be repeated, and so can another call follow it. Every generation that its own call did not make
+//! durable stays pending in memory and is written again to the same slot. If its table was evicted meanwhile it is read
+//! again, and step 1 has made durable what was read.
 
 use crate::error::HomeError;
 use crate::home::{HomeBlock, ZeroRange};
@@ -67,7 +75,7 @@ impl Overwrite {
         self.settle(&members).await
     }
 
-    /// Makes durable what reads see, so that new tables can be made from it.
+    /// Makes durable what reads return, so that new tables can be based on it.
     pub(crate) async fn begin(&self, members: &[usize]) -> Result<(), HomeError> {
         let unsettled = |index: &usize| !self.places.members[*index].settled.get();
         self.flush(members.iter().copied().filter(unsettled))
@@ -160,7 +168,7 @@ impl Overwrite {
             }
         }
         let result = batch.end().await;
-        // After a failure too: only the medium has what the slots hold then.
+        // Also after a failure: only the medium shows then what the slots contain.
         for run in &plan.whole {
             self.forget_tables(run.groups.clone());
         }
@@ -226,8 +234,8 @@ impl Overwrite {
             }
         }
         if changed {
-            // Together with the change: if anything fails from here on, a repeated call finds a pending table and
-            // writes it, even if nothing more changes.
+            // Before anything can fail: a repeated call finds a pending table and writes it, even if nothing more
+            // changes.
             self.cache.borrow_mut().begin_write(group, &table);
         }
         let member = self.places.member_of(group);
@@ -240,7 +248,7 @@ impl Overwrite {
                 let operation = Operation::command(member, op, start..start + len);
                 zeroes.start(operation).await;
             }
-            // Before the blocks: one of them may lie in a zeroed part.
+            // Ends before the blocks are written, because one of them may lie in a zeroed part.
             zeroes.end().await?;
         }
         let mut writes = self.batch();
@@ -255,7 +263,7 @@ impl Overwrite {
         writes.end().await
     }
 
-    /// The table of a group that is about to change, by a rule for each state of its slots.
+    /// The table of a group that is about to change, for each state of its slots.
     async fn table_to_change(&self, group: u64, fresh: bool) -> Result<Rc<Table>, HomeError> {
         let empty = || TableSlot::empty(self.places.block_size as u32);
         let slot = match fresh {
@@ -275,8 +283,8 @@ impl Overwrite {
         Ok(table)
     }
 
-    /// The write of the table of `group` as it is now to the slot of its generation, which
-    /// `TableCache::begin_write` has set.
+    /// The write of the present table of `group` to the slot of its generation, which `TableCache::begin_write` has
+    /// set.
     pub(crate) fn table_write(&self, group: u64, table: Rc<Table>) -> Operation {
         assert!(table.pending.get(), "a durable slot is not overwritten");
         self.count(|stats| stats.table_writes += 1);
@@ -297,8 +305,8 @@ fn zero_op(keep_space: bool) -> Op {
     if keep_space { Op::Zero } else { Op::Punch }
 }
 
-/// Cuts ascending blocks of one group into device writes: adjacent blocks, with slices joined where
-/// they are neighbours in memory too.
+/// Cuts ascending blocks of one group into device writes of adjacent blocks. Slices that are adjacent in memory are
+/// joined.
 fn write_runs(blocks: Vec<HomeBlock>) -> Vec<(u64, Vec<Slice>)> {
     let mut runs: Vec<(u64, Vec<Slice>)> = Vec::new();
     let (mut next, mut bytes) = (None, 0);

@@ -9,7 +9,7 @@ use tonearm_format::{
 };
 use tonearm_rt::{Data, JoinHandle};
 
-/// Most blocks of data in one partial: its slices go into one device write.
+/// Most blocks of data in one partial, because its slices go into one device write.
 const PAYLOAD_MAX: u64 = 500;
 /// Most entries of one partial; tombstones have no block.
 const ENTRIES_MAX: usize = 2048;
@@ -20,14 +20,14 @@ const PARTIAL_MIN: u64 = 3;
 
 /// Something to be appended.
 pub(crate) struct Item {
-    /// The version that it has already; none for a new one.
+    /// The version that it already has; none if it is new.
     pub version: Option<u64>,
     pub kind: SummaryKind,
     /// Exactly one block, unless it is a tombstone.
     pub data: Option<Slice>,
 }
 
-/// The end of the chain: where the next partial goes.
+/// The end of the chain, where the next partial is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ChainEnd {
     pub place: u64,
@@ -44,7 +44,7 @@ struct Cut {
 }
 
 impl Cut {
-    /// Of items that have a block or none, as many as one partial takes where `room` blocks are left.
+    /// The part of `items` (true: it has a block) that one partial takes when `room` blocks are left.
     fn of(block_size: u32, room: u64, items: impl Iterator<Item = bool>) -> Self {
         let (mut entries, mut payload) = (0, 0);
         for has_block in items.take(ENTRIES_MAX) {
@@ -63,7 +63,7 @@ impl Cut {
     }
 }
 
-/// Blocks of a segment that is filled by an endless stream: none can hold more.
+/// Blocks of a segment that an endless stream of items fills. No segment can hold more.
 pub(crate) fn capacity(layout: &SegmentLayout) -> u64 {
     let (mut room, mut payload) = (layout.segment_blocks(), 0);
     while room >= PARTIAL_MIN {
@@ -75,8 +75,8 @@ pub(crate) fn capacity(layout: &SegmentLayout) -> u64 {
 }
 
 impl Segments {
-    /// Of items of which the first `holes` have no block and `blocks` have one: how many fill the last segment of the
-    /// chain and up to `segments` more to their ends. All items where they do not reach the end of the last segment.
+    /// How many items fill the last segment of the chain and up to `segments` more to their ends. The first `holes`
+    /// items have no block and `blocks` have one. All items if they do not reach the end of the last segment.
     pub(crate) fn filling(&self, holes: usize, blocks: usize, segments: u64) -> usize {
         let (layout, all) = (&self.media.layout, holes + blocks);
         let end = self.state.borrow().end;
@@ -132,8 +132,8 @@ impl Segments {
         }
     }
 
-    /// Appends `items` in their order; gives the map entry of each. What was written is not durable before a
-    /// flush. After an error a new epoch has to begin.
+    /// Appends `items` in their order and returns the map entry of each. They are durable only after a flush. After an
+    /// error a new epoch has to begin.
     pub(crate) async fn append(&self, items: Vec<Item>) -> Result<Vec<MapEntry>, HomeError> {
         let mut placed = Vec::with_capacity(items.len());
         let mut under_way: VecDeque<JoinHandle<Result<(), HomeError>>> = VecDeque::new();
@@ -176,7 +176,7 @@ impl Segments {
         blocks - place % blocks
     }
 
-    /// One partial at `end`: moves the end behind it and gives the write.
+    /// One partial at `end`: moves the end behind it and returns the write.
     fn partial(
         &self,
         end: ChainEnd,

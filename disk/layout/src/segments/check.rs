@@ -1,4 +1,4 @@
-//! Checking of blocks against the map, of the map against the summaries, and what of it can be mended.
+//! Checks blocks against the map, and the map against the summaries, and repairs what can be repaired.
 
 use crate::error::HomeError;
 use crate::home::HomeBlock;
@@ -39,7 +39,7 @@ impl Segments {
             }
             Err(error) => return Err(error),
         };
-        // On the medium, past the cache.
+        // Read from the medium, past the cache.
         if let Ok(entry) = leads
             && self.media.holds(entry.place)
         {
@@ -64,8 +64,8 @@ impl Segments {
         Ok(report)
     }
 
-    /// Compares the segment table and the summaries with the map: in each segment as many blocks and pages
-    /// must be live as the table says. `progress` is told segments done and all segments.
+    /// Compares the segment table and the summaries with the map: each segment must have as many live blocks and pages
+    /// as the table says. `progress` gets the number of segments done, and of all.
     ///
     /// # Errors
     /// When the map cannot be read.
@@ -95,7 +95,7 @@ impl Segments {
         Ok(found)
     }
 
-    /// Live blocks and pages that the summaries of `segment` tell of.
+    /// Number of live blocks and pages that the summaries of `segment` name.
     async fn live_in(&self, segment: u64) -> Result<u64, HomeError> {
         let content = self.content_from(self.media.first_place(segment)).await;
         let mut live = 0;
@@ -116,8 +116,8 @@ impl Segments {
         Ok(live)
     }
 
-    /// Takes the content of blocks that fail their checksum as true, if that is wanted; a damaged page of the
-    /// map is a case for a rebuild.
+    /// With `accept_data`, accepts the content of blocks that fail their checksum. A damaged page of the map needs a
+    /// rebuild.
     pub(crate) async fn repair_group(
         &self,
         group: u64,
@@ -161,7 +161,7 @@ impl Segments {
         Ok(report)
     }
 
-    /// A write-back may have changed any free segment: the whole home.
+    /// A write-back may have changed any free segment, so the whole home is named.
     pub(crate) fn interrupted(&self) -> Vec<Interrupted> {
         let areas = (0..self.media.members()).map(|member| Interrupted {
             changed: vec![self.media.area(member)],

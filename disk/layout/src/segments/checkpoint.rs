@@ -1,11 +1,11 @@
 //! Checkpoints: the root of the map and the segment table, in two slots.
 //!
-//! Each checkpoint is written to both slots, one after the other, so a torn slot leaves the other one. What the older
-//! checkpoint needs is freed only when both slots are durable. So a slot that rots leaves a valid state, from which the
-//! chain of partials leads on.
+//! Each checkpoint is written to both slots, one after the other, so a torn slot leaves the other one. The segments
+//! that the older checkpoint needs are freed only when both slots are durable. So if one slot is damaged later, the
+//! other has a valid state from which the chain of partials continues.
 //!
 //! Most segments become free by a flush, without a checkpoint: the newer versions of their content are in the chain
-//! then, and recovery meets these before it meets what is written into the segment next.
+//! then, and recovery applies them before the next content of these segments.
 
 use crate::error::HomeError;
 use crate::segments::Segments;
@@ -13,18 +13,18 @@ use tonearm_base::crc32c;
 use tonearm_format::{HomeCheckpoint, SECTOR, SEGMENT_ENTRY_BYTES, SegmentEntry, map_pages};
 use tonearm_rt::Data;
 
-/// Bytes of the segment table in one operation, and under one checksum.
+/// Bytes of the segment table in one operation, with one checksum.
 const STEP: usize = 1 << 20;
-/// A checkpoint is written after so many times the bytes of the map ...
+/// A checkpoint is written after this many times the bytes of the map, ...
 const MAP_SHARE: u64 = 64;
 /// ... but not after more than this ...
 const CHAIN_BYTES_MAX: u64 = 512 << 20;
-/// ... unless the segment table is large: not before so many times its bytes.
+/// ... but not before this many times the bytes of the segment table.
 const TABLE_SHARE: u64 = 32;
 
 impl Segments {
-    /// Bytes that may be written between two checkpoints: recovery reads as much. The segment table, and all pages of
-    /// the map, should be small beside them, as long as recovery stays short.
+    /// Bytes that may be written between two checkpoints, which recovery has to read. The segment table and all pages
+    /// of the map should be small in comparison, as long as recovery stays short.
     pub(crate) fn checkpoint_interval(&self) -> u64 {
         let layout = &self.media.layout;
         let map = map_pages(layout.block_size, self.size_blocks) * u64::from(layout.block_size);
@@ -33,7 +33,7 @@ impl Segments {
             .max(TABLE_SHARE * layout.slot_bytes())
     }
 
-    /// Begins a new epoch if there is none: its first checkpoint.
+    /// Begins a new epoch with its first checkpoint, if there is none.
     pub(crate) async fn begin_epoch(&self) -> Result<(), HomeError> {
         if self.state.borrow().new_epoch {
             self.checkpoint().await?;
@@ -41,7 +41,7 @@ impl Segments {
         Ok(())
     }
 
-    /// The chain is broken: nothing may follow it. The next write begins a new one.
+    /// Breaks the chain off after a failure. The next write begins a new one.
     pub(crate) fn end_epoch(&self) {
         let mut state = self.state.borrow_mut();
         state.epoch += 1;
@@ -50,7 +50,7 @@ impl Segments {
         state.new_epoch = true;
     }
 
-    /// Makes the present state the one from which the next opening begins, and frees segments.
+    /// Makes the next opening begin with the present state, and frees segments.
     pub(crate) async fn checkpoint(&self) -> Result<(), HomeError> {
         self.write_pages().await?;
         self.state.borrow_mut().table.pages_written();
@@ -77,7 +77,7 @@ impl Segments {
         for slot in [generation % 2, (generation + 1) % 2] {
             self.write_slot(slot, &checkpoint).await?;
             self.media.flush().await?;
-            // From here on an opening after a crash may begin with it.
+            // From here on an opening after a crash may begin with this checkpoint.
             self.state.borrow_mut().generation = generation;
         }
         let mut state = self.state.borrow_mut();
@@ -92,7 +92,7 @@ impl Segments {
         Ok(())
     }
 
-    /// Makes all that was written durable. Segments that have become empty are free then, unless recovery needs them.
+    /// Makes all writes durable. Segments that have become empty are free then, unless recovery needs them.
     pub(crate) async fn settle(&self) -> Result<(), HomeError> {
         self.media.flush().await?;
         self.free_emptied();
@@ -156,7 +156,7 @@ impl Segments {
         for slot in 0..2 {
             slots.extend(self.read_header(slot).await.map(|header| (slot, header)));
         }
-        // The newer one first: of a large store one table in memory is enough.
+        // The newer slot first, so that one table in memory is enough, even that of a large store.
         slots.sort_by_key(|(_, header)| std::cmp::Reverse(header.generation));
         for (slot, header) in slots {
             if let Some(entries) = self.read_table(slot, &header).await {
@@ -169,7 +169,7 @@ impl Segments {
         })
     }
 
-    /// One slot; none when it is torn, rotten or cannot be read.
+    /// One slot; none when it is torn, damaged or cannot be read.
     pub(crate) async fn read_slot(&self, slot: u64) -> Option<(HomeCheckpoint, Vec<SegmentEntry>)> {
         let header = self.read_header(slot).await?;
         let entries = self.read_table(slot, &header).await?;
@@ -194,7 +194,7 @@ impl Segments {
         let len = segments * SEGMENT_ENTRY_BYTES as usize;
         for at in (0..len).step_by(STEP) {
             let step = STEP.min(len - at);
-            // Whole sectors are read, the checksum is over the entries.
+            // Whole sectors are read, but the checksum covers only the entries.
             let whole = step.next_multiple_of(SECTOR);
             let offset = offset + (SECTOR + at) as u64;
             let bytes = self.media.read_at(0, offset, whole).await.ok()?;

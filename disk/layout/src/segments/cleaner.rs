@@ -1,11 +1,11 @@
-//! The cleaner: copies what lives in some segments to the end of the chain, so that they become free.
+//! The cleaner: copies the live blocks of some segments to the end of the chain, so that these segments become free.
 //!
-//! A pass changes nothing that a crash could lose: the segments that it empties stay as they are until the
-//! copies are durable.
+//! A crash during a pass loses nothing: the segments that it empties are not overwritten until the copies are durable.
 //!
-//! Tombstones. A tombstone of version T stays necessary for a block while the block is a hole of version T and
-//! something written before T may still lie on the medium: a rebuild would take an older copy for the newest.
-//! A pass copies the necessary tombstones of its segments, with the versions that they have.
+//!
+//! Tombstones. A tombstone of version T stays necessary for a block while the block is a hole of version T and an older
+//! copy, written before T, may still be on the medium: a rebuild would take this copy for the newest. A pass copies the
+//! necessary tombstones of its segments with their versions.
 
 use crate::error::HomeError;
 use crate::segments::Segments;
@@ -20,9 +20,9 @@ use tonearm_format::{SegmentLayout, Summary, SummaryKind, summary_blocks};
 
 /// Most bytes that one pass reads (HyLog 4.2).
 const PASS_BYTES: u64 = 20 << 20;
-/// Segments that one pass may read however large they are, and however few there are.
+/// Segments that one pass may always read, even if they are large or few.
 const PASS_SEGMENTS_MIN: u64 = 4;
-/// Most segments that one pass reads: a small part of the store.
+/// Most segments that one pass reads, a small part of the store.
 pub(crate) fn pass_segments(layout: &SegmentLayout) -> u64 {
     let most = (PASS_BYTES / u64::from(layout.segment_bytes)).min(layout.segments / 16);
     most.max(PASS_SEGMENTS_MIN)
@@ -34,19 +34,20 @@ struct Living {
     items: Vec<Item>,
     pages: Vec<PageId>,
     holes: Vec<Item>,
-    /// Places found, to be compared with the segment table.
+    /// Places found, for comparison with the segment table.
     found: u64,
-    /// Tombstones before this partial are not necessary any more.
+    /// Tombstones older than this partial are no longer necessary.
     oldest: u64,
 }
 
 impl Segments {
-    /// Cleans until about `wanted` blocks are gained, at most [`PASS_BYTES`] are read or the free segments are used up
-    /// to what [`Segments::pass_room`] leaves; false when nothing was moved. Pages of the map are only marked as
-    /// changed: the next checkpoint, which frees their segments, writes them.
+    /// Cleans until about `wanted` blocks are gained, at most [`PASS_BYTES`] are read, or only the free segments
+    /// outside of
+    /// [`Segments::pass_room`] are left. False when nothing was moved. Pages of the map are only marked as changed; the
+    /// next checkpoint writes them and frees their segments.
     ///
-    /// A pass that is to `fill` moves what fills segments to their ends and no more, the last of its segments in part
-    /// if need be: however little is gained of each segment, the gain is not lost at the ends of partials.
+    /// A pass with `fill` moves just as many blocks as fill segments to their ends, the last of its segments in part if
+    /// need be. So even a small gain from each segment is not lost at the ends of partials.
     pub(crate) async fn pass(
         &self,
         policy: Policy,
@@ -57,7 +58,7 @@ impl Segments {
         let Some(segments) = self.pass_room() else {
             return Ok(false);
         };
-        // The rest of the last segment is not counted, except by a pass that is to fill it.
+        // The rest of the last segment counts only for a pass with `fill`.
         let room = (segments + u64::from(fill)) * self.capacity;
         let (mut takes, mut gained) = (0, 0);
         let mut all: Vec<(u64, Living)> = Vec::new();
@@ -114,11 +115,11 @@ impl Segments {
             choose(policy, candidates, self.capacity, most)
         };
         let best = by(true);
-        // Tombstones may have become unnecessary: only a look at them shows it.
+        // Only a pass finds out whether tombstones have become unnecessary.
         if best.is_empty() { by(false) } else { best }
     }
 
-    /// Blocks that `count` tombstones take, in both copies of a summary.
+    /// Blocks of `count` tombstones, in both copies of a summary.
     fn tombstone_blocks(&self, count: u64) -> u64 {
         match count {
             0 => 0,
@@ -126,7 +127,7 @@ impl Segments {
         }
     }
 
-    /// What lives in `all`, and the segments of which that is everything: all of them, or what fills the chain's last
+    /// The live blocks of `all`, and the segments that they empty. With `fill`, only as many as fill the chain's last
     /// segment and up to `fill` more to their ends.
     fn join(&self, all: Vec<(u64, Living)>, fill: Option<u64>) -> (Living, Vec<u64>) {
         let holes = all.iter().map(|(_, own)| own.holes.len()).sum();
@@ -150,8 +151,8 @@ impl Segments {
         (joined, drained)
     }
 
-    /// What lives in `segment`; none when less is found than there should be, or it cannot be read: then it stays as
-    /// it is. Tombstones of versions before `oldest` are not necessary any more.
+    /// The live blocks of `segment`. None when it cannot be read or has fewer than the table says: then it is not
+    /// emptied. Tombstones of versions before `oldest` are no longer necessary.
     async fn collect(&self, segment: u64, oldest: u64) -> Result<Option<Living>, HomeError> {
         let content = self.content_from(self.media.first_place(segment)).await;
         let mut own = Living {
@@ -184,7 +185,7 @@ impl Segments {
                     if known.place != place {
                         continue;
                     }
-                    // A block that has rotted keeps the checksum that it should have: it stays an error.
+                    // A damaged block keeps its right checksum, so that reads still give an error.
                     let Some(bytes) = content.block(place) else {
                         return Ok(false);
                     };
@@ -241,7 +242,7 @@ impl Segments {
         };
         let mut at = range.start;
         while at < range.end {
-            // Holes as large as the map has them, not leaf by leaf.
+            // Whole holes of the map, not leaf by leaf.
             let (part, known) = self.hole_at(at, range.end).await?;
             if let Some(of) = known {
                 if of == version {
@@ -260,7 +261,7 @@ impl Segments {
                     }
                 }
                 Ok(Leaf::Hole) => {}
-                // Whatever is below: it may be a hole of this version.
+                // A damaged page may contain a hole of this version.
                 Err(HomeError::MapPage { .. }) => add(part.clone()),
                 Err(error) => return Err(error),
             }
@@ -277,7 +278,7 @@ impl Segments {
         Ok(())
     }
 
-    /// The largest subtree at `at` that is one hole, cut at `end`, with its version; none when there is a leaf.
+    /// The largest subtree at `at` that is one hole, cut at `end`, with its version; none if there is a leaf.
     async fn hole_at(&self, at: u64, end: u64) -> Result<(Range<u64>, Option<u64>), HomeError> {
         for level in (0..self.levels).rev() {
             let span = (self.fanout as u64).saturating_pow(level + 1);
@@ -294,7 +295,7 @@ impl Segments {
         Ok((at..at, None))
     }
 
-    /// Appends what was collected and enters it into the map.
+    /// Appends the collected blocks and enters their places into the map.
     async fn carry(&self, living: Living) -> Result<(), HomeError> {
         let Living {
             mut items,
@@ -302,7 +303,7 @@ impl Segments {
             holes,
             ..
         } = living;
-        // Blocks of one age stay together (HyLog 2: cost-age cleaning sorts by age), neighbours in order.
+        // Blocks of one age stay together (HyLog 2: cost-age cleaning sorts by age), adjacent ones in order.
         items.sort_by_key(|item| (item.version, block_of(item)));
         let all: Vec<Item> = holes.into_iter().chain(items).collect();
         if !all.is_empty() {

@@ -1,11 +1,12 @@
-//! The block map: a radix tree of pages, of which the leaves lead to blocks and the others to pages.
+//! The block map: a radix tree of pages. The leaves name the places of blocks, the other pages those of pages.
 //!
 //! Invariants:
-//! 1. A page in memory is the newest version. One that was changed stays until it is written; an entry that
-//!    leads to a page which was never written is [`UNWRITTEN`], in memory alone.
-//! 2. The segment table counts each place that an entry of the tree, or the root, leads to.
+//! 1. A page in memory is the newest version. A changed page stays in memory until it is written. The entry of a page
+//!    that was
+//!    never written is [`UNWRITTEN`], in memory alone.
+//! 2. The segment table counts each place that an entry of the tree, or the root, names.
 //! 3. Only a call that holds the writer's permit changes the tree. A reader that has waited for a page from the medium
-//!    finds by `State::moved` that it may have an old one.
+//!    learns from `State::moved` that the page may be old.
 
 use crate::error::HomeError;
 use crate::segments::Segments;
@@ -16,19 +17,19 @@ use std::rc::Rc;
 use tonearm_base::crc32c;
 use tonearm_format::{MapEntry, MapPage, NUMBER_MAX, SummaryKind};
 
-/// Leads to a page that is in memory and has no place yet.
+/// The entry of a page that is in memory and has no place yet.
 const UNWRITTEN: MapEntry = MapEntry {
     place: NUMBER_MAX - 1,
     version: 0,
     crc: 0,
 };
 
-/// What the tree has in the place of a page.
+/// What the tree has where a page could be.
 pub(crate) enum Found {
     Page(Rc<Page>),
-    /// Nothing: all blocks below are holes, since this version.
+    /// No page: all blocks below are holes, since this version.
     Hole(u64),
-    /// The page above was damaged when something was written below it.
+    /// The page above was damaged when a block below it was written.
     Lost,
 }
 
@@ -49,7 +50,7 @@ impl Segments {
     pub(crate) async fn page(&self, id: PageId) -> Result<Found, HomeError> {
         'again: loop {
             let (level, index) = id;
-            // Downwards, from the lowest page above that is in memory.
+            // From the lowest page above that is in memory, downwards.
             let (mut at, mut entry, moved) = {
                 let mut state = self.state.borrow_mut();
                 if let Some(page) = state.pages.get(id) {
@@ -93,7 +94,7 @@ impl Segments {
         }
     }
 
-    /// The page that `entry` leads to, from the medium.
+    /// The page at the place of `entry`, from the medium.
     pub(crate) async fn load_page(
         &self,
         id: PageId,
@@ -123,8 +124,8 @@ impl Segments {
         }
     }
 
-    /// Page `id`, to be changed; a new one if there is none. A damaged page is replaced by one that has lost everything
-    /// below: reads of that are errors, and a rebuild finds it again.
+    /// Page `id`, to be changed; a new one if there is none. In place of a damaged page there is a new one whose
+    /// entries are all lost: reads of their blocks give errors, and a rebuild finds the blocks again.
     pub(crate) async fn page_to_change(&self, id: PageId) -> Result<Rc<Page>, HomeError> {
         let (level, index) = id;
         let fill = match self.page(id).await {
@@ -149,13 +150,13 @@ impl Segments {
         };
         let old = self.set_entry(id, UNWRITTEN).await?;
         if old.is_placed() && old != UNWRITTEN {
-            // The damaged one.
+            // The damaged page.
             self.release_page(old.place);
         }
         Ok(page)
     }
 
-    /// Makes `entry` lead to page `id`; gives the entry before.
+    /// Makes `entry` the entry of page `id`. Returns the old entry.
     async fn set_entry(&self, id: PageId, entry: MapEntry) -> Result<MapEntry, HomeError> {
         let (level, index) = id;
         if level + 1 == self.levels {
@@ -229,8 +230,8 @@ impl Segments {
         Ok(())
     }
 
-    /// Makes blocks holes of `version`; blocks that are holes already keep their version. Subtrees without blocks are
-    /// left as they are, and subtrees that are covered are dropped as a whole.
+    /// Makes blocks holes of `version`. Blocks that are holes already keep their version. Subtrees without blocks stay
+    /// unchanged, and subtrees within the range are dropped as a whole.
     pub(crate) async fn set_holes(&self, range: Range<u64>, version: u64) -> Result<(), HomeError> {
         let top = (self.levels - 1, 0);
         if range == (0..self.size_blocks) {
@@ -282,8 +283,8 @@ impl Segments {
         Ok(())
     }
 
-    /// Forgets page `id`, to which `entry` leads, with everything below. Each page below is read once, because the
-    /// segment table must count what it led to.
+    /// Removes page `id` of `entry` and everything below it. Each page below is read once, because the segment table
+    /// must no longer count the places that it names.
     async fn drop_below(&self, id: PageId, entry: MapEntry) -> Result<(), HomeError> {
         let mut work = vec![(id, entry)];
         while let Some((id, entry)) = work.pop() {
@@ -300,7 +301,7 @@ impl Segments {
             }
             let loaded = match &cached {
                 Some(_) => None,
-                // The blocks below a damaged page stay counted: their segments are not freed before a rebuild.
+                // The blocks below a damaged page stay counted, so their segments are not freed before a rebuild.
                 None => match self.load_page(id, entry).await {
                     Err(HomeError::MapPage { .. }) => continue,
                     other => Some(other?),
@@ -325,7 +326,7 @@ impl Segments {
         Ok(())
     }
 
-    /// Writes the changed pages of the lowest levels until they are few again.
+    /// Writes the changed pages of the lowest levels until few are left.
     pub(crate) async fn relieve_pages(&self) -> Result<(), HomeError> {
         for level in 0..self.levels {
             if !self.state.borrow().pages.is_pressed() {
@@ -336,7 +337,7 @@ impl Segments {
         Ok(())
     }
 
-    /// Writes all changed pages, from the leaves up: then the root leads to all of them.
+    /// Writes all changed pages, from the leaves up, so that the root leads to all of them.
     pub(crate) async fn write_pages(&self) -> Result<(), HomeError> {
         for level in 0..self.levels {
             self.write_pages_of(level).await?;
@@ -352,7 +353,7 @@ impl Segments {
 
     /// Writes changed pages of one level.
     pub(crate) async fn write_page_list(&self, ids: &[PageId]) -> Result<(), HomeError> {
-        // As much at once as a few device writes take.
+        // As many at a time as a few device writes take.
         for ids in ids.chunks(PAGES_MAX as usize) {
             let mut items = Vec::with_capacity(ids.len());
             for id in ids {
@@ -380,7 +381,7 @@ impl Segments {
         Ok(())
     }
 
-    /// Page `id` as it is in memory lies where `entry` says.
+    /// Notes that page `id`, as it is in memory, was written to the place of `entry`.
     pub(crate) async fn page_written(&self, id: PageId, entry: MapEntry) -> Result<(), HomeError> {
         let old = self.set_entry(id, entry).await?;
         if old.is_placed() && old != UNWRITTEN {

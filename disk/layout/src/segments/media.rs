@@ -1,4 +1,4 @@
-//! Places to members and byte offsets, and whole operations on the devices.
+//! Converts places to members and byte offsets, and runs whole operations on the devices.
 
 use crate::error::HomeError;
 use crate::home::HomeStats;
@@ -151,7 +151,7 @@ impl Media {
         whole.map_err(|error| HomeError::of_device(Op::Write, device.name(), offset, error))
     }
 
-    /// Makes all that was written durable. Members that were not written since are left out.
+    /// Makes all writes durable. Members without writes since the last flush are left out.
     pub async fn flush(&self) -> Result<(), HomeError> {
         let ios = self.members.iter().zip(&self.touched);
         let ios = ios

@@ -6,7 +6,8 @@
 //!
 //! Invariants:
 //! 1. No byte of a block is returned that fails the checksum of its map entry; a hole reads as zeroes.
-//! 2. Nothing that recovery needs is overwritten. A segment without live blocks is free only when the newer versions of
+//! 2. No segment that recovery needs is overwritten. A segment without live blocks is free only when the newer versions
+//!    of
 //!    its blocks are durable, and when both slots hold a checkpoint for which the segment neither belongs to the chain
 //!    nor has a page of the map (`checkpoint.rs`). It is used again only when all reads that began before have ended
 //!    (`table.rs`).
@@ -14,9 +15,10 @@
 //!    epoch begins with a durable checkpoint that has its number. A new one begins when the home is opened for writing,
 //!    and after a failed write.
 //! 4. When `write_back` returns, all its partials are in the chain and flushed.
-//! 5. The version of a block or tombstone is the number of the partial that first brought it; copies of the cleaner
-//!    keep it. Of all copies on the medium the one of the highest version counts (`rebuild.rs`).
-//! 6. A tombstone (the entry of a hole in a summary) is copied on until nothing written before it can still lie on the
+//! 5. The version of a block or tombstone is the number of the partial that first contained it; copies of the cleaner
+//!    keep it. Of all copies on the medium the one of the highest version is valid (`rebuild.rs`).
+//! 6. The cleaner copies a tombstone (the entry of a hole in a summary) until no older copy of its blocks can still be
+//!    on the
 //!    medium (`cleaner.rs`).
 
 mod append;
@@ -57,10 +59,10 @@ use tonearm_device::Interrupted;
 use tonearm_format::{MapEntry, SegmentLayout, Uuid, map_entries, map_levels, map_pages};
 use tonearm_rt::{Boxed, Rt, Semaphore};
 
-/// Most numbers that partials of an epoch may have used of which a rebuild finds no trace.
+/// Most partials of an epoch of which a rebuild may find no trace.
 pub(crate) const EPOCH_GAP: u64 = 1 << 16;
-/// Bytes of one round. More gains nothing where all is appended, and writers would wait for the cleaning that goes with
-/// it. Less costs two blocks of summaries for each round.
+/// Bytes of one round. A larger round gains nothing, because all blocks are appended, and writers would wait for the
+/// cleaning that it needs. A smaller one costs two blocks of summaries more often.
 const ROUND_BYTES: usize = 512 << 10;
 
 /// The segments layout; clones are handles on the same one.
@@ -81,10 +83,10 @@ pub struct Inner {
     capacity: u64,
     /// Most map pages that are changed and not yet written.
     changed_max: u64,
-    /// Changed pages are never too many for the cache.
+    /// The cache has space for all pages of the map.
     map_in_memory: bool,
     policy: Policy,
-    /// Nothing is written: what recovery finds stays in memory.
+    /// Nothing is written; the recovered state stays in memory.
     read_only: bool,
     /// Held by a call that changes the map.
     writer: Semaphore,
@@ -132,7 +134,7 @@ impl Segments {
             segments: members.iter().map(|member| member.segments).sum(),
         };
         let levels = map_levels(options.block_size, options.size_blocks);
-        // Changed pages are written when they are half of the cache; before, a pass and a portion add theirs.
+        // Changed pages are written when they are half of the cache. A pass and a portion may add theirs before that.
         let cached = (options.map_cache_bytes / options.block_size as usize) as u64;
         let pages = map_pages(options.block_size, options.size_blocks);
         let capacity = append::capacity(&layout);
@@ -169,7 +171,7 @@ impl Segments {
         self.media.block_size()
     }
 
-    /// Leaf pages of the map: a group is what one of them leads to.
+    /// Leaf pages of the map; each has a group of blocks.
     fn groups(&self) -> u64 {
         self.size_blocks.div_ceil(self.fanout as u64)
     }

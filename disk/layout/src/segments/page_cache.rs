@@ -1,5 +1,5 @@
-//! The cache of map pages: least recently used out first, within a bound in bytes; pages that were changed
-//! stay until they are written.
+//! The cache of map pages, within a bound in bytes. The least recently used page is evicted first; changed pages stay
+//! until they are written.
 //!
 //! Invariants:
 //! 1. A page to which another reference exists, or that was changed, is not evicted. The writer writes changed pages
@@ -51,7 +51,7 @@ impl PageCache {
     /// The page, now the most recently used one.
     pub fn get(&mut self, id: PageId) -> Option<Rc<Page>> {
         let cached = self.pages.get_mut(&id)?;
-        // Changed pages are no candidates for eviction and are not in the order of use.
+        // Changed pages cannot be evicted and are not in the order of use.
         if cached.used_at != self.clock && !cached.page.dirty.get() {
             self.by_use.remove(&cached.used_at);
             self.clock += 1;
@@ -61,7 +61,7 @@ impl PageCache {
         Some(cached.page.clone())
     }
 
-    /// Adds a page; one that is there already stays.
+    /// Adds a page. A page that is there already stays.
     pub fn insert(&mut self, id: PageId, content: MapPage) -> Rc<Page> {
         if let Some(page) = self.get(id) {
             return page;

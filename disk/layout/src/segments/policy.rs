@@ -11,8 +11,8 @@ pub enum Policy {
     CostAge,
 }
 
-/// How much cleaning a segment is worth: the more, the better. `live` of `capacity` blocks are live, the
-/// youngest of them has an age of `age` (any unit).
+/// The value of cleaning a segment; higher is better. `live` of its `capacity` blocks are live, and the youngest of
+/// them has the age `age` (in any unit).
 pub(crate) fn worth(policy: Policy, live: u64, capacity: u64, age: u64) -> u128 {
     let free = u128::from(capacity.saturating_sub(live));
     match policy {

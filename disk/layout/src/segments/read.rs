@@ -23,7 +23,7 @@ enum Part {
     Run(Run),
 }
 
-/// While it lives, nothing that its read may look at is overwritten.
+/// While it exists, no place that its read may use is overwritten.
 pub(crate) struct ReadGuard {
     home: Segments,
     read: u64,
@@ -198,7 +198,7 @@ impl Segments {
         Ok(bytes.share())
     }
 
-    /// The error of a block that does not hold its checksum.
+    /// The error of a block whose content fails its checksum.
     pub(crate) fn verify(
         &self,
         block: u64,
@@ -229,7 +229,7 @@ impl Segments {
     }
 }
 
-/// What a leaf of the map has for a part of its blocks.
+/// The entries of a leaf of the map for a part of its blocks.
 pub(crate) enum Leaf {
     Entries(Vec<MapEntry>),
     Hole,

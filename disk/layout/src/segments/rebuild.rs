@@ -1,13 +1,13 @@
-//! The map and the segment table from the summaries alone: for `tonearm check --rebuild`, when the checkpoints
+//! Rebuilds the map and the segment table from the summaries alone, for `tonearm check --rebuild`, when the checkpoints
 //! or pages of the map are lost.
 //!
-//! Of all copies of a block, and all tombstones over it, the one of the highest version counts. The cleaner's copies
-//! have the version of their original: of those, one that holds its checksum counts. A block of which the newest
-//! version is damaged stays damaged: an older one is not taken for it. The rebuild may find blocks that are newer than
-//! the end of the chain; they are in the engine's log, too, and its replay writes them anew.
+//! Of all copies of a block, and all tombstones over it, the one of the highest version is valid. The cleaner's copies
+//! have the version of their original, and of those any one whose content has the right checksum is valid. A block
+//! whose newest version is damaged stays damaged: no older version takes its place. The rebuild may find blocks that
+//! are newer than the end of the chain. They are also in the engine's log, and its replay writes them again.
 //!
-//! Memory is bounded: the rebuild goes over the blocks in windows, twice. The first pass counts what lives in each
-//! segment, and so finds the free ones. The second pass writes the leaves of the map there.
+//! Memory is bounded: the rebuild goes over the blocks in windows, twice. The first pass counts the live blocks of each
+//! segment, and so finds the free segments. The second pass writes the leaves of the map there.
 
 use crate::error::HomeError;
 use crate::segments::table::SegmentTable;
@@ -27,7 +27,7 @@ pub struct RebuildReport {
     pub partials: u64,
     /// Blocks with content.
     pub blocks: u64,
-    /// Of them, those whose newest copy fails its checksum: they stay errors.
+    /// Those of them whose newest copy fails its checksum. Reads of them stay errors.
     pub damaged: u64,
 }
 
@@ -40,7 +40,7 @@ struct Best {
 }
 
 impl Segments {
-    /// Rebuilds the home and leaves a checkpoint.
+    /// Rebuilds the home and writes a checkpoint.
     ///
     /// # Errors
     /// When a device fails, or no segment is free for the map.
@@ -88,7 +88,7 @@ impl Segments {
                     report.blocks += 1;
                     report.damaged += u64::from(!best.whole);
                 } else if best.entry.version > 0 {
-                    // One copy of each tombstone that counts is enough.
+                    // One copy of each valid tombstone is enough.
                     state.table.entry_mut(best.segment).has_holes = true;
                 }
             }
@@ -101,7 +101,7 @@ impl Segments {
             let free = state.table.dead(None);
             state.table.free_all(&free);
             state.table.sort_free();
-            // The leaves are entered anew, with the counts.
+            // The second pass enters the leaves, and counts again.
             state.table.forget_live();
         }
         for number in 0..windows {
@@ -134,8 +134,7 @@ impl Segments {
         Ok(report)
     }
 
-    /// The newest of everything for the blocks of `range`; with `count`, the table learns what each segment
-    /// holds.
+    /// The newest entry for each of the blocks of `range`. With `count`, the segment table counts them.
     async fn window(
         &self,
         range: &Range<u64>,
@@ -148,7 +147,7 @@ impl Segments {
         for segment in 1..=self.media.layout.segments {
             let content = self.content_from(self.media.first_place(segment)).await;
             for summary in content.partials(&self.store) {
-                // No number could follow it: the program has not written this.
+                // No number could follow this one, so this program has not written it.
                 if summary.seq > PARTIAL_SEQ_MAX {
                     continue;
                 }
@@ -167,7 +166,7 @@ impl Segments {
                         let part = first.max(range.start)..(first + count).min(range.end);
                         for block in part {
                             let known = &mut best[(block - range.start) as usize];
-                            // A block of the same partial came after it.
+                            // A block of the same partial replaces the hole.
                             if known.entry.version < entry.version {
                                 *known = Best {
                                     entry: MapEntry::hole(entry.version),

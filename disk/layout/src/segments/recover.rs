@@ -1,20 +1,21 @@
-//! Opening: the newest checkpoint, and forward from it over the summaries of the partials written since.
+//! Opens a home: takes the newest checkpoint and applies the summaries of the partials written since.
 //!
-//! The chain ends at the first number of which neither copy of the summary is valid. Nothing behind it was
-//! acknowledged, and the engine's log brings all of it again. A place that cannot be read is an error, not the end of
+//! The chain ends at the first number of which neither copy of the summary is valid. No partial behind it was
+//! acknowledged, and the engine's log replays their content. A place that cannot be read is an error, not the end of
 //! the chain.
 //!
+//!
 //! A block of a partial may fail its checksum: a crash has torn it before it was acknowledged, or it was damaged later.
-//! The two cases look the same. Content that is new in this partial is entered into the map all the same: if it was
-//! torn, the engine's log brings it again, and if it was damaged, reads must give an error. Copies of the cleaner are
-//! entered only if they are whole: otherwise the original is still in its place, because a segment is used again only
+//! The two cases look the same. Content that is new in this partial is entered into the map in both cases: if it was
+//! torn, the engine's log replays it, and if it was damaged, reads must give an error. Copies of the cleaner are
+//! entered only if they are whole. Otherwise the original is still in its place, because a segment is used again only
 //! when the copies of its content are durable.
 //!
-//! A segment that was emptied since the checkpoint may have been used again. The chain has the newer versions of its
-//! content before what was written there next, so they are applied before. Pages of the map that were written since are
-//! entered, too: so recovery never has more changed pages in memory than the writer had.
+//! A segment that was emptied since the checkpoint may have been used again. In the chain, the newer versions of its
+//! old content come before its new content, so they are applied first. Pages of the map that were written since the
+//! checkpoint are entered too, so recovery never has more changed pages in memory than the writer had.
 //!
-//! Recovery writes nothing: after a crash in its middle the next one starts from the same state.
+//! Recovery writes nothing, so after a crash during recovery the next one starts from the same state.
 
 use crate::error::HomeError;
 use crate::segments::map::Found;
@@ -29,7 +30,7 @@ use tonearm_rt::Rt;
 /// A partial of the chain.
 struct Link {
     summary: Summary,
-    /// Places of blocks that do not hold their checksum.
+    /// Places of blocks that fail their checksums.
     damaged: BTreeSet<u64>,
 }
 
@@ -52,7 +53,7 @@ impl Segments {
         home.checkpoint().await
     }
 
-    /// Opens the home by the newest checkpoint and the partials since.
+    /// Opens the home from the newest checkpoint and the partials since.
     ///
     /// # Errors
     /// When there is no checkpoint, the chain cannot be read, or a device fails.
@@ -70,7 +71,7 @@ impl Segments {
             SegmentTable::new(std::iter::empty()),
         );
         if !options.read_only {
-            // What is read may be in the devices' caches alone, and what is written from now on depends on it.
+            // The content that was read may be in the devices' caches alone, and later writes depend on it.
             probe.media.flush().await?;
         }
         let (checkpoint, entries) = probe.read_checkpoint().await?;
@@ -109,7 +110,7 @@ impl Segments {
         Ok(home)
     }
 
-    /// The partials from `place` on, as far as they count.
+    /// The partials from `place` on, up to the end of the chain.
     async fn chain(&self, mut place: u64, mut partial: u32) -> Result<Vec<Link>, HomeError> {
         let (epoch, mut seq) = {
             let state = self.state.borrow();
@@ -135,7 +136,7 @@ impl Segments {
             chain.push(Link { summary, damaged });
             seq += 1;
             let moved = self.media.segment_of(next) != here;
-            // A chain enters each segment once.
+            // A chain enters each segment only once.
             let known = |link: &Link| {
                 self.media.segment_of(link.summary.place) == self.media.segment_of(next)
             };
@@ -197,8 +198,8 @@ impl Segments {
         Ok(())
     }
 
-    /// A page that was written is what it is in memory by now: it need not be written again. Where it is not,
-    /// for something was damaged, it stays changed.
+    /// Notes that a written page equals the page in memory, so that it need not be written again. If they differ,
+    /// because something was damaged, the page stays changed.
     async fn apply_page(&self, id: PageId, entry: MapEntry) -> Result<(), HomeError> {
         let page = match self.page(id).await {
             Ok(Found::Page(page)) => page,

@@ -1,27 +1,31 @@
 //! Which segments stay free, and when the home is full.
 //!
-//! Let C be the blocks that a segment can hold, and W the segments that writing all changed pages of the map takes at
-//! most. Invariants:
-//! 1. At any time a checkpoint can be written, in a new segment: else a store could not be opened any more after a
-//!    power cut, as each opening begins with one. A pass of the cleaner leaves room for the pages that it may change
+//! Let C be the blocks that a segment can hold, and W the most segments that writing all changed pages of the map
+//! takes. Invariants:
+//! 1. At any time there are free segments for a checkpoint. Each opening begins with a checkpoint, so without them a
+//!    store
+//!    could not be opened after a power cut. A pass of the cleaner leaves free segments for the pages that it may
+//!    change
 //!    ([`Segments::pass_room`]).
-//! 2. Data is appended only where `reserve` segments stay free: W for invariant 1, W for the checkpoint with which
-//!    waiting for room may begin, W for pages that are written between checkpoints if they are too many for the
-//!    cache, and [`Segments::cleaner_room`]. So a writer that waits for room always finds the cleaner with some.
+//! 2. Data is appended only if `reserve` segments stay free: W for invariant 1, W for the checkpoint with which a wait
+//!    for
+//!    space may begin, W for pages that are written between checkpoints if they do not fit into the cache, and
+//!    [`Segments::cleaner_room`]. So when a writer waits for space, the cleaner has free segments.
 //!
-//! Why waiting for room succeeds where there is room. Blocks that are neither free nor live are in gaps: a segment with
-//! L live blocks has a gap of C - L. Behind a checkpoint all segments but the last of the chain are candidates for
-//! cleaning. A pass takes those with the largest gaps and fills segments to their ends, so that the whole gap of each
-//! segment that it empties is gained, and what it leaves in a segment makes a larger gap for the next. Segments written
-//! since the checkpoint are no candidates, so the passes come to an end; then no other segment has a gap. The next
-//! checkpoint frees those that held pages. It writes pages side by side, in segments that the one after it empties as a
-//! whole: what is lost for good is a few blocks between the levels of the map. Passes gain much more than that, or else
-//! more and more ([`Segments::make_room`]).
+//! Why such a wait succeeds unless the home is full. Blocks that are neither free nor live are in gaps: a segment with
+//! L live blocks has a gap of C - L. After a checkpoint all segments but the last of the chain are candidates for
+//! cleaning. A pass takes those with the largest gaps and fills segments to their ends. So it gains the whole gap of
+//! each segment that it empties, and what it leaves in a segment makes a larger gap for the next pass. Segments written
+//! since the checkpoint are no candidates, so the passes come to an end, and then no other segment has a gap. The next
+//! checkpoint frees those that held pages. It writes pages side by side, in segments that the following checkpoint
+//! empties as a whole, so only a few blocks between the levels of the map are lost. Passes gain much more than that, or
+//! else each pass must gain more than the one before ([`Segments::make_room`]).
 //!
-//! So there is no room if the sum of the gaps is too small ([`Segments::can_gain`]): all but a 128th of the blocks, for
-//! the last gaps would cost more writing than they are worth. And there is none if behind a checkpoint nothing
-//! can be moved, or the largest passes gain nothing: then tombstones fill what the table counts as gaps. Blocks and
-//! tombstones of a store that has the segments of [`tonearm_format::segments_for`] always leave more.
+//! So the home is full if the sum of the gaps is too small ([`Segments::can_gain`]). A 128th of the blocks does not
+//! count, because the last gaps would cost more writes than they gain. The home is also full if after a checkpoint
+//! nothing can be moved, or the largest passes gain nothing: then tombstones fill what the table counts as gaps. A
+//! store with the segments of
+//! [`tonearm_format::segments_for`] always has larger gaps.
 
 use crate::error::HomeError;
 use crate::segments::Segments;
@@ -30,19 +34,19 @@ use crate::segments::policy::Policy;
 use crate::segments::write_back::{PORTION_ENDS, PORTION_SEGMENTS};
 use tonearm_base::Nanos;
 
-/// Blocks that a partial of its own costs more than the same entries in a larger one: two summaries, each rounded up,
-/// and the end of a segment that is too short for one more.
+/// Blocks that a separate partial costs more than the same entries in a larger one: two summaries, each rounded up, and
+/// the end of a segment that is too short for another partial.
 const PARTIAL_COST: u64 = 6;
 /// Pages that are appended in one go.
 pub(crate) const PAGES_MAX: u64 = 1024;
-/// Of all blocks, this share of gaps is not worth cleaning.
+/// Gaps of less than this share of all blocks are not worth cleaning.
 const GAP_SHARE: u64 = 128;
-/// Gaps that the cleaner can move at a time, in blocks: many against what is lost at the ends of partials.
+/// Gaps, in blocks, that the cleaner can move at a time; large against the losses at the ends of partials.
 const CLEANER_BLOCKS: u64 = 128;
-/// One segment of so many stays free beyond what the next portion needs: below that cleaning goes along with
-/// writing.
+/// While less than one segment of so many is free beyond the needs of the next portion, the cleaner runs along with
+/// writes.
 const FREE_SHARE: u64 = 256;
-/// How often a writer that waits for reads looks again.
+/// How often a writer that waits for reads checks again.
 const READ_WAIT: Nanos = Nanos::from_millis(1);
 
 impl Segments {
@@ -72,15 +76,15 @@ impl Segments {
         self.state.borrow().table.free_and_held().0
     }
 
-    /// Segments that a pass may fill beside the rest of the chain's last one; none when it may not even do that. A
-    /// checkpoint of all pages that it may have changed takes what is left.
+    /// Segments that a pass may fill besides the rest of the chain's last one; none when it may not fill even that. The
+    /// free segments that it leaves are enough for a checkpoint of all pages that it may change.
     pub(crate) fn pass_room(&self) -> Option<u64> {
         let (free, changed) = {
             let state = self.state.borrow();
             (state.table.free_and_held().0, state.pages.dirty() as u64)
         };
         let fits = |segments: &u64| {
-            // Of each block moved the leaf, and what leads to it. The last segment that is filled opens one more.
+            // For each moved block, its leaf and the pages above. The last segment to be filled may need one more.
             let pages = changed + 2 * (segments + 1) * self.capacity;
             segments + 1 + self.segments_of_pages(pages.min(self.changed_max)) <= free
         };
@@ -89,7 +93,7 @@ impl Segments {
             .last()
     }
 
-    /// Tombstones that are written where there is no room for data leave room for a checkpoint.
+    /// True when tombstones that are written without space for data leave enough free segments for a checkpoint.
     pub(crate) fn has_room_for_tombstones(&self) -> bool {
         self.free() > self.map_segments() + PORTION_ENDS
     }
@@ -99,16 +103,16 @@ impl Segments {
         let state = self.state.borrow();
         let (stuck, stuck_live) = state.table.stuck();
         let live = state.table.live() - stuck_live;
-        // Without the chain's last segment.
+        // All but the chain's last segment.
         let blocks = (state.table.len() - stuck).saturating_sub(1) * self.capacity;
         blocks >= live + wanted * self.capacity + blocks / GAP_SHARE
     }
 
-    /// Makes sure that `segments` segments can be written; false when there is no room for them.
+    /// Makes `segments` segments writable; false when there is no space for them.
     pub(crate) async fn make_room(&self, segments: u64) -> Result<bool, HomeError> {
         let wanted = self.reserve() + segments;
-        // Most that was free behind a checkpoint, blocks that a pass is to gain at least, and whether nothing was moved
-        // since the last checkpoint.
+        // The most segments that were free after a checkpoint, the blocks that a pass must gain, and whether nothing
+        // was moved since the last checkpoint.
         let (mut most, mut least, mut idle) = (0, self.pass_least(), false);
         loop {
             let (free, held) = self.state.borrow().table.free_and_held();
@@ -116,7 +120,7 @@ impl Segments {
                 return Ok(true);
             }
             if free + held >= wanted {
-                // Reads that began before they became free still look at them.
+                // Reads that began before these segments became free still use them.
                 self.rt.sleep(READ_WAIT).await;
                 continue;
             }
@@ -127,8 +131,8 @@ impl Segments {
                 idle = false;
                 continue;
             }
-            // Cleaning and checkpoints write summaries, which cost space. If they took all of the gain, the next passes
-            // must gain more, up to as much as can be moved at all.
+            // Summaries of the cleaner and of checkpoints cost space. If they take all of the gain, the next passes
+            // must gain more, up to as much as can be moved.
             let whole = self.media.layout.segments * self.capacity;
             if idle || least > whole {
                 return Ok(false);
@@ -144,13 +148,13 @@ impl Segments {
         }
     }
 
-    /// Blocks to be gained at a time: much more than a checkpoint loses between the levels of the map.
+    /// Blocks that a pass must gain; much more than a checkpoint loses between the levels of the map.
     fn pass_least(&self) -> u64 {
         4 * PARTIAL_COST * u64::from(self.levels + 1)
     }
 
-    /// Gains free segments, `missing` or less, without a checkpoint; false when one is due. A pass of the cleaner gains
-    /// `least` blocks or more if it can.
+    /// Gains free segments, at most `missing`, without a checkpoint. False when a checkpoint is due. A pass of the
+    /// cleaner gains at least `least` blocks if it can.
     async fn gain(&self, missing: u64, least: u64) -> Result<bool, HomeError> {
         let end = self.end_segment();
         let (reusable, emptied, pressed, changed) = {
@@ -168,7 +172,7 @@ impl Segments {
             self.settle().await?;
             return Ok(true);
         }
-        // A checkpoint that frees as much as it writes is worth more than cleaning.
+        // A checkpoint that frees as many segments as it writes is cheaper than cleaning.
         if pressed || emptied >= missing.max(self.segments_of_pages(changed)) {
             return Ok(false);
         }
@@ -176,20 +180,20 @@ impl Segments {
         self.pass(Policy::Greedy, wanted, true).await
     }
 
-    /// After `written` blocks were appended: cleans in proportion when free segments are few, and leaves a
-    /// checkpoint from time to time.
+    /// After `written` blocks were appended: cleans in proportion to them when few segments are free, and writes a
+    /// checkpoint when it is due.
     pub(crate) async fn maintain(&self, written: u64) -> Result<(), HomeError> {
         let low = self.reserve() + PORTION_SEGMENTS + PORTION_ENDS;
         let high = low + 1 + self.media.layout.segments / FREE_SHARE;
         let coming = self.free() + self.state.borrow().table.emptied();
         if coming < high {
-            // Age counts only where there is time for it.
+            // Cost-age needs time, so it is used while there are enough free segments.
             let policy = if coming < low {
                 Policy::Greedy
             } else {
                 self.policy
             };
-            // Twice what was written: slowly more than keeping up.
+            // Twice as many blocks as were written, so that the number of free segments grows slowly.
             self.pass(policy, 2 * written, false).await?;
         }
         if self.state.borrow().since_checkpoint >= self.checkpoint_interval() {

@@ -10,7 +10,7 @@ use tonearm_format::{
     Superblock, Uuid, segments_for, segments_reserved,
 };
 
-/// Bound on map pages in memory where the caller of a function has none.
+/// Bound on map pages in memory for callers that give none.
 const MAP_CACHE_BYTES: usize = 32 << 20;
 
 /// One data member.
@@ -76,8 +76,8 @@ pub(crate) fn units(
     })
 }
 
-/// Blocks for volumes that `segments` segments can hold, of a store that was to have `wanted`. A little less than the
-/// truth: reserved segments and those of the map are counted as for `wanted`.
+/// Blocks for volumes that `segments` segments can hold, in a store planned for `wanted` blocks. The result is a little
+/// too small, because reserved segments and those of the map are counted as for `wanted`.
 pub(crate) fn blocks_of(
     block_size: u32,
     segment_bytes: u32,

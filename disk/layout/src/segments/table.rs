@@ -1,9 +1,9 @@
-//! The segment table: live blocks, age and use of each segment. 32 bytes of memory for each.
+//! The segment table: live blocks, age and use of each segment. It takes 32 bytes of memory for each.
 //!
-//! A segment that holds nothing live any more becomes free with the next flush: then the newer versions of its content
-//! are durable, and in the chain of partials that recovery follows. It waits for the next checkpoint when recovery
-//! itself needs it, because it is part of this chain, or because a page of the map lies there to which the newest
-//! checkpoint leads. It is used again when every read that may still look at it has ended.
+//! A segment without live blocks becomes free with the next flush: then the newer versions of its content are durable,
+//! and in the chain of partials that recovery follows. It waits for the next checkpoint if recovery itself needs it,
+//! because it is part of this chain, or because it has a page of the map that the newest checkpoint uses. It is used
+//! again when every read that may still use it has ended.
 
 use std::collections::{BTreeSet, VecDeque};
 use tonearm_format::SegmentEntry;
@@ -13,13 +13,13 @@ struct Segment {
     entry: SegmentEntry,
     /// Empty by the newest checkpoint.
     free: bool,
-    /// The cleaner has found less in it than is live: damaged, not to be cleaned.
+    /// The cleaner has found fewer live blocks in it than counted: it is damaged and is not cleaned.
     stuck: bool,
-    /// The cleaner has copied what lived there; pages of the map count until they are written.
+    /// The cleaner has copied its live blocks. Pages of the map stay counted until they are written again.
     drained: bool,
     /// Recovery from the newest checkpoint reads it.
     needed: bool,
-    /// Tombstones that were written there, as far as this process knows.
+    /// Tombstones in it, as far as this process knows.
     holes: u32,
 }
 
@@ -33,11 +33,11 @@ impl Segment {
 pub(crate) struct SegmentTable {
     /// Index 0 is no segment.
     segments: Vec<Segment>,
-    /// Free ones, with the first read that began after they became free.
+    /// Free segments, each with the first read that began after it became free.
     free: VecDeque<(u64, u64)>,
     /// Those in use that have become empty.
     empty: BTreeSet<u64>,
-    /// Drained ones in which pages of the map count that have not been written anew.
+    /// Drained segments that still have pages of the map.
     drained: BTreeSet<u64>,
     /// Live blocks of all.
     live: u64,
@@ -95,7 +95,8 @@ impl SegmentTable {
         self.live = 0;
     }
 
-    /// One more live block of `version` in `segment`. A damaged map may lead anywhere: no count exceeds its field.
+    /// Counts one more live block of `version` in `segment`. A damaged map may name any segment, so no count exceeds
+    /// its field.
     pub fn take(&mut self, segment: u64, version: u64) {
         let entry = self.entry_mut(segment);
         entry.age = entry.age.max(version);
@@ -108,7 +109,7 @@ impl SegmentTable {
         }
     }
 
-    /// One live block less. A damaged map may lead anywhere: no count goes below zero.
+    /// Counts one live block less. A damaged map may name any segment, so no count goes below zero.
     pub fn release(&mut self, segment: u64) {
         if let Some(own) = self.segments.get_mut(segment as usize) {
             self.live -= u64::from(own.entry.live > 0);
@@ -119,7 +120,7 @@ impl SegmentTable {
         }
     }
 
-    /// One live page of the map less; the newest checkpoint may still lead to it.
+    /// Counts one live page of the map less. The newest checkpoint may still use it.
     pub fn release_page(&mut self, segment: u64) {
         if let Some(own) = self.segments.get_mut(segment as usize) {
             own.needed = true;
@@ -153,7 +154,7 @@ impl SegmentTable {
         self.segments[segment as usize].needed = true;
     }
 
-    /// Segments that hold nothing and are not free yet, except `end`.
+    /// Segments without live blocks that are not free yet, except `end`.
     pub fn dead(&self, end: Option<u64>) -> Vec<u64> {
         let numbered = self.segments.iter().enumerate().skip(1);
         let dead =
@@ -161,7 +162,7 @@ impl SegmentTable {
         dead.map(|(number, _)| number as u64).collect()
     }
 
-    /// Of those that have become empty, the ones that recovery does not need: free when all is flushed.
+    /// Those of the emptied segments that recovery does not need. They are free after a flush.
     pub fn reusable(&self, end: Option<u64>) -> Vec<u64> {
         let empty = self.empty.iter().copied();
         empty
@@ -169,7 +170,7 @@ impl SegmentTable {
             .collect()
     }
 
-    /// Segments that have become empty, or will be with the next checkpoint.
+    /// Segments that are empty, or will be with the next checkpoint.
     pub fn emptied(&self) -> u64 {
         (self.empty.len() + self.drained.len()) as u64
     }
@@ -190,14 +191,14 @@ impl SegmentTable {
         self.free_all(dead);
     }
 
-    /// Brings the free segments into the order of their content, oldest first.
+    /// Sorts the free segments by the age of their content, oldest first.
     pub fn sort_free(&mut self) {
         let segments = &self.segments;
         let free = self.free.make_contiguous();
         free.sort_by_key(|(_, segment)| segments[*segment as usize].entry.first);
     }
 
-    /// Takes a free segment that no read looks at any more.
+    /// Takes a free segment that no read uses any more.
     pub fn allocate(&mut self) -> Option<u64> {
         let oldest = self.reads.first().copied().unwrap_or(u64::MAX);
         let (mark, segment) = *self.free.front()?;
@@ -209,14 +210,14 @@ impl SegmentTable {
         Some(segment)
     }
 
-    /// `segment` is in use whatever the checkpoint says: recovery found it in the chain.
+    /// Marks `segment` as in use, even if the checkpoint says otherwise: recovery found it in the chain.
     pub fn claim(&mut self, segment: u64) {
         let own = &mut self.segments[segment as usize];
         (own.free, own.needed) = (false, true);
         self.free.retain(|(_, free)| *free != segment);
     }
 
-    /// Free segments that can be used, and those that a read may still look at.
+    /// Free segments that can be used, and those that a read may still use.
     pub fn free_and_held(&self) -> (u64, u64) {
         let oldest = self.reads.first().copied().unwrap_or(u64::MAX);
         let usable = self.free.partition_point(|(mark, _)| *mark <= oldest);
@@ -227,8 +228,8 @@ impl SegmentTable {
         self.segments[segment as usize].stuck = true;
     }
 
-    /// The cleaner has copied what `segment` held. Recovery does not know that tombstones were copied: a segment with
-    /// some counts as used until the next checkpoint.
+    /// Notes that the cleaner has copied the content of `segment`. Recovery does not learn that tombstones were copied,
+    /// so a segment with tombstones counts as used until the next checkpoint.
     pub fn set_drained(&mut self, segment: u64) {
         let own = &mut self.segments[segment as usize];
         own.drained = true;
@@ -240,7 +241,7 @@ impl SegmentTable {
         self.note_empty(segment);
     }
 
-    /// All changed pages are written: what is still counted in a drained segment stays.
+    /// Notes that all changed pages are written. Pages that are still counted in a drained segment stay there.
     pub fn pages_written(&mut self) {
         for segment in std::mem::take(&mut self.drained) {
             let own = &mut self.segments[segment as usize];
@@ -248,7 +249,7 @@ impl SegmentTable {
         }
     }
 
-    /// Segments that are out of use until a rebuild, and what is live in them.
+    /// Segments that are unusable until a rebuild, and their live blocks.
     pub fn stuck(&self) -> (u64, u64) {
         let stuck = self.segments.iter().filter(|segment| segment.stuck);
         stuck.fold((0, 0), |(count, live), own| {
@@ -256,8 +257,8 @@ impl SegmentTable {
         })
     }
 
-    /// Segments that can be cleaned and are free then without a checkpoint, unless there is a page of the
-    /// map in them; with the number of tombstones, as far as it is known.
+    /// Segments that can be cleaned. They are free after that without a checkpoint, unless they have a page of the map.
+    /// Each comes with its number of tombstones, as far as it is known.
     pub fn candidates(&self, end: Option<u64>) -> impl Iterator<Item = (u64, SegmentEntry, u32)> {
         let numbered = self.segments.iter().enumerate().skip(1);
         let usable = numbered.filter(move |(number, segment)| {
@@ -267,13 +268,13 @@ impl SegmentTable {
         usable.map(|(number, segment)| (number as u64, segment.entry, segment.holes))
     }
 
-    /// Number of the oldest partial segment of which anything may still lie on the medium.
+    /// Number of the oldest partial segment of which a block may still be on the medium.
     pub fn oldest(&self) -> u64 {
         let first = self.segments.iter().map(|segment| segment.entry.first);
         first.filter(|first| *first > 0).min().unwrap_or(0)
     }
 
-    /// A read begins; segments that are in use now are not overwritten before its end.
+    /// Registers a read. Segments that are in use now are not overwritten before its end.
     pub fn begin_read(&mut self) -> u64 {
         self.next_read += 1;
         self.reads.insert(self.next_read - 1);

@@ -8,7 +8,7 @@ fn table() -> SegmentTable {
     table
 }
 
-/// Segment `segment` is written once, and what lived there is gone.
+/// Writes segment `segment` once and releases its content.
 fn write_and_empty(table: &mut SegmentTable, segment: u64, version: u64) {
     table.begin_use(segment, version);
     table.take(segment, version);
@@ -28,7 +28,7 @@ fn a_segment_is_not_used_again_while_a_read_that_began_before_it_was_free_goes_o
         assert_ne!(table.allocate(), Some(first));
     }
     assert_eq!((table.allocate(), table.free_and_held()), (None, (0, 1)));
-    // One that began behind it does not know the segment.
+    // A read that began later does not use the segment.
     table.end_read(before);
     assert_eq!(table.free_and_held(), (1, 0));
     assert_eq!(table.allocate(), Some(first));
@@ -42,7 +42,7 @@ fn an_empty_segment_that_recovery_needs_is_not_reusable_before_a_checkpoint() {
         assert_eq!(table.allocate(), Some(segment));
         write_and_empty(&mut table, segment, version);
     }
-    // A partial of the chain lies in the first, a page of the map lay in the second.
+    // A partial of the chain is in the first segment; a page of the map was in the second.
     table.set_needed(1);
     table.take(2, 2);
     table.release_page(2);

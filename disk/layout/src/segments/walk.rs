@@ -1,4 +1,4 @@
-//! Finding partial segments in the bytes of a segment, and what of them is whole.
+//! Finds partial segments in the bytes of a segment, and checks which of their parts are whole.
 
 use crate::error::HomeError;
 use crate::segments::Segments;
@@ -6,13 +6,13 @@ use std::collections::BTreeSet;
 use tonearm_base::crc32c;
 use tonearm_format::{Summary, summary_blocks};
 
-/// A segment, or the rest of one, as it is on the medium.
+/// A segment, or the rest of one, as read from the medium.
 pub(crate) struct Content {
     /// Place of the first block.
     pub first: u64,
     /// Unreadable blocks are zeroes here.
     pub bytes: Vec<u8>,
-    /// Blocks that could not be read, with the device's answer for the first.
+    /// Blocks that could not be read, with the device's error for the first.
     pub unreadable: BTreeSet<u64>,
     pub error: Option<HomeError>,
     block_size: usize,
@@ -30,8 +30,8 @@ impl Content {
         readable.then(|| &self.bytes[at..at + self.block_size])
     }
 
-    /// The copy of a summary that begins at block `at`, if it is of a partial that begins at `begin`, is for
-    /// `accept`, and fits.
+    /// The copy of a summary at block `at`, if it belongs to a partial that begins at `begin`, satisfies `accept`, and
+    /// fits.
     fn copy(&self, begin: u64, at: u64, accept: &impl Fn(&Summary) -> bool) -> Option<Summary> {
         let size = self.block_size as u32;
         let bytes = &self.bytes[at as usize * self.block_size..];
@@ -45,20 +45,20 @@ impl Content {
         (in_place && begin + blocks <= self.blocks() && accept(&summary)).then_some(summary)
     }
 
-    /// The partial that begins at block `begin`: by its front copy, or else by the one behind.
+    /// The partial that begins at block `begin`, by its front copy, or else by the second one.
     pub fn partial(&self, begin: u64, accept: impl Fn(&Summary) -> bool) -> Option<Summary> {
         (begin..self.blocks()).find_map(|at| self.copy(begin, at, &accept))
     }
 
-    /// The newest partial that begins at block `begin`. A torn write may have left the front copy of an earlier
-    /// use where only the one behind is of the last.
+    /// The newest partial that begins at block `begin`. A torn write may have left the front copy of an earlier use of
+    /// the segment, so that only the second copy is of the last use.
     fn newest(&self, begin: u64, accept: impl Fn(&Summary) -> bool) -> Option<Summary> {
         let copies = (begin..self.blocks()).filter_map(|at| self.copy(begin, at, &accept));
         copies.max_by_key(|summary| summary.seq)
     }
 
-    /// All partials of what the segment was used for last, from its start. What is left of earlier uses lies
-    /// behind them and is older. A partial of which both copies are damaged is passed over.
+    /// All partials of the segment's last use, from its start. Partials of earlier uses lie behind them and are older.
+    /// A partial with two damaged copies is skipped.
     pub fn partials(&self, store: &[u8; 16]) -> Vec<Summary> {
         let mut found: Vec<Summary> = Vec::new();
         let mut begin = 0;
@@ -80,7 +80,7 @@ impl Content {
         found
     }
 
-    /// Places in the partial whose blocks do not hold their checksum.
+    /// Places in the partial whose blocks fail their checksums.
     pub fn damaged(&self, summary: &Summary) -> BTreeSet<u64> {
         let placed = summary.placed(self.block_size as u32);
         let damaged =

@@ -1,8 +1,9 @@
-//! Writing blocks and zeroes home: appended, flushed, and entered into the map.
+//! Writes blocks and zeroes home: appends them, flushes, and enters them into the map.
 //!
-//! Why a power cut at any moment is harmless: partials go to free segments, to which no valid map leads. After the cut
-//! the map is that of the checkpoint with the chain of partials up to the first torn one. Blocks of the call that are
-//! not in it come again from the engine's log. What the cleaner had copied behind that point is still in its old place.
+//! A power cut at any moment is harmless: partials go to free segments, which no valid map uses. After the cut the map
+//! is that of the checkpoint with the chain of partials up to the first torn one. The engine's log replays the blocks
+//! of the call that are not in it. The originals of blocks that the cleaner had copied behind that point are still in
+//! their places.
 
 use crate::error::HomeError;
 use crate::home::{HomeBlock, ZeroRange};
@@ -10,9 +11,9 @@ use crate::segments::Segments;
 use crate::segments::append::Item;
 use tonearm_format::{MapEntry, SummaryKind};
 
-/// Segments that one portion of a write-back takes: space is made for one portion at a time.
+/// Segments that one portion of a write-back takes. Space is made for one portion at a time.
 pub(crate) const PORTION_SEGMENTS: u64 = 2;
-/// It may begin in the middle of a segment, end in one more for that, and open the next.
+/// A portion may begin in the middle of a segment, end in one more for that, and open the next.
 pub(crate) const PORTION_ENDS: u64 = 2;
 
 impl Segments {
@@ -26,7 +27,7 @@ impl Segments {
         let _writer = self.writer.acquire(1).await;
         match self.write_portions(zeroes, blocks).await {
             Ok(true) => Ok(()),
-            // Nothing of the portion was written: the chain goes on.
+            // No block of the portion was written, so the chain continues.
             Ok(false) => Err(self.full()),
             Err(error) => {
                 self.end_epoch();
@@ -35,7 +36,7 @@ impl Segments {
         }
     }
 
-    /// False when there is no room for all of it.
+    /// False when there is no space for all of it.
     async fn write_portions(
         &self,
         zeroes: Vec<ZeroRange>,
@@ -81,7 +82,7 @@ impl Segments {
     async fn write_portion(&self, items: Vec<Item>, trims: bool) -> Result<bool, HomeError> {
         let segments = (items.len() as u64).div_ceil(self.capacity);
         let room = self.make_room(segments + PORTION_ENDS).await?;
-        // Tombstones take little space, and make some where nothing else can.
+        // Tombstones take little space, and may free some when nothing else can.
         let tombstones = trims && self.has_room_for_tombstones();
         if !room && !tombstones {
             return Ok(false);
@@ -100,7 +101,7 @@ impl Segments {
         Ok(true)
     }
 
-    /// Enters what was appended into the map: holes, then blocks (ascending).
+    /// Enters appended items into the map: holes, then blocks (ascending).
     pub(crate) async fn enter(
         &self,
         kinds: &[SummaryKind],
@@ -119,7 +120,7 @@ impl Segments {
         self.set_blocks(&blocks).await
     }
 
-    /// Leaves a checkpoint behind from which the next opening has nothing to recover.
+    /// Writes a checkpoint, so that the next opening has nothing to recover.
     pub(crate) async fn close(&self) -> Result<(), HomeError> {
         let _writer = self.writer.acquire(1).await;
         let changed = {

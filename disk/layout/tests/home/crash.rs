@@ -9,7 +9,7 @@ use tonearm_rt::{IoError, Op};
 use tonearm_world::Crash;
 use tonearm_world::filters::Effect;
 
-/// The ways in which a log may bring a batch again.
+/// The portions in which a log may replay a batch.
 fn portions(batch: &Batch, manner: u64, dice: &mut Dice) -> Vec<Batch> {
     let alone = |zeroes: Vec<ZeroRange>| Batch {
         zeroes,
@@ -72,15 +72,15 @@ struct Cut<'a> {
 }
 
 impl Cut<'_> {
-    /// Untouched blocks read right at once. All blocks read right after the replay, even if a power cut hit the replay,
-    /// too.
+    /// Untouched blocks read right at once. All blocks read right after the replay, even if a power cut interrupts the
+    /// replay.
     fn check(&self, crash: &Crash, depth: u32) {
         let mut dice = Dice::new(self.seed);
         let images = crash.images(self.seed);
         let store = Store::on(self.shape, images, self.seed);
         let untouched = |block| !self.batch.touches(block);
         if dice.one_in(2) {
-            // In the other half of the cases the replay meets a cold cache.
+            // In the other half of the cases the replay starts with an empty cache.
             store
                 .verify(self.before, untouched)
                 .unwrap_or_else(|why| panic!("before replay, seed {}: {why}", self.seed));
@@ -110,7 +110,7 @@ impl Cut<'_> {
     }
 }
 
-/// Power cuts at every I/O of `batches`, each with `images` outcomes; gives the number of them.
+/// Power cuts at every I/O of `batches`, each with `images` outcomes. Returns their number.
 fn cut_everywhere(shape: Shape, batches: &[Batch], images: u64, seed: u64) -> usize {
     let mut model = Model::default();
     let store = Store::on(shape, shape.images(), seed);
@@ -177,7 +177,7 @@ fn a_power_cut_in_a_trim_of_whole_groups_is_made_good_in_any_portions() {
     }
 }
 
-/// A process dies between its writes and its flush. The next one writes the same groups, and then the power goes.
+/// A process ends between its writes and its flush. The next one writes the same groups, and then the power fails.
 /// Without the flush at the start both slots of a table could be torn.
 #[test]
 fn a_killed_process_and_then_a_power_cut_leave_the_blocks_of_earlier_calls() {

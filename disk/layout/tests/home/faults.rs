@@ -11,8 +11,7 @@ const ROOM_GONE: [Effect; 2] = [
     Effect::FailAfter(IoError::ENOSPC),
 ];
 
-/// Every operation of a call fails once. Then the call, or first another one, is made, with the power cut at every
-/// moment of it.
+/// Every operation of a call fails once. Then the call, or first another one, is made, with power cuts at every moment.
 #[test]
 fn a_call_that_fails_anywhere_can_be_repeated_and_cut() {
     let mut failures = 0;
@@ -41,14 +40,14 @@ fn a_call_that_fails_anywhere_can_be_repeated_and_cut() {
             match store.try_apply(&failing) {
                 Ok(()) if store.faults.seen() <= nth => break,
                 Ok(()) => continue,
-                // It is not known what a failed flush has lost: it is no lack of space.
+                // Which data a failed flush has lost is unknown, so it is not reported as lack of space.
                 Err(HomeError::Device { op: Op::Flush, .. } | HomeError::NoSpace { .. }) => {}
                 Err(error) => panic!("{error}"),
             }
             failures += 1;
             store.faults.clear();
             if seed % 3 == 1 {
-                // Reads in between load tables again.
+                // Reads in between load the tables again.
                 store.status(0, shape.size_blocks());
             }
             let mut calls = vec![failing.clone()];
@@ -103,7 +102,7 @@ fn a_full_disk_is_told_apart_from_a_broken_one() {
     let mut model = Model::default();
     batch.change(&mut model);
     store.verify(&model, |_| true).unwrap();
-    // A failed flush is a failure, whatever its error number.
+    // A failed flush is a failure with any error number.
     for (cause, says) in [
         (IoError::ENOSPC, "No space left on device (os error 28)"),
         (IoError { errno: 122 }, "Disk quota exceeded (os error 122)"),
@@ -230,7 +229,7 @@ fn a_misdirected_table_slot_is_not_taken_for_a_table() {
         image.read(geometry.slot_offset(1, 0), &mut slot);
         image.write(geometry.slot_offset(0, 0), &slot);
     });
-    // The older table is left: its entries do not fit the blocks, so reads give errors.
+    // Only the older table is left. Its entries do not match the blocks, so reads give errors.
     let error = store.read(0, 1).unwrap_err();
     assert!(
         matches!(error, HomeError::Checksum { block: 0, .. }),

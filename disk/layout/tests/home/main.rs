@@ -1,4 +1,4 @@
-//! The home of blocks through its public interface, in the simulated world.
+//! Tests of the home of blocks through its public interface, in the simulated world.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 

@@ -70,7 +70,7 @@ fn a_damaged_slot_is_written_anew_from_the_other() {
     for generations in 0..=4 {
         for damaged in 0..2 {
             let (store, _) = store_with(generations, |image| {
-                // Any bytes: also where the slot was never written.
+                // Any bytes, also in a slot that was never written.
                 image.write(slot(damaged) + 8, b"rot");
             });
             let newest = generations > 0 && u64::from(generations % 2) == damaged;
@@ -80,7 +80,7 @@ fn a_damaged_slot_is_written_anew_from_the_other() {
             let after = check(&store, 0);
             let is_damaged = |slot: &SlotReport| matches!(slot, SlotReport::Damaged(_));
             assert!(!after.slots.iter().any(is_damaged), "{after:?}");
-            // What the newest table alone had is lost.
+            // The entries that only the newest table had are lost.
             assert_eq!(
                 after.is_sound(),
                 !newest,

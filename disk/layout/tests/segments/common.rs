@@ -105,7 +105,7 @@ impl Store {
         }
     }
 
-    /// The same medium in a new process, after a power cut that loses nothing that was flushed.
+    /// The same medium in a new process, after a power cut that loses only unflushed writes.
     pub fn reopened(&self, cut: u64) -> Result<Self, HomeError> {
         self.on(match cut {
             0 => self.world.images(),
@@ -118,7 +118,7 @@ impl Store {
         self.in_world(SimWorld::new(SimOptions::default(), images))
     }
 
-    /// What the drive of `world` holds in a new process.
+    /// The content of the drive of `world` in a new process.
     pub fn in_world(&self, world: SimWorld) -> Result<Self, HomeError> {
         let (rt, pool) = (Rt::new(world.driver()), BufPool::new(1 << 20));
         let home = open(&rt, &pool, self.shape)?;
@@ -183,7 +183,7 @@ impl Store {
             .block_on(async move { home.write_back(zeroes, home_blocks).await })
     }
 
-    /// Writes again what the model has of `blocks` and holes, as the engine's log does after a crash.
+    /// Writes the model's content of `blocks` and holes again, as the engine's log does after a crash.
     pub fn replay(&mut self, blocks: &[u64], holes: &[(u64, u64)]) {
         let zeroes = holes.iter().map(|(first, count)| ZeroRange {
             first: *first,
@@ -233,7 +233,7 @@ impl Store {
         self.compare_but(|_| false);
     }
 
-    /// As [`Store::compare`], but for blocks that may be anything.
+    /// As [`Store::compare`], except for blocks with unknown content.
     pub fn compare_but(&self, any: impl Fn(u64) -> bool) {
         let mut at = 0;
         while at < self.shape.blocks {

@@ -1,4 +1,4 @@
-//! What cleaning costs, compared with the formulas of HyLog 2: write amplification of random overwrites.
+//! The cost of cleaning, compared with the formulas of HyLog 2: write amplification of random overwrites.
 
 use crate::common::{Numbers, Shape, Store};
 use tonearm_format::map_pages;
@@ -80,7 +80,7 @@ fn random_overwrites_cost_what_the_formula_says() {
     for percent in [80, 90] {
         let cost = overwrite(32_000, percent, 3);
         let expected = cleaning_utilisation(percent as f64 / 100.0);
-        // Reads and writes for each byte by (4) without positioning; of it the writes are 1/(1-u).
+        // Reads and writes for each byte by (4) without positioning; the writes among them are 1/(1-u).
         let formula = 1.0 / (1.0 - expected);
         println!(
             "u_d 0.{percent}: u_c {:.3} (formula {expected:.3}), written {:.2} times (formula {formula:.2}): cleaned {:.2}, \

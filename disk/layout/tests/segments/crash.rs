@@ -1,5 +1,5 @@
-//! Power cuts at every moment of a write-back while the cleaner is at work. Blocks of earlier calls are there, and
-//! those of the interrupted call are when the log brings them again.
+//! Power cuts at every moment of a write-back while the cleaner runs. Blocks of earlier calls are there at once, and
+//! those of the interrupted call after the replay of the log.
 
 use crate::common::{Numbers, Shape, Store};
 use std::cell::RefCell;
@@ -9,12 +9,12 @@ use tonearm_layout::{Home as _, Policy};
 use tonearm_rt::{IoError, Op};
 use tonearm_world::Crash;
 
-/// A full store with little spare space: each write-back cleans, and uses segments that were cleaned shortly before.
+/// A full store with little spare space. Each write-back cleans, and uses segments that were cleaned shortly before.
 fn full(seed: u64) -> Store {
     let blocks = 600 + 100 * (seed % 3);
     let mut store = Store::new(Shape {
         segments: blocks / 14 + 30,
-        // A map that is in memory as a whole, or not.
+        // A cache for the whole map, or for a part.
         cache_bytes: if seed.is_multiple_of(2) {
             64 << 10
         } else {
@@ -69,7 +69,7 @@ impl Call {
     }
 }
 
-/// One slot of the newest checkpoint rots: the other one has the same content.
+/// One slot of the newest checkpoint is damaged; the other one has the same content.
 #[test]
 fn a_rotten_checkpoint_slot_costs_nothing() {
     for seed in 0..6 {
@@ -89,7 +89,7 @@ fn a_rotten_checkpoint_slot_costs_nothing() {
                     rotten.destroy(HEADER_AREA_BYTES + number * slot + within, 1);
                     let mut again = rotten.reopened(0).unwrap();
                     again.compare();
-                    // Writing and cleaning go on from there.
+                    // Writing and cleaning continue.
                     for _ in 0..10 {
                         let call = Call::random(&mut numbers, size);
                         again.write(&call.blocks, &call.holes);
@@ -138,12 +138,12 @@ fn a_power_cut_at_any_moment_of_cleaning_loses_nothing() {
     assert!(cuts > 150 && cleaned > 1000 && checkpoints > 50);
 }
 
-/// The place of the failed write is a hole in the chain: what is written next begins another chain.
+/// A failed write leaves a gap in the chain, so the next write begins another chain.
 #[test]
 fn what_is_written_after_a_failed_write_is_found_again() {
     let mut failed = 0;
     for nth in 0..12 {
-        // With so much room that no checkpoint comes between.
+        // With enough space that no checkpoint is due.
         let mut store = Store::new(Shape::small(2000));
         store.write(&(0..100).collect::<Vec<_>>(), &[]);
         let blocks: Vec<u64> = (0..200).step_by(3).collect();
@@ -163,8 +163,8 @@ fn what_is_written_after_a_failed_write_is_found_again() {
     assert!(failed > 3, "{failed} calls failed");
 }
 
-/// One call that is longer than the free segments, so that it writes into segments that it has cleaned itself. The
-/// blocks that it does not change are in their old places, or their copies are durable.
+/// One call writes more than the free segments hold, so it writes into segments that it has cleaned itself. The blocks
+/// that it does not change are in their old places, or their copies are durable.
 #[test]
 fn a_power_cut_in_a_call_that_uses_what_it_has_cleaned_loses_nothing() {
     let mut cuts = 0;

@@ -1,5 +1,4 @@
-//! A home with fewer segments than its blocks need: writing gives an error when it is full, and the home goes on
-//! working.
+//! A home with fewer segments than its blocks need: writes give an error when it is full, and the home stays usable.
 
 use crate::common::{Numbers, Shape, Store};
 use tonearm_format::segments_for;
@@ -33,10 +32,10 @@ fn a_full_home_is_an_error_and_can_be_read_overwritten_and_trimmed() {
             store.shape.segments
         );
         assert!(stored + chunk > promised.unwrap());
-        // Blocks of the refused call may be there or not.
+        // Blocks of the refused call may have been written or not.
         let unknown = stored..stored + chunk;
         store.compare_but(|block| unknown.contains(&block));
-        // The same call is refused again, and does no harm.
+        // The same call is refused again, without harm.
         let part: Vec<u64> = unknown.clone().collect();
         for _ in 0..3 {
             assert!(store.try_write(&part, &[]).is_err());
@@ -45,7 +44,7 @@ fn a_full_home_is_an_error_and_can_be_read_overwritten_and_trimmed() {
         // A trim makes space ...
         store.write(&[], &[(0, 30), (stored, blocks - stored)]);
         store.compare();
-        // ... in which blocks can be overwritten for ever.
+        // ... in which blocks can be overwritten without end.
         for round in 0..300u64 {
             let part: Vec<u64> = (0..8).map(|_| 30 + numbers.below(stored - 30)).collect();
             store.write(&part, &[]);
@@ -54,7 +53,7 @@ fn a_full_home_is_an_error_and_can_be_read_overwritten_and_trimmed() {
             }
         }
         store.compare();
-        // And other blocks can take the trimmed space.
+        // Other blocks can take the trimmed space.
         store.write(&[], &[(100, 300)]);
         let others: Vec<u64> = (stored..stored + 250).collect();
         for part in others.chunks(25) {

@@ -1,4 +1,4 @@
-//! Random writes and trims with the cleaner at work, reopened now and then.
+//! Random writes and trims while the cleaner runs, with occasional reopening.
 
 use crate::common::{Numbers, Shape, Store};
 use tonearm_layout::Home as _;
@@ -31,7 +31,7 @@ fn what_was_written_back_is_there_after_cleaning_and_power_cuts() {
                 if seed % 2 == 0 && round % 100 == 99 {
                     store.close();
                 }
-                // Calls that have returned survive, whatever the cut takes of the rest.
+                // Calls that have returned survive any cut.
                 store = store.reopened(1 + round).unwrap();
                 recovered += store.home.stats().recovered_partials;
                 store.compare();

@@ -1,4 +1,4 @@
-//! The map from the summaries alone, and damage that ends in errors.
+//! Rebuilds of the map from the summaries alone, and damage that ends in errors.
 
 use crate::common::{BLOCK, Numbers, Shape, Store};
 use tonearm_base::Nanos;
@@ -116,7 +116,7 @@ fn a_map_page_of_which_one_bit_has_turned_is_damaged() {
     assert!(damaged.read(0, 254).is_ok() && damaged.read(508, 254).is_ok());
 }
 
-/// The segment may have held anything: if it were taken for the end of the chain, old content would come back.
+/// The segment may have held anything: if it counted as the end of the chain, old content would be returned.
 #[test]
 fn a_segment_of_the_chain_that_cannot_be_read_is_an_error() {
     let store = with_history(5);
@@ -142,7 +142,7 @@ fn a_segment_of_the_chain_that_cannot_be_read_is_an_error() {
             }
             again => again.unwrap(),
         };
-        // Blocks that can be read are right.
+        // Blocks that can be read have the right content.
         for block in 0..store.shape.blocks {
             if let Ok(found) = again.read(block, 1) {
                 let version = store.model.get(&block);
@@ -179,7 +179,7 @@ fn a_damaged_map_page_is_an_error_with_its_address_and_a_rebuild_mends_it() {
         .rt
         .block_on(async move { home.check_group(1).await.unwrap() });
     assert!(report.table_lost && !report.is_sound());
-    // A neighbour can be written; lost blocks stay errors and never read as zeroes.
+    // An adjacent block can be written; lost blocks stay errors and never read as zeroes.
     damaged.write(&[301], &[]);
     assert!(damaged.read(301, 1).is_ok());
     let lost = (254..508).filter(|block| *block != 301 && damaged.read(*block, 1).is_err());

@@ -1,11 +1,11 @@
-//! Up to its capacity a store never becomes full: with the segments of `segments_for` all of its blocks can be written,
-//! and overwritten for ever.
+//! A store never becomes full below its capacity: with the segments of `segments_for` all of its blocks can be written,
+//! and overwritten without end.
 
 use crate::common::{Numbers, Shape, Store};
 use tonearm_format::segments_for;
 use tonearm_layout::{Home as _, Policy};
 
-/// A store of `blocks` blocks with the least spare share that a store can be made with.
+/// A store of `blocks` blocks with the smallest spare share that is allowed.
 fn tight(blocks: u64, segment_bytes: u32, cache_bytes: usize, policy: Policy) -> Store {
     Store::new(Shape {
         blocks,
@@ -21,11 +21,11 @@ fn tight(blocks: u64, segment_bytes: u32, cache_bytes: usize, policy: Policy) ->
 enum Pattern {
     /// Uniformly.
     Uniform,
-    /// Nine of ten in a tenth of the store.
+    /// Nine of ten writes go to a tenth of the store.
     Hot,
-    /// Every 254th block and so on: a leaf of the map for each block, and all leaves alike.
+    /// Every 254th block and so on: each block has another leaf of the map, and all leaves are alike.
     Strided,
-    /// In turn, a leaf at a time: so a few pages of the map lie among the data of each segment.
+    /// In turn, a leaf at a time, so that each segment has a few pages of the map among its data.
     InTurn,
 }
 
@@ -44,7 +44,7 @@ impl Pattern {
     }
 }
 
-/// Fills the store and overwrites it `times` times; gives blocks written for each of the caller's.
+/// Fills the store and overwrites it `times` times. Returns the blocks written for each block of the caller.
 fn overwrite(store: &mut Store, pattern: Pattern, times: u64, call: u64, seed: u64) -> f64 {
     let size = store.shape.blocks;
     let mut numbers = Numbers(seed);
@@ -68,7 +68,7 @@ fn overwrite(store: &mut Store, pattern: Pattern, times: u64, call: u64, seed: u
 
 #[test]
 fn a_store_that_holds_all_that_it_was_promised_can_be_overwritten_for_ever() {
-    // From a few segments on, each with a cache of four pages and with one of all pages.
+    // Stores of a few segments and more, each with a cache of four pages and with one of all pages.
     let shapes = [
         (300, 64 << 10),
         (1500, 64 << 10),
@@ -80,7 +80,7 @@ fn a_store_that_holds_all_that_it_was_promised_can_be_overwritten_for_ever() {
     ];
     for (index, (blocks, segment_bytes)) in shapes.into_iter().enumerate() {
         for (turn, cache_bytes) in [4 * 4096, 1 << 20].into_iter().enumerate() {
-            // Half of the patterns each: every pattern is run with both caches.
+            // Half of the patterns for each; every pattern runs with both caches.
             for pattern in Pattern::ALL.into_iter().skip((index + turn) % 2).step_by(2) {
                 let policy = [Policy::Greedy, Policy::CostAge][turn];
                 let mut store = tight(blocks, segment_bytes, cache_bytes, policy);
@@ -102,7 +102,7 @@ fn a_store_that_holds_all_that_it_was_promised_can_be_overwritten_for_ever() {
     }
 }
 
-/// Every other block is a hole of its own: there are as many tombstones as possible, and no two blocks are neighbours.
+/// Every other block is a hole of its own, so there are as many tombstones as possible and no two blocks are adjacent.
 #[test]
 fn tombstones_take_no_room_from_blocks() {
     for (blocks, segment_bytes) in [(4000, 64 << 10), (6000, 256 << 10)] {
@@ -134,7 +134,7 @@ fn tombstones_take_no_room_from_blocks() {
     }
 }
 
-/// A store may be opened with less memory for its map than it was written with.
+/// A store may be opened with a smaller map cache than it was written with.
 #[test]
 fn a_smaller_map_cache_opens_and_recovers_what_a_large_one_wrote() {
     let mut recovered = 0;
@@ -142,7 +142,7 @@ fn a_smaller_map_cache_opens_and_recovers_what_a_large_one_wrote() {
         let blocks = 254 * 20;
         let mut store = tight(blocks, 64 << 10, 4 << 20, Policy::CostAge);
         overwrite(&mut store, Pattern::Uniform, 1, 60, seed);
-        // Many changed pages of the map that only the chain has.
+        // Many changed pages of the map are only in the chain.
         let mut small = store.reopened(1 + seed).unwrap();
         recovered += small.home.stats().recovered_partials;
         if seed % 2 == 0 {
