@@ -1,18 +1,18 @@
-//! Trail's formula (Trail 3.1): from a reference point, a moment at which the head was known to be behind a
-//! sector, it follows by the time of a revolution where the head is now:
+//! Trail's formula (Trail 3.1). From a reference point, a moment at which the head was known to be behind a sector, and
+//! the time of a revolution it computes where the head is now:
 //!
 //! ```text
 //! S1 = ((T1 - T0) mod RotateTime / RotateTime * SPT + S0 + delta) mod SPT
 //! ```
 //!
-//! The reference point is the end of the last request: the head is behind its last sector then, but for
-//! what the drive does after it, which delta absorbs together with what it does before a write.
+//! The reference point is the end of the last request, when the head is behind its last sector. Delta includes the
+//! drive's work after a request and before a write.
 
 use crate::{Access, Head, Place, Span, Track, TrackMap, first_fit};
 use tonearm_base::Nanos;
 
-/// Sectors that pass under the head between the end of one request and the first moment at which the next
-/// one, sent at once, may transfer; on a track of `turn_sectors`.
+/// Sectors, on a track of `turn_sectors`, that pass under the head between the end of one request and the first moment
+/// at which the next one can transfer if it is sent at once.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Delta {
     /// Sectors.
@@ -21,8 +21,8 @@ pub struct Delta {
     pub turn_sectors: u32,
 }
 
-/// What a drive adds: delta by the kinds of the two requests, as drives take different times after a read and
-/// before one, and what it does by itself after a read.
+/// The delays of a drive: delta by the kinds of the two requests, because the drive takes different times after a read
+/// and before one, and its own activity after a read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Deltas {
     /// A write after a write.
@@ -31,10 +31,10 @@ pub struct Deltas {
     pub write_after_read: Delta,
     /// A read after a write.
     pub read_after_write: Delta,
-    /// By how much longer a read takes from its last sector to its end than a write does, in nanoseconds.
+    /// By how much longer a read takes from its last sector to its end than a write, in nanoseconds.
     pub read_lag_ns: i64,
-    /// Sectors that the drive reads on by itself after a read, which takes the head to later tracks; 0 when it
-    /// does not.
+    /// Sectors that the drive reads ahead after a read, which moves the head to later tracks; 0 if it does not read
+    /// ahead.
     pub read_ahead: u32,
 }
 
@@ -55,23 +55,23 @@ struct Reference {
     at: Nanos,
     /// The track of LBA0.
     track: Track,
-    /// Angle behind LBA0; after a read farther by its lag, so that it is as after a write.
+    /// Angle behind LBA 0. After a read its lag is added, so that it is as after a write.
     angle: u32,
-    /// The sector behind the last request, when that was a read.
+    /// The sector behind the last request, if that was a read.
     read_to: Option<u64>,
 }
 
-/// The speed of a spindle is known, and constant, to one part in so many.
+/// The relative error of a spindle's speed is at most one part in so many.
 const DRIFT: u64 = 10_000;
 
-/// Without a request for this long the reference point is too old: the drift is a sector or two.
+/// Without a request for this long the reference point is too old: the drift is one or two sectors.
 const STALE: Nanos = Nanos::from_secs(2);
 
-/// Tracks up to this far from each other are a short move apart, which the greatest skew between them covers.
+/// A move between tracks up to this far apart is short: the greatest skew between them covers it.
 const NEAR: u64 = 64;
 
-/// By how many sectors the end of a read may differ from what the reference point tells: deltas are whole
-/// sectors, and so is a sector whose transfer goes on while the platter turns.
+/// Sectors by which the end of a read may differ from the prediction: deltas are whole sectors, and the platter turns
+/// while a sector is transferred.
 const SLACK_SECTORS: u32 = 3;
 
 impl Delta {
@@ -95,9 +95,9 @@ impl Deltas {
 }
 
 impl Formula {
-    /// A predictor for a log on the tracks of `map`, which turn in `turn`. `switch` is the time that a write on
-    /// another track of the same cylinder takes to get there; without it, and from one cylinder to another, the
-    /// skew of the tracks is taken, which the maker has chosen to cover it.
+    /// A predictor for a log on the tracks of `map`, which turn in `turn`. `switch` is the time that the head takes to
+    /// another track of the same cylinder. Without it, and between cylinders, the skew of the tracks is used, which the
+    /// maker has chosen to cover the move.
     ///
     /// # Panics
     /// When `turn` is 0, or a delta is of a track without sectors.
@@ -137,7 +137,7 @@ impl Formula {
         });
     }
 
-    /// Angle under the head at the end of a request, as far as it matters after a write.
+    /// Angle under the head at the end of a request, corrected to that after a write.
     fn angle_behind(&self, track: &Track, access: &Access, read: bool) -> u32 {
         let behind = track.angle_of(access.end());
         if read {
@@ -153,7 +153,7 @@ impl Formula {
         part as u32
     }
 
-    /// Angle from the reference point's to the first at which a write that is sent at once may transfer.
+    /// Angle from that of the reference point to the first at which a write that is sent at once can transfer.
     fn write_delta(&self, after_read: bool) -> u32 {
         if after_read {
             self.deltas
@@ -165,7 +165,7 @@ impl Formula {
         }
     }
 
-    /// True when `read` ended at a moment at which its sector can have been under the head.
+    /// True if the sector of `read` can have been under the head when `read` ended.
     fn agrees(&self, reference: &Reference, read: &Access) -> bool {
         let Some(track) = self.map.find(read.first) else {
             return true;
@@ -177,7 +177,7 @@ impl Formula {
         self.time(u64::from(off.min(off.wrapping_neg()))).0 <= slack + idle / DRIFT
     }
 
-    /// Angle at which a transfer that is asked for at `now` may begin on the track of the reference point.
+    /// Angle, on the track of the reference point, at which a transfer that is requested at `now` can begin.
     fn angle(&self, reference: &Reference, now: Nanos, delta: u32) -> u32 {
         let since = now.since(reference.at).0 % self.turn.0;
         let turned = ((u128::from(since) << 32) / u128::from(self.turn.0)) as u32;
@@ -186,7 +186,7 @@ impl Formula {
 
     /// Angle by which the platter turns while the head moves to track `to`.
     fn allowance(&self, reference: &Reference, now: Nanos, to: &Track) -> u32 {
-        // A read that came from the buffer may have left the head where it was.
+        // A read from the drive's buffer may not have moved the head.
         let (here, ahead) = (reference.track.index, self.track_at(reference, now));
         let low = here.min(ahead).min(to.index);
         let high = here.max(ahead).max(to.index);
@@ -210,7 +210,7 @@ impl Formula {
         skews.max().unwrap_or(0)
     }
 
-    /// Number of the track on which the head is: after a read, as far as the drive may have read on.
+    /// Number of the track on which the head is. After a read, the last track that the drive may have read ahead.
     fn track_at(&self, reference: &Reference, now: Nanos) -> u64 {
         let track = &reference.track;
         let Some(read_to) = reference.read_to else {
@@ -229,12 +229,12 @@ impl Formula {
     }
 }
 
-/// The place within `span`, on `track`, for `sectors` sectors that comes first after `angle`, and the angle
-/// from there to it.
+/// The place within `span`, on `track`, for `sectors` sectors that comes first after `angle`, and the angle between
+/// them.
 fn nearest(track: &Track, span: Span, sectors: u32, angle: u32) -> Option<(u64, u32)> {
     let turn = u64::from(track.turn_sectors);
     let ahead = u64::from(angle.wrapping_sub(track.angle));
-    // The first sector that begins at this angle or behind it; the last one's end is the first one's begin.
+    // The first sector that begins at this angle or behind it. The end of the last sector is the start of the first.
     let under = (ahead * turn).div_ceil(1 << 32) % turn;
     let last = span.end.checked_sub(u64::from(sectors))?;
     if last < span.start {
@@ -265,8 +265,8 @@ impl Head for Formula {
         self.refer(write, false);
     }
 
-    /// A read that the drive's buffer served (drives read ahead, into the next track too) has not moved the
-    /// head. Such a one ends at a moment at which its sector cannot have been under the head, and is ignored.
+    /// A read that the drive's buffer served has not moved the head. (Drives read ahead, also into the next track.)
+    /// Such a read ends when its sector cannot have been under the head, and is ignored.
     fn read(&mut self, read: &Access) {
         match &self.reference {
             Some(reference) if !self.agrees(reference, read) => {
@@ -292,7 +292,7 @@ impl Head for Formula {
         };
         let delta = self.write_delta(reference.read_to.is_some());
         let angle = self.angle(&reference, now, delta);
-        // The current track, else the first one on which there is room.
+        // The current track, or else the first one with space.
         let on = |track: Track| {
             let angle = angle.wrapping_add(self.allowance(&reference, now, &track));
             let places = free
@@ -322,7 +322,7 @@ impl Head for Formula {
             // Any read there gives a reference point.
             return (!track.is_empty()).then_some(track.start);
         };
-        // After a read it takes as much more as it does before a write.
+        // After a read it takes longer, by the same time as before a write.
         let more = self
             .write_delta(reference.read_to.is_some())
             .wrapping_sub(self.write_delta(false));

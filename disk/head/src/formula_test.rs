@@ -12,7 +12,7 @@ fn delta(sectors: u32) -> Delta {
     }
 }
 
-/// What [`Platter`] adds: 0.35 ms, 0.65 ms after a read.
+/// The delays of [`Platter`]: 0.35 ms, and 0.65 ms after a read.
 fn deltas() -> Deltas {
     Deltas {
         write_after_write: delta(4),
@@ -34,7 +34,7 @@ fn whole(track: Track) -> Span {
     }
 }
 
-/// Time that the write took beyond overheads and transfer.
+/// Time that the write took in addition to overheads and transfer.
 fn residual(access: &Access) -> u64 {
     let transfer = u64::from(access.sectors) * TURN.0 / 100;
     access.done.since(access.sent).0 - BEFORE - AFTER - transfer
@@ -67,7 +67,7 @@ proptest! {
             let place = head.place(platter.now, sectors, &[whole(track)]).unwrap();
             let access = platter.write(place.sector, sectors);
             head.written(&access);
-            // At the end of a track it waits for the begin, over the sectors that are no part of it.
+            // At the end of a track it waits for the start of the track, over the sectors that do not belong to it.
             let wraps = place.sector == track.first;
             let most = if wraps { 1_400_000 } else { 151_000 };
             prop_assert!(residual(&access) <= most, "{} ns", residual(&access));
@@ -223,7 +223,7 @@ fn after_a_long_idle_time_any_read_counts() {
     platter.think(2_000_000);
     let place = head.place(platter.now, 1, &[whole(track)]).unwrap();
     let turned = (place.sector - track.first) as i64 - 21;
-    // 2 ms, what a read takes after its sector, and what a write takes before it: 2.65 ms.
+    // 2 ms, and the times that a read takes after its sector and a write before it: 2.65 ms.
     assert!((26..=28).contains(&turned), "{turned}");
     assert!(
         head.stale_after()

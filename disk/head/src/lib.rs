@@ -1,17 +1,16 @@
-//! Where the head of a drive is: predictors that tell where the next write of a log should go.
+//! Predictors of the position of a drive's head, which choose the place of a log's next write.
 //!
-//! A [`Head`] is told of each completed write and asked for the place of the next one. Everything here is
-//! pure: no I/O, no clock; times come in as arguments. All sectors are of 512 bytes and counted from the
-//! start of the drive.
+//! The log tells a [`Head`] of each completed write and asks it for the place of the next one. All code here is pure:
+//! no I/O and no clock; times are arguments. All sectors have 512 bytes and are counted from the start of the drive.
 //!
 //! | predictor | needs |
 //! | --- | --- |
-//! | [`Sequential`] | nothing: the next sector, for flash |
+//! | [`Sequential`] | no data: the next sector, for flash |
 //! | [`Formula`] | the map of the tracks, the time of a revolution, [`Deltas`] (Trail 3.1) |
 //! | [`Mimic`] | the [`Table`] of a [`Profile`] |
-//! | [`Online`] | nothing: it learns from each completed request |
+//! | [`Online`] | no data: it learns from each completed request |
 //!
-//! The predictors that only experiments compare are in `lab/head-study`, with the measurements of a drive.
+//! The predictors that only experiments compare are in `lab/head-study`, as are the measurements of drives.
 
 mod formula;
 mod mimic;
@@ -44,7 +43,7 @@ pub struct Access {
     pub sectors: u32,
     /// When it was sent to the drive.
     pub sent: Nanos,
-    /// When the drive said that it was done: on the medium, not in a cache.
+    /// When the drive reported it done: on the medium, not in a cache.
     pub done: Nanos,
 }
 
@@ -60,7 +59,7 @@ impl Access {
 pub struct Place {
     /// First sector of the write.
     pub sector: u64,
-    /// Time that the write is expected to take, from its sending to its end, when the predictor knows.
+    /// Time that the write is expected to take from its sending to its end, if the predictor knows it.
     pub response: Option<Nanos>,
 }
 
@@ -69,27 +68,26 @@ pub trait Head {
     /// Its name in reports and on the command line.
     fn name(&self) -> &'static str;
 
-    /// A write is done. Called for each write of the log, in order of completion; requests are sent to the
-    /// drive one at a time.
+    /// Notes a completed write. Called for each write of the log, in order of completion. The log sends one request to
+    /// the drive at a time.
     fn written(&mut self, write: &Access);
 
-    /// A read is done that was sent to move the head or to look where it is (Trail 3.1).
+    /// Notes a completed read that was sent to move the head or to find its position (Trail 3.1).
     fn read(&mut self, read: &Access);
 
     /// Where a write of `sectors` sectors that is sent at `now` should begin, within one of the free ranges
     /// `free`, which are in the order in which the log would use them; `None` when it fits into none.
     fn place(&mut self, now: Nanos, sectors: u32, free: &[Span]) -> Option<Place>;
 
-    /// The sector of `track` (a track that the log will use next, free) to read at `now` so that the head
-    /// moves there without waiting for the platter (Trail 3.1); `None` when moving it beforehand gains
-    /// nothing.
+    /// The sector of `track` (a free track that the log will use next) to read at `now`, so that the head moves there
+    /// without waiting for the platter (Trail 3.1); `None` if the move gains no time.
     fn reposition(&mut self, now: Nanos, track: Span) -> Option<u64> {
         let _ = (now, track);
         None
     }
 
-    /// Time without a request after which the prediction should be refreshed by a read; `None` for a
-    /// predictor that needs none.
+    /// Time without a request after which a read should refresh the prediction; `None` for a predictor that needs no
+    /// refresh.
     fn stale_after(&self) -> Option<Nanos> {
         None
     }

@@ -1,20 +1,20 @@
-//! Prediction by skips learned from a profile (Disk Mimic 2.2): how far behind the end of the last write the
-//! next one goes, by its size and the time since.
+//! Prediction by skips learned from a profile (Disk Mimic 2.2): the distance from the end of the last write to the next
+//! one, by its size and the time since.
 
 use crate::profile::Grid;
 use crate::{Access, Head, Place, Span, first_fit};
 use tonearm_base::Nanos;
 
-/// Tells the skip for each point of a grid: a table, or something smaller in place of one.
+/// The skip for each point of a grid: a table, or a smaller model.
 pub trait SkipModel {
     /// Its name in reports and on the command line.
     fn name(&self) -> &'static str;
 
-    /// Sectors to leave out between the last write and the next one, at a size and a think time, by their
-    /// places on the grid.
+    /// Sectors to leave out between the last write and the next one, for a size and a think time given by their indexes
+    /// on the grid.
     fn skip(&self, size: usize, think: usize) -> u32;
 
-    /// Bytes of all that is stored for the points; fixed state does not count.
+    /// Bytes stored for the points. State of fixed size does not count.
     fn stored_bytes(&self) -> usize;
 }
 
@@ -32,8 +32,7 @@ impl<M: SkipModel + ?Sized> SkipModel for Box<M> {
     }
 }
 
-/// The predictor that uses such a model. Before the first request it knows nothing and takes the first free
-/// place.
+/// The predictor that uses such a model. Before the first request it takes the first free place.
 #[derive(Clone, Debug)]
 pub struct Mimic<M> {
     grid: Grid,
@@ -57,7 +56,7 @@ impl<M: SkipModel> Mimic<M> {
         &self.model
     }
 
-    /// Sectors to leave out before a write of `sectors` sectors that is sent `think` after the last one's end.
+    /// Sectors to leave out before a write of `sectors` sectors that is sent `think` after the end of the last one.
     pub fn skip(&self, sectors: u32, think: Nanos) -> u32 {
         let (size, think) = self.grid.places(sectors, think);
         self.model.skip(size, think)
@@ -73,7 +72,7 @@ impl<M: SkipModel> Head for Mimic<M> {
         self.last = Some((write.end(), write.done));
     }
 
-    /// Counts as a write: the profile knows of nothing else.
+    /// Counts as a write, because the profile has only writes.
     fn read(&mut self, read: &Access) {
         self.written(read);
     }

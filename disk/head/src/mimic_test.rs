@@ -35,7 +35,7 @@ fn profile(thinks: u32, sample: impl Fn(usize, usize, usize) -> u64) -> Profile 
     profile
 }
 
-/// The best skip is that of the think time, 0 to 4 and over again.
+/// The best skips are 0 to 4, repeatedly, by think time.
 fn saw() -> Profile {
     profile(10, |think, skip, _| {
         1_000 + 100 * skip.abs_diff(think % 5) as u64
@@ -103,7 +103,7 @@ fn mimic_places_a_write_the_skip_behind_the_last_end() {
     });
     assert_eq!(place(&mut head, 1_000), Some(98));
     assert_eq!(place(&mut head, 1_150), Some(118));
-    // 128 has no room for it any more: farther down.
+    // The write does not fit at 128, so it goes farther down the track.
     assert_eq!(place(&mut head, 1_300), Some(200));
     assert_eq!(
         head.memory_bytes() - head.model().stored_bytes(),

@@ -1,10 +1,10 @@
-//! Our own predictor: it learns on line, from each completed write, and needs no profile of the drive.
+//! A predictor that learns from each completed write and needs no profile of the drive.
 //!
-//! A write through the cache that is sent by itself is done when its end passes under the head. Each
-//! completion is thus a reading of the platter's angle, wherever the write was thought to be. From such
-//! readings it learns the period ([`spindle`]), where sectors pass ([`angles`]), and how long before a
-//! sector passes its write has to be sent ([`lead`]). The place of a write ([`place`]) is the free one that is
-//! expected to end first.
+//! The log's writes go to the medium, one at a time, so a write is done when its end passes under the head. Each
+//! completion thus measures the angle of the platter, even if the write was expected elsewhere. From such measurements
+//! the predictor learns the period ([`spindle`]), the angles of sectors ([`angles`]), and how long before the passing
+//! of a sector its write must be sent ([`lead`]). The place of a write ([`place`]) is the free one that is expected to
+//! end first.
 
 mod angles;
 mod bootstrap;
@@ -30,18 +30,18 @@ use place::{Behind, View};
 use spindle::{Spindle, nearest};
 use tonearm_base::Nanos;
 
-/// Share of writes that end when they should, below which nothing is believed.
+/// If a smaller share of writes ends when expected, the predictor trusts none of what it has learned.
 const LOST: f64 = 0.06;
 
-/// The share below which leads that were learned are in doubt, and above which they are learned anew.
+/// Below the first share, the learned leads are in doubt; above the second, they are learned again.
 const TRUST: (f64, f64) = (0.5, 0.85);
 
-/// With a map: share of the last writes that came a revolution late, above which all is learned anew, since what
-/// was learned may hold together and be wrong. Without one the tracks would have to be found again each time, and
-/// more would be lost than won.
+/// With a map: if a larger share of the last writes came a revolution late, everything is learned again, because
+/// learned values may be consistent and wrong. Without a map this would cost more than it gains, since the tracks would
+/// have to be found again each time.
 const MISSED: f64 = 0.12;
 
-/// Writes before that, the first time and at most; each time takes twice as many as the one before.
+/// Writes before that, the first time and at most. The number doubles each time.
 const PATIENCE: (u32, u32) = (250, 16_000);
 
 /// The predictor.
@@ -52,15 +52,15 @@ pub struct Online {
     behind: Option<Behind>,
     /// Share of the last writes that ended when they were expected to.
     confidence: f64,
-    /// That share has been high since it last was low: what is learned of leads can be relied on.
+    /// The confidence has been high since it was last low, so the learned leads are reliable.
     trusted: bool,
-    /// End of the last write and when it was done.
+    /// End of the last write, and when it was done.
     last: Option<(u64, Nanos)>,
-    /// Time that the place given last was expected to take.
+    /// Expected time of the last place that was returned.
     hoped: Option<Nanos>,
     /// Share of the last writes that came a revolution late.
     missed: f64,
-    /// Writes since all was learned anew, and how many there have to be before it is again.
+    /// Writes since everything was learned anew, and how many must follow before that happens again.
     patience: (u32, u32),
 }
 
@@ -74,11 +74,11 @@ enum Phase {
 pub struct OnlineStatus {
     /// Time of a revolution; `None` before it is known.
     pub period: Option<Nanos>,
-    /// Sectors of a revolution at the last write, where they are known.
+    /// Sectors of a revolution at the last write, if known.
     pub track_sectors: Option<f64>,
-    /// Time that a write on the same track has to be sent before its first sector passes.
+    /// How long before the passing of its first sector a write on the same track must be sent.
     pub lead: Option<Nanos>,
-    /// Width of what is not known of that time.
+    /// Uncertainty of that time.
     pub margin: Nanos,
     /// Share of the last writes that ended when they were expected to, 0 to 1.
     pub confidence: f64,
@@ -116,7 +116,7 @@ impl Online {
         }
     }
 
-    /// Notes whether a write came when it was hoped for; begins anew when too many do not.
+    /// Notes whether a write ended when expected; starts again if too many do not.
     fn judge(&mut self, write: &Access) {
         let (Some(hoped), Phase::Known(spindle), Angles::Map(_)) =
             (self.hoped.take(), &self.phase, &self.angles)
@@ -229,7 +229,7 @@ impl Online {
         };
         self.confidence += (f64::from(u8::from(fits)) - self.confidence) / 32.0;
         if self.confidence > TRUST.1 && !self.trusted {
-            // What was learned of leads while angles were wrong is wrong.
+            // Leads that were learned while angles were wrong are wrong.
             self.trusted = true;
             self.leads = Leads::new();
         } else if self.confidence < TRUST.0 {
@@ -242,13 +242,14 @@ impl Online {
             self.leads.learn(&outcome, spindle.period());
         }
         if self.confidence < LOST {
-            // What it took for the turning of a platter was none.
+            // No platter turned with the assumed period.
             self.phase = Phase::Unknown(Box::new(Bootstrap::new()));
         }
     }
 }
 
-/// Compares what a write took with what was to be expected. Returns that, and the angle at which it should end.
+/// Compares the duration of a write with the expected one. Returns the difference, and the angle at which the write
+/// should end.
 fn compare(
     leads: &Leads,
     spindle: &Spindle,
@@ -281,7 +282,7 @@ fn compare(
     let lead = least + spindle.until(on.angle_of(write.first), start);
     let response = write.done.0 as f64 - write.sent.0 as f64;
     let late = response / period - lead / period - walk.turns;
-    // A drive that begins in the midst of a write that it has missed is late by part of a turn.
+    // A drive that begins in the middle of a write whose start it has missed is late by a part of a turn.
     let clear = nearest(late).abs() < 0.1;
     let turns = if clear { late.round() } else { late.ceil() };
     let outcome = Outcome {
@@ -328,7 +329,7 @@ impl Head for Online {
             return;
         }
         let end = read.end();
-        // What was learned holds around the log only.
+        // The learned values hold only around the log.
         let known = match &self.angles {
             Angles::Map(_) => self.angles.find(end - 1),
             Angles::Learned(_) => None,

@@ -1,4 +1,4 @@
-//! No prediction: the next sector. Right for flash, where all places cost the same.
+//! No prediction: the next sector. It suits flash, where all places cost the same.
 
 use crate::{Access, Head, Place, Span, first_fit};
 use tonearm_base::Nanos;

@@ -26,9 +26,9 @@ impl Span {
     }
 }
 
-/// The first sector from `target` on at which `sectors` sectors fit into one of `free`: the write goes
-/// further down the track when the place itself is taken (Disk Mimic 2.2). When nothing fits behind the
-/// target, the first place at which it fits at all.
+/// The first sector from `target` on at which `sectors` sectors fit into one of `free`: if the place itself is taken,
+/// the write goes farther down the track (Disk Mimic 2.2). If the write fits nowhere behind the target, the first place
+/// at which it fits.
 pub fn first_fit(free: &[Span], target: u64, sectors: u32) -> Option<u64> {
     let behind = free
         .iter()

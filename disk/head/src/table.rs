@@ -7,7 +7,7 @@ use crate::profile::{Cell, Grid, Profile, ProfileError};
 #[derive(Clone, Debug)]
 pub struct Table {
     grid: Grid,
-    /// Places of the skips on their axis, by size and think time.
+    /// Indexes of the skips on their axis, by size and think time.
     skips: Vec<u16>,
 }
 
@@ -33,10 +33,10 @@ impl Table {
         Ok(Self { grid, skips })
     }
 
-    /// The table on `grid` with these places on the axis of skips, by size and then by think time.
+    /// The table on `grid` with these indexes on the axis of skips, by size and then by think time.
     ///
     /// # Errors
-    /// When the grid makes no sense, or they are not one for each point, or not on the axis.
+    /// When the grid is invalid, or the indexes are not one for each point or not on the axis.
     pub fn of_skips(grid: Grid, skips: Vec<u16>) -> Result<Self, ProfileError> {
         grid.check()?;
         let beyond = |skip: &u16| usize::from(*skip) >= grid.skips.len();
@@ -51,7 +51,7 @@ impl Table {
         &self.grid
     }
 
-    /// Places on the axis of skips, by size and then by think time.
+    /// Indexes on the axis of skips, by size and then by think time.
     pub fn skips(&self) -> &[u16] {
         &self.skips
     }

@@ -1,11 +1,11 @@
-//! A drive in closed form for tests: a platter, a head, and times that are added up.
+//! A drive in closed form for tests: a platter, a head, and times that are added.
 
 use crate::{Access, Track, TrackMap, TrackRun};
 use tonearm_base::Nanos;
 
-/// 40 tracks of 100 sectors, four to a cylinder, that turn in 10 ms: a sector is 0.1 ms. The next track is 8
-/// sectors on, the next cylinder 15. A command takes 0.25 ms before it and 0.1 ms after it; a read 0.3 ms
-/// longer after it; a move to another track takes 0.7 ms.
+/// 40 tracks of 100 sectors, four to a cylinder, that turn in 10 ms, so a sector takes 0.1 ms. The next track is 8
+/// sectors on, the next cylinder 15. A command takes 0.25 ms before its transfer and 0.1 ms after it, a read 0.3 ms
+/// more after it. A move to another track takes 0.7 ms.
 pub struct Platter {
     pub map: TrackMap,
     pub now: Nanos,

@@ -1,4 +1,4 @@
-//! Physical tracks as a log uses them: which sectors, and where they pass under the head.
+//! Physical tracks as a log uses them: their sectors, and the angles at which these pass under the head.
 
 mod runs;
 
@@ -9,7 +9,7 @@ pub struct Track {
     pub index: u64,
     /// Its first sector.
     pub first: u64,
-    /// Sectors that can be addressed, in a row: without spares, and without any slip among them.
+    /// Addressable sectors in a row, without spares and without slips among them.
     pub sectors: u32,
     /// Sectors that pass under the head in one revolution, spares and slips included.
     pub turn_sectors: u32,
@@ -58,8 +58,8 @@ pub enum TrackMapError {
     Empty,
 }
 
-/// The tracks of a log, in ascending order of sectors. Tracks with defects among their sectors are left
-/// out: sectors between two tracks of the map are not used.
+/// The tracks of a log, in ascending order of sectors. Tracks with defects among their sectors are left out. Sectors
+/// between two tracks of the map are not used.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct TrackMap {
     runs: Vec<TrackRun>,
@@ -130,7 +130,7 @@ impl TrackMap {
         self.runs[at].track(index - self.before[at], index)
     }
 
-    /// The track that `sector` lies on, if it is on one of the map.
+    /// The track on which `sector` lies, if it is on one of the map.
     pub fn find(&self, sector: u64) -> Option<Track> {
         let at = self.runs.partition_point(|run| run.first <= sector);
         let at = at.checked_sub(1)?;
@@ -139,7 +139,7 @@ impl TrackMap {
         Some(run.track(within, self.before[at] + within))
     }
 
-    /// Skew from a cylinder to the next where the track with number `index` is, in units of 2^-32 of a
+    /// Skew from one cylinder to the next at the track with number `index`, in units of 2^-32 of a
     /// revolution.
     ///
     /// # Panics
@@ -148,7 +148,7 @@ impl TrackMap {
         self.runs[self.run_of(index)].cylinder_skew
     }
 
-    /// True when the tracks with these numbers are known to be of one cylinder.
+    /// True when the tracks with these numbers are known to be in one cylinder.
     ///
     /// # Panics
     /// When there are no such tracks.

@@ -1,14 +1,14 @@
-//! Where sectors pass under the head: from a map of the tracks, or as learned.
+//! The angles at which sectors pass under the head, from a map of the tracks or as learned.
 
 use super::lead::Step;
 use super::learned::Learned;
 use super::spindle::fraction;
 use crate::{TrackMap, TrackRun};
 
-/// A write over more revolutions is not looked at.
+/// Writes over more revolutions are ignored.
 const MOST_TURNS: f64 = 256.0;
 
-/// Sectors in a row on one track, as far as it is known.
+/// Adjacent sectors on one track, as far as known.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Stretch {
     /// First sector.
@@ -19,7 +19,7 @@ pub struct Stretch {
     pub angle: f64,
     /// Sectors of a revolution.
     pub turn: f64,
-    /// Number of the track; tracks in a row have numbers in a row.
+    /// Number of the track. Adjacent tracks have consecutive numbers.
     pub track: u64,
     /// Number of the first track of its cylinder.
     pub cylinder: u64,
@@ -28,7 +28,7 @@ pub struct Stretch {
 }
 
 impl Stretch {
-    /// A place of which nothing is known but that it is far from all tracks.
+    /// An unknown place, far from all tracks.
     pub const ELSEWHERE: Self = Self {
         first: 0,
         end: 0,
@@ -46,7 +46,7 @@ impl Stretch {
     }
 }
 
-/// The way along the sectors of a write, in revolutions.
+/// The path along the sectors of a write, in revolutions.
 #[derive(Clone, Copy, Debug)]
 pub struct Walk {
     /// From the beginning to the end.
@@ -57,7 +57,7 @@ pub struct Walk {
     pub angle: f64,
 }
 
-/// What the head does to come from one sector to another.
+/// How the head moves from one sector to another.
 pub fn step(from: (u64, &Stretch), to: (u64, &Stretch)) -> Step {
     if from.1.track == to.1.track {
         Step::Same
@@ -88,7 +88,7 @@ impl Angles {
         }
     }
 
-    /// The first sector behind `sector`, which is not known, from which on tracks are known again.
+    /// The first sector behind the unknown `sector` from which on tracks are known again.
     pub fn next_known(&self, sector: u64) -> Option<u64> {
         match self {
             Self::Map(map) => {
@@ -100,9 +100,9 @@ impl Angles {
         }
     }
 
-    /// Goes along `sectors` sectors from `first`, on `on`. `mark` is told of the end of each track that is
-    /// left and of the last sector: sectors so far, and revolutions from the beginning of `first` to there.
-    /// `None` where the tracks are not known.
+    /// Walks along `sectors` sectors from `first`, on `on`. Calls `mark` for the end of each track that it leaves and
+    /// for the last sector, with the sectors so far and the revolutions from the start of `first` to there. `None` if
+    /// the tracks are not known.
     pub fn walk(
         &self,
         on: &Stretch,
@@ -124,7 +124,7 @@ impl Angles {
             let over = at.angle_of(at.end);
             from = at.end;
             at = self.find(at.end)?;
-            // A skew of nothing may come out a trifle below it.
+            // By rounding, a skew of 0 may become slightly negative.
             skew = fraction(at.angle - over + 0.01) - 0.01;
             turns += skew;
         }

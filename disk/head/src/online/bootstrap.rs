@@ -1,4 +1,4 @@
-//! The first writes of a drive of which nothing is known: they are placed so that they tell the period.
+//! The first writes to an unknown drive: their places are chosen so that they reveal the period.
 
 use super::comb::Comb;
 use super::spindle::nearest;
@@ -11,12 +11,12 @@ const ENOUGH: usize = 14;
 pub const PERIODS: (f64, f64) = (2e6, 18.2e6);
 /// Sectors of a track, least and most.
 pub const TURNS: (f64, f64) = (40.0, 7_000.0);
-/// Intervals of more nanoseconds, or of more sectors, tell little.
+/// Intervals of more nanoseconds, or of more sectors, are of little use.
 const LONGEST: f64 = 3e8;
 const WIDEST: f64 = 8192.0;
-/// Rounds after which it is likely that nothing turns, or that completions do not tell.
+/// After so many rounds the drive probably does not rotate, or its completions do not show it.
 const PATIENCE: u32 = 3;
-/// From then on only one round of so many is tried.
+/// From then on only one of so many rounds is tried.
 const REST: u32 = 16;
 /// Sectors left out before the writes, in turn.
 const SKIPS: [u64; 16] = [0, 16, 3, 48, 8, 96, 24, 160, 1, 32, 5, 64, 12, 128, 200, 40];
@@ -28,7 +28,7 @@ pub struct Interval {
     pub time: f64,
     /// Sectors, when the angle is not known.
     pub sectors: f64,
-    /// Revolutions (the part behind the point), when the angle is known from a map.
+    /// Fraction of a revolution, if a map gives the angle.
     pub turns: Option<f64>,
 }
 
@@ -80,7 +80,7 @@ impl Bootstrap {
         SKIPS[self.writes % SKIPS.len()]
     }
 
-    /// Takes an interval; tells the platter when there are enough that agree.
+    /// Adds an interval. Returns the platter if enough intervals agree.
     pub fn learn(&mut self, seen: Interval) -> Option<Found> {
         if !(0.0..LONGEST).contains(&seen.time) || !(0.0..WIDEST).contains(&seen.sectors) {
             return None;
@@ -104,7 +104,7 @@ impl Bootstrap {
             self.count += 1;
             self.new += 1;
         } else if let Some(worst) = known.iter_mut().max_by(|a, b| cost(a).total_cmp(&cost(b))) {
-            // Short intervals in time and place tell most.
+            // Intervals that are short in time and distance are the most useful.
             if cost(&seen) < cost(worst) {
                 *worst = seen;
                 self.new += 1;
@@ -116,7 +116,7 @@ impl Bootstrap {
         self.new = 0;
         let found = search(&self.intervals[..self.count]);
         if self.writes >= 2 * KEPT {
-            // Among these are too many that cross ends of tracks, or they are of another time.
+            // Too many of these cross ends of tracks, or they are from another time.
             self.count = 0;
             self.combing = seen.turns.is_none();
         }
@@ -128,7 +128,7 @@ fn cost(interval: &Interval) -> f64 {
     interval.time / 1e7 + interval.sectors / 100.0
 }
 
-/// How well the intervals agree, 0 to 1, and the share that fits well.
+/// How well the intervals agree, 0 to 1, and the share of those that fit well.
 fn agreement(intervals: &[Interval], period: f64, per_sector: f64, width: f64) -> f64 {
     let fit = |interval: &Interval| {
         let turns = interval.turns.unwrap_or(interval.sectors * per_sector);
@@ -144,7 +144,7 @@ fn search(intervals: &[Interval]) -> Option<Found> {
     let widest = intervals.iter().map(|i| i.sectors).fold(1.0, f64::max);
     let (most, least) = (1.0 / TURNS.0, 1.0 / TURNS.1);
     let mut best: Option<(f64, Found)> = None;
-    // The longest period of those that agree: a half of it would, too.
+    // The longest of the periods that agree, because a half of it agrees, too.
     let mut period = PERIODS.1;
     while period > PERIODS.0 {
         let mut per_sector = least;
@@ -212,7 +212,7 @@ fn refine(
         period: at.0,
         turn: 1.0 / at.1,
     };
-    // What takes less than a turn says nothing of turns.
+    // An interval of less than a turn does not determine the period.
     let turned = intervals.iter().filter(|i| i.time > 0.7 * at.0).count();
     if turned * 3 < intervals.len() {
         return (0.0, found);

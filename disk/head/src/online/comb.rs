@@ -1,16 +1,16 @@
-//! Period and sectors of a revolution of a drive whose tracks are shorter than its writes: then most writes cross
-//! ends of tracks, and skews hide both.
+//! Finds the period and the sectors of a revolution of a drive whose tracks are shorter than the log's writes. There
+//! most writes cross ends of tracks, and skews hide both values.
 //!
-//! The writes are placed so that each ends the same number of sectors behind the one before, or a few sectors
-//! more. Times between those of the same distance cross about the same skews, so they differ by whole turns;
-//! those of the others are later by the few sectors.
+//! The places are chosen so that each write ends the same number of sectors behind the previous one, or a few sectors
+//! more. Times between ends at the same distance cross about the same skews, so they differ by whole turns. The other
+//! times are longer by the few sectors.
 
 use super::bootstrap::{Found, PERIODS};
 use super::spindle::nearest;
 
 /// Intervals that are kept.
 const KEPT: usize = 36;
-/// A longer period must explain times as closely as this one, in nanoseconds.
+/// A longer period must explain times as well as this one, in nanoseconds.
 const CLOSE: f64 = 6e6;
 /// Sectors more, in turn.
 const TEETH: [u64; 8] = [0, 3, 0, 7, 0, 13, 0, 21];
@@ -48,7 +48,7 @@ impl Comb {
         self.distance - sectors + TEETH[self.writes % TEETH.len()]
     }
 
-    /// Takes an interval; tells the platter when there are enough that agree.
+    /// Adds an interval. Returns the platter if enough intervals agree.
     pub fn learn(&mut self, time: f64, sectors: u64) -> Option<Found> {
         self.writes += 1;
         let more = sectors
@@ -88,7 +88,7 @@ impl Comb {
         if most < 6 || most * 10 < count * 4 {
             return None;
         }
-        // The longest that does as well: parts of it do, too.
+        // The longest period that fits as well, because parts of it fit, too.
         period = PERIODS.1;
         while period > PERIODS.0 {
             let (agreeing, from) = score(period);

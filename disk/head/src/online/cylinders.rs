@@ -1,4 +1,4 @@
-//! Which ends of tracks are ends of cylinders, too: there the skew is another.
+//! Finds out which ends of tracks are also ends of cylinders, where the skew differs.
 
 use super::learned::FIT;
 use super::shorts::Shorts;
@@ -9,7 +9,7 @@ const MOST: u64 = 40;
 /// Crossings that are remembered.
 const KEPT: usize = 32;
 
-/// Surprises of one size, when few ends of cylinders are as known, until what is known is given up.
+/// Surprises of one size, while few known ends of cylinders are confirmed, after which the learned shape is dropped.
 const REFUTED: f64 = 1.8;
 
 /// A run of tracks, and how many cylinders ended in it.
@@ -23,11 +23,11 @@ struct Crossing {
 /// What is known of cylinders.
 #[derive(Clone, Debug)]
 pub struct Cylinders {
-    /// Revolutions that the skew at a cylinder's end is more.
+    /// Additional skew at the end of a cylinder, in revolutions.
     extra: Option<f64>,
     /// One that was seen once.
     rumour: f64,
-    /// Tracks of a cylinder, and one number of a first track, when known.
+    /// Tracks of a cylinder, and the number of one first track, if known.
     shape: Option<(u64, u64)>,
     crossings: [Crossing; KEPT],
     count: usize,
@@ -58,7 +58,7 @@ impl Cylinders {
         self.shape = None;
     }
 
-    /// A skew of some ends of tracks has been found.
+    /// Sets the additional skew that was found at some ends of tracks.
     pub fn set_extra(&mut self, extra: Option<f64>) {
         if extra.is_some() {
             self.extra = extra;
@@ -82,7 +82,7 @@ impl Cylinders {
         Some((from + tracks - first) / size - (from - first) / size)
     }
 
-    /// Revolutions that the ends of cylinders add on the way from track `from` over `tracks` ends of tracks.
+    /// Revolutions that the ends of cylinders add between track `from` and the track `tracks` ends of tracks later.
     pub fn extra(&self, from: u64, tracks: u64) -> f64 {
         let changes = self.changes(from, tracks).unwrap_or(0);
         self.extra.unwrap_or(0.0) * changes as f64
@@ -98,7 +98,7 @@ impl Cylinders {
         self.shorts.sectors()
     }
 
-    /// The place within a track of `length` sectors has been lost.
+    /// Notes that the place within a track of `length` sectors is lost.
     pub fn misplaced(&mut self, length: u32) {
         self.shorts.lost(length);
     }
@@ -108,8 +108,8 @@ impl Cylinders {
         self.changes(track, 1).is_some_and(|changes| changes > 0)
     }
 
-    /// Ends of cylinders among `tracks` ends of tracks from track `from` on, and what remains of `excess`, which
-    /// is what skews within cylinders left.
+    /// Ends of cylinders among the `tracks` ends of tracks from track `from` on, and the unexplained rest of `excess`,
+    /// which is the part of the angle that skews within cylinders do not explain.
     pub fn changes_in(&self, from: u64, tracks: u64, excess: f64) -> (u64, f64) {
         let expected = nearest(excess - self.extra(from, tracks));
         if expected.abs() < FIT {
@@ -118,7 +118,7 @@ impl Cylinders {
         self.count_changes(tracks, excess)
     }
 
-    /// The number of changes that explains `excess` best, and what remains.
+    /// The number of ends of cylinders that explains `excess` best, and the rest.
     fn count_changes(&self, tracks: u64, excess: f64) -> (u64, f64) {
         let extra = self.extra.unwrap_or(0.0);
         let most = if self.extra.is_some() {
@@ -155,7 +155,7 @@ impl Cylinders {
         self.rumour = excess;
     }
 
-    /// A write of `sectors` more was explained: `tracks` ends of tracks, of `length` sectors, from track `from` on.
+    /// Notes an explained write of `sectors` more: `tracks` ends of tracks, of `length` sectors, from track `from` on.
     pub fn learn(&mut self, from: u64, tracks: u64, excess: f64, sectors: u32, length: u32) {
         let (changes, _) = self.changes_in(from, tracks, excess);
         self.shorts

@@ -1,12 +1,12 @@
 //! Period and sectors of a revolution from writes that end on one track.
 //!
-//! From the end of one write to the end of the next, on the same track, `d` sectors and a time `t` pass, and
-//! `m` whole turns: `t / period - d / turn = m`. That is linear in the two inverses; the sums of least squares
-//! over the last such pairs give both, whatever was believed before.
+//! Between the ends of two consecutive writes on the same track, `d` sectors, a time `t` and `m` whole turns pass, with
+//! `t / period - d / turn = m`. This is linear in the two inverses, so the sums of least squares over the last such
+//! pairs give both, independent of earlier estimates.
 
-/// Share of the sums that a further pair leaves.
+/// Factor by which each further pair reduces the sums.
 const MEMORY: f64 = 0.96;
-/// Most whole turns of a pair: more cannot be counted surely.
+/// Most whole turns of a pair. More cannot be counted reliably.
 const MOST_TURNS: f64 = 40.0;
 
 /// Sums over pairs.
@@ -21,7 +21,7 @@ pub struct Even {
 }
 
 impl Even {
-    /// A pair that took `time` nanoseconds and `sectors` sectors, `turns` turns and the part that they explain.
+    /// Adds a pair: `time` in nanoseconds, `sectors`, and `turns`, whole turns and the explained part of one.
     pub fn learn(&mut self, time: f64, sectors: f64, turns: f64) {
         if turns > MOST_TURNS {
             return;

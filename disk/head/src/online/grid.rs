@@ -1,4 +1,4 @@
-//! Tracks of one zone: their length, where the one at hand begins, and the skew from each to the next.
+//! The tracks of one zone: their length, the start of the current track, and the skew from each to the next.
 
 use super::bootstrap::TURNS;
 use super::cylinders::Cylinders;
@@ -7,7 +7,7 @@ use super::ranges::Ranges;
 use super::spindle::{fraction, nearest};
 use super::starts::{Fit, Rule, Starts};
 
-/// Number that the first track gets: those before it have some, too.
+/// Number of the first track that is found. It is large because there are tracks before it.
 const FIRST_TRACK: u64 = 1 << 30;
 
 /// Regular tracks.
@@ -15,18 +15,18 @@ const FIRST_TRACK: u64 = 1 << 30;
 pub struct Grid {
     /// Sectors of a track that have numbers.
     pub length: u32,
-    /// Where the track on which the last write ended begins.
+    /// Start of the track on which the last write ended.
     starts: Starts,
     /// Revolutions from where a track's last sector ends to where the next one's first begins.
     pub jump: f64,
-    /// Writes of late that ended where the bounds did not allow it.
+    /// Recent writes that ended outside of the bounds.
     pub slips: f64,
-    /// Those, one after the other, that would have fitted longer (or, below 0, shorter) tracks.
+    /// How many such writes in a row fit longer tracks (or, if negative, shorter ones).
     lean: i32,
 }
 
-/// The sectors of a revolution that explain `pairs` best, from 0.6 to 1.6 times `now`. Two pairs of nearly the
-/// same length often cross the same skews; their angles then differ as their sectors do.
+/// The sectors of a revolution that explain `pairs` best, from 0.6 to 1.6 times `now`. Two pairs of nearly the same
+/// length often cross the same skews, and then their angles differ as their sectors do.
 pub fn vote(pairs: &[Pair], now: f64) -> Option<f64> {
     let none = Pair::default();
     let score = |turn: f64| {
@@ -60,8 +60,8 @@ pub fn vote(pairs: &[Pair], now: f64) -> Option<f64> {
 }
 
 impl Grid {
-    /// The tracks that explain `pairs`, the last of which ended at `end`, if most of them can be explained; with
-    /// what the skew at the end of a cylinder is more, where some pairs show one.
+    /// The tracks that explain `pairs`, the last of which ended at `end`, if most pairs can be explained. Also the
+    /// additional skew at the end of a cylinder, if some pairs show one.
     pub fn fit(pairs: &[Pair], turn: f64, end: u64) -> Option<(usize, Self, Option<f64>)> {
         if pairs.len() < 10 {
             return None;
@@ -114,15 +114,15 @@ impl Grid {
         Some((explained, grid, (extra != 0.0).then_some(extra)))
     }
 
-    /// The track may begin anywhere within a track before `end`.
+    /// Allows the track to begin anywhere within a track's length before `end`.
     pub fn anywhere(&mut self, end: u64) {
         let length = u64::from(self.length);
         let start = (end.saturating_sub(length), end - 1);
         self.starts = Starts::new(start, self.starts.best().track, end, length);
     }
 
-    /// A track began farther on than was thought (or not as far), by `sectors`: by a few each time when
-    /// tracks are longer.
+    /// Notes that a track began `sectors` sectors farther on than expected (or less far). With longer tracks, each
+    /// track begins a few sectors farther on.
     fn lean(&mut self, farther: bool, sectors: u64) {
         if sectors > u64::from(self.length) / 16 + 1 {
             return;
@@ -139,12 +139,12 @@ impl Grid {
         }
     }
 
-    /// A revolution has so many sectors more than was thought: so has a track.
+    /// Lengthens a revolution, and so a track, by `sectors`.
     pub fn lengthen(&mut self, sectors: f64) {
         self.length = self.length.saturating_add_signed(sectors as i32).max(2);
     }
 
-    /// A revolution has `turn` sectors: a track has as many, or some fewer.
+    /// Limits a track to the `turn` sectors of a revolution; it may have fewer.
     pub fn limit(&mut self, turn: f64, end: u64) {
         let turn = turn as u32;
         if self.length > turn || self.length + 3 < turn {
@@ -153,14 +153,14 @@ impl Grid {
         }
     }
 
-    /// First sector of the track on which the last write ended, where in doubt as late as it may be; and the
-    /// number of that track.
+    /// First sector of the track on which the last write ended, the latest that is possible, and the number of that
+    /// track.
     pub fn at(&self) -> (u64, u64) {
         let best = self.starts.best();
         (best.start.1, best.track)
     }
 
-    /// Explains a pair, whose angle has `excess` over what its sectors tell, and follows it. A revolution has `turn`
+    /// Explains a pair, whose angle exceeds that of its sectors by `excess`, and follows it. A revolution has `turn`
     /// sectors.
     pub fn explain(
         &mut self,
@@ -212,8 +212,8 @@ impl Grid {
     }
 }
 
-/// The skew that explains most pairs, of which each crosses `tracks` ends of tracks and has an `excess`; with
-/// how many it explains and what another skew, in some, is more (0 for none).
+/// The skew that explains most pairs, each of which crosses `tracks` ends of tracks and has an `excess`. Also the
+/// number of these pairs, and the amount by which another skew of some pairs is larger (0 for none).
 fn skews(excess: &[f64], tracks: &[u64]) -> (usize, f64, f64) {
     let mut bins = [0_u16; BINS];
     let mut vote = |skew: f64| bins[bin(skew)] += 1;
@@ -231,7 +231,7 @@ fn skews(excess: &[f64], tracks: &[u64]) -> (usize, f64, f64) {
         }
     }
     let jump = top(&bins);
-    // Closer: the mean of what falls there for single ends.
+    // More precisely: the mean of the values of single ends nearby.
     let near = |t: f64, e: f64, skew: f64| nearest(e - t * skew);
     let refine = |guess: f64| {
         let (mut sum, mut count) = (0.0, 0.0);

@@ -1,12 +1,12 @@
-//! The lead: how long before its first sector passes a write has to be sent, by the step that the head
-//! makes; and the limit that a bus slower than the medium sets to the end of a write.
+//! The lead: how long before the passing of its first sector a write must be sent, for each kind of head movement. Also
+//! the limit that a bus slower than the medium sets to the end of a write.
 //!
-//! Both are brackets: a write that made it bounds the lead from above, one that missed its turn from below.
-//! The learner aims at the middle of a bracket while it is wide, and at its upper end when it is narrow.
+//! Both are brackets: a write that came in time bounds the lead from above, and one that missed its turn bounds it from
+//! below. The predictor aims at the middle of a wide bracket and at the upper end of a narrow one.
 
 use super::lines::Lines;
 
-/// What the head does between the end of one request and the beginning of the next.
+/// How the head moves between the end of one request and the start of the next.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Step {
     /// It stays on its track.
@@ -24,11 +24,11 @@ const FAR: usize = 38;
 /// A bracket that is narrower than this part of a revolution is narrow.
 const NARROW: f64 = 1.0 / 1024.0;
 
-/// A seek that is missed raises the lead of its class by a revolution divided by this.
+/// A missed seek raises the lead of its class by a revolution divided by this.
 const SCATTER: f64 = 16.0;
-/// One that is not lowers it by so many times less.
+/// A seek in time lowers it by so many times less.
 const DESCENT: f64 = 24.0;
-/// Sectors of a write that is rather held up by the bus than by its lead.
+/// Sectors of a write that is more likely delayed by the bus than by its lead.
 const LARGE: f64 = 48.0;
 
 /// What is known of one lead, in nanoseconds.
@@ -38,11 +38,11 @@ pub struct Bracket {
     pub low: f64,
     /// Long enough.
     pub high: f64,
-    /// Scatter: how far apart a hit and a miss may lie that contradict each other.
+    /// Scatter: the largest distance of a hit and a miss that contradict each other.
     spread: f64,
     /// It has been met at least once.
     met: bool,
-    /// It follows what seeks took, in place of being narrowed.
+    /// The value follows the durations of seeks, instead of being narrowed.
     follows: bool,
 }
 
@@ -74,23 +74,23 @@ impl Bracket {
         let narrow = self.narrow(period);
         self.met = true;
         if lead < self.low {
-            // What was held to be too short was something else.
+            // The miss that raised the lower end had another cause.
             self.low = lead / 2.0;
             self.high = lead;
         }
-        // Where hits and misses have contradicted each other, one hit proves little.
+        // After contradictions of hits and misses one hit proves little.
         if self.spread > period * NARROW {
             self.high = self.high.min(lead.max(self.high - self.spread / 64.0));
         } else {
             self.high = self.high.min(lead);
         }
         self.spread *= 0.998;
-        // What was too short long ago is tried again, seldom.
+        // Occasionally tries again what was too short long ago.
         self.low = (self.low - narrow / 2_000.0).max(0.0);
     }
 
-    /// A seek over about this distance took `lead`, after a turn more than planned if `missed`. Such seeks
-    /// scatter, so the lead is not bracketed but follows: up at once, and down slowly.
+    /// Notes that a seek over about this distance took `lead`, after a turn more than planned if `missed`. Such seeks
+    /// scatter, so the lead is not bracketed. It rises at once and falls slowly.
     fn followed(&mut self, lead: f64, missed: bool, period: f64) {
         let step = period / SCATTER;
         if !self.met {
@@ -103,7 +103,7 @@ impl Bracket {
             self.high -= step / DESCENT;
         }
         self.high = self.high.max(0.0);
-        // What passes earlier than this has been missed.
+        // A sector that passes earlier than this is missed.
         self.low = (self.high - period / 2.0).max(0.0);
     }
 
@@ -123,13 +123,13 @@ pub struct Outcome {
     pub step: Step,
     /// The request before was a read.
     pub after_read: bool,
-    /// Sectors, and nanoseconds from the passing of the first to that of the end of the last.
+    /// Sectors, and nanoseconds from the passing of the first to the end of the last.
     pub end: (f64, f64),
-    /// The same for the sectors up to the one that the bus holds up most, as far as it is known.
+    /// The same up to the sector that the bus is known to delay most.
     pub held: (f64, f64),
     /// Nanoseconds of the last skew on the way.
     pub skew: f64,
-    /// From its sending to the passing of its first sector that was believed possible.
+    /// Time from its sending to the passing of its first sector, as planned.
     pub lead: f64,
     /// Turns that it took more.
     pub turns: f64,
@@ -137,7 +137,8 @@ pub struct Outcome {
     pub off: f64,
 }
 
-/// The lead of a seek, which follows what such seeks took; half as long as a bracket, as there are many.
+/// The lead of a seek, which follows the durations of such seeks. It takes half the memory of a bracket, because there
+/// are many.
 #[derive(Clone, Copy, Debug)]
 struct Far {
     low: f32,
@@ -178,7 +179,7 @@ pub struct Leads {
     bus: Option<Lines>,
     /// Misses of late that no lead explains.
     evidence: f64,
-    /// Bounds of late that contradict what is known of the bus.
+    /// Recent bounds that contradict what was learned of the bus.
     strikes: f64,
 }
 
@@ -200,7 +201,7 @@ impl Leads {
         }
     }
 
-    /// The bracket of a step that is no seek.
+    /// The bracket of a step without a seek.
     fn bracket_mut(&mut self, step: Step, after_read: bool) -> Option<&mut Bracket> {
         let near = &mut self.near[usize::from(after_read)];
         match step {
@@ -211,7 +212,7 @@ impl Leads {
         }
     }
 
-    /// What is known of the lead of `step`. One that was never met is no shorter than that of an easier step.
+    /// The bracket of the lead of `step`. A step that was never observed is at least as long as an easier one.
     pub fn bracket(&self, step: Step, after_read: bool) -> Bracket {
         let near = &self.near[usize::from(after_read)];
         let (index, own) = match step {
@@ -225,22 +226,22 @@ impl Leads {
             true => own.low,
             false => easier.fold(own.low, |low, b| low.max(b.low)),
         };
-        // What is enough for a harder step is enough, unless this one has shown the contrary.
+        // A lead that is enough for a harder step is enough here, unless this step has shown the contrary.
         let harder = near.iter().skip(index + 1).filter(|b| b.met);
         let high = harder.fold(own.high, |high, b| high.min(b.high));
         let high = if high < low { own.high.max(low) } else { high };
         Bracket { low, high, ..own }
     }
 
-    /// The lead to aim for, and what it may be shorter: a wide bracket is worth a try.
+    /// The lead to aim at, and by how much it may be too long. A wide bracket is worth a try.
     pub fn lead(&self, step: Step, after_read: bool, period: f64) -> (f64, f64) {
         let bracket = self.bracket(step, after_read);
         let target = bracket.target(period);
         (target, (target - bracket.low) / 2.0)
     }
 
-    /// Time from sending until the bus has brought `sectors` sectors and they may be behind the head; `None`
-    /// for a bus that is not known to be slower than the medium.
+    /// Time from sending until the bus has transferred `sectors` sectors and the head can be behind them; `None` if the
+    /// bus is not known to be slower than the medium.
     pub fn bus(&self, sectors: f64, period: f64) -> Option<f64> {
         let (low, high) = self.bus.as_ref()?.range(sectors);
         if high - low <= period * NARROW * 2.0 {
@@ -270,7 +271,7 @@ impl Leads {
         }
         if self.bus.is_none() && self.suspect(seen, taken, &before, period) {
             self.bus = Some(all_lines(period));
-            // What was held to be too short may have been the bus.
+            // The bus may have caused the misses that raised the lower ends.
             self.near = [[Bracket::new(); 3]; 2];
             return;
         }
@@ -285,7 +286,7 @@ impl Leads {
         if seen.turns < 0.5 {
             return;
         }
-        // Too short was the lead, or the bus too slow.
+        // Either the lead was too short, or the bus too slow.
         let short = taken - period;
         let by_lead = part_above(short, (before.low, before.high.min(before.low + period)));
         let by_bus = self.bus.as_ref().map_or(0.0, |bus| {
@@ -301,7 +302,7 @@ impl Leads {
                 |bus| {
                     let (low, high) = bus.range(seen.end.0);
                     if high - low > period / 8.0 {
-                        // It was the last sector, or one before the last skew.
+                        // The bus delayed the last sector, or one before the last skew.
                         bus.at_least(seen.end.0, short + seen.end.1 - seen.skew)
                     } else {
                         bus.at_least(seen.held.0, short + seen.held.1)
@@ -314,7 +315,7 @@ impl Leads {
         }
     }
 
-    /// True when writes of late took longer than any command does: the bus must be slow.
+    /// True when recent writes took longer than any command takes, so that the bus must be slow.
     fn suspect(&mut self, seen: &Outcome, taken: f64, before: &Bracket, period: f64) -> bool {
         let near = !matches!(seen.step, Step::Far(_));
         let odd = seen.turns > 0.5
@@ -328,7 +329,7 @@ impl Leads {
         self.evidence > 2.5
     }
 
-    /// Takes a bound of the bus; begins anew when several of late contradicted what was known.
+    /// Adds a bound of the bus. Starts again when several recent bounds contradict what was learned.
     fn bound_bus(&mut self, bound: impl Fn(&mut Lines) -> bool, period: f64) {
         let Some(bus) = &mut self.bus else {
             return;
@@ -345,7 +346,7 @@ impl Leads {
     }
 }
 
-/// All that a bus may be: up to two revolutions until it begins, and half a millisecond for a sector.
+/// All possible buses: up to two revolutions until the transfer begins, and half a millisecond for a sector.
 fn all_lines(period: f64) -> Lines {
     Lines::new((0.0, 2.0 * period), (0.0, 500_000.0))
 }

@@ -1,9 +1,10 @@
-//! The angle function as the writes show it: no map, only what the last writes tell of the tracks around.
+//! The angles of sectors as learned from the writes, without a map: what the last writes show about the tracks around
+//! them.
 //!
-//! Within a track angles grow evenly with the sector; where a track ends they jump by its skew. A write that
-//! ends `d` sectors behind the one before, at an angle that is ahead by `delta`, has crossed `k` ends of tracks
-//! when `delta - d / turn` is `k` skews. So each write bounds where the track begins on which it ended.
-//! Tracks of a zone have the same length, so these bounds are carried along and narrow.
+//! Within a track the angle grows evenly with the sector, and at the end of a track it jumps by the skew. A write that
+//! ends `d` sectors behind the previous one, at an angle that is ahead by `delta`, has crossed `k` ends of tracks if
+//! `delta - d / turn` is `k` skews. So each write bounds the start of the track on which it ended. Tracks of a zone
+//! have the same length, so these bounds apply to the following tracks and become narrower.
 
 use super::angles::Stretch;
 use super::cylinders::Cylinders;
@@ -14,7 +15,7 @@ use super::spindle::{fraction, nearest};
 
 /// Writes that are remembered.
 pub const KEPT: usize = 32;
-/// Revolutions by which an angle may be off and still fit.
+/// Largest error of an angle, in revolutions, that still fits.
 pub const FIT: f64 = 0.006;
 
 /// Most tracks that are looked ahead.
@@ -27,16 +28,16 @@ pub struct Pair {
     pub from: u64,
     /// Sectors from there to the end of the second.
     pub sectors: u32,
-    /// Revolutions from the one to the other, without whole ones.
+    /// Fraction of a revolution between the two.
     pub delta: f32,
 }
 
 /// What a write tells the spindle.
 #[derive(Clone, Copy, Debug)]
 pub struct Reading {
-    /// Angle that was expected at its end, when it fits.
+    /// Expected angle at its end, if the write fits.
     pub angle: Option<f64>,
-    /// No skew lies between it and the write before.
+    /// No skew lies between it and the previous write.
     pub sure: bool,
     /// Period, from the last writes that ended on one track.
     pub period: Option<f64>,
@@ -48,13 +49,13 @@ impl Pair {
         self.from + u64::from(self.sectors)
     }
 
-    /// What `turn` sectors of a revolution do not explain of the angle, -0.5 to 0.5.
+    /// The part of the angle that `turn` sectors of a revolution do not explain, -0.5 to 0.5.
     pub fn excess(&self, turn: f64) -> f64 {
         nearest(f64::from(self.delta) - f64::from(self.sectors) / turn)
     }
 }
 
-/// What is known of the tracks around the last write.
+/// The learned tracks around the last write.
 #[derive(Clone, Debug)]
 pub struct Learned {
     turn: f64,
@@ -91,7 +92,7 @@ impl Learned {
         }
     }
 
-    /// The first writes have told the sectors of a revolution; `end` is at `angle`.
+    /// Starts with the sectors of a revolution that the first writes have revealed; `end` is at `angle`.
     pub fn begin(&mut self, turn: f64, end: u64, angle: f64) {
         self.turn = turn.round();
         self.at = (end, angle);
@@ -114,7 +115,7 @@ impl Learned {
                 group: 1,
             });
         };
-        // Tracks from that of the last write on; where the boundary is in doubt it is taken as late.
+        // Tracks from that of the last write on. An uncertain boundary is taken at its latest place.
         let length = u64::from(grid.length);
         let (mut first, mut track) = grid.at();
         let mut gap = self.ranges.next(first);
@@ -149,8 +150,8 @@ impl Learned {
         None
     }
 
-    /// A write ended behind `end - 1`, at `angle` as the spindle has it, `time` nanoseconds and `turns`
-    /// revolutions after the one before. `None` when that was elsewhere on the drive.
+    /// Notes that a write ended behind `end - 1`, at the spindle's `angle`, `time` nanoseconds and `turns` revolutions
+    /// after the previous one. `None` if the previous one was elsewhere on the drive.
     pub fn learn(&mut self, end: u64, angle: f64, time: f64, turns: f64) -> Option<Reading> {
         let (before, from) = self.at;
         if end <= before || end - before > 64 * self.turn as u64 {
@@ -171,7 +172,7 @@ impl Learned {
             Some(_) => self.surprises *= 0.8,
             None => self.surprises += 1.0,
         }
-        // The skews are less sure than what was measured.
+        // Skews are less reliable than measurements.
         self.at = match fit {
             Some((0, off)) => (end, fraction(angle - off)),
             _ => (end, angle),
@@ -189,7 +190,7 @@ impl Learned {
         })
     }
 
-    /// The ends of tracks in between, and what remains of the pair's angle, when the tracks explain it.
+    /// The ends of tracks in between, and the rest of the pair's angle, if the tracks explain it.
     fn explain(&mut self, pair: &Pair, time: f64, turns: f64) -> Option<(u64, f64)> {
         let excess = pair.excess(self.turn);
         let Some(grid) = &mut self.grid else {
@@ -234,7 +235,7 @@ impl Learned {
         }
     }
 
-    /// The tracks do not explain the writes of late, or are not known.
+    /// True when the tracks do not explain the recent writes, or are not known.
     fn is_odd(&self) -> bool {
         let broken = |grid: &Grid| grid.slips > 3.5;
         self.surprises > 3.5 || self.grid.as_ref().is_none_or(broken)
@@ -242,7 +243,7 @@ impl Learned {
 
     fn search(&mut self) {
         let pairs = &self.pairs[..self.count];
-        // Old ones may be of another zone.
+        // Old writes may be in another zone.
         let recent = self.count.min(16);
         let newest: [Pair; 16] = std::array::from_fn(|k| {
             let back = (k % recent) + 1;
@@ -257,12 +258,12 @@ impl Learned {
             self.grid = None;
             self.ranges.lost();
             self.surprises = 0.0;
-            // The zone's other writes are not of it.
+            // The other writes are not in this zone.
             self.count = 0;
             self.next = 0;
             return;
         }
-        // Skews that are small next to a track may have been taken for a shorter one.
+        // Skews that are small compared with a track may have been mistaken for a shorter track.
         let near = if self.turn < 150.0 { 4 } else { 0 };
         let mut best: Option<(usize, f64, Grid, Option<f64>)> = None;
         for off in -near..=near {

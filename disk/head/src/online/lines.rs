@@ -1,4 +1,4 @@
-//! The straight lines that agree with all bounds seen: a convex set of (offset, slope), kept as a polygon.
+//! The straight lines that satisfy all bounds so far: a convex set of (offset, slope), stored as a polygon.
 
 /// Most corners that are kept.
 const CORNERS: usize = 24;
@@ -29,17 +29,17 @@ impl Lines {
         })
     }
 
-    /// Keeps the lines that are at most `bound` at `x`. False, and nothing is changed, when there is none.
+    /// Keeps the lines that are at most `bound` at `x`. False, without a change, if there is none.
     pub fn at_most(&mut self, x: f64, bound: f64) -> bool {
         self.clip(|c| bound - (c.0 + c.1 * x))
     }
 
-    /// Keeps the lines that are at least `bound` at `x`. False, and nothing is changed, when there is none.
+    /// Keeps the lines that are at least `bound` at `x`. False, without a change, if there is none.
     pub fn at_least(&mut self, x: f64, bound: f64) -> bool {
         self.clip(|c| c.0 + c.1 * x - bound)
     }
 
-    /// Keeps the part where `inside` is not negative, which is linear.
+    /// Keeps the part in which the linear function `inside` is not negative.
     fn clip(&mut self, inside: impl Fn((f64, f64)) -> f64) -> bool {
         let mut kept = [(0.0, 0.0); CORNERS];
         let mut count = 0;
@@ -63,7 +63,7 @@ impl Lines {
         if count == 0 {
             return false;
         }
-        // A bound that would make the shape too fine is of no use.
+        // A bound that would give the polygon too many corners is ignored.
         if count <= CORNERS {
             (self.corners, self.count) = (kept, count);
         }

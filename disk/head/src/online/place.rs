@@ -1,4 +1,4 @@
-//! The choice: of the free places, the one whose write ends first.
+//! Chooses the free place whose write ends first.
 
 use super::angles::{Angles, Stretch, step};
 use super::lead::Leads;
@@ -8,10 +8,10 @@ use tonearm_base::Nanos;
 
 /// Tracks that are looked at.
 const TRACKS: usize = 4;
-/// Free ranges that are looked at, on all of them.
+/// Free ranges that are examined, over all tracks.
 const PIECES: usize = 64;
 
-/// Where the head is, as far as requests tell.
+/// Where the head is, as far as requests show.
 #[derive(Clone, Copy, Debug)]
 pub struct Behind {
     /// The sector behind the last one.
@@ -29,7 +29,7 @@ pub struct Choice {
     pub sector: u64,
     /// Nanoseconds from sending to end.
     pub response: f64,
-    /// The same for the choice, less for what it may teach.
+    /// The same for the choice, reduced by the value of what the write may teach.
     score: f64,
 }
 
@@ -76,7 +76,7 @@ impl View<'_> {
         best
     }
 
-    /// Tries the track `on`, from the start of `piece` on; the write has to end within `piece`.
+    /// Tries the track `on`, from the start of `piece` on. The write must end within `piece`.
     fn on_track(
         &self,
         now: Nanos,
@@ -97,7 +97,7 @@ impl View<'_> {
             let Some((sector, wait)) = self.first_at(now, target, on, piece, sectors) else {
                 return;
             };
-            // The bus may need the start to be later, by whole turns.
+            // A slow bus may need a later start, by whole turns.
             let mut need = f64::MIN;
             let walked = self.angles.walk(on, sector, sectors, |sectors, turns| {
                 let bus = self.leads.bus(sectors, period).unwrap_or(0.0);
@@ -120,7 +120,7 @@ impl View<'_> {
             if late == 0.0 {
                 return;
             }
-            // Better is a place at which the bus is just in time.
+            // A place at which the bus is just in time is better.
             let slack = (need - wait).rem_euclid(period);
             if slack < 1_000.0 {
                 return;
@@ -149,14 +149,14 @@ impl View<'_> {
         if piece.start >= last {
             return None;
         }
-        // Sectors from the first free one to the one that passes at `lead`.
+        // Sectors from the first free one to the one that passes after `lead`.
         let wait = lead + self.spindle.until(on.angle_of(piece.start), at(now, lead));
         let ahead = on.turn - (wait - lead) / period * on.turn;
         let skip = (ahead - 1e-6).ceil().max(0.0);
         let sector = piece.start + skip as u64;
         if sector < last {
             let passes = wait - period + skip / on.turn * period;
-            // Of a whole turn ahead, the first itself.
+            // Instead of a whole turn ahead, the first sector itself.
             if passes >= lead - 1.0 && skip < on.turn {
                 return Some((sector, passes));
             }

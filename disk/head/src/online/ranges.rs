@@ -1,4 +1,4 @@
-//! Sectors without numbers that come again: spare ones at the end of each so many cylinders.
+//! Gaps without sector numbers that recur: spare sectors at the end of each group of cylinders.
 
 /// Gaps that are remembered.
 const KEPT: usize = 6;
@@ -9,7 +9,7 @@ const ENOUGH: u64 = 3;
 /// Sectors without numbers between two that have some.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Gap {
-    /// The sector behind it: least and greatest that it may be.
+    /// The sector behind it: the least and greatest possible one.
     pub end: (u64, u64),
     /// Sectors without numbers.
     pub missing: u32,
@@ -22,9 +22,9 @@ pub struct Gap {
 pub struct Ranges {
     gaps: [Gap; KEPT],
     count: usize,
-    /// Sectors from one to the next, when they agree.
+    /// Sectors from one gap to the next, if all agree.
     distance: Option<u64>,
-    /// Where one ended: the sector behind it, as all agree.
+    /// The sector behind one of the gaps, on which all agree.
     end: (u64, u64),
 }
 
@@ -44,7 +44,7 @@ impl Ranges {
         self.gaps[..self.count].last().copied()
     }
 
-    /// The one that may end behind `from` and not behind `to`, when tracks have `length` sectors; and whether it
+    /// The gap that may end behind `from` and at or before `to`, when tracks have `length` sectors; and whether it
     /// must.
     pub fn between(&self, from: u64, to: u64, length: u64) -> Option<(Gap, bool)> {
         let gap = self.next(from)?;
@@ -53,7 +53,7 @@ impl Ranges {
         (gap.end.0 <= to + slack).then_some((gap, must))
     }
 
-    /// The first one that is expected to end behind `sector`.
+    /// The first gap that is expected to end behind `sector`.
     pub fn next(&self, sector: u64) -> Option<Gap> {
         let distance = self.distance?;
         let last = self.last()?;
@@ -64,7 +64,7 @@ impl Ranges {
         })
     }
 
-    /// There was none where one was expected, or tracks are others now.
+    /// Notes that an expected gap was missing, or that the tracks have changed.
     pub fn lost(&mut self) {
         self.distance = None;
         if let Some(last) = self.last() {
@@ -72,7 +72,7 @@ impl Ranges {
         }
     }
 
-    /// A gap has been crossed; tracks have `length` sectors.
+    /// Notes a crossed gap. Tracks have `length` sectors.
     pub fn learn(&mut self, gap: Gap, length: u64) {
         if let Some(last) = self.last()
             && (gap.end.0 <= last.end.1 || gap.missing.abs_diff(last.missing) > 1)
@@ -89,7 +89,7 @@ impl Ranges {
         self.search(length);
     }
 
-    /// The distance with which all that are remembered agree: whole tracks, less what is missing.
+    /// The distance on which all remembered gaps agree: whole tracks, less the missing sectors.
     fn search(&mut self, length: u64) {
         let gaps = &self.gaps[..self.count];
         let Some((last, before)) = gaps.split_last() else {
@@ -98,7 +98,7 @@ impl Ranges {
         self.distance = None;
         self.end = last.end;
         let missing = u64::from(last.missing);
-        // What is close together is multiplied least.
+        // Gaps that are close together need the smallest multiples.
         let Some(nearest) = before.last() else {
             return;
         };
@@ -110,7 +110,7 @@ impl Ranges {
         let mut best: Option<(u64, u64, (u64, u64))> = None;
         for parts in 1..=3 {
             for tracks in (low / parts).max(2)..=high.div_ceil(parts) {
-                // Tracks that are mostly missing are none.
+                // A distance that is mostly missing sectors is wrong.
                 let distance = (tracks * length).saturating_sub(missing);
                 if distance < length {
                     continue;

@@ -1,4 +1,4 @@
-//! Tests of the gaps that come again.
+//! Tests of recurring gaps.
 
 use super::*;
 

@@ -1,9 +1,9 @@
-//! Sectors by which the last track of each cylinder is shorter, when they are too few for a track of their own:
-//! the skew at a cylinder's end hides them, but each cylinder shifts the ends of tracks behind it.
+//! Finds by how many sectors the last track of each cylinder is shorter, if they are too few for a track of their own.
+//! The skew at a cylinder's end hides them, but each cylinder shifts the later ends of tracks.
 
 /// Most sectors that are looked for.
 const MOST: usize = 12;
-/// Contradictions that a number must have more than another to be given up for it.
+/// A number is dropped when it has so many contradictions more than another.
 const WORSE: f32 = 2.5;
 /// Share of the contradictions that a cylinder leaves.
 const MEMORY: f32 = 0.97;
@@ -11,7 +11,7 @@ const MEMORY: f32 = 0.97;
 /// What one number of sectors leaves possible.
 #[derive(Clone, Copy, Debug, Default)]
 struct Trial {
-    /// Sectors from the start of the track to the end of the last write: least and greatest.
+    /// Sectors from the start of the track to the end of the last write: the least and greatest possible number.
     place: (i32, i32),
     /// Contradictions of late.
     wrong: f32,
@@ -38,14 +38,15 @@ impl Shorts {
         self.chosen as u64
     }
 
-    /// The place within a track of `length` sectors has been lost.
+    /// Notes that the place within a track of `length` sectors is lost.
     pub fn lost(&mut self, length: u32) {
         for trial in &mut self.trials {
             trial.place = (1, length.cast_signed());
         }
     }
 
-    /// A write ended `sectors` behind the one before, `tracks` ends of tracks and `changes` of cylinders on.
+    /// Notes that a write ended `sectors` behind the previous one, `tracks` ends of tracks and `changes` ends of
+    /// cylinders on.
     pub fn learn(&mut self, sectors: u32, tracks: u32, changes: u32, length: u32) {
         let length = length.cast_signed();
         let moved = sectors.cast_signed() - tracks.cast_signed() * length;

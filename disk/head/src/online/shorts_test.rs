@@ -1,4 +1,4 @@
-//! Tests of cylinders that are some sectors short.
+//! Tests of cylinders whose last track is shorter.
 
 use super::*;
 

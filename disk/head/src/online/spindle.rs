@@ -1,19 +1,19 @@
-//! How the platter turns: period and phase, tracked from completions.
+//! The rotation of the platter: period and phase, tracked from completions.
 //!
-//! A write that was sent by itself is done when its end passes under the head, and a constant later. With
-//! the angle of that end each completion is a reading of the phase. A Kalman filter of two states (phase,
-//! relative error of the period) weighs it: what it does not know grows with idle time, so that the first
-//! writes after a pause count most, and speed may wander.
+//! A write that is the only request under way is done a constant time after its end passes under the head. With the
+//! angle of that end each completion measures the phase. A Kalman filter of two states (phase, relative error of the
+//! period) weighs the measurements. Its uncertainty grows with idle time, so the first writes after a pause count most,
+//! and the speed may drift.
 
 use tonearm_base::Nanos;
 
 /// Variance that the relative error of the period gains in a nanosecond: 4 parts in 10^6 in a second.
 const WANDER: f64 = 16e-21;
-/// Standard deviation of the period's relative error when nothing else is known of it.
+/// Standard deviation of the period's relative error without further knowledge.
 const PERIOD_ERROR: f64 = 2e-3;
 /// Least standard deviation of a reading, in nanoseconds.
 const LEAST_NOISE: f64 = 100.0;
-/// Readings that do not fit, one after the other, until they are believed.
+/// Consecutive readings that do not fit, after which the filter accepts them.
 const STRIKES: u8 = 4;
 
 /// Period and phase of the platter. Angles are in revolutions, from 0 to below 1; times in nanoseconds.
@@ -32,13 +32,13 @@ pub struct Spindle {
     strikes: u8,
 }
 
-/// The part of `x` behind the point, from 0 to below 1.
+/// The fractional part of `x`, from 0 to below 1.
 pub fn fraction(x: f64) -> f64 {
     let part = x - x.floor();
     if part < 1.0 { part } else { 0.0 }
 }
 
-/// `x` revolutions as the nearest turn one way or the other.
+/// The smallest rotation, forwards or backwards, that equals `x` revolutions.
 pub fn nearest(x: f64) -> f64 {
     x - x.round()
 }
@@ -67,7 +67,7 @@ impl Spindle {
         self.period
     }
 
-    /// The period is known better from elsewhere; the angle at `now` stays.
+    /// Sets a period that is known better from elsewhere. The angle at `now` stays.
     pub fn set_period(&mut self, period: f64, now: Nanos) {
         if (period / self.period - 1.0).abs() < 0.01 {
             self.angle = self.angle(now);
@@ -91,7 +91,7 @@ impl Spindle {
         fraction(angle - self.angle(from)) * self.period
     }
 
-    /// Standard deviation of the phase at `at`, in nanoseconds; no more than that of no knowledge.
+    /// Standard deviation of the phase at `at`, in nanoseconds, at most that without any knowledge.
     pub fn doubt(&self, at: Nanos) -> f64 {
         let time = since(self.at, at.0).max(0.0);
         let variance = self.phase_variance
@@ -101,18 +101,18 @@ impl Spindle {
         variance.max(0.0).sqrt().min(self.period / 3.0)
     }
 
-    /// Time by which the platter is ahead of what was expected when `angle` passes at `at`.
+    /// Time by which the platter is ahead of the expectation when `angle` passes at `at`.
     pub fn error(&self, angle: f64, at: Nanos) -> f64 {
         nearest(angle - self.angle(at)) * self.period
     }
 
-    /// True when `error` at `at` is within what phase and readings leave open.
+    /// True when `error` at `at` is within the uncertainty of phase and readings.
     pub fn fits(&self, error: f64, at: Nanos) -> bool {
         let doubt = self.doubt(at);
         error * error <= 36.0 * (doubt * doubt + self.noise) + 1e6
     }
 
-    /// Takes a reading: `angle` passed at `at`. False when it did not fit and was left.
+    /// Adds a reading: `angle` passed at `at`. False when it did not fit and was ignored.
     pub fn read(&mut self, angle: f64, at: Nanos) -> bool {
         let error = self.error(angle, at);
         if !self.fits(error, at) {
@@ -125,7 +125,7 @@ impl Spindle {
         self.strikes = 0;
         let time = since(self.at, at.0).max(0.0);
         if self.doubt(at) > self.period / 8.0 {
-            // After such a pause the whole turns cannot be counted: the reading tells the phase alone.
+            // After such a pause the whole turns cannot be counted, so the reading gives only the phase.
             self.relock(angle, at);
             self.period_variance =
                 (self.period_variance + WANDER * time).min(PERIOD_ERROR * PERIOD_ERROR);
@@ -152,7 +152,7 @@ impl Spindle {
         true
     }
 
-    /// Believes that `angle` passes at `at`, whatever was thought before; the period stays.
+    /// Sets the phase so that `angle` passes at `at`. The period stays.
     pub fn relock(&mut self, angle: f64, at: Nanos) {
         self.angle = fraction(angle);
         self.at = at.0;

@@ -1,10 +1,9 @@
-//! Where the track at hand begins: all that the last writes leave possible.
+//! The start of the current track: all possibilities that the last writes leave.
 //!
-//! Each write that crosses ends of tracks bounds where they lie, by the number of skews in its angle. Sectors
-//! without numbers (spare ones at the end of a cylinder or of several, tracks that are left out) shift all ends
-//! behind them, by an amount that the angle tells only when the number of skews is known. So several guesses
-//! are kept, each with a cost, which is minus the logarithm of its likelihood; what does not explain the writes
-//! that follow falls behind.
+//! Each write that crosses ends of tracks bounds their places, by the number of skews in its angle. Sectors without
+//! numbers (spare ones at the end of one or several cylinders, tracks that are left out) shift all later ends. The
+//! angle shows the amount only if the number of skews is known. So several guesses are kept, each with a cost, which is
+//! minus the logarithm of its likelihood. A guess that does not explain the following writes gets a higher cost.
 
 use super::cylinders::Cylinders;
 use super::learned::{FIT, Pair};
@@ -15,23 +14,23 @@ use super::spindle::fraction;
 const KEPT: usize = 6;
 /// A gap where none was expected: about one write in 50.
 const SURPRISE: f32 = 4.0;
-/// The same gap as before, at another place; and none where one was expected.
+/// The same gap as before, at another place; also a missing gap where one was expected.
 const ODD: f32 = 2.0;
-/// A skew that is not known: more often so than a gap, as each drive has several.
+/// A skew that is not known. It is more frequent than a gap, because each drive has several.
 const SKEW: f32 = 3.0;
-/// Guesses less likely than the best one by this are dropped: 1 to 20,000.
+/// Guesses that are less likely than the best one by this factor, 1 to 20,000, are dropped.
 const HOPELESS: f32 = 10.0;
 
 /// One possibility.
 #[derive(Clone, Copy, Debug)]
 pub struct Guess {
-    /// First sector of the track on which the last write ended: least and greatest that it may be.
+    /// First sector of the track on which the last write ended: the least and greatest possible one.
     pub start: (u64, u64),
     /// Number of that track.
     pub track: u64,
-    /// Minus the logarithm of the likelihood, but for a constant.
+    /// Minus the logarithm of the likelihood, up to a constant.
     cost: f32,
-    /// The last gap, and the writes since then that fitted.
+    /// The last gap, and the number of writes since then that fitted.
     gap: Option<(Gap, u8)>,
     /// How the last write is explained.
     fit: Fit,
@@ -46,9 +45,9 @@ pub struct Fit {
     pub off: f64,
     /// What skews within cylinders leave of the angle.
     pub rest: f64,
-    /// Sectors by which bounds were exceeded, above 0 when the track began farther on.
+    /// Sectors by which bounds were exceeded, positive if the track began farther on.
     pub beyond: i64,
-    /// Sectors without numbers were crossed that were not expected.
+    /// The write crossed unexpected sectors without numbers.
     pub slipped: bool,
     /// Some were, whether expected or not.
     pub gap: bool,
@@ -66,7 +65,7 @@ const NO_FIT: Fit = Fit {
     missed: false,
 };
 
-/// All that is held to be possible, the most likely first.
+/// All guesses, the most likely first.
 #[derive(Clone, Debug)]
 pub struct Starts {
     guesses: [Guess; KEPT],
@@ -105,7 +104,7 @@ impl Starts {
         &self.guesses[0]
     }
 
-    /// Follows a write whose angle has `excess` over what its sectors tell. False when nothing explains it.
+    /// Follows a write whose angle exceeds that of its sectors by `excess`. False if no guess explains it.
     pub fn follow(&mut self, pair: &Pair, excess: f64, rule: &Rule) -> Option<Fit> {
         let mut next = Self {
             guesses: self.guesses,
@@ -149,7 +148,7 @@ impl Starts {
         let expected = expected.map(|(gap, _)| gap);
         let width = |start: (u64, u64)| (start.1 - start.0 + 1) as f32;
         let run = least.saturating_sub(1)..=most + 1;
-        // What regular tracks explain needs no gap.
+        // A write that regular tracks explain needs no gap.
         let regular = run.clone().any(|tracks| {
             let rest = excess - tracks as f64 * rule.jump;
             rule.cylinders.changes_in(guess.track, tracks, rest).1.abs() < FIT
@@ -210,14 +209,14 @@ impl Starts {
                 child.fit.slipped = true;
                 self.add(child);
             }
-            // The first skew that is not known is that at the end of a cylinder.
+            // The first unknown skew is that at the end of a cylinder.
             if rule.cylinders.one_extra() != 0.0 {
                 self.slip(guess, child, pair, bound, expected, rule);
             }
         }
     }
 
-    /// Adds `child`, which is `guess` some tracks on, with sectors without numbers in between.
+    /// Adds `child`, which is some tracks behind `guess`, with sectors without numbers in between.
     fn slip(
         &mut self,
         guess: &Guess,
@@ -228,7 +227,7 @@ impl Starts {
         rule: &Rule,
     ) {
         let (tracks, rest) = (child.fit.tracks, child.fit.rest);
-        // They lie at the end of a cylinder.
+        // The sectors without numbers lie at the end of a cylinder.
         let skew = rule.cylinders.extra(guess.track, tracks);
         let skew = if skew == 0.0 {
             rule.cylinders.one_extra()
@@ -260,7 +259,7 @@ impl Starts {
         };
         let narrower = (guess.start.1 - guess.start.0 + 1) as f32 / (start.1 - start.0 + 1) as f32;
         child.cost += cost + narrower.ln();
-        // It ends one of the tracks that were left: behind it begin the last one, or some before.
+        // The gap ends one of the tracks that were left. Behind it the last track begins, or some before it.
         let ends = (start.0.saturating_sub((tracks - 1) * rule.length), start.1);
         child.start = start;
         child.fit.off = 0.0;

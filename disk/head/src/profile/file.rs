@@ -11,8 +11,8 @@
 //! | then | 2 each | the samples, point by point |
 //! | end - 4 | 4 | CRC-32C of all before |
 //!
-//! Numbers are little-endian. A file is valid if and only if its length is what its parts say, its checksum
-//! holds, and no point has more samples than there is room for.
+//! Numbers are little-endian. A file is valid if and only if its length matches its parts, its checksum is right, and
+//! no point has more samples than there is space for.
 
 use super::{Grid, Profile, ProfileError, Steps};
 use tonearm_base::Nanos;
@@ -46,10 +46,10 @@ impl Profile {
         bytes
     }
 
-    /// The profile in `bytes`, which may come from anywhere.
+    /// The profile in `bytes`, which may be any bytes.
     ///
     /// # Errors
-    /// When they are not what [`Profile::encode`] makes.
+    /// When they are not a result of [`Profile::encode`].
     pub fn decode(bytes: &[u8]) -> Result<Self, ProfileError> {
         let fail = |why| Err(ProfileError::File(why));
         if !bytes.starts_with(MAGIC) {
@@ -79,7 +79,7 @@ impl Profile {
             turn: (turn != 0).then_some(Nanos(turn)),
         };
         grid.check()?;
-        // Before any memory is taken for what a few bytes only claim.
+        // Checked before any memory is allocated for a size that a few bytes claim.
         let counts = fields.take(grid.cells())?;
         if counts.iter().any(|count| *count > samples) {
             return fail("a point has too many samples");

@@ -1,4 +1,4 @@
-//! The points at which a profile is taken.
+//! The points at which a profile is measured.
 
 use super::ProfileError;
 use tonearm_base::Nanos;
@@ -29,7 +29,7 @@ pub struct Grid {
     pub turn: Option<Nanos>,
 }
 
-/// A point of a [`Grid`], by the places on its axes.
+/// A point of a [`Grid`], by the indexes on its axes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Cell {
     /// Place among the request sizes.
@@ -61,7 +61,7 @@ impl Steps {
         self.at(self.len() - 1)
     }
 
-    /// Place of the least that is not below `value`; the last one when all are.
+    /// Index of the least value that is not below `value`, or of the last one.
     pub fn at_or_above(&self, value: u64) -> usize {
         let steps = value.saturating_sub(self.first).div_ceil(self.step);
         steps.min(u64::from(self.count) - 1) as usize
@@ -72,7 +72,7 @@ impl Grid {
     /// Most samples of a profile, all points together.
     pub const SAMPLES_MAX: u64 = 1 << 28;
 
-    /// Refuses what no drive can have.
+    /// Refuses grids that no drive can have.
     ///
     /// # Errors
     /// When an axis is empty, reaches beyond any drive, or there are too many points.
@@ -82,7 +82,7 @@ impl Grid {
             if axis.count == 0 || axis.step == 0 || axis.count > u32::from(u16::MAX) {
                 return fail("an axis has no points, or too many");
             }
-            // Far below overflow of any sum of them, and still hours of think time.
+            // Far below an overflow of any sum of them, and still hours of think time.
             if axis.first >> 44 != 0 || axis.step >> 44 != 0 || axis.last() >> 44 != 0 {
                 return fail("an axis reaches too far");
             }
@@ -111,7 +111,7 @@ impl Grid {
         self.rows() * self.skips.len()
     }
 
-    /// Number of the row of a size and a think time, by their places.
+    /// Number of the row of a size and a think time, by their indexes.
     pub fn row(&self, size: usize, think: usize) -> usize {
         size * self.thinks.len() + think
     }
@@ -131,11 +131,11 @@ impl Grid {
         }
     }
 
-    /// Places of size and think time that stand for a request of `sectors` sectors after `think`.
+    /// Indexes of the size and think time that stand for a request of `sectors` sectors after `think`.
     ///
-    /// Between two points it is the greater one: the head can be waited for but not called back. A size
-    /// beyond the greatest counts as that. Think times beyond the end are taken modulo the revolution when
-    /// the grid covers one, as the pattern repeats (Disk Mimic 2.2); otherwise they count as the last.
+    /// Between two points it is the greater one, because the write can wait for the head but the head cannot move back.
+    /// A size beyond the greatest counts as the greatest. If the grid covers a revolution, think times beyond the end
+    /// are taken modulo the revolution, because the pattern repeats (Disk Mimic 2.2). Otherwise they count as the last.
     pub fn places(&self, sectors: u32, think: Nanos) -> (usize, usize) {
         let size = self.sizes.at_or_above(u64::from(sectors));
         let mut time = think.0;

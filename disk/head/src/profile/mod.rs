@@ -1,7 +1,7 @@
-//! What a drive does, measured: response time over request size, think time and skip (Disk Mimic 2.2).
+//! Measurements of a drive: response time over request size, think time and skip (Disk Mimic 2.2).
 //!
-//! All samples are kept, as the policies of service ask for their mean, their greatest or a quantile. Memory:
-//! two bytes a sample and one a point; 30 MB for the paper's grid with skips by 4 KB, 0.6 MB for one size.
+//! All samples are kept, because the policies of service need their mean, their maximum or a quantile. A sample takes
+//! two bytes, and a point one: 30 MB for the paper's grid with skips by 4 KB, 0.6 MB for one size.
 
 mod file;
 mod grid;
@@ -19,7 +19,7 @@ pub enum ProfileError {
     /// The bytes are no profile, or a damaged one.
     #[error("profile file: {0}")]
     File(&'static str),
-    /// There is a pair of size and think time without a single sample.
+    /// For a pair of size and think time there is no sample.
     #[error(
         "the profile has no sample for requests of {sectors} sectors after {think_ns} ns; take the rest of it first"
     )]
@@ -31,8 +31,8 @@ pub enum ProfileError {
     },
 }
 
-/// Samples of the response time at each point of a [`Grid`], in whole microseconds; what takes longer than
-/// 65 ms counts as that. It may be filled in any order, and in part.
+/// Samples of the response time at each point of a [`Grid`], in whole microseconds; longer times than 65 ms count as 65
+/// ms. It may be filled in any order, and in part.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Profile {
     grid: Grid,
@@ -46,7 +46,7 @@ impl Profile {
     /// An empty profile.
     ///
     /// # Errors
-    /// When the grid cannot be.
+    /// When the grid is invalid.
     pub fn new(grid: Grid) -> Result<Self, ProfileError> {
         grid.check()?;
         let cells = grid.cells();
@@ -62,7 +62,7 @@ impl Profile {
         &self.grid
     }
 
-    /// Adds a sample; false when `cell` has all of its samples already.
+    /// Adds a sample. False when `cell` already has all of its samples.
     pub fn add_sample(&mut self, cell: Cell, response: Nanos) -> bool {
         let index = self.grid.index(cell);
         let taken = self.counts[index];
@@ -75,7 +75,7 @@ impl Profile {
         true
     }
 
-    /// The samples at `cell`, in microseconds, in the order in which they were taken.
+    /// The samples at `cell`, in microseconds, in order of arrival.
     pub fn samples(&self, cell: Cell) -> &[u16] {
         self.samples_at(self.grid.index(cell))
     }

@@ -37,7 +37,7 @@ fn beyond_the_grid_the_pattern_repeats_every_revolution() {
     assert_eq!(think(11_000_001), 2);
     assert_eq!(think(25_000_000), 5);
     assert_eq!(think(1_000_000_000), 0);
-    // But not when the grid is shorter than one, or there is none.
+    // Not when the grid is shorter than a revolution, or there is no revolution.
     let short = Grid {
         thinks: steps(0, 1_000_000, 9),
         ..grid
@@ -111,7 +111,7 @@ fn a_point_takes_its_samples_and_no_more() {
         assert!(profile.add_sample(cell, Nanos(response)));
     }
     assert!(!profile.add_sample(cell, Nanos(1)));
-    // To the microsecond, and up to 65 ms.
+    // In whole microseconds, up to 65 ms.
     assert_eq!(profile.samples(cell), [1_000, 2_001, 65_535]);
     assert_eq!(profile.mean(cell), Some(Nanos(22_845_333)));
     assert_eq!((profile.taken(), profile.total()), (3, 3 * 12 * 8 * 3));

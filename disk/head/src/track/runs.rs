@@ -1,19 +1,19 @@
-//! Tracks, one by one, made into as few runs as possible.
+//! Combines single tracks into as few runs as possible.
 //!
-//! From the first track that is in no run yet, the shapes that its neighbours suggest are tried, and the one
-//! that holds for most tracks is taken. A track that follows no rule is a run of its own.
+//! From the first track that is in no run yet, it tries the shapes that the neighbouring tracks suggest, and takes the
+//! one that fits most tracks. A track that fits no shape is a run of its own.
 
 use super::{Track, TrackMap, TrackMapError, TrackRun};
 
-/// Parts of a sector by which the angle of a track in a run may differ from what it is.
+/// Parts of a sector by which the angle of a track in a run may differ from its true angle.
 const SLACK: u32 = 16;
 
 impl TrackMap {
-    /// The map of `tracks`, which are in ascending order of their sectors. Their `index` does not matter. Each
-    /// angle is kept to a sixteenth of a sector.
+    /// The map of `tracks`, which are in ascending order of their sectors. Their `index` is ignored. Each angle is kept
+    /// to a sixteenth of a sector.
     ///
     /// # Errors
-    /// When there are none, one makes no sense by itself, or one begins before the end of the one before it.
+    /// When there are no tracks, a track is invalid by itself, or a track begins before the end of the previous one.
     pub fn from_tracks(tracks: impl Iterator<Item = Track>) -> Result<Self, TrackMapError> {
         let tracks: Vec<Track> = tracks.collect();
         let mut runs = Vec::new();
@@ -39,14 +39,14 @@ fn longest(tracks: &[Track]) -> TrackRun {
         ..uniform(tracks)
     };
     let all = shapes.chain([uniform(tracks)]).map(fit);
-    // The first among equals.
+    // The first of equals.
     all.fold(
         alone,
         |best, run| if run.tracks > best.tracks { run } else { best },
     )
 }
 
-/// Number of `tracks` that are as `run`, as far as it reaches, tells; at least the first one.
+/// Number of `tracks`, from the first on, that match `run`; at least one.
 fn fitting(run: &TrackRun, tracks: &[Track]) -> u32 {
     let run = TrackRun {
         tracks: u32::MAX,
@@ -89,8 +89,8 @@ fn uniform(tracks: &[Track]) -> TrackRun {
     }
 }
 
-/// How a track leads to the next one: its length, and the skew between them. Two that differ by a rounding
-/// are the same.
+/// True for equal steps. A step is the length of a track and the skew to the next one. Steps that differ by a rounding
+/// error are equal.
 fn same_step(one: &[Track], other: &[Track]) -> bool {
     let skew = |pair: &[Track]| pair[1].angle.wrapping_sub(pair[0].angle);
     let off = skew(one).wrapping_sub(skew(other));
@@ -98,8 +98,8 @@ fn same_step(one: &[Track], other: &[Track]) -> bool {
     one[0].sectors == other[0].sectors && off.min(off.wrapping_neg()) <= slack
 }
 
-/// Number of the first step from `from` on that is not as that of track `like`; that of the last track when
-/// all are.
+/// Number of the first step from `from` on that differs from that of track `like`; that of the last track if none
+/// differs.
 fn first_unlike(tracks: &[Track], from: usize, like: usize) -> usize {
     let is_same = |at: &usize| same_step(&tracks[like..like + 2], &tracks[*at..*at + 2]);
     let steps = from..tracks.len() - 1;
@@ -109,7 +109,7 @@ fn first_unlike(tracks: &[Track], from: usize, like: usize) -> usize {
         .unwrap_or(tracks.len() - 1)
 }
 
-/// Cylinders, if the first track is not the last of its own: the first step is one within a cylinder.
+/// Cylinders, if the first track is not the last of its cylinder: the first step is one within a cylinder.
 fn inside(tracks: &[Track]) -> Option<TrackRun> {
     if tracks.len() < 3 {
         return None;
@@ -128,7 +128,7 @@ fn inside(tracks: &[Track]) -> Option<TrackRun> {
     })
 }
 
-/// Cylinders, if the first track is the last of its own: the second step is one within a cylinder.
+/// Cylinders, if the first track is the last of its cylinder: the second step is one within a cylinder.
 fn at_its_end(tracks: &[Track]) -> Option<TrackRun> {
     if tracks.len() < 4 {
         return None;

@@ -1,4 +1,4 @@
-//! Maps against the tracks they stand for, one by one.
+//! Maps compared with their tracks, one by one.
 
 use crate::{Track, TrackMap, TrackMapError, TrackRun};
 use proptest::prelude::*;
@@ -135,13 +135,13 @@ proptest! {
 
     #[test]
     fn a_run_of_whole_cylinders_is_found_again(run in any_run(), cylinders in 2_u32..20) {
-        // Skews that are told apart.
+        // Skews that can be distinguished.
         let off = run.track_skew.wrapping_sub(run.cylinder_skew) as i32;
         prop_assume!(off.unsigned_abs() > u32::MAX / run.turn_sectors / 8);
         let tracks = cylinders * run.group - run.at;
         let map = TrackMap::new(vec![TrackRun { tracks, ..run }]).unwrap();
         let made = TrackMap::from_tracks(self::tracks(&map).into_iter()).unwrap();
-        // Of a cylinder that has only begun, and one whole one, too little is to be seen.
+        // A cylinder that has only begun and one whole cylinder show too little.
         let most = if run.at > 0 && cylinders == 2 { 3 } else { 1 };
         prop_assert!(made.runs().len() <= most, "{:?} became {:?}", map.runs(), made.runs());
     }

@@ -1,7 +1,7 @@
-//! What every predictor has to keep to, whatever it has been told.
+//! Rules that every predictor keeps after any sequence of requests.
 
 #![allow(clippy::unwrap_used)]
-// What proptest's macros expand to.
+// Used by the expansion of proptest's macros.
 #![allow(clippy::disallowed_types)]
 
 mod steps;
@@ -85,7 +85,7 @@ fn names_are_different_and_memory_is_told() {
     let mut names: Vec<&str> = heads.iter().map(|head| head.name()).collect();
     names.sort_unstable();
     names.dedup();
-    // The one that learns is there twice, with a map and without.
+    // The predictor that learns is in the list twice, with and without a map.
     assert_eq!(names.len(), heads.len() - 1);
     let bytes = |name: &str| {
         heads

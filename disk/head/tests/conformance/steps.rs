@@ -1,4 +1,4 @@
-//! What every predictor has to keep to, whatever it has been told. The tests of `lab/head-study` share this file.
+//! Rules that every predictor keeps after any sequence of requests. The tests of `lab/head-study` share this file.
 
 use proptest::prelude::*;
 use tonearm_base::Nanos;
@@ -34,12 +34,12 @@ prop_compose! {
     }
 }
 
-/// From nothing to hours, each order of magnitude alike.
+/// From zero to hours; each order of magnitude is equally likely.
 fn any_think() -> impl Strategy<Value = u64> {
     (0_u32..44, any::<u64>()).prop_map(|(bits, chance)| chance % (1 << bits))
 }
 
-/// A place is free, and there is one when the write fits.
+/// A returned place is free, and there is one if the write fits.
 pub fn places_are_free(heads: Vec<Box<dyn Head>>, steps: &[Step]) -> Result<(), TestCaseError> {
     for mut head in heads {
         let mut now = Nanos(5);
