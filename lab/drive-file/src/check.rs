@@ -1,4 +1,4 @@
-//! Figures that cannot be.
+//! Refuses impossible figures.
 
 use crate::seek_curve::curve_ms;
 use crate::spec::{DeltasSpec, DiskSpec, DriveSpec, FlashSpec, SeekCurve, SeekSpec};

@@ -1,4 +1,4 @@
-//! A drive file by its name or path.
+//! Finds a drive file by its name or path.
 
 use crate::library::library;
 use crate::spec::{DriveSpec, SpecError};
@@ -40,7 +40,7 @@ pub enum DriveFileError {
 }
 
 impl DriveFile {
-    /// The drive of the library that is called `name`, or the file at the path `name`.
+    /// The drive of the library with the name `name`, or the file at the path `name`.
     ///
     /// # Errors
     /// When there is none, or the file is wrong.
@@ -72,7 +72,7 @@ impl DriveFile {
         })
     }
 
-    /// The drive of the library that is called `name`.
+    /// The drive of the library with the name `name`.
     ///
     /// # Panics
     /// When there is none.

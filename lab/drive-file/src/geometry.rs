@@ -1,4 +1,4 @@
-//! Where each sector lies: zones, heads, skews, slipped and spare sectors.
+//! The place of each sector: zones, heads, skews, slipped and spare sectors.
 //!
 //! A sector is named by its logical number (LBA, 512 bytes). It lies on a track (cylinder, head), at an
 //! angle. Angles are fractions of a revolution in units of 2^-64, so that they wrap as the platter does.
@@ -14,7 +14,7 @@ pub type Angle = u64;
 /// A whole revolution as a divisor.
 const REVOLUTION: u128 = 1 << 64;
 
-/// Sectors that lie behind each other on one track and have consecutive numbers.
+/// Adjacent sectors on one track with consecutive numbers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Extent {
     /// Cylinder of the track.
@@ -29,7 +29,7 @@ pub struct Extent {
     pub angle: Angle,
     /// Angle of one sector.
     pub width: Angle,
-    /// How many there are, from the first one on.
+    /// Number of sectors, from the first one on.
     pub sectors: u32,
 }
 
@@ -47,9 +47,9 @@ struct Zone {
     cylinder_skew: Angle,
     /// Sectors before the first that has a number.
     reserved: u64,
-    /// Physical sectors of a region that has spares of its own, and those of them that have numbers.
+    /// Physical sectors of a region with spares of its own, and those of them that have numbers.
     region: (u64, u64),
-    /// Number (in the zone, counting reserved ones) from which on a slip counts.
+    /// Number (in the zone, with the reserved ones) from which on a slip applies.
     slips: Vec<u64>,
     /// Physical places of slipped sectors (with whole spare tracks: numbers of tracks).
     slipped: Vec<u64>,
@@ -70,7 +70,7 @@ pub struct Geometry {
 
 fn fraction(sectors: f64, track_sectors: u32) -> Angle {
     let turns = sectors / f64::from(track_sectors);
-    // 2^63 twice, as 2^64 has no u64; a whole turn is none.
+    // 2^63 twice, because 2^64 is no u64. A whole turn becomes 0.
     ((turns.rem_euclid(1.0) * 9_223_372_036_854_775_808.0) as u64).wrapping_mul(2)
 }
 
@@ -107,7 +107,7 @@ impl Geometry {
 
     #[inline]
     fn zone_of(&self, lba: u64) -> &Zone {
-        // Zones are few: a search from the front of a packed list beats a binary one up to some dozens.
+        // There are few zones. Up to some dozens, a linear search in a packed list is faster than a binary one.
         let index = self.first_lbas.partition_point(|first| *first <= lba) - 1;
         &self.zones[index]
     }
@@ -126,7 +126,7 @@ impl Geometry {
         self.on_track(zone, place, run)
     }
 
-    /// Cylinder of `lba`, for schedulers that know no more.
+    /// Cylinder of `lba`, for schedulers that do not know the angle.
     pub fn cylinder_of(&self, lba: u64) -> u32 {
         let zone = self.zone_of(lba);
         let (place, _) = zone.place(lba - zone.first_lba + zone.reserved, self.sparing);
@@ -141,7 +141,7 @@ impl Geometry {
         let track = place / spt;
         let sector = place - track * spt;
         let cylinder_in_zone = track / u64::from(self.heads);
-        // The order in which the tracks of a cylinder are filled, which is what skews follow.
+        // Skews follow the order in which the tracks of a cylinder are filled.
         let surface = track - cylinder_in_zone * u64::from(self.heads);
         let head = if self.serpentine && cylinder_in_zone % 2 == 1 {
             u64::from(self.heads) - 1 - surface
@@ -149,7 +149,7 @@ impl Geometry {
             surface
         };
         let switches = surface + (u64::from(self.heads) - 1) * cylinder_in_zone;
-        // In some schemes a slip pushes all later tracks on.
+        // In some schemes a slip moves all later tracks.
         let pushed = match self.sparing {
             Sparing::Cylinder | Sparing::Track => {
                 let tracks = match self.sparing {
@@ -211,7 +211,7 @@ impl Zone {
         };
         let mut slipped = spec.slips.clone();
         slipped.sort_unstable();
-        // The k-th slip of its region counts from the number on that would have lain on it.
+        // The k-th slip of its region applies from the number on that would have its place.
         let (mut slips, mut current, mut k) = (Vec::new(), u64::MAX, 0);
         for slip in &slipped {
             let (at, index) = match drive.sparing {
@@ -225,7 +225,7 @@ impl Zone {
                 _ => k,
             };
             let number = at - before.min(at);
-            // One among the spares at the end of its region moves nothing.
+            // A slip among the spares at the end of its region moves nothing.
             if number < used {
                 slips.push(index * used + number);
             }
@@ -251,7 +251,8 @@ impl Zone {
         }
     }
 
-    /// Physical sector of the zone's `number`-th one, and for how many numbers places stay adjacent.
+    /// Physical sector of the zone's `number`-th sector, and the count of numbers from there on whose places are
+    /// adjacent.
     #[inline]
     fn place(&self, number: u64, sparing: Sparing) -> (u64, u64) {
         let (physical, used) = self.region;

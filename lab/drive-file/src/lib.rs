@@ -1,8 +1,9 @@
-//! Drive files: what a drive is like, as data.
+//! Drive files: the figures of a drive, as data.
 //!
-//! [`DriveFile::find`] reads and checks a file, of the [`library`] or of the user. [`Geometry`] tells where each sector
-//! of a drive lies. [`track_map`], [`turn`] and [`deltas`] give the log of a store what it needs to follow the drive's
-//! head. `tonearm create` and the laboratory read drive files through this crate, which has no model of a drive.
+//! [`DriveFile::find`] reads and checks a file of the [`library`] or of the user. [`Geometry`] computes the place of
+//! each sector. [`track_map`], [`turn`] and [`deltas`] give the log of a store the data with which it follows the
+//! drive's head. `tonearm create` and the laboratory read drive files through this crate, which has no model of a
+//! drive.
 
 mod check;
 mod file;

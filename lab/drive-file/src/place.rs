@@ -1,13 +1,13 @@
-//! Which key of a TOML text stands at a place, for errors.
+//! Finds the key at a place in a TOML text, for errors.
 
 use std::collections::BTreeMap;
 
-/// The name of a table's header, and whether it is one of several.
+/// The name in a table's header, and whether the table is one of several.
 fn header(line: &str) -> Option<(&str, bool)> {
     let line = line.split('#').next().unwrap_or("").trim();
     let several = line.strip_prefix("[[").and_then(|l| l.strip_suffix("]]"));
     let name = several.or_else(|| line.strip_prefix('[').and_then(|l| l.strip_suffix(']')))?;
-    // A row of an array of numbers begins with a bracket too.
+    // A row of an array of numbers also begins with a bracket.
     let named = name.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_');
     named.then_some((name.trim(), several.is_some()))
 }
@@ -20,7 +20,7 @@ fn key(line: &str) -> Option<&str> {
     (!key.is_empty() && key.chars().all(bare)).then_some(key)
 }
 
-/// The line of `offset`, from 1, with the key whose value stands there if there is one.
+/// The line of `offset`, from 1, and the key whose value is there, if any.
 pub(crate) fn describe(text: &str, offset: usize) -> String {
     let mut end = offset.min(text.len());
     while !text.is_char_boundary(end) {

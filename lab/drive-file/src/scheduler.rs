@@ -1,4 +1,4 @@
-//! Names of the orders of service.
+//! Names of the schedulers.
 
 use serde::Deserialize;
 use std::fmt;
@@ -13,11 +13,11 @@ pub enum Scheduler {
     Fcfs,
     /// The nearest cylinder (shortest seek time first).
     Sstf,
-    /// The arm sweeps to and fro and turns at the last request (LOOK, the elevator).
+    /// The arm sweeps in both directions and turns at the last request (LOOK, the elevator).
     Scan,
-    /// The arm sweeps one way only, and flies back.
+    /// The arm sweeps in one direction and then returns to the first request.
     CLook,
-    /// Between SSTF (0) and SCAN (1): turning costs so large a share of all cylinders (Geist and Daniel).
+    /// Between SSTF (0) and SCAN (1): a turn costs this share of all cylinders (Geist and Daniel).
     VR(f64),
     /// Shortest positioning time first: seek and rotation.
     Sptf,

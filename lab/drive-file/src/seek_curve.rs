@@ -8,7 +8,7 @@ pub fn curve_ms(curve: &SeekCurve, distance: u32) -> f64 {
     match curve {
         SeekCurve::Table(points) => {
             let at = points.partition_point(|(cylinders, _)| *cylinders < distance);
-            // Beyond the last point the last two lead on.
+            // Beyond the last point the line through the last two continues.
             let at = at.clamp(1, points.len().max(2) - 1);
             let Some((&(d1, t1), &(d2, t2))) = points.get(at - 1).zip(points.get(at)) else {
                 return points[0].1;

@@ -1,4 +1,4 @@
-//! A drive as data: what `lab/drives/*.toml` holds.
+//! A drive as data: the content of `lab/drives/*.toml`.
 
 use crate::place;
 use crate::scheduler::Scheduler;
@@ -10,7 +10,7 @@ use serde::Deserialize;
 pub struct DriveSpec {
     /// What the drive is: maker, model, capacity, year.
     pub title: String,
-    /// Where the figures come from; the sections name an entry each, or say more.
+    /// Source of the figures. Each section names its own, or gives more detail.
     pub source: String,
     /// A mechanical drive.
     pub disk: Option<DiskSpec>,
@@ -40,7 +40,7 @@ pub struct DiskSpec {
     /// Order of service of what is queued.
     #[serde(default)]
     pub scheduler: Scheduler,
-    /// What passes between two requests; a log with the predictor `formula` needs it.
+    /// Delays between two requests. A log with the predictor `formula` needs them.
     pub deltas: Option<DeltasSpec>,
 }
 
@@ -52,7 +52,7 @@ pub struct RotationSpec {
     pub source: String,
     /// Revolutions a minute.
     pub rpm: f64,
-    /// By how much the phase may drift in a second, in nanoseconds; 0: an ideal spindle.
+    /// Largest drift of the phase in a second, in nanoseconds; 0: an ideal spindle.
     #[serde(default)]
     pub jitter_ns: u64,
 }
@@ -67,9 +67,9 @@ pub struct GeometrySpec {
     pub heads: u32,
     /// Cylinders, from 0.
     pub cylinders: u32,
-    /// Sectors that the drive reports; all that have a number when absent.
+    /// Sectors that the drive reports; if absent, all that have a number.
     pub sectors: Option<u64>,
-    /// In which order the tracks of a cylinder are filled.
+    /// The order in which the tracks of a cylinder are filled.
     #[serde(default)]
     pub order: HeadOrder,
     /// Where spare sectors are.
@@ -79,7 +79,7 @@ pub struct GeometrySpec {
     pub zones: Vec<ZoneSpec>,
 }
 
-/// In which order the tracks of a cylinder are filled.
+/// The order in which the tracks of a cylinder are filled.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum HeadOrder {
@@ -97,13 +97,13 @@ pub enum Sparing {
     /// Nowhere.
     #[default]
     None,
-    /// Whole tracks at the end of each zone; slips and defects are numbers of tracks.
+    /// Whole tracks at the end of each zone. Slips and defects are numbers of tracks.
     Tracks,
     /// At the end of each track.
     Track,
     /// At the end of each cylinder.
     Cylinder,
-    /// At the end of each range of so many cylinders.
+    /// At the end of each group of so many cylinders.
     Cylinders(u32),
     /// At the end of each zone.
     Zone,
@@ -121,10 +121,10 @@ pub struct ZoneSpec {
     pub last_cylinder: u32,
     /// Sectors of a track.
     pub track_sectors: u32,
-    /// Sectors by which a track is turned against the one before it in its cylinder.
+    /// Sectors by which the start of a track is later than that of the previous track in its cylinder.
     #[serde(default)]
     pub track_skew: f64,
-    /// The same for the first track of a cylinder against the last of the one before.
+    /// The same for the first track of a cylinder and the last one of the previous cylinder.
     #[serde(default)]
     pub cylinder_skew: f64,
     /// Angle of the zone's first sector, in sectors.
@@ -139,7 +139,7 @@ pub struct ZoneSpec {
     /// Places in the zone, as physical sectors (or tracks), that are skipped.
     #[serde(default)]
     pub slips: Vec<u64>,
-    /// Places whose content lies elsewhere in the zone, and where.
+    /// Places whose content is elsewhere in the zone, and its place there.
     #[serde(default)]
     pub defects: Vec<(u64, u64)>,
 }
@@ -154,10 +154,10 @@ pub struct SeekSpec {
     pub curve: SeekCurve,
     /// From one head to another.
     pub head_switch_ms: f64,
-    /// A new access on the track where the heads are, if they were not reading or writing right before it.
+    /// An access on the present track, unless the heads were reading or writing right before it.
     #[serde(default)]
     pub same_track_ms: f64,
-    /// What a write waits longer than a read after any move; may be negative.
+    /// Additional time of a write, compared with a read, after any move; may be negative.
     #[serde(default)]
     pub write_settle_ms: f64,
 }
@@ -183,7 +183,7 @@ pub enum SeekCurve {
     },
 }
 
-/// An overhead that depends on what the command before was.
+/// An overhead that depends on the previous command.
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct After {
@@ -193,7 +193,7 @@ pub struct After {
     pub write: f64,
 }
 
-/// What commands cost besides positioning and transfer, in ms.
+/// Time of commands in addition to positioning and transfer, in ms.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct OverheadSpec {
@@ -203,7 +203,7 @@ pub struct OverheadSpec {
     pub read_hit_ms: After,
     /// Command of a read that the medium serves.
     pub read_miss_ms: After,
-    /// Command of a write that the write cache takes.
+    /// Command of a write into the write cache.
     pub write_hit_ms: After,
     /// Command of a write that goes to the medium.
     pub write_miss_ms: After,
@@ -219,16 +219,16 @@ pub struct OverheadSpec {
     /// Disconnecting from the bus after a write's data, to wait for the medium.
     #[serde(default)]
     pub write_disconnect_ms: f64,
-    /// Taking up the bus again, the first time in a command.
+    /// Reconnecting to the bus, the first time in a command.
     #[serde(default)]
     pub reconnect_ms: f64,
-    /// Taking up the bus again, later in a command.
+    /// Reconnecting to the bus, later in a command.
     #[serde(default)]
     pub reconnect_again_ms: f64,
     /// Preparation of data before a transfer.
     #[serde(default)]
     pub prepare_ms: f64,
-    /// A drive that lets go of the bus once more before it takes a write's data.
+    /// For a drive that disconnects from the bus once more before it takes a write's data.
     pub write_detour: Option<WriteDetour>,
     /// Least time of the first seek of a write.
     #[serde(default)]
@@ -250,7 +250,7 @@ pub struct WriteDetour {
     pub away_ms: f64,
     /// Second disconnection.
     pub disconnect_again_ms: f64,
-    /// The arm starts so much after the command's overhead.
+    /// Time between the command's overhead and the start of the arm.
     pub seek_delay_ms: f64,
 }
 
@@ -282,43 +282,43 @@ pub struct BufferSpec {
     /// Most sectors that it reads on.
     #[serde(default)]
     pub read_ahead_sectors: u32,
-    /// A read may begin in the middle of what it wants.
+    /// A read may begin in the middle of its sectors.
     #[serde(default)]
     pub zero_latency_read: bool,
-    /// A write may begin in the middle of what it has.
+    /// A write may begin in the middle of its sectors.
     #[serde(default)]
     pub zero_latency_write: bool,
-    /// Reading on stops at once, in the middle of a sector.
+    /// Reading ahead stops at once, even in the middle of a sector.
     #[serde(default)]
     pub stop_in_sector: bool,
-    /// The drive reads more than it was asked for only when a read follows the one before.
+    /// The drive reads ahead only when a read continues the previous one.
     #[serde(default)]
     pub read_ahead_if_sequential: bool,
-    /// What was sent to the host leaves the buffer.
+    /// Sectors that were sent to the host leave the buffer.
     #[serde(default)]
     pub drops_sent: bool,
-    /// What was written can be read from the buffer.
+    /// Written sectors can be read from the buffer.
     #[serde(default)]
     pub keeps_writes: bool,
-    /// Share of a read (of at most a segment) that has to be in the buffer before the bus is taken.
+    /// Share of a read (of at most a segment) that must be in the buffer before the drive takes the bus.
     #[serde(default)]
     pub read_watermark: f64,
-    /// The heads read from the moment they are on the track.
+    /// The drive reads from the moment at which the heads are on the track.
     #[serde(default)]
     pub reads_on_arrival: bool,
-    /// After a hit, reading on goes on where it had stopped.
+    /// After a hit, reading ahead continues where it had stopped.
     #[serde(default)]
     pub reads_on_after_hit: bool,
 }
 
-/// Least distances, in sectors, from the end of one request to the beginning of the next on its track (Trail 3.1). They
+/// Least distances, in sectors, from the end of one request to the start of the next on its track (Trail 3.1). They
 /// follow from the other figures; the model of the drive finds them.
 #[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DeltasSpec {
     /// Where the figures come from.
     pub source: String,
-    /// Sectors of a revolution on the tracks where they were found.
+    /// Sectors of a revolution on the tracks where the distances were found.
     pub track_sectors: u32,
     /// Of a write after a write.
     pub write_after_write: u32,
@@ -326,7 +326,7 @@ pub struct DeltasSpec {
     pub write_after_read: u32,
     /// Of a read after a write.
     pub read_after_write: u32,
-    /// By how much longer a read takes from its last sector to its end than a write does, in nanoseconds.
+    /// By how much longer a read takes from its last sector to its end than a write, in nanoseconds.
     pub read_lag_ns: i64,
 }
 
@@ -341,7 +341,7 @@ pub enum ReadAhead {
     Track,
     /// Until the segment is full.
     Segment,
-    /// To the end of the next track, once reads follow each other.
+    /// To the end of the next track, when reads are sequential.
     NextTrack,
 }
 
@@ -409,9 +409,9 @@ pub struct FlashSpec {
 pub struct SpecError {
     /// The file.
     pub file: String,
-    /// The key, with its line where the text itself is at fault.
+    /// The key, with its line if the text itself is wrong.
     pub key: String,
-    /// What is wrong with it, and what it should be.
+    /// The error, and the expected value.
     pub reason: String,
 }
 
@@ -419,7 +419,7 @@ impl DriveSpec {
     /// The drive that `text` describes; `file` is named in errors.
     ///
     /// # Errors
-    /// When the text is not TOML, a key is missing or unknown, or a figure cannot be.
+    /// When the text is not TOML, a key is missing or unknown, or a figure is impossible.
     pub fn parse(file: &str, text: &str) -> Result<Self, SpecError> {
         let error = |key: String, reason: String| SpecError {
             file: file.to_owned(),

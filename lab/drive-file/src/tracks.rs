@@ -1,4 +1,4 @@
-//! What a log needs to know of a drive: its tracks, the time of a revolution, what passes between two requests.
+//! The data that a log needs about a drive: its tracks, the time of a revolution, the delays between two requests.
 
 use crate::geometry::Geometry;
 use crate::spec::{DiskSpec, DriveSpec};
@@ -6,7 +6,7 @@ use std::ops::Range;
 use tonearm_base::Nanos;
 use tonearm_head::{Delta, Deltas, Track, TrackMap};
 
-/// The tracks of the drive of `spec` that lie in `sectors`, but for those with slipped or remapped sectors;
+/// The tracks of the drive of `spec` that lie in `sectors`, without those that have slipped or remapped sectors;
 /// `None` for a drive without a platter, or if there are none.
 pub fn track_map(spec: &DriveSpec, sectors: Range<u64>) -> Option<TrackMap> {
     let disk = spec.disk.as_ref()?;
@@ -14,7 +14,7 @@ pub fn track_map(spec: &DriveSpec, sectors: Range<u64>) -> Option<TrackMap> {
     let end = sectors.end.min(geometry.sectors());
     let mut tracks = Vec::new();
     let mut lba = sectors.start;
-    // The rest of a track that begins before the range, which is no whole track.
+    // A track that begins before the range is not whole.
     let mut whole = lba == 0 || geometry.extent(lba).sector == 0;
     while lba < end {
         let extent = geometry.extent(lba);
@@ -47,7 +47,7 @@ pub fn turn(disk: &DiskSpec) -> Nanos {
     Nanos((60e9 / disk.rotation.rpm).round() as u64)
 }
 
-/// What passes between two requests, for Trail's formula; `None` when the file does not tell.
+/// The delays between two requests, for Trail's formula; `None` if the file does not have them.
 pub fn deltas(disk: &DiskSpec) -> Option<Deltas> {
     let spec = disk.deltas.as_ref()?;
     let delta = |sectors| Delta {

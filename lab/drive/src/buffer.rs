@@ -1,4 +1,4 @@
-//! The segments of a drive's buffer: which sectors it holds, and which one it fills.
+//! The segments of a drive's buffer: the sectors in each, and the segment that the drive fills.
 
 /// Sectors in a row.
 #[derive(Clone, Copy, Debug, Default)]
@@ -8,7 +8,7 @@ struct Segment {
     used: u64,
 }
 
-/// Segments, the least recently used of which is taken for something new.
+/// Segments. New content replaces the least recently used one.
 pub struct Buffer {
     segments: Vec<Segment>,
     size: u64,
@@ -25,7 +25,7 @@ impl Buffer {
         }
     }
 
-    /// The segment that holds `lba`, or whose last sector lies right before it.
+    /// The segment that contains `lba`, or whose last sector lies right before it.
     #[inline]
     pub fn find(&self, lba: u64) -> Option<usize> {
         let mut adjacent = None;
@@ -66,7 +66,7 @@ impl Buffer {
         index
     }
 
-    /// Takes the least recently used segment for the sectors `[start, end)`.
+    /// Replaces the least recently used segment by one for the sectors `[start, end)`.
     #[inline]
     pub fn take(&mut self, start: u64, end: u64) -> usize {
         let index = self.oldest();
@@ -76,7 +76,7 @@ impl Buffer {
         index
     }
 
-    /// A segment holds the sectors up to `end`; when it is full the oldest ones go.
+    /// Extends a segment to `end`. If it is full, the oldest sectors leave it.
     #[inline]
     pub fn extend(&mut self, index: usize, end: u64) {
         let segment = &mut self.segments[index];
@@ -91,8 +91,8 @@ impl Buffer {
         segment.start = segment.start.max(start.min(segment.end));
     }
 
-    /// Forgets the sectors of `[start, end)`, which are written. The front of a segment that they cut is
-    /// kept.
+    /// Removes the sectors of `[start, end)`, which are being written. Of a segment that contains a part of them, the
+    /// front is kept.
     #[inline]
     pub fn forget(&mut self, start: u64, end: u64) {
         for segment in &mut self.segments {

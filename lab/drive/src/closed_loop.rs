@@ -1,4 +1,4 @@
-//! A drive with one user, who waits for each request before the next.
+//! A drive with one user that waits for each request before it sends the next.
 
 use crate::drive::Drive;
 use tonearm_base::Nanos;
@@ -33,7 +33,7 @@ impl ClosedLoop {
         self.now = Nanos(self.now.0 + time.0);
     }
 
-    /// Sends a request for `sectors` sectors from `lba` on and waits for its end; gives the time that it took. A
+    /// Sends a request for `sectors` sectors from `lba` on, waits for its end, and returns the time that it took. A
     /// write is done when it is on the medium.
     pub fn serve(&mut self, kind: Kind, lba: u64, sectors: u32) -> Nanos {
         let request = DriveRequest {
@@ -66,7 +66,7 @@ impl ClosedLoop {
     fn serve_request(&mut self, request: DriveRequest) -> Nanos {
         self.requests += 1;
         let sent = self.now;
-        // What the drive does by itself in the meantime comes first.
+        // First, the drive's own activity up to then.
         self.drive.advance(sent, &mut self.done);
         self.done.clear();
         self.drive.submit(sent, request);

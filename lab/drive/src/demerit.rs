@@ -1,8 +1,8 @@
-//! How well simulated response times match measured ones.
+//! Measures how well simulated response times match measured ones.
 //!
 //! The demerit figure (C. Ruemmler and J. Wilkes, "An introduction to disk drive modeling", IEEE
 //! Computer 27(3), 1994) compares distributions: the root mean square of the horizontal distance
-//! between the two cumulative curves. It says nothing of single requests; [`per_request_rms_ms`]
+//! between the two cumulative curves. It does not compare single requests; [`per_request_rms_ms`]
 //! does.
 
 use tonearm_base::Nanos;
@@ -23,8 +23,8 @@ pub struct Demerit {
 }
 
 impl Demerit {
-    /// Compares the two, whatever their order. None when one of them is empty, or all measured
-    /// times are zero and there is no mean to be a share of.
+    /// Compares the two distributions. None when one of them is empty, or when all measured times are zero, because
+    /// there is no mean then.
     pub fn of(measured: &[Nanos], simulated: &[Nanos]) -> Option<Self> {
         let measured_mean_ms = mean_ms(measured)?;
         let simulated_mean_ms = mean_ms(simulated)?;
@@ -41,8 +41,8 @@ impl Demerit {
     }
 }
 
-/// Root mean square of the difference of each request's two times, in ms: `measured` and
-/// `simulated` are of the same requests in the same order. None when there are none.
+/// Root mean square of the difference between each request's two times, in ms: `measured` and `simulated` have the same
+/// requests in the same order. None when there are none.
 pub fn per_request_rms_ms(measured: &[Nanos], simulated: &[Nanos]) -> Option<f64> {
     if measured.is_empty() || measured.len() != simulated.len() {
         return None;
@@ -67,9 +67,9 @@ fn difference_ms(a: Nanos, b: Nanos) -> f64 {
     a.0.abs_diff(b.0) as f64 / NS_PER_MS
 }
 
-/// Both cumulative curves are steps, so the integral over all quantiles is a sum: between two
-/// quantiles at which either curve steps, both stay where they are. With equal counts these are
-/// the pairs of equal rank. Widths are counted in parts of `1 / (m * n)`, so nothing is rounded.
+/// Both cumulative curves are steps, so the integral over all quantiles is a sum: both are constant between two
+/// quantiles at which either has a step. With equal counts these are the pairs of equal rank. Widths are counted in
+/// units of `1 / (m * n)`, so nothing is rounded.
 fn distance_ms(measured: &[Nanos], simulated: &[Nanos]) -> f64 {
     let (m, n) = (measured.len() as u128, simulated.len() as u128);
     let (mut i, mut j, mut from) = (0, 0, 0u128);

@@ -1,4 +1,4 @@
-//! One drive of either kind.
+//! A drive of either kind, mechanical or flash.
 
 use crate::disk::Disk;
 use crate::flash::Flash;
@@ -28,7 +28,7 @@ enum Kind {
     Flash(Box<Flash>),
 }
 
-/// A drive in time: requests in, times of completion out.
+/// A drive in time: takes requests and gives times of completion.
 pub struct Drive {
     kind: Kind,
     sectors: u64,

@@ -30,7 +30,7 @@ pub struct Flash {
 }
 
 impl Flash {
-    /// The drive of `spec`, with its cache, of which the size counts unless it is 0, on or off.
+    /// The drive of `spec`, with its cache on or off. The size of the cache counts unless it is 0.
     pub fn new(spec: &FlashSpec, cache: &WriteCacheSpec, cache_on: bool) -> Self {
         Self {
             spec: spec.clone(),
@@ -69,7 +69,7 @@ impl Flash {
         let (medium, rate) = match request.kind {
             Kind::Read => (self.spec.read_ms, self.spec.read_mib_per_s),
             Kind::Write if self.cache_on && !request.fua => {
-                // What was there before is on the medium when there is no room for it any more.
+                // Older sectors are on the medium when the cache has no space for them any more.
                 self.dirty = (self.dirty + u64::from(request.sectors)).min(self.capacity);
                 (self.spec.write_cached_ms, self.spec.write_mib_per_s)
             }

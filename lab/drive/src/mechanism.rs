@@ -1,11 +1,11 @@
-//! Arm and platter: where the heads are, and when each sector of an access passes under them.
+//! Arm and platter: the place of the heads, and when each sector of an access passes under them.
 
 use crate::rotation::Rotation;
 use crate::seek::Seek;
 use tonearm_base::Nanos;
 use tonearm_drive_file::{Angle, Extent, Geometry};
 
-/// Sectors that are moved one after the other at the speed of the platter.
+/// Sectors that are transferred one after the other at the speed of the platter.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Run {
     /// First sector.
@@ -90,7 +90,7 @@ impl Mechanism {
         self.rotation.latency(now, angle)
     }
 
-    /// `sectors` of `extent` from its `first` on, of which the first passes next after `ready`.
+    /// `sectors` of `extent` from its `first` on. `first` passes next after `ready`.
     #[inline]
     pub fn run(
         &mut self,
@@ -118,8 +118,8 @@ impl Mechanism {
         (self.rotation.period_fixed() >> (16 - Run::DIGITS)) / u64::from(track_sectors)
     }
 
-    /// Which sector of `extent`'s first `sectors` begins next after `ready`: 0 unless the heads are in
-    /// the midst of them.
+    /// The index of the sector, of the first `sectors` of `extent`, that begins next after `ready`: 0 unless the heads
+    /// are in the middle of them.
     #[inline]
     pub fn first_under(&mut self, extent: &Extent, sectors: u32, ready: Nanos) -> u32 {
         let behind = self.rotation.angle(ready).wrapping_sub(extent.angle);

@@ -1,4 +1,4 @@
-//! What commands cost besides positioning and transfer.
+//! Time of commands in addition to positioning and transfer.
 
 use crate::timing::nanos;
 use tonearm_base::Nanos;
@@ -25,7 +25,7 @@ pub struct Overheads {
     write_disconnect: Nanos,
     detour: Option<WriteDetour>,
     prepare: Nanos,
-    /// Taking up the bus again for a read's data.
+    /// Reconnecting to the bus for a read's data.
     pub reconnect: Nanos,
     reconnect_again: Nanos,
     /// End of a read.
@@ -34,17 +34,17 @@ pub struct Overheads {
     pub write_done: Nanos,
     /// A flush of nothing.
     pub flush: Nanos,
-    /// Least time between a write's command and its first sector's track.
+    /// Least time between a write's command and the arrival at its first sector's track.
     pub seek_at_least: Nanos,
 }
 
-/// When a write that goes to the medium may do what.
+/// Times of a write to the medium.
 pub struct WriteStart {
     /// The arm may move.
     pub seek: Nanos,
     /// The data may cross the bus.
     pub data: Nanos,
-    /// The drive let go of the bus before it took the data.
+    /// The drive disconnected from the bus before it took the data.
     pub detour: bool,
 }
 
@@ -92,7 +92,7 @@ impl Overheads {
         self.read_miss.after(previous)
     }
 
-    /// Until the bus is free for a miss's data.
+    /// Time until the bus is free for the data of a miss.
     #[inline]
     pub fn read_bus_free(&self, previous: Previous) -> Nanos {
         Nanos(self.read_miss.after(previous).0 + self.read_disconnect.after(previous).0)
@@ -104,7 +104,7 @@ impl Overheads {
         Nanos(self.write_hit.after(previous).0 + self.prepare.0)
     }
 
-    /// A write to the medium, whose command comes at `now`; with the detour, if the drive has one and may.
+    /// A write to the medium whose command comes at `now`; with the detour, if the drive makes one and `may` allows it.
     #[inline]
     pub fn write_miss(&self, previous: Previous, now: Nanos, may: bool) -> WriteStart {
         match self.detour.as_ref().filter(|_| may) {
@@ -127,7 +127,7 @@ impl Overheads {
         }
     }
 
-    /// Letting go of the bus when a write's data has crossed it.
+    /// Time to disconnect from the bus when a write's data has crossed it.
     #[inline]
     pub fn write_disconnect(&self, detour: bool) -> Nanos {
         match &self.detour {
@@ -136,7 +136,7 @@ impl Overheads {
         }
     }
 
-    /// Taking up the bus again when a write is on the medium.
+    /// Time to reconnect to the bus when a write is on the medium.
     #[inline]
     pub fn write_reconnect(&self, detour: bool) -> Nanos {
         if detour {

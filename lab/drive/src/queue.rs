@@ -1,4 +1,4 @@
-//! Which of the waiting requests comes next.
+//! Chooses the next of the waiting requests.
 
 use crate::mechanism::{Arm, Mechanism};
 use std::collections::VecDeque;
@@ -6,7 +6,7 @@ use tonearm_base::Nanos;
 use tonearm_drive_file::Scheduler;
 use tonearm_world::{DriveRequest, Kind};
 
-/// A request that waits, with what schedulers look at.
+/// A waiting request, with the data that schedulers use.
 #[derive(Clone, Copy, Debug)]
 pub struct Waiting {
     /// The request.
@@ -25,7 +25,7 @@ pub struct Starts {
     pub write: Nanos,
 }
 
-/// Requests in order of arrival. A flush is a barrier: nothing passes it.
+/// Requests in order of arrival. A flush is a barrier: no request passes it.
 pub struct Queue {
     scheduler: Scheduler,
     waiting: VecDeque<Waiting>,
@@ -71,7 +71,7 @@ impl Queue {
         self.waiting.is_empty()
     }
 
-    /// Takes the next one for an arm at `arm`, which could move at `starts`.
+    /// Takes the next request, for an arm at `arm` that can move at `starts`.
     #[inline]
     pub fn pop(&mut self, starts: Starts, arm: Arm, mechanism: &mut Mechanism) -> Option<Waiting> {
         if self.scheduler == Scheduler::Fcfs {
@@ -115,7 +115,7 @@ impl Queue {
                     let moved = seek.time(distance, waiting.head != arm.head, write).0;
                     let moved = waits[usize::from(write)] + moved;
                     let then = under.wrapping_add(moved.wrapping_mul(speed));
-                    // In units of 2^-32 revolutions; whole turns of the seek count too.
+                    // In units of 2^-32 revolutions. Whole turns during the seek count too.
                     let turns = ((u128::from(moved) * u128::from(speed)) >> 32) as u64;
                     turns + (waiting.angle.wrapping_sub(then) >> 32)
                 })
@@ -124,7 +124,7 @@ impl Queue {
         self.take(index)
     }
 
-    /// Which way the arm goes matters for what follows, even when there is no choice.
+    /// True if the direction of the arm affects later choices, even when there is one request.
     fn sweeps(&self) -> bool {
         matches!(self.scheduler, Scheduler::Scan | Scheduler::VR(_))
     }
@@ -140,7 +140,7 @@ impl Queue {
         Some(taken)
     }
 
-    /// The oldest of those among the first `eligible` that have the least `cost`.
+    /// The oldest of the first `eligible` requests with the least `cost`.
     #[inline]
     fn least(&self, eligible: usize, cost: impl Fn(&Waiting) -> u64) -> usize {
         let (mut best, mut least) = (0, u64::MAX);
@@ -153,7 +153,7 @@ impl Queue {
         best
     }
 
-    /// The nearest one, where those against the sweep are `turn` cylinders farther.
+    /// The nearest request, where those against the sweep count as `turn` cylinders farther.
     fn sweep(&mut self, eligible: usize, arm: Arm, turn: u32) -> usize {
         let upwards = self.upwards;
         let best = self.least(eligible, |waiting| {

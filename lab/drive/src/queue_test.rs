@@ -1,4 +1,4 @@
-//! The order in which each scheduler serves queues made by hand, and by chance.
+//! The order in which each scheduler serves given and random queues.
 
 use super::{Queue, Scheduler, Starts};
 use crate::mechanism::{Arm, Mechanism};
@@ -104,7 +104,7 @@ fn each_scheduler_has_its_order() {
         (Scheduler::CLook, [51, 53, 70, 90, 10, 45, 48]),
         (Scheduler::VR(0.0), [51, 53, 48, 45, 70, 90, 10]),
         (Scheduler::VR(1.0), [51, 53, 70, 90, 48, 45, 10]),
-        // Turning costs 13 cylinders: from 53 it is 17 on to 70 and 5 + 13 back to 48.
+        // A turn costs 13 cylinders: from 53 it is 17 to 70, and 5 + 13 back to 48.
         (Scheduler::VR(0.13), [51, 53, 70, 90, 48, 45, 10]),
         (Scheduler::VR(0.11), [51, 53, 48, 45, 10, 70, 90]),
     ] {

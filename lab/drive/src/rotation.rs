@@ -1,4 +1,4 @@
-//! Where the platter is at a moment.
+//! The angle of the platter over time.
 
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
@@ -8,22 +8,22 @@ use tonearm_drive_file::Angle;
 /// Fixed-point digits of a time.
 const DIGITS: u32 = 16;
 
-/// Nanoseconds from one knot of the wander to the next.
+/// Nanoseconds from one knot of the jitter to the next.
 const KNOT: u64 = 1_000_000_000;
 
-/// A slow change of the spindle's speed, as of a drive that warms up: the speed approaches its new value
+/// A slow change of the spindle's speed, for example while a drive warms up: the speed approaches its new value
 /// exponentially.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Drift {
-    /// Relative change of the speed in the end; 0.001 turns the platter faster by a thousandth.
+    /// Relative change of the speed in the end; with 0.001 the platter turns faster by a thousandth.
     pub relative: f64,
-    /// Time in which all but 1/e of the change is done; 0 for a step.
+    /// Time after which 1/e of the change is left; 0 for a step.
     pub time_constant: Nanos,
     /// When it begins, in whole seconds, rounded up.
     pub start: Nanos,
 }
 
-/// A platter that turns, at a speed that may wander a little.
+/// A platter that rotates, possibly with small changes of its speed.
 #[derive(Clone)]
 pub struct Rotation {
     /// Angle for each nanosecond, without drift.
@@ -34,7 +34,7 @@ pub struct Rotation {
     wander: Option<Wander>,
 }
 
-/// Phase error as straight lines between points, one a second: seeded ones, and those of a drift.
+/// Phase error as straight lines between points, one a second: random ones, and those of a drift.
 #[derive(Clone)]
 struct Wander {
     rng: ChaCha8Rng,
@@ -55,13 +55,13 @@ struct Drifting {
     relative: f64,
     /// Knot at which it begins.
     start: u64,
-    /// Share of the change that is still to come at the next knot.
+    /// Share of the change that is left at the next knot.
     left: f64,
     /// What a second leaves of that share.
     decay: f64,
-    /// Mean of that share over a second, relative to the one at its beginning.
+    /// Mean of that share over a second, relative to its start.
     mean: f64,
-    /// Angle of a nanosecond, and nanoseconds of a revolution times 2^16, before it.
+    /// Angle of a nanosecond, and 2^16 times the nanoseconds of a revolution, before the change.
     speed: f64,
     period: f64,
 }
@@ -91,7 +91,7 @@ impl Rotation {
         }
     }
 
-    /// The same platter with a change of its speed. It costs what jitter costs: a line for each second.
+    /// The same platter with a change of its speed. Like jitter, it costs a line for each second.
     pub fn with_drift(mut self, drift: &Drift) -> Self {
         let seconds = drift.time_constant.0 as f64 / KNOT as f64;
         let decay = if seconds > 0.0 {
@@ -136,8 +136,8 @@ impl Rotation {
         self.period
     }
 
-    /// The angle under the heads at `at`, which must not go back by more than a second from call to call
-    /// when the speed wanders.
+    /// The angle under the heads at `at`. If the speed varies, `at` must not go back by more than a second from call to
+    /// call.
     #[inline]
     pub fn angle(&mut self, at: Nanos) -> Angle {
         let even = at.0.wrapping_mul(self.speed).wrapping_add(self.phase);
@@ -153,8 +153,8 @@ impl Rotation {
         Nanos(((u128::from(angle) * u128::from(self.period)) >> (64 + DIGITS)) as u64)
     }
 
-    /// Time from `now` until `angle` is under the heads. A platter that wanders may have turned a trifle
-    /// farther than its even speed says; what comes right behind an access is not missed for that.
+    /// Time from `now` until `angle` is under the heads. A platter whose speed varies may be slightly ahead of its mean
+    /// speed; an angle right behind an access is not missed for that reason.
     #[inline]
     pub fn latency(&mut self, now: Nanos, angle: Angle) -> Nanos {
         let ahead = angle.wrapping_sub(self.angle(now));
@@ -164,7 +164,7 @@ impl Rotation {
         }
     }
 
-    /// Turns the platter by `revolutions` (an adjustment to a clock outside).
+    /// Turns the platter by `revolutions`, to adjust it to an outside clock.
     pub fn turn(&mut self, revolutions: f64) {
         let revolution = 9_223_372_036_854_775_808.0;
         let angle = ((revolutions.rem_euclid(1.0) * revolution) as u64).wrapping_mul(2);
@@ -185,7 +185,7 @@ impl Wander {
     }
 
     fn next_line(&mut self, period: &mut u64) {
-        // Of the line that ends here, the end.
+        // The end of the line that ends here.
         self.from = self
             .from
             .wrapping_add_signed(self.slope.wrapping_mul(KNOT as i64));

@@ -1,10 +1,10 @@
-//! How long the arm takes to move: a table of measured points, or a formula, for reads and for writes.
+//! Seek times of reads and of writes: a table of measured points, or a formula.
 
 use crate::timing::nanos;
 use tonearm_base::Nanos;
 use tonearm_drive_file::{SeekSpec, curve_ms};
 
-/// Times for every distance, so that a look-up is all.
+/// Seek times for every distance, computed in advance.
 pub struct Seek {
     /// By distance in cylinders; 0 at distance 0.
     times: Vec<u32>,
@@ -29,7 +29,7 @@ impl Seek {
         }
     }
 
-    /// Time from one track to another. A move that is none costs nothing, not even for a write.
+    /// Time from one track to another. Without a move it is 0, even for a write.
     #[inline]
     pub fn time(&self, distance: u32, other_head: bool, write: bool) -> Nanos {
         let seek = u64::from(self.times[distance as usize]);

@@ -1,10 +1,10 @@
-//! What a volatile write cache holds, by place.
+//! The content of a volatile write cache, by place.
 
 use std::collections::BTreeMap;
 use tonearm_base::Nanos;
 use tonearm_drive_file::{CacheTakes, WriteCacheSpec};
 
-/// Sectors in a row that are not on the medium yet.
+/// Adjacent sectors that are not on the medium yet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Dirty {
     /// First sector.
@@ -23,7 +23,7 @@ impl Dirty {
     }
 }
 
-/// A write cache. No two of its extents touch: what is written side by side becomes one.
+/// A write cache. Adjacent extents are joined.
 pub struct WriteCache {
     extents: BTreeMap<u64, Dirty>,
     sectors: u64,
@@ -55,7 +55,7 @@ impl WriteCache {
         self.sectors * 2 > self.capacity
     }
 
-    /// True when it could ever hold so many sectors.
+    /// True when the cache is large enough for so many sectors.
     pub fn fits(&self, sectors: u32) -> bool {
         u64::from(sectors) <= self.capacity
     }
@@ -85,7 +85,7 @@ impl WriteCache {
             && before.end() == new.lba
         {
             self.remove(before.lba);
-            // The bus brings the sectors of both one behind the other, at the latest so.
+            // The bus transfers the sectors of both one after the other, so this is the latest possible start.
             let earlier = u64::from(before.sectors) * self.bus.0;
             new = Dirty {
                 lba: before.lba,
@@ -100,7 +100,7 @@ impl WriteCache {
         self.insert(new);
     }
 
-    /// The sectors of `[lba, end)` are dirty no more.
+    /// Notes that the sectors of `[lba, end)` are clean.
     pub fn forget(&mut self, lba: u64, end: u64) {
         let before = self.extents.range(..lba).next_back();
         let first = before.map_or(lba, |(first, _)| *first);
@@ -128,7 +128,7 @@ impl WriteCache {
     }
 
     /// The next extent for the medium: the first at or behind `lba`, else the first of all. An arm that
-    /// sweeps one way passes all of them (C-LOOK).
+    /// sweeps in one direction reaches all of them (C-LOOK).
     pub fn pop(&mut self, lba: u64) -> Option<Dirty> {
         let behind = self.extents.range(lba..).next();
         let first = behind.or_else(|| self.extents.first_key_value());

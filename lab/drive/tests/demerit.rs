@@ -1,7 +1,7 @@
-//! The demerit figures of the reference simulator, from the measured traces beside the project.
+//! The demerit figures of the reference simulator, computed from measured traces outside of the project.
 //!
-//! The traces come from real drives and are not part of the project: a test without them has to
-//! fail, since a missing folder would look like agreement.
+//! The traces come from real drives and are not part of the project. A test without them must fail, because a missing
+//! folder would look like agreement.
 
 #![allow(clippy::unwrap_used)]
 
@@ -22,9 +22,8 @@ struct Row {
     simulated_mean_ms: f64,
 }
 
-/// For two drives the table's overall figure is that of DiskSim's own tool, which compares
-/// histograms with buckets that grow by 1 %, not the times themselves. There the exact figure is
-/// given here, and the table's beside it.
+/// For two drives the table's overall figure is that of DiskSim's own tool, which compares histograms with buckets that
+/// grow by 1 %. For these the exact figure is given here, with the table's figure in a comment.
 const TABLE: [Row; 5] = [
     Row {
         drive: "st41601n",
@@ -73,7 +72,7 @@ const TABLE: [Row; 5] = [
     },
 ];
 
-/// Measured and simulated times of all requests, with whether each is a read.
+/// Measured and simulated times of all requests, and whether each is a read.
 fn times(drive: &str) -> Vec<(bool, Nanos, Nanos)> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/oracle/measured");
     let path = folder.join(format!("{drive}.csv.gz"));

@@ -1,8 +1,8 @@
 //! The default text output of blkparse: `major,minor cpu sequence time pid action rwbs ...`.
 //!
-//! A request arrives with its Q event, or with D where the trace has no Q, and is done when C
-//! events have covered its sectors. All other events, the lines about input files and the summary
-//! at the end are passed over, as are discards and commands without sectors that flush nothing.
+//! A request arrives with its Q event, or with D if the trace has no Q, and is done when C events have covered its
+//! sectors. All other events, the lines about input files and the summary at the end are skipped. So are discards, and
+//! commands without sectors that flush nothing.
 
 use crate::error::{Reason, excerpt};
 use crate::fields::Fields;
@@ -18,14 +18,14 @@ const S: u64 = 1_000_000_000;
 const MINOR_BITS: u32 = 20;
 const MAJOR_MAX: u64 = 1 << 12;
 
-/// How the line about an input file begins, and how the summary does.
+/// The start of the line about an input file, and that of the summary.
 const INPUT_FILE: &[u8] = b"Input file ";
 const SUMMARY: [&[u8]; 5] = [b"CPU", b"Total", b"Throughput ", b"Events ", b"Skips:"];
 
 #[derive(Default)]
 pub(crate) struct Blkparse {
     pairs: Pairs,
-    /// The summary has begun: all that is no event is part of it.
+    /// The summary has begun. Every line that is no event is part of it.
     summary: bool,
 }
 
@@ -109,7 +109,7 @@ impl Blkparse {
             if extent.is_none() {
                 self.pairs.arrive(span, false, at, sink.line);
             } else {
-                // The kernel flushes first, and tells the end of the write alone.
+                // The kernel flushes first, and reports only the end of the write.
                 self.pairs.arrive_only(span, at, sink.line);
             }
         }

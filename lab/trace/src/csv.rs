@@ -1,4 +1,4 @@
-//! Columns named in a header: measured traces, answers of a simulator, and what a replay writes.
+//! Columns named in a header: measured traces, output of a simulator, and output of a replay.
 
 use crate::disksim::letter;
 use crate::error::Reason;
@@ -19,7 +19,7 @@ struct Columns {
     response: Option<usize>,
 }
 
-/// A file that has both is of a closed loop: its arrivals are another drive's.
+/// A file with both columns is a closed loop: its arrivals are those of another drive.
 #[derive(Clone, Copy)]
 enum When {
     ThinkBeforeNext(usize),

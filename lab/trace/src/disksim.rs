@@ -14,8 +14,8 @@ const MS: u64 = 1_000_000;
 /// Bit of the flags that tells a read.
 const READ: u64 = 1;
 
-/// `R|W buffer-action lbn sectors measured_us think_us`: the think time is spent between this
-/// request's end and the next one's issue.
+/// `R|W buffer-action lbn sectors measured_us think_us`: the think time passes between this request's end and the start
+/// of the next one.
 #[derive(Default)]
 pub(crate) struct DisksimValid {
     think: Nanos,

@@ -1,4 +1,4 @@
-//! What can be wrong with a trace: always with file and line.
+//! Errors of a trace, each with file and line.
 
 use std::io;
 use thiserror::Error;
@@ -20,7 +20,7 @@ pub enum TraceError {
         /// What is wrong with it.
         reason: Reason,
     },
-    /// The file cannot be read, or is no valid gzip file although it begins as one.
+    /// The file cannot be read, or begins like a gzip file and is not valid.
     #[error("{file}:{line}: cannot read on: {source}")]
     Read {
         /// The trace's name, as given.
@@ -35,7 +35,7 @@ pub enum TraceError {
 /// Why a line is refused.
 #[derive(Error, Clone, PartialEq, Eq, Debug)]
 pub enum Reason {
-    /// A field has not the form that it must have.
+    /// A field does not have the required form.
     #[error("{} field '{text}' is not {what}", ordinal(*field))]
     NotA {
         /// Number of the field, from 1.
@@ -104,7 +104,7 @@ fn ordinal(number: usize) -> String {
     format!("{number}{ending}")
 }
 
-/// The beginning of what is wrong, fit for one line of a terminal.
+/// The beginning of the wrong text, shortened to one line of a terminal.
 pub(crate) fn excerpt(bytes: &[u8]) -> String {
     const CHARS: usize = 40;
     let text = String::from_utf8_lossy(&bytes[..bytes.len().min(4 * CHARS)]);

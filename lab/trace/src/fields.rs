@@ -4,10 +4,10 @@ use crate::error::{Reason, excerpt};
 use crate::number;
 use tonearm_base::Nanos;
 
-/// More fields than any format needs to look at.
+/// More fields than any format uses.
 const FIELDS_MAX: usize = 32;
 
-/// A line, cut into fields. What lies behind the 32nd is left out.
+/// A line, cut into fields. Fields behind the 32nd are left out.
 pub(crate) struct Fields<'a> {
     fields: [&'a [u8]; FIELDS_MAX],
     count: usize,
@@ -22,7 +22,7 @@ impl<'a> Fields<'a> {
         )
     }
 
-    /// Fields with commas between them, which may be empty.
+    /// Fields separated by commas; they may be empty.
     pub fn commas(line: &'a [u8]) -> Self {
         Self::collect(line.split(|byte| *byte == b',').map(<[u8]>::trim_ascii))
     }

@@ -1,8 +1,7 @@
 //! fio's iolog, versions 2 and 3 (fio's documentation, "Trace file format").
 //!
-//! Version 2 has no times but `wait`, so it is a closed loop: a request is issued when the one
-//! before it is done and the waits between them have passed. Version 3 begins each line with
-//! microseconds since the start of the job.
+//! Version 2 has no times except `wait`, so it is a closed loop: a request is sent when the previous one is done and
+//! the waits between them have passed. Version 3 begins each line with microseconds since the start of the job.
 
 use crate::error::{Reason, excerpt};
 use crate::fields::Fields;
@@ -14,7 +13,7 @@ use tonearm_base::Nanos;
 
 const US: u64 = 1_000;
 const FILES_MAX: usize = 4096;
-/// What fio does to a file without reading or writing it.
+/// Actions on a file without reading or writing.
 const FILE_ACTIONS: [&[u8]; 7] = [
     b"add", b"open", b"close", b"unlink", b"delete", b"stat", b"mkdir",
 ];
@@ -108,7 +107,7 @@ impl Parser for FioIolog {
 }
 
 impl FioIolog {
-    /// fio takes waits of version 2 alone, and so do we.
+    /// fio accepts waits only in version 2, and so does this reader.
     fn wait(
         &mut self,
         version: Version,

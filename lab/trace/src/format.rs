@@ -18,13 +18,12 @@ pub enum Format {
     /// `timestamp,host,disk,type,offset_bytes,size_bytes,response`, times in units of 100 ns:
     /// MSR Cambridge. Arrivals count from the first line.
     Msr,
-    /// The default text output of blkparse: requests from Q (or, where there is none, D) to C.
+    /// The default text output of blkparse: requests from Q (or D, if there is no Q) to C.
     Blkparse,
     /// fio's iolog, version 2 (closed loop, `wait` as think time) and 3 (timestamps in us).
     FioIolog,
-    /// Columns named in a header: `rw`, `blkno` or `lba`, `blocks` or `sectors`; then
-    /// `think_ms_before_next` (closed loop) or `arrival_ms`; `measured_ms` or `response_ms` if
-    /// known. Measured traces, and what a replay writes.
+    /// Columns named in a header: `rw`, `blkno` or `lba`, `blocks` or `sectors`; then `think_ms_before_next` (closed
+    /// loop) or `arrival_ms`; `measured_ms` or `response_ms` if known. Measured traces, and the output of a replay.
     Csv,
 }
 
@@ -60,7 +59,7 @@ impl Format {
         }
     }
 
-    /// What a line of it looks like, in a sentence.
+    /// A sentence about the form of its lines.
     pub const fn about(self) -> &'static str {
         match self {
             Self::DisksimValid => {

@@ -1,4 +1,4 @@
-//! Lines of a file, gzipped or not, each of bounded length.
+//! Lines of a file, gzipped or not, each with a bounded length.
 
 use crate::error::LINE_BYTES_MAX;
 use flate2::bufread::MultiGzDecoder;
@@ -15,7 +15,7 @@ pub(crate) enum LineError {
 
 /// Lines one after the other.
 pub(crate) struct Lines<'a> {
-    /// The file, until the first line is asked for: so an error of it comes with a line, too.
+    /// The file, until the first line is read, so that an error of the file also has a line.
     file: Option<Box<dyn BufRead + 'a>>,
     text: Box<dyn BufRead + 'a>,
     line: Vec<u8>,
@@ -32,7 +32,7 @@ impl<'a> Lines<'a> {
         }
     }
 
-    /// Number of the line that was asked for last, from 1.
+    /// Number of the line that was read last, from 1.
     pub fn number(&self) -> u64 {
         self.number
     }

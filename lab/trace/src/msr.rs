@@ -33,7 +33,7 @@ impl Parser for Msr {
         let offset = fields.integer(4, "an offset in bytes")?;
         let bytes = fields.integer(5, "a size in bytes")?;
         let response = fields.read(6, "a time in units of 100 ns", ticks)?;
-        // A first line that is a little late does not make the second one wrong: it is clamped.
+        // If the first line is slightly late, the second one is clamped instead of refused.
         let since = stamp.saturating_sub(*self.first.get_or_insert(stamp));
         let at = since
             .checked_mul(TICK)

@@ -1,6 +1,6 @@
-//! Numbers as traces write them, read exactly.
+//! Numbers in traces, read exactly.
 
-/// Longest time that is taken, in nanoseconds: 36 years, so that sums of a few do not overflow.
+/// Longest time that is accepted, in nanoseconds: 36 years, so that sums of a few do not overflow.
 pub(crate) const TIME_MAX_NS: u64 = 1 << 60;
 
 /// A number of decimal digits alone.
@@ -20,7 +20,7 @@ pub(crate) fn integer(text: &[u8]) -> Option<u64> {
 /// A number of hexadecimal digits, with or without `0x`.
 pub(crate) fn hexadecimal(text: &[u8]) -> Option<u64> {
     let digits = text.strip_prefix(b"0x").unwrap_or(text);
-    // What from_str_radix would take, too.
+    // from_str_radix would accept it.
     if digits.starts_with(b"+") {
         return None;
     }
@@ -48,7 +48,7 @@ fn decimal(text: &[u8], unit_ns: u64) -> Option<u64> {
     if !fraction.iter().all(u8::is_ascii_digit) {
         return None;
     }
-    // What lies behind the 18th digit is less than a nanosecond of any unit.
+    // The digits behind the 18th are less than a nanosecond in any unit.
     let fraction = &fraction[..fraction.len().min(18)];
     let part = if fraction.is_empty() {
         0
@@ -67,7 +67,7 @@ fn scientific(text: &[u8], unit_ns: u64) -> Option<u64> {
     }
     let value: f64 = std::str::from_utf8(text).ok()?.parse().ok()?;
     let nanos = (value * unit_ns as f64).round();
-    // Not a number and infinity fail this, too.
+    // NaN and infinity fail this, too.
     (0.0..=TIME_MAX_NS as f64)
         .contains(&nanos)
         .then_some(nanos as u64)

@@ -1,10 +1,11 @@
-//! Events of one request, brought together: its arrival, and the completions that cover it.
+//! Joins the events of each request: its arrival, and the completions that cover it.
 //!
 //! Invariants:
-//! 1. Requests are handed out in order of arrival: one that is done waits for those before it.
-//! 2. At most 65,536 wait; beyond that the oldest goes without its response.
-//! 3. A completion counts for the oldest open request at each place that it covers: a merged
-//!    request completes many, a split one is done when all its parts are.
+//! 1. Requests are returned in order of arrival, so one that is done waits for those before it.
+//! 2. At most 65,536 requests wait. Beyond that the oldest is returned without its response.
+//! 3. A completion applies to the oldest open request at each place that it covers: that of a merged request completes
+//!    many,
+//!    and a split request is done when all its parts are.
 
 use crate::record::{Arrival, Op, Record};
 use crate::sink::Sink;
@@ -12,7 +13,7 @@ use std::collections::{BTreeMap, VecDeque};
 use tonearm_base::Nanos;
 
 const OPEN_MAX: usize = 1 << 16;
-/// Dispatches before it is taken for settled that the trace has no Q events.
+/// Dispatches after which the trace is assumed to have no Q events.
 const UNDECIDED_MAX: usize = 4096;
 
 /// What an event is about.
@@ -28,7 +29,7 @@ pub(crate) struct Span {
 /// Which events are arrivals.
 #[derive(Clone, Copy, PartialEq, Eq, Default)]
 enum Source {
-    /// No Q was seen yet: D events, until one is.
+    /// No Q was seen yet: D events count as arrivals until one is seen.
     #[default]
     Undecided,
     Queued,
@@ -48,13 +49,13 @@ pub(crate) struct Pairs {
     open: VecDeque<Open>,
     /// Number of the first of `open`, counted over the whole trace.
     first: u64,
-    /// Numbers of those that are not done, by place.
+    /// Numbers of the requests that are not done, by place.
     places: BTreeMap<(u32, Op, u64, u64), ()>,
 }
 
 impl Pairs {
-    /// Whether an event of this kind is an arrival. The first Q takes back the dispatches before
-    /// it: they are of requests that were queued before the trace began.
+    /// True if an event of this kind is an arrival. The first Q drops the dispatches before it, because their requests
+    /// were queued before the trace began.
     pub fn wants(&mut self, queued: bool) -> bool {
         if queued && self.source != Source::Queued {
             if self.source == Source::Undecided {
@@ -75,7 +76,7 @@ impl Pairs {
         self.push(span, fua, at, line, false);
     }
 
-    /// A request that has no completion of its own.
+    /// Adds a request that has no completion of its own.
     pub fn arrive_only(&mut self, span: Span, at: Nanos, line: u64) {
         self.push(span, false, at, line, true);
     }
@@ -104,7 +105,7 @@ impl Pairs {
             device, op, sector, ..
         } = span;
         let end = sector.saturating_add(u64::from(span.sectors).max(1));
-        // A part of a request that began before this place.
+        // A part of a request that begins before this place.
         let before = (device, op, 0, 0)..(device, op, sector, 0);
         let nearest = self.places.range(before).next_back().map(|(key, ())| key.2);
         let mut from = nearest.unwrap_or(sector);
@@ -138,7 +139,7 @@ impl Pairs {
         self.places.remove(&key);
     }
 
-    /// Hands out what is done, and what has waited too long.
+    /// Returns the requests that are done, and those that have waited too long.
     pub fn hand_out(&mut self, sink: &mut Sink) {
         if self.source == Source::Undecided {
             if self.open.len() < UNDECIDED_MAX {

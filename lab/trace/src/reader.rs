@@ -15,10 +15,10 @@ use std::io::BufRead;
 
 /// What a format makes of its lines.
 pub(crate) trait Parser {
-    /// Takes a line that is not empty and no remark.
+    /// Takes a line that is neither empty nor a comment.
     fn line(&mut self, line: &[u8], sink: &mut Sink) -> Result<(), Reason>;
 
-    /// The file has ended: hands out what is left.
+    /// Ends the file and returns what is left.
     fn end(&mut self, _sink: &mut Sink) {}
 }
 
@@ -32,7 +32,7 @@ pub struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    /// Reads `file`, gzipped or not, which errors call `name`.
+    /// Reads `file`, gzipped or not. Errors name it `name`.
     pub fn new(name: &str, format: Format, file: impl BufRead + 'a) -> Self {
         let parser: Box<dyn Parser> = match format {
             Format::DisksimValid => Box::new(DisksimValid::default()),
@@ -57,7 +57,7 @@ impl<'a> Reader<'a> {
         self.sink.skipped
     }
 
-    /// Arrivals so far that lay before the line above and were taken as simultaneous with it.
+    /// Arrivals so far that were before that of the previous line and were taken as simultaneous with it.
     pub fn clamped(&self) -> u64 {
         self.sink.clamped
     }

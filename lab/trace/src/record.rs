@@ -1,9 +1,9 @@
-//! One request of a trace, in whatever format it was written.
+//! One request of a trace, in any format.
 
 use crate::error::Reason;
 use tonearm_base::Nanos;
 
-/// Bytes of a sector: all traces count in these.
+/// Bytes of a sector. All traces count in sectors.
 pub const SECTOR_BYTES: u64 = 512;
 
 /// What a request does.
@@ -20,21 +20,21 @@ pub enum Op {
 /// When a request is issued.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Arrival {
-    /// At this time of the trace, whatever the drive does (open loop).
+    /// At this time of the trace, independent of the drive (open loop).
     At(Nanos),
-    /// This long after the request before it was done (closed loop).
+    /// This long after the previous request was done (closed loop).
     AfterThink(Nanos),
 }
 
 /// One request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Record {
-    /// The line of the file that it begins on, from 1.
+    /// The line of the file on which it begins, from 1.
     pub line: u64,
     /// When it is issued.
     pub arrival: Arrival,
-    /// Which of the trace's devices: the disk's number, the ASU, the file in order of appearance,
-    /// or major number << 20 | minor number.
+    /// The device in the trace: the disk's number, the ASU, the file in order of appearance, or
+    /// major number << 20 | minor number.
     pub device: u32,
     /// What it does.
     pub op: Op,
@@ -44,7 +44,7 @@ pub struct Record {
     pub sector: u64,
     /// How many sectors; 0 for a flush.
     pub sectors: u32,
-    /// How long it took when the trace was taken, if the trace tells.
+    /// Its duration when the trace was taken, if the trace has it.
     pub response: Option<Nanos>,
 }
 
@@ -67,7 +67,7 @@ impl Extent {
         }
     }
 
-    /// All sectors that hold a byte of the range; none when there is no byte.
+    /// All sectors that contain a byte of the range; none when the range is empty.
     pub fn of_bytes(offset: u64, bytes: u64) -> Result<Option<Self>, Reason> {
         if bytes == 0 {
             return Ok(None);

@@ -1,12 +1,12 @@
-//! Where the parsers put what they have read.
+//! Takes the requests that the parsers have read.
 
 use crate::error::Reason;
 use crate::record::Record;
 use std::collections::VecDeque;
 use tonearm_base::Nanos;
 
-/// How far an arrival may lie before the one above it: logs of several processors, and records
-/// that were written when a request was done, are a little out of order.
+/// How far an arrival may lie before the previous one. Logs of several processors, and records that were written when a
+/// request was done, are slightly out of order.
 const BACK_MAX_NS: u64 = 10_000_000_000;
 
 /// Records that are ready, in order of arrival.
@@ -16,9 +16,9 @@ pub(crate) struct Sink {
     last: Nanos,
     /// Number of the line that is being read.
     pub line: u64,
-    /// Requests that are none for a drive of this project: discards, and those of zero bytes.
+    /// Requests that have no meaning for a drive of this project: discards, and those of zero bytes.
     pub skipped: u64,
-    /// Arrivals that were moved up to the one above.
+    /// Arrivals that were moved up to the previous one.
     pub clamped: u64,
 }
 

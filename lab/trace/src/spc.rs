@@ -1,5 +1,5 @@
 //! Storage Performance Council, trace file format revision 1.0.1: `ASU,LBA,size,opcode,timestamp`,
-//! then fields of the user's own, which are not looked at.
+//! then fields of the user's own, which are ignored.
 
 use crate::disksim::letter;
 use crate::error::Reason;

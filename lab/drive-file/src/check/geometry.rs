@@ -1,12 +1,12 @@
-//! Geometries that cannot be: what passes here has every sector at a place of its own.
+//! Refuses impossible geometries. In a geometry that passes, every sector has a place of its own.
 
 use super::{Wrong, sourced, within, wrong};
 use crate::spec::{GeometrySpec, Sparing, ZoneSpec};
 
-/// A zone in the units of its scheme: sectors, or whole tracks.
+/// A zone in the units of its scheme, sectors or whole tracks.
 struct Places {
     all: u64,
-    /// Units of a region that has spares of its own, and how many of them are spare.
+    /// Units of a region with spares of its own, and the number of spare units in it.
     region: u64,
     spares: u64,
 }
@@ -38,7 +38,7 @@ impl Places {
         }
     }
 
-    /// Units of the last region, which may be a smaller one.
+    /// Units of the last region, which may be smaller.
     fn last(&self) -> u64 {
         match self.all % self.region {
             0 => self.region,
@@ -134,7 +134,7 @@ impl GeometrySpec {
         if reserved >= numbered {
             return wrong("reserved", format!("no sector is left of {numbered}"));
         }
-        // Numbers of places that lie behind what the drive reports are as good as spare.
+        // Places behind the sectors that the drive reports serve as spares.
         let reported = self.sectors.unwrap_or(u64::MAX);
         let lowest = (reported.saturating_sub(first_lba).saturating_add(reserved)).div_ceil(unit);
         check_defects(zone, &places, lowest)?;
@@ -167,7 +167,7 @@ fn check_slips(zone: &ZoneSpec, places: &Places) -> Result<(), Wrong> {
     Ok(())
 }
 
-/// Every defect has a spare of its own: a place without a number, or with one from `lowest` on.
+/// Checks that every defect has a spare of its own: a place without a number, or with one from `lowest` on.
 fn check_defects(zone: &ZoneSpec, places: &Places, lowest: u64) -> Result<(), Wrong> {
     let moved = || zone.defects.iter().filter(|(bad, spare)| bad != spare);
     for (index, (bad, spare)) in moved().enumerate() {

@@ -1,4 +1,4 @@
-//! Where sectors lie.
+//! The places of sectors.
 
 use crate::made::geometry;
 use std::collections::BTreeSet;
@@ -21,7 +21,7 @@ fn extents(map: &Geometry) -> impl Iterator<Item = (u64, Extent)> {
     })
 }
 
-/// No place twice, none outside of its zone or track.
+/// Checks that no two sectors have one place, and that none is outside of its zone or track.
 fn check_places(name: &str, map: &Geometry, heads: u32) {
     let zones: Vec<_> = map.zones().collect();
     let mut places = Vec::new();
@@ -67,7 +67,7 @@ fn no_two_sectors_of_a_library_drive_share_a_place() {
     assert!(disks >= 11);
 }
 
-/// An extent says of each of its sectors what that sector's own extent says.
+/// Checks that an extent gives each of its sectors the same place as that sector's own extent.
 fn check_inside(map: &Geometry, lba: u64, extent: &Extent) {
     for k in 1..extent.sectors {
         let own = map.extent(lba + u64::from(k));
@@ -137,7 +137,7 @@ fn small(sparing: Sparing, change: impl Fn(usize, &mut ZoneSpec)) -> GeometrySpe
     })
 }
 
-/// The physical sectors of a zone, in the order in which they have numbers, found one by one.
+/// The physical sectors of a zone, in the order of their numbers, found one by one.
 fn expected(spec: &GeometrySpec, zone: &ZoneSpec) -> Vec<u64> {
     let track = u64::from(zone.track_sectors);
     let cylinder = track * u64::from(spec.heads);

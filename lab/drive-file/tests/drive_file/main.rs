@@ -1,7 +1,7 @@
-//! Drive files: what is refused, where sectors lie, and the tracks of the drives of the library.
+//! Tests of drive files: errors, places of sectors, and the tracks of the drives of the library.
 
 #![allow(clippy::unwrap_used)]
-// What proptest's macros expand to.
+// Used by the expansion of proptest's macros.
 #![allow(clippy::disallowed_types)]
 
 mod curve;

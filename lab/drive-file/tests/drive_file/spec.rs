@@ -1,4 +1,4 @@
-//! Drive files that are wrong: each says where and why.
+//! Wrong drive files: each error names the place and the reason.
 
 use crate::made::PLAIN;
 use proptest::prelude::*;
@@ -16,7 +16,7 @@ fn error(text: &str) -> (String, String) {
     }
 }
 
-/// The made-up file with `from` changed into `to` is refused at `key`, for a reason that has `reason` in it.
+/// Checks that the small file with `from` replaced by `to` is refused at `key`, for a reason that contains `reason`.
 #[track_caller]
 fn refused(from: &str, to: &str, key: &str, reason: &str) {
     assert!(PLAIN.contains(from), "{from}");
@@ -177,7 +177,7 @@ fn seek_curves_that_cannot_be_are_refused() {
         "curve.table = [[1, 1.0], [9, nan]]",
         "disk.seek.curve.table[1]",
     );
-    // It falls below zero farther out.
+    // It is negative at greater distances.
     curve(
         "curve.table = [[1, 5.0], [9, 1.0]]",
         "disk.seek.curve at 49",
@@ -191,7 +191,7 @@ fn seek_curves_that_cannot_be_are_refused() {
         "below = 10, root = [1.0, 1.0], above = [1.0, inf]",
         "disk.seek.curve.formula.above",
     );
-    // Wrong only between the first distance and the middle.
+    // It is wrong only between the first distance and the middle.
     formula(
         "below = 10, root = [4.0, -2.0], above = [1.0, 0.1]",
         "disk.seek.curve at 9",

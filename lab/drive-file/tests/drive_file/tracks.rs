@@ -29,7 +29,7 @@ fn a_drive_is_a_few_runs_of_tracks_and_its_map_tells_every_track() {
     }
 }
 
-/// The tracks without slips or remapped sectors among theirs.
+/// The tracks without slipped or remapped sectors.
 fn tracks(geometry: &Geometry) -> Vec<Track> {
     let limit = geometry.sectors();
     let mut tracks: Vec<Track> = Vec::new();

@@ -1,11 +1,10 @@
 //! A mechanical drive: commands, buffer, write cache and mechanism in time.
 //!
-//! One request is served at a time; what it costs is computed when its service begins. What the drive does
-//! by itself meanwhile and afterwards (reading ahead, emptying the write cache) is computed when somebody
-//! next asks for the mechanism: nothing runs that nobody looks at.
+//! One request is served at a time; its duration is computed when its service begins. The drive's own activity (reading
+//! ahead, emptying the write cache) is computed when the mechanism is needed next.
 //!
-//! Model: Ruemmler and Wilkes, "An Introduction to Disk Drive Modeling" (1994); Worthington and others,
-//! "On-Line Extraction of SCSI Disk Drive Parameters" (1995), whose parameters it takes.
+//! Model: Ruemmler and Wilkes, "An Introduction to Disk Drive Modeling" (1994). Its parameters are those of Worthington
+//! and others, "On-Line Extraction of SCSI Disk Drive Parameters" (1995).
 
 use crate::buffer::Buffer;
 use crate::drive::DriveOptions;
@@ -27,7 +26,7 @@ mod write;
 /// Reading on behind a request.
 struct Stream {
     segment: usize,
-    /// The sectors under the heads, or to come under them next.
+    /// The sectors under the heads, or those that come under them next.
     run: Run,
     /// When the heads are on their track.
     arrives: Nanos,
@@ -51,16 +50,16 @@ pub struct Disk {
     queue: Queue,
     active: Option<Done>,
     previous: Previous,
-    /// When the mechanism is free of what cannot be broken off.
+    /// When the mechanism has finished what it cannot break off.
     free: Nanos,
-    /// Up to when it is known what the drive has done by itself.
+    /// Up to this time the drive's own activity has been computed.
     known: Nanos,
     stream: Option<Stream>,
-    /// Tracks of the read at hand; kept for its memory.
+    /// Tracks of the present read; kept to reuse the memory.
     pieces: Vec<(Run, u32)>,
     /// When the last request was done.
     last_end: Nanos,
-    /// Behind the last sector that the cache gave to the medium.
+    /// The sector behind the last one that the cache wrote to the medium.
     swept: u64,
     /// Behind the last sector that was read.
     read_to: u64,
@@ -124,12 +123,12 @@ impl Disk {
         &self.mechanism
     }
 
-    /// Turns the platter on by `revolutions`, to follow the clock of a real one.
+    /// Turns the platter by `revolutions`, to follow a real drive's clock.
     pub fn turn(&mut self, revolutions: f64) {
         self.mechanism.rotation.turn(revolutions);
     }
 
-    /// When the arm could move for a request that is taken up at `now`.
+    /// When the arm could move for a request that is started at `now`.
     #[inline]
     fn starts(&self, now: Nanos) -> Starts {
         let read = now.0 + self.overheads.read_miss(self.previous).0;
@@ -146,7 +145,7 @@ impl Disk {
         if self.queue.is_empty() {
             return;
         }
-        // The choice depends on where the heads have gone meanwhile.
+        // The choice depends on where the heads have moved meanwhile.
         self.background(now);
         let starts = self.starts(now);
         let arm = self.mechanism.arm;

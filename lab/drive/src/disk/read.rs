@@ -1,4 +1,4 @@
-//! Reads: from the buffer, from the medium, and reading on behind them.
+//! Reads: from the buffer, from the medium, and reading ahead.
 
 use super::{Disk, Stream};
 use crate::bus::Transfer;
@@ -36,7 +36,7 @@ impl Disk {
         }
     }
 
-    /// Breaks reading ahead off, for something at `now`; the mechanism may finish what it is at first.
+    /// Breaks reading ahead off for a request at `now`. The mechanism may finish its present step first.
     pub(super) fn stop_stream(&mut self, now: Nanos) {
         self.read_on(now);
         let Some(stream) = self.stream.take() else {
@@ -73,7 +73,7 @@ impl Disk {
         self.read_miss(now, lba, sectors)
     }
 
-    /// The buffer holds the first of the sectors, or is about to.
+    /// A read whose first sectors are in the buffer, or soon will be.
     fn read_hit(
         &mut self,
         now: Nanos,
@@ -92,7 +92,7 @@ impl Disk {
         match &mut self.stream {
             Some(stream) if streaming => stream.limit = stream.limit.max(limit),
             _ if at < end => {
-                // The rest has to be fetched; the command's overhead goes on meanwhile.
+                // The rest must be read from the medium; the command's overhead passes meanwhile.
                 let ready = Nanos(now.0 + self.overheads.read_miss(self.previous).0);
                 self.stop_stream(now);
                 self.start_stream(segment, at, limit, ready);
@@ -125,7 +125,7 @@ impl Disk {
         Nanos(transfer.done + self.overheads.read_done.0)
     }
 
-    /// Reads on from `at` to `limit` as soon as the mechanism is free.
+    /// Reads ahead from `at` to `limit` as soon as the mechanism is free.
     fn start_stream(&mut self, segment: usize, at: u64, limit: u64, ready: Nanos) {
         let ready = Nanos(self.free.0.max(ready.0));
         let (run, arrives) = next_run(&mut self.mechanism, at, limit, ready);
@@ -162,7 +162,7 @@ impl Disk {
             if at == lba && self.spec.reads_on_arrival && self.reads_more() {
                 from = self.arrival(&extent, lba, clock);
             }
-            // The tail of the sectors may have passed already when their front comes round.
+            // The tail of the sectors may have passed before their front comes under the heads.
             let in_order = if first > 0 { first } else { count };
             clock = run.passed(in_order);
             self.mechanism.passed += u64::from(count);
@@ -185,8 +185,8 @@ impl Disk {
         Nanos(crossed.0 + self.overheads.read_done.0)
     }
 
-    /// When the sectors of `pieces` have crossed the bus, which is free from `bus` on. Of each piece, so
-    /// many sectors pass in order, and the others are there with the last of these.
+    /// When the sectors of `pieces` have crossed the bus, which is free from `bus` on. Of each piece, so many sectors
+    /// pass in order, and the others are in the buffer with the last of these.
     fn cross(&self, pieces: &[(Run, u32)], sectors: u32, bus: Nanos) -> Nanos {
         let mut mark = self.mark(sectors);
         let mut there = bus;
@@ -206,26 +206,26 @@ impl Disk {
         Nanos(transfer.done)
     }
 
-    /// The drive reads more than it was asked for.
+    /// True if the drive reads ahead after this read.
     fn reads_more(&self) -> bool {
         self.sequential || !self.spec.read_ahead_if_sequential
     }
 
-    /// Sectors of a read that have to be in the buffer before the bus is taken.
+    /// Sectors of a read that must be in the buffer before the drive takes the bus.
     fn mark(&self, sectors: u32) -> u32 {
         let share = self.spec.read_watermark * f64::from(sectors.min(self.spec.segment_sectors));
         (share as u32).max(1)
     }
 
-    /// A drive that reads from the moment its heads are on the track has the sectors before `lba` too:
-    /// from which one on?
+    /// The first sector that the buffer gets. A drive that reads from the moment at which its heads are on the track
+    /// also has sectors before `lba`.
     fn arrival(&mut self, extent: &Extent, lba: u64, clock: Nanos) -> u64 {
         let latency = self.mechanism.latency(clock, extent.angle);
         let before = (latency.0 << Run::DIGITS) / self.mechanism.sector_time(extent.track_sectors);
         lba - before.min(u64::from(extent.sector)).min(lba)
     }
 
-    /// Where reading on behind a read of `[lba, end)` stops, in a segment that begins at `start`.
+    /// Where reading ahead after a read of `[lba, end)` stops, in a segment that begins at `start`.
     fn limit(&self, start: u64, lba: u64, end: u64) -> u64 {
         let sectors = self.sectors();
         if end >= sectors {
@@ -246,7 +246,7 @@ impl Disk {
                 end + u64::from(extent.sectors) + u64::from(next)
             }
         };
-        // Nothing is overwritten that may still have to be sent; a single track is there before that.
+        // Sectors that may still have to be sent are not overwritten. A single track is in the buffer before that.
         let limit = match self.spec.read_ahead {
             ReadAhead::Track => limit,
             _ => limit.min(room.max(end)),
@@ -255,8 +255,8 @@ impl Disk {
     }
 }
 
-/// The sectors from `at` on that lie on one track, read as soon as they come by after `ready`; and when the
-/// heads are on that track.
+/// The sectors from `at` on that lie on one track, read as they pass after `ready`, and the time at which the heads are
+/// on that track.
 fn next_run(mechanism: &mut Mechanism, at: u64, limit: u64, ready: Nanos) -> (Run, Nanos) {
     let extent = mechanism.geometry.extent(at);
     let ready = Nanos(ready.0 + mechanism.seek_time(&extent, false).0);

@@ -1,4 +1,4 @@
-//! Writes: straight to the medium, or into the volatile cache, which empties itself.
+//! Writes: to the medium, or into the volatile cache, which is emptied in the background.
 
 use super::Disk;
 use crate::mechanism::Run;
@@ -7,7 +7,7 @@ use crate::write_cache::Dirty;
 use tonearm_base::Nanos;
 
 impl Disk {
-    /// What the drive has done by itself up to `now`.
+    /// Computes the drive's own activity up to `now`.
     #[inline]
     pub(super) fn background(&mut self, now: Nanos) {
         while !self.cache.is_empty() {
@@ -57,14 +57,14 @@ impl Disk {
         done
     }
 
-    /// The sectors of `[lba, end)`, which are written, leave the buffer and are not read ahead.
+    /// Removes the sectors of `[lba, end)`, which are being written, from the buffer and from reading ahead.
     fn forget(&mut self, now: Nanos, lba: u64, end: u64) {
         if let Some(stream) = &mut self.stream {
             let (start, held) = self.buffer.range(stream.segment);
             if held <= lba {
                 stream.limit = stream.limit.min(lba.max(held));
             } else if start < end && end < held {
-                // Reading goes on behind it.
+                // Reading ahead continues behind it.
                 self.buffer.drop_before(stream.segment, end);
             } else if start < end {
                 self.stop_stream(now);
@@ -76,7 +76,7 @@ impl Disk {
     fn write_cached(&mut self, now: Nanos, lba: u64, sectors: u32) -> Nanos {
         let mut now = now;
         while !self.cache.takes(lba, sectors) {
-            // The host waits for room.
+            // The host waits for space in the cache.
             let start = self.free.max(self.known);
             now = now.max(self.write_back(start));
         }
@@ -93,7 +93,7 @@ impl Disk {
         Nanos(crossed + self.overheads.write_done.0)
     }
 
-    /// False for a write that waits behind a read: it finds the drive in no state for the detour.
+    /// False for a write that waits behind a read, for which the drive makes no detour.
     #[inline]
     pub(super) fn at_once(&self, now: Nanos) -> bool {
         self.previous == Previous::Write || now > self.last_end
@@ -113,8 +113,8 @@ impl Disk {
         Nanos(medium.0.max(released) + back + self.overheads.write_done.0)
     }
 
-    /// Time that a write to the medium would take if it came at `now`, as the next request of an idle drive:
-    /// what the best of all predictors could have known. The drive goes on up to `now` and no further.
+    /// Time that a write to the medium would take if it came at `now` as the next request of an idle drive. The best
+    /// possible predictor could have known it. The drive advances to `now` and no further.
     pub fn write_time(&mut self, now: Nanos, lba: u64, sectors: u32) -> Nanos {
         debug_assert!(self.active.is_none(), "a request is under way");
         self.background(now);
@@ -136,7 +136,7 @@ impl Disk {
         while at < end {
             let extent = self.mechanism.geometry.extent(at);
             let mut moved = self.mechanism.seek_time(&extent, true).max(least);
-            // What follows the write before without a gap needs no settling.
+            // A write that continues the previous one without a gap needs no settling.
             if at == lba && clock != self.free {
                 moved = moved.max(self.mechanism.seek.same_track);
             }
@@ -144,7 +144,7 @@ impl Disk {
             clock.0 += moved.0;
             self.mechanism.move_to(&extent);
             let count = extent.sectors.min((end - at) as u32);
-            // When the first of the sectors has crossed the bus.
+            // The time at which the first of the sectors has crossed the bus.
             let there = data.0 + (at - lba + 1) * bus;
             let all = there + u64::from(count - 1) * bus;
             let mut first = 0;
@@ -163,15 +163,15 @@ impl Disk {
         clock
     }
 
-    /// Writes the sectors of `run`, of which the first has crossed the bus at `there`: where the bus is
-    /// slower than the medium, the platter turns until the next one is there. Returns when all are written.
+    /// Writes the sectors of `run`, of which the first has crossed the bus at `there`. If the bus is slower than the
+    /// medium, the platter turns until the next sector has crossed it. Returns when all are written.
     fn write_run(&mut self, mut run: Run, there: u64, track_sectors: u32) -> Nanos {
         let bus = self.write_sector.0;
         let period = self.mechanism.rotation.period();
         let mut written = 0;
         loop {
             let late = |k: u32| there + u64::from(k) * bus > run.passed(k).0;
-            // A bus that keeps up is late for the next sector or for none.
+            // A bus that is fast enough delays the next sector at most.
             let keeps_up = bus << Run::DIGITS <= run.sector_time;
             let last = if keeps_up { written + 1 } else { run.sectors };
             let stop = (written..last).find(|k| late(*k));
@@ -190,7 +190,7 @@ impl Disk {
         while !self.cache.is_empty() {
             end = self.write_back(self.free.max(now));
         }
-        // What the mechanism is still at may be the last of what was cached.
+        // The mechanism may still be writing the last of the cached sectors.
         let end = end.max(self.free);
         Nanos(end.0 + self.overheads.flush.0)
     }

@@ -1,4 +1,4 @@
-//! The buffer for reads: hits, reading ahead, and what a write takes away.
+//! The read buffer: hits, reading ahead, and the effect of writes.
 
 use crate::made::{disk, disk_with, flush, fua, made, near, read, takes, write};
 use tonearm_base::Nanos;
@@ -43,7 +43,7 @@ fn what_was_read_ahead_costs_a_hit_and_the_bus() {
 fn a_read_of_what_is_being_read_ahead_follows_the_medium() {
     let mut drive = disk(&buffered(|_, _| ()));
     near(takes(&mut drive, 0.0, read(0, 10)), 1.0);
-    // Right behind, then further on, then from what is there into what is to come.
+    // Right behind, then farther on, then from sectors in the buffer into sectors that are still to come.
     near(takes(&mut drive, 1.0, read(10, 10)), 1.0);
     near(takes(&mut drive, 2.0, read(40, 10)), 3.0);
     near(takes(&mut drive, 6.05, read(55, 10)), 0.45);
@@ -74,7 +74,7 @@ fn reading_ahead_goes_to_the_end_of_the_track_or_of_the_next() {
     assert_eq!(held(ReadAhead::None, 20), 30);
     assert_eq!(held(ReadAhead::Track, 20), 100);
     assert_eq!(held(ReadAhead::Segment, 20), 180);
-    // A first read stays on its track; one that came from the track before goes on to the next.
+    // A first read stays on its track. A read that continues one of the previous track goes on to the next track.
     assert_eq!(held(ReadAhead::NextTrack, 20), 100);
     assert_eq!(held(ReadAhead::NextTrack, 95), 295);
 }
@@ -101,7 +101,7 @@ fn reads_in_a_row_run_at_the_rate_of_the_medium_or_of_the_bus() {
     assert!((found - medium).abs() < 0.001, "{found} ms, not {medium}");
     let found = stream(&mut disk(&skewed(0.05)), 100, 8);
     assert!((found - medium).abs() < 0.06, "{found} ms, not {medium}");
-    // A full buffer stops the drive, which goes on when something has been taken out, or when it is empty.
+    // A full buffer stops the drive. It continues when some sectors have been sent, or when the buffer is empty.
     let mut slow = skewed(0.3);
     let found = stream(&mut disk(&slow), 100, 8);
     assert!(found > 240.0 && found < 260.0, "{found} ms");
@@ -117,7 +117,7 @@ fn a_spindle_that_wanders_loses_no_turns_to_reads_in_a_row() {
             disk.rotation.jitter_ns = 20_000;
             disk.geometry.zones[0].track_skew = 6.0;
             disk.geometry.zones[0].cylinder_skew = 12.0;
-            // Every read ends what the drive reads.
+            // With this drive every read ends reading ahead.
             disk.buffer.read_ahead = ReadAhead::None;
         });
         let options = DriveOptions {
@@ -154,10 +154,10 @@ fn a_cached_write_into_what_is_being_read_ahead_is_not_held_as_it_was() {
         let mut drive = disk_with(&buffered(|_, _| ()), &cached());
         takes(&mut drive, 0.0, read(0, 10));
         near(takes(&mut drive, 2.05, write(place, 2)), 0.0);
-        // Long since destaged: it has to come from the medium.
+        // The cache was emptied long ago, so the read comes from the medium.
         let found = takes(&mut drive, 100.0, read(place, 2));
         assert!(found > 0.1, "place {place}: {found} ms");
-        // Destaged later: reading ahead goes on, but not over it.
+        // The cache is emptied later: reading ahead continues, but not over the write.
         let mut drive = disk_with(&buffered(|_, cache| cache.idle_ms = 1e4), &cached());
         takes(&mut drive, 0.0, read(0, 10));
         near(takes(&mut drive, 2.05, write(place, 2)), 0.0);
@@ -177,7 +177,7 @@ fn a_segment_that_was_taken_for_a_write_is_read_into_no_more() {
     takes(&mut drive, 0.0, read(500, 10));
     takes(&mut drive, 52.0, write(100, 4));
     near(takes(&mut drive, 200.0, read(100, 4)), 0.0);
-    // Neither what lies between the write and what was read ahead, nor that.
+    // The buffer has neither the sectors between the write and the read-ahead, nor those of the read-ahead.
     for lba in [520, 400, 110] {
         let mut drive = disk_with(&spec, &cached());
         takes(&mut drive, 0.0, read(500, 10));

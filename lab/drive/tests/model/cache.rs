@@ -24,7 +24,7 @@ fn a_cached_write_costs_its_overhead_and_the_bus() {
     let mut drive = disk(&cached(0.0, |disk, _| disk.overhead.write_done_ms = 0.02));
     near(takes(&mut drive, 0.0, write(5_000, 8)), 0.1 + 0.08 + 0.02);
     near(takes(&mut drive, 100.0, write(100, 64)), 0.1 + 0.64 + 0.02);
-    // One that is larger than the cache goes to the medium: 1.65 ms of it are still to come.
+    // A write that is larger than the cache goes to the medium, which is busy for another 1.65 ms.
     assert!(takes(&mut drive, 200.0, write(5_000, 65)) > 6.0);
 }
 
@@ -37,10 +37,10 @@ fn a_full_cache_lets_the_host_wait_until_there_is_room() {
         near(took, 0.18);
         now += took;
     }
-    // Half full. The host waits till there is room for 40 more.
+    // The cache is half full. The host waits until it has space for 40 more sectors.
     let took = takes(&mut drive, 20.0, write(9_000, 40));
     near(took, 0.8 + 0.1 + 0.4);
-    // What is written again needs no more room.
+    // Sectors that are written again need no more space.
     let mut drive = disk(&cached(1e4, |_, _| ()));
     for index in 0..20 {
         near(takes(&mut drive, f64::from(index), write(2_000, 32)), 0.42);
@@ -53,21 +53,21 @@ fn only_a_write_that_follows_is_taken_by_a_cache_for_sequences() {
     let mut drive = disk(&spec);
     near(takes(&mut drive, 0.0, write(2_000, 8)), 0.18);
     near(takes(&mut drive, 0.18, write(2_008, 8)), 0.18);
-    // This one waits for them: sectors 0 to 15 of cylinder 10 pass from 10 on.
+    // This write waits for them: sectors 0 to 15 of cylinder 10 pass from 10 ms on.
     let took = takes(&mut drive, 1.0, write(6_000, 8));
     assert!(took > 9.0, "{took} ms");
 }
 
 #[test]
 fn the_cache_is_emptied_when_the_drive_has_been_idle() {
-    // A flush long after the idle time finds nothing to do, one before it finds all.
+    // A flush long after the idle time finds an empty cache; one before it finds a full one.
     for (at, empty) in [(40.0, false), (90.0, true)] {
         let mut drive = disk(&cached(50.0, |_, _| ()));
         takes(&mut drive, 0.0, write(2_000, 8));
         let took = takes(&mut drive, at, flush());
         assert_eq!(took < 1e-3, empty, "flush at {at} took {took} ms");
     }
-    // A request in between begins the idle time anew.
+    // A request in between restarts the idle time.
     let mut drive = disk(&cached(50.0, |_, _| ()));
     takes(&mut drive, 0.0, write(2_000, 8));
     takes(&mut drive, 40.0, read(0, 1));
@@ -87,7 +87,7 @@ fn a_flush_takes_as_long_as_the_medium_needs() {
 fn a_flush_waits_for_what_is_on_its_way_to_the_medium() {
     let mut drive = disk(&cached(0.0, |_, _| ()));
     takes(&mut drive, 0.0, write(2_060, 8));
-    // Begun at 0.1 ms, it ends at 6.8.
+    // The write begins at 0.1 ms and ends at 6.8.
     near(takes(&mut drive, 4.0, flush()), 2.8);
     near(takes(&mut drive, 20.0, flush()), 0.0);
 }
@@ -152,7 +152,7 @@ fn what_is_dirty_is_read_from_the_cache() {
     }));
     takes(&mut drive, 0.0, write(2_060, 8));
     near(takes(&mut drive, 3.0, read(2_062, 4)), 0.2 + 0.08);
-    // With one sector more it comes from the medium.
+    // With one more sector the read goes to the medium.
     assert!(takes(&mut drive, 10.0, read(2_062, 7)) > 1.0);
 }
 

@@ -1,6 +1,6 @@
-//! A mechanical drive without buffer and cache, added up by hand.
+//! A mechanical drive without buffer and cache. The expected times are computed by hand.
 //!
-//! The made-up drive turns in 10 ms and has 100 sectors a track: sector `s` of a track begins to pass at
+//! The small drive turns in 10 ms and has 100 sectors a track: sector `s` of a track begins to pass at
 //! `s` times 0.1 ms of each revolution. A seek takes 1 ms and 0.1 ms for each cylinder of 200 sectors.
 
 use crate::made::{disk, disk_with, flush, fua, made, near, read, takes, write};
@@ -23,7 +23,7 @@ fn a_write_costs_overhead_seek_settling_latency_and_transfer() {
         disk.bus.write_sector_ms = 0.01;
     }));
     near(takes(&mut drive, 3.0, write(2_060, 4)), 3.4 + 0.03 + 0.05);
-    // Settling makes it miss sector 54, which comes again at 15.4.
+    // With settling it misses sector 54, which comes again at 15.4.
     let mut drive = disk(&made(|disk, _| disk.seek.write_settle_ms = 0.5));
     near(takes(&mut drive, 3.0, write(2_054, 1)), 12.5);
     near(takes(&mut drive, 33.0, read(0, 1)), 7.1);
@@ -42,12 +42,12 @@ fn a_read_costs_overhead_seek_latency_and_what_the_bus_adds() {
             disk.bus.read_sector_ms = bus;
         })
     };
-    // The last sector follows the medium.
+    // The medium determines the end of the last sector.
     near(
         takes(&mut disk(&change(0.02)), 3.0, read(2_060, 4)),
         3.4 + 0.02 + 0.05,
     );
-    // All follow the bus, which is taken when the first is there.
+    // The bus determines the end of all; it is taken when the first sector is in the buffer.
     near(
         takes(&mut disk(&change(0.2)), 3.0, read(2_060, 4)),
         3.1 + 0.04 + 0.8 + 0.05,
@@ -60,7 +60,7 @@ fn overheads_depend_on_the_command_before() {
         disk.overhead.read_miss_ms.write = 0.2;
         disk.overhead.write_miss_ms.write = 0.25;
     }));
-    // Sector 0 comes every 10 ms; what comes 0.2 ms earlier just gets it, unless it costs more.
+    // Sector 0 passes every 10 ms. A request 0.2 ms earlier is just in time, unless it has more overhead.
     takes(&mut drive, 0.0, write(0, 1));
     near(takes(&mut drive, 19.9, read(0, 1)), 10.2);
     near(takes(&mut drive, 39.9, read(0, 1)), 0.2);
@@ -115,7 +115,7 @@ fn with_zero_latency_a_whole_track_takes_one_turn_from_anywhere() {
     });
     near(takes(&mut disk(&both), 2.55, read(0, 100)), 10.05);
     near(takes(&mut disk(&both), 2.55, write(0, 100)), 10.05);
-    // Heads that come before or behind it find nothing of it under them.
+    // Heads that arrive before or behind the sectors find none of them.
     near(takes(&mut disk(&both), 2.55, read(50, 20)), 4.45);
     near(takes(&mut disk(&both), 8.05, read(50, 20)), 8.95);
     near(takes(&mut disk(&both), 6.05, read(50, 20)), 10.05);
@@ -124,7 +124,7 @@ fn with_zero_latency_a_whole_track_takes_one_turn_from_anywhere() {
 #[test]
 fn a_slow_bus_lets_the_platter_turn_before_a_write() {
     let mut drive = disk(&made(|disk, _| disk.bus.write_sector_ms = 0.15));
-    // The data of sector 1 is there 0.15 ms on, when sector 1 has begun to pass.
+    // The data of sector 1 is in the buffer after 0.15 ms, when sector 1 has begun to pass.
     near(takes(&mut drive, 0.0, write(1, 1)), 10.2);
     let mut drive = disk(&made(|disk, _| disk.bus.write_sector_ms = 0.15));
     near(takes(&mut drive, 0.0, write(2, 1)), 0.3);
@@ -179,7 +179,7 @@ fn queued_requests_are_served_one_behind_the_other_and_end_in_order_of_time() {
     assert_eq!(drive.next(), None);
 }
 
-/// The order in which requests that come at once are done.
+/// The order in which simultaneous requests are completed.
 fn order(drive: &mut Disk, requests: &[DriveRequest]) -> Vec<usize> {
     for (id, request) in requests.iter().enumerate() {
         let id = id as u64;
@@ -214,7 +214,7 @@ fn the_nearest_cylinder_is_near_to_where_reading_ahead_went() {
         disk.buffer.read_ahead_sectors = 150;
         disk.bus.read_sector_ms = 3.0;
     });
-    // While the bus carries the first, the heads go on to the next cylinder.
+    // While the bus transfers the first, the heads move to the next cylinder.
     let requests = [read(150, 10), read(0, 1), read(390, 1)];
     assert_eq!(order(&mut disk(&spec), &requests), [0, 2, 1]);
 }

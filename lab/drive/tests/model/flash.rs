@@ -38,7 +38,7 @@ fn drive(cache: bool) -> Drive {
     Drive::new(&DriveSpec::parse("flash.toml", FLASH).unwrap(), &options)
 }
 
-/// All submitted at time 0: when each is done, in ms.
+/// Submits all at time 0 and returns when each is done, in ms.
 fn all(drive: &mut Drive, requests: &[DriveRequest]) -> Vec<f64> {
     for (id, request) in requests.iter().enumerate() {
         let id = id as u64;

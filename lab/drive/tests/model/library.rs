@@ -33,11 +33,11 @@ fn each_drive_parses_names_its_sources_and_has_the_capacity_of_its_title() {
         let mut named = named_capacity(&spec.title).unwrap_or_else(|| panic!("{}", spec.title));
         let mut most = 0.011;
         if drive.name == "mimic80" {
-            // Its maker sold 82.3 GB as 80.
+            // Its maker sold 82.3 GB as 80 GB.
             named *= 1.029;
         }
         if drive.name.starts_with("hylog") {
-            // The paper counts in powers of two, and rounds: 36 GB of its cylinders are 37.04.
+            // The paper counts in powers of two and rounds: 36 GB of its cylinders are 37.04.
             named *= 1.073_741_824;
             most = 0.03;
         }

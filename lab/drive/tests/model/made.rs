@@ -1,13 +1,13 @@
-//! Small drives made up for tests, and ways to run them.
+//! Small drives for tests, and ways to run them.
 
 use tonearm_base::Nanos;
 use tonearm_drive::{Disk, DriveOptions};
 use tonearm_drive_file::{DiskSpec, DriveSpec, WriteCacheSpec};
 use tonearm_world::{Done, DriveRequest, Kind, Timing};
 
-/// A drive whose times are easy to add up: 6000 rpm (10 ms a revolution), 100 sectors a track (0.1 ms
-/// each), 2 heads, 50 cylinders, 1 ms + 0.1 ms for each cylinder of a seek, no skew, no overheads, a bus
-/// that takes no time, no buffer, no cache.
+/// A drive whose times are easy to add: 6000 rpm (10 ms a revolution), 100 sectors a track (0.1 ms each), 2 heads, 50
+/// cylinders, 1 ms + 0.1 ms for each cylinder of a seek, no skew, no overheads, a bus that takes no time, no buffer, no
+/// cache.
 pub const PLAIN: &str = include_str!("../../../drive-file/tests/plain.toml");
 
 /// The plain drive after `change`.
@@ -56,7 +56,7 @@ fn request(kind: Kind, lba: u64, sectors: u32) -> DriveRequest {
     }
 }
 
-/// Runs one request on an idle drive; when it is done.
+/// Runs one request on an idle drive. Returns when it is done.
 pub fn run(drive: &mut impl Timing, now: Nanos, request: DriveRequest) -> Nanos {
     drive.submit(now, request);
     let mut done = Vec::new();
@@ -67,7 +67,7 @@ pub fn run(drive: &mut impl Timing, now: Nanos, request: DriveRequest) -> Nanos 
     at
 }
 
-/// Runs one request that comes at `now_ms`; how many ms it takes.
+/// Runs one request that comes at `now_ms`. Returns how many ms it takes.
 pub fn takes(drive: &mut impl Timing, now_ms: f64, request: DriveRequest) -> f64 {
     let now = Nanos((now_ms * 1e6).round() as u64);
     (run(drive, now, request).0 - now.0) as f64 / 1e6

@@ -1,7 +1,7 @@
-//! The model of a drive, part by part, against what can be worked out by hand or by brute force.
+//! The parts of the model of a drive, compared with results that were computed by hand or by brute force.
 
 #![allow(clippy::unwrap_used)]
-// What proptest's macros expand to.
+// Used by the expansion of proptest's macros.
 #![allow(clippy::disallowed_types)]
 
 mod buffer;

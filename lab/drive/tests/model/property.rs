@@ -1,4 +1,4 @@
-//! Drives and requests by chance: nothing hangs, nothing is lost, nothing is done twice or too early.
+//! Random drives and requests: every request ends, once, and not too early.
 
 use crate::made::made;
 use proptest::prelude::*;
@@ -102,12 +102,12 @@ fn drive(choices: &Choices) -> DriveSpec {
         cache.takes = [CacheTakes::All, CacheTakes::Sequential][kinds.3];
         cache.idle_ms = times.2 * 20.0;
     });
-    // What is not allowed for a file is not to be run.
+    // A file that the check refuses is not run.
     assert!(spec.disk.is_some());
     spec
 }
 
-/// Think time in ns, kind, place as a share, sectors, and whether it follows the one before.
+/// Think time in ns, kind, place as a share, sectors, and whether it continues the previous request.
 type Step = (u64, u8, f64, u32, bool);
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
@@ -148,8 +148,7 @@ fn requests(sectors: u64, steps: &[Step]) -> Vec<(u64, DriveRequest)> {
     requests
 }
 
-/// Longest time that one request can take: a turn or two and the longest seek for each sector of it and of
-/// the cache.
+/// Longest time of one request: a turn or two and the longest seek, for each sector of it and of the cache.
 const BOUND_NS: u64 = (60 + 60 + 10) * 30_000_000;
 
 /// Times of completion by id.
@@ -166,7 +165,7 @@ fn completions(disk: &mut Disk, requests: &[(u64, DriveRequest)]) -> BTreeMap<u6
         if let Some(event) = event {
             assert!(event >= now, "an event in the past");
             if event > now {
-                // Nothing happens before it is said to.
+                // No request ends before the announced time.
                 let before = arrival.map_or(event - 1, |arrival| arrival.min(event - 1));
                 disk.advance(Nanos(before.max(now)), &mut done);
                 assert!(done.is_empty(), "done before next()");

@@ -1,4 +1,4 @@
-//! Where the platter is.
+//! The angle of the platter.
 
 use tonearm_base::Nanos;
 use tonearm_drive::{Drift, Rotation};
@@ -65,7 +65,7 @@ fn jitter_is_bounded_by_what_it_may_drift_in_a_second() {
         let at = Nanos(tenth * 100_000_000);
         let error = wanders.angle(at).wrapping_sub(even.angle(at));
         let step = apart(error, last);
-        // A tenth of a second: a tenth of the drift, but for rounding.
+        // In a tenth of a second it drifts by a tenth, except for rounding.
         assert!(
             step <= even.speed() * jitter / 10 + 1_000_000_000,
             "at {at:?}: {step}"
@@ -106,7 +106,7 @@ fn only_a_platter_that_wanders_is_forgiven_a_trifle() {
     let angle = even.angle(Nanos(1_000_000));
     let wait = even.latency(late, angle);
     assert!(wait > Nanos(9_999_990), "{wait:?}");
-    // It drifts by 10 ns in a revolution at most, and nothing counts beyond that.
+    // It drifts by at most 10 ns in a revolution; larger differences are errors.
     let mut wanders = Rotation::new(6_000.0, 0.0, 1_000, 0);
     let angle = wanders.angle(Nanos(1_000_000));
     assert_eq!(wanders.latency(late, angle), Nanos(0));
@@ -114,7 +114,7 @@ fn only_a_platter_that_wanders_is_forgiven_a_trifle() {
     assert!(wait > Nanos(9_999_900), "{wait:?}");
 }
 
-/// Revolutions that `rotation` is ahead of an even one after `seconds`, by counting small steps.
+/// Revolutions by which `rotation` is ahead of an even one after `seconds`, summed over small steps.
 fn ahead(mut rotation: Rotation, seconds: u64) -> f64 {
     let mut even = Rotation::new(7_200.0, 0.0, 0, 0);
     let (mut total, mut last) = (0.0, 0_u64);

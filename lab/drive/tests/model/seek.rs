@@ -1,4 +1,4 @@
-//! How long the arm takes.
+//! Seek times.
 
 use crate::made::made;
 use tonearm_base::Nanos;

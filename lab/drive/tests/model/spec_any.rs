@@ -1,4 +1,4 @@
-//! Drive files by chance: whatever passes the check can be run.
+//! Random drive files: every file that passes the check can be run.
 
 use crate::made::PLAIN;
 use proptest::prelude::*;
@@ -47,7 +47,7 @@ fn exercise(spec: &DriveSpec) {
     }
 }
 
-/// The text with its `which`-th number, if there is one, replaced.
+/// The text with its `which`-th number replaced, if there is one.
 fn with_number(text: &str, which: usize, number: &str) -> String {
     let digit = |c: char| c.is_ascii_digit() || c == '.';
     let mut places = Vec::new();
@@ -69,7 +69,7 @@ fn with_number(text: &str, which: usize, number: &str) -> String {
 
 fn files() -> Vec<String> {
     let first_lines = |text: &str| {
-        // Few points and zones, so that every number has its chance.
+        // Few points and zones, so that every number is replaced in some case.
         text.lines().take(400).collect::<Vec<_>>().join("\n")
     };
     let mut files: Vec<_> = library()

@@ -1,4 +1,4 @@
-//! Reads the files beside the project.
+//! Reads the data files outside of the project.
 
 use flate2::bufread::MultiGzDecoder;
 use std::io::Read;
@@ -30,7 +30,7 @@ pub fn text(name: &str) -> String {
     text
 }
 
-/// The fields of each line but the first, which names them.
+/// The fields of each line except the first, which contains their names.
 pub fn rows(name: &str) -> Vec<Vec<String>> {
     let split = |line: &str| line.split(',').map(str::to_owned).collect();
     text(name).lines().skip(1).map(split).collect()

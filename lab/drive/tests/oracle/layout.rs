@@ -1,4 +1,4 @@
-//! Where sectors lie and how long seeks take, for each drive of which that is known.
+//! Places of sectors and seek times, for each drive for which they are known.
 
 use crate::data::{drive, rows};
 use crate::params::extracted;

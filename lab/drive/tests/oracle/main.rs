@@ -1,7 +1,7 @@
-//! The model against what is known of real drives and of a reference simulator (DiskSim 4.0).
+//! The model compared with data of real drives and of a reference simulator (DiskSim 4.0).
 //!
-//! The data lies beside the project and is not part of it: a test without it has to fail, since a missing
-//! folder would look like agreement.
+//! The data is not part of the project. A test without it must fail, because a missing folder would look like
+//! agreement.
 
 #![allow(clippy::unwrap_used)]
 

@@ -1,12 +1,12 @@
-//! The drives of the project against the traces measured on the real ones.
+//! The drives of the project compared with traces of the real ones.
 
 use crate::data::{drive, rows};
 use tonearm_base::Nanos;
 use tonearm_drive::{Demerit, Drive, DriveOptions};
 use tonearm_world::{DriveRequest, Kind, Timing};
 
-/// Demerit of the reference simulator, exactly computed: all, reads, writes; and ours as it stands, which
-/// may get better and not worse.
+/// Demerit of the reference simulator, computed exactly (all, reads, writes), and our present one, which must not
+/// increase.
 const TABLE: [(&str, [f64; 3], [f64; 3]); 5] = [
     ("st41601n", [0.084, 0.092, 0.311], [0.040, 0.059, 0.052]),
     ("hp_c2247a", [0.090, 0.149, 0.124], [0.050, 0.059, 0.090]),
@@ -15,8 +15,8 @@ const TABLE: [(&str, [f64; 3], [f64; 3]); 5] = [
     ("atlas10k", [0.268, 0.385, 0.175], [0.073, 0.095, 0.144]),
 ];
 
-/// Measured and simulated response times, and whether each was a read: a closed loop, in which the
-/// next request comes its think time after the completion.
+/// Measured and simulated response times, and whether each is a read. The loop is closed: the next request is sent its
+/// think time after the completion.
 fn replay(name: &str) -> Vec<(Nanos, Nanos, bool)> {
     let mut drive = Drive::new(&drive(name), &DriveOptions::default());
     let (mut now, mut done) = (Nanos(0), Vec::new());

@@ -1,4 +1,4 @@
-//! Drives with exactly the parameters of the reference simulator, before anything was fitted.
+//! Drives with exactly the parameters of the reference simulator, before any fitting.
 
 use crate::data::{drive, text};
 use serde_json::Value;

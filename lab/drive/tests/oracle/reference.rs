@@ -1,9 +1,9 @@
-//! Request by request against the reference simulator, with exactly its parameters.
+//! Compares each request with the reference simulator, under the same parameters.
 //!
-//! The reference computes angles as integers of 24 to 32 bits, and rounds down whenever a sector passes
-//! under the heads: its platter falls behind by about 2^-24 of a revolution (0.4 to 0.7 ns) with each of
-//! them, up to half a millisecond in a trace. A real platter does not, nor does ours; here ours is turned
-//! back by as much before each request, which brings all else to light.
+//! The reference computes angles as integers of 24 to 32 bits and rounds down whenever a sector passes under the heads.
+//! So its platter falls behind by about 2^-24 of a revolution (0.4 to 0.7 ns) with each sector, up to half a
+//! millisecond in a trace. A real platter does not, and neither does ours. These tests turn ours back by as much before
+//! each request, so that all other differences become visible.
 
 use crate::data::rows;
 use crate::params::extracted;
@@ -33,7 +33,7 @@ const WORKLOADS: [&str; 16] = [
     "h_randwrite_1to256_plain",
 ];
 
-/// Cases that may differ by more, and why: percent of the mean, percent of requests within 0.1 ms.
+/// Cases that may differ by more, with the reason: percent of the mean, percent of requests within 0.1 ms.
 const EXPLAINED: [(&str, &str, f64, f64, &str); 3] = [
     (
         "atlas10k",
@@ -97,7 +97,7 @@ fn switched_on(drive: &str, name: &str) -> Drive {
         Some("sstf") => Scheduler::Sstf,
         _ => Scheduler::Fcfs,
     };
-    // Sequential and random reads alone leave the cache as it is.
+    // Only sequential and random reads do not change the cache.
     let reads = matches!(name.as_bytes()[..2], [b'b', b'_'] | [b'c', b'1' | b'2']);
     Drive::new(
         &spec,
@@ -109,11 +109,11 @@ fn switched_on(drive: &str, name: &str) -> Drive {
     )
 }
 
-/// Turns the platter back by what the reference has lost since `passed` sectors had passed.
+/// Turns the platter back by as much as the reference has fallen behind since `passed` sectors had passed.
 fn fall_behind(drive: &mut Drive, passed: &mut u64) {
     let disk = drive.disk().unwrap();
     let now = disk.mechanism().passed;
-    // A command, too, rounds down twice.
+    // A command also rounds down twice.
     disk.turn(-((now - *passed + 2) as f64) / f64::from(1 << 24));
     *passed = now;
 }

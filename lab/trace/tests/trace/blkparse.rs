@@ -1,4 +1,4 @@
-//! blkparse's output: pairs, merges, splits, flushes, and all that is not a request.
+//! Output of blkparse: pairs, merges, splits, flushes, and lines without a request.
 
 use crate::{at_ns, read, refused};
 use tonearm_base::Nanos;
@@ -62,7 +62,7 @@ fn each_kind_of_command_is_told_by_its_letters() {
     assert_eq!((took(3), took(5)), (Some(1_000_000), Some(1_000_000)));
 }
 
-/// Of a kernel mailing list: a partition, a plug, an idle drive.
+/// From a kernel mailing list: a partition, a plug, an idle drive.
 const PLAIN: &str = "\
   8,32   2      153     9.246369033 22900  C   N [0]
   8,32   0      200     9.268019255 15706  A  RM 2062 + 2 <- (8,33) 14
@@ -131,7 +131,7 @@ fn dispatches_of_requests_queued_before_the_trace_are_left_out() {
 
 #[test]
 fn a_merged_request_completes_all_its_parts() {
-    // Of "BPF Performance Tools", 9.2.3, with the one completion that the book shows.
+    // From "BPF Performance Tools", 9.2.3, with the one completion that the book shows.
     let text = "\
 259,0    2        1     0.000000000   430  Q  WS 2163864 + 8 [jbd2/nvme2n1-8]
 259,0    2        2     0.000009556   430  G  WS 2163864 + 8 [jbd2/nvme2n1-8]

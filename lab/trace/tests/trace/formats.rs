@@ -1,4 +1,4 @@
-//! Each format, by lines of the well-known traces.
+//! Each format, with lines of well-known traces.
 
 use crate::{at_ns, open, read};
 use tonearm_base::Nanos;
@@ -65,7 +65,7 @@ fn msr_cambridge() {
     assert_eq!(records[0], first);
     assert_eq!(at_ns(&records[1]), 1_332_052_600);
     assert_eq!((records[1].sector, records[1].sectors), (5_512, 8));
-    // What a range touches in part is wholly in it.
+    // A sector that a range touches in part belongs to it as a whole.
     let third = &records[2];
     assert_eq!((third.device, third.sector, third.sectors), (1, 0, 3));
     let headed = format!("Timestamp,Hostname,DiskNumber,Type,Offset,Size,ResponseTime\r\n{text}");

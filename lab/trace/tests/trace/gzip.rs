@@ -1,4 +1,4 @@
-//! Gzipped files are told by how they begin.
+//! Gzipped files are recognised by their first bytes.
 
 use crate::read;
 use flate2::Compression;

@@ -1,4 +1,4 @@
-//! What must be refused, and with which words.
+//! Traces that must be refused, and the words of the errors.
 
 use crate::{at_ns, read, refused};
 use proptest::prelude::*;
@@ -144,7 +144,7 @@ fn what_an_error_repeats_is_short_and_printable() {
     assert!(!error.contains('\x1b'), "{error}");
 }
 
-/// Pieces of which lines of these formats are made, and what does not belong there.
+/// Pieces of lines of these formats, and pieces that do not belong there.
 fn pieces() -> impl Strategy<Value = Vec<u8>> {
     let words = prop::sample::select(vec![
         "R",

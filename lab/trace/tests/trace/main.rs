@@ -1,4 +1,4 @@
-//! Traces as they are found in the world, as a program writes them, and as they must not be.
+//! Tests with traces as published, as programs write them, and with errors.
 
 #![allow(clippy::unwrap_used)]
 

@@ -1,4 +1,4 @@
-//! What is written in a format is read back as it was.
+//! A trace that is written in a format is read back unchanged.
 
 use crate::read;
 use proptest::prelude::*;
@@ -6,7 +6,7 @@ use std::fmt::Write;
 use tonearm_base::Nanos;
 use tonearm_trace::{Arrival, Format, Op, Record};
 
-/// A request as all formats can hold it: whole microseconds.
+/// A request that all formats can express: whole microseconds.
 #[derive(Clone, Debug)]
 struct Request {
     gap_us: u64,
@@ -38,7 +38,7 @@ fn request() -> impl Strategy<Value = Request> {
     )
 }
 
-/// The file, and what must be read from it.
+/// The file, and the records that a reader must return.
 fn written(format: Format, requests: &[Request]) -> (String, Vec<Record>) {
     let mut text = match format {
         Format::FioIolog => "fio version 3 iolog\n".to_string(),
@@ -139,7 +139,7 @@ proptest! {
     fn blkparse_pairs_each_queue_event_with_its_completion(
         requests in prop::collection::vec((0..1_000u64, 1..5_000u64), 1..100)
     ) {
-        // Requests side by side, each at a place of its own, so that the pairs are known.
+        // Concurrent requests, each at a place of its own, so that the pairs are known.
         let mut events = Vec::new();
         let mut now_us = 0;
         for (index, (gap_us, took_us)) in requests.iter().enumerate() {
