@@ -2,9 +2,11 @@
 
 #![allow(clippy::unwrap_used)]
 
-use crate::common::{BLOCK, begun, bytes, live, store, with};
+use crate::common::{BLOCK, begun, bytes, in_world, live, segments, store, with};
 use tonearm_disk::{Disk, ErrorKind, OpenOptions, Volume};
-use tonearm_engine::CommitChange;
+use tonearm_engine::{CommitChange, EngineError};
+use tonearm_layout::HomeError;
+use tonearm_world::{Fault, FaultKind, Place};
 
 const B: u64 = BLOCK as u64;
 
@@ -278,6 +280,57 @@ fn what_a_read_takes_a_moved_block_from_is_not_written_over_meanwhile() {
         assert_eq!(bytes(read.await.unwrap()), [1; BLOCK]);
         spill.await.unwrap();
     });
+}
+
+/// Where the drive has a block of these bytes.
+fn place_of(world: &tonearm_world::SimWorld, value: u8) -> u64 {
+    let image = world.images().remove(0);
+    let mut block = vec![0; BLOCK];
+    let found = image.used_pages().into_iter().find(|&offset| {
+        image.read(offset, &mut block);
+        block == [value; BLOCK]
+    });
+    found.unwrap()
+}
+
+#[test]
+fn a_moved_block_that_is_damaged_before_it_is_home_stays_an_error_of_that_block() {
+    for image in [store(8 << 20), segments(8 << 20)] {
+        let (to, closed) = in_world(&image, options(), async |open| {
+            let engine = open.disk.engine();
+            let (to, from) = (engine.size_blocks() - 10, engine.size_blocks() - 20);
+            let data = [0xa1, 0xa2, 0xa3].map(|value| open.pool.copy_of(&[value; BLOCK]).share());
+            let crcs = engine.spill(from, data.to_vec()).await.unwrap();
+            open.world.strike(Fault {
+                drive: 0,
+                after: 0,
+                kind: FaultKind::BitRot,
+                place: Place::At(place_of(&open.world, 0xa2)),
+                span: Default::default(),
+                times: 1,
+            });
+            let admission = engine.admit(0, 3).await.unwrap();
+            let moved = engine.commit(admission, vec![CommitChange::Move { to, from, crcs }]);
+            engine.wait_durable(moved.unwrap()).await.unwrap();
+            engine.drain().await.unwrap();
+            open.disk.close().await.unwrap();
+            to
+        });
+        with(&closed, options(), async move |disk| {
+            let engine = disk.engine();
+            for (block, value) in [(to, 0xa1), (to + 2, 0xa3)] {
+                assert_eq!(bytes(engine.read(block, 1).await.unwrap()), [value; BLOCK]);
+            }
+            let error = engine.read(to + 1, 1).await.unwrap_err();
+            let EngineError::Home(HomeError::Checksum { block, .. }) = error else {
+                panic!("{error}");
+            };
+            assert_eq!(block, to + 1);
+            let main = disk.volume("main").unwrap();
+            let data = tonearm_base::BufPool::new(0).copy_of(&[1; BLOCK]).share();
+            main.write(0, data, true).await.unwrap();
+        });
+    }
 }
 
 type Begin = fn(&Disk) -> Partial;
