@@ -1,4 +1,4 @@
-//! The arm: head switch and seek times, and what a command costs besides.
+//! The arm: head switch and seek times, and the overheads of commands.
 
 use crate::error::Error;
 use crate::layout::{Belief, Layout};
@@ -7,13 +7,13 @@ use crate::probe::{Method, Probe};
 
 /// Up to this distance all are measured.
 const NEAR: u32 = 10;
-/// By how much a distance is longer than the one before, beyond these.
+/// Factor from one distance to the next, beyond these.
 const GROWTH: f64 = 1.12;
-/// Sectors that a write has more, to find the speed of the bus.
+/// Additional sectors of a write, to find the speed of the bus.
 const MORE: u32 = 8;
-/// Places where two requests on one track are measured, so that none meets what another left in the buffer.
+/// Places where two requests on one track are measured, so that none meets buffered sectors of another.
 const PLACES: u64 = 5;
-/// Neighbouring tracks that are tried when skews do not tell where cylinders end.
+/// Adjacent tracks that are tried when skews do not show where cylinders end.
 const NEIGHBOURS: u64 = 36;
 
 /// Times of the arm, in ms.
@@ -21,13 +21,13 @@ const NEIGHBOURS: u64 = 36;
 pub struct Arm {
     /// Distances in cylinders, and the time of a seek.
     pub seeks: Vec<(u32, f64)>,
-    /// From one track to another of the same cylinder; `None` where it could not be measured.
+    /// Time from one track to another of the same cylinder; `None` if it could not be measured.
     pub head_switch: Option<f64>,
-    /// What a write waits longer than a read after a move.
+    /// Additional time of a write, compared with a read, after a move.
     pub write_settle: Option<f64>,
 }
 
-/// What commands cost, in ms; `None` where it could not be measured.
+/// Overheads of commands, in ms; `None` if they could not be measured.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Commands {
     /// Write after a write, until the arm may move.
@@ -42,12 +42,12 @@ pub struct Commands {
     pub read_done: f64,
     /// End of a write.
     pub write_done: f64,
-    /// Least time of a write of one sector on the same track, from sending to end: what a log has to look
-    /// ahead (delta; Trail, section 3.1).
+    /// Least time of a write of one sector on the same track, from sending to end. A log must look ahead by this time
+    /// (delta; Trail, section 3.1).
     pub write_least: Option<f64>,
-    /// The same as sectors that pass meanwhile, where the region begins.
+    /// The same in sectors of the start of the region.
     pub delta_sectors: Option<u32>,
-    /// A sector on the bus, host to drive, where that is slower than the medium.
+    /// Time of a sector on the bus, host to drive, if that is slower than the medium.
     pub write_sector: Option<f64>,
 }
 
@@ -135,8 +135,8 @@ impl Probe {
         }
     }
 
-    /// Where cylinders end, when all skews are alike: moves to tracks at the same number of cylinders take
-    /// the same time, but for the head switch. Makes `layout` one with cylinders, if that shows.
+    /// Finds where cylinders end if all skews are alike: moves to tracks at the same number of cylinders take the same
+    /// time, except for the head switch. If this shows the cylinders, `layout` becomes one with cylinders.
     pub async fn find_heads(&mut self, layout: &mut Layout) -> Result<bool, Error> {
         if layout.heads > 1 {
             return Ok(true);
@@ -159,7 +159,7 @@ impl Probe {
         let Some((heads, _)) = heads_by_times(&times, blur) else {
             return Ok(false);
         };
-        // The first zone's first track is thought to be a cylinder's first. The other zones' have to agree.
+        // The first zone's first track is assumed to be a cylinder's first. The other zones must agree with that.
         let whole = |zone: usize| {
             let tracks = (layout.zone_end(zone) - layout.zones[zone].first)
                 / u64::from(layout.zones[zone].track_sectors);
@@ -172,7 +172,7 @@ impl Probe {
         Ok(true)
     }
 
-    /// Seek curve and head switch, and the settling of writes, with the cost of commands.
+    /// Seek curve and head switch, settling of writes, and overheads of commands.
     pub async fn arm(
         &mut self,
         layout: &Layout,
@@ -187,12 +187,12 @@ impl Probe {
         let home = cylinders.first(first);
         let track = belief.track_sectors(home);
         let sector_ms = self.spindle.period / track / 1e6;
-        // Of a write, a sector has to cross the bus before it is written; of a read, after.
+        // A sector of a write must cross the bus before it is written, and one of a read after it was read.
         let read_bus = bus_ms.0.unwrap_or(0.0);
         let mut write_bus = bus_ms.1.unwrap_or(read_bus);
-        // Reads of places that the buffer may have read on to are of no use: each trial has its own track,
-        // and the second sector lies before the first, which is near the front, so that the drive is still
-        // on this track when the second one comes round.
+        // Reads of places that the drive may have read ahead are useless, so each trial has its own track. The second
+        // sector lies before the first, which is near the front, so that the drive is still on this track when the
+        // second one comes round.
         let spot = home;
         let tracks = cylinders.tracks(spot, PLACES * u64::from(TRIALS_MAX) * 2);
         let place = |which: u64, trial: u64| {
@@ -223,7 +223,7 @@ impl Probe {
             let pair = Pair::of(Act::Write, Act::Read);
             let places = |trial| place(2, trial);
             if let Some(least) = self.least(&belief, pair, places).await? {
-                // Read and write tell their ends at different times after the sector has passed.
+                // Reads and writes end at different times after the sector has passed.
                 let later = ms(least.later) - read_bus;
                 commands.read_done = later.max(0.0);
                 commands.write_done = (-later).max(0.0);
@@ -246,7 +246,7 @@ impl Probe {
             let done = read_bus + commands.read_done;
             commands.read_after_read = Some(ms(least.time) - sector_ms - done);
         }
-        // What a request of the kind that measures costs besides the move.
+        // Overhead of the measured kind of request without the move.
         let fixed = match act {
             Act::Write => commands
                 .write_after_write
@@ -276,7 +276,7 @@ impl Probe {
         let distances = distances(last - first);
         for (index, distance) in distances.iter().enumerate() {
             self.phase("seeks", index as f64 / distances.len() as f64);
-            // Short seeks where the region begins; long ones from there, too.
+            // Short and long seeks from the start of the region.
             let from = cylinders.first(first) + 4;
             let to = cylinders.first(first + distance) + 4;
             let places = |trial: u64| (from + trial, to + trial);
@@ -302,8 +302,7 @@ impl Probe {
         Ok((arm, commands))
     }
 
-    /// Time of a sector on the bus, in ms, if it is longer than that on the medium: then every sector of a
-    /// write comes later by it.
+    /// Time of a sector on the bus, in ms, if it is longer than on the medium. Then each sector delays a write by it.
     async fn slow_bus(
         &mut self,
         belief: &Belief,
@@ -328,7 +327,7 @@ impl Probe {
         Ok((each > 1.03 * sector_ms).then_some(each))
     }
 
-    /// What a write waits longer than a read after a seek of the same distance.
+    /// Additional time of a write, compared with a read, after a seek of the same distance.
     async fn settle(
         &mut self,
         belief: &Belief,
@@ -369,9 +368,9 @@ impl Probe {
     }
 }
 
-/// The tracks of a cylinder, and the place of the first track in its own, from the least times of moves to
-/// the tracks behind it: the largest cylinders with which moves of the same distance, with or without a
-/// change of the head, take the same time.
+/// The tracks of a cylinder, and the index of the first track in its cylinder, from the least times of moves to the
+/// tracks behind it: the largest cylinders for which moves of the same distance, with or without a head switch, take
+/// the same time.
 fn heads_by_times(times: &[f64], blur: f64) -> Option<(u32, u32)> {
     let most = times.len() as u32 / 4;
     let mut best = None;
@@ -390,7 +389,7 @@ fn heads_by_times(times: &[f64], blur: f64) -> Option<(u32, u32)> {
                 let all = times.iter().copied();
                 all.clone().fold(f64::MIN, f64::max) - all.fold(f64::MAX, f64::min) > 2.0 * blur
             };
-            // Without a difference between same head and other head, singles agree with anything.
+            // Without a difference between same head and other head, single tracks agree with any number.
             let told = heads == 1 || {
                 let same: f64 = mean(times, |to| (to + head) % heads == head);
                 let other: f64 = mean(times, |to| (to + head) % heads != head);

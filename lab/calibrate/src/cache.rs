@@ -1,4 +1,4 @@
-//! The drive's memory: whether FUA and flush do what they say, the write cache, the read buffer, the bus.
+//! The drive's memory: whether FUA and flush wait for the medium, the write cache, the read buffer, the bus.
 
 use crate::error::Error;
 use crate::layout::Layout;
@@ -7,14 +7,14 @@ use std::rc::Rc;
 use tonearm_base::Nanos;
 use tonearm_rt::Op;
 
-/// Reads elsewhere after which the buffer of any drive has forgotten.
+/// Reads elsewhere after which no drive's buffer has the earlier sectors.
 const FORGETS_MAX: u32 = 128;
-/// A pause in which a drive has read on as far as it does.
+/// A pause in which a drive finishes reading ahead.
 const PAUSE: Nanos = Nanos(200_000_000);
-/// Sectors of the longer of two requests whose difference tells the speed of the bus.
+/// Sectors of the longer of two requests whose difference gives the speed of the bus.
 const LONG: u32 = 17;
 
-/// What was found of buffer and write cache. Times in ms.
+/// The results for buffer and write cache. Times in ms.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Memory {
     /// A write with FUA waits for the medium; `None` when it was not tried.
@@ -23,15 +23,15 @@ pub struct Memory {
     pub flush_honoured: Option<bool>,
     /// Plain writes end before they are on the medium.
     pub write_cache: Option<bool>,
-    /// A write that the cache takes, without its transfer.
+    /// Time of a write into the cache, without its transfer.
     pub write_hit: Option<f64>,
     /// A flush of an empty cache.
     pub flush: Option<f64>,
-    /// Sectors that the write cache takes at once, about.
+    /// Approximate sectors that the write cache takes at once.
     pub cache_sectors: Option<u32>,
-    /// The write cache takes only what follows what it has.
+    /// The write cache takes only writes that continue its content.
     pub cache_sequential: bool,
-    /// A read that the buffer serves, without its transfer.
+    /// Time of a read from the buffer, without its transfer.
     pub read_hit: Option<f64>,
     /// A sector on the bus.
     pub read_sector: Option<f64>,
@@ -43,7 +43,7 @@ pub struct Memory {
     pub read_ahead: u32,
 }
 
-/// The middle value and by how much the outermost differ.
+/// The median, and the difference of the largest and smallest value.
 fn spread(values: &mut [f64]) -> (f64, f64) {
     values.sort_by(f64::total_cmp);
     let last = values.len() - 1;
@@ -51,7 +51,7 @@ fn spread(values: &mut [f64]) -> (f64, f64) {
 }
 
 impl Probe {
-    /// A place as any other; near the start of a track, once tracks are known.
+    /// A place that was not used recently; near the start of a track, once tracks are known.
     fn cold(&mut self) -> u64 {
         let span = self.region.end - self.region.start - 16_384;
         let lba = self.region.start + 1 + self.random(span);
@@ -61,13 +61,13 @@ impl Probe {
         }
     }
 
-    /// Responses that do not wait for the platter lie close together.
+    /// True when responses do not wait for the platter: they are close together then.
     fn is_quick(&self, spread: f64) -> bool {
         spread < 300_000.0
     }
 
-    /// How the places of sectors can be seen on this device, and how the platter turns; `None` when nothing
-    /// turns. With it, what is known of FUA and flush.
+    /// Finds how the places of sectors can be measured on this device, and the rotation of the platter; `None` without
+    /// a rotation. Also whether FUA and flush wait.
     pub async fn find_method(&mut self) -> Result<Option<Memory>, Error> {
         let lba = self.region.start + 8;
         let mut memory = Memory::default();
@@ -89,7 +89,7 @@ impl Probe {
             return Ok(None);
         }
         let reads = self.segments().await?.max(1);
-        // Some more than seem to be needed: the buffer may not forget the oldest first.
+        // Some more than seem to be needed, because the buffer may not evict the oldest sectors first.
         let mut reads = reads + reads / 4 + 2;
         let mut found = None;
         for attempt in 1..=3 {
@@ -107,8 +107,8 @@ impl Probe {
         Ok(Some(memory))
     }
 
-    /// Whether reads `ahead` sectors behind one that was read before, with `between` reads elsewhere in between,
-    /// are served by the buffer.
+    /// Whether the buffer serves reads `ahead` sectors behind one that was read before, with `between` reads elsewhere
+    /// in between.
     async fn rereads(&mut self, ahead: u64, between: u32) -> Result<bool, Error> {
         let answer = self
             .ask(
@@ -117,7 +117,7 @@ impl Probe {
                     let mut responses = Vec::new();
                     for _ in 0..6 {
                         let lba = probe.cold();
-                        // Some drives read on only when reads follow each other.
+                        // Some drives read ahead only when reads are sequential.
                         probe.io(Op::Read, lba - 1, 1).await?;
                         probe.io(Op::Read, lba, 1).await?;
                         probe.sleep(Nanos(PAUSE.0 / 2)).await;
@@ -136,7 +136,7 @@ impl Probe {
 
     /// Places that the buffer remembers.
     async fn segments(&mut self) -> Result<u32, Error> {
-        // What was sent may have left the buffer; what was read on from there has not.
+        // The sectors that were sent may have left the buffer; those that were read ahead are still there.
         let ahead = if self.rereads(0, 0).await? {
             0
         } else if self.rereads(1, 0).await? {
@@ -160,7 +160,7 @@ impl Probe {
         Ok(lost)
     }
 
-    /// How far the drive reads on by itself after a read.
+    /// Number of sectors that the drive reads ahead after a read.
     async fn read_ahead(&mut self) -> Result<u32, Error> {
         let (mut held, mut lost) = (0u64, 1u64);
         while lost <= 4096 && self.rereads(lost, 0).await? {
@@ -178,12 +178,12 @@ impl Probe {
         Ok(held as u32)
     }
 
-    /// A read of `sectors` that the drive has read on to: its response, if it comes from the buffer.
+    /// A read of `sectors` that the drive has read ahead: its response, if it comes from the buffer.
     async fn read_hit(&mut self, sectors: u32) -> Result<Option<f64>, Error> {
         let mut responses = Vec::new();
         for _ in 0..6 {
             let lba = self.cold();
-            // Some drives read on only when reads follow each other.
+            // Some drives read ahead only when reads are sequential.
             for ahead in 0..3 {
                 self.io(Op::Read, lba + ahead, 1).await?;
             }
@@ -210,8 +210,8 @@ impl Probe {
         Ok(self.is_quick(spread).then_some(middle))
     }
 
-    /// Scattered plain writes until one has to wait: sectors that were taken before, and whether already
-    /// the second one had to.
+    /// Scattered plain writes until one has to wait. Returns the sectors before that, and whether the second write
+    /// already had to wait.
     async fn fill_cache(&mut self) -> Result<(u32, bool), Error> {
         const CHUNK: u32 = 64;
         let lba = self.cold();
@@ -228,7 +228,7 @@ impl Probe {
             taken += CHUNK;
         }
         self.io(Op::Flush, 0, 0).await?;
-        // While the first is being written the cache is empty again: the second is taken, too.
+        // While the first is written the cache is empty again, so it takes the second, too.
         Ok((taken, taken <= 3 * CHUNK))
     }
 

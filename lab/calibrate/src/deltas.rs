@@ -1,4 +1,4 @@
-//! What passes between two requests, found on the model of a drive, and the section of a drive file that tells it.
+//! Finds the delays between two requests on the model of a drive, for the section `[disk.deltas]` of a drive file.
 
 use tonearm_base::Nanos;
 use tonearm_drive::{ClosedLoop, Drive, DriveOptions};
@@ -7,7 +7,7 @@ use tonearm_head::{Access, Delta, Deltas, Track, TrackMap};
 use tonearm_head_study::{AccessKind, DeltaSearch};
 use tonearm_world::Kind;
 
-/// Tracks on which deltas are looked for: more than a drive reads ahead.
+/// Tracks that are tried: more than a drive reads ahead.
 const TRACKS: usize = 300;
 /// What a host takes between two requests.
 const HOST: Nanos = Nanos::from_micros(10);
@@ -17,7 +17,7 @@ const TRIES: u32 = 4;
 const FIRST: u64 = 2048;
 
 /// The section `[disk.deltas]` for the file of the drive of `spec`, as TOML. `None` for a drive without a platter, and
-/// for one on which no request is in time for the track of the one before.
+/// for one on which no request is in time for the track of the previous one.
 pub fn deltas_section(spec: &DriveSpec) -> Option<String> {
     let map = track_map(spec, FIRST..u64::MAX)?;
     let found = deltas(spec, &map)?;
@@ -37,8 +37,8 @@ pub fn deltas_section(spec: &DriveSpec) -> Option<String> {
     ))
 }
 
-/// What passes between two requests on the drive of `spec` (Trail 3.1), found on its model as the paper does it
-/// on the drive itself, on the first of the tracks of `map`. `None` when a write or read of one sector never
+/// The delays between two requests on the drive of `spec` (Trail 3.1), found on its model, on the first of the tracks
+/// of `map`. The paper finds them in the same way on the drive itself. `None` when a write or read of one sector never
 /// comes in time for its own track.
 pub fn deltas(spec: &DriveSpec, map: &TrackMap) -> Option<Deltas> {
     let disk = spec.disk.as_ref()?;
@@ -61,7 +61,7 @@ pub fn deltas(spec: &DriveSpec, map: &TrackMap) -> Option<Deltas> {
     })
 }
 
-/// The delta of a request after another, and how much longer the platter turned than the first one says.
+/// The delta of a request after another, and by how much longer than predicted from the first the platter turned.
 fn delta(
     user: &mut ClosedLoop,
     turn: Nanos,
@@ -69,7 +69,7 @@ fn delta(
     before: AccessKind,
     of: AccessKind,
 ) -> Option<(Delta, i64)> {
-    // From the last one up: what the drive reads ahead is of no use then.
+    // From the last track up, so that sectors that the drive reads ahead are never asked for.
     let tracks = tracks.iter().rev().copied().collect();
     let mut search = DeltaSearch::new(tracks, turn, before, of, TRIES);
     while let Some(trial) = search.trial() {

@@ -1,5 +1,5 @@
-//! The result as a drive file, in the form of `lab/drives/*.toml`: what was measured, and where something had to
-//! be assumed, a comment that says so.
+//! Writes the result as a drive file, in the form of `lab/drives/*.toml`: the measured figures, and a comment on each
+//! assumed one.
 
 use crate::deltas::deltas_section;
 use crate::error::Error;
@@ -13,10 +13,10 @@ use tonearm_drive_file::{DriveSpec, GeometrySpec, Sparing};
 /// Most numbers in a line of a list.
 const LINE: usize = 12;
 
-/// The text of the drive file of `found`, a drive called `title`.
+/// The text of the drive file of `found`, a drive with the name `title`.
 ///
 /// # Errors
-/// When the layout cannot be told in a drive file.
+/// When a drive file cannot express the layout.
 pub fn drive_file(title: &str, found: &Findings) -> Result<String, Error> {
     let mut text = String::new();
     let result = match &found.kind {
@@ -27,7 +27,7 @@ pub fn drive_file(title: &str, found: &Findings) -> Result<String, Error> {
         Kind::Flash(flash) => write_flash(&mut text, title, found, flash),
     };
     result.expect("a string takes any text");
-    // A file that is wrong is told to the user by the one that reads it.
+    // A wrong file is reported by the caller that reads it.
     let spec = DriveSpec::parse(title, &text);
     if let Some(section) = spec.ok().as_ref().and_then(deltas_section) {
         text.push('\n');
@@ -297,7 +297,7 @@ fn write_overhead(out: &mut String, disk: &Disk) -> fmt::Result {
         ("write_done_ms", commands.write_done),
         ("flush_ms", memory.flush.unwrap_or(0.0)),
     ] {
-        // What is less than a microsecond is none.
+        // Times of less than a microsecond count as none.
         if time >= 0.001 {
             writeln!(out, "{key} = {}", ms(time))?;
         }

@@ -1,4 +1,4 @@
-//! Why a calibration ended without a result.
+//! Reasons why a calibration ended without a result.
 
 use std::path::PathBuf;
 use tonearm_rt::IoError;

@@ -1,4 +1,4 @@
-//! A drive without a platter: latencies, rates, how many commands it serves at once.
+//! A drive without a platter: latencies, rates, and the number of commands that it serves at once.
 
 use crate::error::Error;
 use crate::probe::{Probe, SECTORS_MAX};
@@ -6,7 +6,7 @@ use tonearm_rt::Op;
 
 /// Requests whose middle response counts.
 const SAMPLES: usize = 41;
-/// The same of a drive that takes longer for them than [`PATIENCE`].
+/// The same for a drive that needs longer than [`PATIENCE`] for them.
 const SAMPLES_LEAST: usize = 5;
 /// Time, in nanoseconds, in which responses are collected.
 const PATIENCE: f64 = 1e9;
@@ -18,7 +18,7 @@ const AT_ONCE: usize = 64;
 const DIRTY: u64 = 64;
 const SECTORS_PER_MIB: f64 = 2048.0;
 
-/// What was found of a drive without a platter. Times in ms.
+/// The results for a drive without a platter. Times in ms.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Flash {
     /// A small read, without its transfer.
@@ -27,7 +27,7 @@ pub struct Flash {
     pub read_mib_per_s: f64,
     /// Commands served at once, about.
     pub channels: u32,
-    /// What only writes tell; `None` without leave to write.
+    /// Results that need writes; `None` without permission to write.
     pub writes: Option<FlashWrites>,
 }
 
@@ -42,7 +42,7 @@ pub struct FlashWrites {
     pub write_mib_per_s: f64,
     /// A flush of nothing.
     pub flush: f64,
-    /// A flush, for each MiB that was written before.
+    /// Time of a flush for each MiB that was written before.
     pub flush_per_mib: f64,
 }
 
@@ -54,7 +54,7 @@ impl FlashWrites {
 }
 
 impl Probe {
-    /// The middle response of requests of `sectors`, in ns.
+    /// The median response of requests of `sectors`, in ns.
     async fn response(&mut self, op: Op, sectors: u32) -> Result<f64, Error> {
         let mut responses = Vec::with_capacity(SAMPLES);
         let places = (self.region.end - self.region.start) / u64::from(SECTORS_MAX);
@@ -69,7 +69,7 @@ impl Probe {
         Ok(responses[responses.len() / 2])
     }
 
-    /// Response of a small request without its transfer in ns, and nanoseconds of a sector.
+    /// Response of a small request without its transfer, in ns, and nanoseconds of a sector.
     async fn line(&mut self, op: Op) -> Result<(f64, f64), Error> {
         let small = self.response(op, SMALL).await?;
         let large = self.response(op, SECTORS_MAX).await?;
@@ -135,7 +135,7 @@ impl Probe {
         Ok(flash)
     }
 
-    /// Commands that are served at once, when one alone takes `one` nanoseconds.
+    /// Number of commands that are served at once, when one alone takes `one` nanoseconds.
     async fn channels(&mut self, one: f64) -> Result<f64, Error> {
         let took = self.read_at_once(AT_ONCE, SMALL).await?;
         Ok((AT_ONCE as f64 * one / took)

@@ -1,12 +1,12 @@
-//! What has been asked of a drive and what it answered: the whole state of a calibration.
+//! The questions to a drive and its answers, which are the whole state of a calibration.
 //!
-//! The algorithms ask the same questions in the same order when they get the same answers. So a calibration
-//! that was interrupted goes on when it is started anew and gets the answers of the journal first.
+//! The algorithms ask the same questions in the same order when they get the same answers. So a calibration that was
+//! interrupted continues when it is started again and first gets the answers of the journal.
 //!
 //! Invariants:
-//! 1. An answer is of use by itself: an angle is one against another sector, never against a clock.
-//! 2. The file is replaced in one step (written beside, flushed, renamed): a crash leaves the old state or
-//!    the new one.
+//! 1. Each answer is valid by itself: an angle is relative to another sector, never to a clock.
+//! 2. The file is replaced in one step (written beside, flushed, renamed), so a crash leaves the old state or the
+//!    new one.
 
 use crate::error::Error;
 use std::fs::{self, File};
@@ -18,7 +18,7 @@ const HEAD: &str = "tonearm calibration 1";
 /// Questions and answers.
 #[derive(Debug, Default)]
 pub struct Journal {
-    /// Which drive and which options; what a resumed calibration must have, too.
+    /// The drive and the options, which must be the same when a calibration is resumed.
     subject: String,
     entries: Vec<(String, Vec<f64>)>,
     /// Answers given from the journal so far.
@@ -70,7 +70,7 @@ impl Journal {
         Ok(journal)
     }
 
-    /// The next answer of an earlier run, if there is one; it must have been to the same question.
+    /// The next answer of an earlier run, if there is one. It must belong to the same question.
     ///
     /// # Errors
     /// When the earlier run asked something else here.
@@ -138,7 +138,7 @@ impl Journal {
     }
 }
 
-/// Makes `content` the content of the file `path` in one step: a crash leaves the old file or the new one.
+/// Replaces the content of the file `path` by `content` in one step: a crash leaves the old file or the new one.
 ///
 /// # Errors
 /// When the file cannot be written beside it, flushed or renamed.

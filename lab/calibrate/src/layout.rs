@@ -1,7 +1,7 @@
-//! What is believed of a drive's layout: zones, skews, spares and slips, in the terms of a drive file.
+//! The assumed layout of a drive: zones, skews, spares and slips, in the terms of a drive file.
 //!
-//! The belief predicts the angle of every sector, by the same rules that the simulated drives follow
-//! ([`tonearm_drive_file::Geometry`]). What was measured either agrees or makes the belief better.
+//! The layout predicts the angle of every sector, by the rules that the simulated drives follow
+//! ([`tonearm_drive_file::Geometry`]). Each measurement either agrees or corrects the layout.
 
 use crate::error::Error;
 use tonearm_drive_file::{Geometry, GeometrySpec, HeadOrder, Sparing, ZoneSpec};
@@ -9,16 +9,16 @@ use tonearm_drive_file::{Geometry, GeometrySpec, HeadOrder, Sparing, ZoneSpec};
 /// 2^64, the angles of a revolution.
 const REVOLUTION: f64 = 18_446_744_073_709_551_616.0;
 
-/// Tracks of the same shape, from a sector on.
+/// Tracks of the same shape, from a given sector on.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Zone {
     /// First sector.
     pub first: u64,
     /// Sectors that pass in a revolution.
     pub track_sectors: u32,
-    /// Spare sectors of each region; without meaning where the scheme has no regions.
+    /// Spare sectors of each region; unused if the scheme has no regions.
     pub spares: u32,
-    /// Sectors by which a track is turned against the one before it in its cylinder.
+    /// Sectors by which the start of a track is later than that of the previous track in its cylinder.
     pub track_skew: f64,
     /// The same from one cylinder to the next.
     pub cylinder_skew: f64,
@@ -35,13 +35,13 @@ pub struct Zone {
 pub struct Layout {
     /// Tracks of a cylinder.
     pub heads: u32,
-    /// Where spare sectors are. `Zone` where they are nowhere else: what is left at a zone's end.
+    /// Where spare sectors are. `Zone` if they are only at the ends of zones.
     pub sparing: Sparing,
-    /// By their first sectors. The last one is thought to go on to the end of the drive.
+    /// By their first sectors. The last one is assumed to reach the end of the drive.
     pub zones: Vec<Zone>,
     /// Sectors of the drive.
     pub sectors: u64,
-    /// Sectors whose content lies elsewhere, as far as they were met.
+    /// Sectors whose content is elsewhere, as far as they were found.
     pub remapped: Vec<u64>,
 }
 
@@ -63,13 +63,13 @@ impl Zone {
         }
     }
 
-    /// Sectors with a number in each region, where there are regions.
+    /// Sectors with a number in each region, if there are regions.
     pub fn region_numbers(&self, heads: u32, sparing: Sparing) -> Option<u64> {
         let region = self.region(heads, sparing)?;
         Some(region - u64::from(self.spares))
     }
 
-    /// Cylinders that hold `sectors` numbered sectors, and those of their numbers that are left over.
+    /// Cylinders of `sectors` numbered sectors, and the number of sectors that are left over.
     fn cylinders(&self, sectors: u64, heads: u32, sparing: Sparing) -> (u64, u64) {
         let cylinder = u64::from(self.track_sectors) * u64::from(heads);
         let wanted = self.reserved + sectors;
@@ -150,7 +150,7 @@ impl Layout {
         })
     }
 
-    /// What the layout predicts.
+    /// The predictions of the layout.
     ///
     /// # Errors
     /// As for [`Layout::spec`].
@@ -162,7 +162,7 @@ impl Layout {
         })
     }
 
-    /// True when the slips of zone `index` find room among the spares of their regions.
+    /// True when the regions of zone `index` have enough spares for its slips.
     pub fn slips_fit(&self, index: usize) -> bool {
         let zone = &self.zones[index];
         let Some(region) = zone.region(self.heads, self.sparing) else {
@@ -175,8 +175,8 @@ impl Layout {
         counts.values().all(|count| *count <= zone.spares)
     }
 
-    /// Spares at the end of each range of cylinders look like slips up to the end of every so-manieth
-    /// cylinder. When the first three ranges of the first zone show that, it becomes the scheme.
+    /// Spares at the end of each group of cylinders look like slips up to the end of every n-th cylinder. If the first
+    /// three groups of the first zone show that, it becomes the scheme.
     pub fn find_ranges(&mut self) -> bool {
         let [zone] = &mut self.zones[..] else {
             return false;
@@ -213,7 +213,7 @@ impl Layout {
         true
     }
 
-    /// Slips that are whole tracks, and nothing else, are told as numbers of tracks.
+    /// Writes slips that are whole tracks, if there are no others, as numbers of tracks.
     pub fn in_tracks(mut spec: GeometrySpec) -> GeometrySpec {
         let whole = |zone: &ZoneSpec| {
             let track = u64::from(zone.track_sectors);
@@ -250,7 +250,7 @@ fn runs(numbers: &[u64]) -> Vec<(u64, u64)> {
 }
 
 impl Belief {
-    /// Where the platter is when sector `lba` has passed, in revolutions.
+    /// The angle of the platter when sector `lba` has passed, in revolutions.
     pub fn angle(&self, lba: u64) -> f64 {
         let extent = self.geometry.extent(lba);
         extent.angle.wrapping_add(extent.width) as f64 / REVOLUTION
@@ -270,7 +270,7 @@ impl Belief {
         f64::from(self.geometry.extent(lba).track_sectors)
     }
 
-    /// Place of `lba` in its zone, the `zone`-th: physical sectors from the start of its first cylinder.
+    /// Place of `lba` in zone `zone`: physical sectors from the start of its first cylinder.
     pub fn place(&self, lba: u64, zone: usize, heads: u32) -> u64 {
         let extent = self.geometry.extent(lba);
         let cylinder = u64::from(extent.cylinder - self.first_cylinders[zone]);
@@ -278,7 +278,7 @@ impl Belief {
         track * u64::from(extent.track_sectors) + u64::from(extent.sector)
     }
 
-    /// The first sector of the track of `lba`, which does not lie before `least`.
+    /// The first sector of the track of `lba`, at least `least`.
     pub fn track_start(&self, lba: u64, least: u64) -> u64 {
         let extent = self.geometry.extent(lba);
         let on_track = |other: u64| {

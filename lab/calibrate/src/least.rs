@@ -1,8 +1,8 @@
-//! The least time between requests: from the sending of one to its end, when the platter is where it is best.
+//! The least time between requests: from the sending of one to its end, with the platter at the best angle.
 //!
-//! Two requests, one behind the other. The second is sent after a wait that is chosen so that its sector
-//! passes just when the drive could be ready for it, or just missed. Halving finds the shortest time in
-//! which the drive is ready (MTBRC; Worthington and others, SIGMETRICS 1995, section 3.1).
+//! A trial has two requests, one after the other. The second is sent after a wait that is chosen so that its sector
+//! passes just when the drive could be ready for it, or is just missed. Bisection finds the shortest time in which the
+//! drive is ready (MTBRC; Worthington and others, SIGMETRICS 1995, section 3.1).
 
 use crate::error::Error;
 use crate::layout::Belief;
@@ -18,9 +18,9 @@ pub(crate) const TRIALS_MAX: u32 = 20;
 /// One of two requests.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Act {
-    /// In the way that shows where sectors are: a write that is on the medium when it is done.
+    /// A request that shows the places of sectors: a write that is done when it is on the medium.
     Write,
-    /// A read, of a sector that the buffer does not have.
+    /// A read of a sector that is not in the buffer.
     Read,
 }
 
@@ -48,15 +48,14 @@ impl Pair {
 pub(crate) struct Least {
     /// From sending to end, in nanoseconds.
     pub time: f64,
-    /// By how much later than the first request's the second's end is told, relative to its sector's passing,
-    /// in nanoseconds; within half a revolution.
+    /// By how much longer after its sector's passing the second request ends than the first one, in nanoseconds; within
+    /// half a revolution.
     pub later: f64,
 }
 
 impl Probe {
-    /// The least time of the second of `pair`'s requests. `places` gives the sectors of a trial's two
-    /// requests; with reads, other ones for each trial. `None` when the second one's end has nothing to do
-    /// with the platter.
+    /// The least time of the second of `pair`'s requests. `places` gives the sectors of a trial's two requests; for
+    /// reads, other ones for each trial. `None` when the end of the second request does not depend on the platter.
     pub async fn least(
         &mut self,
         belief: &Belief,
@@ -111,7 +110,7 @@ impl Probe {
                 self.forget(reads).await?;
             }
             let (_, begun) = self.act(pair.first, a, 1).await?;
-            // When b's last sector passes, as far as that is known.
+            // The expected passing of b's last sector.
             let turn = belief.turn(a, b + u64::from(pair.sectors) - 1) * period;
             let base = begun.0 as f64 + turn + later.unwrap_or(0.0);
             if let Some(aim) = aimed {
@@ -133,7 +132,7 @@ impl Probe {
             if off.abs() > period / 20.0 + 8.0 * self.spindle.noise {
                 return Ok(None);
             }
-            // The passing that was aimed at, seen from when the request was really sent.
+            // The intended passing, relative to the real time of sending.
             let aim = aimed.unwrap_or(took);
             let missed = ((took - aim) / period).round();
             let target = took - missed * period;

@@ -1,13 +1,14 @@
-//! What a drive is like, seen only through timed reads and writes.
+//! Measures a drive through timed reads and writes alone.
 //!
-//! [`calibrate`] measures a device, simulated or real, as straight-line code over the executor. Its
-//! [`Findings`] become a drive file by [`drive_file`]; [`take_profile`] takes a profile for the Disk Mimic.
-//! [`deltas`] finds on the model of a drive what passes between two requests, for [`deltas_section`].
+//! [`calibrate`] measures a device, simulated or real, in straight-line code over the executor. [`drive_file`] turns
+//! its
+//! [`Findings`] into a drive file; [`take_profile`] measures a profile for the Disk Mimic. [`deltas`] finds the delays
+//! between two requests on the model of a drive, for [`deltas_section`].
 //!
-//! The parts: `probe` (one timed request after the other), `journal` (questions and answers; what is resumed),
-//! `spindle` (the period, angles of sectors), `survey` (tracks at a place), `layout` (a belief about all of the
-//! drive), `map` (tries and mends the belief), `least` (shortest times between requests), `arm`, `cache`,
-//! `flash`. How it works and how accurate it is: docs/calibration.md.
+//! The parts: `probe` (one timed request after the other), `journal` (questions and answers, for resuming), `spindle`
+//! (the period, angles of sectors), `survey` (tracks at a place), `layout` (the assumed layout of the whole drive),
+//! `map` (tests and corrects this layout), `least` (shortest times between requests), `arm`, `cache`, `flash`.
+//! docs/calibration.md explains the method and its accuracy.
 
 mod arm;
 mod cache;

@@ -1,4 +1,4 @@
-//! The whole layout: a belief that is tried at ever farther sectors, and made better where it fails.
+//! Finds the whole layout: tests an assumed layout at ever farther sectors and corrects it where it fails.
 
 use crate::error::Error;
 use crate::layout::{Belief, Layout, Zone};
@@ -7,15 +7,15 @@ use crate::spindle::centred;
 use crate::survey::Shape;
 use tonearm_drive_file::Sparing;
 
-/// Sectors by which a measured angle may differ from the one believed.
+/// Sectors by which a measured angle may differ from the expected one.
 const TOLERANCE: f64 = 0.1;
-/// Part of a sector to which angles are measured: coarser than where nothing is believed yet.
+/// Part of a sector to which angles are measured. It is coarser where nothing is known yet.
 const SHARP: f64 = 0.2;
-/// Most sectors in a row that are taken for slipped.
+/// Most adjacent sectors that are taken for slipped.
 const SLIPS_MAX: u64 = 16;
-/// Sectors right behind a slip that make it certain, unless something else explains all.
+/// Sectors right behind a slip that confirm it, unless another layout explains all.
 const CERTAIN: usize = 4;
-/// Most tracks in a row that are taken for slipped.
+/// Most adjacent tracks that are taken for slipped.
 const TRACKS_SKIPPED_MAX: u64 = 3;
 
 impl Probe {
@@ -52,7 +52,7 @@ impl Probe {
         Ok(layout)
     }
 
-    /// True when sector `lba` is where it is believed to be, as seen from `anchor`.
+    /// True when sector `lba` is at its expected angle, as measured from `anchor`.
     async fn agrees(&mut self, belief: &Belief, anchor: u64, lba: u64) -> Result<bool, Error> {
         let expected = belief.turn(anchor, lba);
         let track = belief.track_sectors(lba);
@@ -62,8 +62,8 @@ impl Probe {
         Ok(centred(found - expected).abs() <= tolerance)
     }
 
-    /// The same for a sector far behind `good`, which agrees; one angle may agree by chance: others before it
-    /// have to agree, too.
+    /// The same for a sector far behind `good`, which agrees. One angle may agree by chance, so sectors before it must
+    /// agree, too.
     async fn agrees_far(
         &mut self,
         belief: &Belief,
@@ -86,8 +86,8 @@ impl Probe {
         Ok(true)
     }
 
-    /// Tries the belief from `good` on, which agrees, in ever longer steps. Returns the last sector that is
-    /// known to agree and the first that does not.
+    /// Tests the layout from `good` on, which agrees, in ever longer steps. Returns the last sector that is known to
+    /// agree, and the first that does not.
     async fn try_belief(
         &mut self,
         layout: &Layout,
@@ -95,10 +95,10 @@ impl Probe {
         good: u64,
     ) -> Result<(u64, Option<u64>), Error> {
         let last = self.region.end - 1;
-        // All are seen from the same one, which is timed the more exactly the longer it is in use.
+        // All are measured from the same sector, whose timing becomes more exact with use.
         let (anchor, mut good) = (good, good);
         let zone = &layout.zones[layout.zones.len() - 1];
-        // Slips do not show beyond the end of a range that has spares of its own.
+        // Slips do not show beyond the end of a group with spares of its own.
         let range = match layout.sparing {
             Sparing::Cylinders(_) => zone.region_numbers(layout.heads, layout.sparing),
             _ => None,
@@ -132,7 +132,7 @@ impl Probe {
                     bad = middle;
                 }
             }
-            // One may have agreed by chance: those before it have to agree, too.
+            // One sector may have agreed by chance, so those before it must agree, too.
             match self.earlier_failure(belief, anchor, known, bad).await? {
                 Some(earlier) => (good, bad) = (known, earlier),
                 None => return Ok((good, Some(bad))),
@@ -140,7 +140,7 @@ impl Probe {
         }
     }
 
-    /// A sector between `known` and `failed`, not far before `failed`, that is not where it should be.
+    /// A sector between `known` and `failed`, not far before `failed`, that is not at its expected angle.
     async fn earlier_failure(
         &mut self,
         belief: &Belief,
@@ -159,8 +159,8 @@ impl Probe {
         Ok(None)
     }
 
-    /// How many of some sectors from `from` on, over a cylinder, agree before one does not, and whether all
-    /// do.
+    /// How many of some sectors from `from` on, over a cylinder, agree before the first one that does not, and whether
+    /// all agree.
     async fn score(&mut self, layout: &Layout, from: u64) -> Result<(usize, bool), Error> {
         let Ok(belief) = layout.belief() else {
             return Ok((0, false));
@@ -196,8 +196,8 @@ impl Probe {
         Ok((agreed, true))
     }
 
-    /// Makes the layout right at `failed`, the first sector that is not where it should be. Returns a sector
-    /// that agrees from then on.
+    /// Corrects the layout at `failed`, the first sector that is not at its expected angle. Returns a sector that
+    /// agrees from then on.
     async fn amend(
         &mut self,
         layout: &mut Layout,
@@ -207,7 +207,7 @@ impl Probe {
     ) -> Result<u64, Error> {
         let index = layout.zones.len() - 1;
         let track = belief.track_sectors(failed);
-        // With irregular answers, one in thousands is wrong twice.
+        // With irregular response times, one angle in thousands is wrong twice.
         let back = failed.saturating_sub(2 * track as u64);
         let anchor = back.max(layout.zones[index].first).max(self.region.start);
         if anchor + 1 < failed && self.agrees(belief, anchor, failed).await? {
@@ -215,7 +215,7 @@ impl Probe {
         }
         let turn = self.turn_surely(failed - 1, failed).await?;
         let shift = centred(turn - belief.turn(failed - 1, failed)) * track;
-        // A small shift is no defect but the first one that shows of sectors of another width.
+        // A small shift is not a defect but the first visible sign of sectors of another width.
         let border = shift.abs() < 0.6;
         if !border && self.is_remapped(belief, good, failed).await? {
             layout.remapped.push(failed);
@@ -245,7 +245,7 @@ impl Probe {
             if self.consider(candidate, failed, &mut best).await? {
                 break;
             }
-            // Defects come in clusters: the next one is no reason to doubt this one.
+            // Defects come in clusters, so the next one does not put this one in doubt.
             if slips == slipped
                 && !like_skew
                 && let Some((score, _)) = &mut best
@@ -256,7 +256,7 @@ impl Probe {
         }
         let done = best.as_ref().is_some_and(|(score, _)| *score == usize::MAX);
         if !done {
-            // A border whose first sectors happen to agree shows itself later on its first track.
+            // If the first sectors behind a border happen to agree, its first track shows it later.
             let begun = belief.track_start(failed, layout.zones[index].first + 1);
             let starts = if border {
                 [begun, failed]
@@ -284,7 +284,7 @@ impl Probe {
         }
     }
 
-    /// True when the sectors right behind `failed` are where they should be: its content lies elsewhere.
+    /// True when the sectors right behind `failed` are at their expected angles, so that only its content is elsewhere.
     async fn is_remapped(
         &mut self,
         belief: &Belief,
@@ -299,7 +299,7 @@ impl Probe {
         Ok(true)
     }
 
-    /// Keeps the better of two layouts; true when nothing speaks against the new one.
+    /// Keeps the better of two layouts. True when no measurement contradicts the new one.
     async fn consider(
         &mut self,
         candidate: Layout,
@@ -350,12 +350,12 @@ impl Probe {
     }
 }
 
-/// The first zone. What lies before `start`, the first track that was seen, is thought to be like it.
+/// The first zone. The part before `start`, the first track that was measured, is assumed to be like it.
 fn first_zone(start: u64, shape: &Shape, layout: &Layout) -> Zone {
     let mut zone = zone_from(start, shape, layout);
     let used = u64::from(shape.track_sectors - shape.track_spares);
     let cylinder = used * u64::from(shape.heads) - u64::from(shape.cylinder_spares);
-    // Whole cylinders lie between the zone's first one and the one that was seen.
+    // Between the zone's first cylinder and the measured one there are whole cylinders.
     zone.reserved += start.div_ceil(cylinder) * cylinder - start;
     zone.first = 0;
     zone

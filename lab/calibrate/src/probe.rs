@@ -1,10 +1,9 @@
 //! Timed reads and writes of a device, one at a time, within a region.
 //!
 //! Invariants:
-//! 1. Nothing outside of the region is written, and nothing at all without leave to write.
-//! 2. One request is under way at a time, but for reads of drives without a platter.
-//! 3. What is asked of the drive is asked once: answers go to the journal, and come from it after an
-//!    interruption.
+//! 1. Nothing outside of the region is written, and nothing at all without permission to write.
+//! 2. One request is under way at a time, except for reads of drives without a platter.
+//! 3. Each question is asked once: answers go to the journal, and come from it after an interruption.
 
 use crate::error::Error;
 use crate::journal::Journal;
@@ -24,14 +23,14 @@ pub(crate) const SECTORS_MAX: u32 = 512;
 /// Answers between two saves of the journal.
 const SAVE_EVERY: usize = 500;
 
-/// How a sector's passing under the heads is seen.
+/// How the passing of a sector under the heads is measured.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Method {
     /// A write that is done when it is on the medium (FUA).
     Durable,
     /// A write, then a flush.
     Flushed,
-    /// A read, after so many reads elsewhere that the drive's buffer has forgotten it.
+    /// A read, after so many reads elsewhere that it is no longer in the drive's buffer.
     Read(u32),
 }
 
@@ -40,14 +39,14 @@ pub enum Method {
 pub struct Progress {
     /// What is being measured.
     pub phase: &'static str,
-    /// Share of the whole that is done, 0 to 1.
+    /// Completed share, 0 to 1.
     pub done: f64,
     /// Requests sent so far.
     pub requests: u64,
 }
 
 impl Progress {
-    /// Share of the whole calibration that is done, about: most of the time goes into the layout.
+    /// Approximate completed share of the whole calibration. The layout takes most of the time.
     pub fn whole(&self) -> f64 {
         let (from, to) = match self.phase {
             "rotation" => (0.0, 0.02),
@@ -104,7 +103,7 @@ pub(crate) struct Probe {
     pub requests: Rc<Cell<u64>>,
     pub method: Method,
     pub spindle: Spindle,
-    /// The last sector that was timed as a reference, and when: the latest timings.
+    /// The sector that was timed last as a reference, and its latest timings.
     pub anchor: Option<(u64, Vec<Nanos>)>,
     /// Least timings of a sector for an angle.
     pub repeats: u32,
@@ -161,8 +160,8 @@ impl Probe {
         (self.hooks.progress)(self.progress);
     }
 
-    /// A number that is as good as random, below `bound`. For waits and places that must not be regular;
-    /// no answer may depend on it.
+    /// A pseudorandom number below `bound`, for waits and places that must not be regular. No answer may depend on
+    /// it.
     pub fn random(&mut self, bound: u64) -> u64 {
         self.random = self.random.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut z = self.random;
@@ -171,7 +170,7 @@ impl Probe {
         (z ^ (z >> 31)) % bound.max(1)
     }
 
-    /// The answer to `question`: that of an earlier run, or a new one of `measure`.
+    /// The answer to `question`, from an earlier run or from `measure`.
     pub async fn ask<F>(&mut self, question: String, measure: F) -> Result<Vec<f64>, Error>
     where
         F: AsyncFnOnce(&mut Self) -> Result<Vec<f64>, Error>,
@@ -230,7 +229,7 @@ impl Probe {
         Ok(Timed { sent, done })
     }
 
-    /// Sends `count` reads of `sectors` at once, to random places, and waits for all: nanoseconds.
+    /// Sends `count` reads of `sectors` at once, to random places, and waits for all. Returns the nanoseconds.
     pub async fn read_at_once(&mut self, count: usize, sectors: u32) -> Result<f64, Error> {
         if (self.hooks.stop)() {
             return Err(Error::Interrupted);
@@ -257,7 +256,7 @@ impl Probe {
         Ok((self.rt.now().0 - sent.0) as f64)
     }
 
-    /// Times one sector, in the way that shows its place.
+    /// Times one sector, with the method that shows its place.
     pub async fn sample(&mut self, lba: u64) -> Result<Timed, Error> {
         match self.method {
             Method::Durable => self.io(Op::WriteDurable, lba, 1).await,
@@ -273,7 +272,7 @@ impl Probe {
         }
     }
 
-    /// Reads here and there, so that the buffer forgets what it has of other places.
+    /// Reads random places, so that the buffer loses its content of other places.
     pub async fn forget(&mut self, reads: u32) -> Result<(), Error> {
         let span = self.region.end - self.region.start;
         for _ in 0..reads {

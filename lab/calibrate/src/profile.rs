@@ -1,4 +1,5 @@
-//! Taking a profile for the Disk Mimic: the plan of [`tonearm_head_study::Trials`], on a device (Disk Mimic 2.2, 4.1).
+//! Measures a profile for the Disk Mimic: the plan of [`tonearm_head_study::Trials`], on a device (Disk Mimic 2.2,
+//! 4.1).
 
 use crate::error::Error;
 use crate::probe::{Hooks, Progress, SECTOR};
@@ -11,7 +12,7 @@ use tonearm_rt::{Data, Op, Rt};
 
 /// Samples between two calls of `save`.
 const SAVE_EVERY: u64 = 20_000;
-/// Writes at the wrong time beyond which the timer is not good enough, besides as many as there are samples.
+/// Writes at the wrong time, beyond the number of samples, after which the timer is not good enough.
 const LATE_MAX: u64 = 1_000;
 /// The same places in every run.
 const SEED: u64 = 0x7072_6f66;
@@ -43,18 +44,18 @@ pub fn short_grid(turn: Nanos, turn_sectors: u32) -> Grid {
 
 /// How a profile is taken.
 pub struct ProfilePlan {
-    /// An empty profile, or one that was taken in part.
+    /// An empty profile, or one that was measured in part.
     pub profile: Profile,
-    /// Sectors that may be overwritten; all of one zone, best.
+    /// Sectors that may be overwritten, preferably all in one zone.
     pub range: tonearm_head::Span,
-    /// Writes with FUA wait for the medium; else each is followed by a flush.
+    /// Writes with FUA wait for the medium. If not, a flush follows each write.
     pub fua: bool,
 }
 
-/// Takes the rest of a profile. `save` is given what there is now and then, and at an interruption.
+/// Measures the rest of a profile. `save` gets the present state from time to time, and at an interruption.
 ///
 /// # Errors
-/// When the range is too small, the device fails, the host cannot keep to the plan's times, or the hooks say
+/// When the range is too small, the device fails, the host cannot keep the plan's times, or the hooks ask to
 /// stop.
 pub async fn take_profile(
     rt: &Rt,

@@ -19,7 +19,7 @@ pub const LEAST_SECTORS: u64 = 65_536;
 /// What may be done to the device.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Options {
-    /// Sectors to look at; nothing else is read or written.
+    /// Sectors that are measured. No other sector is read or written.
     pub region: Range<u64>,
     /// What is in the region may be destroyed.
     pub may_write: bool,
@@ -41,11 +41,11 @@ pub struct Findings {
 pub enum Kind {
     /// One with a platter.
     Disk(Box<Disk>),
-    /// One whose responses have nothing to do with a platter.
+    /// A drive whose responses do not depend on a platter.
     Flash(Flash),
 }
 
-/// What was found of a drive with a platter.
+/// The results for a drive with a platter.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Disk {
     /// How the platter turns.
@@ -58,13 +58,13 @@ pub struct Disk {
     pub commands: Commands,
     /// Buffer, write cache and bus.
     pub memory: Memory,
-    /// Tracks of a cylinder were found; else one is assumed.
+    /// The tracks of a cylinder were found; otherwise one is assumed.
     pub heads_found: bool,
     /// How places were seen.
     pub method: Method,
 }
 
-/// Calibrates `device`. The journal comes back also after an error: with it, a later call goes on where
+/// Calibrates `device`. The journal is also returned after an error: with it, a later call continues where
 /// this one ended.
 pub async fn calibrate(
     rt: &Rt,

@@ -1,4 +1,4 @@
-//! How the platter turns, from the times at which the same sector passes.
+//! The rotation of the platter, from the times at which the same sector passes.
 
 use crate::error::Error;
 use crate::probe::{Method, Probe};
@@ -6,35 +6,35 @@ use std::f64::consts::TAU;
 use tonearm_base::Nanos;
 use tonearm_rt::Op;
 
-/// Slowest and fastest revolutions that are looked for, in nanoseconds (1200 and 40,000 turns a minute).
+/// Shortest and longest revolution that is tried, in nanoseconds (40,000 and 1200 turns a minute).
 const PERIODS: (f64, f64) = (1.5e6, 50e6);
-/// Share of a revolution by which an anchor may be old before it is timed anew, in nanoseconds.
+/// Age after which an anchor is timed again, in nanoseconds.
 const ANCHOR_AGE: u64 = 100_000_000;
-/// Age from which on an anchor's timing is of no use any more: the period is not known well enough.
+/// Age after which an anchor's timing is useless, in nanoseconds, because the period is not known well enough.
 const ANCHOR_MEMORY: u64 = 1_000_000_000;
-/// Timings of an anchor, when answers are irregular: each counts for many angles, so none may be late.
+/// Timings of an anchor, if response times are irregular. Each is used for many angles, so none may be late.
 const ANCHORS: u32 = 3;
-/// Timings of both sectors of an angle that was not as expected, when answers are irregular.
+/// Timings of both sectors of an unexpected angle, if response times are irregular.
 const AGAIN: u32 = 3;
-/// The same of an angle that much depends on.
+/// The same for an angle on which much depends.
 const SURE: u32 = 5;
-/// Noise, in nanoseconds, from which on one timing is not to be believed.
+/// Noise, in nanoseconds, from which on one timing is not reliable.
 const NOISY: f64 = 100.0;
-/// Coherence from which on a dozen times agree with a period; by chance, one in 50,000 dozens does.
+/// Coherence from which on a dozen times agree with a period; one in 50,000 random dozens reaches it.
 const COHERENT: f64 = 0.95;
-/// Coherence of some hundred times, of which some may be of something else; by chance, they never have it.
+/// Coherence of some hundred times, some of which may have other causes; random ones never reach it.
 const MOSTLY_COHERENT: f64 = 0.6;
 /// Longest of the irregular pauses between timings, in nanoseconds.
 const PAUSE: u64 = 20_000_000;
 /// Timings in which a period is looked for.
 const DOZEN: u32 = 12;
-/// Places that are read again in turn: more than the buffer of a drive remembers.
+/// Places that are read again in turn: more than a drive's buffer holds.
 const PLACES: usize = 128;
-/// Places in a row of which the last one is read again first.
+/// Adjacent places of which the last one is read again first.
 const TURNED: usize = 16;
-/// Coherence of 16 sectors by chance that no platter has: the angles of one would once in 25,000.
+/// Random coherence of 16 sectors that no platter has: the angles of a platter would reach it once in 25,000.
 const TICKING: f64 = 0.8;
-/// Relative change of the speed that an anchor's next passing is believed to show without noise.
+/// Relative change of the speed that an anchor's next passing is assumed to show without noise.
 const WANDER: f64 = 2e-7;
 
 /// Speed of the platter.
@@ -42,12 +42,12 @@ const WANDER: f64 = 2e-7;
 pub struct Spindle {
     /// Nanoseconds of a revolution.
     pub period: f64,
-    /// Standard deviation of a request's end from even turning, in nanoseconds.
+    /// Standard deviation of a request's end from an even rotation, in nanoseconds.
     pub noise: f64,
 }
 
 impl Spindle {
-    /// The part of a revolution, in [0, 1), in `span` nanoseconds.
+    /// The fraction of a revolution, in [0, 1), in `span` nanoseconds.
     pub fn turns(&self, span: f64) -> f64 {
         (span / self.period).rem_euclid(1.0)
     }
@@ -69,8 +69,8 @@ fn coherence(times: &[f64], period: f64) -> f64 {
     sin.hypot(cos) / times.len() as f64
 }
 
-/// The longest period with which times, of which the outermost lie `span` apart, agree by more than `least`;
-/// all its fractions do, too.
+/// The longest period with which times, the outermost of which are `span` apart, agree by more than `least`. Its
+/// fractions agree, too.
 fn longest_period(times: &[f64], span: f64, least: f64) -> Option<f64> {
     let step = 0.05 / span;
     let (fastest, slowest) = (1.0 / PERIODS.0, 1.0 / PERIODS.1);
@@ -80,7 +80,7 @@ fn longest_period(times: &[f64], span: f64, least: f64) -> Option<f64> {
         let rate = slowest + index as f64 * step;
         let found = coherence(times, 1.0 / rate);
         match best {
-            // Waits that are alike make neighbours of the period look well, too: the best one counts.
+            // With similar waits, periods near the right one also agree, so the best one is taken.
             Some(_) if rate > 1.4 * first => break,
             Some((most, _)) if found <= most => {}
             Some(_) => best = Some((found, rate)),
@@ -94,8 +94,8 @@ fn longest_period(times: &[f64], span: f64, least: f64) -> Option<f64> {
     best.map(|(_, rate)| 1.0 / rate)
 }
 
-/// Least squares of `times` over whole numbers of revolutions near `period`: a better period, and the
-/// standard deviation of what is left.
+/// Fits `times` by least squares to whole numbers of revolutions near `period`. Returns a better period, and the
+/// standard deviation of the residuals.
 fn fit(times: &[f64], period: f64) -> (f64, f64) {
     let first = times[0];
     let count = times.len() as f64;
@@ -120,12 +120,12 @@ fn fit(times: &[f64], period: f64) -> (f64, f64) {
         .map(|(turn, time)| (time - first - mean_time - (turn - mean_turn) * period).abs())
         .collect();
     left.sort_by(f64::total_cmp);
-    // The median, so that a few late ones do not count; times what makes it a standard deviation.
+    // The median, so that a few late ones do not count, times the factor that makes it a standard deviation.
     (period, 1.5 * left[left.len() / 2])
 }
 
-/// Whether most of `more` times are within a twentieth of a revolution of where `times` say. By chance two
-/// thirds of a dozen are once in a million.
+/// Whether most of `more` times are within a twentieth of a revolution of the prediction of `times`. Two thirds of a
+/// random dozen are once in a million.
 fn foretold(times: &[f64], more: &[f64], period: f64) -> bool {
     let first = times[0];
     let mut phases: Vec<f64> = times
@@ -154,8 +154,8 @@ impl Probe {
         Ok(times)
     }
 
-    /// Whether requests by the present method show a platter that turns, and how fast it does; `None` when
-    /// they do not.
+    /// Whether requests by the present method show a rotating platter, and its period; `None` when they do
+    /// not.
     pub async fn find_spindle(&mut self, lba: u64) -> Result<Option<Spindle>, Error> {
         let method = self.method;
         let question = format!("period {method:?} {lba}");
@@ -167,8 +167,8 @@ impl Probe {
                     return Ok(vec![0.0, 0.0]);
                 };
                 let (mut period, mut noise) = fit(&all, rough);
-                // Of times over a second, a period is found to some millionths, and from there on ever
-                // longer waits make it better. Times that had no part in finding it have to agree with it.
+                // From times over a second, the period is found to some millionths. From there on ever longer waits
+                // improve it. Times that were not used to find it must agree with it.
                 for (seconds, count) in [(0, DOZEN), (1, 6), (3, 6), (8, 6)] {
                     probe.sleep(Nanos::from_secs(seconds)).await;
                     let more = probe.passings(lba, count).await?;
@@ -182,8 +182,8 @@ impl Probe {
                         continue;
                     }
                     noise = left;
-                    // A host or a virtual disk may end all requests at the ticks of a clock. On a platter,
-                    // other sectors are at other angles.
+                    // A host or a virtual disk may end all requests at the ticks of a clock. On a platter, other
+                    // sectors are at other angles.
                     let mut elsewhere = Vec::new();
                     let span = probe.region.end - probe.region.start;
                     for _ in 0..16 {
@@ -201,8 +201,8 @@ impl Probe {
         Ok((period > 0.0).then_some(Spindle { period, noise }))
     }
 
-    /// Whether reads show a platter that turns: the same sectors, read again when the buffer has forgotten
-    /// them, come after whole revolutions.
+    /// Whether reads show a rotating platter: the same sectors, read again when they are no longer in the buffer, come
+    /// after whole revolutions.
     pub async fn reads_show_turns(&mut self) -> Result<bool, Error> {
         let answer = self
             .ask("reads again".into(), async |probe: &mut Self| {
@@ -223,13 +223,13 @@ impl Probe {
                         }
                         *last = done;
                     }
-                    // Times between reads of the same sector are to differ by many revolutions.
+                    // Times between reads of the same sector must differ by many revolutions.
                     places.chunks_mut(TURNED).for_each(<[_]>::reverse);
                 }
                 let most = between.iter().copied().fold(0.0, f64::max);
                 let least = between.iter().copied().fold(f64::MAX, f64::min);
                 let period = longest_period(&between, most - least, MOSTLY_COHERENT);
-                // Were the firsts coherent, it would be a clock that ticks.
+                // If the first reads were coherent, the cause would be the ticks of a clock.
                 let turns = period.is_some_and(|period| coherence(&firsts, period) < TICKING);
                 Ok(vec![f64::from(u8::from(turns))])
             })
@@ -237,9 +237,9 @@ impl Probe {
         Ok(answer[0] > 0.0)
     }
 
-    /// The turn of the platter from the end of sector `from` to the end of sector `to`, in [0, 1), where
-    /// `expected` is believed. What is farther from it than `tolerance` has been seen twice: the second time
-    /// with new timings of both sectors alone.
+    /// The turn of the platter from the end of sector `from` to the end of sector `to`, in [0, 1), which should be
+    /// `expected`. A result that differs by more than `tolerance` has been measured twice, the second time with new
+    /// timings of both sectors alone.
     pub async fn turn(
         &mut self,
         from: u64,
@@ -261,7 +261,7 @@ impl Probe {
         Ok(answer[0])
     }
 
-    /// The same where nothing is believed, with care: much depends on it.
+    /// The same without an expectation, with care, because much depends on it.
     pub async fn turn_surely(&mut self, from: u64, to: u64) -> Result<f64, Error> {
         let question = format!("turn {from} {to}");
         let answer = self
@@ -280,7 +280,7 @@ impl Probe {
         self.spindle.noise > NOISY
     }
 
-    /// The turn from `from` to `to`, from timings of both that are all new.
+    /// The turn from `from` to `to`, from new timings of both.
     async fn measure_anew(&mut self, from: u64, to: u64, least: u32) -> Result<f64, Error> {
         let wait = self.random(self.spindle.period as u64);
         self.anchor = None;
@@ -308,8 +308,8 @@ impl Probe {
         Ok(self.spindle.turns(turns))
     }
 
-    /// When sector `from` last passed, in nanoseconds, from its last `count` timings; it is timed anew if
-    /// these are too few or too old.
+    /// When sector `from` last passed, in nanoseconds, from its last `count` timings. It is timed again if these are
+    /// too few or too old.
     async fn anchored(&mut self, from: u64, count: usize) -> Result<f64, Error> {
         let mut times = match self.anchor.take() {
             Some((lba, times)) if lba == from => times,
@@ -332,7 +332,7 @@ impl Probe {
         Ok(at)
     }
 
-    /// Follows a slow change of the speed: the same sector came round after `span` nanoseconds.
+    /// Follows a slow change of the speed: the same sector passed again after `span` nanoseconds.
     fn follow(&mut self, span: f64) {
         let turns = (span / self.spindle.period).round();
         if !(4.0..=100.0).contains(&turns) {
@@ -346,8 +346,8 @@ impl Probe {
         }
     }
 
-    /// Two sectors may be too near each other to be read one after the other: the buffer would have the
-    /// second. Each is timed against a third one, far away.
+    /// The turn between two sectors that may be too near each other to be read one after the other, because the second
+    /// would be in the buffer. Each is timed against a third one, far away.
     async fn turn_of_reads(&mut self, from: u64, to: u64, reads: u32) -> Result<f64, Error> {
         let (start, end) = (self.region.start, self.region.end);
         let far = if from < start.midpoint(end) {
@@ -366,8 +366,8 @@ impl Probe {
     }
 }
 
-/// The last of a sector's passings, in nanoseconds, from the ends of requests that saw it. Ends are told late
-/// and never early: the earliest one, as seen modulo the period, is the nearest to the truth.
+/// The last passing of a sector, in nanoseconds, from the ends of requests for it. Ends may be late and never early, so
+/// the earliest one, modulo the period, is the most exact.
 fn earliest(times: &[Nanos], period: f64) -> f64 {
     let last = times[times.len() - 1].0 as f64;
     let turns = times
@@ -376,7 +376,7 @@ fn earliest(times: &[Nanos], period: f64) -> f64 {
     last + turns.fold(0.0, f64::min) * period
 }
 
-/// The mean of the middle half of angles that lie close together, in [0, 1).
+/// The mean of the middle half of angles that are close together, in [0, 1).
 fn middle(turns: &mut [f64]) -> f64 {
     let first = turns[0];
     for turn in turns.iter_mut() {

@@ -1,15 +1,14 @@
-//! A look at adjacent tracks: how many sectors pass in a turn, where each track ends, and by how much the
-//! next one is turned against it.
+//! Measures adjacent tracks: the sectors of a revolution, the end of each track, and the skew to the next one.
 //!
-//! On a track angles advance by the same amount from sector to sector; at its end they jump (Schindler and
-//! Ganger, CMU-CS-99-176, section 4). Nothing is assumed of the drive but that.
+//! On a track, angles advance by the same amount from sector to sector; at its end they jump (Schindler and Ganger,
+//! CMU-CS-99-176, section 4). This is the only assumption about the drive.
 
 use crate::error::Error;
 use crate::probe::Probe;
 use crate::spindle::centred;
 use tonearm_drive_file::Sparing;
 
-/// Tracks that are looked at until the first cylinder has shown itself.
+/// Tracks that are measured until the first cylinder is found.
 const TRACKS_MAX: usize = 72;
 
 /// Part of a sector to which angles are measured.
@@ -20,9 +19,9 @@ const SHARP: f64 = 0.12;
 pub(crate) struct Tracks {
     /// A sector's part of a revolution.
     pub width: f64,
-    /// First sector of each, and of the one behind the last.
+    /// First sector of each, and the sector behind the last one.
     pub starts: Vec<u64>,
-    /// At the end of each: sectors by which the next one is turned, beyond what follows on a track.
+    /// At the end of each: the skew to the next one, in sectors, beyond the advance on a track.
     pub jumps: Vec<f64>,
 }
 
@@ -31,24 +30,24 @@ pub(crate) struct Tracks {
 pub(crate) struct Shape {
     pub track_sectors: u32,
     pub track_spares: u32,
-    /// Sectors that the last track of a cylinder lacks.
+    /// Sectors that are missing on the last track of a cylinder.
     pub cylinder_spares: u32,
     pub track_skew: f64,
     pub cylinder_skew: f64,
-    /// Tracks of a cylinder; 1 where skews do not tell.
+    /// Tracks of a cylinder; 1 if skews do not show them.
     pub heads: u32,
     /// Place of the first track in its cylinder.
     pub head: u32,
 }
 
 impl Probe {
-    /// Whether sector `base + ahead` is where it is if it follows on the track of `base`, of sectors of
+    /// Whether the angle of sector `base + ahead` is right for a sector of the track of `base`, with sectors of width
     /// `width`.
     async fn follows(&mut self, base: u64, ahead: u64, width: f64) -> Result<bool, Error> {
         Ok(self.off(base, ahead, width).await?.is_some())
     }
 
-    /// The same, and by how much it is off, in revolutions; `None` when it does not follow.
+    /// The same, with the error in revolutions; `None` when it is not right.
     async fn off(&mut self, base: u64, ahead: u64, width: f64) -> Result<Option<f64>, Error> {
         let tolerance = (0.35 * width).max(4.0 * self.blur());
         let expected = ahead as f64 * width;
@@ -63,14 +62,14 @@ impl Probe {
         one * (2.0 / f64::from(self.repeats)).sqrt()
     }
 
-    /// From now on measures as often as it takes to know an angle to `share` of a sector of `width`.
+    /// From now on measures as often as an error of at most `share` of a sector of `width` needs.
     pub fn sharpen(&mut self, width: f64, share: f64) {
         let one = 1.4 * self.spindle.noise / self.spindle.period;
         let wanted = (one / (share * width)).powi(2).ceil();
         self.repeats = wanted.clamp(1.0, 100.0) as u32;
     }
 
-    /// Width of the sectors from `start` on, and the first one, `start + n`, that does not follow.
+    /// Width of the sectors from `start` on, and the first sector, `start + n`, that is not on the same track.
     async fn first_track(&mut self, start: u64) -> Result<(f64, u64), Error> {
         let room = self.region.end - start - 1;
         let mut width = self.turn_surely(start, start + 1).await?;
@@ -81,14 +80,14 @@ impl Probe {
             });
         }
         if width > 0.5 {
-            // Less than nothing: noise.
+            // Not positive because of noise.
             width = self.blur();
         }
         self.sharpen(width.max(1e-4), SHARP);
         let (mut good, mut bad) = (1, 2);
         while bad <= room {
             let expected = bad as f64 * width;
-            // An angle is known by as much as that of half the distance was, twice.
+            // The error of an angle is twice that at half the distance.
             let tolerance = (0.35 * width).max(8.0 * self.blur());
             let error = centred(self.turn_surely(start, start + bad).await? - expected);
             if error.abs() > tolerance {
@@ -115,7 +114,7 @@ impl Probe {
         Ok((width, bad))
     }
 
-    /// How far beyond the place next to `lba - 1` sector `lba` lies, in sectors, at least -0.5.
+    /// Distance of sector `lba` from the place behind `lba - 1`, in sectors, at least -0.5.
     async fn jump(&mut self, lba: u64, width: f64) -> Result<f64, Error> {
         let turn = self.turn_surely(lba - 1, lba).await?;
         let jump = (turn / width - 1.0).rem_euclid(1.0 / width);
@@ -126,8 +125,8 @@ impl Probe {
         })
     }
 
-    /// The first sector behind `base` that does not follow on its track, when `likely` is where that would
-    /// be if the track were like others.
+    /// The first sector behind `base` that is not on its track. `likely` is that sector if the track is like
+    /// others.
     async fn next_break(
         &mut self,
         base: u64,
@@ -166,7 +165,7 @@ impl Probe {
         Ok(Some(base + bad))
     }
 
-    /// Tracks from `start` on, which begins one, until `enough` says so or the region ends.
+    /// Tracks from the track that begins at `start` on, until `enough` holds or the region ends.
     async fn walk(
         &mut self,
         start: u64,
@@ -182,7 +181,7 @@ impl Probe {
         let mut length = None;
         while at < self.region.end {
             let jump = self.jump(at, width).await?;
-            // One more sector in between is a defect that the numbers slip over: the track goes on.
+            // One additional sector in between is a slipped defect, so the track continues.
             if (0.5..1.5).contains(&jump) {
                 base = at;
             } else {
@@ -216,8 +215,8 @@ impl Probe {
         }
     }
 
-    /// The shape of the tracks from `start` on, which begins one; cylinders have `heads` tracks, if that is
-    /// known. `None` when too few tracks are left to tell.
+    /// The shape of the tracks from the track that begins at `start` on. Cylinders have `heads` tracks, if that is
+    /// known. `None` when too few tracks are left.
     pub async fn shape(&mut self, start: u64, heads: Option<u32>) -> Result<Option<Shape>, Error> {
         let tracks = match heads {
             Some(heads) => {
@@ -238,7 +237,7 @@ impl Probe {
             return Ok(None);
         };
         let by_angle = 1.0 / tracks.width;
-        // The angles alone tell the spares of a track; where they are blurred, it is thought to have none.
+        // Only the angles show the spares of a track. If they are too inexact, the track is assumed to have none.
         let blur = self.blur() / tracks.width;
         let track_sectors = if (by_angle - length as f64).abs() < 0.5 + 4.0 * blur {
             length as u32
@@ -246,7 +245,7 @@ impl Probe {
             by_angle.round() as u32
         };
         let exact = |jump: f64| {
-            // The width was measured; the whole number of sectors is better.
+            // The width was measured. The whole number of sectors is more exact.
             let turn = (jump + 1.0) * tracks.width * f64::from(track_sectors) - 1.0;
             let whole = turn.round();
             if (turn - whole).abs() < 0.05 + 3.0 * blur {
@@ -292,7 +291,7 @@ impl Probe {
                 .filter_map(|change| lengths.get(*change))
                 .min();
             let short = length.saturating_sub(*shortest.unwrap_or(&length)) as u32;
-            // Slips shorten a track, too; spares do so in every cylinder.
+            // Slips also shorten a track; spares do so in every cylinder.
             let always = changes.iter().filter(|change| lengths[**change] < length);
             if always.count() == changes.len() {
                 cylinder_spares = short;
@@ -317,7 +316,7 @@ impl Probe {
 }
 
 impl Shape {
-    /// Where the spares are, as far as a few tracks tell.
+    /// Where the spares are, as far as a few tracks show.
     pub fn sparing(&self) -> Sparing {
         if self.track_spares > 0 {
             Sparing::Track
@@ -329,14 +328,14 @@ impl Shape {
     }
 }
 
-/// Tracks of a cylinder, and after which of the tracks a cylinder ends, from the jumps between tracks: the
-/// rarer kind of jump, at equal distances, is that between cylinders.
+/// Tracks of a cylinder, and after which of the tracks a cylinder ends, from the jumps between tracks: the rarer kind
+/// of jump, at equal distances, is that between cylinders.
 fn heads_of(jumps: &[f64]) -> Option<(u32, Vec<usize>)> {
     let rounded: Vec<u64> = jumps.iter().map(|jump| jump.round() as u64).collect();
     if rounded.len() < 4 {
         return None;
     }
-    // Every other one: the larger is the cylinder's, which has to hide more.
+    // Every other one: the larger jump is that between cylinders, because it must cover more.
     let (a, b) = (rounded[0], rounded[1]);
     let alternate = |(index, jump): (usize, &u64)| *jump == if index % 2 == 0 { a } else { b };
     if a != b && rounded.iter().enumerate().take(4).all(alternate) {
@@ -349,7 +348,7 @@ fn heads_of(jumps: &[f64]) -> Option<(u32, Vec<usize>)> {
         .collect();
     let (first, second) = (*odd.first()?, *odd.get(1)?);
     let heads = second - first;
-    // Spares at the end of a range of cylinders make one of the jumps another; a third one tells.
+    // Spares at the end of a group of cylinders change one of the jumps; a third one decides.
     let again = rounded[first] == rounded[second]
         || odd.get(2).is_some_and(|third| third - second == heads);
     (heads >= 2 && first < heads && again).then_some((heads as u32, odd))
@@ -378,7 +377,7 @@ fn changes_of(jumps: &[u64], heads: u32) -> Vec<usize> {
     }
 }
 
-/// The value that comes most often; of equals, the first.
+/// The most frequent value; of equals, the first.
 fn most_common(values: &[u64]) -> Option<u64> {
     let count = |value: &u64| values.iter().filter(|other| *other == value).count();
     let most = values.iter().map(count).max()?;

@@ -1,4 +1,4 @@
-//! The command line: what can be asked, and the texts that teach it.
+//! The command line and its help texts.
 
 mod calibrate;
 mod drive;

@@ -2,7 +2,6 @@
 //!
 //! A crash during a pass loses nothing: the segments that it empties are not overwritten until the copies are durable.
 //!
-//!
 //! Tombstones. A tombstone of version T stays necessary for a block while the block is a hole of version T and an older
 //! copy, written before T, may still be on the medium: a rebuild would take this copy for the newest. A pass copies the
 //! necessary tombstones of its segments with their versions.

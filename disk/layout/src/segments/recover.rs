@@ -4,7 +4,6 @@
 //! acknowledged, and the engine's log replays their content. A place that cannot be read is an error, not the end of
 //! the chain.
 //!
-//!
 //! A block of a partial may fail its checksum: a crash has torn it before it was acknowledged, or it was damaged later.
 //! The two cases look the same. Content that is new in this partial is entered into the map in both cases: if it was
 //! torn, the engine's log replays it, and if it was damaged, reads must give an error. Copies of the cleaner are

@@ -1,4 +1,4 @@
-//! Drives that do not do what they say, and drives without a platter.
+//! Drives that report wrongly, and drives without a platter.
 
 use crate::truth::{accuracy, disk_of, parsed};
 use crate::world::{Troubles, all, run, spec};
@@ -53,7 +53,7 @@ fn a_drive_that_does_as_told_is_told_so() {
     assert_eq!(memory.write_cache, Some(true));
     let cache = parsed(&found).write_cache;
     assert!(cache.enabled);
-    // Emptying it goes on while it is filled.
+    // The drive empties the cache while it is filled.
     assert!((8192..10_000).contains(&cache.sectors), "{cache:?}");
 }
 
@@ -75,12 +75,12 @@ fn flash_is_no_platter() {
     assert_eq!(made.channels, truth.channels);
 }
 
-/// Nothing turns, whatever the troubles; it takes less than `seconds`, and few requests.
+/// Nothing is found to rotate under these troubles. The calibration takes less than `seconds`, and few requests.
 fn no_platter(troubles: &Troubles, options: fn(u64) -> Options, seconds: u64) {
     let ran = run(&spec("ssd"), troubles, options, Journal::default());
     let found = ran.found.unwrap();
     assert!(matches!(found.kind, Kind::Flash(_)), "{troubles:?}");
-    // Some 300 to 400 look for a platter; the others are for latencies.
+    // Some 300 to 400 requests search for a platter; the others measure latencies.
     assert!(ran.requests < 800, "{troubles:?}: {}", ran.requests);
     assert!(
         ran.took.0 < seconds * 1_000_000_000,
@@ -98,7 +98,7 @@ fn reads(sectors: u64) -> Options {
 
 #[test]
 fn irregular_answers_are_no_platter() {
-    // As of a file on a host with much else to do: 0 to 1 ms, and up to 60.
+    // As for a file on a busy host: 0 to 1 ms, and up to 60.
     for late in [Nanos(1_000_000), Nanos(60_000_000)] {
         for seed in 0..10 {
             let troubles = Troubles {

@@ -46,7 +46,7 @@ fn a_drive_never_seen_before_is_found_as_it_is() {
             continue;
         }
         let accuracy = check(drive.name, &spec, &Troubles::default(), all);
-        // A defect may be taken for one some sectors farther on.
+        // A defect may be found some sectors farther on.
         assert!(accuracy.places.1 <= 5, "{}: {accuracy:?}", drive.name);
         assert!(accuracy.seek_rms_ms < 0.2, "{}: {accuracy:?}", drive.name);
     }
@@ -54,7 +54,7 @@ fn a_drive_never_seen_before_is_found_as_it_is() {
 
 #[test]
 fn ends_of_requests_that_are_told_late_hide_nothing() {
-    // Of the order of what a host adds, where that is less than a third of a sector. More: SEEDS=50.
+    // Delays as a host adds them, if they are less than a third of a sector. More seeds: SEEDS=50.
     let seeds = std::env::var("SEEDS").map_or(5, |seeds| seeds.parse().unwrap());
     for (name, late_ns) in [
         ("hp_c3323a", 20_000),

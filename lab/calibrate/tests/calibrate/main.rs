@@ -1,4 +1,4 @@
-//! Calibrations of drives that have never been seen before, in virtual time.
+//! Calibrations of unknown drives, in virtual time.
 #![allow(clippy::unwrap_used)]
 
 mod honesty;

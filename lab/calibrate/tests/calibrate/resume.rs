@@ -4,7 +4,7 @@ use crate::truth::{accuracy, disk_of};
 use crate::world::{Troubles, all, run, spec};
 use tonearm_calibrate::{Error, Journal, Options, replace};
 
-/// Interrupted after every `every` requests, each time with the platter elsewhere, until it is done.
+/// Interrupted after every `every` requests, each time with another phase of the platter, until it is done.
 fn in_pieces(name: &str, every: u64) -> (tonearm_calibrate::Findings, u32) {
     let spec = spec(name);
     let folder = tempfile::tempdir().unwrap();
@@ -32,7 +32,7 @@ fn in_pieces(name: &str, every: u64) -> (tonearm_calibrate::Findings, u32) {
 
 #[test]
 fn a_calibration_in_pieces_finds_what_one_in_a_row_finds() {
-    // The longest questions take some hundred requests: what is shorter than one cannot get on.
+    // The longest questions take some hundred requests. Shorter intervals would never finish one.
     let on_one = [307, 353, 401, 463, 557, 691].map(|every| ("hylog2003", every));
     let others = [("hp_c3323a", 401), ("mimic80", 997), ("dec_rz26", 443)];
     for (name, every) in on_one.into_iter().chain(others) {
@@ -59,7 +59,7 @@ fn a_calibration_in_pieces_finds_what_one_in_a_row_finds() {
 
 #[test]
 fn nothing_outside_of_the_region_is_touched() {
-    // The device of the tests refuses to look on: `run` fails on any request outside of the region.
+    // The device of the tests refuses requests outside of the region, and `run` fails then.
     fn middle(sectors: u64) -> Options {
         Options {
             region: sectors / 3 / 8 * 8..sectors * 2 / 3 / 8 * 8,

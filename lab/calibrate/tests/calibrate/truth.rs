@@ -1,4 +1,4 @@
-//! A result against the truth.
+//! Compares a result with the true drive.
 
 use tonearm_calibrate::{Disk, Findings, Kind, drive_file};
 use tonearm_drive_file::{DiskSpec, DriveSpec, Geometry, curve_ms};
@@ -13,11 +13,11 @@ pub struct Accuracy {
     pub zones_right: usize,
     /// Largest error of a skew, in sectors.
     pub skew: f64,
-    /// Sectors that were compared, and how many have another angle than they should, by half a sector.
+    /// Sectors that were compared, and those of them whose angle is wrong by half a sector or more.
     pub places: (u64, u64),
     pub heads: (u32, u32),
-    /// Least times of writes to other cylinders: root mean square of the errors in ms, at the distances
-    /// that were measured.
+    /// Least times of writes to other cylinders: root mean square of the errors in ms, at the measured
+    /// distances.
     pub seek_rms_ms: f64,
     pub seek_max_ms: f64,
     /// The same over all distances.
@@ -37,8 +37,8 @@ pub fn parsed(found: &Findings) -> DriveSpec {
     DriveSpec::parse("made.toml", &text).unwrap_or_else(|error| panic!("{error}\n{text}"))
 }
 
-/// The least time of a write of one sector, a seek of `distance` after a write, without what the platter's
-/// turn adds.
+/// The least time of a write of one sector after a write at `distance` cylinders, without the wait for the
+/// platter.
 fn least_ms(disk: &DiskSpec, distance: u32) -> f64 {
     let overhead = &disk.overhead;
     let moved = curve_ms(&disk.seek.curve, distance) + disk.seek.write_settle_ms;
@@ -70,7 +70,7 @@ fn seek_errors(
     ((squares / count).sqrt(), most)
 }
 
-/// Compares; `sectors` is the part of the drive that was looked at.
+/// Compares. `sectors` is the measured part of the drive.
 pub fn accuracy(truth: &DriveSpec, found: &Findings) -> Accuracy {
     let made = parsed(found);
     let (truth, made) = (truth.disk.as_ref().unwrap(), made.disk.as_ref().unwrap());

@@ -1,4 +1,4 @@
-//! Simulated drives, and devices around them that get in the way.
+//! Simulated drives, and devices around them that disturb the measurement.
 
 use std::cell::{Cell, RefCell};
 use std::ops::Range;
@@ -19,14 +19,14 @@ pub fn spec(name: &str) -> DriveSpec {
     DriveSpec::parse(name, drive.unwrap().text).unwrap()
 }
 
-/// What is wrong between the drive and who measures.
+/// Disturbances between the drive and the calibration.
 #[derive(Clone, Debug, Default)]
 pub struct Troubles {
-    /// Every end is told late by up to so much; one in a hundred by ten times that.
+    /// Every end is reported late by up to this time; one in a hundred by ten times as much.
     pub late: Nanos,
     /// Of how late.
     pub seed: u64,
-    /// Every end is told at a multiple of that, when it is not zero.
+    /// Every end is reported at a multiple of this time, unless it is zero.
     pub tick: Nanos,
     /// FUA is ignored.
     pub no_fua: bool,
@@ -115,7 +115,7 @@ pub fn all(sectors: u64) -> Options {
     }
 }
 
-/// Notes what it must not see, and makes the troubles.
+/// Refuses what the calibration must not do, and adds the disturbances.
 struct Fence {
     below: Rc<dyn Device>,
     rt: Rt,
@@ -184,7 +184,7 @@ impl Device for Fence {
 }
 
 impl Fence {
-    /// Nanoseconds by which the next end is told late.
+    /// Nanoseconds by which the next end is reported late.
     fn lateness(&self) -> u64 {
         if self.troubles.late.0 == 0 {
             return 0;

@@ -1,4 +1,4 @@
-//! `tonearm-lab lab`: runs experiments, prints what they found, writes reports.
+//! `tonearm-lab lab`: runs experiments, prints their findings, writes reports.
 
 use crate::cli::{Lab, LabAction, LabHow, LabList, LabRun};
 use anyhow::Context;
@@ -21,7 +21,7 @@ struct Listed {
     about: &'static str,
 }
 
-/// Does what was asked.
+/// Runs the command.
 ///
 /// # Errors
 /// With the text for the user.
@@ -76,7 +76,7 @@ fn run_these(
     drive: Option<&DriveFile>,
     how: &LabHow,
 ) -> anyhow::Result<ExitCode> {
-    // Before hours of virtual time are spent: can the report be written at all?
+    // Finds out whether the report can be written before a long run.
     if let Some(folder) = &how.report {
         let what = || format!("cannot make the folder {}", folder.display());
         std::fs::create_dir_all(folder).with_context(what)?;
@@ -209,7 +209,7 @@ fn drives(names: &[String]) -> String {
     }
 }
 
-/// One bar for the experiments, one for the steps of the one at hand.
+/// One bar for the experiments, one for the steps of the present one.
 struct Bars {
     all: MultiProgress,
     experiments: ProgressBar,

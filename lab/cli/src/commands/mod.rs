@@ -9,7 +9,7 @@ use clap::CommandFactory;
 use std::process::ExitCode;
 use tonearm_terminal::pages;
 
-/// Does what was asked.
+/// Runs the command.
 ///
 /// # Errors
 /// With the text for the user.

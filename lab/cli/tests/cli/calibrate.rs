@@ -1,10 +1,10 @@
-//! Calibrations from the command line: simulated drives, files, and what is refused.
+//! Calibrations from the command line: simulated drives, files, and refusals.
 
 use crate::common::{Bench, bench, contains};
 use std::time::Duration;
 use tonearm_store::CreateOptions;
 
-/// A file with something in it, which a calibration without leave must not change.
+/// A file with content, which a calibration without permission must not change.
 fn precious(bench: &Bench) -> Vec<u8> {
     let content: Vec<u8> = (0..64u32 << 20).map(|byte| (byte % 251) as u8).collect();
     std::fs::write(bench.path("precious.img"), &content).expect("a file");
@@ -150,7 +150,7 @@ fn an_interrupted_calibration_tells_how_to_go_on_and_does() {
         .stderr(std::process::Stdio::piped())
         .spawn()
         .expect("tonearm runs");
-    // It waits at random for a quarter of a second and more before it can know anything.
+    // It waits for a random time of a quarter of a second or more before its first result.
     std::thread::sleep(Duration::from_millis(300));
     let pid = rustix::process::Pid::from_child(&child);
     rustix::process::kill_process(pid, rustix::process::Signal::INT).expect("it is there");

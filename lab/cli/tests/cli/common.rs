@@ -1,4 +1,4 @@
-//! A folder of its own for each test, and the command in it.
+//! A folder of its own for each test, and the command run in it.
 
 use tonearm_command_rig::Program;
 

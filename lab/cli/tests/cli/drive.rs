@@ -1,11 +1,11 @@
-//! Simulated drives from the command line: traces in, answers out, and what is wrong with either.
+//! Simulated drives from the command line: traces, output, and errors in both.
 
 use crate::common::{Bench, bench, contains};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use std::io::Write;
 
-/// Twenty requests over the whole of the smallest drives, 10 ms apart.
+/// Twenty requests over the range of the smallest drives, 10 ms apart.
 fn ascii() -> String {
     let line = |n: u64| {
         let sector = n * 7_919 * 613 % 2_000_000;
@@ -14,7 +14,7 @@ fn ascii() -> String {
     (0..20).map(line).collect()
 }
 
-/// Rows of a replay's answer: arrival, lba, sectors, rw, response; times in nanoseconds.
+/// Rows of a replay's output: arrival, lba, sectors, rw, response; times in nanoseconds.
 fn answer(bench: &Bench, name: &str) -> Vec<(u64, u64, u32, String, u64)> {
     let text = std::fs::read_to_string(bench.path(name)).expect("the answer");
     let mut lines = text.lines();
@@ -286,7 +286,7 @@ fn a_shift_of_all_answers_is_the_demerit() {
         .collect();
     std::fs::write(bench.path("t"), valid).expect("written");
     bench.ok(&replay("hp_c2247a", "t", "disksim-valid", "out.csv"));
-    // What was measured: the same, and a quarter of a millisecond more for each read.
+    // The measured times: the same, and a quarter of a millisecond more for each read.
     let mut measured = "rw,blkno,blocks,measured_ms,think_ms_before_next\n".to_string();
     for (n, (_, lba, sectors, rw, response)) in answer(&bench, "out.csv").into_iter().enumerate() {
         let more = if rw == "R" { 250_000 } else { 0 };

@@ -1,4 +1,4 @@
-//! Texts that teach.
+//! Help texts.
 
 use crate::common::{bench, contains};
 

@@ -1,4 +1,4 @@
-//! Experiments from the command line: lists, figures, reports, and what is wrong with a request.
+//! Experiments from the command line: lists, figures, reports, and wrong requests.
 
 use crate::common::{bench, contains};
 
@@ -93,7 +93,7 @@ fn a_drive_can_be_chosen_by_name_or_file() {
 #[test]
 fn a_missed_bound_is_an_exit_code_when_asked_for() {
     let bench = bench();
-    // The drive's own parameters forbid the paper's table.
+    // The parameters of the drive do not allow the paper's table.
     let run = ["lab", "run", "trail-batch", "--quick"];
     bench.ok(&run);
     let failed = bench.run(&[&run[..], &["--check"]].concat());
@@ -123,7 +123,7 @@ fn an_experiment_that_is_not_built_in_is_told_with_how_to_get_it() {
     let bench = bench();
     let list = bench.ok(&["lab", "list"]);
     let run = ["lab", "run", "sqlite", "--quick"];
-    // A test of the whole workspace builds it in.
+    // It is included when the whole workspace is tested.
     if list.contains("Durable commits of SQLite") {
         bench.ok(&run);
     } else {

@@ -1,4 +1,4 @@
-//! The `tonearm-lab` command as a user meets it: texts, exit codes, and what is left on disk.
+//! The `tonearm-lab` command as users see it: texts, exit codes, and files.
 
 mod calibrate;
 mod common;

@@ -1,11 +1,11 @@
-//! Whether a device is in use: mounted, swapped to, or held by another device, itself or a part of it.
+//! Finds out whether a device, or a part of it, is in use: mounted, used as swap, or held by another device.
 
 use anyhow::{Context, bail};
 use std::fs;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-/// A device and who belongs to it.
+/// A device and the devices related to it.
 #[derive(Debug, Default)]
 struct Family {
     /// Numbers (`8:0`) of the device, its partitions, and the disk that it is a partition of.
@@ -17,7 +17,7 @@ struct Family {
 /// Refuses a device that is in use.
 ///
 /// # Errors
-/// With what uses it, or when that cannot be found out.
+/// With the use, or when it cannot be found out.
 pub fn refuse_in_use(path: &Path) -> anyhow::Result<()> {
     let told = fs::metadata(path).with_context(|| format!("{}", path.display()))?;
     let family = match told.file_type().is_block_device() {
@@ -63,7 +63,7 @@ fn number(device: u64) -> String {
     )
 }
 
-/// Who belongs to device number `device`, as `sys` tells.
+/// The devices related to device number `device`, according to `sys`.
 fn family(sys: &Path, device: u64) -> anyhow::Result<Family> {
     let own = fs::canonicalize(sys.join("dev/block").join(number(device)))?;
     let mut folders = vec![own.clone()];
@@ -92,7 +92,7 @@ fn family(sys: &Path, device: u64) -> anyhow::Result<Family> {
     Ok(family)
 }
 
-/// Where one of the devices is mounted, in the words of mountinfo.
+/// Where one of the devices is mounted, in the format of mountinfo.
 fn mounted<'a>(mounts: &'a str, numbers: &[String]) -> Option<&'a str> {
     mounts.lines().find_map(|line| {
         let mut fields = line.split(' ');
@@ -102,7 +102,7 @@ fn mounted<'a>(mounts: &'a str, numbers: &[String]) -> Option<&'a str> {
     })
 }
 
-/// The files and devices that are swap space, in the words of /proc/swaps.
+/// The files and devices that are swap space, in the format of /proc/swaps.
 fn swapped(swaps: &str) -> impl Iterator<Item = PathBuf> {
     swaps
         .lines()

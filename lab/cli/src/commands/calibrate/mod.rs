@@ -1,9 +1,9 @@
 //! `tonearm-lab calibrate`: a drive's file, and a profile, from the drive itself.
 //!
 //! Invariants:
-//! 1. A device in use is not opened; nothing is written without --allow-destroy, and nothing outside of the
+//! 1. A device in use is not opened. Nothing is written without --allow-destroy, and nothing outside of the
 //!    region.
-//! 2. Whatever ends the measurement, what was measured up to then is in the state file.
+//! 2. However the measurement ends, the results so far are in the state file.
 
 mod guard;
 mod subject;
@@ -32,7 +32,7 @@ use tonearm_terminal::report;
 /// Calibrates.
 ///
 /// # Errors
-/// When the device may not be touched, fails, or makes no sense; when interrupted.
+/// When the device may not be used, fails, or gives contradictory results; when interrupted.
 pub fn run(arguments: Calibrate) -> anyhow::Result<ExitCode> {
     let may_write = arguments.allow_destroy.is_some() || arguments.drive.is_some();
     if arguments.profile.is_some() && !may_write {
@@ -85,7 +85,7 @@ pub fn run(arguments: Calibrate) -> anyhow::Result<ExitCode> {
     }
     tell::tell(&arguments, &subject, &found, &spec, &text)?;
     if let Some(state) = &state {
-        // All that it was for is there now; what is left of it does no harm.
+        // The results are written, so the state is no longer needed, and a file that is left does no harm.
         let _ = std::fs::remove_file(state);
     }
     Ok(ExitCode::SUCCESS)
@@ -121,7 +121,7 @@ fn journal(arguments: &Calibrate, about: &str, state: Option<&Path>) -> anyhow::
     }
 }
 
-/// What to do after an interruption: the command as it was given, with --resume.
+/// The advice after an interruption: the same command with --resume.
 fn resumption(state: Option<&Path>) -> String {
     let Some(state) = state else {
         return "interrupted; nothing was kept (give --state FILE to be able to resume)".into();
@@ -161,7 +161,7 @@ fn hooks(stop: &Arc<AtomicBool>, what: &'static str) -> Hooks {
     }
 }
 
-/// Takes the profile, going on with what there is of it after an interruption.
+/// Measures the profile. After an interruption it continues with the samples so far.
 fn profile(
     arguments: &Calibrate,
     subject: &Subject,
@@ -178,7 +178,7 @@ fn profile(
     };
     let turn = spec.disk.as_ref().map(tonearm_drive_file::turn);
     let turn = turn.unwrap_or(Nanos(disk.spindle.period as u64));
-    // The place of a log: the first zone.
+    // The usual place of a log: the first zone.
     let zone = &disk.layout.zones[0];
     let region = &found.options.region;
     let range = Span {

@@ -1,4 +1,4 @@
-//! What is calibrated: a device, opened with care, or a simulated drive in virtual time.
+//! The subject of a calibration: a real device, or a simulated drive in virtual time.
 
 use super::guard;
 use crate::cli::Calibrate;
@@ -25,7 +25,7 @@ pub struct Subject {
     pub device: Rc<dyn Device>,
     /// Its executor.
     pub rt: Rt,
-    /// The simulated world, which knows how many requests there were; none for a device.
+    /// The simulated world, which counts the requests; none for a device.
     pub world: Option<SimWorld>,
     started: Nanos,
 }
@@ -34,7 +34,7 @@ impl Subject {
     /// Opens what `arguments` name.
     ///
     /// # Errors
-    /// When it may not be touched, or cannot be opened.
+    /// When it may not be used, or cannot be opened.
     pub fn open(arguments: &Calibrate) -> anyhow::Result<Self> {
         match (&arguments.drive, &arguments.device) {
             (Some(name), _) => Self::simulated(name),
@@ -45,7 +45,7 @@ impl Subject {
 
     fn simulated(name: &str) -> anyhow::Result<Self> {
         let file = DriveFile::find(name)?;
-        // The phase is what the calibration cannot know.
+        // The calibration must not depend on the phase.
         let options = DriveOptions {
             phase: 0.618,
             ..DriveOptions::default()
@@ -119,7 +119,7 @@ impl Subject {
         })
     }
 
-    /// Where the state is kept if nobody says.
+    /// Where the state is kept by default.
     pub fn state(&self) -> Option<PathBuf> {
         if self.world.is_some() {
             return None;

@@ -1,4 +1,4 @@
-//! The result on standard output.
+//! Prints the result on standard output.
 
 use super::subject::Subject;
 use crate::cli::Calibrate;
@@ -10,7 +10,7 @@ use tonearm_terminal::report;
 /// Prints what was found.
 ///
 /// # Errors
-/// When nobody reads it.
+/// When standard output cannot be written.
 pub fn tell(
     arguments: &Calibrate,
     subject: &Subject,

@@ -1,4 +1,4 @@
-//! The answer's file: a line for each request.
+//! The output file of a replay: a line for each request.
 
 use super::exact_ms;
 use super::run::Answer;
@@ -9,11 +9,11 @@ use std::path::{Path, PathBuf};
 use tonearm_trace::Op;
 
 const HEADER: &str = "arrival_ms,lba,sectors,rw,response_ms";
-/// The answer's file. It gets its name when it is whole, unless the name is a device's or a pipe's.
+/// The output file. It gets its name when it is complete, unless the name is that of a device or a pipe.
 pub struct Output {
     file: BufWriter<Box<dyn Write>>,
     path: PathBuf,
-    /// The file as it is being written.
+    /// The unfinished file.
     part: Option<PathBuf>,
 }
 
@@ -93,7 +93,7 @@ fn cannot_write(path: &Path) -> String {
 impl Drop for Output {
     fn drop(&mut self) {
         if let Some(part) = &self.part {
-            // The error that brought us here is the one to tell.
+            // An earlier error is the one to report.
             let _ = std::fs::remove_file(part);
         }
     }

@@ -1,4 +1,4 @@
-//! `tonearm-lab drive bench`: how many requests the simulation does in a second of processor time.
+//! `tonearm-lab drive bench`: how many requests the simulation serves in a second of processor time.
 
 use super::{cpu_seconds, scheduler, switch_on};
 use crate::cli::BenchDrive;
@@ -14,7 +14,7 @@ use tonearm_world::{Done, DriveRequest, Kind, Timing};
 
 /// Sectors of a request: 4 KiB.
 const SECTORS: u32 = 8;
-/// Depth at which a scheduler has something to choose from.
+/// Depth at which a scheduler has a choice.
 const DEPTH: u32 = 32;
 /// Requests between two looks at the wall clock.
 const PART: u64 = 1 << 18;
@@ -135,7 +135,7 @@ impl Load {
     #[inline]
     fn submit(&mut self, drive: &mut Drive, now: Nanos, id: u64) {
         let random = next_random(&mut self.random);
-        // The high half chooses the place, the low half what is done there.
+        // The high half chooses the place, the low half the operation.
         let place = (u128::from(random) * u128::from(self.places)) >> 64;
         let read = self.reads_percent == 100
             || (random & 0xffff_ffff) * 100 < u64::from(self.reads_percent) << 32;

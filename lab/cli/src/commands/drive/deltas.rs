@@ -1,4 +1,4 @@
-//! `tonearm-lab drive deltas`: what passes between two requests, as a section of a drive's file.
+//! `tonearm-lab drive deltas`: the delays between two requests, as a section of a drive's file.
 
 use crate::cli::Deltas;
 use anyhow::Context;
@@ -9,7 +9,7 @@ use tonearm_terminal::report;
 /// Prints the section.
 ///
 /// # Errors
-/// When the drive's file is wrong, or there are none on this drive.
+/// When the drive's file is wrong, or this drive has no such delays.
 pub fn run(arguments: &Deltas) -> anyhow::Result<ExitCode> {
     let file = DriveFile::find(&arguments.drive)?;
     let section = tonearm_calibrate::deltas_section(&file.spec).with_context(|| {
@@ -18,7 +18,7 @@ pub fn run(arguments: &Deltas) -> anyhow::Result<ExitCode> {
             file.name
         )
     })?;
-    // A file that it is appended to may end without a line end.
+    // The file to which it is appended may end without a newline.
     report::line(format_args!("\n{}", section.trim_end()))?;
     Ok(ExitCode::SUCCESS)
 }

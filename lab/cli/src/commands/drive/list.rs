@@ -23,7 +23,7 @@ struct Row {
 /// Lists the drives of the library.
 ///
 /// # Errors
-/// When nobody reads it.
+/// When standard output cannot be written.
 pub fn run(arguments: &List) -> anyhow::Result<ExitCode> {
     let mut rows = Vec::new();
     for known in library() {

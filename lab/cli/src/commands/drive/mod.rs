@@ -16,7 +16,7 @@ use tonearm_base::Nanos;
 use tonearm_drive::{Drive, DriveOptions};
 use tonearm_drive_file::{DriveFile, Scheduler};
 
-/// Does what was asked.
+/// Runs the command.
 ///
 /// # Errors
 /// With the text for the user.

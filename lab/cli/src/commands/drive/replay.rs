@@ -1,4 +1,4 @@
-//! `tonearm-lab drive replay`: a trace on a simulated drive, and each request's response time.
+//! `tonearm-lab drive replay`: runs a trace on a simulated drive, and writes each request's response time.
 
 use super::answer_file::Output;
 use super::run::{Answer, Run};

@@ -1,11 +1,13 @@
-//! A trace on a drive: requests in, response times out, in the order of the trace.
+//! Runs a trace on a drive: requests in, response times out, in the order of the trace.
 //!
 //! Invariants:
-//! 1. Time never goes back for the drive, whatever the trace holds.
-//! 2. A request of an open trace is issued at its time; one of a closed loop when all before it
-//!    are done and its think time has passed.
-//! 3. Answers are handed on in the order of the trace, so memory holds no more than what is under
-//!    way, and what was done before an older request.
+//! 1. The drive's time never goes back, for any trace.
+//! 2. A request of an open trace is sent at its time. One of a closed loop is sent when all before it are done and its
+//!    think time
+//!    has passed.
+//! 3. Answers are returned in the order of the trace, so memory holds only requests under way and those that were done
+//!    before
+//!    an older one.
 
 use anyhow::{Context, bail};
 use std::collections::VecDeque;
@@ -31,12 +33,12 @@ struct UnderWay {
 pub struct Run<'a, T> {
     drive: &'a mut T,
     now: Nanos,
-    /// When the request before was done, of those that are.
+    /// When the previous request was done, of those that are done.
     last_done: Nanos,
     under_way: VecDeque<UnderWay>,
     /// How many of those are not done.
     waiting: usize,
-    /// Number of the first of those, which is its name for the drive, too.
+    /// Number of the first of those, which is also its number for the drive.
     first: u64,
     done: Vec<Done>,
 }
@@ -54,7 +56,7 @@ impl<'a, T: Timing> Run<'a, T> {
         }
     }
 
-    /// Issues `record` when its time has come.
+    /// Sends `record` when its time has come.
     ///
     /// # Errors
     /// When time overflows.
@@ -92,10 +94,10 @@ impl<'a, T: Timing> Run<'a, T> {
         Ok(())
     }
 
-    /// Lets everything end that was issued.
+    /// Waits for the end of all requests.
     ///
     /// # Errors
-    /// When the drive forgets a request.
+    /// When the drive does not complete a request.
     pub fn finish(&mut self) -> anyhow::Result<()> {
         while self.waiting > 0 {
             let Some(next) = self.drive.next() else {

@@ -1,4 +1,4 @@
-//! `tonearm-lab drive show`: a drive's figures, with what follows from them.
+//! `tonearm-lab drive show`: a drive's figures, and figures that follow from them.
 
 use crate::cli::Show;
 use anyhow::Context;
@@ -12,7 +12,7 @@ use tonearm_terminal::Table;
 use tonearm_terminal::{report, size};
 use tonearm_trace::SECTOR_BYTES;
 
-/// Sections that are shown key by key, as the file has them.
+/// Sections that are shown key by key, as in the file.
 const SECTIONS: [(&str, &[&str]); 7] = [
     ("overhead", &["disk", "overhead"]),
     ("bus", &["disk", "bus"]),
@@ -97,7 +97,7 @@ fn summary(file: &DriveFile) -> Table {
     report::pairs(rows)
 }
 
-/// The name of a variant, as people write it.
+/// The name of a variant, in lower case.
 fn lower(value: &impl std::fmt::Debug) -> String {
     format!("{value:?}").to_lowercase()
 }

@@ -1,4 +1,4 @@
-//! The trace's file: opened, its progress shown, its requests fitted to the drive.
+//! Opens the trace's file, shows its progress, and adapts its requests to the drive.
 
 use anyhow::{Context, bail};
 use std::cell::Cell;
@@ -73,7 +73,7 @@ pub struct Fit<'a> {
 }
 
 impl Fit<'_> {
-    /// The request, at a place that the drive has.
+    /// The request, moved to a place that the drive has if asked to.
     ///
     /// # Errors
     /// With file and line, when there is none.
@@ -100,7 +100,7 @@ impl Fit<'_> {
             );
         }
         self.wrapped += 1;
-        // One that would cross the end is moved down to it.
+        // A request that would cross the end is moved down to it.
         record.sector = (first % *sectors).min(*sectors - length);
         Ok(record)
     }

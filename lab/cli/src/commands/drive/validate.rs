@@ -1,4 +1,4 @@
-//! `tonearm-lab drive validate`: a simulated drive against what was measured on the real one.
+//! `tonearm-lab drive validate`: compares a simulated drive with measurements of the real one.
 
 use super::run::Run;
 use super::switch_on;
@@ -93,9 +93,9 @@ pub fn run(arguments: &Validate) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Runs the measured requests on the simulated drive. It is switched on with the platter at phase
-/// 0, and the loop is closed by its own answers: request by request its clock drifts away from
-/// that of the measurement, which the distributions do not notice.
+/// Runs the measured requests on the simulated drive, which is switched on with the platter at phase 0. Its own
+/// response times close the loop, so its clock drifts away from that of the measurement with each request. This does
+/// not affect the distributions.
 fn compare(arguments: &Validate, file: &DriveFile) -> anyhow::Result<Comparison> {
     let measured = arguments.measured.display().to_string();
     let mut drive = switch_on(file, &arguments.drive);
@@ -207,7 +207,7 @@ fn draw(report: &Report, comparison: &Comparison) -> String {
     tonearm_experiments::svg::figure(&title, &panels)
 }
 
-/// Points of a cumulative distribution, up to 99.9 %: the few beyond would flatten the rest.
+/// Points of a cumulative distribution, up to 99.9 %; the last few would flatten the rest.
 fn distribution(times: &[Nanos]) -> Vec<(f64, f64)> {
     const POINTS: usize = 999;
     let mut times = times.to_vec();
