@@ -1,4 +1,4 @@
-//! What an experiment is, and what it is given.
+//! An experiment, and the context in which it runs.
 
 use crate::report::{Figure, Finding, Report};
 use rand_chacha::ChaCha8Rng;
@@ -14,11 +14,11 @@ pub struct Experiment {
     pub name: &'static str,
     /// Its title.
     pub title: &'static str,
-    /// Paper and section that it repeats, or what it is beyond them.
+    /// Paper and section that it repeats, or its subject if no paper has it.
     pub source: &'static str,
     /// What it shows, in a sentence or two.
     pub about: &'static str,
-    /// The drives that it runs on when none is named: one of `lab/drives/`, or all mechanical ones.
+    /// The drives on which it runs if none is named: one of `lab/drives/`, or all mechanical ones.
     pub drives: Drives,
     /// The program.
     pub run: fn(&Context<'_>, &[DriveFile]) -> Outcome,
@@ -54,7 +54,7 @@ pub enum Effort {
     /// As much as the report needs.
     #[default]
     Full,
-    /// A tenth: the same figures, with more chance in them.
+    /// A tenth of the work: the same figures, less exact.
     Quick,
 }
 
@@ -97,7 +97,7 @@ pub struct Run<'a> {
     pub seed: u64,
     /// How much is measured.
     pub effort: Effort,
-    /// Told how many steps are done, and how many are known of.
+    /// Called with the number of steps done, and of known steps.
     pub progress: &'a (dyn Fn(u64, u64) + Sync),
 }
 
@@ -173,7 +173,7 @@ impl Experiment {
 }
 
 impl Context<'_> {
-    /// So many of something, or a tenth of it in a hurry, but at least `least`.
+    /// The count `full`, or a tenth of it in a quick run, but at least `least`.
     pub fn count(&self, full: u64, least: u64) -> u64 {
         match self.effort {
             Effort::Full => full,
@@ -196,8 +196,8 @@ impl Context<'_> {
         Random::new(self.seed, part)
     }
 
-    /// `work` on each of `items`, on all threads of the pool; answers are in the order of the items, so that
-    /// nothing depends on how many threads there are.
+    /// Runs `work` on each of `items`, on all threads of the pool. The results are in the order of the items, so they
+    /// do not depend on the number of threads.
     pub fn map<T: Sync, R: Send>(&self, items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
         self.total.fetch_add(items.len() as u64, Ordering::Relaxed);
         items
@@ -231,7 +231,7 @@ impl Random {
 
     /// A number below `bound`, which is not 0.
     pub fn below(&mut self, bound: u64) -> u64 {
-        // The high half of the product: even to one part in 2^64 / bound.
+        // The high half of the product. Its distribution is even up to one part in 2^64 / bound.
         ((u128::from(self.number()) * u128::from(bound)) >> 64) as u64
     }
 
@@ -240,7 +240,7 @@ impl Random {
         (self.number() >> 11) as f64 / (1u64 << 53) as f64
     }
 
-    /// A time from a distribution without memory, with this mean.
+    /// A time from an exponential distribution with this mean.
     pub fn exponential(&mut self, mean: f64) -> f64 {
         -mean * (1.0 - self.unit()).ln()
     }

@@ -1,4 +1,4 @@
-//! A report as one HTML page that needs nothing else: styles and plots are in it.
+//! A report as one self-contained HTML page, with its styles and plots.
 
 use crate::report::{Figure, Finding, Report, Verdict, number};
 use crate::svg;
@@ -79,7 +79,7 @@ fn of_class(name: &str, class: &str, text: &str) -> String {
     format!("<{name} class=\"{class}\">{}</{name}>", escaped(text))
 }
 
-/// A table of these rows, which are elements already.
+/// A table of `rows`, which are HTML already.
 fn table(head: &str, rows: impl Iterator<Item = String>) -> String {
     let rows: String = rows.map(|row| format!("<tr>{row}</tr>")).collect();
     format!(
@@ -175,7 +175,7 @@ fn show(figure: &Figure) -> String {
     }
     text += &element("figcaption", &figure.caption);
     if let Some(rows) = &figure.table {
-        // The first column names the row, the others are numbers.
+        // The first column has the name of the row, the others have numbers.
         let row = |cell: &'static str, texts: &[String]| -> String {
             let cells = texts.iter().enumerate().map(|(index, text)| match index {
                 0 => element(cell, text),
@@ -191,8 +191,8 @@ fn show(figure: &Figure) -> String {
     text + "</figure>"
 }
 
-/// The plots of `figure`, with a box of their own size so that the page can shrink them, and with names of their
-/// parts that no other figure has.
+/// The plots of `figure`, with a box of their own size so that the page can shrink them, and with ids that no other
+/// figure has.
 fn inline(figure: &Figure) -> String {
     let text = svg::figure(&figure.title, &figure.panels)
         .replace(" id=\"", &format!(" id=\"{}-", figure.name))

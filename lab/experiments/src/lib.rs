@@ -1,8 +1,8 @@
 //! Experiments on simulated drives: named, described, seeded.
 //!
-//! An [`Experiment`] gives a [`Report`], which is data: findings beside the papers' figures, plots and
-//! tables. [`svg`] and [`html`] show it. The same seed gives the same report, whatever the number of
-//! threads.
+//! An [`Experiment`] gives a [`Report`], which is data: findings with the papers' figures, plots and tables. [`svg`]
+//! and
+//! [`html`] show it. The same seed gives the same report with any number of threads.
 
 mod experiment;
 mod experiments;

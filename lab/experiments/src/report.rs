@@ -1,7 +1,7 @@
-//! What an experiment found, as data: figures, findings with their bounds, and notes.
+//! The results of an experiment, as data: figures, findings with their bounds, and notes.
 //!
-//! Nothing here depends on the machine, on the time of day, or on the number of threads: the same experiment
-//! with the same seed gives the same report.
+//! A report does not depend on the machine, the time of day, or the number of threads: the same experiment with the
+//! same seed gives the same report.
 
 use serde::Serialize;
 
@@ -41,11 +41,11 @@ pub struct Finding {
     pub paper: Option<String>,
     /// What was measured here.
     pub ours: f64,
-    /// What it has to be, where something is demanded.
+    /// The bound, if there is a target.
     pub bound: Option<Bound>,
     /// Whether it is.
     pub verdict: Verdict,
-    /// Why it is as it is: the parameter of the drive that decides.
+    /// The reason: the parameter of the drive that determines the value.
     pub because: Option<String>,
 }
 
@@ -61,7 +61,7 @@ pub enum Bound {
     Within {
         /// The value.
         value: f64,
-        /// How far off it may be, in percent of it.
+        /// Allowed difference, in percent of the value.
         percent: f64,
     },
 }
@@ -117,7 +117,7 @@ pub struct Axis {
     pub max: Option<f64>,
     /// Logarithmic; otherwise it begins at 0.
     pub log: bool,
-    /// Names in place of numbers: the first one stands at 1.
+    /// Names instead of numbers; the first one is at 1.
     pub names: Vec<String>,
 }
 
@@ -155,7 +155,7 @@ pub struct Line {
 pub enum Style {
     /// Through.
     Solid,
-    /// In dashes, so that it is seen on top of another.
+    /// Dashed, so that it is visible on top of another line.
     Dashed,
     /// Points alone.
     Dots,
@@ -163,7 +163,7 @@ pub enum Style {
     Marked,
 }
 
-/// A table. Each row has as many cells as there are heads.
+/// A table. Each row has as many cells as there are column heads.
 #[derive(Serialize, Clone, PartialEq, Debug, Default)]
 pub struct Table {
     /// Heads of the columns, with units.
@@ -236,7 +236,7 @@ impl Finding {
         self
     }
 
-    /// Why it is as it is.
+    /// Sets the reason.
     #[must_use]
     pub fn because(mut self, why: impl Into<String>) -> Self {
         self.because = Some(why.into());
@@ -327,10 +327,10 @@ impl Table {
         }
     }
 
-    /// One more row.
+    /// Adds a row.
     ///
     /// # Panics
-    /// When it does not have as many cells as there are heads.
+    /// When it does not have as many cells as there are column heads.
     pub fn row(&mut self, cells: Vec<String>) {
         assert_eq!(cells.len(), self.heads.len(), "a row fits its heads");
         self.rows.push(cells);

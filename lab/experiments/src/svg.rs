@@ -9,7 +9,7 @@ use kuva::render::figure::Figure;
 use kuva::render::layout::{Layout, TickFormat};
 use kuva::render::plots::Plot;
 
-/// Colours that are told apart on paper and by the colour-blind (Okabe and Ito), then darker ones.
+/// Colours that differ on paper and for the colour-blind (Okabe and Ito), then darker ones.
 pub const COLORS: [&str; 12] = [
     "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000", "#999999",
     "#00436a", "#8c3d00", "#005f45", "#7a4965",

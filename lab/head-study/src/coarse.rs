@@ -10,13 +10,13 @@ pub struct Coarse {
     grid: Grid,
     /// Points of each size.
     points: usize,
-    /// Places of the skips on their axis, by size and point.
+    /// Indexes of the skips on their axis, by size and point.
     skips: Vec<u16>,
 }
 
 impl Coarse {
-    /// The best skips of `choices` at `points` think times for each size, the first and the last one among
-    /// them; at least 2 and at most all there are. The paper stores a third of the table.
+    /// The best skips of `choices` at `points` think times for each size, including the first and the last one. There
+    /// are at least 2 points. The paper stores a third of the table.
     pub fn new(choices: &Choices, points: usize) -> Self {
         let grid = *choices.grid();
         let points = points.max(2).min(grid.thinks.len());
@@ -46,7 +46,7 @@ impl SkipModel for Coarse {
     fn skip(&self, size: usize, think: usize) -> u32 {
         let of_size = &self.skips[size * self.points..(size + 1) * self.points];
         let thinks = self.grid.thinks.len();
-        // The last point that is not behind.
+        // The last point at or before the think time.
         let mut point = (think * (self.points - 1)) / (thinks - 1).max(1);
         while point + 1 < self.points && think_of(&self.grid, self.points, point + 1) <= think {
             point += 1;

@@ -1,5 +1,5 @@
-//! The search for delta (Trail 3.1): from a reference request, single-sector requests with growing distances,
-//! until the first that does not wait for a whole revolution.
+//! The search for delta (Trail 3.1): after a reference request, single-sector requests at growing distances, until one
+//! does not wait for a whole revolution.
 
 use tonearm_base::Nanos;
 use tonearm_head::{Access, Delta, Track};
@@ -13,7 +13,7 @@ pub enum AccessKind {
     Write,
 }
 
-/// A request to be sent, at once after the one before, or a few microseconds later.
+/// A request to be sent at once after the previous one, or a few microseconds later.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct DeltaTrial {
     /// What it does.
@@ -24,8 +24,8 @@ pub struct DeltaTrial {
     pub sectors: u32,
 }
 
-/// A search for one delta. Reference requests and trials take turns; the caller sends each as soon as the one
-/// before is done. What the caller takes for that becomes part of delta, so it should be far less than a sector.
+/// A search for one delta. Reference requests and trials alternate. The caller sends each as soon as the previous one
+/// is done. The caller's delay becomes part of delta, so it should be much less than a sector.
 #[derive(Clone, Debug)]
 pub struct DeltaSearch {
     tracks: Vec<Track>,
@@ -37,11 +37,11 @@ pub struct DeltaSearch {
     delta: u32,
     /// Tries of it that hit.
     hits: u32,
-    /// By how much these were shorter than their way, in all.
+    /// Total time by which these were shorter than expected from their distance.
     shorter_ns: i64,
     /// Reference requests so far.
     round: usize,
-    /// Where and when the reference request ended; `None` when one is due.
+    /// Where and when the reference request ended; `None` when a reference request is due.
     reference: Option<(u64, Nanos)>,
     state: State,
 }
@@ -54,9 +54,9 @@ enum State {
 }
 
 impl DeltaSearch {
-    /// A search for the delta of a request of kind `of` after one of kind `before`, on `tracks`, which are used
-    /// in turn, all of one zone. With reads they should be many and in descending order, so that none comes
-    /// from the drive's buffer, into which it reads ahead. A distance is found when `tries` trials with it hit.
+    /// A search for the delta of a request of kind `of` after one of kind `before`. It uses `tracks` in turn, all of
+    /// one zone. For reads there should be many, in descending order, so that none comes from the drive's buffer, into
+    /// which the drive reads ahead. A distance is found when `tries` trials with it hit.
     ///
     /// # Panics
     /// Without a track, or with tracks of fewer than two sectors or of different numbers in a revolution.
@@ -92,7 +92,7 @@ impl DeltaSearch {
         }
     }
 
-    /// The next request; `None` at the end of the search. The same until it is [done](Self::done).
+    /// The next request; `None` at the end of the search. It stays the same until it is [done](Self::done).
     pub fn trial(&self) -> Option<DeltaTrial> {
         if self.state != State::Searching {
             return None;
@@ -101,7 +101,7 @@ impl DeltaSearch {
             Some((end, _)) => (self.of, end + u64::from(self.delta)),
             None => {
                 let track = self.track();
-                // Another place each time, with room for the trial behind it.
+                // Another place each time, with space for the trial behind it.
                 let room = u64::from(track.sectors - 1 - self.delta);
                 (self.before, track.first + (self.round as u64 * 7) % room)
             }
@@ -123,8 +123,9 @@ impl DeltaSearch {
             return;
         };
         self.round += 1;
-        // From end to end the platter turns by the distance and the sector itself, and by a revolution more
-        // when it was missed; half of one tells the two apart whatever the ends of the two kinds cost.
+        // From end to end the platter turns by the distance and the sector itself, and by one more revolution after a
+        // miss. A threshold of half a revolution distinguishes the two, whatever the two kinds of requests take after
+        // their sectors.
         let turn_sectors = u64::from(self.track().turn_sectors);
         let way = self.turn.0 * u64::from(self.delta + 1) / turn_sectors;
         let turned = access.done.since(before).0;
@@ -147,8 +148,8 @@ impl DeltaSearch {
         }
     }
 
-    /// The smallest distance that does not wait for a revolution; `None` while the search goes on, and when
-    /// there is no such distance on a track.
+    /// The smallest distance without the wait for a revolution; `None` during the search, and when there is no such
+    /// distance on a track.
     pub fn found(&self) -> Option<Delta> {
         (self.state == State::Found).then_some(Delta {
             sectors: self.delta,
@@ -157,7 +158,7 @@ impl DeltaSearch {
     }
 
     /// By how much longer a request of kind `before` takes from its last sector to its end than one of kind
-    /// `of` does, in nanoseconds.
+    /// `of`, in nanoseconds.
     pub fn lag_ns(&self) -> Option<i64> {
         (self.state == State::Found).then(|| self.shorter_ns / i64::from(self.hits))
     }

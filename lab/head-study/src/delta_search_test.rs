@@ -1,4 +1,4 @@
-//! The search for delta on a drive in closed form, which adds 0.35 ms, and 0.65 ms after a read.
+//! The search for delta on a drive in closed form, whose delays are 0.35 ms, and 0.65 ms after a read.
 
 use crate::testing::{Platter, READ_LAG, TURN};
 use crate::{AccessKind, DeltaSearch};

@@ -1,15 +1,15 @@
-//! Predictors of the head that experiments compare, and the measurements of a drive that predictors need.
+//! Predictors of the head that only experiments compare, and the measurements that predictors need.
 //!
-//! The predictors that a store can use are in `tonearm_head`. Here are those of the papers that lose against them, in the
-//! same trait or as a [`tonearm_head::SkipModel`]:
+//! The predictors that a store can use are in `tonearm_head`. Here are those of the papers that are worse. They
+//! implement the same trait, or are a [`tonearm_head::SkipModel`]:
 //!
 //! | predictor | needs |
 //! | --- | --- |
 //! | [`Linear`] | a response time, the speed of a track (WebLogic) |
 //! | `Mimic` of [`LineFit`], [`Coarse`], [`BasicCompact`], [`LineCompact`] or [`PlaneCompact`] | [`Choices`]: a profile under a [`Policy`] |
 //!
-//! [`Loss`] compares skip models on the profile itself. [`Trials`] plans how a profile is taken, [`DeltaSearch`] how the
-//! deltas of Trail's formula are found. Everything is pure, as in `tonearm_head`.
+//! [`Loss`] compares skip models on the profile itself. [`Trials`] plans the measurement of a profile, and
+//! [`DeltaSearch`] that of the deltas of Trail's formula. All code is pure, as in `tonearm_head`.
 
 mod coarse;
 mod compact;
@@ -34,6 +34,6 @@ pub use policy::{CLOSE, Choice, Choices, Policy};
 pub use skip_set::SkipSet;
 pub use trials::{TooFewSectors, Trial, Trials, paper_grid};
 
-// For the drive in closed form, whose source the tests of tonearm_head share.
+// For the drive in closed form, whose source is shared with the tests of tonearm_head.
 #[cfg(test)]
 use tonearm_head::{Access, Track, TrackMap, TrackRun};

@@ -13,7 +13,7 @@ pub struct LineFit {
     starts: Vec<u16>,
 }
 
-/// Skip in sectors at the first think time, and by how much it grows from one to the next.
+/// Skip in sectors at the first think time, and its growth from one think time to the next.
 #[derive(Clone, Copy, Debug)]
 struct Line {
     at_first: f32,
@@ -23,7 +23,7 @@ struct Line {
 
 impl LineFit {
     /// The lines of least squares through the best skips of `choices`. A segment ends where the skip falls by
-    /// more than half of the greatest one: there the pattern begins anew, a revolution later.
+    /// more than half of the greatest one: there the pattern repeats, a revolution later.
     pub fn new(choices: &Choices) -> Self {
         let grid = *choices.grid();
         let (mut lines, mut starts) = (Vec::new(), Vec::new());
@@ -80,7 +80,7 @@ impl SkipModel for LineFit {
         let at = lines.partition_point(|line| usize::from(line.first) <= think) - 1;
         let line = &lines[at];
         let along = (think - usize::from(line.first)) as f32;
-        // Negative ones become 0.
+        // Negative skips become 0.
         (line.at_first + line.slope * along).round() as u32
     }
 

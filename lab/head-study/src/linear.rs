@@ -1,6 +1,6 @@
 //! WebLogic's linear predictor: skip = (C + think time) * L (Disk Mimic 2.3).
 //!
-//! As published it knows of no revolution: after a long think time it skips as far as the platter has turned.
+//! As published it ignores the revolution: after a long think time it skips as far as the platter has turned.
 
 use tonearm_base::Nanos;
 use tonearm_head::{Access, Head, Place, Span, first_fit};
@@ -16,12 +16,12 @@ pub struct Linear {
     last: Option<(u64, Nanos)>,
 }
 
-/// A speed that one write shows counts when it differs from the present one by no more than this share. Zones
-/// differ by less from one to the next; a write that waited for a revolution, or was on another track than
-/// the one before, shows a speed that is far off.
+/// The speed from one write is used when it differs from the present one by at most this share. Adjacent zones differ
+/// by less. A write that waited for a revolution, or was on another track than the previous one, gives a very different
+/// speed.
 const PLAUSIBLE: f64 = 0.1;
 
-/// Share of a difference by which the speed follows a write.
+/// Share of the difference by which the speed is corrected after a write.
 const FOLLOW: f64 = 1.0 / 16.0;
 
 impl Linear {
@@ -34,10 +34,10 @@ impl Linear {
         }
     }
 
-    /// Sectors to leave out before a write that is sent `think` after the last one's end.
+    /// Sectors to leave out before a write that is sent `think` after the end of the last one.
     pub fn skip(&self, think: Nanos) -> u64 {
         let time = self.least_response.0 as f64 + think.0 as f64;
-        // Beyond any drive.
+        // More than any drive has.
         ((time * self.speed) as u64).min(1 << 48)
     }
 
@@ -52,9 +52,8 @@ impl Head for Linear {
         "linear"
     }
 
-    /// The papers do not tell how L is adjusted. Here: from the end of one write to that of the next the
-    /// platter turns by what lies between, which gives L whenever both were on one track and the second one
-    /// did not miss its place.
+    /// Adjusts L, which the papers do not describe. From the end of one write to that of the next, the platter turns by
+    /// the distance between them. This gives L if both were on one track and the second one did not miss its place.
     fn written(&mut self, write: &Access) {
         let response = write.done.since(write.sent);
         self.least_response = self.least_response.min(response);

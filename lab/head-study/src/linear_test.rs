@@ -10,7 +10,7 @@ fn the_skip_is_the_way_of_the_platter_in_response_and_think_time() {
     let head = Linear::new(Nanos::from_millis(1), TURN, 100);
     assert_eq!(head.skip(Nanos(0)), 10);
     assert_eq!(head.skip(Nanos::from_millis(2)), 30);
-    // It knows of no revolution.
+    // It ignores the revolution.
     assert_eq!(head.skip(Nanos::from_millis(99)), 1_000);
 }
 

@@ -1,23 +1,23 @@
-//! How good a model of skips is, by the profile: the measures of Disk Mimic 4.2.
+//! The quality of a skip model on the profile: the measures of Disk Mimic 4.2.
 
 use tonearm_base::Nanos;
 use tonearm_head::SkipModel;
 use tonearm_head::{Cell, Profile, Steps};
 
-/// What a model loses against the best mean response at each think time.
+/// The loss of a model against the best mean response at each think time.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Loss {
     /// Mean loss.
     pub mean: Nanos,
     /// Greatest loss.
     pub most: Nanos,
-    /// Share of the think times at which it loses more than the tolerance.
+    /// Share of the think times at which the loss exceeds the tolerance.
     pub outliers: f64,
 }
 
 impl Loss {
-    /// The loss of `model` at all think times of one request size, given by its place; skips between two of
-    /// the grid count as the nearest. Points of the profile without a sample count for nothing.
+    /// The loss of `model` at all think times of one request size, given by its index. Skips between two of the grid
+    /// count as the nearest one. Points of the profile without a sample are ignored.
     pub fn of(
         profile: &Profile,
         model: &(impl SkipModel + ?Sized),
@@ -46,7 +46,7 @@ impl Loss {
     }
 }
 
-/// Place of the number of `steps` next to `value`.
+/// Index of the number of `steps` nearest to `value`.
 fn nearest(steps: &Steps, value: u64) -> usize {
     let behind = value
         .saturating_sub(steps.first)

@@ -1,15 +1,15 @@
-//! Which skips are good enough: the servicing policies of Disk Mimic 3.1.
+//! Which skips are acceptable: the servicing policies of Disk Mimic 3.1.
 
 use crate::skip_set::SkipSet;
 use tonearm_base::Nanos;
 use tonearm_head::{Cell, Grid, Profile, ProfileError, Table};
 
-/// A policy of service. Each gives every skip a cost, made of its samples, and a limit up to which a cost is
-/// acceptable; the best skip is the one of the least cost, and is acceptable always.
+/// A servicing policy. It computes a cost of every skip from its samples, and a limit of acceptable costs. The best
+/// skip is that with the least cost, and is always acceptable.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Policy {
-    /// Least service time, at the risk of an extra revolution: the cost is what at least this share of the
-    /// samples keep to; the limit is the least of all samples at this size and think time, and [`CLOSE`].
+    /// Least service time, at the risk of an extra revolution. The cost is a bound that at least this share of the
+    /// samples keeps. The limit is the least of all samples at this size and think time, plus [`CLOSE`].
     Aggressive {
         /// Share of the requests that are served in nearly the least time, above 0 and up to 1.
         majority: f64,
@@ -26,8 +26,8 @@ pub enum Policy {
     },
 }
 
-/// What counts as "very close" to the least service time: the paper's step of think times, below which its
-/// profile does not tell one time from another.
+/// The meaning of "very close" to the least service time: the paper's step of think times, the resolution of its
+/// profile.
 pub const CLOSE: Nanos = Nanos::from_micros(100);
 
 /// The skips of one request size and think time, under a policy.
@@ -35,13 +35,13 @@ pub const CLOSE: Nanos = Nanos::from_micros(100);
 pub struct Choice {
     /// Place of the best skip on the grid.
     pub best: usize,
-    /// The candidate set: places of all acceptable skips, the best one included.
+    /// The candidate set: indexes of all acceptable skips, including the best one.
     pub acceptable: SkipSet,
     /// Cost of each skip, in nanoseconds; `u32::MAX` for one without samples.
     pub costs: Vec<u32>,
 }
 
-/// The choices at all sizes and think times of a profile: what every table-based predictor is made from.
+/// The choices at all sizes and think times of a profile, from which every table-based predictor is built.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Choices {
     grid: Grid,
@@ -49,7 +49,7 @@ pub struct Choices {
 }
 
 impl Choices {
-    /// Those of `profile` under `policy`.
+    /// The choices of `profile` under `policy`.
     ///
     /// # Errors
     /// When there is a size and think time without a sample.
@@ -75,7 +75,7 @@ impl Choices {
         &self.grid
     }
 
-    /// The choice at a size and a think time, by their places.
+    /// The choice at a size and a think time, given by their indexes.
     pub fn at(&self, size: usize, think: usize) -> &Choice {
         &self.rows[self.grid.row(size, think)]
     }
@@ -103,7 +103,7 @@ impl Choices {
 }
 
 impl Policy {
-    /// The choice at a size and a think time, by their places; `None` without any sample.
+    /// The choice at a size and a think time, given by their indexes; `None` without any sample.
     pub fn choose(self, profile: &Profile, size: usize, think: usize) -> Option<Choice> {
         let skips = profile.grid().skips.len();
         let samples = |skip| profile.samples(Cell { size, think, skip });

@@ -1,4 +1,4 @@
-//! The policies, on samples that tell them apart.
+//! The policies, on samples for which they differ.
 
 use crate::{Choices, Coarse, LineFit, Loss, Policy};
 use tonearm_base::Nanos;
@@ -34,8 +34,8 @@ fn profile(thinks: u32, sample: impl Fn(usize, usize, usize) -> u64) -> Profile 
     profile
 }
 
-/// At skip 0 a revolution nearly always; at 10 the least time in seven of ten cases; at 20 somewhat more, but
-/// two are bad; from 30 on it is safe.
+/// At skip 0 nearly always a revolution; at 10 the least time in seven of ten cases; at 20 somewhat more, but
+/// two cases are bad; from 30 on no case is bad.
 fn edge() -> Profile {
     profile(1, |_, skip, number| match (skip, number) {
         (0, 0) => 950,
@@ -65,10 +65,10 @@ fn aggressive_takes_what_is_mostly_fast() {
         choose(Policy::Aggressive { majority: 0.1 }),
         (0, vec![0, 1, 2])
     );
-    // Of ten samples eight have to be.
+    // Eight of ten samples must be fast.
     let three_quarters = choose(Policy::Aggressive { majority: 0.75 });
     assert_eq!(three_quarters, (2, vec![2]));
-    // None is fast always: the least of the worst.
+    // No skip is always fast, so the one with the least worst case is taken.
     assert_eq!(choose(Policy::Aggressive { majority: 1.0 }), (3, vec![3]));
 }
 
@@ -79,7 +79,7 @@ fn defensive_bounds_the_worst() {
     };
     assert_eq!(choose(bound(1_900)), (3, vec![2, 3]));
     assert_eq!(choose(bound(2_000)), (3, vec![2, 3, 4]));
-    // A bound that none keeps leaves the best.
+    // If no skip keeps the bound, the best one is left.
     assert_eq!(choose(bound(100)), (3, vec![3]));
 }
 
@@ -122,7 +122,7 @@ fn a_profile_with_a_hole_is_refused() {
         Nanos(1_000),
     );
     assert_eq!(Choices::new(&part, policy), hole(100_000));
-    // A single sample is enough; what has none is no candidate.
+    // A single sample is enough. A skip without samples is no candidate.
     part.add_sample(
         Cell {
             size: 0,
@@ -135,7 +135,7 @@ fn a_profile_with_a_hole_is_refused() {
     assert_eq!(choices.at(0, 1).acceptable.iter().collect::<Vec<_>>(), [2]);
 }
 
-/// The best skip is that of the think time, 0 to 4 and over again.
+/// The best skips are 0 to 4, repeatedly, by think time.
 fn saw() -> Profile {
     profile(10, |think, skip, _| {
         1_000 + 100 * skip.abs_diff(think % 5) as u64
@@ -161,16 +161,16 @@ fn line_fit_finds_the_segments_by_itself() {
 fn coarse_is_right_at_its_points_and_straight_between_them() {
     let profile = saw();
     let choices = Choices::new(&profile, exact()).unwrap();
-    // At 0, 3, 6 and 9.
+    // With points at 0, 3, 6 and 9.
     let coarse = Coarse::new(&choices, 4);
     let skips: Vec<u32> = (0..10).map(|think| coarse.skip(0, think)).collect();
     assert_eq!(skips, [0, 10, 20, 30, 23, 16, 10, 20, 30, 40]);
     assert_eq!(coarse.stored_bytes(), 8);
     let loss = Loss::of(&profile, &coarse, 0, Nanos::from_micros(150));
-    // 23 counts as 20 in place of 40, 16 as 20 in place of 0: 200 us each.
+    // 23 counts as 20 instead of 40, and 16 as 20 instead of 0: 200 us each.
     assert_eq!((loss.mean, loss.most), (Nanos(40_000), Nanos(200_000)));
     assert!((loss.outliers - 0.2).abs() < 1e-9);
-    // With all points it is the table, with one it has two.
+    // With all points it equals the table; with one point requested it has two.
     let skips: Vec<u32> = (0..10)
         .map(|think| Coarse::new(&choices, 99).skip(0, think))
         .collect();

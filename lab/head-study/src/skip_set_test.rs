@@ -1,4 +1,4 @@
-//! Sets of bits against sets of numbers.
+//! Sets of bits compared with sets of numbers.
 
 use crate::skip_set::SkipSet;
 use proptest::prelude::*;

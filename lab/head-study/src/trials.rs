@@ -1,14 +1,13 @@
-//! The plan by which a profile is taken, for any drive: which write to send next, and when.
+//! The plan of the measurement of a profile, for any drive: which write to send next, and when.
 //!
-//! Row after row (one request size, one think time) all skips are tried, each write being the one from which
-//! the next is counted; then the same again, until each point has its samples. Each row of each pass begins
-//! with a write at a place by chance, which is not measured: the samples of a point would otherwise all lie
-//! at the same distance from the end of a track.
+//! In each row (one request size, one think time) all skips are tried. Each write is the reference of the next one.
+//! This is repeated until each point has its samples. Each row of each pass begins with an unmeasured write at a random
+//! place, because otherwise all samples of a point would have the same distance from the end of a track.
 
 use tonearm_base::Nanos;
 use tonearm_head::{Access, Cell, Grid, Profile, Span, Steps};
 
-/// The sectors to write to are too few for the grid.
+/// The range has too few sectors for the grid.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("{have} sectors are too few to take a profile on; this grid needs {need}")]
 pub struct TooFewSectors {
@@ -21,13 +20,13 @@ pub struct TooFewSectors {
 /// A write to be sent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Trial {
-    /// Time from the end of the write before to the sending of this one.
+    /// Time from the end of the previous write to the sending of this one.
     pub think: Nanos,
     /// First sector.
     pub first: u64,
     /// Number of sectors.
     pub sectors: u32,
-    /// The point that it measures; `None` when it only brings the head to a new place.
+    /// The measured point; `None` when the write only moves the head to a new place.
     pub cell: Option<Cell>,
 }
 
@@ -39,20 +38,20 @@ pub struct Trials {
     seed: u64,
     /// Samples that all points before the cursor have.
     pass: u8,
-    /// Number of the point that is to be measured next.
+    /// Number of the next point to be measured.
     cursor: usize,
-    /// The write from which the next one is counted; `None` when a new place is due.
+    /// The reference of the next write; `None` when a new place is due.
     last: Option<(u64, Nanos)>,
     taken: u64,
     late: u64,
 }
 
 impl Trials {
-    /// The plan that completes `profile` (an empty one, or one taken in part) by writes within `range`, all
-    /// of which may be overwritten. The same `seed` gives the same places.
+    /// The plan that completes `profile` (empty, or measured in part) by writes within `range`, all of which may be
+    /// overwritten. The same `seed` gives the same places.
     ///
     /// # Errors
-    /// When the range has no room for two of the largest requests and the largest skip.
+    /// When the range has no space for two of the largest requests and the largest skip.
     pub fn new(profile: Profile, range: Span, seed: u64) -> Result<Self, TooFewSectors> {
         let grid = profile.grid();
         let need = 2 * grid.sizes.last() + grid.skips.last() + 1;
@@ -75,7 +74,7 @@ impl Trials {
         Ok(trials)
     }
 
-    /// The next write; `None` when all is done. The same until it is [done](Self::done).
+    /// The next write; `None` when all is done. It stays the same until it is [done](Self::done).
     pub fn trial(&self) -> Option<Trial> {
         let grid = self.profile.grid();
         if self.pass > grid.samples {
@@ -100,9 +99,9 @@ impl Trials {
         Some(trial)
     }
 
-    /// The write of [`Self::trial`] is done. Its sample counts unless it was sent at a think time that differs
-    /// by more than half a step of the grid from the planned one; then it is planned again. A caller whose timer
-    /// cannot keep to that sees [`Self::late`] grow and nothing else, and should give up or take a coarser grid.
+    /// Notes that the write of [`Self::trial`] is done. Its sample counts unless its think time differs by more than
+    /// half a step of the grid from the planned one; then it is planned again. If a caller's timer is not exact enough,
+    /// only [`Self::late`] grows. Such a caller should give up or use a coarser grid.
     pub fn done(&mut self, access: &Access) {
         let Some(trial) = self.trial() else { return };
         let mut chained = true;
@@ -134,7 +133,7 @@ impl Trials {
         (self.taken, self.profile.total())
     }
 
-    /// Writes that were sent at another time than planned and did not count.
+    /// Writes that were sent at another time than planned and were not counted.
     pub fn late(&self) -> u64 {
         self.late
     }
@@ -153,7 +152,7 @@ impl Trials {
         (self.pass, self.cursor / self.profile.grid().skips.len())
     }
 
-    /// Moves the cursor to the next point, from where it is, that lacks a sample of this pass or a later one.
+    /// Moves the cursor to the next point that lacks a sample of this pass or a later one.
     fn find_due(&mut self) {
         let grid = *self.profile.grid();
         while self.pass <= grid.samples {
@@ -169,7 +168,7 @@ impl Trials {
         }
     }
 
-    /// A place by chance, with room behind it for the first skip and its write.
+    /// A random place, with space behind it for the first skip and its write.
     fn anchor(&self, sectors: u32) -> u64 {
         let grid = self.profile.grid();
         let room = self.range.len() - 2 * u64::from(sectors) - grid.skips.last();
@@ -178,10 +177,10 @@ impl Trials {
     }
 }
 
-/// The grid of Disk Mimic 4.1: requests of 4 to 200 KB by 4 KB, think times of 0 to 9 ms by 0.1 ms (here
-/// further on a slower drive, so that a revolution of `turn` is covered), 25 samples. The paper does not
-/// tell its skips: here by `skip_step` sectors up to a little more than the `turn_sectors` of a revolution.
-/// With skips by 4 KB that takes two days on the drive itself, an hour for each size.
+/// The grid of Disk Mimic 4.1: requests of 4 to 200 KB by 4 KB, think times of 0 to 9 ms by 0.1 ms (more on a slower
+/// drive, so that they cover a revolution of `turn`), 25 samples. The paper does not give its skips. Here they are
+/// multiples of `skip_step` sectors up to slightly more than the `turn_sectors` of a revolution. With skips by 4 KB the
+/// measurement of a real drive takes two days, an hour for each size.
 pub fn paper_grid(turn: Nanos, turn_sectors: u32, skip_step: u32) -> Grid {
     let skips = turn_sectors + turn_sectors / 16;
     let thinks = turn.0.div_ceil(100_000) + 1;

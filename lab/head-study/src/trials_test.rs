@@ -1,4 +1,4 @@
-//! The plan by which a profile is taken.
+//! The plan of the measurement of a profile.
 
 use crate::testing::{BEFORE, Platter, TURN};
 use crate::{TooFewSectors, Trials, paper_grid};
@@ -35,14 +35,14 @@ const RANGE: Span = Span {
     end: 4_000,
 };
 
-/// Sends what `trials` plan for as many writes as there are, at most `writes`; gives them.
+/// Sends the writes that `trials` plan, at most `writes`, and returns them.
 fn run(trials: &mut Trials, writes: usize) -> Vec<Access> {
     let mut platter = Platter::new();
     let mut sent = Vec::new();
     while let Some(trial) = trials.trial().filter(|_| sent.len() < writes) {
         platter.think(trial.think.0);
         assert!(RANGE.holds(trial.first, trial.sectors));
-        // The drive in closed form writes on one track at a time: the rest of its sectors do not matter.
+        // The drive in closed form writes within one track, so the other sectors do not matter.
         let access = platter.write(trial.first, 1);
         let access = Access {
             sectors: trial.sectors,
@@ -113,7 +113,7 @@ fn a_profile_taken_in_part_is_completed() {
     let writes = run(&mut second, usize::MAX).len() as u64;
     assert_eq!(second.progress(), (total, total));
     assert!(writes < total - taken + 200, "{writes}");
-    // What had been taken is still there.
+    // The earlier samples are still there.
     let (old, new) = (first.profile(), second.profile());
     for index in 0..old.grid().cells() {
         let cell = old.grid().cell(index);

@@ -1,4 +1,4 @@
-//! The micro-benchmarks of the paper on atomic recovery units, at the Logical Disk.
+//! The micro-benchmarks of the paper on atomic recovery units, on the Logical Disk.
 
 use crate::experiment::{Context, Drives, Experiment, Outcome, Random};
 use crate::harness::{Brackets, Client, Deletion, SimStore, StoreShape};
@@ -30,7 +30,7 @@ const CLIENTS: usize = 8;
 /// Reads that a file system has under way in the large file.
 const READS: usize = 8;
 
-/// Who works, and how.
+/// One way to run the load: the number of clients, and how they use units.
 #[derive(Clone, Copy)]
 struct Way {
     name: &'static str,
@@ -112,8 +112,8 @@ fn store(drive: &DriveFile, seed: u64) -> Result<SimStore, DiskError> {
     SimStore::create(&shape, seed)
 }
 
-/// The three phases of small files; the disk is flushed at the end of each, and what it holds in memory is
-/// written home before the next.
+/// The three phases of small files. The disk is flushed at the end of each, and its memory is written home before the
+/// next.
 fn small(
     drive: &DriveFile,
     seed: u64,
@@ -154,7 +154,7 @@ fn small(
             }
             disk.flush().await?;
             *phase = meter.end(&disk);
-            // Reads are to be of the drive: what is in memory goes home.
+            // The content of memory is written home, so that reads go to the drive.
             own.rt.sleep(Nanos::from_secs(60)).await;
         }
         disk.close().await?;
@@ -227,7 +227,7 @@ fn shuffle(order: &mut [usize], random: &mut Random) {
     }
 }
 
-/// Bytes of log and the drive's time for `count` units with nothing in them.
+/// Bytes of log and the drive's time for `count` empty units.
 fn empty(drive: &DriveFile, seed: u64, count: u64) -> Result<Phase, DiskError> {
     let store = Rc::new(store(drive, seed)?);
     let own = store.clone();

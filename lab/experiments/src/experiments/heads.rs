@@ -1,4 +1,4 @@
-//! All predictors on all drives: what the papers leave open.
+//! All predictors on all drives, which the papers do not compare.
 
 use crate::experiment::{Context, Drives, Experiment, Outcome};
 use crate::harness::{
@@ -67,7 +67,7 @@ const SCENARIOS: [(Scenario, &str); 6] = [
 
 type Model = Box<dyn SkipModel + Send + Sync>;
 
-/// What is known of a drive before the runs: by a profile, or by a calibration.
+/// Data about a drive from before the runs: a profile, or a calibration.
 struct Known {
     grid: Grid,
     /// Line fit, coarse, plane, line, basic, full table.
@@ -153,7 +153,7 @@ fn learn(context: &Context<'_>, drive: &DriveFile, part: u64) -> Known {
     let samples = context.count(10, 3) as u8;
     let mut grid = paper_grid(drive, samples);
     if !context.is_full() {
-        // Fewer sizes and think times: the places between count as the next greater ones.
+        // Fewer sizes and think times: those in between count as the next greater ones.
         (grid.sizes.first, grid.sizes.step, grid.sizes.count) = (40, 40, 10);
     }
     let profile = profile(context, drive, grid, part, 0.0);
@@ -256,7 +256,7 @@ fn findings<'a>(
     at: &dyn Fn(usize, usize, usize) -> &'a Lost,
 ) -> Vec<Finding> {
     let mut findings = Vec::new();
-    // The ratio of two losses is of no use where both are next to nothing.
+    // The ratio of two losses is useless if both are almost zero.
     const NOTHING_MS: f64 = 0.005;
     let count = |what: String, beyond: Vec<usize>| {
         let names: Vec<&str> = beyond

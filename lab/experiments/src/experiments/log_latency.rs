@@ -1,4 +1,4 @@
-//! What a durable write costs with each kind of log, on each drive.
+//! The time of a durable write with each kind of log, on each drive.
 
 use crate::experiment::{Context, Drives, Experiment, Outcome};
 use crate::harness::{
@@ -27,7 +27,7 @@ const RING: u64 = 1_000_000;
 /// A client's pause between writes, when it is alone.
 const PAUSE: Nanos = Nanos(4_000_000);
 
-/// Name, and whether what waits goes into one write.
+/// Name, and whether waiting writes share one device write.
 const KINDS: [&str; 5] = [
     "predicted log",
     "sequential log, group commit",
@@ -38,7 +38,7 @@ const KINDS: [&str; 5] = [
 
 fn measure(drive: &DriveFile, kind: usize, load: &Load, seed: u64) -> Times {
     match kind {
-        // Where nothing turns there is nothing to predict: the next free sector is the best.
+        // Without rotation there is nothing to predict: the next free sector is the best.
         0 if drive.spec.disk.is_none() => group_commit(drive, load, RING, seed),
         0 => {
             let map = all_tracks(drive);

@@ -1,4 +1,4 @@
-//! Predictors that are smaller than the full table, and what they lose (Disk Mimic 2.4 and 4.2, Figures 2, 5, 6, 7).
+//! Predictors that are smaller than the full table, and their losses (Disk Mimic 2.4 and 4.2, Figures 2, 5, 6, 7).
 
 use crate::experiment::{Context, Drives, Experiment, Outcome};
 use crate::harness::{

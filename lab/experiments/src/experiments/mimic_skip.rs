@@ -1,4 +1,4 @@
-//! Where the next write is best put, and what it costs to be wrong (Disk Mimic 2.2, Figures 1 and 3).
+//! The best place of the next write, and the cost of other places (Disk Mimic 2.2, Figures 1 and 3).
 
 use crate::experiment::{Context, Drives, Experiment, Outcome};
 use crate::harness::{LATE_MS, ms, one_size, paper_grid, profile, turn};

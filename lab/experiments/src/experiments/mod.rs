@@ -35,7 +35,7 @@ pub static EXPERIMENTS: &[Experiment] = &[
     sqlite::EXPERIMENT,
 ];
 
-/// The experiment that is called `name`.
+/// The experiment with the name `name`.
 ///
 /// # Errors
 /// When there is none.

@@ -46,7 +46,7 @@ const WAYS: [(Way, &str); 6] = [
 const STORES: [usize; 2] = [0, 1];
 const DELETE: usize = 2;
 const WAL: usize = 5;
-/// Least times that a store with its log on a drive of its own is faster than DELETE.
+/// By what factor a store with its log on a drive of its own must be faster than DELETE.
 const DELETE_MIN: f64 = 5.0;
 
 const MIB: u64 = 1 << 20;
@@ -79,7 +79,7 @@ impl Way {
         };
         if let Self::Files(mode) = self {
             if mode == "WAL" {
-                // Without shared memory; it saves SQLite some work, and no write.
+                // Without shared memory. This saves SQLite some work, but no write.
                 connection.pragma_update(None, "locking_mode", "EXCLUSIVE")?;
             }
             connection.pragma_update(None, "journal_mode", mode)?;
@@ -95,7 +95,7 @@ fn in_store(
     log_drive: Option<&DriveFile>,
     seed: u64,
 ) -> rusqlite::Result<(Connection, Box<dyn Fn() -> Spent>)> {
-    // Experiments run side by side in one process, and a VFS knows stores by name.
+    // Experiments run concurrently in one process, and a VFS knows stores by name.
     static NUMBER: AtomicU64 = AtomicU64::new(0);
     let shape = StoreShape {
         drive,
@@ -123,7 +123,7 @@ fn in_store(
         Spent {
             time: world.rt.now(),
             bytes: stats.log_bytes,
-            // A write that is written through needs no flush behind it.
+            // A write with FUA needs no flush after it.
             flushes: stats.log_flushes + stats.log_durable_writes,
         }
     };

@@ -157,8 +157,8 @@ fn elapsed(mut log: TrailLog<'_>, batch: u32, sequences: u64) -> Elapsed {
     }
 }
 
-/// The least that 32 writes in batches of `batch` can take, each followed by a move, and what it is made of: every
-/// place is tried on the drive's model, where nobody could know better.
+/// The least time of 32 writes in batches of `batch`, each followed by a move, and its parts. Every place is tried on
+/// the drive's model, so no predictor can be better.
 fn least(drive: &DriveFile, map: &TrackMap, batch: u32) -> (f64, String) {
     let sectors = 1 + batch;
     let inside = map.track(3);

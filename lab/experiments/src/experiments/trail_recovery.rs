@@ -1,4 +1,4 @@
-//! What recovery costs (Trail 5.3, Figure 4).
+//! The cost of recovery (Trail 5.3, Figure 4).
 
 use crate::experiment::{Context, Drives, Experiment, Outcome};
 use crate::harness::{Moves, Rig, TrailLog, all_tracks, formula, ms};
@@ -108,15 +108,15 @@ fn run(context: &Context<'_>, drives: &[DriveFile]) -> Outcome {
     }
 }
 
-/// Searches a log of `tracks` tracks that has come around, whose epoch began on track `start` and whose youngest
-/// record is on `youngest`; `read` is told of each track. Returns how many.
+/// Searches a log of `tracks` tracks that has wrapped around, whose epoch began on track `start` and whose youngest
+/// record is on `youngest`. Calls `read` for each track. Returns the number of tracks.
 fn search(tracks: u64, start: u64, youngest: u64, mut read: impl FnMut(u64)) -> u64 {
     let mut search = Search::new(tracks, start);
     let mut count = 0;
     while let Some(track) = search.probe() {
         read(track);
         count += 1;
-        // Records grow along the ring up to the youngest one, and behind it is the lap before.
+        // Records get younger along the ring up to the youngest one. Behind it are those of the previous lap.
         let age = (youngest + tracks - track) % tracks;
         search.feed(Some(RecordSeq(1 + 2 * tracks - age)));
     }

@@ -1,4 +1,4 @@
-//! What is left of the rotational latency, and what moving the head costs (Trail 5.1).
+//! The rotational latency that is left, and the cost of moving the head (Trail 5.1).
 
 use crate::experiment::{Context, Drives, Experiment, Outcome};
 use crate::harness::{
@@ -233,7 +233,7 @@ fn predictor(drive: &DriveFile, map: &TrackMap, paper: bool) -> Box<dyn Head> {
     }
 }
 
-/// Mean time in ms of a write of two sectors and the move behind it.
+/// Mean time in ms of a write of two sectors and the following move.
 fn moved_each_time(
     drive: &DriveFile,
     map: &TrackMap,
@@ -253,7 +253,7 @@ fn moved_each_time(
     ms(log.rig.now().since(begin)) / writes as f64
 }
 
-/// Why a move takes as long as it does.
+/// The reasons for the duration of a move.
 fn least_move(drive: &DriveFile) -> String {
     let disk = drive.spec.disk.as_ref().expect("a drive that turns");
     let sector = 60e3 / disk.rotation.rpm / f64::from(disk.geometry.zones[0].track_sectors);

@@ -20,7 +20,7 @@ pub const EXPERIMENT: Experiment = Experiment {
 const PAPER: [(u32, f64); 3] = [(4, 12.0), (8, 21.0), (12, 30.0)];
 /// Sectors of log that a transaction writes: 448 commits of 100 KB in 10,000 transactions (Trail, Table 3).
 const RECORD: u32 = 9;
-/// Mean time from one commit of a client to its next, without the commit's own, in ms.
+/// Mean time from the end of one commit of a client to its next commit, in ms.
 const THINK_MS: f64 = 25.0;
 const CONCURRENCIES: [u32; 6] = [1, 2, 4, 8, 12, 16];
 

@@ -1,6 +1,6 @@
-//! The least time that a drive needs for a write when no turn of the platter is lost.
+//! The least time that a drive needs for a write that loses no turn of the platter.
 //!
-//! Made from the drive's file, for the truth beside a predictor's figures; no predictor sees it.
+//! Computed from the drive's file, as a reference for predictors. No predictor uses it.
 
 use tonearm_base::Nanos;
 use tonearm_drive::Seek;
@@ -8,7 +8,7 @@ use tonearm_drive_file::DriveFile;
 use tonearm_drive_file::{DiskSpec, Geometry};
 use tonearm_head::Access;
 
-/// What a drive needs besides waiting for the platter.
+/// Time that a drive needs besides the wait for the platter.
 pub struct Floor {
     spec: DiskSpec,
     geometry: Geometry,
@@ -16,7 +16,7 @@ pub struct Floor {
     turn_ns: f64,
 }
 
-/// The request before the one that is asked about.
+/// The previous request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Before {
     /// It was a write.
@@ -26,10 +26,10 @@ pub struct Before {
 }
 
 impl Floor {
-    /// Of `drive`.
+    /// The least times of `drive`.
     ///
     /// # Panics
-    /// When it does not turn.
+    /// When it does not rotate.
     pub fn new(drive: &DriveFile) -> Self {
         let spec = drive
             .spec
@@ -47,7 +47,7 @@ impl Floor {
         }
     }
 
-    /// Command, arm and end of `write` behind `before`: all but the platter's part. In milliseconds.
+    /// Command, arm and end of `write` after `before`: everything but the platter's part. In milliseconds.
     pub fn overhead_ms(&self, before: Before, write: &Access) -> f64 {
         let overhead = &self.spec.overhead;
         let command = if before.was_write {
@@ -82,7 +82,7 @@ impl Floor {
         ready + back + overhead.write_done_ms
     }
 
-    /// Time in which the sectors of `write` pass under the heads, in milliseconds; it is within one track.
+    /// Time in which the sectors of `write` pass under the heads, in milliseconds. They are on one track.
     pub fn transfer_ms(&self, write: &Access) -> f64 {
         let track = self.geometry.extent(write.first).track_sectors;
         f64::from(write.sectors) * self.turn_ns / f64::from(track) / 1e6

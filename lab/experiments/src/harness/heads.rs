@@ -1,4 +1,4 @@
-//! Predictors for the drives of experiments, told what a calibration of the drive finds.
+//! Predictors for the drives of experiments, with the data that a calibration finds.
 
 use super::tracks::turn;
 use tonearm_base::Nanos;
@@ -17,7 +17,7 @@ pub fn formula(drive: &DriveFile, map: &TrackMap) -> Box<dyn Head> {
     Box::new(Formula::new(map.clone(), turn(drive), deltas, Some(switch)))
 }
 
-/// The predictor that learns from each completed write; told the tracks, and nothing else.
+/// The predictor that learns from each completed write. It gets only the tracks.
 pub fn online(map: &TrackMap) -> Box<dyn Head> {
     Box::new(Online::with_map(map.clone()))
 }

@@ -1,4 +1,4 @@
-//! Synchronous writes to where the data lives: a seek and half a turn each.
+//! Synchronous writes in place: a seek and half a turn each.
 
 use super::load::Load;
 use super::times::Times;
@@ -8,8 +8,8 @@ use tonearm_drive::{Drive, DriveOptions};
 use tonearm_drive_file::DriveFile;
 use tonearm_world::{DriveRequest, Kind, Timing};
 
-/// Writes at random places of the whole of `drive`, one of each process at a time; the drive orders those
-/// that wait as it does by itself.
+/// Writes at random places of the whole of `drive`, one of each process at a time. The drive's own scheduler orders the
+/// waiting writes.
 pub fn in_place(drive: &DriveFile, load: &Load, seed: u64) -> Times {
     let mut random = Random::new(seed, 0);
     let options = DriveOptions {
@@ -20,7 +20,7 @@ pub fn in_place(drive: &DriveFile, load: &Load, seed: u64) -> Times {
     let mut disk = Drive::new(&drive.spec, &options);
     let places = disk.sectors() / u64::from(load.sectors);
     let mut times = Times::default();
-    // When the write of each process that is under way arrived; or when the next one will.
+    // When the present write of each process arrived, or when the next one will.
     let mut arrived = vec![Nanos(0); load.processes as usize];
     let mut coming: Vec<usize> = (0..arrived.len()).collect();
     let mut now = Nanos(0);

@@ -1,9 +1,9 @@
-//! Files at fixed places of a simulated drive, for SQLite: what a file system costs at the very least.
+//! Files at fixed places of a simulated drive, for SQLite: the least cost of any file system.
 //!
-//! A write goes to memory (the page cache); a sync writes the file's changed pages, neighbours as one request,
-//! all of them sent at once in ascending order, waits for them, and flushes the drive. Names, sizes and the
-//! places of blocks cost nothing, nor does the deletion of a file or the sync of a folder: a real file system
-//! is slower. A file that is made again lies where it lay before.
+//! A write goes to memory (the page cache). A sync writes the file's changed pages, adjacent ones as one request, all
+//! sent at once in ascending order, waits for them, and flushes the drive. Names, sizes and the places of blocks cost
+//! nothing, nor does the deletion of a file or the sync of a folder, so a real file system is slower. A file that is
+//! created again gets its earlier place.
 
 use sqlite_vfs::{DatabaseHandle, LockKind, OpenAccess, OpenOptions, Vfs, wip};
 use std::cell::RefCell;
@@ -25,7 +25,7 @@ pub const VFS: &str = "in-place";
 
 /// Bytes of a page of the cache.
 const PAGE: u64 = 4096;
-/// Bytes from the place of a file to that of the next: nearer than a real file system keeps them.
+/// Bytes from the place of a file to that of the next. In a real file system they are farther apart.
 const REGION: u64 = 32 << 20;
 /// Most bytes of one request.
 const REQUEST_MAX: u64 = 512 << 10;
@@ -57,11 +57,11 @@ struct File {
 }
 
 thread_local! {
-    /// SQLite calls on the thread of its connection, with the name of a file alone.
+    /// SQLite calls the VFS on the thread of its connection, with nothing but the name of a file.
     static MOUNTED: RefCell<Option<Mounted>> = const { RefCell::new(None) };
 }
 
-/// Puts `drive` under the VFS for connections of this thread.
+/// Makes `drive` the drive of the VFS for connections of this thread.
 ///
 /// # Panics
 /// When the VFS cannot be registered with SQLite.
@@ -99,7 +99,7 @@ pub fn mount(drive: &DriveFile, seed: u64) {
     }));
 }
 
-/// The drive's time, and what has gone to it.
+/// The drive's time, and the requests sent to it.
 ///
 /// # Errors
 /// When nothing is mounted.
@@ -227,12 +227,12 @@ impl Vfs for InPlace {
     }
 
     fn random(&self, buffer: &mut [i8]) {
-        // The same run again: nonces of journals need not differ here.
+        // Always the same bytes, so that a run can be repeated. Nonces of journals need not differ here.
         buffer.fill(0x2a);
     }
 
     fn sleep(&self, duration: Duration) -> Duration {
-        // One connection: nobody waits for a lock.
+        // With one connection no lock is ever waited for.
         duration
     }
 }
@@ -310,7 +310,7 @@ impl DatabaseHandle for Handle {
     }
 }
 
-/// WAL mode works with an exclusive lock alone, which needs no shared memory.
+/// WAL mode works only with an exclusive lock, which needs no shared memory.
 impl wip::WalIndex for NoIndex {
     fn enabled() -> bool {
         false

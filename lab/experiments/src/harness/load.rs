@@ -8,7 +8,7 @@ use tonearm_base::Nanos;
 pub enum Arrivals {
     /// As soon as its last write is done.
     Clustered,
-    /// By chance between this time and twice it after its last write is done.
+    /// A random time between this time and twice it, after the last write is done.
     Sparse(Nanos),
 }
 
@@ -28,7 +28,7 @@ pub struct Load {
 }
 
 impl Arrivals {
-    /// When the next write of a process comes whose last one was done at `done`.
+    /// When the next write of a process comes, if its last one was done at `done`.
     pub fn after(self, done: Nanos, random: &mut Random) -> Nanos {
         match self {
             Self::Clustered => done,
@@ -50,7 +50,7 @@ impl Processes {
         }
     }
 
-    /// When the next one comes.
+    /// When the next write comes.
     ///
     /// # Panics
     /// When there are no processes.

@@ -1,5 +1,5 @@
-//! A log in the manner of the Disk Mimic (Disk Mimic 4.1): all of a region is free, and each write goes somewhere
-//! behind the one before.
+//! A log as in the paper on the Disk Mimic (Disk Mimic 4.1): all of a region is free, and each write goes somewhere
+//! behind the previous one.
 
 use super::rig::Rig;
 use super::times::Times;
@@ -10,11 +10,11 @@ use tonearm_head::{Head, Span};
 /// What is written, and what comes between.
 #[derive(Clone, Copy, Debug)]
 pub struct Writes {
-    /// Sectors of the greatest request; all multiples of 4 KiB up to it come.
+    /// Sectors of the largest request. All multiples of 4 KiB up to it occur.
     pub sectors_max: u32,
     /// Think times are from 0 up to this.
     pub think_max: Nanos,
-    /// Share of the writes before which something is read elsewhere on the drive.
+    /// Share of the writes that follow a read elsewhere on the drive.
     pub reads: f64,
     /// Writes that are not measured, in the beginning.
     pub warm_up: u64,
@@ -29,7 +29,7 @@ pub struct Writes {
 pub struct Lost {
     /// Response times.
     pub times: Times,
-    /// Mean of what each lost against the least that the drive could have given at that moment, in ms.
+    /// Mean loss of a write against the least time that the drive could have given at that moment, in ms.
     pub mean_ms: f64,
     /// The same of the writes in the beginning.
     pub cold_ms: f64,
@@ -37,10 +37,10 @@ pub struct Lost {
     pub bytes: usize,
 }
 
-/// Room for the largest write and a revolution and a half of any drive, in sectors.
+/// Space for the largest write and one and a half revolutions of any drive, in sectors.
 const ROOM: u64 = 16_384;
 
-/// Writes on `rig` within `region`, where `head` says.
+/// Writes on `rig` within `region`, at the places that `head` gives.
 ///
 /// # Panics
 /// When `head` finds no place.

@@ -1,4 +1,4 @@
-//! What experiments have in common: a drive with one user, logs of several kinds, and loads.
+//! Parts that experiments share: a drive with one user, logs of several kinds, and loads.
 
 mod floor;
 mod heads;

@@ -1,4 +1,4 @@
-//! Profiles as the Disk Mimic takes them (Disk Mimic 2.2, 4.1): writes to a drive of which nothing is known.
+//! Profiles as in the paper (Disk Mimic 2.2, 4.1): writes to an unknown drive.
 
 use super::rig::Rig;
 use super::times::Times;
@@ -10,8 +10,8 @@ use tonearm_drive_file::DriveFile;
 use tonearm_head::{Cell, Grid, Profile, Span, Steps};
 use tonearm_head_study::Trials;
 
-/// How late the host of the Mimic experiments takes notice of the end of a request, on average, in ms: a guess for
-/// the paper's Linux 2.6 at 1 GHz, whose response times have a chance in them that a drive alone has not.
+/// How late the host of the Mimic experiments notices the end of a request, on average, in ms. This is a guess for the
+/// paper's Linux 2.6 at 1 GHz, whose response times vary more than those of a drive alone.
 pub const LATE_MS: f64 = 0.05;
 
 /// Sectors of the paper's log of 500 MB (Disk Mimic 4.1), or of the whole drive.
@@ -23,11 +23,11 @@ pub fn region(drive: &DriveFile) -> Span {
     }
 }
 
-/// The paper's grid for `drive`, with `samples` at each point; the paper does not tell its skips: here by
-/// about the 128th part of a track, which is 4 KB on the drive of the paper.
+/// The paper's grid for `drive`, with `samples` at each point. The paper does not give its skips. Here they are about
+/// the 128th part of a track, which is 4 KB on the drive of the paper.
 ///
 /// # Panics
-/// When the drive does not turn.
+/// When the drive does not rotate.
 pub fn paper_grid(drive: &DriveFile, samples: u8) -> Grid {
     let disk = drive.spec.disk.as_ref().expect("a drive that turns");
     let track = disk.geometry.zones[0].track_sectors;
@@ -38,8 +38,8 @@ pub fn paper_grid(drive: &DriveFile, samples: u8) -> Grid {
     }
 }
 
-/// The profile of `drive` on `grid`, its sizes being measured side by side, each on a drive of its own, by a host
-/// that is late by `late_ms` on average.
+/// The profile of `drive` on `grid`. Each size is measured on a drive of its own, by a host that notices ends late by
+/// `late_ms` on average.
 ///
 /// # Panics
 /// When the drive is smaller than the grid needs.
@@ -100,8 +100,8 @@ fn take(mut rig: Rig, grid: Grid, region: Span, seed: u64) -> Profile {
     trials.into_profile()
 }
 
-/// Response times of `writes` writes of `sectors` sectors on `rig` that each leave out `skip` sectors behind a write
-/// that ended `think` ago, anywhere in `region`.
+/// Response times of `writes` writes of `sectors` sectors on `rig`, anywhere in `region`. Each leaves out `skip`
+/// sectors behind a write that ended `think` ago.
 pub fn skip_response(
     rig: &mut Rig,
     region: Span,

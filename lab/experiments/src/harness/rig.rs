@@ -7,18 +7,18 @@ use tonearm_drive_file::DriveFile;
 use tonearm_head::{Access, Span};
 use tonearm_world::Kind;
 
-/// A drive and the one who waits for each of its requests.
+/// A drive and its user, which waits for each of its requests.
 pub struct Rig {
     user: ClosedLoop,
-    /// Mean time in ms after which the host takes notice of an end, and its chance.
+    /// Mean time in ms after which the host notices an end, and its random numbers.
     late: Option<(f64, Random)>,
 }
 
-/// Places of a revolution at which the best write is looked for at first.
+/// Angles of a revolution at which the search for the best write begins.
 const PLACES: u64 = 64;
 
 impl Rig {
-    /// `drive`, switched on at time 0; `seed` decides where its platter stands.
+    /// `drive`, switched on at time 0. `seed` determines the phase of its platter.
     pub fn new(drive: &DriveFile, seed: u64) -> Self {
         Self::with_drift(drive, seed, None)
     }
@@ -37,8 +37,7 @@ impl Rig {
         }
     }
 
-    /// A host that takes notice of the end of a request late: by this time on average, exponentially
-    /// distributed.
+    /// A host that notices the end of a request late, by this time on average, exponentially distributed.
     #[must_use]
     pub fn late(mut self, mean_ms: f64, seed: u64) -> Self {
         self.late = (mean_ms > 0.0).then(|| (mean_ms, Random::new(seed, 3)));
@@ -50,7 +49,7 @@ impl Rig {
         self.user.now()
     }
 
-    /// Lets time pass until `time`, if that is not over.
+    /// Lets time pass until `time`, unless it has passed.
     pub fn wait_until(&mut self, time: Nanos) {
         self.think(time.since(self.now()));
     }
@@ -75,11 +74,11 @@ impl Rig {
         self.user.drive().sectors()
     }
 
-    /// The least time that a write of `sectors` sectors within `free` could take now, within a revolution and a
-    /// quarter of its start: what a predictor could do that knew all of the drive.
+    /// The least time that a write of `sectors` sectors within `free` could take now, within a revolution and a quarter
+    /// of its start. A perfect predictor would reach it.
     ///
     /// # Panics
-    /// When the drive does not turn, or `free` is shorter than the write.
+    /// When the drive does not rotate, or `free` is shorter than the write.
     pub fn least_write(&mut self, free: Span, sectors: u32) -> Nanos {
         let now = self.now();
         let disk = self.user.drive().disk().expect("a drive that turns");
@@ -91,7 +90,8 @@ impl Rig {
         for first in (free.start..=last).step_by(step as usize) {
             best = best.min((disk.write_time(now, first, sectors), first));
         }
-        // Before the best of these comes the last place that is in time, and before that one a revolution.
+        // Before the best of these lies the last place that is in time, and before that the places one revolution
+        // later.
         let (mut late, mut good) = (best.1.saturating_sub(step), best.1);
         while good - late > 1 {
             let middle = late.midpoint(good);

@@ -1,4 +1,4 @@
-//! Logs that write on behind their last write, without knowing where the head is.
+//! Logs that write each record right behind the last one, without a head predictor.
 
 use super::load::{Load, Processes};
 use super::rig::Rig;
@@ -40,8 +40,8 @@ impl Ring {
     }
 }
 
-/// A journal as paper 001 describes it (1, Introduction): a descriptor block, the data, a commit block, each
-/// behind the one before, each sent when the one before is on the medium.
+/// A journal as in the paper on Trail (1, Introduction): a descriptor block, the data and a commit block. Each is sent
+/// when the previous one is on the medium.
 pub fn journal(drive: &DriveFile, load: &Load, ring: u64, seed: u64) -> Times {
     let mut ring = Ring::new(drive, seed, ring);
     let data = load.sectors.next_multiple_of(BLOCK);
@@ -52,7 +52,7 @@ pub fn journal(drive: &DriveFile, load: &Load, ring: u64, seed: u64) -> Times {
     })
 }
 
-/// One record (header and data in one write) behind the other, for one process after the other.
+/// Records (header and data in one write) one behind the other, for one process at a time.
 pub fn sequential(drive: &DriveFile, load: &Load, ring: u64, seed: u64) -> Times {
     let mut ring = Ring::new(drive, seed, ring);
     run(load, &mut ring, false, |ring, _| {
@@ -60,7 +60,7 @@ pub fn sequential(drive: &DriveFile, load: &Load, ring: u64, seed: u64) -> Times
     })
 }
 
-/// The same, with everything that waits in one record.
+/// The same, with all waiting writes in one record.
 pub fn group_commit(drive: &DriveFile, load: &Load, ring: u64, seed: u64) -> Times {
     let mut ring = Ring::new(drive, seed, ring);
     run(load, &mut ring, true, |ring, waiting| {
@@ -68,7 +68,7 @@ pub fn group_commit(drive: &DriveFile, load: &Load, ring: u64, seed: u64) -> Tim
     })
 }
 
-/// Serves `load`: `write` makes the writes of so many processes durable and says when they are.
+/// Serves `load`. `write` makes the writes of so many processes durable and returns when they are.
 fn run(
     load: &Load,
     ring: &mut Ring,

@@ -1,5 +1,5 @@
-//! Small files on lists, as the Minix file system of ARU 5.1 keeps them: one list for each file, and its inode and
-//! its directory's block written beside it.
+//! Small files on lists, as in the Minix file system of ARU 5.1: one list for each file, and separate writes for its
+//! inode and its directory's block.
 
 use std::cell::RefCell;
 use tonearm_disk::{BlockId, Disk, DiskError, ListId};
@@ -13,7 +13,7 @@ const ENTRIES: usize = 256;
 /// How creation and deletion are kept whole.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Brackets {
-    /// Not: each operation is a unit of its own.
+    /// No units: each operation is a unit of its own.
     None,
     /// Each creation and each deletion is a unit.
     Aru,
@@ -41,7 +41,7 @@ pub struct Client {
 }
 
 impl Client {
-    /// A client that will make up to `files` files of so many blocks each; its directory is made here.
+    /// A client that will create up to `files` files of so many blocks each. Its directory is created here.
     ///
     /// # Errors
     /// What the disk says.
@@ -120,7 +120,7 @@ impl Client {
         Ok(())
     }
 
-    /// Deletes file `number`; it stays counted.
+    /// Deletes file `number`. Numbers of other files stay.
     ///
     /// # Errors
     /// What the disk says.

@@ -16,7 +16,7 @@ pub enum Transaction {
 /// What was spent, since some beginning.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Spent {
-    /// Time of the drive; SQLite's own is not counted.
+    /// Time of the drive. SQLite's processor time is not counted.
     pub time: Nanos,
     /// Bytes written.
     pub bytes: u64,
@@ -36,7 +36,7 @@ pub struct Session {
 const TEXT_BYTES: usize = 190;
 
 impl Session {
-    /// What `count` transactions cost on a table of `rows` rows.
+    /// The cost of `count` transactions on a table of `rows` rows.
     ///
     /// # Errors
     /// What SQLite says.
@@ -89,7 +89,7 @@ impl Session {
     }
 
     fn fill(&self, rows: u64) -> Result<()> {
-        // All pages in memory: no read waits for the drive.
+        // All pages in memory, so that no read waits for the drive.
         self.connection.pragma_update(None, "cache_size", -65_536)?;
         self.connection.execute_batch(&format!(
             "CREATE TABLE t(id INTEGER PRIMARY KEY, n INTEGER, text TEXT);

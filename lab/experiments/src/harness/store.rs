@@ -1,4 +1,4 @@
-//! A store on simulated drives: log and home on one, or the log on a drive of its own, whose head it follows.
+//! A store on simulated drives: log and home on one drive, or the log on a drive of its own, with its head followed.
 
 use std::rc::Rc;
 use tonearm_base::BufPool;
@@ -19,7 +19,7 @@ const SECTOR: u32 = 512;
 
 /// What a store is made of.
 pub struct StoreShape<'a> {
-    /// The drive of the home, and of the log when it has none of its own.
+    /// The drive of the home, and of the log if it has none of its own.
     pub drive: &'a DriveFile,
     /// A drive for the log alone.
     pub log_drive: Option<&'a DriveFile>,
@@ -40,7 +40,7 @@ pub struct SimStore {
 }
 
 impl SimStore {
-    /// Makes the store, with a volume of 1 MiB; the rest is free.
+    /// Creates the store, with a volume of 1 MiB; the rest is free.
     ///
     /// # Errors
     /// What the engine says.
@@ -131,7 +131,7 @@ impl SimStore {
     }
 }
 
-/// How the head of `drive` is followed; not at all when it has none.
+/// How the head of `drive` is followed; `None` if it has no head.
 fn follow(drive: &DriveFile) -> Option<HeadParams> {
     let disk = drive.spec.disk.as_ref()?;
     let first = HEADER_AREA_BYTES / u64::from(SECTOR);

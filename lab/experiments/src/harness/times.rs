@@ -1,4 +1,4 @@
-//! Response times and what they come to.
+//! Response times and their statistics.
 
 use tonearm_base::Nanos;
 

@@ -1,4 +1,4 @@
-//! The tracks of a drive, as a log knows them from the drive's file.
+//! The tracks of a drive, as a log gets them from the drive's file.
 
 use tonearm_base::Nanos;
 use tonearm_drive_file::DriveFile;

@@ -1,7 +1,7 @@
-//! A track-based log at the level of sectors (Trail 3 and 4.2): records are written where the head is.
+//! A track-based log at the level of sectors (Trail 3 and 4.2): records are written at the position of the head.
 //!
-//! A record is a header sector and its data. Physical tracks are used in turn; when a share of a track is used,
-//! the head is moved to the next one. What waits goes into one record, as far as the track has room.
+//! A record is a header sector and its data. Physical tracks are used in turn. When a share of a track is used, the
+//! head is moved to the next one. Waiting writes share one record, as far as the track has space.
 
 use super::load::{Load, Processes};
 use super::rig::Rig;
@@ -13,7 +13,7 @@ use tonearm_head::{Access, Head, Span, Track, TrackMap};
 /// When the head is moved to the next track.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Moves {
-    /// When this share of the track is used (Trail 4.2: 0.3), if the predictor gains by it.
+    /// When this share of the track is used (Trail 4.2: 0.3), if the predictor expects a gain.
     Used(f64),
     /// After each write, by a read of the next track's sector that is nearest (Trail 5.1, Table 1).
     EachWrite,
@@ -29,11 +29,11 @@ pub struct TrailLog<'a> {
     track: Track,
     free: Vec<Span>,
     used: u32,
-    /// The head has been moved, or need not be.
+    /// The head has been moved, or need not be moved.
     settled: bool,
     last: Option<Access>,
     read: Option<Access>,
-    /// Physical writes, and sectors that they took; tracks that were left, and sectors that were used on them.
+    /// Physical writes and their sectors; tracks that were left and their used sectors.
     pub totals: Totals,
 }
 
@@ -104,13 +104,13 @@ impl<'a> TrailLog<'a> {
     }
 
     /// Sectors that the next physical write can take at most: the largest hole of the track, or all of the
-    /// next one when the head has to move anyway.
+    /// next track if the head must move anyway.
     pub fn room(&self) -> u32 {
         let largest = self.free.iter().map(Span::len).max().unwrap_or(0);
         largest as u32
     }
 
-    /// Writes one record of `data` sectors; several, when it needs more than a track.
+    /// Writes one record of `data` sectors, or several if it needs more than a track.
     pub fn append(&mut self, data: u32) -> Nanos {
         let mut left = data;
         loop {
@@ -165,7 +165,7 @@ impl<'a> TrailLog<'a> {
         access
     }
 
-    /// What happens when a write is done: the head moves to the next track when it is time to.
+    /// After a write, moves the head to the next track when that is due.
     pub fn after_write(&mut self) {
         if self.settled {
             return;
@@ -185,7 +185,7 @@ impl<'a> TrailLog<'a> {
         }
     }
 
-    /// Time passes until `time`; a predictor that goes stale is refreshed by reads (Trail 3.1, end).
+    /// Lets time pass until `time`. Reads refresh a predictor that becomes stale (Trail 3.1, end).
     pub fn idle_until(&mut self, time: Nanos) {
         if let Some(stale) = self.head.stale_after() {
             while self.rig.now().0 + stale.0 < time.0 {
@@ -207,7 +207,7 @@ impl<'a> TrailLog<'a> {
         while written < load.warm_up + load.writes {
             self.idle_until(processes.next());
             let mut waiting = processes.waiting(self.rig.now());
-            // A batch takes what the rest of the track holds, but at least one write.
+            // A batch takes the writes that fit into the rest of the track, but at least one.
             let fit = self.room().saturating_sub(1) / load.sectors;
             waiting.truncate(fit.max(1) as usize);
             let done = self.append(waiting.len() as u32 * load.sectors);

@@ -1,4 +1,4 @@
-//! Bounds that hold in quick runs, too, and figures that a report must not leave out.
+//! Bounds that also hold in quick runs, and figures that a report must contain.
 
 use crate::quick;
 use tonearm_experiments::{Finding, Report, Verdict};
@@ -24,7 +24,7 @@ fn the_log_is_as_much_faster_than_in_place_as_the_paper_says() {
         finding(&report, "the best of these").paper.as_deref(),
         Some("up to 11.85")
     );
-    // In place, a seek and half a turn.
+    // A write in place takes a seek and half a turn.
     let table = report.figures[0].table.as_ref().unwrap();
     let in_place: f64 = table.rows[0][5].parse().unwrap();
     assert!((14.0..24.0).contains(&in_place), "{in_place} ms");
@@ -152,7 +152,7 @@ fn every_predictor_is_measured_in_every_scenario() {
         assert_eq!(table.heads.len(), 12, "{}", figure.name);
         let value = |column: usize| -> f64 { table.rows[0][column].parse().unwrap() };
         let columns = |name: &str| table.heads.iter().position(|head| head == name).unwrap();
-        // The platter has a period, which every table knows and a log without prediction does not.
+        // Every table knows the period of the platter; a log without prediction does not.
         if figure.name == "heads-plain" {
             assert!(value(columns("mimic")) < value(columns("sequential")) / 4.0);
         }
@@ -173,11 +173,11 @@ fn a_store_commits_more_than_five_times_as_often_as_a_rollback_journal() {
     for row in &table.rows {
         let flushes: f64 = row[5].parse().unwrap();
         let (least, most) = match row[2].as_str() {
-            // Eleven pages may need the rest of a track and the next one.
+            // Eleven pages may need the rest of a track and a part of the next one.
             "store, log on a drive of its own" if row[1] == "update 10 rows" => (1.0, 2.0),
             way if way.starts_with("store") => (1.0, 1.1),
             "files, WAL" => (1.0, 1.1),
-            // SQLite syncs its journal twice and then the database; TRUNCATE and PERSIST sync the end of it, too.
+            // SQLite syncs its journal twice and then the database; TRUNCATE and PERSIST also sync the end of it.
             "files, DELETE" => (3.0, 3.0),
             _ => (4.0, 4.0),
         };

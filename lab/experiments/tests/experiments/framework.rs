@@ -1,4 +1,4 @@
-//! The list of experiments, and that a run can be repeated.
+//! The list of experiments, and repeated runs.
 
 use crate::{quick, run};
 use std::collections::BTreeSet;

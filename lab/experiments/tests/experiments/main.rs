@@ -1,4 +1,4 @@
-//! Experiments: what they are made of, that they can be repeated, how they are shown, and what they find.
+//! Tests of experiments: their definitions, repetition, presentation and findings.
 
 #![allow(clippy::unwrap_used)]
 
@@ -10,7 +10,7 @@ use std::sync::{Mutex, OnceLock};
 use tonearm_drive_file::DriveFile;
 use tonearm_experiments::{Effort, Report, Run, find};
 
-/// A quick run of `name`, of which only one is made in all tests.
+/// A quick run of `name`, which all tests share.
 pub fn quick(name: &'static str) -> Report {
     static KNOWN: OnceLock<Mutex<Vec<Report>>> = OnceLock::new();
     let mut known = KNOWN.get_or_init(Mutex::default).lock().unwrap();
@@ -22,7 +22,7 @@ pub fn quick(name: &'static str) -> Report {
     report
 }
 
-/// A quick run of `name` with a seed. What runs on all drives runs on one here.
+/// A quick run of `name` with a seed. An experiment for all drives runs on one here.
 pub fn run(name: &str, seed: u64) -> Report {
     let drive = match name {
         "heads" => Some(DriveFile::of_library("mimic80")),

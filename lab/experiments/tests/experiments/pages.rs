@@ -1,4 +1,4 @@
-//! What a report looks like: JSON, SVG and HTML.
+//! Presentation of a report: JSON, SVG and HTML.
 
 use crate::quick;
 use serde_json::Value;
@@ -71,7 +71,7 @@ fn the_keys_of_the_json_stay() {
 fn a_page_needs_nothing_else() {
     let reports = all();
     let page = html::page(&reports, &vec![1.5; reports.len()]);
-    // The name of a vocabulary, which nobody fetches.
+    // This is the name of a vocabulary and is not fetched.
     let own = page.replace("http://www.w3.org/2000/svg", "");
     for outside in [
         "http:", "https:", "//", "<script", "<link", "<img", "@import", "src=",
@@ -156,7 +156,7 @@ fn plots_have_labels_with_units_and_their_files_names_of_their_own() {
             for panel in &figure.panels {
                 assert!(!panel.lines.is_empty());
                 for axis in [&panel.x, &panel.y] {
-                    // A unit behind a comma, something counted, or names.
+                    // A unit after a comma, a counted thing, or names.
                     let counted = [
                         "bytes stored",
                         "tracks",

@@ -1,9 +1,9 @@
-//! How near to the least possible response the on-line predictor comes on the mechanical drives of the project.
+//! Compares the online predictor with the least possible response on the mechanical drives of the project.
 //!
 //!     cargo run --release -p tonearm-head-study --example online -- [DRIVE] [SETTING] [SEED]
 //!
-//! Settings: `mimic` (default, with the table of Disk Mimic beside it), `quick` (the same without the table),
-//! `drift`, `step`, `idle`, `noise`, `reads`, `trail`, `mute` (completions that tell nothing).
+//! Settings: `mimic` (default, compared with the table of Disk Mimic), `quick` (the same without the table), `drift`,
+//! `step`, `idle`, `noise`, `reads`, `trail`, `mute` (completions without information).
 
 // An example is a front end: it may read arguments and clocks.
 #![allow(clippy::disallowed_methods, clippy::disallowed_types)]
@@ -108,7 +108,7 @@ fn tracks(map: &TrackMap) -> Vec<(u64, u64)> {
         .collect()
 }
 
-/// Completions that tell nothing: a volatile cache that ignores FUA, and flash. Compares with a log without gaps.
+/// Completions without information: a volatile cache that ignores FUA, and flash. Compares with a log without gaps.
 fn mute(name: &str, spec: &DriveSpec) {
     let respond = |predict: bool| {
         let mut user = Plain::new(Drive::new(spec, &DriveOptions::default()));

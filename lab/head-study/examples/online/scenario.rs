@@ -7,7 +7,7 @@ use tonearm_drive::Drift;
 use tonearm_drive_file::DriveSpec;
 use tonearm_head::{Access, Head, Online, Span};
 
-/// Who places the writes.
+/// The predictor that places the writes.
 pub enum Who {
     Table(Table),
     Online(Box<Online>),
@@ -16,18 +16,18 @@ pub enum Who {
 /// What is written, and what happens besides.
 #[derive(Clone, Copy, Debug)]
 pub struct Load {
-    /// 4-KB writes in place of 4 to 200 KB.
+    /// 4-KB writes instead of 4 to 200 KB.
     pub small: bool,
     pub warm: usize,
     pub writes: usize,
-    /// The host sees completions later by some microseconds, and rarely by a millisecond.
+    /// The host notices completions late, by some microseconds and rarely by a millisecond.
     pub noise: bool,
-    /// A read somewhere on the drive before every third write.
+    /// A read at a random place before every third write.
     pub reads: bool,
     /// Idle time between warm-up and measurement, in seconds.
     pub idle_s: u64,
     pub drift: Option<Drift>,
-    /// Tracks are used up to 30 %, then the next one is (needs the map).
+    /// Tracks are used up to 30 % each (needs the map).
     pub trail: bool,
     pub seed: u64,
 }
@@ -48,7 +48,7 @@ impl Load {
     }
 }
 
-/// Means in milliseconds, but for what a name says.
+/// Means in milliseconds, unless a field says otherwise.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Score {
     /// Response less the least possible one.
@@ -122,7 +122,7 @@ pub fn run(spec: &DriveSpec, who: &mut Who, load: &Load, tracks: &[(u64, u64)]) 
                 last_end = tracks[track].0;
             }
             let (first, behind) = tracks[track];
-            // The part behind the last write, then the part before it is free (nothing of it is used twice).
+            // First the part behind the last write, then the part before it is free. No part is used twice.
             free = vec![Span {
                 start: last_end.max(first),
                 end: behind,

@@ -1,4 +1,4 @@
-//! The full table of the Disk Mimic (Disk Mimic 2.2), taken on the model as its paper takes it on the drive.
+//! The full table of the Disk Mimic (Disk Mimic 2.2), measured on the model as the paper does on the drive.
 
 use crate::world::{Model, Random};
 use tonearm_drive::DriveOptions;
@@ -12,7 +12,7 @@ const SAMPLES: usize = 25;
 pub struct Table(Vec<u32>);
 
 impl Table {
-    /// The table of the region `[start, end)`; of the sizes 4 KB, 8 KB and so on, `sizes` of them (50 in the paper).
+    /// The table of the region `[start, end)`, for the `sizes` sizes 4 KB, 8 KB and so on (50 in the paper).
     pub fn new(spec: &DriveSpec, start: u64, end: u64, sizes: usize) -> Self {
         let mut model = Model::new(spec, &DriveOptions::default());
         let mut random = Random(77);

@@ -1,4 +1,4 @@
-//! A simulated drive that one log writes to, and the least response that it could have given.
+//! A simulated drive with one log, and the least response that it could have given.
 
 use tonearm_base::Nanos;
 use tonearm_drive::{Arm, ClosedLoop, Drift, Drive, DriveOptions, Mechanism, Rotation, Seek};
@@ -6,7 +6,7 @@ use tonearm_drive_file::{DriveSpec, Geometry, OverheadSpec};
 use tonearm_head::{TrackMap, TrackRun};
 use tonearm_world::{Done, DriveRequest, Kind, Timing};
 
-/// A small generator (SplitMix64), so that a run is that of its seed.
+/// A small generator (SplitMix64), so that the seed determines a run.
 pub struct Random(pub u64);
 
 impl Random {
@@ -36,8 +36,8 @@ fn ns(ms: f64) -> u64 {
     (ms * 1e6).round() as u64
 }
 
-/// What a write through the cache costs at a moment: the rules of the `drive` crate for it once more, without
-/// side effects, so that all places can be tried. [`World::write`] checks that both agree.
+/// The time of a write to the medium at a given moment. These are the rules of the `drive` crate without side effects,
+/// so that all places can be tried. [`World::write`] checks that both agree.
 pub struct Model {
     mechanism: Mechanism,
     overhead: OverheadSpec,
@@ -80,7 +80,7 @@ impl Model {
         }
     }
 
-    /// The response of a write, and where and when it leaves the heads. Rules: `Disk::write_through`.
+    /// The response of a write, and the resulting place and time of the heads. Rules: `Disk::write_through`.
     fn write(&mut self, now: u64, lba: u64, sectors: u32) -> (u64, u64, Arm) {
         let o = &self.overhead;
         let (start, data, detour) = match o
@@ -158,7 +158,7 @@ impl Model {
         self.write(now, lba, sectors).0
     }
 
-    /// Puts the head behind a write that ended before `lba` at about `at`; returns when it was done.
+    /// Moves the head behind a write that ended before `lba` at about `at`. Returns when it was done.
     pub fn behind(&mut self, lba: u64, at: u64) -> u64 {
         let extent = self.mechanism.geometry.extent(lba - 1);
         self.mechanism.move_to(&extent);
@@ -257,7 +257,7 @@ impl World {
         response
     }
 
-    /// The least response now; exact when no read came right before.
+    /// The least response now; exact unless a read came right before.
     pub fn least(&mut self, from: u64, end: u64, sectors: u32) -> u64 {
         self.model.least(self.now, from, end, sectors)
     }
@@ -319,7 +319,7 @@ pub fn true_map(spec: &DriveSpec, start: u64, end: u64) -> TrackMap {
             Some(t) if t.cylinder == extent.cylinder => t.at + u32::from(extent.sector == 0),
             _ => 0,
         };
-        // A track that is cut by a slip is not of the map.
+        // A track that a slip divides is not in the map.
         whole = extent.sector == 0 || new && extent.sector < 8 && whole;
         if new && whole {
             tracks.push(Seen {
@@ -397,5 +397,5 @@ pub fn true_map(spec: &DriveSpec, start: u64, end: u64) -> TrackMap {
     TrackMap::new(runs).expect("tracks of a drive make a map")
 }
 
-/// The loop of the `drive` crate, for those who need no oracle.
+/// The loop of the `drive` crate, for users without an oracle.
 pub type Plain = ClosedLoop;

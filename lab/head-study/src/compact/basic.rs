@@ -1,11 +1,11 @@
-//! Basic Compact: one skip for a run of think times, in the candidate set of each (Disk Mimic 3).
+//! Basic Compact: one skip for a run of think times, from the candidate set of each (Disk Mimic 3).
 
 use super::BySize;
 use crate::policy::{Choice, Choices};
 use tonearm_head::Grid;
 use tonearm_head::SkipModel;
 
-/// Runs of think times with a skip each. The paper stores begin, end and skip; here a run ends where the next
+/// Runs of think times with a skip each. The paper stores begin, end and skip. Here a run ends where the next
 /// one begins.
 #[derive(Clone, Debug)]
 pub struct BasicCompact {
@@ -22,8 +22,8 @@ struct Run {
 }
 
 impl BasicCompact {
-    /// The fewest runs that `choices` allow. Among the skips that a run could have it gets the one of the
-    /// least cost in all.
+    /// The fewest runs that `choices` allow. Of the skips that a run could have, it gets the one with the least total
+    /// cost.
     pub fn new(choices: &Choices) -> Self {
         let grid = *choices.grid();
         Self {

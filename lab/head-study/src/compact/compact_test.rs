@@ -1,4 +1,4 @@
-//! The promise of the compact forms, for candidate sets of any shape.
+//! The guarantee of the compact forms, for candidate sets of any shape.
 
 use crate::policy::{Choice, Choices};
 use crate::skip_set::SkipSet;
@@ -45,7 +45,7 @@ fn choices_by(grid: Grid, acceptable: impl Fn(usize, usize, usize) -> bool) -> C
     choices(grid, rows)
 }
 
-/// Fails at the first point where the answer of `model` is not in the candidate set.
+/// Fails at the first point where the skip of `model` is not in the candidate set.
 fn keeps_promise(choices: &Choices, model: &dyn SkipModel) {
     let grid = choices.grid();
     for size in 0..grid.sizes.len() {
@@ -74,7 +74,7 @@ prop_compose! {
 }
 
 prop_compose! {
-    /// Bands that follow a line and wrap round, as those of a drive do.
+    /// Bands along a line that wraps around, as those of a drive do.
     fn bands()(
         slope in 0.0..9.0_f64,
         by_size in -2.0..2.0_f64,
@@ -137,7 +137,7 @@ fn a_straight_band_is_one_line_for_each_size_and_one_plane_for_all() {
 
 #[test]
 fn a_line_ends_where_none_of_its_candidates_goes_on() {
-    // A band of one skip that turns round at the tenth think time.
+    // A band of one skip that changes its direction at the tenth think time.
     let at = |think: usize| if think < 10 { 2 * think } else { 30 - think };
     let choices = choices_by(grid(1, 20, 40), |_, think, skip| skip == at(think));
     let line = LineCompact::new(&choices);

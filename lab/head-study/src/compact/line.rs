@@ -1,4 +1,4 @@
-//! Line Compact: one line for a run of think times, chosen by the paper's greedy algorithm (Disk Mimic 3,
+//! Line Compact: one line for a run of think times, by the paper's greedy algorithm (Disk Mimic 3,
 //! Figure 4).
 
 use super::BySize;
@@ -7,8 +7,8 @@ use crate::skip_set::SkipSet;
 use tonearm_head::Grid;
 use tonearm_head::SkipModel;
 
-/// Runs of think times with a line each. A line goes through a skip of the grid at each of its think times,
-/// as it is laid through two neighbours; so its numbers are whole ones, in steps of the grid.
+/// Runs of think times with a line each. A line goes through a skip of the grid at each of its think times, because it
+/// is defined by two adjacent points. So its numbers are integers, in steps of the grid.
 #[derive(Clone, Debug)]
 pub struct LineCompact {
     grid: Grid,
@@ -25,15 +25,15 @@ struct Segment {
     slope: i16,
 }
 
-/// The candidate lines of one slope: the skips with which they begin.
+/// The candidate lines of one slope, given by their first skips.
 #[derive(Clone)]
 pub(super) struct Lines {
     pub slope: i64,
     pub begins: SkipSet,
 }
 
-/// `allPairOfLines`: the lines through a candidate of `from` and a candidate of `to`, which is the next think
-/// time, or nothing at the end of the axis.
+/// `allPairOfLines`: the lines through a candidate of `from` and a candidate of `to`, the next think
+/// time; `to` is `None` at the end of the axis.
 pub(super) fn all_pairs(from: &SkipSet, to: Option<&SkipSet>) -> Vec<Lines> {
     let level = Lines {
         slope: 0,
@@ -53,7 +53,7 @@ pub(super) fn all_pairs(from: &SkipSet, to: Option<&SkipSet>) -> Vec<Lines> {
     extend(&lines.collect::<Vec<_>>(), to, 1)
 }
 
-/// `extendLines`: those of `lines` that meet the candidate set `to`, `steps` behind their begin.
+/// `extendLines`: those of `lines` that meet the candidate set `to`, `steps` behind their start.
 pub(super) fn extend(lines: &[Lines], to: &SkipSet, steps: usize) -> Vec<Lines> {
     let meets = |lines: &Lines| {
         let mut begins = lines.begins.clone();
@@ -65,8 +65,8 @@ pub(super) fn extend(lines: &[Lines], to: &SkipSet, steps: usize) -> Vec<Lines> 
 }
 
 impl LineCompact {
-    /// The lines for `choices`. Among the candidates at the end of a run (the paper takes any) it gets the
-    /// one of the least cost in all.
+    /// The lines for `choices`. Of the candidates at the end of a run (the paper takes any) it gets the one with the
+    /// least total cost.
     pub fn new(choices: &Choices) -> Self {
         let grid = *choices.grid();
         Self {

@@ -1,5 +1,5 @@
-//! The compact forms of the table (Disk Mimic 3). Each keeps this promise: at every point of the grid, its
-//! skip is in the candidate set.
+//! The compact forms of the table (Disk Mimic 3). Each guarantees that its skip is in the candidate set at every point
+//! of the grid.
 
 mod basic;
 mod line;
@@ -9,7 +9,7 @@ pub use basic::BasicCompact;
 pub use line::LineCompact;
 pub use plane::PlaneCompact;
 
-/// Pieces of all sizes, one after the other, and where those of each size begin.
+/// Pieces of all sizes, one after the other, and the start of those of each size.
 #[derive(Clone, Debug)]
 struct BySize<P> {
     pieces: Vec<P>,

@@ -1,9 +1,8 @@
 //! Plane Compact: one plane for a rectangle of request sizes and think times (Disk Mimic 3).
 //!
-//! The paper gives no algorithm for planes. This one extends its greedy one: a rectangle begins at the first
-//! point that has no plane yet and grows along the think times as a line does; for each width it then grows
-//! along the sizes, as long as some plane meets the candidate sets of all points. The rectangle with the most
-//! points is taken.
+//! The paper gives no algorithm for planes. This one extends its greedy algorithm: a rectangle begins at the first
+//! point without a plane and grows along the think times like a line. For each width it then grows along the sizes, as
+//! long as some plane meets the candidate sets of all points. The rectangle with the most points is taken.
 
 use super::line::{Lines, all_pairs};
 use crate::policy::Choices;
@@ -32,14 +31,14 @@ struct Plane {
     by_size: i16,
 }
 
-/// The candidate planes of one pair of slopes: the skips with which they begin.
+/// The candidate planes of one pair of slopes, given by their first skips.
 struct Planes {
     by_think: i64,
     by_size: i64,
     begins: SkipSet,
 }
 
-/// A rectangle of the grid: places of its first point, and how many think times and sizes.
+/// A rectangle of the grid: the indexes of its first point, and the numbers of think times and sizes.
 #[derive(Clone, Copy)]
 struct Rectangle {
     size: usize,
@@ -49,8 +48,7 @@ struct Rectangle {
 }
 
 impl PlaneCompact {
-    /// The planes for `choices`. Among those that a rectangle could have it gets the one of the least cost in
-    /// all.
+    /// The planes for `choices`. Of the planes that a rectangle could have, it gets the one with the least total cost.
     pub fn new(choices: &Choices) -> Self {
         let grid = *choices.grid();
         let mut planes = Vec::new();
@@ -72,7 +70,7 @@ impl PlaneCompact {
     }
 }
 
-/// The largest rectangle of points not `covered` that begins at a point, and the planes that fit it.
+/// The largest rectangle of points not `covered` that begins at the given point, and the planes that fit it.
 fn largest(
     choices: &Choices,
     covered: &[bool],
@@ -89,7 +87,7 @@ fn largest(
         height: 0,
     };
     let mut fitting = Vec::new();
-    // Lines of this width: the skips with which they may begin at this size and each of the next ones.
+    // Lines of this width: the skips with which they may begin at this size and at each of the next ones.
     let single = choices.at(size, think).acceptable.clone();
     let mut lines: Vec<Lines> = vec![Lines {
         slope: 0,
@@ -128,8 +126,8 @@ fn largest(
     (best, fitting)
 }
 
-/// Extends the lines of one slope and width along up to `rows` sizes; a rectangle with more points than `best`
-/// takes its place, one with as many adds its planes to `fitting`.
+/// Extends the lines of one slope and width along up to `rows` sizes. A rectangle with more points than `best` replaces
+/// it; one with as many adds its planes to `fitting`.
 fn deepen(
     choices: &Choices,
     line: &Lines,
@@ -138,7 +136,7 @@ fn deepen(
     best: &mut Rectangle,
     fitting: &mut Vec<Planes>,
 ) {
-    // Begins of lines of this slope at each size, as far as there are any.
+    // First skips of lines of this slope at each size, as far as there are any.
     let mut of_rows = vec![line.begins.clone()];
     for row in 1..rows {
         let first = choices.at(size + row, think);
@@ -155,7 +153,7 @@ fn deepen(
     let skips = choices.grid().skips.len() as i64;
     let points = best.width * best.height;
     let least = points.div_ceil(width).max(1);
-    // A plane must stay on the axis over as many sizes as it takes to be better.
+    // A plane must stay on the axis over as many sizes as it needs to be better.
     let steepest = if least > 1 {
         skips / (least as i64 - 1)
     } else {

@@ -1,4 +1,4 @@
-//! The on-line predictor in closed loops with simulated drives; the long form is the example `online`.
+//! The online predictor in closed loops with simulated drives. The example `online` has longer runs.
 // `prop_oneof` makes shared pointers.
 #![allow(clippy::unwrap_used, clippy::disallowed_types)]
 
@@ -47,7 +47,7 @@ impl Log {
         }
     }
 
-    /// Mean milliseconds by which `writes` writes took longer than they might have.
+    /// Mean time in milliseconds by which `writes` writes took longer than the least possible time.
     fn loss(&mut self, writes: u64) -> f64 {
         let mut lost = 0;
         for _ in 0..writes {
@@ -90,7 +90,8 @@ fn without_a_map_it_comes_near_the_least_response() {
     }
 }
 
-/// With the first two seeds it once settled on leads that held together, and missed every fifth write for good.
+/// With the first two seeds it once learned leads that were consistent and wrong, and from then on missed every fifth
+/// write.
 #[test]
 fn with_a_map_it_does_not_stay_where_it_misses() {
     for seed in [18, 30, 1, 2] {
@@ -134,7 +135,7 @@ fn it_learns_the_period_and_the_sectors_of_a_track() {
     let period = status.period.unwrap();
     assert!(period.0.abs_diff(8_333_333) < 100, "{status:?}");
     assert_eq!(status.track_sectors, Some(1020.0));
-    // Command 0.25 ms; nothing else comes before the first sector.
+    // The command takes 0.25 ms; there is no other delay before the first sector.
     let lead = status.lead.unwrap();
     assert!((250_000..280_000).contains(&lead.0), "{status:?}");
 }
@@ -222,7 +223,7 @@ fn any_map() -> impl Strategy<Value = TrackMap> {
     )
 }
 
-/// A step of a user who keeps no rule.
+/// A step of a user that keeps no rule.
 #[derive(Clone, Debug)]
 enum Step {
     Write(u64, u32, u64, u64),

@@ -1,4 +1,4 @@
-//! What every predictor has to keep to, whatever it has been told.
+//! Rules that every predictor keeps after any sequence of requests.
 
 #[path = "../../../../disk/head/tests/conformance/steps.rs"]
 mod steps;

@@ -8,7 +8,7 @@ use tonearm_head::{Delta, Deltas, Formula, Head, Span, Track, TrackMap};
 use tonearm_head_study::{AccessKind, DeltaSearch};
 use tonearm_world::Kind;
 
-/// The delta that the search finds on `tracks` from the last one up, the requests being sent at once.
+/// The delta that the search finds on `tracks` from the last one up, when requests are sent at once.
 fn delta(
     user: &mut ClosedLoop,
     turn: Nanos,
@@ -23,7 +23,7 @@ fn delta(
             AccessKind::Read => Kind::Read,
             AccessKind::Write => Kind::Write,
         };
-        // No host is as quick as none.
+        // Every host needs some time between requests.
         user.think(Nanos::from_micros(10));
         let access = send(user, kind, trial.first, trial.sectors);
         search.done(&access);
@@ -43,7 +43,7 @@ fn deltas(spec: &DriveSpec, user: &mut ClosedLoop, turn: Nanos, tracks: &[Track]
     }
 }
 
-/// The first tracks of a drive, one user, and a predictor that has been told what a calibration finds.
+/// The first tracks of a drive, one user, and a predictor with the results of a calibration.
 struct Setup {
     user: ClosedLoop,
     head: Formula,
@@ -72,7 +72,7 @@ fn setup(spec: &DriveSpec, switch: Option<Nanos>) -> Setup {
     }
 }
 
-/// Think times that hit all parts of a revolution.
+/// Think times that cover all parts of a revolution.
 fn thinks() -> impl Iterator<Item = Nanos> {
     (0..200_u64).map(|number| Nanos(number * number * 7_919 % 40_000_000))
 }
@@ -84,7 +84,7 @@ fn whole(track: &Track) -> Span {
     }
 }
 
-/// Responses of one-sector writes on one track, after think times of all sorts.
+/// Responses of one-sector writes on one track, after various think times.
 fn on_a_track(setup: &mut Setup) -> Vec<f64> {
     let track = setup.tracks[40];
     setup.head.written(&write(&mut setup.user, track.first, 1));
@@ -134,7 +134,7 @@ fn most(times: &[f64]) -> f64 {
     times.iter().copied().fold(0.0, f64::max)
 }
 
-/// What a one-sector write takes at least, in ms: overhead (after a read, if `after_read`), settling on the
+/// The least time of a one-sector write in ms: overhead (after a read, if `after_read`), settling on the
 /// track, transfer.
 fn least(spec: &DriveSpec, after_read: bool) -> f64 {
     let disk = spec.disk.as_ref().unwrap();

@@ -1,7 +1,7 @@
-//! Predictors on the simulated drives of the project, and what each has to keep to.
+//! Predictors on the simulated drives of the project, and rules for all of them.
 
 #![allow(clippy::unwrap_used)]
-// What proptest's macros expand to.
+// Used by the expansion of proptest's macros.
 #![allow(clippy::disallowed_types)]
 
 mod conformance;

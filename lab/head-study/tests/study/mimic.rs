@@ -78,7 +78,7 @@ fn the_compact_forms_keep_the_tolerance_at_a_third_and_a_sixth_of_the_table() {
     assert_eq!(loss(&choices.table()).most, Nanos(0));
     let line_fit = loss(&LineFit::new(&choices));
     let coarse = loss(&Coarse::new(&choices, 31));
-    // The naive ones have outliers; the paper has losses of 0.57 and 0.23 ms.
+    // The naive models have outliers; the paper has losses of 0.57 and 0.23 ms.
     assert!(line_fit.mean > coarse.mean && coarse.outliers > 0.0 && line_fit.outliers > 0.0);
     assert!(
         (200_000..800_000).contains(&line_fit.mean.0),
@@ -104,7 +104,7 @@ fn the_compact_forms_keep_the_tolerance_at_a_third_and_a_sixth_of_the_table() {
     }
 }
 
-/// The best skip grows as the platter turns, and begins anew a revolution later (Figure 1 of the paper).
+/// The best skip grows as the platter turns, and the pattern repeats a revolution later (Figure 1 of the paper).
 #[test]
 fn the_best_skip_follows_the_platter() {
     let profile = profile(1, 8);
@@ -140,7 +140,7 @@ fn over_many_sizes_planes_are_smaller_than_lines() {
     assert!(plane < line, "{plane}, {line}");
 }
 
-/// Mean response of 4-KB writes, in ms, with think times of all sorts up to 25 ms, as a log would make them.
+/// Mean response of 4-KB writes, in ms, with various think times up to 25 ms, as a log would make them.
 fn mean_response(head: &mut dyn Head) -> f64 {
     let mut user = user(&spec("mimic80"), 0.1);
     let mut at = RANGE.start;

@@ -1,4 +1,4 @@
-//! Drives, and what is true of them, which no predictor is told.
+//! Drives, and true data about them, which no predictor gets.
 
 use tonearm_base::Nanos;
 use tonearm_drive::{ClosedLoop, Drive, DriveOptions};
@@ -43,7 +43,7 @@ pub fn write(user: &mut ClosedLoop, first: u64, sectors: u32) -> Access {
     send(user, Kind::Write, first, sectors)
 }
 
-/// The tracks of the first `limit` sectors without slips or remapped sectors among theirs.
+/// The tracks of the first `limit` sectors without slipped or remapped sectors.
 pub fn tracks(spec: &DriveSpec, limit: u64) -> Vec<Track> {
     let map = track_map(spec, 0..limit).unwrap();
     (0..map.tracks()).map(|index| map.track(index)).collect()
