@@ -259,8 +259,7 @@ impl Buf {
 impl Deref for Buf {
     type Target = [u8];
     fn deref(&self) -> &[u8] {
-        // SAFETY: `memory` holds `1 << class >= len` initialised bytes (invariant 2) and lives as
-        // long as self.
+        // SAFETY: `memory` holds `1 << class >= len` initialised bytes (invariant 2) and lives as long as self.
         unsafe { std::slice::from_raw_parts(self.memory.as_ptr(), self.len) }
     }
 }

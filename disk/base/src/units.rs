@@ -48,13 +48,12 @@ unit!(
     Nanos
 );
 unit!(
-    /// Log sequence number: one for each commit, in commit order, over the store's whole life.
-    /// 0 stands for "before the first commit".
+    /// Log sequence number: one for each commit, in commit order, over the store's whole life. 0 stands for "before the
+    /// first commit".
     Lsn
 );
 unit!(
-    /// Sequence number of a log record; a commit spans one record or several.
-    /// 0 stands for "before the first record".
+    /// Sequence number of a log record; a commit spans one record or several. 0 stands for "before the first record".
     RecordSeq
 );
 

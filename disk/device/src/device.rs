@@ -2,8 +2,7 @@
 //!
 //! Every device keeps these rules (`tonearm_world::conformance` checks them):
 //! 1. An operation starts at the call, not at the first poll. It continues when its future is dropped.
-//! 2. Concurrent operations may take effect in any order. A read that starts after the end of a write sees
-//!    that write.
+//! 2. Concurrent operations may take effect in any order. A read that starts after the end of a write sees that write.
 //! 3. A write survives a power cut once a flush that started after the end of the write has ended. A
 //!    `WriteDurable` survives from its own end on.
 //! 4. A range that is not wholly inside the device, or not of whole blocks, is refused with `EINVAL` and changes

@@ -1,9 +1,8 @@
 //! A filter that fails every flush after the first failed one.
 //!
-//! A drive whose flush has failed may have dropped the content of its cache, and a later flush succeeds all the
-//! same. The log and the home of a store flush the same drive independently, so a failure seen by one of them
-//! must hold for both. Once a flush is seen to fail, every flush fails with the same error, including flushes
-//! under way.
+//! A drive whose flush has failed may have dropped the content of its cache, and a later flush succeeds all the same.
+//! The log and the home of a store flush the same drive independently, so a failure seen by one of them must hold for
+//! both. Once a flush is seen to fail, every flush fails with the same error, including flushes under way.
 
 use crate::device::{Device, DeviceIo, Filter, at_once};
 use std::cell::Cell;

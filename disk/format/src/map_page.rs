@@ -1,5 +1,5 @@
-//! A page of the block map: it says where blocks, or pages of the level below, lie at home.
-//! Byte table: `docs/format/segments.md`.
+//! A page of the block map: it says where blocks, or pages of the level below, lie at home. Byte table:
+//! `docs/format/segments.md`.
 //!
 //! A page has no checksum of its own; the entry that leads to it has it.
 

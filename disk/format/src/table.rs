@@ -1,8 +1,7 @@
 //! Checksum table of a group: one CRC-32C for each home block, kept apart from the blocks.
 //!
 //! Each group has two slots, written in turn. A torn write leaves the other slot whole, and the log still has the
-//! changes since. A slot of zero bytes was never written: all its blocks are holes.
-//! Byte table: `docs/format/table.md`.
+//! changes since. A slot of zero bytes was never written: all its blocks are holes. Byte table: `docs/format/table.md`.
 
 use crate::FormatError;
 use crate::error::check_numbers;

@@ -56,7 +56,6 @@ impl Platter {
         self.serve(first, sectors, AFTER + READ_LAG)
     }
 
-    /// One access to sectors of one track.
     fn serve(&mut self, first: u64, sectors: u32, after: u64) -> Access {
         let sent = self.now;
         let track = self.map.find(first).unwrap();

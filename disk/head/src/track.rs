@@ -139,8 +139,7 @@ impl TrackMap {
         Some(run.track(within, self.before[at] + within))
     }
 
-    /// Skew from one cylinder to the next at the track with number `index`, in units of 2^-32 of a
-    /// revolution.
+    /// Skew from one cylinder to the next at the track with number `index`, in units of 2^-32 of a revolution.
     ///
     /// # Panics
     /// When there is no such track.

@@ -21,17 +21,14 @@ use tonearm_rt::Boxed;
 /// 4. Calls of `write_back`, `check_group` and `repair_group` may overlap; the layout orders them.
 /// 5. Memory is bounded by the cache that the opening allows, and a few bytes for each unit of space.
 /// 6. The order of I/O depends on the calls alone: the layout uses no clock but the executor's, no random source, and
-///    no map
-///    with a random order.
+///    no map with a random order.
 ///
 /// # What every layout may rely on
 ///
 /// - Everything that is given to `write_back` stays in the durable log until the call has returned `Ok`. After a crash
-///   the log
-///   replays it, in any portions, together with newer changes.
+///   the log replays it, in any portions, together with newer changes.
 /// - The engine does not read a block while it gives it to `write_back`. Blocks that the layout moves by itself
-///   (cleaning) may
-///   be read meanwhile; the layout orders that.
+///   (cleaning) may be read meanwhile; the layout orders that.
 /// - The data area of a new store reads as zeroes.
 /// - The futures of calls that write are polled until they end.
 ///
@@ -43,18 +40,13 @@ use tonearm_rt::Boxed;
 ///
 /// - **Cold blocks overwritten in place, hot blocks appended** (HyLog, WOLF). [`RoundOrder::OldestFirst`] with rounds
 ///   of several megabytes, which the layout sorts into the appended and the overwritten part. A cold block may be
-///   overwritten
-///   in place although recovery may use it: by rule 3 its content may be anything until the round has returned, and the
-///   log
-///   has it. The layout does not yet learn how often a block was rewritten. That becomes a field of [`HomeBlock`],
-///   counted by
-///   the engine's pinned set, which sees every version.
+///   overwritten in place although recovery may use it: by rule 3 its content may be anything until the round has
+///   returned, and the log has it. The layout does not yet learn how often a block was rewritten. That becomes a field
+///   of [`HomeBlock`], counted by the engine's pinned set, which sees every version.
 /// - **Segments as objects in a bucket.** A segment is one object that is put once and deleted once, so `write_back`
 ///   ends with a put instead of a write and a flush, and `interrupted` is empty. Rounds are as large as an object,
-///   oldest
-///   blocks first. The layout retries after transient network errors; [`HomeError::NoSpace`] tells the engine to repeat
-///   the
-///   round later, and the store stays in use meanwhile.
+///   oldest blocks first. The layout retries after transient network errors; [`HomeError::NoSpace`] tells the engine to
+///   repeat the round later, and the store stays in use meanwhile.
 pub trait Home {
     /// What does not change while the home is open.
     fn shape(&self) -> HomeShape;

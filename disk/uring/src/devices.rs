@@ -19,14 +19,11 @@ use std::rc::Rc;
 use std::sync::Arc;
 use tonearm_rt::{DeviceId, IoError};
 
-/// Kind of a descriptor.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Kind {
     /// Regular file or block device.
     File,
-    /// Stream socket.
     Stream,
-    /// Event counter.
     Event,
 }
 

@@ -1,4 +1,4 @@
-//! What the caller has open, by number.
+//! The caller's open stores and units, by number.
 
 use crate::OpenAru;
 use std::collections::BTreeMap;
@@ -11,7 +11,7 @@ pub static STORES: Table<Store> = Table::new();
 /// Open units.
 pub(crate) static ARUS: Table<OpenAru> = Table::new();
 
-/// The number of a handle, of which each is given once in the life of a process.
+/// The number of a handle. A process uses each number once.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Number(usize);
 
@@ -21,7 +21,7 @@ impl Number {
         Self(handle.addr())
     }
 
-    /// As a handle: an address that nobody follows.
+    /// The number as a handle, an address that is never dereferenced.
     pub fn as_handle<T>(self) -> *mut T {
         std::ptr::without_provenance_mut(self.0)
     }
@@ -35,7 +35,7 @@ impl<T> Table<T> {
         Self(Mutex::new(BTreeMap::new()))
     }
 
-    /// Adds one; its number, which no other table gives either.
+    /// Adds `thing`. Returns its number, which no other table uses.
     pub fn insert(&self, thing: Arc<T>) -> Number {
         static NEXT: AtomicUsize = AtomicUsize::new(1);
         let number = Number(NEXT.fetch_add(1, Ordering::Relaxed));

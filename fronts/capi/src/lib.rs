@@ -1,10 +1,10 @@
 //! The C API of `include/tonearm.h`, which documents each function.
 //!
 //! Invariants:
-//! 1. No panic crosses the border: each function catches them (`guarded`).
-//! 2. A handle is a number in the form of a pointer, looked up in a table and never followed: one that is closed, of
-//!    another kind, or invented is refused.
-//! 3. Memory of the caller is touched only through pointers that are not NULL, as long as the header says.
+//! 1. No panic leaves the library: each function catches panics (`guarded`).
+//! 2. A handle is a number in the form of a pointer. The library looks it up in a table and never dereferences it, so it
+//!    refuses a handle that is closed, of another kind, or invalid.
+//! 3. Memory of the caller is accessed only through pointers that are not NULL, for as long as the header says.
 
 mod handles;
 mod lists;
@@ -86,7 +86,7 @@ pub extern "C" fn tonearm_close(store: *mut TonearmStore) -> c_int {
         let store = STORES
             .remove(number)
             .ok_or_else(|| invalid("the store is not open"))?;
-        // First: a thread that is in a call of a unit has the unit locked until the store tells it that it is closed.
+        // Closed first: a thread in a call of a unit keeps the unit locked until the store reports to it that it is closed.
         let closed = store.close();
         for aru in ARUS.remove_where(|aru| aru.store == number) {
             drop(locked(&aru.unit).take());
@@ -277,7 +277,7 @@ pub unsafe extern "C" fn tonearm_read(
 /// See the header.
 ///
 /// # Safety
-/// `name` is NULL or a string that ends with a zero byte; `data` is NULL or has `len` bytes, which nobody changes
+/// `name` is NULL or a string that ends with a zero byte; `data` is NULL or has `len` bytes, which do not change
 /// meanwhile.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tonearm_write(
@@ -330,7 +330,7 @@ unsafe fn give<T: Copy>(items: &[T], place: *mut T) {
 }
 
 /// # Safety
-/// `data` is NULL or has `len` bytes, which nobody changes for `'a`.
+/// `data` is NULL or has `len` bytes, which do not change for `'a`.
 unsafe fn data_of<'a>(data: *const c_void, len: usize) -> Result<&'a [u8], Failure> {
     match len {
         0 => Ok(&[]),
@@ -342,7 +342,7 @@ unsafe fn data_of<'a>(data: *const c_void, len: usize) -> Result<&'a [u8], Failu
 }
 
 /// # Safety
-/// `text` is NULL or a string that ends with a zero byte and stays as it is for `'a`.
+/// `text` is NULL or a string that ends with a zero byte and does not change for `'a`.
 unsafe fn bytes_of<'a>(text: *const c_char, what: &str) -> Result<&'a [u8], Failure> {
     if text.is_null() {
         return Err(invalid(format!("{what} is NULL")));
@@ -367,7 +367,7 @@ unsafe fn path_of<'a>(path: *const c_char) -> Result<&'a Path, Failure> {
     Ok(Path::new(OsStr::from_bytes(bytes)))
 }
 
-/// A unit whose operation has panicked refuses by itself.
+/// The mutex may be poisoned: a unit whose operation has panicked refuses calls itself.
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -94,7 +94,7 @@ pub unsafe extern "C" fn tonearm_read_block(
 /// See the header.
 ///
 /// # Safety
-/// `data` is NULL or has `len` bytes, which nobody changes meanwhile.
+/// `data` is NULL or has `len` bytes, which do not change meanwhile.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tonearm_write_block(
     aru: *mut TonearmAru,

@@ -1,4 +1,4 @@
-//! From results and panics to codes, with the text of the last error of each thread.
+//! Converts results and panics to codes, and keeps the text of the last error of each thread.
 
 use std::cell::RefCell;
 use std::ffi::{CString, c_char, c_int};
@@ -77,7 +77,7 @@ fn of_kind(kind: ErrorKind) -> c_int {
     }
 }
 
-/// Runs a function of the API: its code, with the text left for [`last_error`].
+/// Runs a function of the API. Returns its code, and keeps the text for [`last_error`].
 pub fn guarded(work: impl FnOnce() -> Result<(), Failure>) -> c_int {
     let done = catch_unwind(AssertUnwindSafe(work));
     let (code, text) = match done {
@@ -85,13 +85,13 @@ pub fn guarded(work: impl FnOnce() -> Result<(), Failure>) -> c_int {
         Ok(Err(Failure { code, text })) => (code, text),
         Err(panic) => {
             let text = "a fault in Tonearm itself, see the process's standard error".to_string();
-            // What a panic carries may panic when it is dropped.
+            // The payload of a panic may panic when it is dropped.
             std::mem::forget(panic);
             (PANIC, text)
         }
     };
     let text = CString::new(text.replace('\0', " ")).unwrap_or_default();
-    // A thread that is ending has no place for it any more.
+    // A thread that is ending has no thread-local storage any more.
     let _ = LAST.try_with(|last| last.replace(text));
     code
 }

@@ -8,7 +8,7 @@ use std::process::Command;
 /// What the static library needs of the system.
 const SYSTEM: &[&str] = &["-lpthread", "-ldl", "-lm", "-lgcc_s", "-lc"];
 
-/// The folder with `libtonearm.so` and `libtonearm.a`, which Cargo has made for this test: that of its own program.
+/// The folder with `libtonearm.so` and `libtonearm.a`, which is the folder of this test's program.
 fn libraries() -> PathBuf {
     let own = std::env::current_exe().unwrap();
     own.parent().unwrap().to_path_buf()
@@ -26,8 +26,8 @@ fn run(command: &mut Command, name: &str) {
     );
 }
 
-/// Compiles `tests/c/NAME.c`, runs it with the path of a store to be, and wants it to end well; twice, linked with
-/// either library.
+/// Compiles `tests/c/NAME.c`, runs it with the path of a new store, and expects exit code 0. Twice, once for each
+/// library.
 fn check(name: &str) {
     let crate_folder = Path::new(env!("CARGO_MANIFEST_DIR"));
     let libraries = libraries();
@@ -77,7 +77,7 @@ fn threads() {
     check("threads");
 }
 
-/// The header says what the library does: each function that it declares is there, and the other way round.
+/// The header declares exactly the functions of the library.
 #[test]
 fn header_and_library_name_the_same_functions() {
     let crate_folder = Path::new(env!("CARGO_MANIFEST_DIR"));

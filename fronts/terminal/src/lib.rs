@@ -1,7 +1,7 @@
-//! What the commands `tonearm` and `tonearm-lab` share: sizes, output, progress, manual pages, completions.
+//! Parts that the commands `tonearm` and `tonearm-lab` share: sizes, output, progress, manual pages, completions.
 //!
 //! Invariants:
-//! 1. Standard output carries results alone; progress, notes and errors go to standard error.
+//! 1. Standard output has only results; progress, notes and errors go to standard error.
 //! 2. An error is one line: the program's name, what, where, what to do.
 
 #![forbid(unsafe_code)]

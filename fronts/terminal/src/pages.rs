@@ -24,7 +24,7 @@ pub struct Man {
 /// Prints the completion script of `command`.
 ///
 /// # Errors
-/// When nobody reads it.
+/// When standard output cannot be written.
 pub fn completions(mut command: Command, arguments: &Completions) -> anyhow::Result<ExitCode> {
     let name = command.get_name().to_string();
     let mut script = Vec::new();

@@ -13,12 +13,12 @@ pub(crate) fn name() -> &'static str {
     NAME.get().copied().unwrap_or("tonearm")
 }
 
-/// Reads the command line of the program `name` and does what it asks.
+/// Reads the command line of the program `name` and runs the command.
 pub fn run<C: Parser>(
     name: &'static str,
     command: impl FnOnce(C) -> anyhow::Result<ExitCode>,
 ) -> ExitCode {
-    // Nobody else sets it.
+    // The name is set only here.
     let _ = NAME.set(name);
     match command(C::parse()) {
         Ok(code) => code,
@@ -30,7 +30,7 @@ pub fn run<C: Parser>(
     }
 }
 
-/// The reader of the results has closed the pipe: it has seen enough.
+/// True when the reader of the results has closed the pipe.
 fn is_broken_pipe(error: &anyhow::Error) -> bool {
     let io = error.downcast_ref::<std::io::Error>();
     io.is_some_and(|error| error.kind() == ErrorKind::BrokenPipe)

@@ -1,7 +1,6 @@
-//! Progress on standard error, for what takes over a second.
+//! Progress on standard error, for work that takes more than a second.
 //!
-//! What is done sooner shows nothing. Where standard error is no terminal, one line tells that
-//! something takes its time.
+//! Shorter work shows nothing. If standard error is not a terminal, one line says that the work takes longer.
 
 use crate::report;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -31,7 +30,7 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// Nothing is shown yet; `what` is being done, as in "recovering".
+    /// Progress that shows nothing yet. `what` names the work, as in "recovering".
     pub fn new(what: &'static str, unit: Unit) -> Self {
         Self {
             what,

@@ -1,4 +1,4 @@
-//! What goes to the terminal: tables, JSON, and one line for an error.
+//! Output on the terminal: tables, JSON, and one line for an error.
 
 use crate::program;
 use comfy_table::presets::UTF8_FULL_CONDENSED;
@@ -12,7 +12,7 @@ use terminal_size::{Width, terminal_size_of};
 /// Prints `text` and a line end on standard output.
 ///
 /// # Errors
-/// When nobody reads it.
+/// When standard output cannot be written.
 pub fn line(text: impl std::fmt::Display) -> io::Result<()> {
     let mut out = io::stdout().lock();
     writeln!(out, "{text}")?;
@@ -22,7 +22,7 @@ pub fn line(text: impl std::fmt::Display) -> io::Result<()> {
 /// Prints `value` as indented JSON.
 ///
 /// # Errors
-/// When nobody reads it.
+/// When standard output cannot be written.
 pub fn json(value: &impl Serialize) -> anyhow::Result<()> {
     Ok(line(serde_json::to_string_pretty(value)?)?)
 }
@@ -30,7 +30,7 @@ pub fn json(value: &impl Serialize) -> anyhow::Result<()> {
 /// Prints `value` as one line of JSON.
 ///
 /// # Errors
-/// When nobody reads it.
+/// When standard output cannot be written.
 pub fn json_line(value: &impl Serialize) -> anyhow::Result<()> {
     Ok(line(serde_json::to_string(value)?)?)
 }
@@ -70,7 +70,7 @@ pub fn align_right(table: &mut Table, columns: std::ops::Range<usize>) {
 
 /// The error with its causes, as one line on standard error.
 pub fn complain(error: &anyhow::Error) {
-    // Nobody is left to be told when this fails.
+    // A failure here cannot be reported.
     let _ = writeln!(io::stderr(), "{}: {}", program::name(), one_line(error));
 }
 

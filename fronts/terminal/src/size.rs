@@ -2,13 +2,13 @@
 
 use bytesize::ByteSize;
 
-/// Largest size that is taken: more than any store can have.
+/// Largest size that is accepted: more than any store can have.
 const MAX: u64 = 1 << 62;
 
 /// Reads a size in bytes, at least 1.
 ///
 /// # Errors
-/// With what would do.
+/// With the accepted forms.
 pub fn parse(text: &str) -> Result<u64, String> {
     let text = text.trim();
     let split = text
@@ -53,8 +53,7 @@ fn advice() -> String {
     "write a number and a unit, such as 10GiB, 512MiB, 1T (= 1TiB), or plain bytes".into()
 }
 
-/// A size for people: a whole number of the largest unit that divides it, else two digits behind
-/// the point.
+/// A size for people: a whole number of the largest unit that divides it, else two digits behind the point.
 pub fn text(bytes: u64) -> String {
     const UNITS: [&str; 7] = ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
     let unit = (u64::BITS - 1 - bytes.max(1).leading_zeros()) as usize / 10;

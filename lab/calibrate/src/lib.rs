@@ -1,9 +1,8 @@
 //! Measures a drive through timed reads and writes alone.
 //!
 //! [`calibrate`] measures a device, simulated or real, in straight-line code over the executor. [`drive_file`] turns
-//! its
-//! [`Findings`] into a drive file; [`take_profile`] measures a profile for the Disk Mimic. [`deltas`] finds the delays
-//! between two requests on the model of a drive, for [`deltas_section`].
+//! its [`Findings`] into a drive file; [`take_profile`] measures a profile for the Disk Mimic. [`deltas`] finds the
+//! delays between two requests on the model of a drive, for [`deltas_section`].
 //!
 //! The parts: `probe` (one timed request after the other), `journal` (questions and answers, for resuming), `spindle`
 //! (the period, angles of sectors), `survey` (tracks at a place), `layout` (the assumed layout of the whole drive),

@@ -160,8 +160,7 @@ impl Probe {
         (self.hooks.progress)(self.progress);
     }
 
-    /// A pseudorandom number below `bound`, for waits and places that must not be regular. No answer may depend on
-    /// it.
+    /// A pseudorandom number below `bound`, for waits and places that must not be regular. No answer may depend on it.
     pub fn random(&mut self, bound: u64) -> u64 {
         self.random = self.random.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut z = self.random;

@@ -55,8 +55,7 @@ pub struct ProfilePlan {
 /// Measures the rest of a profile. `save` gets the present state from time to time, and at an interruption.
 ///
 /// # Errors
-/// When the range is too small, the device fails, the host cannot keep the plan's times, or the hooks ask to
-/// stop.
+/// When the range is too small, the device fails, the host cannot keep the plan's times, or the hooks ask to stop.
 pub async fn take_profile(
     rt: &Rt,
     device: Rc<dyn Device>,

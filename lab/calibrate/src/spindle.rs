@@ -154,8 +154,7 @@ impl Probe {
         Ok(times)
     }
 
-    /// Whether requests by the present method show a rotating platter, and its period; `None` when they do
-    /// not.
+    /// Whether requests by the present method show a rotating platter, and its period; `None` when they do not.
     pub async fn find_spindle(&mut self, lba: u64) -> Result<Option<Spindle>, Error> {
         let method = self.method;
         let question = format!("period {method:?} {lba}");

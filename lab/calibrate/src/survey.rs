@@ -125,8 +125,7 @@ impl Probe {
         })
     }
 
-    /// The first sector behind `base` that is not on its track. `likely` is that sector if the track is like
-    /// others.
+    /// The first sector behind `base` that is not on its track. `likely` is that sector if the track is like others.
     async fn next_break(
         &mut self,
         base: u64,

@@ -168,8 +168,8 @@ pub struct SeekSpec {
 pub enum SeekCurve {
     /// Points (cylinders, ms) with straight lines between them.
     Table(Vec<(u32, f64)>),
-    /// Ruemmler and Wilkes's form: `root.0 + root.1 * sqrt(d)` for `d < below`, else
-    /// `above.0 + above.1 * d`; the first distances may be given singly.
+    /// Ruemmler and Wilkes's form: `root.0 + root.1 * sqrt(d)` for `d < below`, else `above.0 + above.1 * d`; the first
+    /// distances may be given singly.
     Formula {
         /// Times of distances 1, 2, ...
         #[serde(default)]

@@ -1,9 +1,8 @@
 //! Measures how well simulated response times match measured ones.
 //!
-//! The demerit figure (C. Ruemmler and J. Wilkes, "An introduction to disk drive modeling", IEEE
-//! Computer 27(3), 1994) compares distributions: the root mean square of the horizontal distance
-//! between the two cumulative curves. It does not compare single requests; [`per_request_rms_ms`]
-//! does.
+//! The demerit figure (C. Ruemmler and J. Wilkes, "An introduction to disk drive modeling", IEEE Computer 27(3), 1994)
+//! compares distributions: the root mean square of the horizontal distance between the two cumulative curves. It does
+//! not compare single requests; [`per_request_rms_ms`] does.
 
 use tonearm_base::Nanos;
 

@@ -29,7 +29,6 @@ pub struct Starts {
 pub struct Queue {
     scheduler: Scheduler,
     waiting: VecDeque<Waiting>,
-    /// Flushes in the queue.
     flushes: usize,
     /// The arm sweeps towards higher cylinders.
     upwards: bool,

@@ -69,7 +69,6 @@ fn escaped(text: &str) -> String {
     escaped
 }
 
-/// An element with `text` in it.
 fn element(name: &str, text: &str) -> String {
     format!("<{name}>{}</{name}>", escaped(text))
 }

@@ -1,8 +1,7 @@
 //! Experiments on simulated drives: named, described, seeded.
 //!
 //! An [`Experiment`] gives a [`Report`], which is data: findings with the papers' figures, plots and tables. [`svg`]
-//! and
-//! [`html`] show it. The same seed gives the same report with any number of threads.
+//! and [`html`] show it. The same seed gives the same report with any number of threads.
 
 mod experiment;
 mod experiments;

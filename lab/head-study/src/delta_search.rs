@@ -35,7 +35,6 @@ pub struct DeltaSearch {
     tries: u32,
     /// The distance that is being tried, in sectors.
     delta: u32,
-    /// Tries of it that hit.
     hits: u32,
     /// Total time by which these were shorter than expected from their distance.
     shorter_ns: i64,

@@ -46,7 +46,6 @@ impl Loss {
     }
 }
 
-/// Index of the number of `steps` nearest to `value`.
 fn nearest(steps: &Steps, value: u64) -> usize {
     let behind = value
         .saturating_sub(steps.first)

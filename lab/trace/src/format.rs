@@ -10,13 +10,12 @@ pub enum Format {
     /// `R|W buffer-action lbn sectors measured_us think_us`: DiskSim's validation traces. Closed
     /// loop, one request at a time.
     DisksimValid,
-    /// `arrival_ms device lbn sectors flags`, flags in hexadecimal, bit 0 = read: DiskSim's
-    /// default.
+    /// `arrival_ms device lbn sectors flags`, flags in hexadecimal, bit 0 = read: DiskSim's default.
     DisksimAscii,
     /// `ASU,LBA,size_bytes,opcode,timestamp_s`: Storage Performance Council.
     Spc,
-    /// `timestamp,host,disk,type,offset_bytes,size_bytes,response`, times in units of 100 ns:
-    /// MSR Cambridge. Arrivals count from the first line.
+    /// `timestamp,host,disk,type,offset_bytes,size_bytes,response`, times in units of 100 ns: MSR Cambridge. Arrivals
+    /// count from the first line.
     Msr,
     /// The default text output of blkparse: requests from Q (or D, if there is no Q) to C.
     Blkparse,

@@ -4,8 +4,7 @@
 //! 1. Requests are returned in order of arrival, so one that is done waits for those before it.
 //! 2. At most 65,536 requests wait. Beyond that the oldest is returned without its response.
 //! 3. A completion applies to the oldest open request at each place that it covers: that of a merged request completes
-//!    many,
-//!    and a split request is done when all its parts are.
+//!    many, and a split request is done when all its parts are.
 
 use crate::record::{Arrival, Op, Record};
 use crate::sink::Sink;

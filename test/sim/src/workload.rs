@@ -14,7 +14,6 @@ use tonearm_format::{LOG_SECTOR_MIN, SECTOR};
 use tonearm_layout::Piece;
 use tonearm_rt::Rt;
 
-/// Number of clients.
 const CLIENTS: u64 = 3;
 
 pub type SharedOracle = Rc<RefCell<Oracle>>;

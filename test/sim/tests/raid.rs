@@ -58,7 +58,6 @@ struct Store {
     state: Raid5State,
 }
 
-/// A store that is running.
 struct Running {
     world: SimWorld,
     rt: Rt,

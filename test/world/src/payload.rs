@@ -13,7 +13,6 @@ pub(crate) const SECTOR: usize = 512;
 /// Bytes of a stamp.
 const STAMP: usize = 16;
 
-/// The content of a page.
 #[derive(Clone, Default)]
 pub(crate) enum Page {
     #[default]

@@ -248,8 +248,7 @@ impl Raid5 {
         self.health.borrow().lost.clone()
     }
 
-    /// True after an unclean start, until the parity has been corrected ([`Redundancy::recover`],
-    /// [`Raid5::resync`]).
+    /// True after an unclean start, until the parity has been corrected ([`Redundancy::recover`], [`Raid5::resync`]).
     pub fn is_suspect(&self) -> bool {
         self.health.borrow().suspect_anywhere
     }
@@ -455,7 +454,6 @@ impl Array {
         }
     }
 
-    /// A flush of the array.
     pub(super) async fn flush(&self) -> Result<(), IoError> {
         self.check_lost()?;
         self.flush_members().await;

@@ -1,5 +1,4 @@
-//! Operations on members. Adjacent parts of one member become one operation; reads of several members go to one
-//! buffer.
+//! Operations on members. Adjacent parts of one member become one operation; reads of several members go to one buffer.
 
 use super::cut::Payload;
 use super::state::RaidError;
@@ -125,7 +124,6 @@ pub(crate) struct Place {
     pub dest: u64,
 }
 
-/// A read of one member that failed.
 pub(crate) struct FailedRead {
     pub places: Vec<Place>,
     pub error: IoError,

@@ -15,7 +15,6 @@ const PLENTY: u64 = 8;
 const ZONE_MIN: u64 = 3;
 
 impl Disk {
-    /// Blocks of the lists area.
     pub(crate) fn area_blocks(&self) -> u64 {
         let area = self.list_state().area.borrow();
         let size = area.as_ref().map(|area| area.borrow().entry.size_bytes);
@@ -29,7 +28,6 @@ impl Disk {
         map::home(&area.entry.extents, block)
     }
 
-    /// The area as a volume.
     pub(crate) fn area_volume(&self) -> Option<Volume> {
         let area = self.list_state().area.borrow().clone()?;
         Some(Volume::new(self.engine(), self.pool(), area))

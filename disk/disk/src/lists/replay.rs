@@ -110,8 +110,7 @@ impl Replay {
         (self.edits.len() as u64, self.freed.len() as u64)
     }
 
-    /// Adds the changes of the operations. The commit must follow without an await, and then
-    /// [`Replayed::apply`].
+    /// Adds the changes of the operations. The commit must follow without an await, and then [`Replayed::apply`].
     pub fn changes(mut self, changes: &mut Vec<CommitChange>) -> Replayed {
         let area = self.disk.list_state().area.borrow().clone();
         if let Some(area) = area {

@@ -8,7 +8,6 @@ use crate::error::DiskError;
 use std::collections::BTreeMap;
 use tonearm_format::{BlockRecord, ListRecord};
 
-/// A list operation.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum ListOp {
     NewList(u64),

@@ -66,8 +66,8 @@ enum Part {
 }
 
 impl Overwrite {
-    /// The home of `size_blocks` blocks on `members` in their order. Nothing is read yet.
-    /// Tables take at most `map_cache_bytes` of memory, and those in use a little more.
+    /// The home of `size_blocks` blocks on `members` in their order. Nothing is read yet. Tables take at most
+    /// `map_cache_bytes` of memory, and those in use a little more.
     ///
     /// # Panics
     /// When the members do not cover the size or differ in block size.

@@ -7,14 +7,12 @@
 //! Invariants:
 //! 1. No byte of a block is returned that fails its checksum. A hole reads as zeroes without I/O.
 //! 2. Between two flushes of a member a group's table is written at most once, into the slot of its generation. The
-//!    other slot
-//!    is the newest durable one. After a failure the slot that may be half written is written again (`write_back.rs`).
+//!    other slot is the newest durable one. After a failure the slot that may be half written is written again
+//!    (`write_back.rs`).
 //! 3. The space of a hole reads as zeroes on the medium, so that a table which fell back to its older slot can be
-//!    checked
-//!    (`load.rs`).
+//!    checked (`load.rs`).
 //! 4. Tables are cached within a bound; one that is being written is never evicted. No memory grows with the size of
-//!    the store.
-//!    grows with the size of the store.
+//!    the store. grows with the size of the store.
 
 mod batch;
 mod check;

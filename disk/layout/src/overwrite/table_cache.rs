@@ -2,8 +2,7 @@
 //!
 //! Invariants:
 //! 1. A table with another reference (most of all one that is being written) is not evicted, because a second copy
-//!    could be
-//!    loaded beside it. Such tables may exceed the bound.
+//!    could be loaded beside it. Such tables may exceed the bound.
 //! 2. An evicted table has been written: a table changes only while its writer holds it. If the write has failed, the
 //!    caller repeats the changes, and the table is read again from the medium.
 //! 3. The order of eviction depends on the calls alone.

@@ -2,35 +2,26 @@
 //!
 //! The order, for one call:
 //! 1. Members that are not settled are flushed. A member is settled when everything that reads of its tables return is
-//!    durable.
-//!    It is not settled after the opening, because an earlier process may have ended between a write and its flush, nor
-//!    after
-//!    a failed call.
+//!    durable. It is not settled after the opening, because an earlier process may have ended between a write and its
+//!    flush, nor after a failed call.
 //! 2. Whole groups that become zero are punched together with their table slots, with one operation for each run of
-//!    groups. All
-//!    of these operations end before anything else is written.
+//!    groups. All of these operations end before anything else is written.
 //! 3. Group by group, a bounded number at a time: parts are zeroed, blocks are written, and the table is written once,
-//!    to the
-//!    slot of its next generation.
+//!    to the slot of its next generation.
 //! 4. Each touched member is flushed once. Only then do the new generations count as durable.
 //!
 //! A power cut at any moment is harmless. All blocks of the call are in the log until it returns, so their content and
 //! entries may be anything. The entries of all other blocks must hold.
 //! - A group that is touched in part: the call does not write the slot that was durable before (steps 1 and 4 ensure
-//!   that it is
-//!   durable). So there is always one valid table, and both tables have the same entries for untouched blocks. The
-//!   newer table
-//!   is used if it is whole. Some of the blocks that it describes may not be written; the log replays them.
+//!   that it is durable). So there is always one valid table, and both tables have the same entries for untouched
+//!   blocks. The newer table is used if it is whole. Some of the blocks that it describes may not be written; the log
+//!   replays them.
 //! - A group that is punched whole: every block of it is in the log, so any table is right, and so is none. Without a
-//!   table the
-//!   replay may come in several calls, of which the first touches the group in part (`load.rs`).
+//!   table the replay may come in several calls, of which the first touches the group in part (`load.rs`).
 //! - Generations start again at 1 after the punch. Before the flush an old slot of a higher generation may come back
-//!   and
-//!   replace the new table. That is also a table of a group of which every block is in the log, and writing continues
-//!   from its
-//!   generation. After the flush only the new slot has content. If the call fails in between, step 1 of the next call
-//!   makes the
-//!   punch durable before any slot is written that depends on it.
+//!   and replace the new table. That is also a table of a group of which every block is in the log, and writing
+//!   continues from its generation. After the flush only the new slot has content. If the call fails in between, step 1
+//!   of the next call makes the punch durable before any slot is written that depends on it.
 //!
 //! A failed call can be repeated, and so can another call follow it. Every generation that its own call did not make
 //! durable stays pending in memory and is written again to the same slot. If its table was evicted meanwhile it is read

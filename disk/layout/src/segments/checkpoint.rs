@@ -185,7 +185,6 @@ impl Segments {
         (fits && self.media.holds(checkpoint.head)).then_some(checkpoint)
     }
 
-    /// The segment table of the slot that has this header.
     async fn read_table(&self, slot: u64, header: &HomeCheckpoint) -> Option<Vec<SegmentEntry>> {
         let offset = self.media.slot_offset(slot);
         let segments = header.segments as usize;

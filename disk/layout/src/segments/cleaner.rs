@@ -41,9 +41,8 @@ struct Living {
 
 impl Segments {
     /// Cleans until about `wanted` blocks are gained, at most [`PASS_BYTES`] are read, or only the free segments
-    /// outside of
-    /// [`Segments::pass_room`] are left. False when nothing was moved. Pages of the map are only marked as changed; the
-    /// next checkpoint writes them and frees their segments.
+    /// outside of [`Segments::pass_room`] are left. False when nothing was moved. Pages of the map are only marked as
+    /// changed; the next checkpoint writes them and frees their segments.
     ///
     /// A pass with `fill` moves just as many blocks as fill segments to their ends, the last of its segments in part if
     /// need be. So even a small gain from each segment is not lost at the ends of partials.

@@ -2,8 +2,7 @@
 //!
 //! Invariants:
 //! 1. A page in memory is the newest version. A changed page stays in memory until it is written. The entry of a page
-//!    that was
-//!    never written is [`UNWRITTEN`], in memory alone.
+//!    that was never written is [`UNWRITTEN`], in memory alone.
 //! 2. The segment table counts each place that an entry of the tree, or the root, names.
 //! 3. Only a call that holds the writer's permit changes the tree. A reader that has waited for a page from the medium
 //!    learns from `State::moved` that the page may be old.
@@ -182,7 +181,6 @@ impl Segments {
         self.state.borrow_mut().table.release_page(segment);
     }
 
-    /// The entry of one block.
     pub(crate) async fn entry(&self, block: u64) -> Result<MapEntry, HomeError> {
         let fanout = self.fanout as u64;
         Ok(match self.page((0, block / fanout)).await? {

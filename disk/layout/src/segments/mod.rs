@@ -7,10 +7,9 @@
 //! Invariants:
 //! 1. No byte of a block is returned that fails the checksum of its map entry; a hole reads as zeroes.
 //! 2. No segment that recovery needs is overwritten. A segment without live blocks is free only when the newer versions
-//!    of
-//!    its blocks are durable, and when both slots hold a checkpoint for which the segment neither belongs to the chain
-//!    nor has a page of the map (`checkpoint.rs`). It is used again only when all reads that began before have ended
-//!    (`table.rs`).
+//!    of its blocks are durable, and when both slots hold a checkpoint for which the segment neither belongs to the
+//!    chain nor has a page of the map (`checkpoint.rs`). It is used again only when all reads that began before have
+//!    ended (`table.rs`).
 //! 3. The partials of one epoch are a chain: they have consecutive numbers, and each names the place of the next. An
 //!    epoch begins with a durable checkpoint that has its number. A new one begins when the home is opened for writing,
 //!    and after a failed write.
@@ -18,8 +17,7 @@
 //! 5. The version of a block or tombstone is the number of the partial that first contained it; copies of the cleaner
 //!    keep it. Of all copies on the medium the one of the highest version is valid (`rebuild.rs`).
 //! 6. The cleaner copies a tombstone (the entry of a hole in a summary) until no older copy of its blocks can still be
-//!    on the
-//!    medium (`cleaner.rs`).
+//!    on the medium (`cleaner.rs`).
 
 mod append;
 mod check;

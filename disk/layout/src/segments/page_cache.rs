@@ -14,7 +14,6 @@ use tonearm_format::MapPage;
 /// Level and number in the level.
 pub(crate) type PageId = (u32, u64);
 
-/// A page in memory.
 pub(crate) struct Page {
     pub content: RefCell<MapPage>,
     pub dirty: Cell<bool>,

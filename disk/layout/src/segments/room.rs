@@ -3,13 +3,10 @@
 //! Let C be the blocks that a segment can hold, and W the most segments that writing all changed pages of the map
 //! takes. Invariants:
 //! 1. At any time there are free segments for a checkpoint. Each opening begins with a checkpoint, so without them a
-//!    store
-//!    could not be opened after a power cut. A pass of the cleaner leaves free segments for the pages that it may
-//!    change
-//!    ([`Segments::pass_room`]).
+//!    store could not be opened after a power cut. A pass of the cleaner leaves free segments for the pages that it may
+//!    change ([`Segments::pass_room`]).
 //! 2. Data is appended only if `reserve` segments stay free: W for invariant 1, W for the checkpoint with which a wait
-//!    for
-//!    space may begin, W for pages that are written between checkpoints if they do not fit into the cache, and
+//!    for space may begin, W for pages that are written between checkpoints if they do not fit into the cache, and
 //!    [`Segments::cleaner_room`]. So when a writer waits for space, the cleaner has free segments.
 //!
 //! Why such a wait succeeds unless the home is full. Blocks that are neither free nor live are in gaps: a segment with
@@ -24,8 +21,7 @@
 //! So the home is full if the sum of the gaps is too small ([`Segments::can_gain`]). A 128th of the blocks does not
 //! count, because the last gaps would cost more writes than they gain. The home is also full if after a checkpoint
 //! nothing can be moved, or the largest passes gain nothing: then tombstones fill what the table counts as gaps. A
-//! store with the segments of
-//! [`tonearm_format::segments_for`] always has larger gaps.
+//! store with the segments of [`tonearm_format::segments_for`] always has larger gaps.
 
 use crate::error::HomeError;
 use crate::segments::Segments;

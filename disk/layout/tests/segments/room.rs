@@ -19,7 +19,6 @@ fn tight(blocks: u64, segment_bytes: u32, cache_bytes: usize, policy: Policy) ->
 /// How blocks are chosen for a call.
 #[derive(Clone, Copy, Debug)]
 enum Pattern {
-    /// Uniformly.
     Uniform,
     /// Nine of ten writes go to a tenth of the store.
     Hot,

@@ -16,8 +16,7 @@ pub struct Accuracy {
     /// Sectors that were compared, and those of them whose angle is wrong by half a sector or more.
     pub places: (u64, u64),
     pub heads: (u32, u32),
-    /// Least times of writes to other cylinders: root mean square of the errors in ms, at the measured
-    /// distances.
+    /// Least times of writes to other cylinders: root mean square of the errors in ms, at the measured distances.
     pub seek_rms_ms: f64,
     pub seek_max_ms: f64,
     /// The same over all distances.
@@ -37,8 +36,7 @@ pub fn parsed(found: &Findings) -> DriveSpec {
     DriveSpec::parse("made.toml", &text).unwrap_or_else(|error| panic!("{error}\n{text}"))
 }
 
-/// The least time of a write of one sector after a write at `distance` cylinders, without the wait for the
-/// platter.
+/// The least time of a write of one sector after a write at `distance` cylinders, without the wait for the platter.
 fn least_ms(disk: &DiskSpec, distance: u32) -> f64 {
     let overhead = &disk.overhead;
     let moved = curve_ms(&disk.seek.curve, distance) + disk.seek.write_settle_ms;

@@ -12,7 +12,6 @@ use tonearm_drive_file::DriveFile;
 use tonearm_experiments::{Effort, Experiment, Figure, Finding, Report, Run, Verdict};
 use tonearm_terminal::report;
 
-/// A row of the list.
 #[derive(Serialize)]
 struct Listed {
     name: &'static str,

@@ -246,7 +246,6 @@ fn measure(
     write_log(&mut rig, &mut *head, known.regions[inner], &writes, seed)
 }
 
-/// Mean of `value` over all drives.
 fn mean(drives: &[DriveFile], value: impl Fn(usize) -> f64) -> f64 {
     (0..drives.len()).map(value).sum::<f64>() / drives.len() as f64
 }

@@ -1,5 +1,4 @@
-//! Line Compact: one line for a run of think times, by the paper's greedy algorithm (Disk Mimic 3,
-//! Figure 4).
+//! Line Compact: one line for a run of think times, by the paper's greedy algorithm (Disk Mimic 3, Figure 4).
 
 use super::BySize;
 use crate::policy::{Choice, Choices};

@@ -11,7 +11,6 @@ mod roundtrip;
 use tonearm_base::Nanos;
 use tonearm_trace::{Arrival, Format, Op, Reader, Record, TraceError};
 
-/// All records, or the error.
 fn read(format: Format, text: impl AsRef<[u8]>) -> Result<Vec<Record>, TraceError> {
     Reader::new("trace.txt", format, text.as_ref()).collect()
 }

@@ -32,7 +32,6 @@ fn bank() -> String {
     )
 }
 
-/// Statements of a numbered transfer.
 fn transfer(number: u64, filler: u64) -> String {
     let (from, to) = (number * 7 % ACCOUNTS + 1, number * 13 % ACCOUNTS + 1);
     format!(

@@ -16,7 +16,6 @@ pub(crate) enum Mischief {
     Misdirect(u64),
     /// It reads the medium, past the cache.
     PastCache,
-    /// It fails.
     Fail(IoError),
 }
 
@@ -28,7 +27,6 @@ struct Lasting {
     times: u32,
 }
 
-/// The faults of one drive.
 #[derive(Default)]
 pub(crate) struct DriveFaults {
     /// Planned faults; the next one is last.

@@ -40,8 +40,7 @@ pub enum Effect {
     Fail(IoError),
     /// It is carried out, and then reported as failed.
     FailAfter(IoError),
-    /// It is reported as done and does not reach the device: a lost write, or a false report of a flush. Not for
-    /// reads.
+    /// It is reported as done and does not reach the device: a lost write, or a false report of a flush. Not for reads.
     Lose,
 }
 

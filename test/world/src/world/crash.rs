@@ -6,7 +6,6 @@ use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 use std::ops::Range;
 
-/// An unstable write.
 #[derive(Clone)]
 pub(super) struct Unstable {
     /// Number in the order of submission.

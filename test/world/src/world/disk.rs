@@ -15,7 +15,6 @@ pub(super) struct Disk {
     pub stable: DiskImage,
     /// Completed unstable writes, in order of completion. The first has the number `completed - cache.len()`.
     cache: VecDeque<Unstable>,
-    /// Number of completed writes.
     completed: u64,
     /// Writes that a failed flush was to cover. They may or may not ever reach the medium.
     orphans: Vec<Unstable>,

@@ -1,8 +1,7 @@
 //! `tonearm-lab calibrate`: a drive's file, and a profile, from the drive itself.
 //!
 //! Invariants:
-//! 1. A device in use is not opened. Nothing is written without --allow-destroy, and nothing outside of the
-//!    region.
+//! 1. A device in use is not opened. Nothing is written without --allow-destroy, and nothing outside of the region.
 //! 2. However the measurement ends, the results so far are in the state file.
 
 mod guard;
@@ -95,7 +94,6 @@ fn is_interruption(error: &anyhow::Error) -> bool {
     matches!(error.downcast_ref(), Some(Error::Interrupted))
 }
 
-/// The region in sectors.
 fn region_of(arguments: &Calibrate, size_bytes: u64) -> anyhow::Result<std::ops::Range<u64>> {
     let region = arguments.region.clone().unwrap_or(0..size_bytes);
     if region.end > size_bytes {

@@ -47,8 +47,7 @@ struct Summary {
 /// Replays.
 ///
 /// # Errors
-/// When the drive or a line of the trace is wrong, a request does not fit, or the answer cannot be
-/// written.
+/// When the drive or a line of the trace is wrong, a request does not fit, or the answer cannot be written.
 pub fn run(arguments: &Replay) -> anyhow::Result<ExitCode> {
     let file = DriveFile::find(&arguments.drive.drive)?;
     let to_stdout = arguments.out.as_os_str() == "-";

@@ -3,11 +3,9 @@
 //! Invariants:
 //! 1. The drive's time never goes back, for any trace.
 //! 2. A request of an open trace is sent at its time. One of a closed loop is sent when all before it are done and its
-//!    think time
-//!    has passed.
+//!    think time has passed.
 //! 3. Answers are returned in the order of the trace, so memory holds only requests under way and those that were done
-//!    before
-//!    an older one.
+//!    before an older one.
 
 use anyhow::{Context, bail};
 use std::collections::VecDeque;
