@@ -98,7 +98,7 @@ fn a_few_loose_bytes_take_no_page() {
 }
 
 #[test]
-fn memory_that_lies_free_in_a_pool_can_be_filled_elsewhere() {
+fn free_memory_of_a_pool_can_be_filled_on_another_thread() {
     let pool = BufPool::new(1 << 20);
     assert!(pool.spare(ALIGN).is_none());
     let buf = pool.copy_of(&[7; ALIGN]);

@@ -74,7 +74,7 @@ fn header(entries: Vec<Entry>) -> RecordHeader {
 }
 
 #[test]
-fn a_superblock_comes_back_as_it_was() {
+fn a_superblock_is_read_back_unchanged() {
     let original = superblock();
     assert_eq!(Superblock::decode(&original.encode()), Ok(original));
 }
@@ -90,7 +90,7 @@ fn every_flipped_bit_of_a_superblock_is_noticed() {
 }
 
 #[test]
-fn another_version_is_named() {
+fn another_version_is_reported() {
     let mut sector = superblock().encode();
     sector[8] = 9;
     let error = Superblock::decode(&sector).unwrap_err();
@@ -498,7 +498,7 @@ fn an_escaped_header_is_not_taken_for_a_header() {
 
 proptest! {
     #[test]
-    fn a_record_header_comes_back_as_it_was(
+    fn a_record_header_is_read_back_unchanged(
         raw in prop::collection::vec((0u64..1 << 40, 0u32..6, any::<u32>(), any::<bool>()), 0..150),
     ) {
         let mut entries: Vec<Entry> = raw

@@ -122,7 +122,7 @@ proptest! {
 }
 
 #[test]
-fn when_its_track_is_full_the_next_free_one_is_taken_with_time_to_get_there() {
+fn a_write_after_a_full_track_goes_to_the_next_free_track_in_time() {
     let mut platter = Platter::new();
     let mut head = formula(&platter);
     let here = platter.track(6);
@@ -183,7 +183,7 @@ fn a_read_from_the_drive_s_buffer_is_no_reference() {
 }
 
 #[test]
-fn after_such_a_read_the_head_has_still_to_move() {
+fn after_a_read_from_the_buffer_the_head_still_has_to_move() {
     let mut platter = Platter::new();
     let mut head = formula(&platter);
     head.written(&platter.write(platter.track(4).first, 1));
@@ -232,7 +232,7 @@ fn after_a_long_idle_time_any_read_counts() {
 }
 
 #[test]
-fn a_drive_that_reads_on_has_left_the_track() {
+fn a_drive_that_reads_ahead_has_left_the_track() {
     let mut platter = Platter::new();
     let deltas = Deltas {
         read_ahead: 300,

@@ -96,7 +96,7 @@ fn missing_units_are_reported_while_demands_wait() {
 }
 
 #[test]
-fn a_dropped_demand_lets_later_ones_pass() {
+fn a_dropped_demand_does_not_block_later_ones() {
     let rt = rt();
     let memory = Semaphore::new(&rt, 10);
     let (own, semaphore) = (rt.clone(), memory.clone());

@@ -168,7 +168,7 @@ fn the_rest_of_a_short_write_is_written() {
 }
 
 #[test]
-fn a_write_of_nothing_is_an_error() {
+fn a_write_that_moves_no_bytes_is_an_error() {
     let mut world = World::new();
     world.write(1, 4096, 7, 8192);
     let call = world.take();
@@ -297,7 +297,7 @@ fn a_dropped_driver_cancels_the_calls_that_were_not_made() {
 }
 
 #[test]
-fn interrupts_end_one_wait_however_many_they_are() {
+fn several_interrupts_end_one_wait() {
     let world = World::new();
     let (watch, (ended, ends)) = (world.watch.clone(), mpsc::channel());
     watch.interrupt();

@@ -83,7 +83,7 @@ impl World {
 }
 
 #[test]
-fn what_was_written_is_read() {
+fn a_read_returns_the_written_bytes() {
     let world = world();
     let bytes: Vec<u8> = (0..100_000u32).map(|i| (i % 251) as u8).collect();
     world.write(4096, &bytes);
@@ -232,7 +232,7 @@ fn a_stream_carries_more_than_its_buffers_hold() {
 }
 
 #[test]
-fn the_end_of_a_stream_is_short_and_then_nothing() {
+fn the_end_of_a_stream_is_a_short_receive_and_then_an_empty_one() {
     let world = world();
     let (stream, mut far) = world.stream();
     far.write_all(b"seven b").unwrap();
@@ -248,7 +248,7 @@ fn the_end_of_a_stream_is_short_and_then_nothing() {
 }
 
 #[test]
-fn close_ends_what_is_pending_and_then_itself() {
+fn close_ends_pending_operations_and_then_itself() {
     let world = world();
     let (stream, mut far) = world.stream();
     let (event, _sender) = world.handle.add_event().unwrap();
@@ -295,7 +295,7 @@ fn an_event_raised_on_another_thread_ends_a_receive() {
 }
 
 #[test]
-fn wait_keeps_to_its_deadline() {
+fn wait_returns_at_its_deadline() {
     let mut driver = UringDriver::new().unwrap();
     let mut completions: Vec<Completion> = Vec::new();
     driver.wait(None, &mut completions);

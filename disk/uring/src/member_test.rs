@@ -165,7 +165,7 @@ fn child_that_holds() {
 
 /// A child process has such a copy when it was started without closing the descriptors that it inherits.
 #[test]
-fn a_closed_file_is_free_while_a_copy_of_its_descriptor_lives_on() {
+fn a_closed_file_is_unlocked_while_a_copy_of_its_descriptor_is_open() {
     let (_dir, path) = place();
     let member = open_member(&path, create(MIB, false, false)).unwrap();
     let copy = member.fd.try_clone().unwrap();

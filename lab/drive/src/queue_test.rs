@@ -136,7 +136,7 @@ fn a_sweep_that_had_to_turn_goes_on_the_new_way() {
 }
 
 #[test]
-fn those_as_good_as_each_other_are_served_in_the_order_of_arrival() {
+fn equal_requests_are_served_in_order_of_arrival() {
     for scheduler in [
         Scheduler::Sstf,
         Scheduler::Scan,
@@ -211,7 +211,7 @@ proptest! {
     }
 
     #[test]
-    fn everything_is_served_once_under_every_scheduler(
+    fn every_request_is_served_once_under_every_scheduler(
         waiting in prop::collection::vec(prop::option::weighted(0.9, 0_u64..100), 0..60),
         which in 0_usize..6,
     ) {

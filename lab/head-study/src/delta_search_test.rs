@@ -28,7 +28,7 @@ fn search(before: AccessKind, of: AccessKind) -> DeltaSearch {
 }
 
 #[test]
-fn the_search_finds_what_the_drive_adds() {
+fn the_search_finds_the_delays_of_the_drive() {
     use AccessKind::{Read, Write};
     for (before, of, expected, lag) in [
         (Write, Write, 4, 0),

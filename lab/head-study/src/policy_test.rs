@@ -55,7 +55,7 @@ fn choose(policy: Policy) -> (usize, Vec<usize>) {
 }
 
 #[test]
-fn aggressive_takes_what_is_mostly_fast() {
+fn aggressive_takes_a_skip_that_is_mostly_fast() {
     assert_eq!(
         choose(Policy::Aggressive { majority: 0.7 }),
         (1, vec![1, 2])
@@ -84,7 +84,7 @@ fn defensive_bounds_the_worst() {
 }
 
 #[test]
-fn average_limit_takes_what_is_near_the_best_mean() {
+fn average_limit_takes_skips_near_the_best_mean() {
     // Means: 8195, 3430, 1212, 1500, 2000.
     let limit = |micros| Policy::AverageLimit {
         tolerance: Nanos::from_micros(micros),

@@ -19,7 +19,7 @@ fn times_are_exact() {
 }
 
 #[test]
-fn what_is_no_time_is_refused() {
+fn invalid_times_are_refused() {
     for text in [
         "",
         ".",

@@ -314,7 +314,7 @@ fn a_cut_beside_a_rebuild_destroys_nothing() {
 
 /// Shows that the tests above can fail: without records a cut in a degraded stripe loses blocks.
 #[test]
-fn without_records_a_cut_in_a_degraded_stripe_does_destroy() {
+fn without_records_a_cut_in_a_degraded_stripe_destroys_blocks() {
     let mut destroyed = 0;
     for seed in 10..16 {
         let members = 3 + seed as usize % 3;

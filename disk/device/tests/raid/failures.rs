@@ -119,7 +119,7 @@ fn writes_under_way_that_overlap_leave_parity_correct() {
 }
 
 #[test]
-fn a_member_that_fails_a_write_is_given_up_and_the_state_saved_before_the_write_ends() {
+fn a_member_that_fails_a_write_is_marked_as_failed_before_the_write_ends() {
     for op in [Op::Write, Op::WriteDurable, Op::Flush, Op::Punch] {
         let world = World::new(1, 4, 4 << 20);
         let array = world.open(4, UNIT, CLEAN, false).unwrap();

@@ -11,7 +11,7 @@ fn gap(end: (u64, u64)) -> Gap {
 }
 
 #[test]
-fn three_gaps_tell_the_next_one() {
+fn three_gaps_predict_the_next_one() {
     // Ranges of 30 tracks of 186 sectors, less 88.
     let mut ranges = Ranges::new();
     for k in 1..=2_u64 {
@@ -32,7 +32,7 @@ fn three_gaps_tell_the_next_one() {
 }
 
 #[test]
-fn one_that_does_not_come_is_forgotten() {
+fn a_missing_gap_is_forgotten() {
     let mut ranges = Ranges::new();
     for k in 1..=3_u64 {
         ranges.learn(gap((5492 * k, 5492 * k)), 186);

@@ -48,7 +48,7 @@ fn beyond_the_grid_the_pattern_repeats_every_revolution() {
 }
 
 #[test]
-fn grids_that_cannot_be_are_refused() {
+fn invalid_grids_are_refused() {
     let good = grid();
     assert_eq!(good.check(), Ok(()));
     for wrong in [
@@ -146,7 +146,7 @@ proptest! {
     }
 
     #[test]
-    fn a_file_that_lies_with_a_right_checksum_is_refused_or_read(
+    fn a_wrong_file_with_a_right_checksum_is_refused_or_read(
         profile in any_profile(), at in 12_usize..400, by in 1_u8..
     ) {
         let mut bytes = profile.encode();

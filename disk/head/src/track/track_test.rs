@@ -75,7 +75,7 @@ fn by_hand(run: &TrackRun) -> Vec<(u64, u32, u32)> {
 }
 
 #[test]
-fn cylinders_are_told_apart() {
+fn cylinders_are_distinguished() {
     let map = TrackMap::new(vec![TrackRun { at: 3, ..run() }]).unwrap();
     // 2 tracks, then 5, then 3.
     let same = |one, other| map.same_cylinder(one, other);
@@ -86,7 +86,7 @@ fn cylinders_are_told_apart() {
 
 proptest! {
     #[test]
-    fn tracks_are_those_that_one_counts_by_hand(map in any_map()) {
+    fn tracks_match_a_count_by_hand(map in any_map()) {
         let told: Vec<_> = tracks(&map).iter().map(|track| (track.first, track.sectors, track.angle)).collect();
         let expected: Vec<_> = map.runs().iter().flat_map(by_hand).collect();
         prop_assert_eq!(told, expected);
@@ -121,7 +121,7 @@ proptest! {
     }
 
     #[test]
-    fn tracks_become_runs_that_tell_the_same_tracks(map in any_map()) {
+    fn tracks_become_runs_that_describe_the_same_tracks(map in any_map()) {
         let all = tracks(&map);
         let made = TrackMap::from_tracks(all.iter().copied()).unwrap();
         prop_assert_eq!(made.tracks(), map.tracks());
@@ -178,7 +178,7 @@ fn a_track_that_follows_no_rule_costs_one_run_and_splits_another() {
 }
 
 #[test]
-fn runs_that_make_no_sense_are_refused() {
+fn invalid_runs_are_refused() {
     let fails = |runs: Vec<TrackRun>| TrackMap::new(runs).unwrap_err();
     assert_eq!(fails(Vec::new()), TrackMapError::Empty);
     for wrong in [

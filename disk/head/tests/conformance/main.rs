@@ -80,7 +80,7 @@ proptest! {
 }
 
 #[test]
-fn names_are_different_and_memory_is_told() {
+fn names_differ_and_memory_is_reported() {
     let heads = heads();
     let mut names: Vec<&str> = heads.iter().map(|head| head.name()).collect();
     names.sort_unstable();

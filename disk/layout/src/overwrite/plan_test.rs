@@ -11,7 +11,7 @@ fn range(first: u64, count: u64, keep_space: bool) -> ZeroRange {
 }
 
 #[test]
-fn halves_of_a_group_that_meet_make_it_whole() {
+fn adjacent_halves_of_a_group_are_planned_as_a_whole_group() {
     let plan = ZeroPlan::new(vec![range(15, 5, false), range(10, 5, false)], 10, 100);
     assert_eq!(plan.whole.len(), 1);
     assert_eq!(plan.whole[0].groups, 1..2);

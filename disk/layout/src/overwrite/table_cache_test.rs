@@ -9,7 +9,7 @@ fn table() -> Rc<Table> {
 }
 
 #[test]
-fn the_least_recently_used_table_leaves_first() {
+fn the_least_recently_used_table_is_evicted_first() {
     let mut cache = TableCache::new(3 * BYTES, BYTES);
     for group in 0..3 {
         cache.insert(group, table());
@@ -60,7 +60,7 @@ fn a_later_batch_does_not_settle_the_tables_of_a_failed_one() {
 }
 
 #[test]
-fn forgetting_a_huge_range_takes_the_cached_tables_alone() {
+fn forgetting_a_huge_range_drops_only_the_cached_tables() {
     let mut cache = TableCache::new(8 * BYTES, BYTES);
     cache.insert(1, table());
     cache.insert(1 << 50, table());

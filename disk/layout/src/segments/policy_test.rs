@@ -1,7 +1,7 @@
 use crate::segments::policy::{Policy, choose, worth};
 
 #[test]
-fn greedy_takes_the_emptiest_whatever_its_age() {
+fn greedy_takes_the_emptiest_segment_of_any_age() {
     let segments = [(1, 50, 1000), (2, 10, 1), (3, 100, 9), (4, 0, 1)];
     assert_eq!(
         choose(Policy::Greedy, segments.into_iter(), 100, 3),

@@ -16,7 +16,7 @@ fn write_and_empty(table: &mut SegmentTable, segment: u64, version: u64) {
 }
 
 #[test]
-fn a_segment_is_not_used_again_while_a_read_that_began_before_it_was_free_goes_on() {
+fn a_segment_is_not_used_again_before_the_end_of_a_read_that_began_before_it_was_free() {
     let mut table = table();
     let first = table.allocate().unwrap();
     write_and_empty(&mut table, first, 1);
@@ -56,7 +56,7 @@ fn an_empty_segment_that_recovery_needs_is_not_reusable_before_a_checkpoint() {
 }
 
 #[test]
-fn a_segment_with_tombstones_is_empty_only_when_they_were_carried_on_and_a_checkpoint_knows() {
+fn a_segment_with_tombstones_is_empty_after_they_were_copied_and_a_checkpoint_was_written() {
     let mut table = table();
     assert_eq!(table.allocate(), Some(1));
     table.begin_use(1, 1);

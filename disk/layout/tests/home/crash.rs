@@ -135,7 +135,7 @@ fn cut_everywhere(shape: Shape, batches: &[Batch], images: u64, seed: u64) -> us
 }
 
 #[test]
-fn a_power_cut_at_any_moment_of_random_batches_is_made_good_by_the_log() {
+fn a_power_cut_at_any_moment_of_random_batches_is_repaired_by_the_log() {
     let mut cuts = 0;
     for seed in 0..20 {
         let shape = match seed % 5 {
@@ -156,7 +156,7 @@ fn a_power_cut_at_any_moment_of_random_batches_is_made_good_by_the_log() {
 }
 
 #[test]
-fn a_power_cut_in_a_trim_of_whole_groups_is_made_good_in_any_portions() {
+fn a_power_cut_in_a_trim_of_whole_groups_is_repaired_in_any_portions() {
     let group = SMALL.group_blocks();
     let old = Batch::blocks(
         (0..30)

@@ -86,7 +86,7 @@ fn repeat_and_cut(store: &Store, before: &Model, calls: &[Batch], failing: &Batc
 }
 
 #[test]
-fn a_full_disk_is_told_apart_from_a_broken_one() {
+fn a_full_disk_is_distinguished_from_a_broken_one() {
     let store = Store::new(SMALL);
     store.faults.set_room(Some(3 * 4096));
     let batch = Batch::blocks((0..100).step_by(2), 1);
@@ -136,7 +136,7 @@ fn flip(image: &mut DiskImage, offset: u64) {
 }
 
 #[test]
-fn a_rotten_block_is_an_error_with_its_address() {
+fn a_damaged_block_is_an_error_with_its_address() {
     let offset = SMALL.geometry(0).block_offset(7);
     let store = rotten(&[Batch::blocks(0..20, 1)], |image| flip(image, offset + 99));
     let error = store.read(0, 20).unwrap_err();
@@ -192,7 +192,7 @@ fn a_read_error_names_its_place() {
 }
 
 #[test]
-fn a_rotten_newest_table_never_turns_new_blocks_into_zeroes() {
+fn a_damaged_newest_table_never_turns_new_blocks_into_zeroes() {
     let geometry = SMALL.geometry(0);
     // Generation 1 is in slot 1, generation 2 in slot 0.
     let one = [Batch::blocks(0..4, 1)];

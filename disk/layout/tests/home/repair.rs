@@ -66,7 +66,7 @@ fn a_sound_group_is_reported_sound_and_repair_leaves_it_alone() {
 }
 
 #[test]
-fn a_damaged_slot_is_written_anew_from_the_other() {
+fn a_damaged_slot_is_rewritten_from_the_other() {
     for generations in 0..=4 {
         for damaged in 0..2 {
             let (store, _) = store_with(generations, |image| {
@@ -111,7 +111,7 @@ fn a_table_without_valid_slot_is_rebuilt_unverified() {
 }
 
 #[test]
-fn a_rotten_block_stays_an_error_until_its_content_is_accepted() {
+fn a_damaged_block_stays_an_error_until_its_content_is_accepted() {
     let offset = SMALL.geometry(0).block_offset(4);
     let (store, mut model) = store_with(3, |image| image.write(offset, &SMALL.content(4, 77)));
     let report = repair(&store, RepairOptions::default());

@@ -76,7 +76,7 @@ fn cleaning_utilisation(disk: f64) -> f64 {
 }
 
 #[test]
-fn random_overwrites_cost_what_the_formula_says() {
+fn random_overwrites_have_the_cost_of_the_formula() {
     for percent in [80, 90] {
         let cost = overwrite(32_000, percent, 3);
         let expected = cleaning_utilisation(percent as f64 / 100.0);

@@ -71,7 +71,7 @@ impl Call {
 
 /// One slot of the newest checkpoint is damaged; the other one has the same content.
 #[test]
-fn a_rotten_checkpoint_slot_costs_nothing() {
+fn a_damaged_checkpoint_slot_loses_nothing() {
     for seed in 0..6 {
         let mut numbers = Numbers(seed);
         let mut store = full(seed);
@@ -140,7 +140,7 @@ fn a_power_cut_at_any_moment_of_cleaning_loses_nothing() {
 
 /// A failed write leaves a gap in the chain, so the next write begins another chain.
 #[test]
-fn what_is_written_after_a_failed_write_is_found_again() {
+fn a_write_after_a_failed_write_is_recovered() {
     let mut failed = 0;
     for nth in 0..12 {
         // With enough space that no checkpoint is due.
@@ -166,7 +166,7 @@ fn what_is_written_after_a_failed_write_is_found_again() {
 /// One call writes more than the free segments hold, so it writes into segments that it has cleaned itself. The blocks
 /// that it does not change are in their old places, or their copies are durable.
 #[test]
-fn a_power_cut_in_a_call_that_uses_what_it_has_cleaned_loses_nothing() {
+fn a_power_cut_in_a_call_that_uses_segments_that_it_has_cleaned_loses_nothing() {
     let mut cuts = 0;
     for seed in 0..3 {
         let mut numbers = Numbers(100 + seed);

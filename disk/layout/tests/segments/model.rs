@@ -16,7 +16,7 @@ fn step(store: &mut Store, numbers: &mut Numbers, within: u64) {
 }
 
 #[test]
-fn what_was_written_back_is_there_after_cleaning_and_power_cuts() {
+fn written_blocks_survive_cleaning_and_power_cuts() {
     for seed in 0..6 {
         let mut numbers = Numbers(seed);
         let mut store = Store::new(Shape::small(900));
@@ -46,7 +46,7 @@ fn what_was_written_back_is_there_after_cleaning_and_power_cuts() {
 }
 
 #[test]
-fn a_store_that_is_all_full_can_be_overwritten_for_ever() {
+fn a_completely_full_store_can_be_overwritten_without_end() {
     let mut store = Store::new(Shape::small(3000));
     let all: Vec<u64> = (0..3000).collect();
     store.write(&all, &[]);

@@ -99,7 +99,7 @@ fn a_rebuild_takes_no_older_copy_for_a_damaged_block() {
 }
 
 #[test]
-fn a_map_page_of_which_one_bit_has_turned_is_damaged() {
+fn a_map_page_with_a_flipped_bit_is_damaged() {
     let store = with_history(4);
     store.close();
     let offset = page_of(&store, 300);
@@ -156,7 +156,7 @@ fn a_segment_of_the_chain_that_cannot_be_read_is_an_error() {
 }
 
 #[test]
-fn a_damaged_map_page_is_an_error_with_its_address_and_a_rebuild_mends_it() {
+fn a_damaged_map_page_is_an_error_with_its_address_and_a_rebuild_repairs_it() {
     let store = with_history(4);
     store.close();
     let offset = page_of(&store, 300);

@@ -66,7 +66,7 @@ fn overwrite(store: &mut Store, pattern: Pattern, times: u64, call: u64, seed: u
 }
 
 #[test]
-fn a_store_that_holds_all_that_it_was_promised_can_be_overwritten_for_ever() {
+fn a_store_filled_to_its_capacity_can_be_overwritten_without_end() {
     // Stores of a few segments and more, each with a cache of four pages and with one of all pages.
     let shapes = [
         (300, 64 << 10),
@@ -103,7 +103,7 @@ fn a_store_that_holds_all_that_it_was_promised_can_be_overwritten_for_ever() {
 
 /// Every other block is a hole of its own, so there are as many tombstones as possible and no two blocks are adjacent.
 #[test]
-fn tombstones_take_no_room_from_blocks() {
+fn tombstones_take_no_space_from_blocks() {
     for (blocks, segment_bytes) in [(4000, 64 << 10), (6000, 256 << 10)] {
         let mut store = tight(blocks, segment_bytes, 64 << 10, Policy::Greedy);
         let mut numbers = Numbers(1);

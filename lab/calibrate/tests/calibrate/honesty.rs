@@ -6,7 +6,7 @@ use tonearm_base::Nanos;
 use tonearm_calibrate::{Journal, Kind, Method, Options};
 
 #[test]
-fn a_drive_that_ignores_fua_is_seen_through_flushes_and_told() {
+fn a_drive_that_ignores_fua_is_measured_by_flushes_and_reported() {
     let spec = spec("mimic80");
     let troubles = Troubles {
         no_fua: true,
@@ -25,7 +25,7 @@ fn a_drive_that_ignores_fua_is_seen_through_flushes_and_told() {
 }
 
 #[test]
-fn a_drive_that_ignores_fua_and_flushes_is_seen_through_reads_and_told() {
+fn a_drive_that_ignores_fua_and_flushes_is_measured_by_reads_and_reported() {
     let spec = spec("mimic80");
     let troubles = Troubles {
         no_fua: true,
@@ -43,7 +43,7 @@ fn a_drive_that_ignores_fua_and_flushes_is_seen_through_reads_and_told() {
 }
 
 #[test]
-fn a_drive_that_does_as_told_is_told_so() {
+fn a_drive_that_honours_fua_and_flushes_is_reported() {
     let spec = spec("mimic80");
     let found = run(&spec, &Troubles::default(), all, Journal::default());
     let found = found.found.unwrap();

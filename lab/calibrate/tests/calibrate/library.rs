@@ -39,7 +39,7 @@ fn check(
 }
 
 #[test]
-fn a_drive_never_seen_before_is_found_as_it_is() {
+fn an_unknown_drive_is_measured_correctly() {
     for drive in tonearm_drive_file::library() {
         let spec = spec(drive.name);
         if spec.disk.is_none() {
@@ -53,7 +53,7 @@ fn a_drive_never_seen_before_is_found_as_it_is() {
 }
 
 #[test]
-fn ends_of_requests_that_are_told_late_hide_nothing() {
+fn late_reports_of_ends_do_not_change_the_result() {
     // Delays as a host adds them, if they are less than a third of a sector. More seeds: SEEDS=50.
     let seeds = std::env::var("SEEDS").map_or(5, |seeds| seeds.parse().unwrap());
     for (name, late_ns) in [

@@ -31,7 +31,7 @@ fn in_pieces(name: &str, every: u64) -> (tonearm_calibrate::Findings, u32) {
 }
 
 #[test]
-fn a_calibration_in_pieces_finds_what_one_in_a_row_finds() {
+fn an_interrupted_calibration_finds_the_same_as_an_uninterrupted_one() {
     // The longest questions take some hundred requests. Shorter intervals would never finish one.
     let on_one = [307, 353, 401, 463, 557, 691].map(|every| ("hylog2003", every));
     let others = [("hp_c3323a", 401), ("mimic80", 997), ("dec_rz26", 443)];
@@ -79,7 +79,7 @@ fn nothing_outside_of_the_region_is_touched() {
 }
 
 #[test]
-fn a_state_of_something_else_is_refused() {
+fn the_state_of_another_subject_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("state");
     let mut journal = Journal::new("one drive", Some(path.clone()));

@@ -38,7 +38,7 @@ fn a_simulated_drive_gets_a_drive_file_that_all_commands_take() {
 }
 
 #[test]
-fn without_a_file_for_it_the_result_is_standard_output() {
+fn without_an_output_file_the_result_goes_to_standard_output() {
     let bench = bench();
     let toml = bench.ok(&["calibrate", "--drive", "dec_rz26"]);
     std::fs::write(bench.path("again.toml"), &toml).expect("a file");
@@ -62,7 +62,7 @@ fn a_profile_can_be_taken_too() {
 }
 
 #[test]
-fn a_file_has_no_platter_and_is_not_written_without_leave() {
+fn a_file_has_no_platter_and_is_not_written_without_permission() {
     let bench = bench();
     let content = precious(&bench);
     let json = bench.json(&["calibrate", "precious.img", "--json"]);
@@ -73,7 +73,7 @@ fn a_file_has_no_platter_and_is_not_written_without_leave() {
 }
 
 #[test]
-fn with_leave_only_the_region_is_written() {
+fn with_permission_only_the_region_is_written() {
     let bench = bench();
     let content = precious(&bench);
     let command = ["calibrate", "precious.img", "--allow-destroy", "--json"];
@@ -106,7 +106,7 @@ fn a_store_is_destroyed_only_by_its_name() {
 }
 
 #[test]
-fn what_makes_no_sense_is_refused_with_the_way_out() {
+fn invalid_arguments_are_refused_with_advice() {
     let bench = bench();
     let fails = |arguments: &[&str], expected: &str| {
         let told = bench.fails(&[&["calibrate"], arguments].concat());
@@ -135,7 +135,7 @@ fn what_makes_no_sense_is_refused_with_the_way_out() {
 }
 
 #[test]
-fn an_interrupted_calibration_tells_how_to_go_on_and_does() {
+fn an_interrupted_calibration_says_how_to_resume_and_resumes() {
     let bench = bench();
     precious(&bench);
     let mut child = std::process::Command::new(env!("CARGO_BIN_EXE_tonearm-lab"))

@@ -83,7 +83,7 @@ fn every_drive_of_the_library_can_be_shown() {
 }
 
 #[test]
-fn a_drive_is_drawn_as_a_whole_svg_file() {
+fn a_drive_is_drawn_as_a_complete_svg_file() {
     let bench = bench();
     bench.ok(&["drive", "show", "cheetah9LP", "--plot", "drive.svg"]);
     let svg = std::fs::read_to_string(bench.path("drive.svg")).expect("the plot");
@@ -170,7 +170,7 @@ fn the_same_trace_has_the_same_answer_and_its_answer_is_a_trace() {
 }
 
 #[test]
-fn a_closed_loop_goes_on_when_its_answer_has_come() {
+fn a_closed_loop_continues_after_each_answer() {
     let bench = bench();
     let trace = "R Miss 100 8 5000.0 2500.0\nW Miss 900000 8 5000.0 0.0\nR Miss 7 1 1.0 1.0\n";
     std::fs::write(bench.path("t"), trace).expect("written");
@@ -208,7 +208,7 @@ fn schedulers_change_the_answer_of_a_queue() {
 }
 
 #[test]
-fn a_bad_line_is_told_with_file_line_and_reason_and_leaves_no_answer() {
+fn a_bad_line_is_reported_with_file_line_and_reason_and_leaves_no_output() {
     let bench = bench();
     std::fs::write(bench.path("t"), "0,1,4096,r,0.0\n0,1,4096,x,0.1\n").expect("written");
     assert_eq!(
@@ -331,7 +331,7 @@ fn a_shift_of_all_answers_is_the_demerit() {
 }
 
 #[test]
-fn what_has_no_measured_times_cannot_be_compared() {
+fn a_trace_without_measured_times_cannot_be_compared() {
     let bench = bench();
     std::fs::write(bench.path("t"), ascii()).expect("written");
     let command = [
@@ -356,7 +356,7 @@ fn what_has_no_measured_times_cannot_be_compared() {
 }
 
 #[test]
-fn the_simulation_tells_its_own_speed() {
+fn the_simulation_reports_its_own_speed() {
     let bench = bench();
     let command = [
         "drive",

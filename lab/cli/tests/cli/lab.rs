@@ -22,7 +22,7 @@ fn experiments_are_listed_with_what_they_show() {
 }
 
 #[test]
-fn a_run_prints_what_it_found_and_writes_a_report() {
+fn a_run_prints_its_findings_and_writes_a_report() {
     let bench = bench();
     let text = bench.ok(&[
         "lab",
@@ -102,7 +102,7 @@ fn a_missed_bound_is_an_exit_code_when_asked_for() {
 }
 
 #[test]
-fn wrong_names_and_drives_are_told() {
+fn wrong_names_and_drives_are_reported() {
     let bench = bench();
     contains(
         &bench.fails(&["lab", "run", "trail-latenzy"]),
@@ -119,7 +119,7 @@ fn wrong_names_and_drives_are_told() {
 }
 
 #[test]
-fn an_experiment_that_is_not_built_in_is_told_with_how_to_get_it() {
+fn an_experiment_that_is_not_built_in_is_reported_with_the_build_command() {
     let bench = bench();
     let list = bench.ok(&["lab", "list"]);
     let run = ["lab", "run", "sqlite", "--quick"];

@@ -31,7 +31,7 @@ fn a_table_holds_at_its_points_and_runs_straight_between_and_behind_them() {
 }
 
 #[test]
-fn a_formula_is_a_root_then_a_line_after_what_is_given_singly() {
+fn a_formula_is_a_root_then_a_line_after_the_single_points() {
     let curve = SeekCurve::Formula {
         first_ms: vec![0.7, 0.9],
         below: 100,

@@ -34,7 +34,7 @@ fn the_made_up_file_is_right() {
 }
 
 #[test]
-fn what_is_no_toml_or_of_the_wrong_kind_is_named_with_its_line() {
+fn wrong_toml_and_wrong_types_are_reported_with_their_line() {
     refused("rpm = 6000", "rpm = ", "disk.rotation.rpm (line 6)", "");
     refused(
         "rpm = 6000",
@@ -81,7 +81,7 @@ fn what_is_no_toml_or_of_the_wrong_kind_is_named_with_its_line() {
 }
 
 #[test]
-fn figures_that_cannot_be_are_refused_under_their_key() {
+fn impossible_figures_are_refused_with_their_key() {
     for rpm in ["0", "-1", "nan", "inf", "1e9"] {
         refused(
             "rpm = 6000",
@@ -159,7 +159,7 @@ fn figures_that_cannot_be_are_refused_under_their_key() {
 }
 
 #[test]
-fn seek_curves_that_cannot_be_are_refused() {
+fn impossible_seek_curves_are_refused() {
     let curve = |to: &str, key: &str| {
         refused("curve.table = [[1, 1.1], [49, 5.9]]", to, key, "");
     };
@@ -203,7 +203,7 @@ fn seek_curves_that_cannot_be_are_refused() {
 }
 
 #[test]
-fn geometries_that_cannot_be_are_refused() {
+fn impossible_geometries_are_refused() {
     let zone = |lines: &str, key: &str, reason: &str| {
         refused(
             "track_sectors = 100",
@@ -354,7 +354,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(600))]
 
     #[test]
-    fn no_text_brings_the_parser_down(
+    fn no_text_makes_the_parser_panic(
         at in any::<prop::sample::Index>(),
         length in 0_usize..40,
         with in "[\\[\\]=\"a-z0-9 .#\n\u{e9}]{0,12}",

@@ -28,7 +28,7 @@ fn cached() -> DriveOptions {
 }
 
 #[test]
-fn what_was_read_ahead_costs_a_hit_and_the_bus() {
+fn sectors_that_were_read_ahead_cost_a_hit_and_the_bus() {
     let mut drive = disk(&buffered(|disk, _| {
         disk.overhead.read_hit_ms.read = 0.25;
         disk.overhead.read_done_ms = 0.05;
@@ -40,7 +40,7 @@ fn what_was_read_ahead_costs_a_hit_and_the_bus() {
 }
 
 #[test]
-fn a_read_of_what_is_being_read_ahead_follows_the_medium() {
+fn a_read_of_sectors_that_are_being_read_ahead_follows_the_medium() {
     let mut drive = disk(&buffered(|_, _| ()));
     near(takes(&mut drive, 0.0, read(0, 10)), 1.0);
     // Right behind, then farther on, then from sectors in the buffer into sectors that are still to come.
@@ -131,7 +131,7 @@ fn a_spindle_that_wanders_loses_no_turns_to_reads_in_a_row() {
 }
 
 #[test]
-fn what_is_written_is_not_in_the_buffer_any_more() {
+fn written_sectors_leave_the_buffer() {
     let mut drive = disk(&buffered(|disk, _| {
         disk.buffer.read_ahead = ReadAhead::None
     }));
@@ -149,7 +149,7 @@ fn what_is_written_is_not_in_the_buffer_any_more() {
 }
 
 #[test]
-fn a_cached_write_into_what_is_being_read_ahead_is_not_held_as_it_was() {
+fn a_cached_write_into_sectors_that_are_being_read_ahead_is_not_read_back_old() {
     for place in [2, 9, 12, 30] {
         let mut drive = disk_with(&buffered(|_, _| ()), &cached());
         takes(&mut drive, 0.0, read(0, 10));
@@ -208,7 +208,7 @@ fn reading_ahead_ends_with_the_drive() {
 }
 
 #[test]
-fn the_least_recently_used_segment_is_given_up() {
+fn the_least_recently_used_segment_is_replaced() {
     let mut drive = disk(&buffered(|disk, _| {
         disk.buffer.read_ahead = ReadAhead::None
     }));

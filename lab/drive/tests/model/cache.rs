@@ -29,7 +29,7 @@ fn a_cached_write_costs_its_overhead_and_the_bus() {
 }
 
 #[test]
-fn a_full_cache_lets_the_host_wait_until_there_is_room() {
+fn a_full_cache_makes_the_host_wait_for_space() {
     let mut drive = disk(&cached(1e4, |_, _| ()));
     let mut now = 0.0;
     for index in 0..4 {
@@ -48,7 +48,7 @@ fn a_full_cache_lets_the_host_wait_until_there_is_room() {
 }
 
 #[test]
-fn only_a_write_that_follows_is_taken_by_a_cache_for_sequences() {
+fn a_cache_for_sequences_takes_only_sequential_writes() {
     let spec = cached(0.0, |_, cache| cache.takes = CacheTakes::Sequential);
     let mut drive = disk(&spec);
     near(takes(&mut drive, 0.0, write(2_000, 8)), 0.18);
@@ -84,7 +84,7 @@ fn a_flush_takes_as_long_as_the_medium_needs() {
 }
 
 #[test]
-fn a_flush_waits_for_what_is_on_its_way_to_the_medium() {
+fn a_flush_waits_for_writes_under_way_to_the_medium() {
     let mut drive = disk(&cached(0.0, |_, _| ()));
     takes(&mut drive, 0.0, write(2_060, 8));
     // The write begins at 0.1 ms and ends at 6.8.
@@ -145,7 +145,7 @@ fn fua_replaces_an_older_cached_version() {
 }
 
 #[test]
-fn what_is_dirty_is_read_from_the_cache() {
+fn dirty_sectors_are_read_from_the_cache() {
     let mut drive = disk(&cached(1e4, |disk, _| {
         disk.overhead.read_hit_ms.write = 0.2;
         disk.bus.read_sector_ms = 0.02;

@@ -30,7 +30,7 @@ fn a_write_costs_overhead_seek_settling_latency_and_transfer() {
 }
 
 #[test]
-fn a_read_costs_overhead_seek_latency_and_what_the_bus_adds() {
+fn a_read_costs_overhead_seek_latency_and_the_bus() {
     let mut drive = disk(&made(|_, _| ()));
     near(takes(&mut drive, 3.0, read(2_060, 4)), 3.4);
     let change = |bus: f64| {
@@ -55,7 +55,7 @@ fn a_read_costs_overhead_seek_latency_and_what_the_bus_adds() {
 }
 
 #[test]
-fn overheads_depend_on_the_command_before() {
+fn overheads_depend_on_the_previous_command() {
     let mut drive = disk(&made(|disk, _| {
         disk.overhead.read_miss_ms.write = 0.2;
         disk.overhead.write_miss_ms.write = 0.25;
@@ -69,7 +69,7 @@ fn overheads_depend_on_the_command_before() {
 }
 
 #[test]
-fn a_request_over_a_track_switches_heads_and_loses_what_the_skew_does_not_cover() {
+fn a_request_over_a_track_switches_heads_and_waits_if_the_skew_does_not_cover_it() {
     let mut drive = disk(&made(|_, _| ()));
     near(takes(&mut drive, 0.0, read(50, 100)), 25.0);
     let mut drive = disk(&made(|disk, _| disk.geometry.zones[0].track_skew = 6.0));
@@ -86,7 +86,7 @@ fn a_request_over_a_track_switches_heads_and_loses_what_the_skew_does_not_cover(
 }
 
 #[test]
-fn a_request_over_a_zone_goes_on_at_the_next_ones_rate() {
+fn a_request_over_a_zone_continues_at_the_rate_of_the_next() {
     let spec = made(|disk, _| {
         let mut inner = disk.geometry.zones[0].clone();
         disk.geometry.zones[0].last_cylinder = 9;

@@ -65,7 +65,7 @@ fn each_kind_of_request_has_its_time() {
 }
 
 #[test]
-fn a_flush_costs_what_the_cache_holds() {
+fn the_time_of_a_flush_depends_on_the_content_of_the_cache() {
     let mut flash = drive(true);
     takes(&mut flash, 0.0, write(0, MIB));
     near(takes(&mut flash, 100.0, flush()), 1.0 + 2.0);

@@ -55,7 +55,7 @@ fn waiting_for_an_angle_never_misses_it() {
 }
 
 #[test]
-fn jitter_is_bounded_by_what_it_may_drift_in_a_second() {
+fn jitter_is_bounded_by_its_largest_drift_in_a_second() {
     let jitter = 5_000;
     let mut even = Rotation::new(7_200.0, 0.3, 0, 1);
     let mut wanders = Rotation::new(7_200.0, 0.3, jitter, 1);
@@ -77,7 +77,7 @@ fn jitter_is_bounded_by_what_it_may_drift_in_a_second() {
 }
 
 #[test]
-fn jitter_is_that_of_its_seed() {
+fn the_seed_determines_the_jitter() {
     let angles = |seed| {
         let mut rotation = Rotation::new(7_200.0, 0.0, 2_000, seed);
         let times = (0..50).map(|k| rotation.angle(Nanos(k * 777_777_777)));
@@ -100,7 +100,7 @@ fn a_turn_moves_the_platter_by_its_share_of_a_revolution() {
 }
 
 #[test]
-fn only_a_platter_that_wanders_is_forgiven_a_trifle() {
+fn only_a_platter_with_jitter_has_a_tolerance() {
     let late = Nanos(1_000_003);
     let mut even = Rotation::new(6_000.0, 0.0, 0, 0);
     let angle = even.angle(Nanos(1_000_000));

@@ -84,7 +84,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(600))]
 
     #[test]
-    fn no_number_brings_the_model_down(
+    fn no_number_makes_the_model_panic(
         file in any::<prop::sample::Index>(),
         changes in prop::collection::vec((any::<usize>(), prop_oneof![
             "[0-9]{1,3}",

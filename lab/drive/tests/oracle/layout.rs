@@ -8,7 +8,7 @@ use tonearm_drive_file::Geometry;
 const DRIVES: [&str; 4] = ["atlas10k", "cheetah9LP", "hp_c2247a", "st41601n"];
 
 #[test]
-fn sectors_lie_where_they_lie() {
+fn places_of_sectors_match_the_known_layouts() {
     for name in DRIVES {
         let geometry = Geometry::new(&drive(name).disk.unwrap().geometry);
         let rows = rows(&format!("layout/{name}.layout.csv.gz"));
@@ -33,7 +33,7 @@ fn sectors_lie_where_they_lie() {
 }
 
 #[test]
-fn seeks_take_what_they_take() {
+fn seek_times_match_the_known_curves() {
     for name in DRIVES {
         let disk = extracted(name).disk.unwrap();
         let seek = Seek::new(&disk.seek, disk.geometry.cylinders);

@@ -157,7 +157,7 @@ fn responses(drive: &str, name: &str, rows: &[Row]) -> Vec<f64> {
 }
 
 #[test]
-fn each_request_takes_what_the_reference_says_or_the_difference_is_explained() {
+fn each_request_takes_the_time_of_the_reference_or_the_difference_is_explained() {
     for drive in DRIVES {
         for name in WORKLOADS {
             let rows = workload(drive, name);

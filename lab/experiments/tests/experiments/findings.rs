@@ -82,7 +82,7 @@ fn tracks_fill_as_concurrency_grows() {
 }
 
 #[test]
-fn the_end_of_a_large_log_is_found_with_few_reads_and_writing_home_is_dear() {
+fn the_end_of_a_large_log_is_found_with_few_reads_and_writing_home_is_expensive() {
     let report = quick("trail-recovery");
     held(&report, "100,000 tracks");
     held(&report, "256 pending");
@@ -187,7 +187,7 @@ fn a_store_commits_more_than_five_times_as_often_as_a_rollback_journal() {
 }
 
 #[test]
-fn an_empty_unit_costs_the_log_nothing_and_units_cost_a_drive_what_simple_operations_do() {
+fn an_empty_unit_writes_no_log_and_units_cost_a_drive_as_much_as_simple_operations() {
     let report = quick("aru");
     held(&report, "an empty unit: log");
     for size in ["1 KB", "10 KB"] {

@@ -68,7 +68,7 @@ fn the_keys_of_the_json_stay() {
 }
 
 #[test]
-fn a_page_needs_nothing_else() {
+fn a_page_is_self_contained() {
     let reports = all();
     let page = html::page(&reports, &vec![1.5; reports.len()]);
     // This is the name of a vocabulary and is not fetched.
@@ -97,7 +97,7 @@ fn a_page_needs_nothing_else() {
 }
 
 #[test]
-fn a_page_shows_all_that_was_found() {
+fn a_page_shows_all_findings() {
     let reports = all();
     let page = html::page(&reports, &[]);
     let escaped = |text: &str| {

@@ -104,7 +104,7 @@ proptest! {
     }
 
     #[test]
-    fn so_it_is_where_the_sets_are_those_of_a_drive(choices in bands()) {
+    fn every_answer_is_in_the_candidate_set_for_sets_like_those_of_a_drive(choices in bands()) {
         all_keep_promise(&choices);
     }
 }
@@ -136,7 +136,7 @@ fn a_straight_band_is_one_line_for_each_size_and_one_plane_for_all() {
 }
 
 #[test]
-fn a_line_ends_where_none_of_its_candidates_goes_on() {
+fn a_line_ends_when_none_of_its_candidates_continues() {
     // A band of one skip that changes its direction at the tenth think time.
     let at = |think: usize| if think < 10 { 2 * think } else { 30 - think };
     let choices = choices_by(grid(1, 20, 40), |_, think, skip| skip == at(think));

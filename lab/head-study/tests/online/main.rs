@@ -93,7 +93,7 @@ fn without_a_map_it_comes_near_the_least_response() {
 /// With the first two seeds it once learned leads that were consistent and wrong, and from then on missed every fifth
 /// write.
 #[test]
-fn with_a_map_it_does_not_stay_where_it_misses() {
+fn with_a_map_leads_that_miss_are_learned_again() {
     for seed in [18, 30, 1, 2] {
         let mut log = Log::new("hylog2003", true, None);
         log.random = Random(seed);
@@ -168,7 +168,7 @@ fn an_hour_of_rest_costs_a_few_writes() {
 }
 
 #[test]
-fn completions_that_tell_nothing_give_no_confidence() {
+fn completions_without_information_give_no_confidence() {
     let mut online = Online::new();
     let mut random = Random(2);
     let (mut now, mut last_end, mut skipped) = (0, 0, 0);

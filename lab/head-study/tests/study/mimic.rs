@@ -164,7 +164,7 @@ fn mean_response(head: &mut dyn Head) -> f64 {
 }
 
 #[test]
-fn a_log_that_asks_them_is_served_as_the_profile_says() {
+fn a_log_with_these_predictors_has_the_response_times_of_the_profile() {
     let profile = profile(1, 8);
     let (choices, _) = within(&profile, 500);
     let grid = *profile.grid();

@@ -37,7 +37,7 @@ Input file vda.blktrace.0 added
 ";
 
 #[test]
-fn each_kind_of_command_is_told_by_its_letters() {
+fn each_kind_of_command_is_recognised_by_its_letters() {
     let mut reader = Reader::new("t", Format::Blkparse, ALL_KINDS.as_bytes());
     let records: Vec<Record> = reader.by_ref().map(Result::unwrap).collect();
     let shape: Vec<_> = records
@@ -208,7 +208,7 @@ fn devices_and_directions_are_kept_apart() {
 }
 
 #[test]
-fn flushes_and_fua_are_told() {
+fn flushes_and_fua_are_recognised() {
     let text = "\
 8,0 0 1 1.000000000 1 Q FWS [jbd2/sda1-8]
 8,0 0 2 1.000001000 1 D FN [kworker/0:1H]
@@ -255,7 +255,7 @@ fn memory_is_bounded_when_completions_are_missing() {
 }
 
 #[test]
-fn what_is_no_event_is_refused() {
+fn a_line_without_an_event_is_refused() {
     assert_eq!(
         refused(
             Format::Blkparse,

@@ -138,7 +138,7 @@ R,Hit,3962268,12,6.657000,64.047000,46.004000,6.849539
 }
 
 #[test]
-fn what_a_replay_writes_can_be_read() {
+fn the_output_of_a_replay_can_be_read() {
     let text = "arrival_ms,lba,sectors,rw,response_ms\n0.5,8,16,R,5.25\n1,0,0,F,0.1\n";
     let records = read(Format::Csv, text).unwrap();
     let first = Record {

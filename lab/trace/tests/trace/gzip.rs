@@ -46,7 +46,7 @@ fn a_damaged_gzip_file_is_an_error_with_its_place() {
 }
 
 #[test]
-fn files_of_a_byte_or_none() {
+fn files_of_one_byte_or_none_are_read() {
     assert_eq!(read(Format::Spc, "").unwrap(), []);
     assert_eq!(read(Format::Spc, "\n").unwrap(), []);
     assert!(read(Format::Spc, [0x1f]).is_err());

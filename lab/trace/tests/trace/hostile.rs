@@ -99,7 +99,7 @@ fn the_reading_ends_with_the_first_error() {
 }
 
 #[test]
-fn a_step_back_is_closed_up_and_a_long_one_refused() {
+fn a_short_step_back_is_clamped_and_a_long_one_refused() {
     let text = "5000 0 5 8 1\n4000 0 5 8 1\n6000 0 5 8 1\n";
     let mut reader = Reader::new("t", Format::DisksimAscii, text.as_bytes());
     let at: Vec<u64> = reader
@@ -134,7 +134,7 @@ fn a_line_without_end_is_refused_before_it_fills_the_memory() {
 }
 
 #[test]
-fn what_an_error_repeats_is_short_and_printable() {
+fn text_that_an_error_repeats_is_short_and_printable() {
     let mut line = b"1 0 5 ".to_vec();
     line.extend_from_slice(&[0xff; 1000]);
     line.extend_from_slice(b" 1\n");
