@@ -1,8 +1,7 @@
-# Commands for Tonearm. All builds are release builds. Tests are chosen from the whole workspace (--workspace --test,
-# not
-# -p), because with -p alone Cargo chooses other features of dependencies and builds all of them again.
+# Commands for Tonearm. All builds are release builds. Tests are selected with --workspace --test and not with -p, because
+# with -p alone Cargo chooses other features of dependencies and builds all of them again.
 #
-#   make run      create and serve a disk, copy a file system in, kill the server, and verify what comes out
+#   make run      create and serve a disk, copy a file system in, kill the server, and verify the copy
 #   make test     everything that must pass: format, lints, tests, power cuts, fuzzing, real clients
 #   make bench    benchmarks in virtual time, of SQLite, and against nbdkit and qemu-nbd on this machine's disk. They
 #                 take over an hour and need a quiet machine.
