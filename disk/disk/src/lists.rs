@@ -53,7 +53,7 @@ pub(crate) enum Id {
     Block(u64),
 }
 
-/// All that is known in memory of lists.
+/// The state of lists in memory.
 pub(crate) struct Lists {
     pub zones: Zones,
     pub pages: Pages,

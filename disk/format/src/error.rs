@@ -16,7 +16,7 @@ pub enum FormatError {
         /// Version of this program.
         supported: u32,
     },
-    /// The structure is torn or rotten.
+    /// The structure is torn or damaged.
     #[error("{0} fails its checksum")]
     Checksum(&'static str),
     /// The checksum is right and the content is not: a faulty or hostile program made it.

@@ -425,7 +425,7 @@ fn a_run_that_is_longer_than_its_slots_is_refused() {
         sector[12..16].copy_from_slice(&crc.to_le_bytes());
     };
     let count = RECORD_FIXED_BYTES + 8;
-    // Words, of which 9 are there; two make no run.
+    // Words of a run that has 9; two make no run.
     for (words, is_right) in [
         (9u64, true),
         (10, false),

@@ -38,7 +38,7 @@ const VERSION_PATCHES: u32 = 2;
 const VERSION_RUNS: u32 = 3;
 /// Words in a slot.
 const SLOT_WORDS: usize = ENTRY_BYTES / 8;
-/// Fewest patches of adjacent words that are stored as a run, which then takes less room.
+/// Fewest patches of adjacent words that are stored as a run, which takes less space from this number on.
 const RUN_MIN: usize = 3;
 
 #[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
@@ -133,7 +133,7 @@ impl EntryKind {
 pub struct Entry {
     /// First home block.
     pub block: u64,
-    /// What happens to it.
+    /// The change.
     pub kind: EntryKind,
     /// True for the last entry of its commit.
     pub last: bool,

@@ -13,7 +13,7 @@ pub const SEGMENT_BYTES_MAX: u32 = 64 << 20;
 pub const SEGMENT_BLOCKS_MIN: u64 = 16;
 /// Bytes of the segment table for each segment.
 pub const SEGMENT_ENTRY_BYTES: u64 = 16;
-/// Segments beyond the share that is left free, so that the cleaner can always go on.
+/// Segments beyond the share that is left free, so that the cleaner can always continue.
 const SEGMENTS_RESERVED: u64 = 16;
 /// Blocks beyond those segments, because small segments lose more at their ends.
 const BLOCKS_RESERVED: u64 = 256;

@@ -25,7 +25,7 @@ pub const fn summary_blocks(block_size: u32, entries: u64) -> u64 {
 pub struct SummaryEntry {
     /// Number of the partial segment that first stored the item. The cleaner keeps it when it copies the item.
     pub version: u64,
-    /// What it is.
+    /// The kind of item.
     pub kind: SummaryKind,
 }
 

@@ -98,7 +98,7 @@ pub enum State {
     Open,
 }
 
-/// What a member holds.
+/// The roles of a member.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Roles {
     /// The log.
@@ -143,7 +143,7 @@ pub enum Layout {
 pub struct MemberEntry {
     /// Its identity.
     pub uuid: Uuid,
-    /// What it carries.
+    /// Its roles.
     pub roles: Roles,
     /// On a data member, byte offset of the first group, or of the checkpoint or first segment. On a member with only the
     /// log, of a store with heads, byte offset of the log's end.

@@ -64,7 +64,7 @@ impl TableSlot {
     /// Reads a slot of `group`. `None` for a slot that was never written (all zero bytes).
     ///
     /// # Errors
-    /// When the bytes are torn, rotten, of another group, or no table.
+    /// When the bytes are torn, damaged, of another group, or no table.
     pub fn decode(group: u64, bytes: &[u8]) -> Result<Option<Self>, FormatError> {
         if is_zero(bytes) {
             return Ok(None);

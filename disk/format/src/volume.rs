@@ -78,7 +78,7 @@ pub struct VolumeEntry {
     pub name: String,
     /// Its size in bytes.
     pub size_bytes: u64,
-    /// What it is.
+    /// The kind of volume.
     pub kind: VolumeKind,
     /// Refuses writes.
     pub read_only: bool,

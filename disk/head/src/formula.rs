@@ -248,7 +248,7 @@ fn nearest(track: &Track, span: Span, sectors: u32, angle: u32) -> Option<(u64, 
     Some((sector, track.angle_of(sector).wrapping_sub(angle)))
 }
 
-/// What of `span` lies on `track`.
+/// The part of `span` that lies on `track`.
 fn on_track(track: &Track, span: &Span) -> Span {
     Span {
         start: span.start.max(track.first),

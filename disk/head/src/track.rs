@@ -42,15 +42,15 @@ pub struct TrackRun {
     pub cylinder_skew: u32,
 }
 
-/// What is wrong with a description of tracks.
+/// The error in a description of tracks.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum TrackMapError {
-    /// A run makes no sense by itself.
+    /// A run is invalid by itself.
     #[error("run {run} of the tracks: {why}")]
     Run {
         /// Its number, from 0.
         run: usize,
-        /// What is wrong.
+        /// The error.
         why: &'static str,
     },
     /// There is no run.

@@ -128,7 +128,7 @@ pub enum HomeError {
         live: u64,
         /// Segments of the store.
         segments: u64,
-        /// Of them, those that are damaged and cannot be used again.
+        /// Those of them that are damaged and cannot be used again.
         stuck: u64,
     },
 }
@@ -148,7 +148,7 @@ pub enum PlanError {
     /// The home does not fit on the data members.
     #[error("the data members are too small: at most --size {size_bytes} fits on them")]
     TooSmall {
-        /// What would fit.
+        /// The size that would fit.
         size_bytes: u64,
     },
     /// The layout has a fixed size.

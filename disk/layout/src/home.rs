@@ -48,7 +48,7 @@ use tonearm_rt::Boxed;
 ///   oldest blocks first. The layout retries after transient network errors; [`HomeError::NoSpace`] tells the engine to
 ///   repeat the round later, and the store stays in use meanwhile.
 pub trait Home {
-    /// What does not change while the home is open.
+    /// The properties that do not change while the home is open.
     fn shape(&self) -> HomeShape;
 
     /// Counters since the opening, and gauges.
@@ -130,7 +130,7 @@ pub trait Home {
     fn close(&self) -> Boxed<'_, Result<(), HomeError>>;
 }
 
-/// What does not change while a home is open.
+/// The properties that do not change while a home is open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HomeShape {
     /// Bytes of a block.
@@ -139,7 +139,7 @@ pub struct HomeShape {
     pub size_blocks: u64,
     /// Blocks of a group, the unit of [`Home::check_group`] and [`Home::repair_group`]; the last group may have fewer.
     pub group_blocks: u64,
-    /// Which blocks the engine should bring first.
+    /// The order in which the engine should write blocks home.
     pub order: RoundOrder,
     /// Most bytes in one call of [`Home::write_back`]; larger rounds gain nothing.
     pub round_bytes_max: usize,
@@ -152,7 +152,7 @@ impl HomeShape {
     }
 }
 
-/// Which blocks the engine brings first.
+/// The order in which the engine writes blocks home.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RoundOrder {
     /// Ascending block numbers, from the end of the last round on. Adjacent blocks share a device write, and a larger
@@ -195,7 +195,7 @@ pub struct HomeBlock {
     pub crc: u32,
 }
 
-/// What was done since the start.
+/// Counters since the start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HomeStats {
     /// Device reads, those of tables included.
@@ -224,7 +224,7 @@ pub struct HomeStats {
     pub checksum_errors: u64,
     /// Segments of the store; 0 in the overwrite layout, like all fields below.
     pub segments: u64,
-    /// Of them, free ones.
+    /// Those of them that are free.
     pub free_segments: u64,
     /// Blocks that a segment holds beside its summaries.
     pub segment_blocks: u64,

@@ -21,7 +21,7 @@ pub enum SlotReport {
 pub struct BadBlock {
     /// The store's block number.
     pub block: u64,
-    /// What a read of it answers.
+    /// The error of a read of the block.
     pub error: HomeError,
 }
 
@@ -66,19 +66,19 @@ impl GroupReport {
     }
 }
 
-/// What a repair may do.
+/// The allowed actions of a repair.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RepairOptions {
     /// Accept the content of blocks that fail their checksum. It may be torn, old, or that of another block.
     pub accept_data: bool,
 }
 
-/// What a repair found and did.
+/// The findings and actions of a repair.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RepairReport {
     /// The group before.
     pub found: GroupReport,
-    /// Table slots written anew.
+    /// Table slots that were written again.
     pub slots_rewritten: u64,
     /// The table was rebuilt: so many blocks got the checksum of their present content, right or wrong.
     pub unverified: u64,

@@ -15,7 +15,7 @@ use tonearm_base::{Buf, Nanos, Slice};
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct DeviceId(pub u32);
 
-/// What to do. Offsets and lengths are in bytes.
+/// An operation. Offsets and lengths are in bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Op {
     /// Fill the buffer's range from the device at `offset`.
@@ -59,9 +59,9 @@ pub const SLICES_MAX: usize = 512;
 /// `Zero`.
 #[derive(Debug)]
 pub struct Request {
-    /// Which device or stream.
+    /// The device or stream.
     pub device: DeviceId,
-    /// What to do.
+    /// The operation.
     pub op: Op,
     /// First byte on the device; 0 for streams.
     pub offset: u64,

@@ -248,7 +248,7 @@ impl Rt {
         self.0.timers.borrow().keys().next().map(|(at, _)| *at)
     }
 
-    /// Drops every task, whatever it is doing, and the driver: for the end of the program, or a simulated power cut.
+    /// Drops every task, in any state, and the driver: for the end of the program, or a simulated power cut.
     /// Tasks, leases and the executor hold each other, so without this call none of them is ever released.
     pub fn shut_down(&self) {
         loop {

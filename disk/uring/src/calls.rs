@@ -13,7 +13,7 @@
 //!
 //! Invariants:
 //! 1. The memory and the descriptor of a call belong to its operation. The driver keeps both until the call has been made
-//!    and its end has been told to the driver.
+//!    and its end has been reported to the driver.
 //! 2. A driver that is dropped while a thread makes a call leaks the memory and the descriptors of all operations
 //!    ([`Calls::all_made`]). The store avoids that: it ends its engine when no call is being made.
 
@@ -47,7 +47,7 @@ pub(crate) struct Operation {
     pub what: What,
 }
 
-/// Which system call.
+/// The system call.
 pub(crate) enum What {
     /// pwritev2 with these flags.
     Write {

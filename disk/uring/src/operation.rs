@@ -34,7 +34,7 @@ enum Stage {
     ZeroWrites,
 }
 
-/// What follows a completion of the ring.
+/// The next step after a completion of the ring.
 #[derive(Debug)]
 pub(crate) enum Next {
     /// Submit the operation's next entry.

@@ -9,7 +9,7 @@ use tonearm_world::Kind;
 
 /// Tracks that are tried: more than a drive reads ahead.
 const TRACKS: usize = 300;
-/// What a host takes between two requests.
+/// Time of a host between two requests.
 const HOST: Nanos = Nanos::from_micros(10);
 /// Times that a delta has to hit.
 const TRIES: u32 = 4;

@@ -31,7 +31,7 @@ pub struct Flash {
     pub writes: Option<FlashWrites>,
 }
 
-/// What only writes tell. Times in ms.
+/// The results that need writes. Times in ms.
 #[derive(Clone, PartialEq, Debug)]
 pub struct FlashWrites {
     /// A small write with FUA, without its transfer.

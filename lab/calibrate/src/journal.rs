@@ -73,7 +73,7 @@ impl Journal {
     /// The next answer of an earlier run, if there is one. It must belong to the same question.
     ///
     /// # Errors
-    /// When the earlier run asked something else here.
+    /// When the earlier run asked another question here.
     pub fn recall(&mut self, question: &str) -> Result<Option<Vec<f64>>, Error> {
         let Some((asked, answer)) = self.entries.get(self.replayed) else {
             return Ok(None);

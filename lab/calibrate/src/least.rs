@@ -24,7 +24,7 @@ pub(crate) enum Act {
     Read,
 }
 
-/// What is measured.
+/// The kinds of the two requests that are measured.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Pair {
     pub first: Act,

@@ -34,10 +34,10 @@ pub enum Method {
     Read(u32),
 }
 
-/// Where a calibration is, for a progress bar.
+/// Progress of a calibration, for a progress bar.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Progress {
-    /// What is being measured.
+    /// The present step.
     pub phase: &'static str,
     /// Completed share, 0 to 1.
     pub done: f64,
@@ -60,7 +60,7 @@ impl Progress {
     }
 }
 
-/// What the caller and the algorithms share.
+/// State that the caller and the algorithms share.
 pub struct Hooks {
     /// Asked before each request: true ends the calibration with [`Error::Interrupted`].
     pub stop: Box<dyn Fn() -> bool>,

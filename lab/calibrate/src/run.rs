@@ -16,27 +16,27 @@ use tonearm_rt::Rt;
 /// Fewest sectors that can be calibrated: some cylinders of any drive.
 pub const LEAST_SECTORS: u64 = 65_536;
 
-/// What may be done to the device.
+/// The permissions and limits of a calibration.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Options {
     /// Sectors that are measured. No other sector is read or written.
     pub region: Range<u64>,
-    /// What is in the region may be destroyed.
+    /// The content of the region may be destroyed.
     pub may_write: bool,
 }
 
-/// What was found.
+/// The results.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Findings {
     /// The options of the calibration.
     pub options: Options,
     /// Sectors of the device.
     pub sectors: u64,
-    /// What kind of drive it is.
+    /// The kind of drive.
     pub kind: Kind,
 }
 
-/// What kind of drive it is.
+/// The kind of drive.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Kind {
     /// One with a platter.
@@ -50,11 +50,11 @@ pub enum Kind {
 pub struct Disk {
     /// How the platter turns.
     pub spindle: Spindle,
-    /// Where sectors lie.
+    /// The places of sectors.
     pub layout: Layout,
     /// Seek times.
     pub arm: Arm,
-    /// What commands cost.
+    /// The overheads of commands.
     pub commands: Commands,
     /// Buffer, write cache and bus.
     pub memory: Memory,

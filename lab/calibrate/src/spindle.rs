@@ -274,7 +274,7 @@ impl Probe {
         Ok(answer[0])
     }
 
-    /// Whether one timing is not to be believed.
+    /// Whether one timing is not reliable.
     fn is_noisy(&self) -> bool {
         self.spindle.noise > NOISY
     }

@@ -25,7 +25,7 @@ pub(crate) struct Tracks {
     pub jumps: Vec<f64>,
 }
 
-/// What the tracks at a place are like.
+/// The shape of the tracks at a place.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct Shape {
     pub track_sectors: u32,

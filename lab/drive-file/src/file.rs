@@ -11,7 +11,7 @@ pub struct DriveFile {
     pub name: String,
     /// The TOML text.
     pub text: String,
-    /// What it says.
+    /// Its content.
     pub spec: DriveSpec,
 }
 
@@ -21,7 +21,7 @@ pub enum DriveFileError {
     /// Neither a drive of the library nor a file.
     #[error("there is no drive '{name}': it is one of {known}, or the path of a .toml file")]
     Unknown {
-        /// What was asked for.
+        /// The requested name.
         name: String,
         /// The names of the library.
         known: String,

@@ -8,7 +8,7 @@ use serde::Deserialize;
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DriveSpec {
-    /// What the drive is: maker, model, capacity, year.
+    /// A title: maker, model, capacity, year.
     pub title: String,
     /// Source of the figures. Each section names its own, or gives more detail.
     pub source: String,
@@ -25,13 +25,13 @@ pub struct DriveSpec {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DiskSpec {
-    /// How it turns.
+    /// The rotation.
     pub rotation: RotationSpec,
-    /// Where sectors lie.
+    /// The places of sectors.
     pub geometry: GeometrySpec,
     /// How the arm moves.
     pub seek: SeekSpec,
-    /// What commands cost besides.
+    /// The overheads of commands.
     pub overhead: OverheadSpec,
     /// How fast sectors cross the bus.
     pub bus: BusSpec,
@@ -57,7 +57,7 @@ pub struct RotationSpec {
     pub jitter_ns: u64,
 }
 
-/// Where sectors lie.
+/// The places of sectors.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct GeometrySpec {
@@ -72,7 +72,7 @@ pub struct GeometrySpec {
     /// The order in which the tracks of a cylinder are filled.
     #[serde(default)]
     pub order: HeadOrder,
-    /// Where spare sectors are.
+    /// The places of spare sectors.
     #[serde(default)]
     pub sparing: Sparing,
     /// From the outside to the inside.
@@ -90,7 +90,7 @@ pub enum HeadOrder {
     Serpentine,
 }
 
-/// Where spare sectors are.
+/// The places of spare sectors.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Sparing {
@@ -320,11 +320,11 @@ pub struct DeltasSpec {
     pub source: String,
     /// Sectors of a revolution on the tracks where the distances were found.
     pub track_sectors: u32,
-    /// Of a write after a write.
+    /// For a write after a write.
     pub write_after_write: u32,
-    /// Of a write after a read.
+    /// For a write after a read.
     pub write_after_read: u32,
-    /// Of a read after a write.
+    /// For a read after a write.
     pub read_after_write: u32,
     /// By how much longer a read takes from its last sector to its end than a write, in nanoseconds.
     pub read_lag_ns: i64,
@@ -358,7 +358,7 @@ pub struct WriteCacheSpec {
     /// Sectors; 0 for none.
     #[serde(default)]
     pub sectors: u32,
-    /// Which writes it takes.
+    /// The writes that it takes.
     #[serde(default)]
     pub takes: CacheTakes,
     /// Idle time after which it is emptied, in ms.
@@ -366,11 +366,11 @@ pub struct WriteCacheSpec {
     pub idle_ms: f64,
 }
 
-/// Which writes a write cache takes.
+/// The writes that a write cache takes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum CacheTakes {
-    /// All that fit.
+    /// All that fit into it.
     #[default]
     All,
     /// One that follows what is being written, and one when nothing is.
@@ -403,7 +403,7 @@ pub struct FlashSpec {
     pub write_mib_per_s: f64,
 }
 
-/// What is wrong with a drive file.
+/// An error in a drive file.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("{file}: {key}: {reason}")]
 pub struct SpecError {

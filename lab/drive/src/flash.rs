@@ -25,7 +25,7 @@ pub struct Flash {
     capacity: u64,
     /// Requests behind a flush that waits.
     waiting: VecDeque<DriveRequest>,
-    /// A flush is under way: nothing else begins.
+    /// A flush is under way, so no other request begins.
     flushing: bool,
 }
 
@@ -92,7 +92,7 @@ impl Flash {
         let begins = self.channels[channel].max(now);
         let there = begins.0 + nanos(medium).0;
         let done = Nanos(there.max(self.link.0) + transfer);
-        // The link is taken for the transfer alone.
+        // The link is taken only for the transfer.
         self.link = Nanos(self.link.0.max(begins.0) + transfer);
         self.channels[channel] = done;
         self.finish(request.id, done);

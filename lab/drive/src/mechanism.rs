@@ -54,7 +54,7 @@ pub struct Arm {
 
 /// The moving parts of a drive.
 pub struct Mechanism {
-    /// Where sectors lie.
+    /// The places of sectors.
     pub geometry: Geometry,
     /// How the platter turns.
     pub rotation: Rotation,

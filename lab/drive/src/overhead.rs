@@ -4,7 +4,7 @@ use crate::timing::nanos;
 use tonearm_base::Nanos;
 use tonearm_drive_file::{After, OverheadSpec, WriteDetour};
 
-/// What the command before was.
+/// The kind of the previous command.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Previous {
     /// A read.

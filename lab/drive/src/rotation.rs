@@ -57,7 +57,7 @@ struct Drifting {
     start: u64,
     /// Share of the change that is left at the next knot.
     left: f64,
-    /// What a second leaves of that share.
+    /// Factor by which a second reduces that share.
     decay: f64,
     /// Mean of that share over a second, relative to its start.
     mean: f64,

@@ -16,7 +16,7 @@ pub struct Experiment {
     pub title: &'static str,
     /// Paper and section that it repeats, or its subject if no paper has it.
     pub source: &'static str,
-    /// What it shows, in a sentence or two.
+    /// A sentence or two about its results.
     pub about: &'static str,
     /// The drives on which it runs if none is named: one of `lab/drives/`, or all mechanical ones.
     pub drives: Drives,
@@ -37,14 +37,14 @@ pub enum Drives {
     All,
 }
 
-/// What a program gives back.
+/// The function of an experiment.
 #[derive(Default)]
 pub struct Outcome {
     /// Numbers beside the paper's.
     pub findings: Vec<Finding>,
     /// Plots and tables.
     pub figures: Vec<Figure>,
-    /// What is assumed.
+    /// The assumptions.
     pub notes: Vec<String>,
 }
 
@@ -58,7 +58,7 @@ pub enum Effort {
     Quick,
 }
 
-/// What an experiment is told while it runs.
+/// The inputs of a run.
 pub struct Context<'a> {
     seed: u64,
     effort: Effort,
@@ -67,7 +67,7 @@ pub struct Context<'a> {
     total: AtomicU64,
 }
 
-/// What goes wrong before an experiment begins.
+/// Errors before an experiment begins.
 #[derive(Debug, thiserror::Error)]
 pub enum LabError {
     /// There is no such experiment.

@@ -12,7 +12,7 @@ pub struct Report {
     pub experiment: String,
     /// Its title.
     pub title: String,
-    /// What it shows.
+    /// Its subject.
     pub about: String,
     /// Paper and section.
     pub source: String,
@@ -22,24 +22,24 @@ pub struct Report {
     pub drives: Vec<String>,
     /// Seed of all that is random.
     pub seed: u64,
-    /// What was found, beside what the papers found.
+    /// The findings, with those of the papers.
     pub findings: Vec<Finding>,
     /// Plots and tables.
     pub figures: Vec<Figure>,
-    /// What is assumed, and how to read it.
+    /// Assumptions, and advice for the reader.
     pub notes: Vec<String>,
 }
 
 /// A number beside the paper's.
 #[derive(Serialize, Clone, PartialEq, Debug)]
 pub struct Finding {
-    /// What was measured.
+    /// The measured quantity.
     pub what: String,
     /// Its unit; empty for a plain number.
     pub unit: String,
-    /// What the paper prints, as it prints it.
+    /// The paper's value, as printed there.
     pub paper: Option<String>,
-    /// What was measured here.
+    /// The value that was measured here.
     pub ours: f64,
     /// The bound, if there is a target.
     pub bound: Option<Bound>,
@@ -49,7 +49,7 @@ pub struct Finding {
     pub because: Option<String>,
 }
 
-/// What a finding has to be.
+/// The bound of a finding.
 #[derive(Serialize, Clone, Copy, PartialEq, Debug)]
 #[serde(rename_all = "kebab-case")]
 pub enum Bound {
@@ -70,11 +70,11 @@ pub enum Bound {
 #[derive(Serialize, Clone, Copy, PartialEq, Eq, Debug)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
-    /// It is.
+    /// The bound holds.
     Held,
-    /// It is not.
+    /// The bound does not hold.
     Missed,
-    /// Nothing is demanded.
+    /// There is no bound.
     Shown,
 }
 
@@ -85,7 +85,7 @@ pub struct Figure {
     pub name: String,
     /// Its title.
     pub title: String,
-    /// What to see in it.
+    /// A caption.
     pub caption: String,
     /// Plots, side by side.
     pub panels: Vec<Panel>,
@@ -111,9 +111,9 @@ pub struct Panel {
 /// An axis.
 #[derive(Serialize, Clone, PartialEq, Debug, Default)]
 pub struct Axis {
-    /// What it shows, with its unit.
+    /// Its quantity, with the unit.
     pub label: String,
-    /// Where it ends, if not by itself.
+    /// Its end, if that does not follow from the data.
     pub max: Option<f64>,
     /// Logarithmic; otherwise it begins at 0.
     pub log: bool,
@@ -141,7 +141,7 @@ pub enum Legend {
 pub struct Line {
     /// Its name in the legend; empty for none.
     pub name: String,
-    /// How it is drawn.
+    /// The style of the line.
     pub style: Style,
     /// Its colour: the number of one of [`crate::svg::COLORS`].
     pub color: usize,
@@ -217,14 +217,14 @@ impl Finding {
         }
     }
 
-    /// What the paper prints.
+    /// Sets the paper's value.
     #[must_use]
     pub fn paper(mut self, paper: impl Into<String>) -> Self {
         self.paper = Some(paper.into());
         self
     }
 
-    /// What is demanded.
+    /// Sets the bound.
     #[must_use]
     pub fn bound(mut self, bound: Bound) -> Self {
         self.verdict = if bound.holds(self.ours) {

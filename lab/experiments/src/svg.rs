@@ -15,11 +15,11 @@ pub const COLORS: [&str; 12] = [
     "#00436a", "#8c3d00", "#005f45", "#7a4965",
 ];
 
-/// Fonts that are there on all systems.
+/// Fonts that all systems have.
 const FONT: &str = "DejaVu Sans, Helvetica, Arial, sans-serif";
 const PANEL_WIDTH: f64 = 520.0;
 const PANEL_HEIGHT: f64 = 400.0;
-/// What a legend beside the plot needs.
+/// Space for a legend beside the plot.
 const LEGEND_WIDTH: f64 = 190.0;
 /// Panels of a row, at most.
 const COLUMNS: usize = 3;

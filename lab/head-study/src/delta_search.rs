@@ -4,7 +4,7 @@
 use tonearm_base::Nanos;
 use tonearm_head::{Access, Delta, Track};
 
-/// What a request of the search does.
+/// The operation of a request of the search.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum AccessKind {
     /// Reads.
@@ -16,7 +16,7 @@ pub enum AccessKind {
 /// A request to be sent at once after the previous one, or a few microseconds later.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct DeltaTrial {
-    /// What it does.
+    /// The operation.
     pub kind: AccessKind,
     /// First sector.
     pub first: u64,

@@ -138,7 +138,7 @@ impl Trials {
         self.late
     }
 
-    /// What has been taken so far.
+    /// The profile with the samples so far.
     pub fn profile(&self) -> &Profile {
         &self.profile
     }
@@ -205,7 +205,7 @@ pub fn paper_grid(turn: Nanos, turn_sectors: u32, skip_step: u32) -> Grid {
     }
 }
 
-/// SplitMix64: numbers in order become numbers by chance.
+/// SplitMix64: turns consecutive numbers into pseudorandom ones.
 fn mix(number: u64) -> u64 {
     let mut z = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

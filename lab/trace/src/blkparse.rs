@@ -29,7 +29,7 @@ pub(crate) struct Blkparse {
     summary: bool,
 }
 
-/// What rwbs tells.
+/// The content of rwbs.
 struct Flags {
     /// Flushes the cache first, or alone.
     flush: bool,

@@ -11,7 +11,7 @@ use tonearm_base::Nanos;
 const US: u64 = 1_000;
 const MS: u64 = 1_000_000;
 
-/// Bit of the flags that tells a read.
+/// Bit of the flags that is set for a read.
 const READ: u64 = 1;
 
 /// `R|W buffer-action lbn sectors measured_us think_us`: the think time passes between this request's end and the start

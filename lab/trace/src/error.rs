@@ -17,7 +17,7 @@ pub enum TraceError {
         file: String,
         /// Number of the line, from 1.
         line: u64,
-        /// What is wrong with it.
+        /// The error.
         reason: Reason,
     },
     /// The file cannot be read, or begins like a gzip file and is not valid.
@@ -40,9 +40,9 @@ pub enum Reason {
     NotA {
         /// Number of the field, from 1.
         field: usize,
-        /// What it holds, cut short.
+        /// Its content, shortened.
         text: String,
-        /// What it should hold.
+        /// The expected content.
         what: &'static str,
     },
     /// The line ends too soon.
@@ -50,7 +50,7 @@ pub enum Reason {
     Missing {
         /// Number of the field, from 1.
         field: usize,
-        /// What it should hold.
+        /// The expected content.
         what: &'static str,
     },
     /// More than 64 KiB without a line end.
@@ -68,7 +68,7 @@ pub enum Reason {
     /// The range cannot be numbered.
     #[error("the request ends beyond the last sector that can be numbered")]
     TooLarge,
-    /// The first line must tell the version.
+    /// The first line does not name the version.
     #[error("'{text}' is neither 'fio version 2 iolog' nor 'fio version 3 iolog'")]
     NotAnIolog {
         /// How the line begins.

@@ -7,7 +7,7 @@ use std::io::{self, BufRead, BufReader, Cursor, Read};
 /// How a gzip file begins.
 const GZIP: [u8; 2] = [0x1f, 0x8b];
 
-/// What was found instead of a line.
+/// The reason why there is no line.
 pub(crate) enum LineError {
     Io(io::Error),
     Long,

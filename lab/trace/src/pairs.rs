@@ -15,7 +15,7 @@ const OPEN_MAX: usize = 1 << 16;
 /// Dispatches after which the trace is assumed to have no Q events.
 const UNDECIDED_MAX: usize = 4096;
 
-/// What an event is about.
+/// The subject of an event.
 #[derive(Clone, Copy)]
 pub(crate) struct Span {
     pub device: u32,

@@ -13,7 +13,7 @@ use crate::sink::Sink;
 use crate::spc::Spc;
 use std::io::BufRead;
 
-/// What a format makes of its lines.
+/// The parser of a format.
 pub(crate) trait Parser {
     /// Takes a line that is neither empty nor a comment.
     fn line(&mut self, line: &[u8], sink: &mut Sink) -> Result<(), Reason>;

@@ -6,7 +6,7 @@ use tonearm_base::Nanos;
 /// Bytes of a sector. All traces count in sectors.
 pub const SECTOR_BYTES: u64 = 512;
 
-/// What a request does.
+/// The operation of a request.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Op {
     /// Reads sectors.
@@ -36,7 +36,7 @@ pub struct Record {
     /// The device in the trace: the disk's number, the ASU, the file in order of appearance, or
     /// major number << 20 | minor number.
     pub device: u32,
-    /// What it does.
+    /// The operation.
     pub op: Op,
     /// A write that must be on the medium when it is done (force unit access).
     pub fua: bool,

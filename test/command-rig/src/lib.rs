@@ -9,7 +9,7 @@ use tempfile::TempDir;
 pub struct Program {
     /// Its name, which begins each line of its standard error.
     pub name: &'static str,
-    /// Where it is.
+    /// Path of the program.
     pub path: &'static str,
 }
 
@@ -116,7 +116,7 @@ impl Bench {
 }
 
 impl Ran {
-    /// What `output` tells.
+    /// The parts of `output`.
     pub fn of(output: &Output) -> Self {
         Self {
             code: output.status.code(),

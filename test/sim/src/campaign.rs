@@ -76,7 +76,7 @@ pub struct Failure {
     pub seed: u64,
     /// Generation, step of its I/O (`u64::MAX` is its end), and seed of the power cut.
     pub at: (u32, u64, u64),
-    /// What is wrong.
+    /// The violated promise.
     pub what: String,
 }
 

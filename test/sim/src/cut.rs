@@ -110,7 +110,7 @@ fn options(cut: u64, ordered: bool) -> OpenOptions {
     }
 }
 
-/// What the store is told about the write cache of its storage.
+/// The setting of the store for the write cache of its storage.
 pub fn cache(ordered: bool) -> WriteCache {
     match ordered {
         true => WriteCache::Ordered,

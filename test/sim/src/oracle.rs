@@ -1,6 +1,6 @@
 //! The oracle of an engine's run: it knows every acknowledged state and every possible state.
 //!
-//! Each version of a block has a unique stamp. A found block therefore tells which commit wrote it, and for which
+//! Each version of a block has a unique stamp. A found block therefore shows which commit wrote it, and for which
 //! prefixes of the commit order the block has this content.
 
 use std::collections::BTreeMap;

@@ -421,7 +421,7 @@ fn a_commit_of_256_mib_is_all_there_or_not_at_all() {
     }
 }
 
-/// The data member hangs forever. Operations on data in memory or in the log go on.
+/// The data member hangs forever. Operations on data in memory or in the log continue.
 #[test]
 fn a_stuck_data_drive_delays_only_operations_that_need_it() {
     let shape = Shape {

@@ -96,11 +96,11 @@ pub enum Place {
 /// One fault.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Fault {
-    /// Which drive.
+    /// The drive.
     pub drive: u32,
     /// Number of requests to the drive before it begins.
     pub after: u64,
-    /// What happens.
+    /// The kind of fault.
     pub kind: FaultKind,
     /// Place of rot or a latent error, or target of a misdirected request.
     pub place: Place,

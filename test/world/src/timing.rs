@@ -2,7 +2,7 @@
 
 use tonearm_base::Nanos;
 
-/// What a request does.
+/// The operation of a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
     /// Reads sectors.
@@ -18,7 +18,7 @@ pub enum Kind {
 pub struct DriveRequest {
     /// The caller's number for it.
     pub id: u64,
-    /// What it does.
+    /// The operation.
     pub kind: Kind,
     /// True for a write that is done only when it is on the medium (FUA).
     pub fua: bool,

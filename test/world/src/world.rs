@@ -98,7 +98,7 @@ pub struct SimDisk {
     pub timing: Box<dyn Timing>,
     /// True when its volatile write cache is on.
     pub write_cache: bool,
-    /// How it zeroes.
+    /// The way of zeroing.
     pub zeroing: Zeroing,
 }
 
@@ -165,7 +165,7 @@ impl SimWorld {
         }
     }
 
-    /// Begins a fault now, whatever its moment.
+    /// Begins a fault now, without regard to its planned start.
     pub fn strike(&self, fault: Fault) {
         self.0.borrow_mut().strike(fault);
     }

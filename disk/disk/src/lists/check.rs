@@ -5,17 +5,17 @@ use super::{BlockId, ListId};
 use crate::disk::Disk;
 use crate::error::DiskError;
 
-/// Most problems that are told.
+/// Most problems that are reported.
 const PROBLEMS_MAX: usize = 100;
 
-/// What [`Disk::check_lists`] has found.
+/// The result of [`Disk::check_lists`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ListsReport {
     /// Lists.
     pub lists: u64,
     /// Blocks on lists.
     pub blocks: u64,
-    /// What is wrong, up to a hundred sentences.
+    /// The problems, up to a hundred sentences.
     pub problems: Vec<String>,
 }
 

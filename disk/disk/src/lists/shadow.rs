@@ -26,7 +26,7 @@ pub(crate) struct ListShadow {
     blocks: BTreeMap<u64, Option<BlockRecord>>,
     lists: BTreeMap<u64, Option<ListRecord>>,
     pub log: Vec<ListOp>,
-    /// What the unit has taken.
+    /// The identifiers that the unit has taken.
     pub taken: Vec<Id>,
 }
 

@@ -73,7 +73,7 @@ pub fn step(from: (u64, &Stretch), to: (u64, &Stretch)) -> Step {
 /// The angle function of a drive.
 #[derive(Clone, Debug)]
 pub enum Angles {
-    /// Of a calibrated drive.
+    /// From a calibrated drive.
     Map(TrackMap),
     /// Learned from the writes.
     Learned(Box<Learned>),

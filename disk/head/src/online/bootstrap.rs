@@ -32,7 +32,7 @@ pub struct Interval {
     pub turns: Option<f64>,
 }
 
-/// What the first writes show.
+/// The result of the first writes.
 #[derive(Clone, Debug)]
 pub struct Bootstrap {
     intervals: [Interval; KEPT],
@@ -56,7 +56,7 @@ pub struct Found {
 }
 
 impl Bootstrap {
-    /// Nothing has been seen.
+    /// The state before the first write.
     pub fn new() -> Self {
         Self {
             intervals: [Interval::default(); KEPT],

@@ -28,7 +28,7 @@ pub struct Comb {
 }
 
 impl Comb {
-    /// Nothing has been seen.
+    /// The state before the first write.
     pub fn new() -> Self {
         Self {
             distance: 64,

@@ -20,7 +20,7 @@ struct Crossing {
     changes: u16,
 }
 
-/// What is known of cylinders.
+/// The learned cylinders.
 #[derive(Clone, Debug)]
 pub struct Cylinders {
     /// Additional skew at the end of a cylinder, in revolutions.
@@ -37,7 +37,7 @@ pub struct Cylinders {
 }
 
 impl Cylinders {
-    /// Nothing is known.
+    /// No cylinder is known.
     pub fn new() -> Self {
         Self {
             extra: None,
@@ -51,7 +51,7 @@ impl Cylinders {
         }
     }
 
-    /// Tracks are counted anew.
+    /// Starts the count of tracks again.
     pub fn lost(&mut self) {
         self.count = 0;
         self.seen = 0;

@@ -38,7 +38,7 @@ impl Even {
         }
     }
 
-    /// Sectors of a revolution, when the pairs tell.
+    /// Sectors of a revolution, if the pairs determine it.
     pub fn turn(&self) -> Option<f64> {
         // (tt, -td; -td, dd) (u, v) = (tm, -dm)
         let determinant = self.tt * self.dd - self.td * self.td;

@@ -31,10 +31,10 @@ const DESCENT: f64 = 24.0;
 /// Sectors of a write that is more likely delayed by the bus than by its lead.
 const LARGE: f64 = 48.0;
 
-/// What is known of one lead, in nanoseconds.
+/// The bounds of one lead, in nanoseconds.
 #[derive(Clone, Copy, Debug)]
 pub struct Bracket {
-    /// Too short, as far as it is known.
+    /// Too short, as far as known.
     pub low: f64,
     /// Long enough.
     pub high: f64,
@@ -116,10 +116,10 @@ impl Bracket {
     }
 }
 
-/// What one write shows.
+/// The result of one write.
 #[derive(Clone, Copy, Debug)]
 pub struct Outcome {
-    /// What the head did before it.
+    /// The movement of the head before it.
     pub step: Step,
     /// The request before was a read.
     pub after_read: bool,
@@ -177,7 +177,7 @@ pub struct Leads {
     near: [[Bracket; 3]; 2],
     far: [Far; FAR],
     bus: Option<Lines>,
-    /// Misses of late that no lead explains.
+    /// Recent misses that no lead explains.
     evidence: f64,
     /// Recent bounds that contradict what was learned of the bus.
     strikes: f64,
@@ -190,7 +190,7 @@ fn far_class(distance: u64) -> usize {
 }
 
 impl Leads {
-    /// Nothing is known.
+    /// No lead is known.
     pub fn new() -> Self {
         Self {
             near: [[Bracket::new(); 3]; 2],

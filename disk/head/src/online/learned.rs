@@ -32,7 +32,7 @@ pub struct Pair {
     pub delta: f32,
 }
 
-/// What a write tells the spindle.
+/// The information of a write for the spindle.
 #[derive(Clone, Copy, Debug)]
 pub struct Reading {
     /// Expected angle at its end, if the write fits.
@@ -67,7 +67,7 @@ pub struct Learned {
     pairs: [Pair; KEPT],
     count: usize,
     next: usize,
-    /// Writes of late that did not fit.
+    /// Recent writes that did not fit.
     surprises: f64,
     /// Writes until the tracks are searched for again.
     pause: u32,
@@ -75,7 +75,7 @@ pub struct Learned {
 }
 
 impl Learned {
-    /// Nothing is known.
+    /// No track is known.
     pub fn new() -> Self {
         Self {
             turn: 0.0,

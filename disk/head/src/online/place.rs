@@ -33,13 +33,13 @@ pub struct Choice {
     score: f64,
 }
 
-/// All that a choice depends on.
+/// The data on which a choice depends.
 pub struct View<'a> {
     /// How the platter turns.
     pub spindle: &'a Spindle,
-    /// Where sectors pass.
+    /// The angles of sectors.
     pub angles: &'a Angles,
-    /// What has to be sent how early.
+    /// The leads of the steps.
     pub leads: &'a Leads,
     /// Where the head is.
     pub behind: &'a Behind,

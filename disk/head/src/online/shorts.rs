@@ -8,12 +8,12 @@ const WORSE: f32 = 2.5;
 /// Share of the contradictions that a cylinder leaves.
 const MEMORY: f32 = 0.97;
 
-/// What one number of sectors leaves possible.
+/// The possibilities that one number of sectors leaves.
 #[derive(Clone, Copy, Debug, Default)]
 struct Trial {
     /// Sectors from the start of the track to the end of the last write: the least and greatest possible number.
     place: (i32, i32),
-    /// Contradictions of late.
+    /// Recent contradictions.
     wrong: f32,
 }
 

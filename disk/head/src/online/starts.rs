@@ -41,9 +41,9 @@ pub struct Guess {
 pub struct Fit {
     /// Ends of tracks in between.
     pub tracks: u64,
-    /// What remains of the angle.
+    /// The unexplained rest of the angle.
     pub off: f64,
-    /// What skews within cylinders leave of the angle.
+    /// The part of the angle that skews within cylinders do not explain.
     pub rest: f64,
     /// Sectors by which bounds were exceeded, positive if the track began farther on.
     pub beyond: i64,
@@ -72,7 +72,7 @@ pub struct Starts {
     count: usize,
 }
 
-/// What all guesses share.
+/// The data that all guesses share.
 pub struct Rule<'a> {
     /// Sectors of a revolution.
     pub turn: f64,

@@ -99,7 +99,7 @@ impl Profile {
     }
 }
 
-/// What has not been read yet.
+/// The bytes that have not been read yet.
 struct Fields<'a>(&'a [u8]);
 
 impl<'a> Fields<'a> {

@@ -10,7 +10,7 @@ pub use grid::{Cell, Grid, Steps};
 
 use tonearm_base::Nanos;
 
-/// What is wrong with a profile.
+/// The error of a profile.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum ProfileError {
     /// The grid cannot be.

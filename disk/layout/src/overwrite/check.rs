@@ -7,7 +7,7 @@ use crate::report::{BadBlock, GroupReport, SlotReport};
 use tonearm_base::crc32c;
 use tonearm_format::{FormatError, HOLE, TableSlot, entry_of_crc};
 
-/// What lies in a block's place.
+/// The content of a block's place.
 pub(crate) struct Found {
     /// The entry that fits it.
     pub entry: u32,

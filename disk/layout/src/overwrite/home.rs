@@ -28,7 +28,7 @@ const PREFETCH_GROUPS: u64 = 16;
 #[derive(Clone)]
 pub struct Overwrite(Rc<Inner>);
 
-/// What all handles share.
+/// The state that all handles share.
 pub struct Inner {
     pub(crate) rt: Rt,
     pub(crate) pool: BufPool,
@@ -59,7 +59,7 @@ struct Run {
     expected: Vec<u32>,
 }
 
-/// What a read will consist of.
+/// The parts of a read.
 enum Part {
     Zero(usize),
     Run(Run),

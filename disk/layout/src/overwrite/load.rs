@@ -36,7 +36,7 @@ use tonearm_rt::Notify;
 /// has this checksum stays readable.
 pub const LOST: u32 = u32::MAX;
 
-/// Which slot counts.
+/// The valid slot.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Choice {
     /// The content of a slot, or an empty table.

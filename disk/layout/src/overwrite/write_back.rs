@@ -40,7 +40,7 @@ use tonearm_base::Slice;
 use tonearm_format::{HOLE, TableSlot, entry_of_crc};
 use tonearm_rt::{Data, Op, SLICES_MAX};
 
-/// What one call does to one group.
+/// The changes of one call to one group.
 struct GroupWork {
     group: u64,
     /// The group was punched with its slots in this call.

@@ -34,10 +34,10 @@ pub(crate) struct ChainEnd {
     pub partial: u32,
 }
 
-/// What one partial takes.
+/// The items of one partial.
 struct Cut {
     entries: usize,
-    /// Of them those that have a block.
+    /// Those of them that have a block.
     payload: u64,
     /// With both summaries.
     blocks: u64,

@@ -99,7 +99,7 @@ impl Segments {
         Ok(())
     }
 
-    /// All that is in the map is durable.
+    /// Notes that everything in the map is durable.
     pub(crate) fn free_emptied(&self) {
         let end = self.end_segment();
         let table = &mut self.state.borrow_mut().table;

@@ -27,7 +27,7 @@ pub(crate) fn pass_segments(layout: &SegmentLayout) -> u64 {
     most.max(PASS_SEGMENTS_MIN)
 }
 
-/// What lives in a segment.
+/// The live content of a segment.
 #[derive(Default)]
 struct Living {
     items: Vec<Item>,

@@ -67,7 +67,7 @@ const ROUND_BYTES: usize = 512 << 10;
 #[derive(Clone)]
 pub struct Segments(Rc<Inner>);
 
-/// What all handles share.
+/// The state that all handles share.
 pub struct Inner {
     rt: Rt,
     media: Media,

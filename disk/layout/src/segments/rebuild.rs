@@ -20,7 +20,7 @@ use tonearm_rt::Rt;
 /// Memory of a window for each block.
 const BLOCK_BYTES: usize = size_of::<Best>();
 
-/// What a rebuild has found.
+/// The result of a rebuild.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RebuildReport {
     /// Partial segments.
@@ -35,7 +35,7 @@ pub struct RebuildReport {
 struct Best {
     entry: MapEntry,
     whole: bool,
-    /// Of a hole: the segment of the tombstone.
+    /// For a hole, the segment of the tombstone.
     segment: u64,
 }
 

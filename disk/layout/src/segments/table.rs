@@ -89,7 +89,7 @@ impl SegmentTable {
         self.live
     }
 
-    /// Nothing is live: everything is counted anew.
+    /// Sets all live counts to zero for a new count.
     pub fn forget_live(&mut self) {
         self.segments.iter_mut().for_each(|own| own.entry.live = 0);
         self.live = 0;
@@ -128,7 +128,7 @@ impl SegmentTable {
         self.release(segment);
     }
 
-    /// `segment` is used anew, from partial `first` on.
+    /// Puts `segment` to a new use, from partial `first` on.
     pub fn begin_use(&mut self, segment: u64, first: u64) {
         let own = &mut self.segments[segment as usize];
         (own.entry.first, own.entry.age) = (first, 0);
@@ -175,7 +175,7 @@ impl SegmentTable {
         (self.empty.len() + self.drained.len()) as u64
     }
 
-    /// Nothing leads to `dead` any more, whatever happens.
+    /// Frees `dead`, which recovery never uses again.
     pub fn free_all(&mut self, dead: &[u64]) {
         for segment in dead {
             let own = &mut self.segments[*segment as usize];

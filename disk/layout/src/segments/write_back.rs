@@ -78,7 +78,7 @@ impl Segments {
         Ok(true)
     }
 
-    /// False when there is no room for it.
+    /// False when there is no space for it.
     async fn write_portion(&self, items: Vec<Item>, trims: bool) -> Result<bool, HomeError> {
         let segments = (items.len() as u64).div_ceil(self.capacity);
         let room = self.make_room(segments + PORTION_ENDS).await?;

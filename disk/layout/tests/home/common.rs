@@ -259,7 +259,7 @@ impl Device for LateReads {
 #[derive(Clone, Default, Debug, PartialEq, Eq)]
 pub struct Model(pub BTreeMap<u64, u32>);
 
-/// What one write-back brings.
+/// The changes of one write-back.
 #[derive(Clone, Default, Debug)]
 pub struct Batch {
     pub zeroes: Vec<ZeroRange>,

@@ -113,7 +113,7 @@ impl Store {
         })
     }
 
-    /// What `images` hold in a new process.
+    /// The store of `images` in a new process.
     pub fn on(&self, images: Vec<DiskImage>) -> Result<Self, HomeError> {
         self.in_world(SimWorld::new(SimOptions::default(), images))
     }

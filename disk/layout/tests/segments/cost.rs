@@ -4,7 +4,7 @@ use crate::common::{Numbers, Shape, Store};
 use tonearm_format::map_pages;
 use tonearm_layout::{Home as _, HomeStats, Policy};
 
-/// What random overwrites of a store cost.
+/// The cost of random overwrites of a store.
 struct Cost {
     /// Live share of the segments that were cleaned.
     cleaned_live: f64,

@@ -24,7 +24,7 @@ pub fn spec(name: &str) -> DriveSpec {
 pub struct Troubles {
     /// Every end is reported late by up to this time; one in a hundred by ten times as much.
     pub late: Nanos,
-    /// Of how late.
+    /// Seed of the late reports.
     pub seed: u64,
     /// Every end is reported at a multiple of this time, unless it is zero.
     pub tick: Nanos,

@@ -63,7 +63,7 @@ pub struct Disk {
     swept: u64,
     /// Behind the last sector that was read.
     read_to: u64,
-    /// The read at hand follows the one before.
+    /// The present read continues the previous one.
     sequential: bool,
 }
 

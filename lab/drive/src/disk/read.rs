@@ -8,7 +8,7 @@ use tonearm_drive_file::Extent;
 use tonearm_drive_file::ReadAhead;
 
 impl Disk {
-    /// Lets reading ahead go on until `now`.
+    /// Continues reading ahead until `now`.
     #[inline]
     pub(super) fn read_on(&mut self, now: Nanos) {
         let Some(stream) = &mut self.stream else {

@@ -73,7 +73,7 @@ pub fn takes(drive: &mut impl Timing, now_ms: f64, request: DriveRequest) -> f64
     (run(drive, now, request).0 - now.0) as f64 / 1e6
 }
 
-/// Equal but for a rounding of some nanoseconds.
+/// Equal except for a rounding error of some nanoseconds.
 #[track_caller]
 pub fn near(found: f64, expected: f64) {
     assert!(

@@ -7,7 +7,7 @@ use tonearm_drive::{Drive, DriveOptions};
 use tonearm_drive_file::{DriveSpec, library};
 use tonearm_world::{DriveRequest, Kind, Timing};
 
-/// Runs some requests through whatever passes the check.
+/// Runs some requests on every drive that passes the check.
 fn exercise(spec: &DriveSpec) {
     let mut drive = Drive::new(spec, &DriveOptions::default());
     let last = drive.sectors() - 1;

@@ -70,14 +70,14 @@ const WAYS: [Way; 4] = [
 const SIZES: [(u64, &str, usize); 2] = [(10_000, "1 KB", 1), (1_000, "10 KB", 3)];
 const PHASES: [&str; 3] = ["create and write", "read", "delete"];
 
-/// What a phase took.
+/// The cost of a phase.
 #[derive(Clone, Copy, Default)]
 struct Phase {
     time: Nanos,
     log_bytes: u64,
 }
 
-/// What a phase takes from now on.
+/// Measures the cost of a phase from now on.
 struct Meter {
     rt: Rt,
     began: Nanos,

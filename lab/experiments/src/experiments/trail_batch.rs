@@ -29,7 +29,7 @@ const TABLE_1: [(u32, f64); 6] = [
     (32, 8.4),
 ];
 const WRITES: u32 = 32;
-/// What a host takes between two requests.
+/// Time of a host between two requests.
 const HOST: Nanos = Nanos::from_micros(10);
 /// Physical writes before those that are measured.
 const WARM_UP: u32 = 300;

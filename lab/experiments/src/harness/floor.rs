@@ -88,7 +88,7 @@ impl Floor {
         f64::from(write.sectors) * self.turn_ns / f64::from(track) / 1e6
     }
 
-    /// What `write` waited for the platter.
+    /// The time that `write` waited for the platter.
     pub fn rotation(&self, before: Before, write: &Access) -> Nanos {
         let took = (write.done.0 - write.sent.0) as f64 / 1e6;
         let wait = took - self.overhead_ms(before, write) - self.transfer_ms(write);

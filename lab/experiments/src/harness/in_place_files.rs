@@ -30,7 +30,7 @@ const REGION: u64 = 32 << 20;
 /// Most bytes of one request.
 const REQUEST_MAX: u64 = 512 << 10;
 
-/// What has gone to the drive.
+/// The requests sent to the drive.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Sent {
     /// Bytes written.

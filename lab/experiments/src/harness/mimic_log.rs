@@ -7,7 +7,7 @@ use crate::experiment::Random;
 use tonearm_base::Nanos;
 use tonearm_head::{Head, Span};
 
-/// What is written, and what comes between.
+/// The writes of a run, and other events between them.
 #[derive(Clone, Copy, Debug)]
 pub struct Writes {
     /// Sectors of the largest request. All multiples of 4 KiB up to it occur.
@@ -24,7 +24,7 @@ pub struct Writes {
     pub count: u64,
 }
 
-/// What came out.
+/// The results of a run.
 #[derive(Clone, Default)]
 pub struct Lost {
     /// Response times.

@@ -44,7 +44,7 @@ impl Client {
     /// A client that will create up to `files` files of so many blocks each. Its directory is created here.
     ///
     /// # Errors
-    /// What the disk says.
+    /// The error of the disk.
     pub async fn new(
         disk: &Disk,
         files: usize,
@@ -68,7 +68,7 @@ impl Client {
     /// Creates one more file and writes it.
     ///
     /// # Errors
-    /// What the disk says.
+    /// The error of the disk.
     pub async fn create(&self) -> Result<(), DiskError> {
         let number = self.files.borrow().len();
         let (inode, entry) = (self.inodes[number / INODES], self.entries[number / ENTRIES]);
@@ -101,7 +101,7 @@ impl Client {
     /// Reads file `number`.
     ///
     /// # Errors
-    /// What the disk says.
+    /// The error of the disk.
     ///
     /// # Panics
     /// When a block is not there or not as it was written.
@@ -123,7 +123,7 @@ impl Client {
     /// Deletes file `number`. Numbers of other files stay.
     ///
     /// # Errors
-    /// What the disk says.
+    /// The error of the disk.
     pub async fn delete(&self, number: usize) -> Result<(), DiskError> {
         let list = self.files.borrow()[number];
         let (inode, entry) = (self.inodes[number / INODES], self.entries[number / ENTRIES]);

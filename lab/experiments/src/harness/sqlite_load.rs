@@ -4,7 +4,7 @@ use crate::experiment::Random;
 use rusqlite::{Connection, Result};
 use tonearm_base::Nanos;
 
-/// What a transaction does.
+/// The statements of a transaction.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Transaction {
     /// Inserts one row at the end.
@@ -13,7 +13,7 @@ pub enum Transaction {
     Update(u64),
 }
 
-/// What was spent, since some beginning.
+/// The cost since some start.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Spent {
     /// Time of the drive. SQLite's processor time is not counted.
@@ -28,7 +28,7 @@ pub struct Spent {
 pub struct Session {
     /// To an empty database, its pragmas set.
     pub connection: Connection,
-    /// What was spent so far.
+    /// The cost so far.
     pub spent: Box<dyn Fn() -> Spent>,
 }
 
@@ -39,7 +39,7 @@ impl Session {
     /// The cost of `count` transactions on a table of `rows` rows.
     ///
     /// # Errors
-    /// What SQLite says.
+    /// The error of SQLite.
     pub fn run(
         &self,
         transaction: Transaction,

@@ -17,7 +17,7 @@ use tonearm_world::{DiskImage, SimDisk, SimOptions, SimWorld, Zeroing};
 /// Bytes of a sector of the drives.
 const SECTOR: u32 = 512;
 
-/// What a store is made of.
+/// The drives and parameters of a store.
 pub struct StoreShape<'a> {
     /// The drive of the home, and of the log if it has none of its own.
     pub drive: &'a DriveFile,
@@ -43,7 +43,7 @@ impl SimStore {
     /// Creates the store, with a volume of 1 MiB; the rest is free.
     ///
     /// # Errors
-    /// What the engine says.
+    /// The error of the engine.
     pub fn create(shape: &StoreShape<'_>, seed: u64) -> Result<Self, DiskError> {
         let head = shape.log_drive.and_then(follow);
         let params = CreateParams {
@@ -108,7 +108,7 @@ impl SimStore {
     /// Opens it.
     ///
     /// # Errors
-    /// What the engine says.
+    /// The error of the engine.
     pub async fn open(&self) -> Result<Disk, DiskError> {
         let pool = BufPool::new(4 << 20);
         let members = self.devices().zip(0..).map(|(device, index)| MemberDevice {

@@ -37,7 +37,7 @@ pub struct TrailLog<'a> {
     pub totals: Totals,
 }
 
-/// What a log has done.
+/// Totals of a log.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct Totals {
     /// Writes to the drive.

@@ -13,7 +13,7 @@ pub enum Who {
     Online(Box<Online>),
 }
 
-/// What is written, and what happens besides.
+/// The writes of a run, and other events in it.
 #[derive(Clone, Copy, Debug)]
 pub struct Load {
     /// 4-KB writes instead of 4 to 200 KB.

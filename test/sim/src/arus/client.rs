@@ -54,7 +54,7 @@ pub enum Step {
 /// Outcome of an operation within a unit.
 pub enum Done {
     Yes,
-    /// There was no space. The unit goes on without the operation.
+    /// There was no space. The unit continues without the operation.
     NoRoom,
     /// Another client has deleted what the operation needs. The unit cannot end.
     Gone,
@@ -164,7 +164,7 @@ impl Client {
         self.end(open).await
     }
 
-    /// Two units over one file or over lists. One ends while the other goes on.
+    /// Two units over one file or over lists. One ends while the other continues.
     async fn pair(&mut self) -> Result<(), String> {
         let state = self.now();
         let files: Vec<&String> = state

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use tonearm_base::Nanos;
 use tonearm_rt::{IoError, Op};
 
-/// What a fault does to one request.
+/// The effect of a fault on one request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Mischief {
     /// It is reported as done and not carried out.

@@ -33,7 +33,7 @@ impl Access {
     }
 }
 
-/// What a rule does to an operation.
+/// The effect of a rule on an operation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Effect {
     /// It fails and does not reach the device.
@@ -88,7 +88,7 @@ impl FaultPlan {
         self.0.borrow_mut().room_bytes = bytes;
     }
 
-    /// Removes all rules and the bound on room.
+    /// Removes all rules and the limit of space.
     pub fn clear(&self) {
         let mut state = self.0.borrow_mut();
         state.rules.clear();
@@ -100,7 +100,7 @@ impl FaultPlan {
         self.0.borrow().seen
     }
 
-    /// Operations that a rule or the lack of room has changed.
+    /// Operations that a rule or the lack of space has changed.
     pub fn acted(&self) -> u64 {
         self.0.borrow().acted
     }

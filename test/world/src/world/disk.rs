@@ -9,7 +9,7 @@ use crate::timing::Timing;
 use std::collections::VecDeque;
 
 pub(super) struct Disk {
-    /// What reads see.
+    /// The content that reads see.
     pub view: DiskImage,
     /// Stable content, which a power cut cannot change; kept only if the options ask for power cuts.
     pub stable: DiskImage,

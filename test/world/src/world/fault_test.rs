@@ -1,4 +1,4 @@
-//! What each kind of fault does, alone.
+//! The effect of each kind of fault, alone.
 
 use crate::{
     Budget, DiskImage, Done, DriveRequest, Fault, FaultKind, Place, SimDisk, SimOptions, SimWorld,
@@ -109,7 +109,7 @@ fn rot_inverts_one_bit_of_the_medium() {
     let changed: Vec<usize> = (0..4096).filter(|at| page[*at] != 7).collect();
     assert_eq!(changed, [3]);
     assert_eq!((page[3] ^ 7).count_ones(), 1);
-    // What is in the cache is not on the medium yet, and lies over the rot.
+    // The content of the cache is not on the medium yet, and hides the flipped bit.
     b.write(4096, 9).unwrap();
     b.world.strike(fault(FaultKind::BitRot, Place::At(4100)));
     assert_eq!(b.read(4096), Ok(9));
@@ -237,7 +237,7 @@ fn a_full_drive_refuses_whole_writes_and_still_reads() {
     b.write(0, 1).unwrap();
     b.flush().unwrap();
     b.world.strike(fault(FaultKind::Full, Place::At(0)));
-    // What a failed write leaves is chance, but here it is nothing, however often.
+    // In general a failed write leaves a random part, but for lack of space it never leaves any.
     for byte in 2..30 {
         assert_eq!(b.write(0, byte), Err(IoError::ENOSPC));
         assert_eq!(b.read(0), Ok(1));

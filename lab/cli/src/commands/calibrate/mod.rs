@@ -222,7 +222,7 @@ fn profile(
     Ok(())
 }
 
-/// Where a profile is while it is taken.
+/// The file of an unfinished profile.
 fn partial(path: &Path) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(".part");

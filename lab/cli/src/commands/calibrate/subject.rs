@@ -15,7 +15,7 @@ use tonearm_terminal::report;
 use tonearm_uring::{Lock, MemberKind, MemberOptions, open_member};
 use tonearm_world::{SimDisk, SimOptions, SimWorld, Zeroing};
 
-/// What is calibrated.
+/// The device or drive to calibrate.
 pub struct Subject {
     /// Path, or name of the simulated drive.
     pub name: String,

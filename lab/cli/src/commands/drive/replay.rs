@@ -17,7 +17,7 @@ use tonearm_trace::Op;
 /// Requests between two looks at the wall clock.
 const PART: u64 = 4096;
 
-/// What the answers come to.
+/// Statistics of the answers.
 #[derive(Serialize)]
 struct Summary {
     drive: String,
@@ -28,7 +28,7 @@ struct Summary {
     flushes: u64,
     /// Discards and requests of no bytes.
     skipped: u64,
-    /// Of other devices of the trace.
+    /// Requests to other devices of the trace.
     other_devices: u64,
     /// Folded onto the drive.
     wrapped: u64,

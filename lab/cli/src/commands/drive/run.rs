@@ -13,7 +13,7 @@ use tonearm_base::Nanos;
 use tonearm_trace::{Arrival, Op, Record};
 use tonearm_world::{Done, DriveRequest, Kind, Timing};
 
-/// What became of a request.
+/// The result of a request.
 pub struct Answer {
     pub record: Record,
     /// When it was issued.

@@ -9,7 +9,7 @@ use std::rc::Rc;
 use tonearm_terminal::progress::{Progress, Unit};
 use tonearm_trace::{Reader, Record};
 
-/// Where in the file the reading is.
+/// The position of the reader in the file.
 pub struct Position {
     bar: Progress,
     read: Rc<Cell<u64>>,
