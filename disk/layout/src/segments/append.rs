@@ -44,13 +44,13 @@ struct Cut {
 }
 
 impl Cut {
-    /// The part of `items` (true: it has a block) that one partial takes when `room` blocks are left.
-    fn of(block_size: u32, room: u64, items: impl Iterator<Item = bool>) -> Self {
+    /// The part of `items` (true: it has a block) that one partial takes when `left` blocks remain in the segment.
+    fn of(block_size: u32, left: u64, items: impl Iterator<Item = bool>) -> Self {
         let (mut entries, mut payload) = (0, 0);
         for has_block in items.take(ENTRIES_MAX) {
             let more = payload + u64::from(has_block);
             let summary = summary_blocks(block_size, entries as u64 + 1);
-            if more + 2 * summary > room || more > PAYLOAD_MAX {
+            if more + 2 * summary > left || more > PAYLOAD_MAX {
                 break;
             }
             (entries, payload) = (entries + 1, more);
@@ -65,11 +65,11 @@ impl Cut {
 
 /// Blocks of a segment that an endless stream of items fills. No segment can hold more.
 pub(crate) fn capacity(layout: &SegmentLayout) -> u64 {
-    let (mut room, mut payload) = (layout.segment_blocks(), 0);
-    while room >= PARTIAL_MIN {
-        let cut = Cut::of(layout.block_size, room, std::iter::repeat(true));
+    let (mut left, mut payload) = (layout.segment_blocks(), 0);
+    while left >= PARTIAL_MIN {
+        let cut = Cut::of(layout.block_size, left, std::iter::repeat(true));
         payload += cut.payload;
-        room -= cut.blocks;
+        left -= cut.blocks;
     }
     payload
 }
@@ -80,18 +80,18 @@ impl Segments {
     pub(crate) fn filling(&self, holes: usize, blocks: usize, segments: u64) -> usize {
         let (layout, all) = (&self.media.layout, holes + blocks);
         let end = self.state.borrow().end;
-        let mut room = end.map_or(0, |end| self.room(end.place));
+        let mut left = end.map_or(0, |end| self.blocks_left(end.place));
         let (mut at, mut filled, mut more) = (0, None, segments);
         while at < all {
-            if room < PARTIAL_MIN {
+            if left < PARTIAL_MIN {
                 if more == 0 {
                     break;
                 }
-                (room, more) = (layout.segment_blocks(), more - 1);
+                (left, more) = (layout.segment_blocks(), more - 1);
             }
-            let cut = Cut::of(layout.block_size, room, (at..all).map(|at| at >= holes));
-            (at, room) = (at + cut.entries, room - cut.blocks);
-            if room < PARTIAL_MIN {
+            let cut = Cut::of(layout.block_size, left, (at..all).map(|at| at >= holes));
+            (at, left) = (at + cut.entries, left - cut.blocks);
+            if left < PARTIAL_MIN {
                 filled = Some(at);
             }
         }
@@ -148,7 +148,8 @@ impl Segments {
                 }
             };
             let have = items.as_slice().iter().map(|item| item.data.is_some());
-            let cut = Cut::of(self.media.layout.block_size, self.room(end.place), have);
+            let left = self.blocks_left(end.place);
+            let cut = Cut::of(self.media.layout.block_size, left, have);
             let part = items.by_ref().take(cut.entries).collect();
             let write = match self.partial(end, part, cut.payload, &mut placed) {
                 Ok(write) => write,
@@ -171,7 +172,7 @@ impl Segments {
     }
 
     /// Blocks from `place` to the end of its segment.
-    fn room(&self, place: u64) -> u64 {
+    fn blocks_left(&self, place: u64) -> u64 {
         let blocks = self.media.layout.segment_blocks();
         blocks - place % blocks
     }
@@ -190,8 +191,8 @@ impl Segments {
         let mut state = self.state.borrow_mut();
         let seq = state.seq;
         let behind = end.place + blocks;
-        let next = match self.room(end.place) - blocks {
-            room if room >= PARTIAL_MIN => ChainEnd {
+        let next = match self.blocks_left(end.place) - blocks {
+            left if left >= PARTIAL_MIN => ChainEnd {
                 place: behind,
                 partial: end.partial + 1,
             },

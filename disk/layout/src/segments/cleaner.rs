@@ -40,9 +40,9 @@ struct Living {
 }
 
 impl Segments {
-    /// Cleans until about `wanted` blocks are gained, at most [`PASS_BYTES`] are read, or only the free segments
-    /// outside of [`Segments::pass_room`] are left. False when nothing was moved. Pages of the map are only marked as
-    /// changed; the next checkpoint writes them and frees their segments.
+    /// Cleans until about `wanted` blocks are gained, at most [`PASS_BYTES`] are read, or the limit of
+    /// [`Segments::pass_limit`] is reached. False when nothing was moved. Pages of the map are only marked as changed;
+    /// the next checkpoint writes them and frees their segments.
     ///
     /// A pass with `fill` moves just as many blocks as fill segments to their ends, the last of its segments in part if
     /// need be. So even a small gain from each segment is not lost at the ends of partials.
@@ -53,20 +53,20 @@ impl Segments {
         fill: bool,
     ) -> Result<bool, HomeError> {
         let most = pass_segments(&self.media.layout) as usize;
-        let Some(segments) = self.pass_room() else {
+        let Some(segments) = self.pass_limit() else {
             return Ok(false);
         };
         // The rest of the last segment counts only for a pass with `fill`.
-        let room = (segments + u64::from(fill)) * self.capacity;
+        let limit = (segments + u64::from(fill)) * self.capacity;
         let (mut takes, mut gained) = (0, 0);
         let mut all: Vec<(u64, Living)> = Vec::new();
         let oldest = self.state.borrow().table.oldest();
         for segment in self.choose(policy, most) {
             let live = u64::from(self.state.borrow().table.entry(segment).live);
             let fits = if fill {
-                takes < room
+                takes < limit
             } else {
-                takes + live <= room
+                takes + live <= limit
             };
             if !fits || gained >= wanted {
                 break;

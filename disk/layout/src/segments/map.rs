@@ -10,7 +10,7 @@
 use crate::error::HomeError;
 use crate::segments::Segments;
 use crate::segments::page_cache::{Page, PageId};
-use crate::segments::room::PAGES_MAX;
+use crate::segments::reserve::PAGES_MAX;
 use std::ops::Range;
 use std::rc::Rc;
 use tonearm_base::crc32c;

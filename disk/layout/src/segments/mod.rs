@@ -30,7 +30,7 @@ mod policy;
 mod read;
 mod rebuild;
 mod recover;
-mod room;
+mod reserve;
 mod space;
 mod table;
 mod walk;

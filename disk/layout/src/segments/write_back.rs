@@ -81,10 +81,10 @@ impl Segments {
     /// False when there is no space for it.
     async fn write_portion(&self, items: Vec<Item>, trims: bool) -> Result<bool, HomeError> {
         let segments = (items.len() as u64).div_ceil(self.capacity);
-        let room = self.make_room(segments + PORTION_ENDS).await?;
+        let has_space = self.make_space(segments + PORTION_ENDS).await?;
         // Tombstones take little space, and may free some when nothing else can.
-        let tombstones = trims && self.has_room_for_tombstones();
-        if !room && !tombstones {
+        let tombstones = trims && self.has_space_for_tombstones();
+        if !has_space && !tombstones {
             return Ok(false);
         }
         let kinds: Vec<SummaryKind> = items.iter().map(|item| item.kind).collect();
@@ -92,7 +92,7 @@ impl Segments {
         self.enter(&kinds, &placed).await?;
         let blocks = placed.len() as u64;
         self.media.count(|stats| stats.written_blocks += blocks);
-        if !room {
+        if !has_space {
             self.checkpoint().await?;
             return Ok(true);
         }

@@ -1,10 +1,10 @@
 //! The segments layout against a model: cleaning, reopening, rebuilding, and its cost.
 #![allow(clippy::unwrap_used)]
 
+mod capacity;
 mod common;
 mod cost;
 mod crash;
 mod full;
 mod model;
 mod rebuild;
-mod room;

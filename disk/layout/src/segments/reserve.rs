@@ -4,10 +4,10 @@
 //! takes. Invariants:
 //! 1. At any time there are free segments for a checkpoint. Each opening begins with a checkpoint, so without them a
 //!    store could not be opened after a power cut. A pass of the cleaner leaves free segments for the pages that it may
-//!    change ([`Segments::pass_room`]).
+//!    change ([`Segments::pass_limit`]).
 //! 2. Data is appended only if `reserve` segments stay free: W for invariant 1, W for the checkpoint with which a wait
 //!    for space may begin, W for pages that are written between checkpoints if they do not fit into the cache, and
-//!    [`Segments::cleaner_room`]. So when a writer waits for space, the cleaner has free segments.
+//!    [`Segments::cleaner_reserve`]. So when a writer waits for space, the cleaner has free segments.
 //!
 //! Why such a wait succeeds unless the home is full. Blocks that are neither free nor live are in gaps: a segment with
 //! L live blocks has a gap of C - L. After a checkpoint all segments but the last of the chain are candidates for
@@ -16,7 +16,7 @@
 //! since the checkpoint are no candidates, so the passes come to an end, and then no other segment has a gap. The next
 //! checkpoint frees those that held pages. It writes pages side by side, in segments that the following checkpoint
 //! empties as a whole, so only a few blocks between the levels of the map are lost. Passes gain much more than that, or
-//! else each pass must gain more than the one before ([`Segments::make_room`]).
+//! else each pass must gain more than the one before ([`Segments::make_space`]).
 //!
 //! So the home is full if the sum of the gaps is too small ([`Segments::can_gain`]). A 128th of the blocks does not
 //! count, because the last gaps would cost more writes than they gain. The home is also full if after a checkpoint
@@ -58,14 +58,14 @@ impl Segments {
     }
 
     /// Segments for the cleaner to go on with.
-    fn cleaner_room(&self) -> u64 {
+    fn cleaner_reserve(&self) -> u64 {
         2 + CLEANER_BLOCKS / self.capacity
     }
 
     /// Segments that data never takes: see the module.
     fn reserve(&self) -> u64 {
         let times = if self.map_in_memory { 2 } else { 3 };
-        times * self.map_segments() + 1 + self.cleaner_room()
+        times * self.map_segments() + 1 + self.cleaner_reserve()
     }
 
     pub(crate) fn free(&self) -> u64 {
@@ -74,7 +74,7 @@ impl Segments {
 
     /// Segments that a pass may fill besides the rest of the chain's last one; none when it may not fill even that. The
     /// free segments that it leaves are enough for a checkpoint of all pages that it may change.
-    pub(crate) fn pass_room(&self) -> Option<u64> {
+    pub(crate) fn pass_limit(&self) -> Option<u64> {
         let (free, changed) = {
             let state = self.state.borrow();
             (state.table.free_and_held().0, state.pages.dirty() as u64)
@@ -90,7 +90,7 @@ impl Segments {
     }
 
     /// True when tombstones that are written without space for data leave enough free segments for a checkpoint.
-    pub(crate) fn has_room_for_tombstones(&self) -> bool {
+    pub(crate) fn has_space_for_tombstones(&self) -> bool {
         self.free() > self.map_segments() + PORTION_ENDS
     }
 
@@ -105,7 +105,7 @@ impl Segments {
     }
 
     /// Makes `segments` segments writable; false when there is no space for them.
-    pub(crate) async fn make_room(&self, segments: u64) -> Result<bool, HomeError> {
+    pub(crate) async fn make_space(&self, segments: u64) -> Result<bool, HomeError> {
         let wanted = self.reserve() + segments;
         // The most segments that were free after a checkpoint, the blocks that a pass must gain, and whether nothing
         // was moved since the last checkpoint.
