@@ -15,13 +15,11 @@
 //!    durable even when no other track is free.
 
 mod decide;
-mod durability;
 mod error;
 mod geometry;
 mod log;
 mod pack;
 mod replay;
-mod retained;
 mod ring;
 mod scan;
 mod search;

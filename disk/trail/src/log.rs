@@ -1,24 +1,16 @@
-//! The log at work: a writer task turns queued commits into device writes, and a flusher task makes them
-//! durable when a caller waits for that.
+//! The log at work: commits get log space, are queued, and become durable.
 //!
-//! [`plan`] decides what the writer does next, without I/O. The tasks in `write.rs` carry its steps out.
+//! A writer task turns queued commits into device writes, and a flusher task makes them durable when a caller waits for
+//! that (`log/writer.rs`). `log/state.rs` is what both know, `log/heads.rs` follows the heads of drives.
+//!
+//! Log space is reserved before a commit is made, first come first served. Only the first waiter looks at each change of
+//! the log; the others wait for their turn.
 
-mod admission;
-mod end;
-pub(crate) mod group_commit;
 mod heads;
-pub(crate) mod plan;
 pub(crate) mod state;
-mod write;
+pub(crate) mod writer;
 
-pub use admission::Admission;
-
-use self::group_commit::GroupCommit;
-use self::heads::DriveHead;
-use self::plan::{CommitDelay, plan};
 use self::state::State;
-
-use crate::durability::Point;
 use crate::error::TrailError;
 use crate::geometry::LogGeometry;
 use crate::pack::{Change, RecordPlace};
@@ -189,6 +181,66 @@ impl Trail {
         trail
     }
 
+    /// Waits for log space for a commit of `blocks` blocks of data and `ranges` ranges. A commit without ranges
+    /// leaves one track free for commits that free space at home.
+    ///
+    /// Reserve before the commit replaces versions that the log still holds. A commit that waited afterwards would
+    /// wait for tracks that its own blocks keep in use.
+    ///
+    /// # Errors
+    /// When the log has failed.
+    ///
+    /// # Panics
+    /// When the log could never hold the commit ([`LogGeometry::commit_blocks_max`]).
+    pub async fn admit(&self, blocks: u64, ranges: u64) -> Result<Admission, TrailError> {
+        let sectors = self.0.geometry.commit_sectors(blocks, ranges);
+        assert!(
+            sectors <= self.0.geometry.commit_sectors_max(),
+            "the log can hold the commit"
+        );
+        self.check_usable()?;
+        let spare = match ranges {
+            0 => self.0.geometry.spare_sectors(sectors),
+            _ => 0,
+        };
+        let first = self.0.state.borrow().space_queue.is_empty();
+        let reserved = first.then(|| self.reserve(sectors, spare));
+        if let Some(admission) = reserved.flatten() {
+            return Ok(admission);
+        }
+        let ticket = Ticket::take(self);
+        let turn = self.0.turn.wait(ticket.number);
+        self.want_space();
+        turn.await;
+        loop {
+            self.check_usable()?;
+            let progress = self.0.progress.wait();
+            if let Some(admission) = self.reserve(sectors, spare) {
+                return Ok(admission);
+            }
+            self.want_space();
+            progress.await;
+        }
+    }
+
+    /// Reserves `sectors` if `spare` others are left.
+    fn reserve(&self, sectors: u64, spare: u64) -> Option<Admission> {
+        let mut state = self.0.state.borrow_mut();
+        let fits = state.space() >= sectors + spare;
+        fits.then(|| {
+            state.reserved += sectors;
+            Admission {
+                trail: self.clone(),
+                sectors,
+            }
+        })
+    }
+
+    fn want_space(&self) {
+        self.0.work.notify();
+        self.0.space_wanted.notify();
+    }
+
     /// Queues a commit and returns its number. The writer writes it as soon as the log device is free.
     ///
     /// The log calls `make` once the commit has its number and can be held ([`Trail::hold`]). `make` returns what the
@@ -237,20 +289,26 @@ impl Trail {
     /// # Errors
     /// When the log has failed. Whether the commit survives a crash is unknown then.
     pub async fn wait_durable(&self, lsn: Lsn) -> Result<(), TrailError> {
-        self.check_given_up()?;
-        if self.durable() >= lsn {
+        if self.is_durable(lsn)? {
             return Ok(());
         }
-        self.check()?;
         let reached = self.0.durable.wait(lsn.0);
         self.0.flush.notify();
         self.0.work.notify();
         reached.await;
-        self.check_given_up()?;
-        if self.durable() >= lsn {
-            return Ok(());
+        self.is_durable(lsn).map(|_| ())
+    }
+
+    /// # Errors
+    /// When it is not durable and the log has failed, or the store has.
+    fn is_durable(&self, lsn: Lsn) -> Result<bool, TrailError> {
+        let state = self.0.state.borrow();
+        state.check_given_up()?;
+        let durable = state.durability.durable().lsn >= lsn;
+        match &state.failed {
+            Some(error) if !durable => Err(error.clone()),
+            _ => Ok(durable),
         }
-        self.check()
     }
 
     /// Makes durable what the device has written so far, without waiting for queued commits.
@@ -360,10 +418,123 @@ impl Trail {
         self.0.progress.notify();
     }
 
-    fn check_given_up(&self) -> Result<(), TrailError> {
-        match &self.0.state.borrow().given_up {
-            Some(reason) => Err(TrailError::GivenUp(reason.clone())),
-            None => Ok(()),
+    /// Fails when the log, or the store, has failed.
+    fn check_usable(&self) -> Result<(), TrailError> {
+        self.check()?;
+        self.0.state.borrow().check_given_up()
+    }
+
+    /// Writes the queued commits, waits for writes under way, and makes all of them durable. The caller appends
+    /// nothing from now on. Commits that wait for log space do not get it.
+    ///
+    /// # Errors
+    /// When the log or the store has failed.
+    pub async fn finish(&self) -> Result<(), TrailError> {
+        self.0.state.borrow_mut().ending = true;
+        loop {
+            self.check_usable()?;
+            let progress = self.0.progress.wait();
+            {
+                let mut state = self.0.state.borrow_mut();
+                let durability = &state.durability;
+                let written = state.queue.is_empty() && durability.writes_in_flight() == 0;
+                if written && durability.durable() == durability.flushed() {
+                    return Ok(());
+                }
+                state.force_flush();
+            }
+            self.0.work.notify();
+            self.0.flush.notify();
+            progress.await;
+        }
+    }
+
+    /// Log positions for the superblock of an orderly end. All commits must be durable and released.
+    pub fn end_state(&self) -> LogState {
+        let mut state = self.0.state.borrow_mut();
+        state.advance_log_start();
+        assert!(
+            state.live.is_empty() && state.queue.is_empty(),
+            "at an orderly end the log is empty"
+        );
+        let end = state.durability.durable();
+        assert_eq!(
+            end,
+            state.durability.flushed(),
+            "at an orderly end the log is durable"
+        );
+        let start_track = state.ring.next_index();
+        LogState {
+            log_start_sector: state.prev_sector,
+            log_start_seq: state.next_seq.0,
+            log_end_sector: state.prev_sector,
+            log_end_seq: state.next_seq.0 - 1,
+            log_end_epoch: state.prev_epoch,
+            log_end_lsn: state.durability.appended().0,
+            start_track,
+        }
+    }
+
+    /// Ends the log's tasks.
+    pub fn stop(&self) {
+        self.0.stopped.set(true);
+        self.0.work.notify();
+        self.0.flush.notify();
+    }
+}
+
+/// A place in the queue for log space.
+struct Ticket<'a> {
+    trail: &'a Trail,
+    number: u64,
+}
+
+impl<'a> Ticket<'a> {
+    fn take(trail: &'a Trail) -> Self {
+        let mut state = trail.0.state.borrow_mut();
+        let number = state.next_ticket;
+        state.next_ticket += 1;
+        state.space_queue.push_back(number);
+        state.stats.full_waits += 1;
+        Self { trail, number }
+    }
+}
+
+impl Drop for Ticket<'_> {
+    fn drop(&mut self) {
+        let inner = &self.trail.0;
+        let mut state = inner.state.borrow_mut();
+        // Tickets are in ascending order.
+        let at = state.space_queue.binary_search(&self.number);
+        state
+            .space_queue
+            .remove(at.expect("a ticket is queued while it lives"));
+        let first = state.space_queue.front().copied();
+        inner.turn.raise(first.unwrap_or(state.next_ticket));
+    }
+}
+
+/// Log space reserved for one commit. Dropping it returns the space.
+pub struct Admission {
+    trail: Trail,
+    sectors: u64,
+}
+
+impl Admission {
+    /// True when the space is enough for a commit of `blocks` blocks of data and `ranges` ranges.
+    pub fn covers(&self, blocks: u64, ranges: u64) -> bool {
+        self.trail.0.geometry.commit_sectors(blocks, ranges) <= self.sectors
+    }
+}
+
+impl Drop for Admission {
+    fn drop(&mut self) {
+        let inner = &self.trail.0;
+        let mut state = inner.state.borrow_mut();
+        state.reserved -= self.sectors;
+        if !state.space_queue.is_empty() {
+            // The commit was given up, or needs less than was reserved.
+            inner.progress.notify();
         }
     }
 }

@@ -1,12 +1,11 @@
 mod decide_test;
-mod durability_test;
 mod geometry_test;
 mod group_commit_test;
 mod heads_test;
 mod log_test;
 mod plan_test;
 mod replay_test;
-mod retained_test;
 mod ring_test;
 mod search_test;
+mod state_test;
 mod unreadable_test;

@@ -1,14 +1,15 @@
-//! Where the next write goes, and the heads of the log's drives (Trail 3.1 and 4.2).
+//! The heads of the log's drives (Trail 3.1 and 4.2).
 //!
-//! Without heads a record takes the next free sector. With heads the predictor chooses among the free sectors
-//! of the current track, or of the next one once the used share of the current track has passed the threshold.
+//! Without heads a record takes the next free sector (`writer.rs`). With heads the predictor chooses among the free
+//! sectors of the current track, or of the next one once the used share of the current track has passed the threshold.
 //! While nothing is written, a read moves the head to the next track beforehand.
 //!
 //! Promised space comes before speed: a track is left before it is full only if the tracks behind it keep what
 //! commits have been promised ([`State::space`]).
 
-use super::plan::{Target, WriteStep};
-use super::{State, Trail};
+use super::Trail;
+use super::state::State;
+use super::writer::Target;
 use crate::unflushed_tracks_max;
 use std::ops::Range;
 use tonearm_base::Nanos;
@@ -41,23 +42,15 @@ impl DriveHead {
 }
 
 impl State {
-    /// Where a write of at least `min` sectors goes. `None` when there is no place, or its drive is busy.
-    pub(super) fn target(&self, threshold_percent: u64, min: u64, marker: bool) -> Option<Target> {
-        let fits = self.ring.first_fit(min, marker).is_some();
-        let (current, next) = (self.ring.current_index(), self.ring.next_index());
-        if !marker && !self.heads.is_empty() && self.may_leave() {
-            let moves = self.is_past(threshold_percent) || self.should_pass();
-            let stays = fits && !moves;
-            let track = if stays { current } else { next };
-            return (!self.is_busy(track)).then(|| Target::Head(self.free_ranges(stays)));
-        }
-        // No space to spare: free sectors on this track may be what has been promised.
-        match fits {
-            true => (!self.is_busy(current)).then_some(Target::Current),
-            false => {
-                (self.ring.is_next_free(marker) && !self.is_busy(next)).then_some(Target::Next)
-            }
-        }
+    /// The free ranges for the next write, where the current track may be left; `fits` if the write has a place on it.
+    /// `None` when the drive of these ranges is busy.
+    pub(super) fn target_by_head(&self, threshold_percent: u64, fits: bool) -> Option<Target> {
+        let stays = fits && !self.is_past(threshold_percent) && !self.should_pass();
+        let track = match stays {
+            true => self.ring.current_index(),
+            false => self.ring.next_index(),
+        };
+        (!self.is_busy(track)).then(|| Target::Head(self.free_ranges(stays)))
     }
 
     /// Free ranges among which the head chooses: those of the current track if the write `stays` on it, else the
@@ -78,31 +71,8 @@ impl State {
         free
     }
 
-    /// Chooses the place of a write that is sent at `now`, and opens its track. The log sectors that the write
-    /// may fill.
-    pub(super) fn place(&mut self, write: &WriteStep, now: Nanos) -> Range<u64> {
-        let (track, range) = match &write.target {
-            Target::Head(free) => self.place_by_head(free, (write.min, write.wanted), now),
-            Target::Next => {
-                self.open_next();
-                (self.ring.current_index(), self.first_fit(write))
-            }
-            Target::Current => (self.ring.current_index(), self.first_fit(write)),
-        };
-        if track != self.ring.current_index() {
-            self.open_next();
-        }
-        let start = track * self.geometry.track_sectors;
-        start + range.start..start + range.end
-    }
-
-    fn first_fit(&self, write: &WriteStep) -> Range<u64> {
-        let fit = self.ring.first_fit(write.min, write.marker);
-        fit.expect("the plan found a free range, and any record fits on an empty track")
-    }
-
     /// The track and the range of sectors that the head reaches first.
-    fn place_by_head(
+    pub(super) fn place_by_head(
         &mut self,
         free: &[(u64, Range<u64>)],
         (min, wanted): (u64, u64),
@@ -144,16 +114,6 @@ impl State {
             .expect("the plan offers a range that is long enough")
     }
 
-    fn open_next(&mut self) {
-        let length = self.geometry.track_length(self.ring.next_index());
-        self.ring.open(length);
-    }
-
-    fn is_busy(&self, track: u64) -> bool {
-        let drive = self.heads.get(self.geometry.member_of(track));
-        drive.is_some_and(|drive| drive.busy)
-    }
-
     /// True when enough of the current track is used for the next write to go to the next one.
     fn is_past(&self, threshold_percent: u64) -> bool {
         self.ring.used_sectors() * 100 >= threshold_percent * self.ring.length()
@@ -166,7 +126,7 @@ impl State {
     }
 
     /// True when the next track may be taken before this one is full.
-    fn may_leave(&self) -> bool {
+    pub(super) fn may_leave(&self) -> bool {
         let geometry = &self.geometry;
         let behind = self.ring.openable().saturating_sub(1);
         self.ring.is_next_free(false)
@@ -240,9 +200,7 @@ impl Trail {
         report: fn(&mut (dyn Head + 'static), &Access),
     ) {
         let mut state = self.0.state.borrow_mut();
-        let Some(drive) = state.heads.get_mut(member) else {
-            return;
-        };
+        let drive = &mut state.heads[member];
         let done = self.0.rt.now();
         (drive.busy, drive.idle_since) = (false, done);
         if worked {

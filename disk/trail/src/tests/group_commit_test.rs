@@ -2,7 +2,7 @@
 
 use super::log_test::{append, geometry, start, world, write};
 use crate::Trail;
-use crate::log::group_commit::GroupCommit;
+use crate::log::writer::GroupCommit;
 use tonearm_base::{BufPool, Nanos};
 use tonearm_format::LogState;
 use tonearm_rt::Rt;

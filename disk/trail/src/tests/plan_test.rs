@@ -1,8 +1,8 @@
 //! The writer's plan for states of the log, without devices and tasks.
 
 use super::log_test::write;
-use crate::log::plan::{Step, Target, Waiters, WriteStep, plan};
 use crate::log::state::{Live, State};
+use crate::log::writer::{Step, Target, Waiters, WriteStep, plan};
 use crate::pack::RecordPlace;
 use crate::{LogGeometry, TrailOptions, TrailStart, WriteCache};
 use std::rc::Rc;
@@ -46,7 +46,7 @@ fn start_write(state: &mut State, lsn: u64, sectors: u64) -> u64 {
         },
         track: state.ring.current(),
     });
-    let end = crate::durability::Point {
+    let end = crate::log::state::Point {
         lsn: Lsn(lsn),
         seq,
         track: state.ring.current(),

@@ -1,6 +1,6 @@
-//! Which device writes count as durable, and which flush makes them so.
+//! Which device writes count as durable, which flush makes them so, and which commits the log keeps.
 
-use crate::durability::{Durability, Point};
+use crate::log::state::{Durability, Point, RetainedCommits};
 use tonearm_base::{Lsn, RecordSeq};
 
 /// The end of the `n`-th device write, which holds commit `n` in record `n`.
@@ -73,4 +73,17 @@ fn with_an_ordered_cache_a_completed_write_is_durable() {
     assert!(!log.finish_write(writes[1], false));
     assert!(log.finish_write(writes[0], false));
     assert_eq!(positions(&log), (2, 2));
+}
+
+#[test]
+fn a_commit_stays_until_it_is_durable_and_has_no_hold() {
+    let mut retained = RetainedCommits::new(Lsn(1));
+    (1..=3).for_each(|lsn| retained.add_commit(Lsn(lsn)));
+    retained.hold(Lsn(2));
+    // The first commit has no hold, but it is not durable.
+    assert_eq!(retained.advance(Lsn(0)), Lsn(1));
+    assert_eq!(retained.advance(Lsn(3)), Lsn(2));
+    retained.release(Lsn(2));
+    assert_eq!(retained.advance(Lsn(2)), Lsn(3));
+    assert_eq!((retained.advance(Lsn(3)), retained.len()), (Lsn(4), 0));
 }

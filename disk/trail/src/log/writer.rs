@@ -1,0 +1,566 @@
+//! The writer and the flusher of the log.
+//!
+//! [`plan`] decides what the writer does next: a pure function of the log's state, without I/O. A record goes to the log
+//! when commits are queued, or when commits wait for log space and a marker would free some. A marker is a record without
+//! entries. It names a new log start, and the tracks before that start are free once the marker is durable. The tasks
+//! carry out what the plan says, and note what the devices have completed.
+//!
+//! Group commit ([`GroupCommit`]): callers that commit again and again share one device write. Such callers come back
+//! soon after their last commits are durable. If the next device write started with the first of them, the others would
+//! wait for that write and then for one of their own. From then on there would be two groups of callers in turn, each of
+//! which waits for two writes. So the first caller waits for the others, for at most the time of a device write. When a
+//! wait brings no other caller, because callers pause for longer between commits, the next few writes start without a
+//! wait.
+
+use super::state::{Live, Point, State};
+use super::{LogGeometry, Trail, TrailOptions, WriteCache};
+use crate::error::TrailError;
+use crate::pack::{Frame, RecordPlace, pack_marker};
+use crate::unflushed_tracks_max;
+use std::cell::RefMut;
+use std::ops::Range;
+use std::rc::Rc;
+use tonearm_base::{Lsn, Nanos};
+use tonearm_device::{Device, DeviceIo};
+use tonearm_head::Head;
+use tonearm_rt::{Data, IoError, Op};
+
+/// What the writer does next.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Step {
+    /// Waits until something changes, but not beyond this time.
+    Wait(Option<Nanos>),
+    /// There is nothing to write. The head of an idle drive may move to the next track.
+    Reposition,
+    /// Asks the flusher to make all written records durable, and waits.
+    Flush,
+    /// Starts one device write.
+    Write(WriteStep),
+}
+
+/// A device write.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct WriteStep {
+    /// Writes a marker; else the commits that are queued.
+    pub marker: bool,
+    /// Sectors of its first record, at least.
+    pub min: u64,
+    /// Sectors that it would fill if there were room.
+    pub wanted: u64,
+    pub target: Target,
+    /// The write has FUA when it completes this commit.
+    pub fua_from: Option<Lsn>,
+}
+
+/// Where a write goes.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Target {
+    /// The first free range of the current track that is long enough.
+    Current,
+    /// The start of the next track, which is opened.
+    Next,
+    /// The place among these free ranges, each with its track, that the drive's head reaches first.
+    Head(Vec<(u64, Range<u64>)>),
+}
+
+/// The callers that wait for a commit to be durable.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Waiters {
+    pub count: usize,
+    /// The oldest commit that one of them waits for.
+    pub first: Option<Lsn>,
+}
+
+/// How long queued commits wait for more, so that they share a device write.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct CommitDelay {
+    /// End of the wait of commits for which no caller waits, during that wait.
+    pub lingers_until: Option<Nanos>,
+    pub group: GroupCommit,
+}
+
+/// The next step, and the delay to remember.
+pub(crate) fn plan(
+    state: &State,
+    options: &TrailOptions,
+    waiters: Waiters,
+    now: Nanos,
+) -> (Step, CommitDelay) {
+    let mut delay = state.delay;
+    let step = if state.failed.is_some() {
+        Step::Wait(None)
+    } else if state.queue.is_empty() {
+        match (state.ending, state.space_queue.is_empty()) {
+            (true, _) => Step::Wait(None),
+            (false, true) => Step::Reposition,
+            (false, false) => state.plan_marker(options, waiters),
+        }
+    } else if state.is_pipeline_full(options) {
+        Step::Wait(None)
+    } else {
+        match delay.until(state, options, waiters, now) {
+            Some(until) => Step::Wait(Some(until)),
+            None => state.plan_commits(options, waiters),
+        }
+    };
+    (step, delay)
+}
+
+impl CommitDelay {
+    /// Until when the queued commits wait for more; `None` when they are to be written now.
+    fn until(
+        &mut self,
+        state: &State,
+        options: &TrailOptions,
+        waiters: Waiters,
+        now: Nanos,
+    ) -> Option<Nanos> {
+        let urgent = !state.space_queue.is_empty() || state.queue.bytes() >= options.pipeline_bytes;
+        self.lingers_until = match self.lingers_until {
+            _ if options.linger == Nanos(0) || urgent || waiters.count > 0 => None,
+            None => Some(now + options.linger.0),
+            Some(until) if now < until => Some(until),
+            Some(_) => None,
+        };
+        if self.lingers_until.is_some() {
+            return self.lingers_until;
+        }
+        let durability = &state.durability;
+        // Callers that wait for a flush of written records do not wait for what is queued. Where a head is
+        // followed, the place of a write depends on its time.
+        let flushing = durability.durable() != durability.flushed();
+        if urgent
+            || waiters.count == 0
+            || durability.writes_in_flight() > 0
+            || flushing
+            || !state.heads.is_empty()
+        {
+            return None;
+        }
+        self.group.waits_until(now, waiters.count)
+    }
+}
+
+impl State {
+    /// True when no further device write may start beside those under way. With heads, a busy drive says so itself.
+    fn is_pipeline_full(&self, options: &TrailOptions) -> bool {
+        let under_way = self.durability.writes_in_flight();
+        self.heads.is_empty()
+            && (under_way >= options.writes_in_flight_max
+                || (under_way > 0 && self.queue.bytes() < options.pipeline_bytes))
+    }
+
+    fn plan_commits(&self, options: &TrailOptions, waiters: Waiters) -> Step {
+        let min = self.queue.min_sectors(&self.geometry);
+        if self.ring.first_fit(min, false).is_none() {
+            if self.undurable_tracks() > unflushed_tracks_max(self.geometry.tracks) {
+                return Step::Flush;
+            }
+            if !self.ring.may_open(self.ring.log_start()) {
+                return self.plan_marker(options, waiters);
+            }
+        }
+        self.plan_write(options, waiters, (min, self.queue.promised()), false)
+    }
+
+    /// A marker, if the log start has moved since a record last named it.
+    fn plan_marker(&self, options: &TrailOptions, waiters: Waiters) -> Step {
+        let named = self.ring.log_start();
+        if self.log_start_track() <= named || self.durability.writes_in_flight() > 0 {
+            return Step::Wait(None);
+        }
+        if self.durability.flushed().log_start_track > named {
+            // A written record names a new log start already.
+            return Step::Flush;
+        }
+        self.plan_write(options, waiters, (1, 1), true)
+    }
+
+    /// Where a write of at least `min` sectors goes. `None` when there is no place, or its drive is busy.
+    fn target(&self, threshold_percent: u64, min: u64, marker: bool) -> Option<Target> {
+        let fits = self.ring.first_fit(min, marker).is_some();
+        if !marker && !self.heads.is_empty() && self.may_leave() {
+            return self.target_by_head(threshold_percent, fits);
+        }
+        // No space to spare: free sectors on this track may be what has been promised.
+        let (target, track) = match fits {
+            true => (Target::Current, self.ring.current_index()),
+            false => (Target::Next, self.ring.next_index()),
+        };
+        let free = fits || self.ring.is_next_free(marker);
+        (free && !self.is_busy(track)).then_some(target)
+    }
+
+    /// True when the drive of a track carries out a request; only drives with heads tell.
+    pub(super) fn is_busy(&self, track: u64) -> bool {
+        let drive = self.heads.get(self.geometry.member_of(track));
+        drive.is_some_and(|drive| drive.busy)
+    }
+
+    /// A write, if there is a place for it and the drive of that place is idle.
+    fn plan_write(
+        &self,
+        options: &TrailOptions,
+        waiters: Waiters,
+        (min, wanted): (u64, u64),
+        marker: bool,
+    ) -> Step {
+        let Some(target) = self.target(options.threshold_percent, min, marker) else {
+            return Step::Wait(None);
+        };
+        Step::Write(WriteStep {
+            marker,
+            min,
+            wanted,
+            target,
+            fua_from: self.fua_from(options, waiters),
+        })
+    }
+
+    /// From which commit on a write has FUA: the first that a caller waits for, when no earlier write is in the
+    /// drive's cache. Where a head is followed every write has FUA, because a write to a cache moves no head.
+    fn fua_from(&self, options: &TrailOptions, waiters: Waiters) -> Option<Lsn> {
+        let durability = &self.durability;
+        if options.write_cache == WriteCache::Ordered {
+            return None;
+        }
+        if !self.heads.is_empty() {
+            return Some(Lsn(0));
+        }
+        let alone =
+            durability.writes_in_flight() == 0 && durability.durable() == durability.flushed();
+        waiters.first.filter(|_| alone)
+    }
+}
+
+/// Most device writes that start without a wait, after waits in vain.
+const SKIP_MAX: u32 = 7;
+
+/// How many callers come back for the next device write, and how long it is worth waiting for them.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct GroupCommit {
+    /// When the last device write was sent.
+    pub sent: Nanos,
+    /// Number of callers that waited when the last commits became durable: for those and for later ones.
+    expected: usize,
+    /// When the last commits became durable.
+    since: Nanos,
+    /// Time from the start of a device write until it is durable: the shortest of late.
+    commit_delay: Nanos,
+    /// Number of callers at the start of the present wait, if there is one.
+    first: Option<usize>,
+    /// Waits in vain in a row, as a power of two less one.
+    vain: u32,
+    /// Device writes that are to start without a wait.
+    skip: u32,
+}
+
+impl GroupCommit {
+    /// Notes that commits became durable for which `released` callers waited, while `left` wait for later ones.
+    pub fn released(&mut self, now: Nanos, released: usize, left: usize) {
+        let took = now.since(self.sent);
+        self.commit_delay = match self.commit_delay {
+            Nanos(0) => took,
+            // One slow write changes little; a device that has become slower is learnt within a few writes.
+            usual => took.min(usual + usual.0 / 8 + 1),
+        };
+        (self.expected, self.since, self.first) = (released + left, now, None);
+        self.skip = self.skip.saturating_sub(1);
+    }
+
+    /// Until when the `waiting` callers wait for others; `None` when their commits are to be written now.
+    pub fn waits_until(&mut self, now: Nanos, waiting: usize) -> Option<Nanos> {
+        if waiting >= self.expected || self.skip > 0 {
+            self.end_wait(waiting);
+            return None;
+        }
+        let until = self.since + self.commit_delay.0;
+        if now < until {
+            self.first.get_or_insert(waiting);
+            return Some(until);
+        }
+        self.end_wait(waiting);
+        self.expected = waiting;
+        None
+    }
+
+    /// The wait has ended with `waiting` callers.
+    fn end_wait(&mut self, waiting: usize) {
+        if let Some(first) = self.first.take() {
+            self.vain = match waiting > first {
+                true => 0,
+                false => (self.vain * 2 + 1).min(SKIP_MAX),
+            };
+            self.skip = self.vain;
+        }
+    }
+}
+
+/// What the writer does after a step.
+enum Next {
+    /// Plans again.
+    Again,
+    /// Waits until something changes, but not beyond this time.
+    Wait(Option<Nanos>),
+}
+
+impl Trail {
+    pub(super) async fn write_loop(self) {
+        while !self.0.stopped.get() && self.check().is_ok() {
+            let changed = self.0.work.wait();
+            match self.dispatch() {
+                Next::Again => {}
+                Next::Wait(None) => changed.await,
+                Next::Wait(Some(until)) => changed.until(until).await,
+            }
+        }
+    }
+
+    /// Carries out one step.
+    fn dispatch(&self) -> Next {
+        let inner = &*self.0;
+        let mut guard = inner.state.borrow_mut();
+        let state = &mut *guard;
+        state.advance_log_start();
+        let now = inner.rt.now();
+        let (step, delay) = plan(state, &inner.options, self.waiters(), now);
+        state.delay = delay;
+        match step {
+            Step::Wait(until) => Next::Wait(until),
+            Step::Reposition => match self.reposition(state) {
+                true => Next::Again,
+                false => Next::Wait(None),
+            },
+            Step::Flush => {
+                state.force_flush();
+                inner.flush.notify();
+                Next::Wait(None)
+            }
+            Step::Write(write) => {
+                self.start_write(guard, &write, now);
+                Next::Again
+            }
+        }
+    }
+
+    fn start_write(&self, mut guard: RefMut<'_, State>, write: &WriteStep, now: Nanos) {
+        let (inner, state) = (&*self.0, &mut *guard);
+        let geometry = &*inner.geometry;
+        let place = state.place(write, now);
+        let (sector, room) = (place.start, place.end - place.start);
+        let mut out = inner
+            .pool
+            .alloc(room.min(write.wanted) as usize * geometry.sector);
+        let (records, sectors, whole) = state.pack(geometry, write.marker, sector, &mut out);
+        out.set_len(sectors * geometry.sector);
+        let within = sector % geometry.track_sectors;
+        state.ring.take(within..within + sectors as u64);
+        let end = state.note_records(&records, whole);
+        let fua = write.fua_from.is_some_and(|from| from <= end.lsn);
+        let id = state.durability.start_write(end);
+        state.delay.group.sent = now;
+        state.stats.writes += 1;
+        state.stats.durable_writes += u64::from(fua);
+        state.stats.markers += u64::from(write.marker);
+        state.stats.bytes += out.len() as u64;
+        let member = geometry.member_of(geometry.track_of(sector));
+        let followed = !state.heads.is_empty();
+        if followed {
+            state.heads[member].busy = true;
+        }
+        drop(guard);
+        let offset = geometry.byte_of(sector);
+        let op = if fua { Op::WriteDurable } else { Op::Write };
+        let io = inner.devices[member].io(op, offset, 0, Data::whole(out));
+        let trail = self.clone();
+        inner.rt.spawn(async move {
+            let (result, _) = io.await;
+            if followed {
+                let span = trail.0.geometry.drive_span(sector, sectors as u64);
+                trail.request_done(member, span, now, result.is_ok(), Head::written);
+            }
+            match result {
+                Ok(_) => trail.written(id, fua),
+                Err(error) => trail.fail(member, "write", offset, error),
+            }
+        });
+    }
+
+    fn waiters(&self) -> Waiters {
+        Waiters {
+            count: self.0.durable.waiting(),
+            first: self.0.durable.lowest().map(Lsn),
+        }
+    }
+
+    fn written(&self, id: u64, fua: bool) {
+        {
+            let mut guard = self.0.state.borrow_mut();
+            let state = &mut *guard;
+            if state.durability.finish_write(id, fua) {
+                self.publish(state);
+            }
+        }
+        self.0.work.notify();
+        self.0.flush.notify();
+        self.0.progress.notify();
+    }
+
+    /// Records have become durable: recovery starts at the log start of the last one or later, and callers that
+    /// waited for their commits go on.
+    fn publish(&self, state: &mut State) {
+        let durable = state.durability.durable();
+        state.ring.set_log_start(durable.log_start_track);
+        let released = self.0.durable.raise(durable.lsn.0);
+        if released > 0 {
+            let left = self.0.durable.waiting();
+            state.delay.group.released(self.0.rt.now(), released, left);
+        }
+    }
+
+    pub(super) async fn flush_loop(self) {
+        while !self.0.stopped.get() && self.check().is_ok() {
+            let wait = self.0.flush.wait();
+            let covered = {
+                let state = self.0.state.borrow();
+                let needed = self.flush_is_needed(&state);
+                needed.then(|| state.durability.flushed())
+            };
+            let Some(covered) = covered else {
+                wait.await;
+                continue;
+            };
+            self.0.state.borrow_mut().stats.flushes += 1;
+            match self.flush_members().await {
+                Ok(()) => {
+                    let mut guard = self.0.state.borrow_mut();
+                    guard.durability.finish_flush(covered);
+                    self.publish(&mut guard);
+                    drop(guard);
+                    self.0.work.notify();
+                    self.0.progress.notify();
+                }
+                Err((member, error)) => {
+                    let offset = self.0.geometry.track_start(member as u64);
+                    self.fail(member, "flush", offset, error);
+                }
+            }
+        }
+    }
+
+    /// True when written records are not durable and a caller, or the writer, waits for them.
+    fn flush_is_needed(&self, state: &State) -> bool {
+        let (flushed, durable) = (state.durability.flushed(), state.durability.durable());
+        let waited = self.waiters().first;
+        flushed.seq > durable.seq
+            && (state.force_seq > durable.seq || waited.is_some_and(|lsn| lsn <= flushed.lsn))
+    }
+
+    /// Flushes all members at once. The member that failed, and its error.
+    async fn flush_members(&self) -> Result<(), (usize, IoError)> {
+        let flush = |device: &Rc<dyn Device>| device.io(Op::Flush, 0, 0, Data::None);
+        let flushes: Vec<DeviceIo> = self.0.devices.iter().map(flush).collect();
+        let mut ended = Ok(());
+        for (member, flush) in flushes.into_iter().enumerate() {
+            if let Err(error) = flush.await.0 {
+                ended = ended.and(Err((member, error)));
+            }
+        }
+        ended
+    }
+
+    /// Makes the log unusable: from now on no commit becomes durable.
+    fn fail(&self, member: usize, what: &'static str, offset: u64, error: IoError) {
+        let failure = TrailError::Device {
+            device: self.0.devices[member].name().to_string(),
+            what,
+            offset,
+            error,
+        };
+        self.0.state.borrow_mut().failed.get_or_insert(failure);
+        self.0.durable.lift();
+        self.0.turn.lift();
+        self.0.work.notify();
+        self.0.flush.notify();
+        self.0.progress.notify();
+    }
+}
+
+impl State {
+    /// Chooses the place of a write that is sent at `now`, and opens its track. The log sectors that the write
+    /// may fill.
+    fn place(&mut self, write: &WriteStep, now: Nanos) -> Range<u64> {
+        let (opens, chosen) = match &write.target {
+            Target::Current => (false, None),
+            Target::Next => (true, None),
+            Target::Head(free) => {
+                let (track, range) = self.place_by_head(free, (write.min, write.wanted), now);
+                (track != self.ring.current_index(), Some(range))
+            }
+        };
+        if opens {
+            let length = self.geometry.track_length(self.ring.next_index());
+            self.ring.open(length);
+        }
+        let range = chosen.or_else(|| self.ring.first_fit(write.min, write.marker));
+        let range =
+            range.expect("the plan found a free range, and any record fits on an empty track");
+        let start = self.ring.current_index() * self.geometry.track_sectors;
+        start + range.start..start + range.end
+    }
+
+    /// Packs the marker, or the queued commits, into records from log sector `sector` on. The records, the sectors
+    /// that they take, and the last commit that they complete.
+    fn pack(
+        &mut self,
+        geometry: &LogGeometry,
+        marker: bool,
+        sector: u64,
+        out: &mut [u8],
+    ) -> (Vec<RecordPlace>, usize, Option<Lsn>) {
+        let first = self.live.front();
+        let frame = Frame {
+            epoch: self.epoch,
+            next_seq: self.next_seq,
+            prev_sector: self.prev_sector,
+            prev_epoch: self.prev_epoch,
+            log_start: first.map(|live| (live.place.sector, live.place.seq)),
+            durable_seq: self.durability.durable().seq,
+        };
+        if marker {
+            // Not `appended + 1`: the records of queued commits come behind this one, and recovery must not begin
+            // behind those commits.
+            let lsn = self.last_whole + 1;
+            let record = pack_marker(geometry, &frame, sector, lsn, out);
+            return (vec![record], 1, None);
+        }
+        self.queue.pack(geometry, frame, sector, out)
+    }
+
+    /// Notes that `records` go to the current track and complete the commits up to `whole`. The position at their
+    /// end.
+    fn note_records(&mut self, records: &[RecordPlace], whole: Option<Lsn>) -> Point {
+        for record in records {
+            self.live.push_back(Live {
+                place: *record,
+                track: self.ring.current(),
+            });
+        }
+        let last = records.last().expect("a device write has records");
+        (self.next_seq, self.prev_sector, self.prev_epoch) =
+            (last.seq + 1, last.sector, self.epoch);
+        self.stats.records += records.len() as u64;
+        if let Some(lsn) = whole {
+            self.stats.commits += lsn - self.last_whole;
+            self.last_whole = lsn;
+        }
+        let first = self.live.front();
+        Point {
+            lsn: self.last_whole,
+            seq: last.seq,
+            track: self.ring.current(),
+            log_start_track: self.log_start_track(),
+            log_start_lsn: first.map_or(self.last_whole + 1, |live| live.place.first_lsn),
+        }
+    }
+}
