@@ -152,7 +152,6 @@ impl DiskError {
                     ErrorKind::NoSpace
                 }
                 EngineError::OpenReadOnly => ErrorKind::ReadOnly,
-                EngineError::OutOfRange { .. } => ErrorKind::OutOfRange,
                 EngineError::Home(
                     HomeError::Checksum { .. }
                     | HomeError::Table { .. }

@@ -5,14 +5,13 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use tonearm_rt::{Notify, Rt};
 
-/// Reads, rounds of write-back and spills that are under way.
+/// Reads and spills that are under way.
 pub(crate) struct Access {
     /// Reads: the first block, and the block behind the last one. The write-back leaves these blocks out.
     reads: RefCell<BTreeMap<u64, (u64, u64)>>,
     next_read: Cell<u64>,
     /// Spills: the first block, and the block behind the last one.
     spills: RefCell<Vec<(u64, u64)>>,
-    round: Cell<bool>,
     /// A read, a round or a spill has ended, or the store has failed or is closed.
     pub changed: Notify,
 }
@@ -24,7 +23,6 @@ impl Access {
             reads: RefCell::default(),
             next_read: Cell::new(0),
             spills: RefCell::default(),
-            round: Cell::new(false),
             changed: Notify::new(rt),
         }
     }
@@ -61,19 +59,6 @@ impl Access {
         Busy(busy)
     }
 
-    /// A round begins or has ended.
-    pub fn set_round(&self, under_way: bool) {
-        self.round.set(under_way);
-        if !under_way {
-            self.changed.notify();
-        }
-    }
-
-    /// True while a round is under way.
-    pub fn has_round(&self) -> bool {
-        self.round.get()
-    }
-
     /// A spill into the blocks from `first` to before `end` begins.
     pub fn begin_spill(&self, first: u64, end: u64) {
         self.spills.borrow_mut().push((first, end));
@@ -90,11 +75,6 @@ impl Access {
     /// True while a spill is under way.
     pub fn has_spill(&self) -> bool {
         !self.spills.borrow().is_empty()
-    }
-
-    /// True while anything writes to the home.
-    pub fn is_written(&self) -> bool {
-        self.has_round() || self.has_spill()
     }
 }
 

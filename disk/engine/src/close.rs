@@ -38,7 +38,7 @@ impl Engine {
             return Err(self.0.fail(error.into()));
         }
         self.0.shut();
-        while self.0.access.is_written() {
+        while self.0.is_home_written() {
             self.0.access.changed.wait().await;
         }
         self.0.trail.stop();

@@ -3,7 +3,7 @@
 // proptest's macros share their strategies.
 #![allow(clippy::disallowed_types)]
 
-use crate::difference::{difference, is_all_new};
+use crate::commit::{difference, is_all_new};
 use proptest::prelude::*;
 use tonearm_format::ENTRY_BYTES;
 use tonearm_trail::{Word, patch_slots};

@@ -1,21 +1,30 @@
 //! The engine of one store: commits, and what callers ask of it.
+//!
+//! Back-pressure: a commit gets its memory ([`Engine::reserve`]) and its log space ([`Engine::admit`]) before it is made.
 
-use crate::commit::CommitChange;
+use crate::commit::{CommitChange, record};
 use crate::error::EngineError;
 use crate::options::OpenOptions;
-use crate::recording::record;
 use crate::recovery::RecoveryReport;
 use crate::shared::Shared;
 use crate::write_back::WriteBack;
 use std::cell::{Cell, RefCell};
+use std::future::poll_fn;
 use std::ops::Deref;
+use std::pin::{Pin, pin};
 use std::rc::Rc;
-use tonearm_base::Lsn;
+use std::task::Poll;
+use tonearm_base::{Lsn, Nanos, Slice};
 use tonearm_device::Device;
 use tonearm_format::Superblock;
 use tonearm_layout::Home;
 use tonearm_rt::Permit;
 use tonearm_trail::Admission;
+
+/// Pending ranges from which on new ranges wait.
+const RANGES_MAX: usize = 4096;
+/// Commits kept in the log's account from which on new ones wait: bounds the account's memory.
+const COMMITS_MAX: usize = 1 << 20;
 
 /// The engine; cheap to clone, of one thread.
 #[derive(Clone)]
@@ -36,6 +45,13 @@ impl Deref for Inner {
     type Target = Shared;
     fn deref(&self) -> &Shared {
         &self.shared
+    }
+}
+
+impl Inner {
+    /// True while anything writes to the home.
+    pub fn is_home_written(&self) -> bool {
+        self.write_back.has_round() || self.access.has_spill()
     }
 }
 
@@ -66,12 +82,83 @@ impl Engine {
         self.0.shape.size_blocks
     }
 
+    /// Memory for `bytes` of payload, first come first served. Attach the permit to the payload's buffer.
+    ///
+    /// # Errors
+    /// When the store has failed or is closed, or the call would have to wait while the home is full.
+    pub async fn reserve(&self, bytes: u64) -> Result<Permit, EngineError> {
+        let delay = self.0.write_back.delay(bytes);
+        if delay > Nanos(0) {
+            self.0.rt.sleep(delay).await;
+        }
+        let acquire = self.0.memory.acquire(bytes);
+        if self.0.memory.used() + bytes > self.0.memory.limit() {
+            self.0.work.notify();
+        }
+        self.unless_refused(acquire).await
+    }
+
+    /// Waits for log space for a commit of `blocks` blocks of data and `ranges` ranges, and until fewer ranges and
+    /// commits are pending. Take the payload's memory ([`Engine::reserve`]) before.
+    ///
+    /// While the home is full, data is refused when memory or log are nearly used up: the rest is for commits that make
+    /// space.
+    ///
+    /// # Errors
+    /// When the store has failed or is read-only, the log could never hold such a commit, or the home is full.
+    pub async fn admit(&self, blocks: u64, ranges: u64) -> Result<Admission, EngineError> {
+        if !self.fits(blocks, ranges) {
+            let geometry = self.0.trail.geometry();
+            return Err(EngineError::CommitTooLarge {
+                bytes: geometry.commit_sectors(blocks, ranges) * geometry.sector_bytes(),
+                max_bytes: geometry.commit_sectors_max() * geometry.sector_bytes(),
+            });
+        }
+        loop {
+            let pending = self.0.pinned.borrow().range_count();
+            if (ranges == 0 || pending < RANGES_MAX)
+                && self.0.trail.retained_commits() < COMMITS_MAX
+            {
+                break;
+            }
+            let changed = self.0.access.changed.wait();
+            self.0.work.notify();
+            self.unless_refused(changed).await?;
+        }
+        if ranges == 0 && self.0.write_back.is_pressed() {
+            self.0.write_back.check_full()?;
+        }
+        let admission = self.unless_refused(self.0.trail.admit(blocks, ranges));
+        admission.await?.map_err(|error| self.0.fail(error.into()))
+    }
+
+    /// The outcome of `space`.
+    ///
+    /// # Errors
+    /// When the store takes no changes, or `space` would have to be waited for while the home is full.
+    async fn unless_refused<T>(&self, space: impl Future<Output = T>) -> Result<T, EngineError> {
+        let mut space = pin!(space);
+        let mut refusal = self.0.refusals.wait();
+        poll_fn(|context| {
+            self.0.check_writable()?;
+            if let Poll::Ready(done) = space.as_mut().poll(context) {
+                return Poll::Ready(Ok(done));
+            }
+            self.0.write_back.check_full()?;
+            while Pin::new(&mut refusal).poll(context).is_ready() {
+                refusal = self.0.refusals.wait();
+            }
+            Poll::Pending
+        })
+        .await
+    }
+
     /// Changes all of the named blocks at once: visible to reads from now on, durable with [`Engine::wait_durable`].
     /// After a crash all of it is there or nothing. `admission` must have been given for as much ([`Engine::admit`]).
     ///
     /// Each buffer of data holds its memory of the budget from now on, in place of what was reserved for it.
     ///
-    /// Of a block that the log has already it gets the words that change, where they are few (`recording.rs`).
+    /// Of a block that the log has already it gets the words that change, where they are few (`commit.rs`).
     ///
     /// # Errors
     /// When the store is read-only or being closed, or the commit does not fit it.
@@ -86,36 +173,31 @@ impl Engine {
     ) -> Result<Lsn, EngineError> {
         self.0.check_writable()?;
         let block_size = self.block_size();
-        let (mut blocks, mut ranges, mut bytes) = (0, 0, 0);
+        let (mut blocks, mut ranges, mut bytes, mut has_zeroes) = (0, 0, 0, false);
         for change in &changes {
             let (first, count) = change.blocks(block_size);
-            self.0.check_range(first, count)?;
+            self.0.debug_assert_range(first, count);
             match change {
-                CommitChange::Write { .. } => blocks += count,
-                CommitChange::Trim { .. } | CommitChange::Zero { .. } => ranges += 1,
-                CommitChange::Move { from, .. } => {
-                    self.0.check_range(*from, count)?;
-                    ranges += count;
+                CommitChange::Write { data, .. } => {
+                    self.charge(data);
+                    blocks += count;
+                    bytes += data.len() as u64;
                 }
-            }
-            if !change.is_zeroes() {
-                bytes += count * block_size as u64;
+                CommitChange::Trim { .. } | CommitChange::Zero { .. } => {
+                    ranges += 1;
+                    has_zeroes = true;
+                }
+                CommitChange::Move { from, .. } => {
+                    self.0.debug_assert_range(*from, count);
+                    ranges += count;
+                    bytes += count * block_size as u64;
+                }
             }
         }
         assert!(
             admission.covers(blocks, ranges),
             "a commit of {blocks} blocks and {ranges} ranges that was not admitted"
         );
-        let has_zeroes = changes.iter().any(CommitChange::is_zeroes);
-        for change in &changes {
-            if let CommitChange::Write { data, .. } = change {
-                // Memory is bounded by what is kept, not by what was reserved for it.
-                let (memory, bytes) = (&self.0.memory, data.capacity() as u64);
-                if !data.has_own_lease(|permit: &Permit| permit.is(memory, bytes)) {
-                    data.attach(Rc::new(memory.take(bytes)));
-                }
-            }
-        }
         let (trail, pinned) = (&self.0.trail, &self.0.pinned);
         let lsn = trail.append(admission, |lsn| {
             record(&mut pinned.borrow_mut(), lsn, changes, block_size, trail)
@@ -125,6 +207,14 @@ impl Engine {
         Counters::add(&counters.commit_bytes, bytes);
         self.0.write_back.committed(lsn, has_zeroes);
         Ok(lsn)
+    }
+
+    /// Memory is bounded by what is kept, not by what was reserved for it.
+    fn charge(&self, data: &Slice) {
+        let (memory, bytes) = (&self.0.memory, data.capacity() as u64);
+        if !data.has_own_lease(|permit: &Permit| permit.is(memory, bytes)) {
+            data.attach(Rc::new(memory.take(bytes)));
+        }
     }
 
     /// True when the log could hold a commit of `blocks` blocks of data and `ranges` ranges.

@@ -158,16 +158,6 @@ pub enum EngineError {
     /// A failure has made the store read-only.
     #[error("the store is read-only since a failure: {0}")]
     Failed(String),
-    /// A range beyond the store.
-    #[error("blocks {first}..{end} lie beyond the store's {size_blocks} blocks")]
-    OutOfRange {
-        /// First block.
-        first: u64,
-        /// Behind the last block.
-        end: u64,
-        /// Blocks of the store.
-        size_blocks: u64,
-    },
     /// A commit that the log cannot hold.
     #[error(
         "a commit that takes {bytes} bytes of the log is larger than the log allows ({max_bytes} bytes); change less at \

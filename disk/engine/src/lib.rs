@@ -17,29 +17,25 @@
 
 // Plain data and policy.
 mod access;
-mod commit;
-mod difference;
 mod error;
 mod options;
 mod ordered;
 mod params;
 mod pinned;
-mod throttle;
 
 // What is made of them, and what an open store shares.
+mod commit;
 mod images;
 mod log_drives;
-mod recording;
 mod redundancy;
 mod round;
 mod shared;
 mod superblocks;
 
-// Members, the log's plan, recovery, and when rounds start.
+// Members, the log's plan, and recovery.
 mod members;
 mod plan_log;
 mod recovery;
-mod schedule;
 
 // What works on a whole store.
 mod create;
@@ -49,7 +45,6 @@ mod write_back;
 mod engine;
 
 // Operations of the engine.
-mod admission;
 mod close;
 mod moves;
 mod open;

@@ -4,10 +4,9 @@
 // proptest's macros share their strategies.
 #![allow(clippy::disallowed_types)]
 
-use crate::commit::CommitChange;
+use crate::commit::{CommitChange, record};
 use crate::images::{Base, Images};
 use crate::pinned::{Batch, Holds, Known, Moved, Order, Pinned};
-use crate::recording::record;
 use proptest::prelude::*;
 use std::cell::RefCell;
 use std::collections::BTreeMap;

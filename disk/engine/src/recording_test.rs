@@ -1,8 +1,7 @@
 //! What the log records of a commit.
 
-use crate::commit::CommitChange;
+use crate::commit::{CommitChange, record};
 use crate::pinned::{Holds, Pinned};
-use crate::recording::record;
 use tonearm_base::{BufPool, Lsn, crc32c};
 use tonearm_trail::Change;
 

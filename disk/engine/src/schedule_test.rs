@@ -3,7 +3,7 @@
 use crate::access::{Access, Busy};
 use crate::pinned::{Holds, Order, Pinned};
 use crate::round::Done;
-use crate::schedule::{Reason, Schedule};
+use crate::write_back::{Reason, Schedule};
 use std::rc::Rc;
 use tonearm_base::{BufPool, Lsn, Nanos};
 use tonearm_layout::{HomeShape, RoundOrder};

@@ -24,7 +24,7 @@ impl Engine {
         let blocks = self.0.shape.group_blocks;
         let first = group * blocks;
         // A round that is under way may be writing this group: after it, the guard keeps others away.
-        while self.0.access.is_written() {
+        while self.0.is_home_written() {
             self.0.check_alive()?;
             self.0.access.changed.wait().await;
         }

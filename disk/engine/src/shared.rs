@@ -67,18 +67,13 @@ impl Shared {
         }
     }
 
-    /// # Errors
-    /// When the store does not have all of `count` blocks from `first` on.
-    pub fn check_range(&self, first: u64, count: u64) -> Result<(), EngineError> {
-        let size_blocks = self.shape.size_blocks;
-        match first.checked_add(count) {
-            Some(end) if end <= size_blocks => Ok(()),
-            end => Err(EngineError::OutOfRange {
-                first,
-                end: end.unwrap_or(u64::MAX),
-                size_blocks,
-            }),
-        }
+    /// Callers stay within the store: each operation of a volume checks its range, and extents lie within the store.
+    pub fn debug_assert_range(&self, first: u64, count: u64) {
+        let end = first.checked_add(count);
+        debug_assert!(
+            end.is_some_and(|end| end <= self.shape.size_blocks),
+            "{count} blocks from block {first} on, beyond the store"
+        );
     }
 
     /// The store is read-only from now on; the first reason stays.

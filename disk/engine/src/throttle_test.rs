@@ -1,4 +1,4 @@
-use crate::throttle::{FULL, MOST, Throttle, strain};
+use crate::write_back::{FULL, MOST, Throttle, strain};
 use tonearm_base::Nanos;
 
 const BLOCK: u64 = 4096;

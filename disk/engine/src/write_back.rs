@@ -1,15 +1,23 @@
 //! Write-back: what is in the log goes home, from memory (Trail 4.1), so that newer versions replace older ones. The
 //! layout says which blocks go first and how many a round takes (`tonearm_layout::HomeShape`).
+//!
+//! [`Schedule`] decides when a round starts, and with which blocks. [`Throttle`] is gradual back-pressure. Each round
+//! frees memory and log at once, and a round that has to clean first takes ten times as long as others. If writers were
+//! admitted until memory or log are used up, all of them would then wait for such a round. Instead, once memory or log
+//! are short, writes are delayed to the pace at which blocks have gone home of late: from twice this pace, when they have
+//! just become short, to two thirds of it, when nothing is left. Both are without I/O and without await: time comes as an
+//! argument.
 
+use crate::access::Busy;
 use crate::error::EngineError;
+use crate::pinned::{Order, Pinned};
 use crate::round::{Done, bring_home};
-use crate::schedule::{Reason, Schedule};
 use crate::shared::Shared;
-use crate::throttle::{Throttle, strain};
 use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
 use std::rc::Rc;
 use tonearm_base::{Lsn, Nanos};
-use tonearm_layout::{HomeError, RoundOrder};
+use tonearm_layout::{HomeError, HomeShape, RoundOrder};
 
 /// How often the age of pinned blocks is looked at, and a full medium is tried again.
 const TICK: Nanos = Nanos::from_millis(500);
@@ -18,11 +26,30 @@ const COMMITS_PRESSING: usize = 1 << 19;
 /// Pending ranges from which on rounds start.
 const RANGES_PRESSING: usize = 1024;
 
+/// Bytes of one round when neither memory nor log are short: a read waits for little.
+const IDLE_ROUND_BYTES: usize = 4 << 20;
+/// Bytes of the oldest blocks that are chosen at once, for several rounds: the choice looks at all pinned blocks.
+const CHOSEN_BYTES: usize = 32 << 20;
+
+/// Shorter delays are carried over to the next write: they are not worth a timer.
+const LEAST: Nanos = Nanos::from_millis(1);
+/// Longest delay. Beyond it writers wait for memory and log, which have queues of their own.
+pub(crate) const MOST: Nanos = Nanos::from_secs(1);
+/// Rounds over which the pace is averaged.
+const ROUNDS: u64 = 32;
+/// Writes over which the strain is averaged: the use of tracks and memory moves in steps.
+const WRITES: u64 = 256;
+/// Strain at which nothing is left.
+pub(crate) const FULL: u64 = 1024;
+
+
 /// The write-back of one store.
 pub(crate) struct WriteBack {
     shared: Rc<Shared>,
     schedule: RefCell<Schedule>,
     throttle: Throttle,
+    /// A round is under way.
+    round: Cell<bool>,
     pub counters: Counters,
 }
 
@@ -41,6 +68,7 @@ impl WriteBack {
             shared: shared.clone(),
             schedule: RefCell::new(schedule),
             throttle: Throttle::default(),
+            round: Cell::new(false),
             counters: Counters::default(),
         }
     }
@@ -70,7 +98,7 @@ impl WriteBack {
     pub fn committed(&self, lsn: Lsn, has_zeroes: bool) {
         let now = self.shared.rt.now();
         self.schedule.borrow_mut().committed(now, lsn, has_zeroes);
-        if !self.shared.access.has_round() && self.is_pressed() {
+        if !self.round.get() && self.is_pressed() {
             self.shared.work.notify();
         }
     }
@@ -94,7 +122,7 @@ impl WriteBack {
             || shared.pinned.borrow().range_count() > RANGES_PRESSING
     }
 
-    /// How near their ends memory and log are, in parts of [`crate::throttle::FULL`].
+    /// How near their ends memory and log are, in parts of [`FULL`].
     fn strain(&self) -> u64 {
         let (used, tracks) = self.shared.trail.usage();
         let memory = &self.shared.memory;
@@ -122,6 +150,11 @@ impl WriteBack {
     pub fn waits_for_space(&self) -> bool {
         let schedule = self.schedule.borrow();
         schedule.no_space || schedule.full.is_some()
+    }
+
+    /// True while a round is under way.
+    pub fn has_round(&self) -> bool {
+        self.round.get()
     }
 
     /// For how long something has been pinned.
@@ -157,9 +190,10 @@ impl WriteBack {
             match self.reason() {
                 None => wait.await,
                 Some(reason) => {
-                    shared.access.set_round(true);
+                    self.round.set(true);
                     let result = self.round(reason).await;
-                    shared.access.set_round(false);
+                    self.round.set(false);
+                    shared.access.changed.notify();
                     if let Err(error) = result {
                         shared.fail(error);
                     }
@@ -274,5 +308,212 @@ impl WriteBack {
         let pinned = self.shared.pinned.borrow();
         let mut ranges = pinned.ranges_up_to(durable);
         ranges.any(|(first, count)| self.shared.access.is_read(first, first + count))
+    }
+}
+
+/// Why a round starts.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Reason {
+    /// Memory or log are short, or a caller waits for everything to be at home.
+    Pressure,
+    /// Something has been pinned for long.
+    Age,
+}
+
+/// The state of the write-back.
+#[derive(Default)]
+pub(crate) struct Schedule {
+    /// The block from which the sweep goes on ([`RoundOrder::Sweep`]).
+    cursor: u64,
+    /// Blocks that go home next, oldest first ([`RoundOrder::OldestFirst`]).
+    queue: VecDeque<u64>,
+    /// Since when something has been pinned.
+    since: Option<Nanos>,
+    /// The last commit of zeroes, which may make space at home.
+    last_zeroes: Lsn,
+    /// Callers that wait for everything to be at home.
+    pub draining: u32,
+    /// The medium below is full: the round is tried again from time to time.
+    pub no_space: bool,
+    /// The home is full: only zeroes can help.
+    pub full: Option<HomeError>,
+}
+
+impl Schedule {
+    /// `pinned` is what recovery has left.
+    pub fn new(now: Nanos, pinned: &Pinned) -> Self {
+        Self {
+            since: (!pinned.is_empty()).then_some(now),
+            ..Self::default()
+        }
+    }
+
+    /// Commit `lsn` is made.
+    pub fn committed(&mut self, now: Nanos, lsn: Lsn, has_zeroes: bool) {
+        self.since.get_or_insert(now);
+        if has_zeroes {
+            (self.last_zeroes, self.full) = (lsn, None);
+        }
+    }
+
+    /// True when a commit that may make space at home is not durable yet, and so has not been tried.
+    pub fn awaits_zeroes(&self, durable: Lsn) -> bool {
+        self.last_zeroes > durable
+    }
+
+    /// For how long something has been pinned.
+    pub fn lag(&self, now: Nanos) -> Nanos {
+        self.since.map_or(Nanos(0), |since| now.since(since))
+    }
+
+    /// The reason to start a round now, if there is one.
+    pub fn reason(&self, pinned: &Pinned, pressed: bool, aged: bool) -> Option<Reason> {
+        if pinned.is_empty() {
+            return None;
+        }
+        if self.draining > 0 || pressed {
+            return Some(Reason::Pressure);
+        }
+        aged.then_some(Reason::Age)
+    }
+
+    /// Blocks that a round takes at most.
+    pub fn blocks_max(shape: &HomeShape, reason: Reason) -> usize {
+        let bytes = match reason {
+            Reason::Pressure => shape.round_bytes_max,
+            Reason::Age => shape.round_bytes_max.min(IDLE_ROUND_BYTES),
+        };
+        bytes / shape.block_size
+    }
+
+    /// Which blocks the next round takes, for [`Pinned::start_batch`]: up to `blocks_max`, of those that may go home
+    /// and are not `busy`.
+    pub fn order<'a>(
+        &mut self,
+        shape: &HomeShape,
+        pinned: &Pinned,
+        durable: Lsn,
+        blocks_max: usize,
+        busy: &Busy,
+        oldest: &'a mut Vec<u64>,
+    ) -> Order<'a> {
+        match shape.order {
+            RoundOrder::Sweep => Order::Sweep(self.cursor),
+            RoundOrder::OldestFirst => {
+                let chosen_max = CHOSEN_BYTES / shape.block_size;
+                *oldest = self.next_oldest(pinned, durable, blocks_max, chosen_max, busy);
+                Order::These(oldest)
+            }
+        }
+    }
+
+    /// The next blocks by age, ascending.
+    fn next_oldest(
+        &mut self,
+        pinned: &Pinned,
+        durable: Lsn,
+        blocks_max: usize,
+        chosen_max: usize,
+        busy: &Busy,
+    ) -> Vec<u64> {
+        let (mut next, mut not_yet) = (Vec::new(), Vec::new());
+        for chosen in [false, true] {
+            if chosen {
+                not_yet.clear();
+                self.queue = pinned.oldest(chosen_max);
+            }
+            while next.len() < blocks_max
+                && let Some(block) = self.queue.pop_front()
+            {
+                match pinned.is_ready(block, durable) && !busy.contains(block) {
+                    true => next.push(block),
+                    false if pinned.get(block).is_some() => not_yet.push(block),
+                    false => {}
+                }
+            }
+            if !next.is_empty() {
+                break;
+            }
+        }
+        // They stay the oldest: the log keeps what they were before, too.
+        not_yet
+            .drain(..)
+            .rev()
+            .for_each(|block| self.queue.push_front(block));
+        next.sort_unstable();
+        next
+    }
+
+    /// A round has ended well; `pinned` is what it has left.
+    pub fn finished(
+        &mut self,
+        now: Nanos,
+        order: RoundOrder,
+        reason: Reason,
+        done: &Done,
+        pinned: &Pinned,
+    ) {
+        let next = done.next.unwrap_or(self.cursor);
+        // Once the sweep has come round, what is pinned is younger than it.
+        let swept = reason == Reason::Pressure
+            || match order {
+                RoundOrder::Sweep => next <= self.cursor,
+                RoundOrder::OldestFirst => self.queue.is_empty(),
+            };
+        self.cursor = next;
+        (self.no_space, self.full) = (false, None);
+        if pinned.is_empty() {
+            self.since = None;
+        } else if swept {
+            self.since = Some(now);
+        }
+    }
+}
+
+#[derive(Default)]
+pub(crate) struct Throttle {
+    /// The time that the last rounds took, and the bytes that they brought home; both decay.
+    took: Cell<u64>,
+    bytes: Cell<u64>,
+    /// Average strain of the last writes, in parts of [`WRITES`] * [`FULL`].
+    strain: Cell<u64>,
+    /// When the next write may go on.
+    turn: Cell<Nanos>,
+}
+
+/// How much of what lies between `from`, from which on it is short, and `end` is used, in parts of [`FULL`].
+pub(crate) fn strain(used: u64, from: u64, end: u64) -> u64 {
+    let all = end.saturating_sub(from).max(1);
+    used.saturating_sub(from).min(all) * FULL / all
+}
+
+impl Throttle {
+    /// A round has brought `bytes` home.
+    pub fn drained(&self, took: Nanos, bytes: u64) {
+        let mean = |sum: &Cell<u64>, new: u64| sum.set(sum.get() - sum.get() / ROUNDS + new);
+        mean(&self.took, took.0);
+        mean(&self.bytes, bytes);
+    }
+
+    /// How long a write of `bytes` is delayed.
+    pub fn wait(&self, now: Nanos, bytes: u64, strain: u64) -> Nanos {
+        let mean = self.strain.get();
+        self.strain.set(mean - mean / WRITES + strain);
+        let strain = mean / WRITES;
+        if strain == 0 || self.bytes.get() == 0 {
+            return Nanos(0);
+        }
+        let turn = Nanos(self.turn.get().0.max(now.0));
+        let at_pace =
+            u128::from(bytes) * u128::from(self.took.get()) / u128::from(self.bytes.get());
+        let cost = at_pace * u128::from(FULL / 2 + strain) / u128::from(FULL);
+        let wait = turn.since(now);
+        if wait.0 < MOST.0 {
+            self.turn.set(turn + cost.min(u128::from(MOST.0)) as u64);
+        }
+        match wait.0 < LEAST.0 {
+            true => Nanos(0),
+            false => Nanos(wait.0.min(MOST.0)),
+        }
     }
 }
