@@ -18,10 +18,11 @@ use crate::disk::Disk;
 use crate::error::DiskError;
 use crate::lists::shadow::ListShadow;
 use crate::map;
-use crate::partial::{Ranges, Watch, copy_from, fill_around};
+use crate::partial::{Ranges, copy_from, fill_around};
 use crate::shadow::{Key, Part, Shadow, Version};
 use crate::spill::Spilled;
-use crate::table::{self, Life, SharedVolume};
+use crate::state::{Life, SharedVolume, Watch};
+use crate::table;
 use crate::volume::{Volume, cut};
 use std::ops::Range;
 use std::rc::Rc;
@@ -302,7 +303,7 @@ impl Aru {
     /// When there is none, or it is read-only.
     pub async fn delete_volume(&mut self, name: &str) -> Result<(), DiskError> {
         let volume = self.volume(name)?;
-        volume.check_mode()?;
+        volume.shared().borrow().check_mode()?;
         let at = self.touch(&volume)?;
         let serial = self.volumes[at].serial;
         self.shadow.cut(self.disk.shadows(), serial, 0);
@@ -317,7 +318,7 @@ impl Aru {
     /// When there is none, it is read-only, or the new name is taken or impossible.
     pub async fn rename_volume(&mut self, from: &str, to: &str) -> Result<(), DiskError> {
         let volume = self.volume(from)?;
-        volume.check_mode()?;
+        volume.shared().borrow().check_mode()?;
         match volume.kind() {
             VolumeKind::File => table::check_file_name(to)?,
             _ => table::check_name(to)?,
@@ -393,15 +394,10 @@ impl Aru {
     fn check(&self, volume: &Volume, offset: u64, len: u64) -> Result<(), DiskError> {
         self.check_there(volume)?;
         let size_bytes = self.size_bytes(volume);
-        match offset.checked_add(len) {
-            Some(end) if end <= size_bytes => Ok(()),
-            end => Err(DiskError::OutOfRange {
-                volume: volume.name(),
-                offset,
-                end: end.unwrap_or(u64::MAX),
-                size_bytes,
-            }),
-        }
+        volume
+            .shared()
+            .borrow()
+            .check_range(offset, len, size_bytes)
     }
 
     fn check_there(&self, volume: &Volume) -> Result<(), DiskError> {
@@ -418,7 +414,7 @@ impl Aru {
     }
 
     fn check_writable(&self, volume: &Volume) -> Result<(), DiskError> {
-        volume.check_mode()?;
+        volume.shared().borrow().check_mode()?;
         self.check_there(volume)
     }
 

@@ -1,14 +1,14 @@
 //! A store with its volumes.
 
 use crate::aru::Aru;
-use crate::changes::Changes;
 use crate::eras::Eras;
 use crate::error::DiskError;
 use crate::lists::pages::Pages;
 use crate::lists::{Id, Lists};
 use crate::map;
 use crate::shadow::Shadows;
-use crate::table::{self, Life, SharedVolume, Table};
+use crate::state::{Changes, Life, SharedVolume};
+use crate::table::{self, Table};
 use crate::volume::Volume;
 use std::cell::{RefCell, RefMut};
 use std::rc::Rc;
@@ -293,7 +293,7 @@ impl Disk {
         let admission = self.engine().admit(2, EXTENTS_MAX as u64).await?;
         let shared = self.shared(name)?;
         let volume = Volume::new(self.engine(), self.pool(), shared.clone());
-        volume.check_mode()?;
+        volume.shared().borrow().check_mode()?;
         // The tail of the last block that stays must read as zeroes when the volume grows again. Unlike in a
         // recovery unit, what is committed to the block meanwhile is kept.
         let tail = volume.cut_off(size_bytes).await?;
@@ -303,7 +303,7 @@ impl Disk {
             if state.life != Life::Live {
                 return Err(DiskError::Deleted);
             }
-            volume.check_mode()?;
+            volume.shared().borrow().check_mode()?;
             let (size_blocks, block_size) =
                 (self.engine().size_blocks(), u64::from(self.block_size()));
             let blocks = size_bytes.div_ceil(block_size);

@@ -21,7 +21,7 @@ pub(crate) mod space;
 
 use self::pages::Pages;
 use self::space::Space;
-use crate::table::SharedVolume;
+use crate::state::SharedVolume;
 use std::cell::RefCell;
 use std::fmt;
 use tonearm_format::Zones;

@@ -3,35 +3,6 @@
 use tonearm_engine::CommitChange;
 use tonearm_format::{EXTENTS_MAX, Extent};
 
-/// Adjacent home blocks of a volume.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Run {
-    pub home: u64,
-    pub count: u64,
-}
-
-/// Home runs of the volume blocks `first .. first + count`, which the extents must cover.
-pub(crate) fn runs(extents: &[Extent], mut first: u64, mut count: u64) -> Vec<Run> {
-    let mut found = Vec::with_capacity(1);
-    for extent in extents {
-        if count == 0 {
-            break;
-        }
-        if first >= extent.count {
-            first -= extent.count;
-            continue;
-        }
-        let part = count.min(extent.count - first);
-        found.push(Run {
-            home: extent.start + first,
-            count: part,
-        });
-        (first, count) = (0, count - part);
-    }
-    assert_eq!(count, 0, "extents cover the volume");
-    found
-}
-
 /// The home of the volume block `index`, which the extents must cover.
 pub(crate) fn home(extents: &[Extent], mut index: u64) -> u64 {
     for extent in extents {

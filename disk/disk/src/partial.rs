@@ -5,8 +5,9 @@
 //! follows without an await.
 //!
 //! Invariants:
-//! 1. Each commit to blocks of a volume is reported to the volume's [`Watched`], without an await between.
-//! 2. [`Watch::look`] comes before the read: a commit during the read makes the watch stale.
+//! 1. Each commit to blocks of a volume is reported to the volume's watches ([`crate::state::Watched`]), without an
+//!    await between.
+//! 2. [`Watch::look`](crate::state::Watch::look) comes before the read: a commit during the read makes the watch stale.
 
 #![expect(
     clippy::single_range_in_vec_init,
@@ -14,10 +15,7 @@
 )]
 
 use crate::error::DiskError;
-use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
 use std::ops::Range;
-use std::rc::Rc;
 use tonearm_layout::Piece;
 
 /// Blocks that one writer writes in part.
@@ -28,7 +26,7 @@ pub(crate) trait Parts {
     /// Blocks whose rest has not been read, or has changed since.
     fn stale(&self) -> Vec<Self::Block>;
 
-    /// Reads the rest of a block, after a [`Watch::look`].
+    /// Reads the rest of a block, after a look at its watch.
     ///
     /// # Errors
     /// When the block cannot be read, or is the writer's no more.
@@ -85,83 +83,6 @@ impl Ranges {
 
     pub fn count(&self) -> usize {
         self.0.len()
-    }
-}
-
-/// Blocks of a volume that are being written in part, and which commit has changed each last.
-#[derive(Default)]
-pub(crate) struct Watched {
-    /// Changes so far; counted while something is watched.
-    changes: Cell<u64>,
-    blocks: RefCell<BTreeMap<u64, Seen>>,
-}
-
-struct Seen {
-    watches: u64,
-    changed: u64,
-}
-
-impl Watched {
-    pub fn is_empty(&self) -> bool {
-        self.blocks.borrow().is_empty()
-    }
-
-    /// A commit has changed `blocks`.
-    pub fn change(&self, blocks: Range<u64>) {
-        let mut watched = self.blocks.borrow_mut();
-        if watched.is_empty() {
-            return;
-        }
-        let change = self.changes.get() + 1;
-        self.changes.set(change);
-        for (_, seen) in watched.range_mut(blocks) {
-            seen.changed = change;
-        }
-    }
-}
-
-/// Tells whether a block has changed since the last look at it. Stale before the first look.
-pub(crate) struct Watch {
-    of: Rc<Watched>,
-    index: u64,
-    since: Cell<Option<u64>>,
-}
-
-impl Watch {
-    pub fn new(of: &Rc<Watched>, index: u64) -> Self {
-        let mut blocks = of.blocks.borrow_mut();
-        let new = Seen {
-            watches: 0,
-            changed: 0,
-        };
-        blocks.entry(index).or_insert(new).watches += 1;
-        Self {
-            of: of.clone(),
-            index,
-            since: Cell::new(None),
-        }
-    }
-
-    /// The block is about to be read.
-    pub fn look(&self) {
-        self.since.set(Some(self.of.changes.get()));
-    }
-
-    pub fn is_stale(&self) -> bool {
-        let changed = self.of.blocks.borrow()[&self.index].changed;
-        self.since.get().is_none_or(|since| changed > since)
-    }
-}
-
-impl Drop for Watch {
-    fn drop(&mut self) {
-        let mut blocks = self.of.blocks.borrow_mut();
-        if let Some(seen) = blocks.get_mut(&self.index) {
-            seen.watches -= 1;
-            if seen.watches == 0 {
-                blocks.remove(&self.index);
-            }
-        }
     }
 }
 
@@ -241,25 +162,5 @@ mod tests {
             fill_around(&mut block, written, &pieces);
             assert_eq!(&block, expected);
         }
-    }
-
-    #[test]
-    fn a_watch_is_stale_when_its_block_has_changed_since_the_look() {
-        let watched = Rc::new(Watched::default());
-        watched.change(0..10);
-        let (watch, other) = (Watch::new(&watched, 3), Watch::new(&watched, 3));
-        assert!(watch.is_stale());
-        watch.look();
-        watched.change(0..3);
-        watched.change(4..9);
-        assert!(!watch.is_stale());
-        watched.change(3..4);
-        assert!(watch.is_stale());
-        watch.look();
-        assert!(!watch.is_stale());
-        drop(watch);
-        assert!(!watched.is_empty());
-        drop(other);
-        assert!(watched.is_empty());
     }
 }

@@ -10,8 +10,9 @@
 //!    ends.
 
 use crate::error::DiskError;
-use crate::partial::{Ranges, Watch};
+use crate::partial::Ranges;
 use crate::spill::{Spill, Spilled};
+use crate::state::Watch;
 use std::cell::Cell;
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;

@@ -12,7 +12,8 @@
 use crate::disk::Disk;
 use crate::error::DiskError;
 use crate::map;
-use crate::table::{self, Life, SPILL};
+use crate::state::Life;
+use crate::table::{self, SPILL};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use tonearm_base::{Lsn, Slice};

@@ -1,9 +1,8 @@
 //! The volume table: one system block for each volume.
 
-use crate::changes::Changes;
 use crate::error::DiskError;
 use crate::map;
-use crate::partial::Watched;
+use crate::state::{Changes, Life, SharedVolume, VolumeState};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
@@ -13,50 +12,6 @@ use tonearm_format::{
     volume_faults,
 };
 use tonearm_layout::Piece;
-
-/// Where a volume is in its life.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Life {
-    /// Made by a recovery unit that has not ended: it has a slot, and no other caller sees it.
-    Pending,
-    /// In the table.
-    Live,
-    /// Gone.
-    Deleted,
-}
-
-/// A volume as all its handles see it.
-pub(crate) struct VolumeState {
-    /// Its number since the opening: names and slots are given out again, this is not. From 1 on.
-    pub serial: u64,
-    pub slot: u64,
-    pub entry: VolumeEntry,
-    pub life: Life,
-    /// How often its blocks have been given other homes.
-    pub moves: u64,
-    /// How often some of what it had has been cut off.
-    pub cuts: u64,
-    /// Commits that have changed it.
-    pub changes: Changes,
-    /// Its blocks that are being written in part.
-    pub watched: Rc<Watched>,
-}
-
-impl VolumeState {
-    /// A commit has given it `entry`, and cut off what it had from byte `cut` on.
-    pub fn change(&mut self, entry: VolumeEntry, cut: u64) {
-        self.changes.note();
-        self.moves += 1;
-        if cut.min(entry.size_bytes) < self.entry.size_bytes {
-            self.cuts += 1;
-            // The volume may grow again, over other homes.
-            self.watched.change(0..u64::MAX);
-        }
-        self.entry = entry;
-    }
-}
-
-pub(crate) type SharedVolume = Rc<RefCell<VolumeState>>;
 
 /// All volumes, by name, and what open recovery units hold of slots and blocks.
 #[derive(Default)]

@@ -1,15 +1,14 @@
 //! A volume: bytes over blocks.
 
-use crate::changes::Changes;
 use crate::error::DiskError;
-use crate::map::{self, Run};
-use crate::partial::{Parts, Watch, fill_around, piece_len, settle};
-use crate::table::{Life, SharedVolume};
+use crate::map;
+use crate::partial::{Parts, fill_around, piece_len, settle};
+use crate::state::{Changes, Life, SharedVolume, Watch};
 use std::ops::Range;
 use std::rc::Rc;
 use tonearm_base::{ALIGN, Buf, BufPool, Lsn, Slice};
 use tonearm_engine::{Ack, Admission, CommitChange, Engine};
-use tonearm_format::{EXTENTS_MAX, VolumeKind};
+use tonearm_format::{EXTENTS_MAX, Extent, VolumeKind};
 use tonearm_layout::Piece;
 use tonearm_rt::Permit;
 
@@ -103,7 +102,7 @@ impl Volume {
         loop {
             let (runs, moves) = (self.runs(first, end - first), self.moves());
             for run in &runs {
-                pieces.extend(self.engine.read(run.home, run.count).await?);
+                pieces.extend(self.engine.read(run.start, run.count).await?);
             }
             // A single run was looked up at once. Of several, the later ones may have got another owner
             // while the earlier ones were read.
@@ -165,13 +164,7 @@ impl Volume {
             return Ok(());
         }
         let runs = self.runs(first, end - first);
-        let changes = runs
-            .iter()
-            .map(|run| CommitChange::Trim {
-                first: run.home,
-                count: run.count,
-            })
-            .collect();
+        let changes = runs.iter().map(map::trim_of).collect();
         let lsn = self.commit(admission, changes, first..end)?;
         self.acknowledge(lsn, durable).await
     }
@@ -226,13 +219,14 @@ impl Volume {
         let mut changes = Vec::new();
         self.push_spans(&mut changes, spans, check).await?;
         if first < end {
-            for Run { home, count } in self.runs(first, end - first) {
-                changes.push(if keep_space {
-                    CommitChange::Zero { first: home, count }
-                } else {
-                    CommitChange::Trim { first: home, count }
-                });
-            }
+            let runs = self.runs(first, end - first);
+            changes.extend(runs.iter().map(|run| match keep_space {
+                true => CommitChange::Zero {
+                    first: run.start,
+                    count: run.count,
+                },
+                false => map::trim_of(run),
+            }));
         }
         let lsn = self.commit(admission, changes, touched)?;
         self.acknowledge(lsn, durable).await
@@ -277,7 +271,7 @@ impl Volume {
         let mut runs: Vec<(u64, bool)> = Vec::new();
         'runs: for run in self.runs(first, end - first) {
             let mut seen = 0;
-            for (count, allocated) in self.engine.status(run.home, run.count).await? {
+            for (count, allocated) in self.engine.status(run.start, run.count).await? {
                 seen += count;
                 match runs.last_mut() {
                     Some(last) if last.1 == allocated => last.0 += count * block,
@@ -301,32 +295,13 @@ impl Volume {
     }
 
     fn check(&self, offset: u64, len: u64) -> Result<(), DiskError> {
-        let state = self.shared.borrow();
-        if state.life != Life::Live {
-            return Err(DiskError::Deleted);
-        }
-        match offset.checked_add(len) {
-            Some(end) if end <= state.entry.size_bytes => Ok(()),
-            end => Err(DiskError::OutOfRange {
-                volume: state.entry.name.clone(),
-                offset,
-                end: end.unwrap_or(u64::MAX),
-                size_bytes: state.entry.size_bytes,
-            }),
-        }
+        self.shared.borrow().check(offset, len)
     }
 
     fn check_write(&self, offset: u64, len: u64) -> Result<(), DiskError> {
-        self.check_mode()?;
-        self.check(offset, len)
-    }
-
-    /// The volume takes changes.
-    pub(crate) fn check_mode(&self) -> Result<(), DiskError> {
-        match self.shared.borrow().entry.read_only {
-            true => Err(DiskError::ReadOnlyVolume(self.name())),
-            false => Ok(()),
-        }
+        let state = self.shared.borrow();
+        state.check_mode()?;
+        state.check(offset, len)
     }
 
     /// What makes the bytes behind `size_bytes` of the block that holds this end zeroes, for a commit that
@@ -360,8 +335,8 @@ impl Volume {
         self.shared.borrow().moves
     }
 
-    fn runs(&self, first: u64, count: u64) -> Vec<Run> {
-        map::runs(&self.shared.borrow().entry.extents, first, count)
+    fn runs(&self, first: u64, count: u64) -> Vec<Extent> {
+        self.shared.borrow().runs(first, count)
     }
 
     /// Blocks wholly within a range of bytes; the volume's last block counts as whole when its end is in.
@@ -382,7 +357,7 @@ impl Volume {
         for run in self.runs(first, (data.len() / block) as u64) {
             let bytes = run.count as usize * block;
             changes.push(CommitChange::Write {
-                first: run.home,
+                first: run.start,
                 data: data.slice(at..at + bytes),
             });
             at += bytes;
@@ -439,9 +414,7 @@ impl Volume {
         blocks: Range<u64>,
     ) -> Result<Lsn, DiskError> {
         let lsn = self.engine.commit(admission, changes)?;
-        let state = self.shared.borrow();
-        state.changes.note();
-        state.watched.change(blocks);
+        self.shared.borrow().written(blocks);
         Ok(lsn)
     }
 
@@ -505,7 +478,7 @@ impl<C: Fn() -> Result<(), DiskError>> Parts for Spans<'_, C> {
         let Span { buf, edges, .. } = &mut self.spans[span];
         let edge = &edges[edge];
         edge.watch.look();
-        let home = self.volume.runs(edge.index, 1)[0].home;
+        let home = self.volume.runs(edge.index, 1)[0].start;
         let pieces = engine.read(home, 1).await?;
         let block = &mut buf[edge.start..edge.start + engine.block_size()];
         fill_around(block, [edge.written.clone()], &pieces);

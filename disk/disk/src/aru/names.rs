@@ -1,7 +1,7 @@
 //! What a recovery unit makes, deletes and renames: done in its shadow at once, and again at its end.
 
 use crate::error::DiskError;
-use crate::table::{Life, SharedVolume};
+use crate::state::{Life, SharedVolume};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 

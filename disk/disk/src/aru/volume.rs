@@ -2,7 +2,8 @@
 
 use crate::error::DiskError;
 use crate::map;
-use crate::table::{Life, SharedVolume, Table};
+use crate::state::{Life, SharedVolume};
+use crate::table::Table;
 use std::rc::Rc;
 use tonearm_format::{Extent, VolumeEntry};
 

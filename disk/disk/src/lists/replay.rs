@@ -114,17 +114,14 @@ impl Replay {
     pub fn changes(mut self, changes: &mut Vec<CommitChange>) -> Replayed {
         let area = self.disk.list_state().area.borrow().clone();
         if let Some(area) = area {
-            let extents = &area.borrow().entry.extents;
+            let area = area.borrow();
             let mut freed = self.freed.iter().copied().peekable();
             while let Some(first) = freed.next() {
                 let mut count = 1;
                 while freed.next_if_eq(&(first + count)).is_some() {
                     count += 1;
                 }
-                for run in map::runs(extents, first, count) {
-                    let (first, count) = (run.home, run.count);
-                    changes.push(CommitChange::Trim { first, count });
-                }
+                changes.extend(area.runs(first, count).iter().map(map::trim_of));
             }
         }
         let mut pages = Vec::with_capacity(self.edits.len());
