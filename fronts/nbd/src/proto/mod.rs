@@ -6,24 +6,21 @@
 mod consts;
 mod errno;
 mod info;
+mod messages;
 mod option;
-mod reply;
-mod request;
 
 pub use consts::*;
 pub use errno::NbdErrno;
 pub use info::{ExportInfo, Negotiated, transmission_flags};
+pub use messages::{
+    BadMagic, Command, Extent, Intake, Parsed, REQUEST_HEADER_BYTES, Request, admit, chunk_header,
+    offset_data_header, offset_hole, put_block_status, put_error_chunk, put_error_reply,
+    simple_reply, validate_request,
+};
 pub use option::{
     InfoRequest, MalformedOption, MetaContextRequest, OptionHeader, parse_info_request,
     parse_meta_context_request, put_export_name_reply, put_greeting, put_info_block_size,
     put_info_export, put_info_text, put_option_meta_context, put_option_reply, put_option_server,
-};
-pub use reply::{
-    Extent, chunk_header, offset_data_header, offset_hole, put_block_status, put_error_chunk,
-    put_error_reply, simple_reply,
-};
-pub use request::{
-    BadMagic, Command, Intake, Parsed, REQUEST_HEADER_BYTES, Request, admit, validate_request,
 };
 
 #[cfg(test)]

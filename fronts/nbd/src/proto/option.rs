@@ -5,7 +5,7 @@
 //! (4), then the data.
 
 use super::consts::*;
-use super::reply::clip;
+use super::messages::clip;
 use super::{be16, be32, be64};
 
 /// The head of an option.

@@ -1,32 +1,30 @@
-//! All connections in the transmission phase: where they are added, listed and stopped.
+//! All connections in the transmission phase: where they are added, listed, counted and stopped; what they share; and the
+//! watch over clients that stall.
+//!
+//! Counters and latencies are plain cells of the engine thread, which also exports them.
 
-use super::execute::Session;
+use super::budgets::{Class, PartialPayloads, ReplyBudgets};
+use super::execute::{Session, Target};
 use super::link::Link;
-use super::metrics::{Counters, Metrics, add};
 use super::options::TransmissionOptions;
 use super::receive::receive;
-use super::shared::Shared;
-use super::target::Target;
 use crate::listen::{Client, ConnectionGuard};
+use crate::proto;
+use hdrhistogram::Histogram;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::task::Poll;
-use tonearm_base::{BufPool, Nanos};
-use tonearm_rt::{DeviceId, Rt};
+use tonearm_base::{BufPool, Nanos, Slice};
+use tonearm_rt::{DeviceId, Notify, Rt};
+
+const ZEROES_BYTES: usize = 64 << 10;
 
 /// The connections of one engine thread; clones are handles on the same.
 #[derive(Clone)]
-pub struct Connections(Rc<State>);
-
-struct State {
-    shared: Rc<Shared>,
-    entries: RefCell<BTreeMap<u64, ConnectionInfo>>,
-    next_id: Cell<u64>,
-    stopping: Cell<bool>,
-}
+pub struct Connections(Rc<Shared>);
 
 /// An open connection.
 #[derive(Clone)]
@@ -58,11 +56,19 @@ impl ConnectionInfo {
 impl Connections {
     /// None yet. Buffers come from `pool`; tasks run on `rt`.
     pub fn new(rt: &Rt, pool: &BufPool, options: TransmissionOptions) -> Self {
-        Self(Rc::new(State {
-            shared: Shared::new(rt, pool, options),
-            entries: RefCell::default(),
+        Self(Rc::new(Shared {
+            rt: rt.clone(),
+            pool: pool.clone(),
+            options,
+            metrics: Metrics::default(),
+            replies: ReplyBudgets::new(rt, &options),
+            partial: PartialPayloads::new(rt, options.partial_payload_bytes_max),
+            zeroes: pool.alloc_zeroed(ZEROES_BYTES).share(),
+            open: RefCell::default(),
             next_id: Cell::new(1),
             stopping: Cell::new(false),
+            gone: Notify::new(rt),
+            watching: Cell::new(false),
         }))
     }
 
@@ -70,7 +76,7 @@ impl Connections {
     /// stream is closed and the client's guard dropped. Gives the connection's number. After
     /// [`Connections::stop`] the stream is closed at once.
     pub fn add<T: Target>(&self, stream: DeviceId, client: Client, target: T) -> u64 {
-        let shared = &self.0.shared;
+        let shared = &self.0;
         let Client {
             export,
             peer,
@@ -80,8 +86,8 @@ impl Connections {
             guard,
         } = client;
         let link = Rc::new(Link::new(shared.clone(), stream, negotiated));
-        let id = self.0.next_id.get();
-        self.0.next_id.set(id + 1);
+        let id = shared.next_id.get();
+        shared.next_id.set(id + 1);
         let info = ConnectionInfo {
             id,
             export,
@@ -92,12 +98,11 @@ impl Connections {
             counters: link.counters.clone(),
             link: link.clone(),
         };
-        self.0.entries.borrow_mut().insert(id, info);
-        shared.links.borrow_mut().insert(id, link.clone());
+        shared.open.borrow_mut().insert(id, info);
         let metrics = &shared.metrics;
         add(&metrics.connections_opened, 1);
         add(&metrics.connections_open, 1);
-        if self.0.stopping.get() {
+        if shared.stopping.get() {
             link.close();
         }
         let session = Rc::new(Session {
@@ -105,28 +110,28 @@ impl Connections {
             target,
             read_only,
         });
-        shared.rt.spawn(serve(self.clone(), id, session, guard));
+        shared.rt.spawn(serve(shared.clone(), id, session, guard));
         id
     }
 
     /// Counters and latencies.
     pub fn metrics(&self) -> &Metrics {
-        &self.0.shared.metrics
+        &self.0.metrics
     }
 
     /// Bytes of memory of large payloads that are being received.
     pub fn partial_bytes(&self) -> u64 {
-        self.0.shared.partial.used()
+        self.0.partial.used()
     }
 
     /// The open connections, oldest first.
     pub fn list(&self) -> Vec<ConnectionInfo> {
-        self.0.entries.borrow().values().cloned().collect()
+        self.0.open.borrow().values().cloned().collect()
     }
 
     /// True when none is open.
     pub fn is_empty(&self) -> bool {
-        self.0.entries.borrow().is_empty()
+        self.0.open.borrow().is_empty()
     }
 
     /// Begins the end: no new request is read, requests that were read but not started are refused
@@ -147,7 +152,7 @@ impl Connections {
 
     /// Cuts a connection; false when there is none of this number.
     pub fn cut(&self, id: u64) -> bool {
-        let info = self.0.entries.borrow().get(&id).cloned();
+        let info = self.0.open.borrow().get(&id).cloned();
         info.as_ref().inspect(|info| info.link.close()).is_some()
     }
 
@@ -155,7 +160,7 @@ impl Connections {
     /// after `grace` are cut; requests that are under way in the engine are waited for in any case.
     pub async fn shutdown(&self, grace: Nanos) {
         self.stop();
-        let shared = &self.0.shared;
+        let shared = &self.0;
         let mut patience = pin!(shared.rt.sleep(grace));
         let mut cut = false;
         std::future::poll_fn(|context| {
@@ -177,20 +182,283 @@ impl Connections {
 }
 
 async fn serve<T: Target>(
-    connections: Connections,
+    shared: Rc<Shared>,
     id: u64,
     session: Rc<Session<T>>,
     guard: Option<ConnectionGuard>,
 ) {
-    let shared = connections.0.shared.clone();
     let receiving = shared.rt.spawn(receive(session.clone()));
     session.link.send_replies().await;
     receiving.await;
     drop(session);
-    connections.0.entries.borrow_mut().remove(&id);
-    shared.links.borrow_mut().remove(&id);
+    shared.open.borrow_mut().remove(&id);
     let open = &shared.metrics.connections_open;
     open.set(open.get() - 1);
     drop(guard);
     shared.gone.notify();
+}
+
+/// What all connections share.
+pub(super) struct Shared {
+    pub rt: Rt,
+    pub pool: BufPool,
+    pub options: TransmissionOptions,
+    pub metrics: Metrics,
+    /// Bytes of replies of all connections.
+    pub replies: ReplyBudgets,
+    /// Bytes of large payloads that are being received.
+    pub partial: PartialPayloads,
+    pub zeroes: Slice,
+    open: RefCell<BTreeMap<u64, ConnectionInfo>>,
+    next_id: Cell<u64>,
+    stopping: Cell<bool>,
+    /// A connection has gone.
+    gone: Notify,
+    /// The task that watches for stalled clients runs.
+    watching: Cell<bool>,
+}
+
+impl Shared {
+    /// Starts the task that cuts stalled connections, unless it runs. It ends when no client owes anything, so that an
+    /// idle server has no timer.
+    pub fn watch(self: &Rc<Self>) {
+        if self.watching.replace(true) {
+            return;
+        }
+        let shared = self.clone();
+        self.rt.spawn(async move {
+            while shared.cut_stalled() {
+                let options = &shared.options;
+                let shortest = options.stall_timeout.min(options.shortage_timeout);
+                shared.rt.sleep(Nanos((shortest.0 / 4).max(1))).await;
+            }
+            shared.watching.set(false);
+        });
+    }
+
+    /// Cuts the connections that stall for too long; false when no client owes anything.
+    fn cut_stalled(&self) -> bool {
+        let now = self.rt.now();
+        let mut owing = false;
+        for link in self.links() {
+            match link.stalling_since() {
+                Some(since) if now.since(since) >= self.options.stall_timeout => self.cut(&link),
+                Some(_) => owing = true,
+                None => {}
+            }
+        }
+        if owing {
+            let links = self.links();
+            let reserving = links.iter().filter_map(|link| link.reserving_since.get());
+            let patience = self.options.shortage_timeout;
+            let starved = reserving
+                .min()
+                .is_some_and(|since| now.since(since) >= patience);
+            // Data that was written of late is sent from the memory that writes are charged for.
+            self.make_room(now, u64::from(starved), Link::stalls_with_data);
+            self.make_room(now, self.partial.missing(), Link::stalls_with_payload);
+            for class in Class::ALL {
+                self.make_room(now, self.replies.missing(class), |link| {
+                    link.stalls_with_replies(class)
+                });
+            }
+        }
+        owing
+    }
+
+    /// Connections that are not being closed.
+    fn links(&self) -> Vec<Rc<Link>> {
+        let open = self.open.borrow();
+        let links = open.values().map(|info| info.link.clone());
+        links.filter(|link| !link.is_closed()).collect()
+    }
+
+    /// Cuts connections that stall while others wait for `missing` bytes, until as much is free. `stalls` gives since
+    /// when a connection has been stalling, and the bytes that it holds.
+    fn make_room(&self, now: Nanos, missing: u64, stalls: impl Fn(&Link) -> Option<(Nanos, u64)>) {
+        if missing == 0 {
+            return;
+        }
+        let patience = self.options.shortage_timeout;
+        let links = self.links().into_iter();
+        let mut stalled: Vec<_> = links
+            .filter_map(|link| stalls(&link).map(|(since, bytes)| (since, bytes, link)))
+            .filter(|(since, bytes, _)| *bytes > 0 && now.since(*since) >= patience)
+            .collect();
+        stalled.sort_by_key(|(since, ..)| *since);
+        let mut freed = 0;
+        for (_, bytes, link) in stalled {
+            if freed >= missing {
+                break;
+            }
+            freed += bytes;
+            self.cut(&link);
+        }
+    }
+
+    fn cut(&self, link: &Link) {
+        add(&self.metrics.connections_stalled, 1);
+        link.close();
+    }
+}
+
+/// A command as it is counted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum CommandKind {
+    /// Read.
+    Read,
+    /// Write.
+    Write,
+    /// Flush.
+    Flush,
+    /// Trim.
+    Trim,
+    /// Write zeroes.
+    WriteZeroes,
+    /// Cache.
+    Cache,
+    /// Block status.
+    BlockStatus,
+    /// A number that means nothing.
+    Unknown,
+}
+
+impl CommandKind {
+    /// Every kind, in the order of [`Counters::commands`].
+    pub const ALL: [CommandKind; 8] = [
+        CommandKind::Read,
+        CommandKind::Write,
+        CommandKind::Flush,
+        CommandKind::Trim,
+        CommandKind::WriteZeroes,
+        CommandKind::Cache,
+        CommandKind::BlockStatus,
+        CommandKind::Unknown,
+    ];
+
+    /// Name for people and for labels.
+    pub const fn name(self) -> &'static str {
+        match self {
+            CommandKind::Read => "read",
+            CommandKind::Write => "write",
+            CommandKind::Flush => "flush",
+            CommandKind::Trim => "trim",
+            CommandKind::WriteZeroes => "write_zeroes",
+            CommandKind::Cache => "cache",
+            CommandKind::BlockStatus => "block_status",
+            CommandKind::Unknown => "unknown",
+        }
+    }
+
+    pub(super) fn of(command: u16) -> Self {
+        match command {
+            proto::CMD_READ => CommandKind::Read,
+            proto::CMD_WRITE => CommandKind::Write,
+            proto::CMD_FLUSH => CommandKind::Flush,
+            proto::CMD_TRIM => CommandKind::Trim,
+            proto::CMD_WRITE_ZEROES => CommandKind::WriteZeroes,
+            proto::CMD_CACHE => CommandKind::Cache,
+            proto::CMD_BLOCK_STATUS => CommandKind::BlockStatus,
+            _ => CommandKind::Unknown,
+        }
+    }
+}
+
+/// Counters of one command; a request counts when its reply is handed to the socket.
+#[derive(Default, Debug)]
+pub struct CommandCounters {
+    /// Requests answered.
+    pub requests: Cell<u64>,
+    /// Bytes of the ranges of those that succeeded.
+    pub bytes: Cell<u64>,
+    /// Requests answered with an error.
+    pub errors: Cell<u64>,
+}
+
+/// Counters of one connection or of all.
+#[derive(Default, Debug)]
+pub struct Counters {
+    /// One for each of [`CommandKind::ALL`], in that order.
+    pub commands: [CommandCounters; CommandKind::ALL.len()],
+}
+
+impl Counters {
+    /// Counters of one command.
+    pub fn of(&self, kind: CommandKind) -> &CommandCounters {
+        &self.commands[kind as usize]
+    }
+
+    pub(super) fn record(&self, kind: CommandKind, bytes: u64, failed: bool) {
+        let counters = self.of(kind);
+        add(&counters.requests, 1);
+        if failed {
+            add(&counters.errors, 1);
+        } else {
+            add(&counters.bytes, bytes);
+        }
+    }
+}
+
+/// Latencies in nanoseconds, from the arrival of a request's first bytes in this process to the
+/// moment at which its reply is handed to the socket.
+pub struct Latency(RefCell<Histogram<u64>>);
+
+impl Default for Latency {
+    fn default() -> Self {
+        // Two digits: 1 per cent; an hour is the end of the scale.
+        let histogram = Histogram::new_with_bounds(1, 3_600_000_000_000, 2)
+            .expect("the bounds are in order and the digits in range");
+        Self(RefCell::new(histogram))
+    }
+}
+
+impl Latency {
+    /// A look at the histogram; the engine thread must not serve meanwhile.
+    pub fn with<R>(&self, look: impl FnOnce(&Histogram<u64>) -> R) -> R {
+        look(&self.0.borrow())
+    }
+
+    fn record(&self, span: Nanos) {
+        self.0.borrow_mut().saturating_record(span.0);
+    }
+}
+
+/// What all connections of one [`super::Connections`] have done.
+#[derive(Default)]
+pub struct Metrics {
+    /// Sums over all connections, those that are gone included.
+    pub total: Counters,
+    /// Connections open now.
+    pub connections_open: Cell<u64>,
+    /// Connections ever added.
+    pub connections_opened: Cell<u64>,
+    /// Connections cut because the client stalled.
+    pub connections_stalled: Cell<u64>,
+    /// Connections ended because the client broke the protocol.
+    pub connections_violated: Cell<u64>,
+    /// `Send` operations: replies divided by it is the size of a batch.
+    pub sends: Cell<u64>,
+    /// `Recv` and `RecvAll` operations.
+    pub receives: Cell<u64>,
+    /// Latency of reads.
+    pub read_latency: Latency,
+    /// Latency of writes (trims and zeroes not included).
+    pub write_latency: Latency,
+    /// Latency of flushes.
+    pub flush_latency: Latency,
+}
+
+impl Metrics {
+    pub(super) fn record_latency(&self, kind: CommandKind, span: Nanos) {
+        match kind {
+            CommandKind::Read => self.read_latency.record(span),
+            CommandKind::Write => self.write_latency.record(span),
+            CommandKind::Flush => self.flush_latency.record(span),
+            _ => {}
+        }
+    }
+}
+
+pub(super) fn add(cell: &Cell<u64>, more: u64) {
+    cell.set(cell.get() + more);
 }

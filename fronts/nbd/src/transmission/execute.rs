@@ -1,18 +1,13 @@
-//! One request, from its admission to its reply.
-//!
-//! A request is polled where it was received, and becomes a task only if it is not ready then: one that can end at once
-//! costs neither an allocation nor a task.
+//! The commands of the protocol, executed on a [`Target`]: what the transmission phase asks of a volume, and how a volume
+//! of the disk answers.
 
 use super::link::{Link, Ticket};
-use super::target::{Target, TargetError};
 use crate::proto::{Command, Extent, NbdErrno, STATE_HOLE, STATE_ZERO};
-use std::cell::RefCell;
 use std::future::Future;
-use std::pin::Pin;
 use std::rc::Rc;
-use std::task::{Context, Poll, Waker};
 use tonearm_base::Slice;
-use tonearm_rt::Rt;
+use tonearm_disk::{DiskError, ErrorKind, Piece, Volume};
+use tonearm_rt::Permit;
 
 /// Most extents of one answer; a client asks again for the rest.
 const EXTENTS_PER_REPLY_MAX: usize = 4096;
@@ -129,53 +124,175 @@ fn extents(runs: &[(u64, bool)], length: u32, one: bool) -> Vec<Extent> {
     extents
 }
 
-/// Places kept for reuse.
-const SPARE_MAX: usize = 64;
+/// A volume as the transmission phase sees it. Clones are handles on one volume, and so are the
+/// targets of all its connections: a flush on any connection covers what any of them completed,
+/// which is what makes `CAN_MULTI_CONN` true.
+///
+/// Ranges are in bytes, of any alignment. They lie within the size that [`Target::size_bytes`] gave
+/// when the request was admitted; a target that has shrunk since refuses them itself.
+///
+/// A future of this trait is polled once by the task that receives requests, and, if it is not ready
+/// then, by another task: its leaves must be futures of `rt`.
+pub trait Target: Clone + 'static {
+    /// Size in bytes now.
+    fn size_bytes(&self) -> u64;
 
-type Place<F> = Pin<Box<Option<F>>>;
+    /// Whether changes are refused now.
+    fn read_only(&self) -> bool;
 
-/// Starts requests. The memory of one that has ended serves the next.
-pub(super) struct Runner<F> {
-    spare: Rc<RefCell<Vec<Place<F>>>>,
+    /// Waits for memory for a write of `bytes`: the back-pressure. The permit gives it back when dropped.
+    ///
+    /// # Errors
+    /// As for [`Target::read`]; the payload is thrown away then.
+    fn reserve(&self, bytes: u64) -> impl Future<Output = Result<Permit, TargetError>>;
+
+    /// Reads a range: pieces in order whose lengths add up to `len`.
+    ///
+    /// # Errors
+    /// What the client is to be told.
+    fn read(&self, offset: u64, len: u64) -> impl Future<Output = Result<Vec<Piece>, TargetError>>;
+
+    /// Writes `data` as one commit; durable at its end when `durable`.
+    ///
+    /// # Errors
+    /// As for [`Target::read`].
+    fn write(
+        &self,
+        offset: u64,
+        data: Slice,
+        durable: bool,
+    ) -> impl Future<Output = Result<(), TargetError>>;
+
+    /// Forgets a range.
+    ///
+    /// # Errors
+    /// As for [`Target::read`].
+    fn trim(
+        &self,
+        offset: u64,
+        len: u64,
+        durable: bool,
+    ) -> impl Future<Output = Result<(), TargetError>>;
+
+    /// Makes a range read as zeroes, never slower than writing them; `keep_space` leaves it
+    /// provisioned.
+    ///
+    /// # Errors
+    /// As for [`Target::read`].
+    fn write_zeroes(
+        &self,
+        offset: u64,
+        len: u64,
+        keep_space: bool,
+        durable: bool,
+    ) -> impl Future<Output = Result<(), TargetError>>;
+
+    /// Makes everything completed before the call durable.
+    ///
+    /// # Errors
+    /// As for [`Target::read`].
+    fn flush(&self) -> impl Future<Output = Result<(), TargetError>>;
+
+    /// Reads a range of up to 4 GiB ahead, at most a MiB at a time.
+    ///
+    /// # Errors
+    /// As for [`Target::read`].
+    fn cache(&self, offset: u64, len: u64) -> impl Future<Output = Result<(), TargetError>>;
+
+    /// Runs of bytes from `offset` on, each with whether it is allocated; at least one run, perhaps
+    /// for less than `len`.
+    ///
+    /// # Errors
+    /// As for [`Target::read`].
+    fn status(
+        &self,
+        offset: u64,
+        len: u64,
+    ) -> impl Future<Output = Result<Vec<(u64, bool)>, TargetError>>;
 }
 
-impl<F: Future<Output = ()> + 'static> Runner<F> {
-    pub fn new() -> Self {
+/// Why a target refused, in terms of the protocol.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct TargetError {
+    /// The number on the wire.
+    pub errno: NbdErrno,
+    /// The sentence that goes with it in a structured reply.
+    pub message: String,
+}
+
+impl TargetError {
+    /// An error without a sentence of its own.
+    pub fn plain(errno: NbdErrno) -> Self {
         Self {
-            spare: Rc::default(),
+            errno,
+            message: errno.to_string(),
         }
-    }
-
-    /// Runs `future` as far as it goes, and the rest of it as a task.
-    pub fn start(&self, rt: &Rt, future: F) {
-        let spare = self.spare.borrow_mut().pop();
-        let mut place = spare.unwrap_or_else(|| Box::pin(None));
-        place.as_mut().set(Some(future));
-        // The executor has no wakers: a leaf notes the task that polls it, and that is updated when
-        // the new task polls for the first time.
-        if poll(&mut place, &mut Context::from_waker(Waker::noop())).is_ready() {
-            return keep(&self.spare, place);
-        }
-        let spare = self.spare.clone();
-        rt.spawn(async move {
-            std::future::poll_fn(|context| poll(&mut place, context)).await;
-            keep(&spare, place);
-        });
     }
 }
 
-fn poll<F: Future<Output = ()>>(place: &mut Place<F>, context: &mut Context<'_>) -> Poll<()> {
-    place
-        .as_mut()
-        .as_pin_mut()
-        .expect("a started request is polled until it ends")
-        .poll(context)
+impl From<DiskError> for TargetError {
+    fn from(error: DiskError) -> Self {
+        let errno = match error.kind() {
+            ErrorKind::NoSpace => NbdErrno::NoSpc,
+            ErrorKind::ReadOnly => NbdErrno::Perm,
+            // The range was checked when the request came: the volume has shrunk since.
+            ErrorKind::OutOfRange | ErrorKind::Invalid | ErrorKind::Conflict => NbdErrno::Inval,
+            ErrorKind::Damaged | ErrorKind::Failed => NbdErrno::Io,
+            // The export has ended, as on a server that is shut down: to try again is no use.
+            ErrorKind::Deleted | ErrorKind::NotFound | ErrorKind::Exists => NbdErrno::Shutdown,
+        };
+        Self {
+            errno,
+            message: error.to_string(),
+        }
+    }
 }
 
-fn keep<F>(spare: &RefCell<Vec<Place<F>>>, mut place: Place<F>) {
-    place.as_mut().set(None);
-    let mut spare = spare.borrow_mut();
-    if spare.len() < SPARE_MAX {
-        spare.push(place);
+impl Target for Volume {
+    fn size_bytes(&self) -> u64 {
+        Volume::size_bytes(self)
+    }
+
+    fn read_only(&self) -> bool {
+        Volume::read_only(self)
+    }
+
+    async fn reserve(&self, bytes: u64) -> Result<Permit, TargetError> {
+        Ok(Volume::reserve(self, bytes).await?)
+    }
+
+    async fn read(&self, offset: u64, len: u64) -> Result<Vec<Piece>, TargetError> {
+        Ok(Volume::read(self, offset, len).await?)
+    }
+
+    async fn write(&self, offset: u64, data: Slice, durable: bool) -> Result<(), TargetError> {
+        Ok(Volume::write(self, offset, data, durable).await?)
+    }
+
+    async fn trim(&self, offset: u64, len: u64, durable: bool) -> Result<(), TargetError> {
+        Ok(Volume::trim(self, offset, len, durable).await?)
+    }
+
+    async fn write_zeroes(
+        &self,
+        offset: u64,
+        len: u64,
+        keep_space: bool,
+        durable: bool,
+    ) -> Result<(), TargetError> {
+        Ok(Volume::write_zeroes(self, offset, len, keep_space, durable).await?)
+    }
+
+    async fn flush(&self) -> Result<(), TargetError> {
+        Ok(Volume::flush(self).await?)
+    }
+
+    async fn cache(&self, offset: u64, len: u64) -> Result<(), TargetError> {
+        Ok(Volume::cache(self, offset, len).await?)
+    }
+
+    async fn status(&self, offset: u64, len: u64) -> Result<Vec<(u64, bool)>, TargetError> {
+        Ok(Volume::status(self, offset, len).await?)
     }
 }

@@ -13,9 +13,8 @@
 //! 3. The stream is closed once, and after that nothing is sent.
 
 use super::budgets::Class;
-use super::metrics::{CommandKind, Counters, add};
-use super::outbox::{Batch, Outbox};
-use super::shared::Shared;
+use super::connections::{CommandKind, Counters, Shared, add};
+use super::replies::{Batch, Outbox};
 use crate::proto::{Negotiated, Request};
 use std::cell::{Cell, RefCell};
 use std::future::{Future, poll_fn};

@@ -24,18 +24,14 @@ mod budgets;
 mod connections;
 mod execute;
 mod link;
-mod metrics;
 mod options;
-mod outbox;
 mod receive;
-mod reply;
-mod shared;
-mod target;
+mod replies;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
-mod window;
 
-pub use connections::{ConnectionInfo, Connections};
-pub use metrics::{CommandCounters, CommandKind, Counters, Latency, Metrics};
+pub use connections::{
+    CommandCounters, CommandKind, ConnectionInfo, Connections, Counters, Latency, Metrics,
+};
+pub use execute::{Target, TargetError};
 pub use options::TransmissionOptions;
-pub use target::{Target, TargetError};

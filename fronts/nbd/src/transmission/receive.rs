@@ -1,5 +1,11 @@
 //! The receiving side of a connection: bytes in, requests started.
 //!
+//! A request is polled where it was received, and becomes a task only if it is not ready then: one that can end at once
+//! costs neither an allocation nor a task ([`Runner`]).
+//!
+//! The buffer that requests are received into follows the client in size ([`Window`]): small for one that sends little at
+//! a time, so that a thousand idle connections cost little, and large for one that fills it.
+//!
 //! Invariants:
 //! 1. A small payload is received into the window; a large one gets its memory as it comes (`budgets.rs`). Both get memory
 //!    of the target when they are whole, so that a payload that does not come holds none of it.
@@ -7,18 +13,20 @@
 //! 3. Requests start in the order in which they came.
 //! 4. What a client can make the server hold before a request starts is one window and one payload.
 
-use super::execute::{Runner, Session, execute, reply_bytes};
+use super::connections::add;
+use super::execute::{Session, Target, TargetError, execute, reply_bytes};
 use super::link::{Ended, Link, ReplyMemory, Ticket};
-use super::metrics::add;
-use super::target::{Target, TargetError};
-use super::window::Window;
 use crate::proto::{
     Command, ExportInfo, Intake, NbdErrno, Parsed, REQUEST_HEADER_BYTES, Request, admit,
 };
+use std::cell::RefCell;
+use std::future::Future;
 use std::ops::ControlFlow;
+use std::pin::Pin;
 use std::rc::Rc;
-use tonearm_base::{Buf, Nanos, Slice};
-use tonearm_rt::{Data, Op, Permit};
+use std::task::{Context, Poll, Waker};
+use tonearm_base::{Buf, BufPool, Nanos, Slice};
+use tonearm_rt::{Data, Op, Permit, Rt};
 
 /// Payloads from here on are received in place, as far as they have not come with their header.
 const IN_PLACE_BYTES_MIN: usize = 64 << 10;
@@ -29,6 +37,19 @@ const STEP_BYTES: usize = 256 << 10;
 /// Memory that a payload begins with where that is scarce. Some of it has come before it gets any, and then it gets as
 /// much again as has come.
 const SCARCE_BYTES: usize = 64 << 10;
+
+/// Sizes of the window.
+const WINDOW_BYTES_MIN: usize = 16 << 10;
+const WINDOW_BYTES_MAX: usize = 256 << 10;
+
+/// Bytes received after a large payload: more would be a part of the next payload, which is received in place.
+const PEEK_BYTES: usize = 4 << 10;
+
+/// Receives in a row that left most of the buffer unused, after which it shrinks.
+const QUIET_MAX: u32 = 64;
+
+/// Places kept for reuse.
+const SPARE_MAX: usize = 64;
 
 /// `Break`: no request can follow, since the client is gone, has disconnected, or is cut, or the server stops.
 type Flow<T> = ControlFlow<(), T>;
@@ -284,5 +305,162 @@ fn end_if(end: bool) -> Flow<()> {
     match end {
         true => ControlFlow::Break(()),
         false => ControlFlow::Continue(()),
+    }
+}
+
+/// The buffer that requests are received into. A small payload waits here until it is whole.
+struct Window {
+    pool: BufPool,
+    /// None while an operation has it.
+    buf: Option<Buf>,
+    start: usize,
+    end: usize,
+    asked: usize,
+    quiet: u32,
+    peek: bool,
+    size: usize,
+}
+
+impl Window {
+    pub fn new(pool: &BufPool) -> Self {
+        Self {
+            pool: pool.clone(),
+            buf: Some(pool.alloc(WINDOW_BYTES_MIN)),
+            start: 0,
+            end: 0,
+            asked: 0,
+            quiet: 0,
+            peek: false,
+            size: WINDOW_BYTES_MIN,
+        }
+    }
+
+    /// Received and not consumed.
+    pub fn bytes(&self) -> &[u8] {
+        let buf = self.buf.as_ref().expect("no operation has the buffer");
+        &buf[self.start..self.end]
+    }
+
+    pub fn consume(&mut self, bytes: usize) {
+        self.start += bytes;
+        debug_assert!(self.start <= self.end, "no more than was received");
+    }
+
+    /// Moves as many bytes as there are to `out`; their count.
+    pub fn take(&mut self, out: &mut [u8]) -> usize {
+        let bytes = self.bytes();
+        let count = bytes.len().min(out.len());
+        out[..count].copy_from_slice(&bytes[..count]);
+        self.consume(count);
+        count
+    }
+
+    /// The next bytes are probably one header alone: few are received at first.
+    pub fn expect_header(&mut self) {
+        self.peek = true;
+    }
+
+    /// Memory to receive into, behind what is left, so large that `whole` bytes have room together.
+    pub fn lend(&mut self, whole: usize) -> Data {
+        let mut buf = self.buf.take().expect("no operation has the buffer");
+        let left = self.end - self.start;
+        let size = self.size.max(whole.next_power_of_two());
+        debug_assert!(
+            left < size && size <= WINDOW_BYTES_MAX,
+            "what is left is no more than it waits for"
+        );
+        if buf.len() != size {
+            let mut other = self.pool.alloc(size);
+            other[..left].copy_from_slice(&buf[self.start..self.end]);
+            buf = other;
+        } else if self.start > 0 {
+            buf.copy_within(self.start..self.end, 0);
+        }
+        (self.start, self.end) = (0, left);
+        let peek = std::mem::replace(&mut self.peek, false);
+        let to = if peek { left + PEEK_BYTES } else { buf.len() };
+        self.asked = to - left;
+        Data::Buf(buf, left..to)
+    }
+
+    /// Memory to receive at most `bytes` into that are thrown away; the window must be empty.
+    pub fn lend_waste(&mut self, bytes: usize) -> Data {
+        debug_assert!(self.start == self.end, "what is left comes first");
+        (self.start, self.end) = (0, 0);
+        let buf = self.buf.take().expect("no operation has the buffer");
+        let count = bytes.min(buf.len());
+        Data::Buf(buf, 0..count)
+    }
+
+    /// Takes the memory back; `received` new bytes are in it.
+    pub fn give_back(&mut self, data: Data, received: usize) {
+        let buf = data.into_buf();
+        self.end += received;
+        if received == self.asked && self.asked > PEEK_BYTES {
+            self.size = (4 * buf.len()).min(WINDOW_BYTES_MAX);
+        }
+        self.quiet = if received < buf.len() / 8 {
+            self.quiet + 1
+        } else {
+            0
+        };
+        if self.quiet >= QUIET_MAX {
+            self.size = (buf.len() / 4).max(WINDOW_BYTES_MIN);
+            self.quiet = 0;
+        }
+        self.buf = Some(buf);
+    }
+
+    /// Takes the memory of [`Window::lend_waste`] back.
+    pub fn give_back_waste(&mut self, data: Data) {
+        self.buf = Some(data.into_buf());
+    }
+}
+
+type Place<F> = Pin<Box<Option<F>>>;
+
+/// Starts requests. The memory of one that has ended serves the next.
+struct Runner<F> {
+    spare: Rc<RefCell<Vec<Place<F>>>>,
+}
+
+impl<F: Future<Output = ()> + 'static> Runner<F> {
+    pub fn new() -> Self {
+        Self {
+            spare: Rc::default(),
+        }
+    }
+
+    /// Runs `future` as far as it goes, and the rest of it as a task.
+    pub fn start(&self, rt: &Rt, future: F) {
+        let spare = self.spare.borrow_mut().pop();
+        let mut place = spare.unwrap_or_else(|| Box::pin(None));
+        place.as_mut().set(Some(future));
+        // The executor has no wakers: a leaf notes the task that polls it, and that is updated when
+        // the new task polls for the first time.
+        if poll(&mut place, &mut Context::from_waker(Waker::noop())).is_ready() {
+            return keep(&self.spare, place);
+        }
+        let spare = self.spare.clone();
+        rt.spawn(async move {
+            std::future::poll_fn(|context| poll(&mut place, context)).await;
+            keep(&spare, place);
+        });
+    }
+}
+
+fn poll<F: Future<Output = ()>>(place: &mut Place<F>, context: &mut Context<'_>) -> Poll<()> {
+    place
+        .as_mut()
+        .as_pin_mut()
+        .expect("a started request is polled until it ends")
+        .poll(context)
+}
+
+fn keep<F>(spare: &RefCell<Vec<Place<F>>>, mut place: Place<F>) {
+    place.as_mut().set(None);
+    let mut spare = spare.borrow_mut();
+    if spare.len() < SPARE_MAX {
+        spare.push(place);
     }
 }
