@@ -161,7 +161,7 @@ impl Engine {
     /// Of a block that the log has already it gets the words that change, where they are few (`commit.rs`).
     ///
     /// # Errors
-    /// When the store is read-only or being closed, or the commit does not fit it.
+    /// When the store takes no changes.
     ///
     /// # Panics
     /// When there is no change, data is not a whole number of blocks, or the admission was given for less: the log

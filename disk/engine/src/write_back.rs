@@ -42,7 +42,6 @@ const WRITES: u64 = 256;
 /// Strain at which nothing is left.
 pub(crate) const FULL: u64 = 1024;
 
-
 /// The write-back of one store.
 pub(crate) struct WriteBack {
     shared: Rc<Shared>,
