@@ -1,4 +1,4 @@
-use crate::write_back::{FULL, MOST, Throttle, strain};
+use crate::write_back::{DELAY_MAX, STRAIN_MAX, Throttle, strain};
 use tonearm_base::Nanos;
 
 const BLOCK: u64 = 4096;
@@ -31,7 +31,7 @@ fn spacing_ms(of: u64) -> f64 {
 fn writes_are_not_delayed_without_strain_or_before_anything_has_gone_home() {
     let throttle = Throttle::default();
     for _ in 0..1000 {
-        assert_eq!(throttle.wait(Nanos(5), BLOCK, FULL), Nanos(0));
+        assert_eq!(throttle.wait(Nanos(5), BLOCK, STRAIN_MAX), Nanos(0));
     }
     let throttle = settled(0);
     for _ in 0..1000 {
@@ -41,7 +41,11 @@ fn writes_are_not_delayed_without_strain_or_before_anything_has_gone_home() {
 
 #[test]
 fn turns_come_at_the_pace_of_the_write_back() {
-    for (of, expected) in [(FULL / 2, 1.0), (FULL, 1.5), (FULL / 4, 0.75)] {
+    for (of, expected) in [
+        (STRAIN_MAX / 2, 1.0),
+        (STRAIN_MAX, 1.5),
+        (STRAIN_MAX / 4, 0.75),
+    ] {
         let spacing = spacing_ms(of);
         assert!(
             (spacing - expected).abs() < 0.05,
@@ -52,21 +56,21 @@ fn turns_come_at_the_pace_of_the_write_back() {
 
 #[test]
 fn no_wait_is_longer_than_a_second() {
-    let throttle = settled(FULL);
+    let throttle = settled(STRAIN_MAX);
     let now = Nanos::from_secs(1000);
     let waits: Vec<u64> = (0..5000)
-        .map(|_| throttle.wait(now, BLOCK, FULL).0)
+        .map(|_| throttle.wait(now, BLOCK, STRAIN_MAX).0)
         .collect();
-    assert!(waits.is_sorted() && waits.iter().all(|wait| *wait <= MOST.0));
-    assert_eq!(waits.last(), Some(&MOST.0));
+    assert!(waits.is_sorted() && waits.iter().all(|wait| *wait <= DELAY_MAX.0));
+    assert_eq!(waits.last(), Some(&DELAY_MAX.0));
 }
 
 #[test]
 fn strain_is_the_used_share_of_what_is_left() {
     assert_eq!(strain(10, 50, 100), 0);
     assert_eq!(strain(50, 50, 100), 0);
-    assert_eq!(strain(75, 50, 100), FULL / 2);
-    assert_eq!(strain(200, 50, 100), FULL);
+    assert_eq!(strain(75, 50, 100), STRAIN_MAX / 2);
+    assert_eq!(strain(200, 50, 100), STRAIN_MAX);
     // A log of two tracks.
-    assert_eq!(strain(2, 1, 1), FULL);
+    assert_eq!(strain(2, 1, 1), STRAIN_MAX);
 }

@@ -32,15 +32,15 @@ const IDLE_ROUND_BYTES: usize = 4 << 20;
 const CHOSEN_BYTES: usize = 32 << 20;
 
 /// Shorter delays are carried over to the next write: they are not worth a timer.
-const LEAST: Nanos = Nanos::from_millis(1);
+const DELAY_MIN: Nanos = Nanos::from_millis(1);
 /// Longest delay. Beyond it writers wait for memory and log, which have queues of their own.
-pub(crate) const MOST: Nanos = Nanos::from_secs(1);
+pub(crate) const DELAY_MAX: Nanos = Nanos::from_secs(1);
 /// Rounds over which the pace is averaged.
-const ROUNDS: u64 = 32;
+const PACE_ROUNDS: u64 = 32;
 /// Writes over which the strain is averaged: the use of tracks and memory moves in steps.
-const WRITES: u64 = 256;
+const STRAIN_WRITES: u64 = 256;
 /// Strain at which nothing is left.
-pub(crate) const FULL: u64 = 1024;
+pub(crate) const STRAIN_MAX: u64 = 1024;
 
 /// The write-back of one store.
 pub(crate) struct WriteBack {
@@ -121,7 +121,7 @@ impl WriteBack {
             || shared.pinned.borrow().range_count() > RANGES_PRESSING
     }
 
-    /// How near their ends memory and log are, in parts of [`FULL`].
+    /// How near their ends memory and log are, in parts of [`STRAIN_MAX`].
     fn strain(&self) -> u64 {
         let (used, tracks) = self.shared.trail.usage();
         let memory = &self.shared.memory;
@@ -474,22 +474,22 @@ pub(crate) struct Throttle {
     /// The time that the last rounds took, and the bytes that they brought home; both decay.
     took: Cell<u64>,
     bytes: Cell<u64>,
-    /// Average strain of the last writes, in parts of [`WRITES`] * [`FULL`].
+    /// Average strain of the last writes, in parts of [`STRAIN_WRITES`] * [`STRAIN_MAX`].
     strain: Cell<u64>,
     /// When the next write may go on.
     turn: Cell<Nanos>,
 }
 
-/// How much of what lies between `from`, from which on it is short, and `end` is used, in parts of [`FULL`].
+/// How much of what lies between `from`, from which on it is short, and `end` is used, in parts of [`STRAIN_MAX`].
 pub(crate) fn strain(used: u64, from: u64, end: u64) -> u64 {
     let all = end.saturating_sub(from).max(1);
-    used.saturating_sub(from).min(all) * FULL / all
+    used.saturating_sub(from).min(all) * STRAIN_MAX / all
 }
 
 impl Throttle {
     /// A round has brought `bytes` home.
     pub fn drained(&self, took: Nanos, bytes: u64) {
-        let mean = |sum: &Cell<u64>, new: u64| sum.set(sum.get() - sum.get() / ROUNDS + new);
+        let mean = |sum: &Cell<u64>, new: u64| sum.set(sum.get() - sum.get() / PACE_ROUNDS + new);
         mean(&self.took, took.0);
         mean(&self.bytes, bytes);
     }
@@ -497,22 +497,23 @@ impl Throttle {
     /// How long a write of `bytes` is delayed.
     pub fn wait(&self, now: Nanos, bytes: u64, strain: u64) -> Nanos {
         let mean = self.strain.get();
-        self.strain.set(mean - mean / WRITES + strain);
-        let strain = mean / WRITES;
+        self.strain.set(mean - mean / STRAIN_WRITES + strain);
+        let strain = mean / STRAIN_WRITES;
         if strain == 0 || self.bytes.get() == 0 {
             return Nanos(0);
         }
         let turn = Nanos(self.turn.get().0.max(now.0));
         let at_pace =
             u128::from(bytes) * u128::from(self.took.get()) / u128::from(self.bytes.get());
-        let cost = at_pace * u128::from(FULL / 2 + strain) / u128::from(FULL);
+        let cost = at_pace * u128::from(STRAIN_MAX / 2 + strain) / u128::from(STRAIN_MAX);
         let wait = turn.since(now);
-        if wait.0 < MOST.0 {
-            self.turn.set(turn + cost.min(u128::from(MOST.0)) as u64);
+        if wait.0 < DELAY_MAX.0 {
+            self.turn
+                .set(turn + cost.min(u128::from(DELAY_MAX.0)) as u64);
         }
-        match wait.0 < LEAST.0 {
+        match wait.0 < DELAY_MIN.0 {
             true => Nanos(0),
-            false => Nanos(wait.0.min(MOST.0)),
+            false => Nanos(wait.0.min(DELAY_MAX.0)),
         }
     }
 }
