@@ -327,7 +327,7 @@ impl Trail {
         state.delay = delay;
         match step {
             Step::Wait(until) => Next::Wait(until),
-            Step::Reposition => match self.reposition(state) {
+            Step::Reposition => match !state.heads.is_empty() && self.reposition(state) {
                 true => Next::Again,
                 false => Next::Wait(None),
             },
