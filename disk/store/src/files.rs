@@ -23,16 +23,20 @@ pub use local::LocalFiles;
 pub use open_files::{files_socket, open_files};
 pub use session::Sessions;
 
+use serde::{Deserialize, Serialize};
+
 /// An open file of a session.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 pub struct FileId(pub u64);
 
 /// An open atomic recovery unit of a session.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 pub struct AruId(pub u64);
 
 /// SQLite's five lock levels, the weakest first.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+#[derive(
+    Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize, Deserialize,
+)]
 pub enum Level {
     /// No lock.
     #[default]
@@ -49,7 +53,7 @@ pub enum Level {
 }
 
 /// How a file is opened.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Open {
     /// Make it, empty, when there is none.
     pub create: bool,
@@ -58,7 +62,7 @@ pub struct Open {
 }
 
 /// What is told of a file.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct FileInfo {
     /// Its name.
     pub name: String,

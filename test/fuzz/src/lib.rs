@@ -358,33 +358,23 @@ fn pages() -> Vec<Vec<u8>> {
 
 /// Bodies of requests and of answers, and a stream that frames all of them.
 fn frames() -> Vec<Vec<u8>> {
-    let body = |kind: u8, fields: &[u8]| [&7u32.to_le_bytes()[..], &[kind], fields].concat();
-    let numbers = |numbers: &[u64]| {
-        numbers
-            .iter()
-            .copied()
-            .flat_map(u64::to_le_bytes)
-            .collect::<Vec<_>>()
-    };
-    let text = |text: &str| [&(text.len() as u16).to_le_bytes()[..], text.as_bytes()].concat();
+    let body = |fields: &[&[u8]]| [&7u32.to_le_bytes()[..], &fields.concat()].concat();
     let bodies = vec![
-        body(1, &[text("app.db"), vec![1]].concat()),
-        body(3, &[]),
-        body(6, &[text("app.db"), text("old.db")].concat()),
-        body(
-            8,
-            &[numbers(&[1, 0, 4096]), 512u32.to_le_bytes().to_vec()].concat(),
-        ),
-        body(9, &numbers(&[1])),
-        body(10, &[numbers(&[1, 1, 0]), vec![5; 32]].concat()),
-        body(12, &[numbers(&[1]), vec![1]].concat()),
-        body(15, &[numbers(&[1]), vec![4]].concat()),
-        body(18, &[numbers(&[1]), text("new")].concat()),
-        // Answers.
-        body(2, &numbers(&[9])),
-        body(4, &[1, 2, 3]),
-        body(5, &[text("app.db"), numbers(&[8192, 1])].concat()),
-        body(6, &[vec![5], text("others were first")].concat()),
+        // Requests, each with the place of its kind in `Request` first.
+        body(&[&[0, 6], b"app.db", &[1, 0]]),
+        body(&[&[2]]),
+        body(&[&[5, 6], b"app.db", &[6], b"old.db"]),
+        body(&[&[7, 1, 0, 0x80, 0x20, 0x80, 4]]),
+        body(&[&[8, 1]]),
+        body(&[&[9, 1, 1, 1, 0], &[5; 32]]),
+        body(&[&[11, 1, 1]]),
+        body(&[&[14, 1, 4]]),
+        body(&[&[17, 1, 3], b"new"]),
+        // Results: a number, data, a list of files, an error.
+        body(&[&[0, 9]]),
+        body(&[&[0, 1, 2, 3]]),
+        body(&[&[0, 1, 6], b"app.db", &[0x80, 0x40, 1]]),
+        body(&[&[1, 5, 17], b"others were first"]),
     ];
     let framed = |body: &Vec<u8>| [&(body.len() as u32).to_le_bytes()[..], body].concat();
     let stream = bodies.iter().flat_map(framed).collect();

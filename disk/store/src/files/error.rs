@@ -1,12 +1,13 @@
 //! Why an operation on files failed.
 
 use crate::error::StoreError;
+use serde::{Deserialize, Serialize};
 use tonearm_disk::{DiskError, ErrorKind};
 use tonearm_engine::EngineError;
 use tonearm_uring::MemberError;
 
 /// What kind of error it is: what a front end makes its own code from.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum FilesErrorKind {
     /// No such file, or it was deleted.
     NotFound,
@@ -29,7 +30,7 @@ pub enum FilesErrorKind {
 }
 
 /// An error with its text, which says what, where and what to do.
-#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error, Serialize, Deserialize)]
 #[error("{text}")]
 pub struct FilesError {
     /// The kind.

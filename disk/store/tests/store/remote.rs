@@ -343,17 +343,16 @@ fn threads_share_a_session() {
 fn hostile_clients_are_told_and_closed() {
     let mut server = Server::start();
     let good = server.connect();
-    let mut hello = b"tonearmF".to_vec();
-    hello.extend_from_slice(&[2, 0, 0, 0, 0, 0, 0, 0]);
+    let hello = raw::HELLO;
     let with_hello = |frame: &[u8]| [&hello[..], frame].concat();
     let other_version = [b"tonearmF".as_slice(), &[9, 0, 0, 0, 0, 0, 0, 0]].concat();
-    let begin = |number: u8| [13, 0, 0, 0, number, 0, 0, 0, 9, 1, 0, 0, 0, 0, 0, 0, 0];
+    let begin = |number: u8| [6, 0, 0, 0, number, 0, 0, 0, 8, 1];
     for (bytes, why) in [
         (b"GET / HTTP/1.1\r\n\r\n".to_vec(), "does not speak"),
         (other_version, "another version"),
         (with_hello(&[255; 40]), "too short or too long"),
-        (with_hello(&[5, 0, 0, 0, 1, 0, 0, 0, 99]), "no known kind"),
-        (with_hello(&[5, 0, 0, 0, 0, 0, 0, 0, 3]), "number 0"),
+        (with_hello(&[5, 0, 0, 0, 1, 0, 0, 0, 99]), "no request of"),
+        (with_hello(&[5, 0, 0, 0, 0, 0, 0, 0, 2]), "number 0"),
         (
             with_hello(&[&begin(1)[..], &begin(2)].concat()),
             "one twice",
@@ -374,8 +373,8 @@ fn hostile_clients_are_told_and_closed() {
     let mut deaf = server.raw();
     deaf.set_write_timeout(Some(Duration::from_millis(200)))
         .unwrap();
-    deaf.write_all(&hello).unwrap();
-    let list = [5, 0, 0, 0, 1, 0, 0, 0, 3];
+    deaf.write_all(hello).unwrap();
+    let list = [5, 0, 0, 0, 1, 0, 0, 0, 2];
     while deaf.write_all(&list.repeat(1000)).is_ok() {}
     assert!(good.list().unwrap().is_empty());
     server.end();
@@ -399,25 +398,21 @@ fn a_server_of_another_version_is_refused_and_named() {
 
 /// Frames of the protocol, as a program writes them that keeps to no other rule of it.
 mod raw {
-    pub const HELLO: &[u8; 16] = b"tonearmF\x02\0\0\0\0\0\0\0";
+    pub const HELLO: &[u8; 16] = b"tonearmF\x03\0\0\0\0\0\0\0";
 
-    fn frame(kind: u8, fields: &[&[u8]]) -> Vec<u8> {
+    fn frame(fields: &[&[u8]]) -> Vec<u8> {
         let fields = fields.concat();
-        let mut bytes = (fields.len() as u32 + 5).to_le_bytes().to_vec();
-        bytes.extend([1, 0, 0, 0, kind]);
-        bytes.extend(fields);
-        bytes
+        let len = (fields.len() as u32 + 4).to_le_bytes();
+        [&len, &[1, 0, 0, 0], &fields[..]].concat()
     }
 
     pub fn open(name: &str) -> Vec<u8> {
-        let len = (name.len() as u16).to_le_bytes();
-        frame(1, &[&len, name.as_bytes(), &[0]])
+        frame(&[&[0, name.len() as u8], name.as_bytes(), &[0, 0]])
     }
 
-    /// Of the first file that a session has opened.
-    pub fn read(len: u32) -> Vec<u8> {
-        let file = 1u64.to_le_bytes();
-        frame(8, &[&file, &[0; 16], &len.to_le_bytes()])
+    /// Of 1 MiB, of the first file that a session has opened.
+    pub fn read() -> Vec<u8> {
+        frame(&[&[7, 1, 0, 0, 0x80, 0x80, 0x40]])
     }
 }
 
@@ -436,7 +431,7 @@ fn sessions_that_never_read_keep_no_others_and_are_cut_when_memory_is_short() {
     let mut deaf = Vec::new();
     for _ in 0..8 {
         let mut stream = server.raw();
-        let reads = raw::read(1 << 20).repeat(32);
+        let reads = raw::read().repeat(32);
         let bytes = [&raw::HELLO[..], &raw::open("f"), &reads].concat();
         stream.write_all(&bytes).unwrap();
         deaf.push(stream);
@@ -485,7 +480,7 @@ fn clients_that_stall_are_cut_and_idle_ones_are_not() {
         Vec::new(),
         raw::HELLO[..7].to_vec(),
         [&raw::HELLO[..], &half[..6]].concat(),
-        [&raw::HELLO[..], &half, &raw::read(1 << 20).repeat(4)].concat(),
+        [&raw::HELLO[..], &half, &raw::read().repeat(4)].concat(),
     ] {
         let mut stream = server.raw();
         stream.write_all(&bytes).unwrap();

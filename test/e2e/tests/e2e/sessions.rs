@@ -142,21 +142,13 @@ fn sessions_that_never_read_hold_little_of_the_server() {
         .write(file, None, 0, &vec![7; 1 << 20])
         .expect("written");
     // A session whose client requests the same file again and again without reading the replies.
-    let frame = |kind: u8, fields: &[u8]| {
-        let mut bytes = (fields.len() as u32 + 5).to_le_bytes().to_vec();
-        bytes.extend([1, 0, 0, 0, kind]);
-        bytes.extend(fields);
-        bytes
+    let frame = |fields: &[u8]| {
+        let len = (fields.len() as u32 + 4).to_le_bytes();
+        [&len, &[1, 0, 0, 0], fields].concat()
     };
-    let open_data = frame(1, b"\x04\0data\0");
-    let fields = [
-        &1u64.to_le_bytes()[..],
-        &[0; 16],
-        &(1u32 << 20).to_le_bytes(),
-    ]
-    .concat();
-    let reads = frame(8, &fields).repeat(64);
-    let hello = b"tonearmF\x02\0\0\0\0\0\0\0";
+    let open_data = frame(b"\x00\x04data\0\0");
+    let reads = frame(&[7, 1, 0, 0, 0x80, 0x80, 0x40]).repeat(64);
+    let hello = b"tonearmF\x03\0\0\0\0\0\0\0";
     let mut deaf = Vec::new();
     for _ in 0..64 {
         let mut stream =

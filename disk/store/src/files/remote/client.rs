@@ -3,8 +3,9 @@
 //! A thread that waits for a reply reads for all threads, unless another one does so already. What needs no reply is collected and sent with the
 //! next request that does, or when there is much of it.
 
-use super::wire::{self, DATA_MAX, HELLO_LEN, Reply, Request, VERSION};
+use super::wire::{self, DATA_MAX, HELLO_LEN, Request, VERSION};
 use crate::files::{AruId, FileId, FileInfo, Files, FilesError, FilesErrorKind, Level, Open};
+use serde::de::DeserializeOwned;
 use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
 use std::net::Shutdown;
@@ -20,8 +21,6 @@ const COLLECT_BYTES: usize = 256 << 10;
 /// Bytes that are written in a unit before the server is asked whether it still goes on: a unit that has failed is not
 /// sent to its end.
 const UNASKED_BYTES: usize = 4 << 20;
-/// Longest name that is sent; the store refuses shorter ones already.
-const NAME_MAX: usize = 1000;
 /// How long a server may take for its hello.
 const HELLO_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -48,7 +47,8 @@ struct Out {
 
 #[derive(Default)]
 struct Inbox {
-    replies: BTreeMap<u32, Reply>,
+    /// By their numbers, from behind these.
+    replies: BTreeMap<u32, Vec<u8>>,
     /// A thread reads for all.
     reading: bool,
     /// Why nothing comes any more.
@@ -132,17 +132,33 @@ impl RemoteFiles {
         Ok(number)
     }
 
-    fn ask(&self, request: Request<'_>) -> Result<Reply, FilesError> {
-        debug_assert!(request.is_answered());
-        let number = self.send(&request, true)?;
-        match self.receive(number)? {
-            Reply::Failed(error) => Err(error),
-            reply => Ok(reply),
+    /// Sends `request` and waits for its result.
+    fn ask<T: DeserializeOwned>(&self, request: Request<'_>) -> Result<T, FilesError> {
+        let reply = self.reply_to(&request)?;
+        match self.result_of(&reply)? {
+            (result, []) => Ok(result),
+            _ => Err(self.unexpected()),
         }
     }
 
+    fn reply_to(&self, request: &Request<'_>) -> Result<Vec<u8>, FilesError> {
+        debug_assert!(request.is_answered());
+        request.check().map_err(|why| failed(why.0))?;
+        let number = self.send(request, true)?;
+        self.receive(number)
+    }
+
+    /// The result of a reply, and the data behind it.
+    fn result_of<'a, T: DeserializeOwned>(
+        &self,
+        reply: &'a [u8],
+    ) -> Result<(T, &'a [u8]), FilesError> {
+        let (result, data) = wire::result_of(reply).ok_or_else(|| self.unexpected())?;
+        Ok((result?, data))
+    }
+
     /// Waits for the reply to `number`.
-    fn receive(&self, number: u32) -> Result<Reply, FilesError> {
+    fn receive(&self, number: u32) -> Result<Vec<u8>, FilesError> {
         let mut inbox = locked(&self.inbox);
         loop {
             if let Some(reply) = inbox.replies.remove(&number) {
@@ -163,7 +179,10 @@ impl RemoteFiles {
             inbox = locked(&self.inbox);
             inbox.reading = false;
             match read {
-                Ok((0, Reply::Failed(error), _)) => inbox.over = Some(error.text),
+                Ok((0, reply, _)) => {
+                    let why = self.result_of::<()>(&reply);
+                    inbox.over = Some(why.err().unwrap_or_else(|| self.unexpected()).text);
+                }
                 Ok((number, reply, rest)) => {
                     inbox.bytes = rest;
                     inbox.replies.insert(number, reply);
@@ -175,7 +194,7 @@ impl RemoteFiles {
     }
 
     /// Reads on from `bytes` until there is a frame; what is behind it.
-    fn read_one(&self, mut bytes: Vec<u8>) -> Result<(u32, Reply, Vec<u8>), String> {
+    fn read_one(&self, mut bytes: Vec<u8>) -> Result<(u32, Vec<u8>, Vec<u8>), String> {
         let broken = |why: wire::Violation| {
             format!(
                 "the server at {} breaks the protocol: {why}",
@@ -187,7 +206,8 @@ impl RemoteFiles {
             if let Some(len) = len
                 && bytes.len() >= len
             {
-                let (number, reply) = Reply::decode(&bytes[4..len]).map_err(broken)?;
+                let (number, reply) = wire::number_of(&bytes[4..len]).map_err(broken)?;
+                let reply = reply.to_vec();
                 bytes.drain(..len);
                 return Ok((number, reply, bytes));
             }
@@ -214,27 +234,6 @@ impl RemoteFiles {
             "the server at {} has answered something else than it was asked",
             self.socket.display()
         ))
-    }
-
-    fn done(&self, request: Request<'_>) -> Result<(), FilesError> {
-        match self.ask(request)? {
-            Reply::Done => Ok(()),
-            _ => Err(self.unexpected()),
-        }
-    }
-
-    fn number(&self, request: Request<'_>) -> Result<u64, FilesError> {
-        match self.ask(request)? {
-            Reply::Number(number) => Ok(number),
-            _ => Err(self.unexpected()),
-        }
-    }
-
-    fn flag(&self, request: Request<'_>) -> Result<bool, FilesError> {
-        match self.ask(request)? {
-            Reply::Flag(flag) => Ok(flag),
-            _ => Err(self.unexpected()),
-        }
     }
 
     fn check_unit(&self, aru: AruId) -> Result<(), FilesError> {
@@ -278,51 +277,41 @@ impl Files for RemoteFiles {
     }
 
     fn open(&self, name: &str, how: Open) -> Result<FileId, FilesError> {
-        check_name(name)?;
-        Ok(FileId(self.number(Request::Open { name, how })?))
+        self.ask(Request::Open { name, how })
     }
 
     fn create(&self, aru: AruId, name: &str) -> Result<FileId, FilesError> {
-        check_name(name)?;
         self.check_unit(aru)?;
-        Ok(FileId(self.number(Request::Create { aru, name })?))
+        self.ask(Request::Create { aru, name })
     }
 
     fn open_volume(&self, name: &str) -> Result<FileId, FilesError> {
-        check_name(name)?;
-        Ok(FileId(self.number(Request::OpenVolume { name })?))
+        self.ask(Request::OpenVolume { name })
     }
 
     fn close(&self, file: FileId) {
         // A session that is over has nothing open.
-        let _ = self.ask(Request::Close { file });
+        let _ = self.ask::<()>(Request::Close { file });
     }
 
     fn list(&self) -> Result<Vec<FileInfo>, FilesError> {
-        match self.ask(Request::List)? {
-            Reply::Files(files) => Ok(files),
-            _ => Err(self.unexpected()),
-        }
+        self.ask(Request::List)
     }
 
     fn exists(&self, name: &str) -> Result<bool, FilesError> {
-        check_name(name)?;
-        self.flag(Request::Exists { name })
+        self.ask(Request::Exists { name })
     }
 
     fn delete(&self, name: &str) -> Result<(), FilesError> {
-        check_name(name)?;
-        self.done(Request::Delete { name })
+        self.ask(Request::Delete { name })
     }
 
     fn rename(&self, from: &str, to: &str) -> Result<(), FilesError> {
-        check_name(from)?;
-        check_name(to)?;
-        self.done(Request::Rename { from, to })
+        self.ask(Request::Rename { from, to })
     }
 
     fn size(&self, file: FileId, aru: Option<AruId>) -> Result<u64, FilesError> {
-        self.number(Request::Size { file, aru })
+        self.ask(Request::Size { file, aru })
     }
 
     fn read(
@@ -335,18 +324,17 @@ impl Files for RemoteFiles {
         let mut done = 0;
         while done < buf.len() {
             let part = (buf.len() - done).min(DATA_MAX);
-            let offset = offset.saturating_add(done as u64);
-            let len = part as u32;
-            let data = match self.ask(Request::Read {
+            let reply = self.reply_to(&Request::Read {
                 file,
                 aru,
-                offset,
-                len,
-            })? {
-                Reply::Data(data) if data.len() <= part => data,
-                _ => return Err(self.unexpected()),
-            };
-            buf[done..done + data.len()].copy_from_slice(&data);
+                offset: offset.saturating_add(done as u64),
+                len: part as u32,
+            })?;
+            let ((), data) = self.result_of(&reply)?;
+            if data.len() > part {
+                return Err(self.unexpected());
+            }
+            buf[done..done + data.len()].copy_from_slice(data);
             done += data.len();
             if data.len() < part {
                 break;
@@ -371,7 +359,7 @@ impl Files for RemoteFiles {
     ) -> Result<(), FilesError> {
         let Some(unit) = aru else {
             if data.len() <= DATA_MAX {
-                return self.done(Request::Write {
+                return self.ask(Request::Write {
                     file,
                     aru,
                     offset,
@@ -410,7 +398,7 @@ impl Files for RemoteFiles {
 
     fn truncate(&self, file: FileId, aru: Option<AruId>, size: u64) -> Result<(), FilesError> {
         let Some(unit) = aru else {
-            return self.done(Request::Truncate { file, aru, size });
+            return self.ask(Request::Truncate { file, aru, size });
         };
         self.check_unit(unit)?;
         self.send(&Request::Truncate { file, aru, size }, false)?;
@@ -418,20 +406,17 @@ impl Files for RemoteFiles {
     }
 
     fn zero(&self, file: FileId, offset: u64, len: u64) -> Result<(), FilesError> {
-        self.done(Request::Zero { file, offset, len })
+        self.ask(Request::Zero { file, offset, len })
     }
 
     fn status(&self, file: FileId, offset: u64, len: u64) -> Result<Vec<(u64, bool)>, FilesError> {
-        match self.ask(Request::Status { file, offset, len })? {
-            Reply::Runs(runs) => Ok(runs),
-            _ => Err(self.unexpected()),
-        }
+        self.ask(Request::Status { file, offset, len })
     }
 
     fn end(&self, aru: AruId, durable: bool) -> Result<(), FilesError> {
         self.check_unit(aru)?;
         locked(&self.units).remove(&aru);
-        self.done(Request::End { aru, durable })
+        self.ask(Request::End { aru, durable })
     }
 
     fn abort(&self, aru: AruId) {
@@ -442,19 +427,19 @@ impl Files for RemoteFiles {
     }
 
     fn flush(&self) -> Result<(), FilesError> {
-        self.done(Request::Flush)
+        self.ask(Request::Flush)
     }
 
     fn lock(&self, file: FileId, level: Level) -> Result<bool, FilesError> {
-        self.flag(Request::Lock { file, level })
+        self.ask(Request::Lock { file, level })
     }
 
     fn unlock(&self, file: FileId, level: Level) -> Result<(), FilesError> {
-        self.done(Request::Unlock { file, level })
+        self.ask(Request::Unlock { file, level })
     }
 
     fn reserved(&self, file: FileId) -> Result<bool, FilesError> {
-        self.flag(Request::Reserved { file })
+        self.ask(Request::Reserved { file })
     }
 }
 
@@ -467,13 +452,6 @@ fn greet(stream: &UnixStream) -> io::Result<u32> {
     stream.read_exact(&mut hello)?;
     stream.set_read_timeout(None)?;
     wire::version_of(&hello).map_err(io::Error::other)
-}
-
-fn check_name(name: &str) -> Result<(), FilesError> {
-    match name.len() <= NAME_MAX {
-        true => Ok(()),
-        false => Err(failed("a name has at most 255 bytes")),
-    }
 }
 
 fn failed(text: impl Into<String>) -> FilesError {

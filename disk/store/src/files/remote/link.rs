@@ -7,7 +7,7 @@
 //!    first, where other sessions wait for the memory that its replies hold.
 //! 3. A stream is closed once.
 
-use super::wire::{self, Reply};
+use super::wire::Reply;
 use crate::files::{FilesError, FilesErrorKind};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -265,19 +265,18 @@ impl Link {
     }
 
     /// Sends a reply. A client that is gone is noticed where it is listened to.
-    pub async fn reply(&self, number: u32, reply: Reply) {
+    pub async fn reply(&self, reply: Reply) {
         let _turn = self.turn.acquire(1).await;
         let pool = self.pool();
-        let data = match reply {
-            Reply::Data(data) if data.len() > COPY_BYTES_MAX => Data::Slices(vec![
-                pool.copy_of(&wire::data_head(number, data.len())).share(),
+        let Reply { mut head, data } = reply;
+        let data = if data.len() > COPY_BYTES_MAX {
+            Data::Slices(vec![
+                pool.copy_of(&head).share(),
                 pool.copy_of(&data).share(),
-            ]),
-            reply => {
-                let mut bytes = Vec::with_capacity(64);
-                reply.encode(number, &mut bytes);
-                Data::whole(pool.copy_of(&bytes))
-            }
+            ])
+        } else {
+            head.extend_from_slice(&data);
+            Data::whole(pool.copy_of(&head))
         };
         self.send(data).await;
     }
@@ -297,7 +296,7 @@ impl Link {
     /// Tells the client why the connection ends.
     pub async fn fail(&self, text: String) {
         let error = FilesError::new(FilesErrorKind::Failed, text);
-        self.reply(0, Reply::Failed(error)).await;
+        self.reply(Reply::new::<()>(0, Err(error))).await;
     }
 
     /// Closes the stream at once: what is under way on it ends.

@@ -16,7 +16,7 @@ use std::rc::Rc;
 use std::task::Poll;
 use tonearm_base::{Buf, BufPool, LooseBuf, Nanos};
 use tonearm_disk::Disk;
-use tonearm_rt::{Data, DeviceId, Permit, Rt, Semaphore};
+use tonearm_rt::{Data, DeviceId, Rt, Semaphore};
 
 /// Most sessions at a time.
 const SESSIONS_MAX: usize = 256;
@@ -215,62 +215,54 @@ impl Connection {
         if let Some(error) = doomed {
             // It will not end: nothing more is done for it, and nobody sees what it has not written.
             if request.is_answered() {
-                self.link.reply(number, Reply::Failed(error)).await;
+                self.link.reply(Reply::new::<()>(number, Err(error))).await;
             }
             return Ok(());
         }
-        let result = match request {
+        let reply = match request {
             Request::Open { name, how } => {
-                let file = session.open(name, how).await;
-                file.map(|opened| Reply::Number(opened.file.0))
+                let opened = session.open(name, how).await;
+                Reply::new(number, opened.map(|opened| opened.file))
             }
             Request::Create { aru, name } => {
-                let file = session.create(aru, name).await;
-                file.map(|opened| Reply::Number(opened.file.0))
+                let opened = session.create(aru, name).await;
+                Reply::new(number, opened.map(|opened| opened.file))
             }
             Request::OpenVolume { name } => {
-                let file = session.open_volume(name);
-                file.map(|opened| Reply::Number(opened.file.0))
+                let opened = session.open_volume(name);
+                Reply::new(number, opened.map(|opened| opened.file))
             }
             Request::Zero { file, offset, len } => {
-                let zeroed = session.zero(file, offset, len).await;
-                zeroed.map(|()| Reply::Done)
+                Reply::new(number, session.zero(file, offset, len).await)
             }
             Request::Status { file, offset, len } => {
-                let runs = session.status(file, offset, len).await;
-                runs.map(Reply::Runs)
+                Reply::new(number, session.status(file, offset, len).await)
             }
             Request::Close { file } => {
                 session.close(file);
-                Ok(Reply::Done)
+                Reply::new(number, Ok(()))
             }
-            Request::List => Ok(Reply::Files(session.list())),
-            Request::Exists { name } => Ok(Reply::Flag(session.exists(name))),
-            Request::Delete { name } => session.delete(name).await.map(|()| Reply::Done),
-            Request::Rename { from, to } => session.rename(from, to).await.map(|()| Reply::Done),
-            Request::Size { file, aru } => session.size(file, aru).map(Reply::Number),
-            Request::Read {
-                file,
-                aru: None,
-                offset,
-                len,
-            } => {
-                let permit = self.beside.acquire(1).await;
-                let session = session.clone();
-                self.beside(number, (permit, memory), async move {
-                    let read = session.read(file, None, offset, len as usize).await;
-                    read.map(Reply::Data)
-                });
-                return Ok(());
-            }
+            Request::List => Reply::new(number, Ok(session.list())),
+            Request::Exists { name } => Reply::new(number, Ok(session.exists(name))),
+            Request::Delete { name } => Reply::new(number, session.delete(name).await),
+            Request::Rename { from, to } => Reply::new(number, session.rename(from, to).await),
+            Request::Size { file, aru } => Reply::new(number, session.size(file, aru)),
             Request::Read {
                 file,
                 aru,
                 offset,
                 len,
             } => {
-                let read = session.read(file, aru, offset, len as usize).await;
-                read.map(Reply::Data)
+                let session = session.clone();
+                let read = async move {
+                    let read = session.read(file, aru, offset, len as usize).await;
+                    Reply::with_data(number, read)
+                };
+                if aru.is_none() {
+                    self.beside(memory, read).await;
+                    return Ok(());
+                }
+                read.await
             }
             Request::Begin { aru } => {
                 let begun = session.begin(aru);
@@ -278,41 +270,23 @@ impl Connection {
             }
             Request::Write {
                 file,
-                aru: Some(aru),
+                aru,
                 offset,
                 data,
             } => {
-                let written = session
-                    .write(file, Some(aru), offset, LooseBuf::copy_of(data))
-                    .await;
-                return self.within(aru, written);
+                let data = LooseBuf::copy_of(data);
+                let written = session.write(file, aru, offset, data).await;
+                match aru {
+                    Some(aru) => return self.within(aru, written),
+                    None => Reply::new(number, written),
+                }
             }
-            Request::Write {
-                file,
-                aru: None,
-                offset,
-                data,
-            } => {
-                let written = session
-                    .write(file, None, offset, LooseBuf::copy_of(data))
-                    .await;
-                written.map(|()| Reply::Done)
-            }
-            Request::Truncate {
-                file,
-                aru: Some(aru),
-                size,
-            } => {
-                let cut = session.truncate(file, Some(aru), size).await;
-                return self.within(aru, cut);
-            }
-            Request::Truncate {
-                file,
-                aru: None,
-                size,
-            } => {
-                let cut = session.truncate(file, None, size).await;
-                cut.map(|()| Reply::Done)
+            Request::Truncate { file, aru, size } => {
+                let cut = session.truncate(file, aru, size).await;
+                match aru {
+                    Some(aru) => return self.within(aru, cut),
+                    None => Reply::new(number, cut),
+                }
             }
             Request::End { aru, durable } => {
                 let doomed = self.doomed.borrow_mut().remove(&aru);
@@ -327,16 +301,14 @@ impl Connection {
                 };
                 match ended {
                     Ok(lsn) if durable => {
-                        let permit = self.beside.acquire(1).await;
                         let session = session.clone();
-                        self.beside(number, (permit, memory), async move {
-                            let durable = session.acknowledge(lsn, true).await;
-                            durable.map(|()| Reply::Done)
-                        });
+                        let durable =
+                            async move { Reply::new(number, session.acknowledge(lsn, true).await) };
+                        self.beside(memory, durable).await;
                         return Ok(());
                     }
-                    Ok(lsn) => session.acknowledge(lsn, false).await.map(|()| Reply::Done),
-                    Err(error) => Err(error),
+                    Ok(lsn) => Reply::new(number, session.acknowledge(lsn, false).await),
+                    Err(error) => Reply::new::<()>(number, Err(error)),
                 }
             }
             Request::Abort { aru } => {
@@ -345,19 +317,16 @@ impl Connection {
                 return Ok(());
             }
             Request::Flush => {
-                let permit = self.beside.acquire(1).await;
                 let session = session.clone();
-                self.beside(number, (permit, memory), async move {
-                    session.flush().await.map(|()| Reply::Done)
-                });
+                let flush = async move { Reply::new(number, session.flush().await) };
+                self.beside(memory, flush).await;
                 return Ok(());
             }
-            Request::Lock { file, level } => session.lock(file, level).map(Reply::Flag),
-            Request::Unlock { file, level } => session.unlock(file, level).map(|()| Reply::Done),
-            Request::Reserved { file } => session.reserved(file).map(Reply::Flag),
+            Request::Lock { file, level } => Reply::new(number, session.lock(file, level)),
+            Request::Unlock { file, level } => Reply::new(number, session.unlock(file, level)),
+            Request::Reserved { file } => Reply::new(number, session.reserved(file)),
         };
-        let reply = result.unwrap_or_else(Reply::Failed);
-        self.link.reply(number, reply).await;
+        self.link.reply(reply).await;
         drop(memory);
         Ok(())
     }
@@ -374,18 +343,14 @@ impl Connection {
         Ok(())
     }
 
-    fn beside(
-        &self,
-        number: u32,
-        held: (Permit, ReplyMemory),
-        work: impl Future<Output = Result<Reply, FilesError>> + 'static,
-    ) {
+    /// Goes on with later requests while `work` is under way.
+    async fn beside(&self, memory: ReplyMemory, work: impl Future<Output = Reply> + 'static) {
+        let permit = self.beside.acquire(1).await;
         let link = self.link.clone();
         let rt = link.rt().clone();
         rt.spawn_detached(async move {
-            let reply = work.await.unwrap_or_else(Reply::Failed);
-            link.reply(number, reply).await;
-            drop(held);
+            link.reply(work.await).await;
+            drop((permit, memory));
         });
     }
 }

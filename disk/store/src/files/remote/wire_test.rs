@@ -1,136 +1,131 @@
-use super::{FRAME_MAX, Reply, Request, decode_any, frame_len, hello, version_of};
+use super::{DATA_MAX, FRAME_MAX, NAME_MAX, Reply, Request, VERSION};
+use super::{decode_any, frame_len, hello, number_of, result_of, version_of};
 use crate::files::{AruId, FileId, FileInfo, FilesError, FilesErrorKind, Level, Open};
 use proptest::prelude::*;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 
 fn requests() -> Vec<Request<'static>> {
-    let (file, aru) = (FileId(7), Some(AruId(3)));
+    let (file, aru, len) = (FileId(7), AruId(u64::MAX), u64::MAX);
+    let (name, offset, size) = ("é", u64::MAX, 1);
+    let how = Open {
+        create: true,
+        exclusive: false,
+    };
+    let (level, durable, data) = (Level::Exclusive, true, b"data");
     vec![
-        Request::Open {
-            name: "a name",
-            how: Open {
-                create: true,
-                exclusive: false,
-            },
-        },
+        Request::Open { name, how },
         Request::Close { file },
         Request::List,
         Request::Exists { name: "" },
-        Request::Delete { name: "é" },
+        Request::Delete { name },
         Request::Rename { from: "a", to: "b" },
-        Request::Size { file, aru },
         Request::Read {
             file,
             aru: None,
-            offset: 5,
+            offset,
             len: 1 << 20,
-        },
-        Request::Begin {
-            aru: AruId(u64::MAX),
         },
         Request::Write {
             file,
-            aru,
-            offset: u64::MAX,
-            data: b"data",
+            aru: Some(aru),
+            offset,
+            data,
         },
         Request::Truncate {
             file,
             aru: None,
-            size: 1,
+            size,
         },
-        Request::End {
-            aru: AruId(1),
-            durable: true,
-        },
-        Request::Abort { aru: AruId(1) },
+        Request::End { aru, durable },
         Request::Flush,
-        Request::Lock {
-            file,
-            level: Level::Exclusive,
-        },
-        Request::Unlock {
-            file,
-            level: Level::Shared,
-        },
-        Request::Reserved { file },
-        Request::Create {
-            aru: AruId(2),
-            name: "n",
-        },
-        Request::OpenVolume { name: "main" },
-        Request::Zero {
-            file,
-            offset: 1,
-            len: 1 << 40,
-        },
-        Request::Status {
-            file,
-            offset: 0,
-            len: u64::MAX,
-        },
+        Request::Lock { file, level },
+        Request::Status { file, offset, len },
     ]
 }
 
-fn replies() -> Vec<Reply> {
+fn frame_of(request: &Request<'_>) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    request.encode(9, &mut bytes);
+    bytes
+}
+
+fn replies() -> Vec<Vec<u8>> {
     let info = FileInfo {
         name: "x".into(),
         size_bytes: 1,
         created_unix_s: 2,
     };
+    let busy = FilesError::new(FilesErrorKind::Busy, "why");
     vec![
-        Reply::Done,
-        Reply::Number(u64::MAX),
-        Reply::Flag(true),
-        Reply::Data(vec![1, 2, 3]),
-        Reply::Files(vec![info.clone(), info]),
-        Reply::Runs(vec![(1, true), (u64::MAX, false)]),
-        Reply::Failed(FilesError::new(FilesErrorKind::Busy, "why")),
+        comes_back(Ok(())),
+        comes_back(Ok(u64::MAX)),
+        comes_back(Ok(true)),
+        comes_back(Ok(vec![info.clone(), info])),
+        comes_back(Ok(vec![(1, true), (u64::MAX, false)])),
+        comes_back::<()>(Err(busy)),
     ]
+}
+
+/// Encodes a reply; the frame.
+fn comes_back<T>(result: Result<T, FilesError>) -> Vec<u8>
+where
+    T: Serialize + DeserializeOwned + Clone + PartialEq + std::fmt::Debug,
+{
+    let frame = Reply::new(9, result.clone()).head;
+    assert_eq!(frame_len(&frame), Ok(Some(frame.len())));
+    let (number, body) = number_of(&frame[4..]).expect("a number");
+    assert_eq!((number, result_of(body)), (9, Some((result, &[][..]))));
+    frame
 }
 
 #[test]
 fn frames_come_back_as_they_were() {
-    let mut bytes = Vec::new();
     for request in requests() {
-        bytes.clear();
-        request.encode(9, &mut bytes);
+        let bytes = frame_of(&request);
         assert_eq!(frame_len(&bytes), Ok(Some(bytes.len())));
         assert_eq!(Request::decode(&bytes[4..]), Ok((9, request)));
     }
-    for reply in replies() {
-        bytes.clear();
-        reply.encode(9, &mut bytes);
-        if let Reply::Data(data) = &reply {
-            let apart = [&super::data_head(9, data.len())[..], data].concat();
-            assert_eq!(bytes, apart);
-        }
-        assert_eq!(Reply::decode(&bytes[4..]), Ok((9, reply)));
-    }
-    assert_eq!(version_of(&hello()), Ok(2));
+    replies();
+    let Reply { head, data } = Reply::with_data(9, Ok(vec![1, 2, 3]));
+    let bytes = [head, data].concat();
+    assert_eq!(frame_len(&bytes), Ok(Some(bytes.len())));
+    assert_eq!(result_of(&bytes[8..]), Some((Ok(()), &[1, 2, 3][..])));
+    assert_eq!(version_of(&hello()), Ok(VERSION));
 }
 
 #[test]
 fn bounds_are_kept() {
-    let mut bytes = Vec::new();
-    let long = vec![0; FRAME_MAX];
-    Request::Write {
-        file: FileId(1),
-        aru: None,
-        offset: 0,
-        data: &long,
-    }
-    .encode(1, &mut bytes);
-    assert!(frame_len(&bytes).is_err() && Request::decode(&bytes[4..]).is_err());
+    let refused = |request: Request<'_>| {
+        let bytes = frame_of(&request);
+        assert!(request.check().is_err() && Request::decode(&bytes[4..]).is_err());
+        bytes
+    };
+    let name = "n".repeat(NAME_MAX + 1);
+    refused(Request::Delete { name: &name });
+    refused(Request::Rename {
+        from: "a",
+        to: &name,
+    });
+    let (file, aru, offset) = (FileId(1), None, 0);
+    refused(Request::Read {
+        file,
+        aru,
+        offset,
+        len: DATA_MAX as u32 + 1,
+    });
+    let long = refused(Request::Write {
+        file,
+        aru,
+        offset,
+        data: &[0; FRAME_MAX],
+    });
+    assert!(frame_len(&long).is_err());
     assert!(frame_len(&[0, 0, 0, 0]).is_err() && frame_len(&[255; 4]).is_err());
     assert_eq!(frame_len(&[1, 0]), Ok(None));
-    // A text is cut between characters.
-    let error = FilesError::new(FilesErrorKind::Failed, "é".repeat(700));
-    bytes.clear();
-    Reply::Failed(error).encode(1, &mut bytes);
-    let Ok((1, Reply::Failed(cut))) = Reply::decode(&bytes[4..]) else {
-        panic!("a reply");
-    };
-    assert_eq!(cut.text, "é".repeat(500));
+    let mut behind = frame_of(&Request::Flush);
+    behind.push(0);
+    assert!(Request::decode(&behind[4..]).is_err());
 }
 
 proptest! {
@@ -143,14 +138,12 @@ proptest! {
 
     #[test]
     fn frames_with_wrong_bytes_are_decoded_or_refused(
-        which in 0usize..23, at in any::<prop::sample::Index>(), byte in any::<u8>(), cut in 0usize..4,
+        which in any::<prop::sample::Index>(), at in any::<prop::sample::Index>(), byte in any::<u8>(), cut in 0usize..4,
     ) {
-        let mut bytes = Vec::new();
-        let (requests, replies) = (requests(), replies());
-        match requests.get(which) {
-            Some(request) => request.encode(1, &mut bytes),
-            None => replies[which - requests.len()].encode(1, &mut bytes),
-        }
+        let mut frames = replies();
+        frames.extend(requests().iter().map(frame_of));
+        let bytes = which.get(&frames);
+        let mut bytes = bytes.clone();
         let at = at.index(bytes.len());
         bytes[at] = byte;
         bytes.truncate(bytes.len().saturating_sub(cut));
