@@ -90,12 +90,12 @@ fn write(executor: &Executor, plan: CreatePlan, member: NewMember) -> Result<(),
 }
 
 /// A new identity.
-pub(crate) fn new_uuid() -> tonearm_format::Uuid {
+pub fn new_uuid() -> tonearm_format::Uuid {
     *uuid::Uuid::new_v4().as_bytes()
 }
 
 /// The time of day, in seconds since 1970.
-pub(crate) fn now_unix_s() -> u64 {
+pub fn now_unix_s() -> u64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH);
     now.unwrap_or_default().as_secs()
 }

@@ -17,7 +17,7 @@ mod store;
 mod units;
 
 pub use aru::Aru;
-pub use create::{CreateOptions, create};
+pub use create::{CreateOptions, create, new_uuid, now_unix_s};
 pub use error::StoreError;
 pub use executor::Executor;
 pub use files::{Sessions, files_socket, open_files, remote};

@@ -1,17 +1,15 @@
 //! `tonearm bench`: the store on this drive, in process, on a volume of its own.
 
+use super::files::copy::Stop;
 use crate::cli::{AckMode, Bench};
+use crate::control::create_volume;
 use crate::opening;
-use crate::serve::desk;
 use anyhow::{Context, bail};
 use hdrhistogram::Histogram;
 use serde::Serialize;
-use signal_hook::consts::{SIGINT, SIGTERM};
 use std::cell::{Cell, RefCell};
 use std::process::ExitCode;
 use std::rc::Rc;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use tonearm_base::{BufPool, Nanos};
 use tonearm_disk::{Disk, DiskError, Volume};
 use tonearm_rt::Rt;
@@ -53,55 +51,26 @@ enum Kind {
 
 /// In this order: the reads find what the sequential writes left.
 const WORKS: [Work; 8] = [
-    Work {
-        name: "write + flush, 1 client",
-        kind: Kind::WriteFlush,
-        bytes: SMALL,
-        depth: 1,
-    },
-    Work {
-        name: "write + flush, 32 clients",
-        kind: Kind::WriteFlush,
-        bytes: SMALL,
-        depth: 32,
-    },
-    Work {
-        name: "random write, depth 32",
-        kind: Kind::Write,
-        bytes: SMALL,
-        depth: 32,
-    },
-    Work {
-        name: "sequential write",
-        kind: Kind::WriteOn,
-        bytes: LARGE,
-        depth: 4,
-    },
-    Work {
-        name: "sequential read",
-        kind: Kind::ReadOn,
-        bytes: LARGE,
-        depth: 4,
-    },
-    Work {
-        name: "random read, depth 1",
-        kind: Kind::Read,
-        bytes: SMALL,
-        depth: 1,
-    },
-    Work {
-        name: "random read, depth 32",
-        kind: Kind::Read,
-        bytes: SMALL,
-        depth: 32,
-    },
-    Work {
-        name: "write + flush, 1 client, again",
-        kind: Kind::WriteFlush,
-        bytes: SMALL,
-        depth: 1,
-    },
+    Work::new("write + flush, 1 client", Kind::WriteFlush, SMALL, 1),
+    Work::new("write + flush, 32 clients", Kind::WriteFlush, SMALL, 32),
+    Work::new("random write, depth 32", Kind::Write, SMALL, 32),
+    Work::new("sequential write", Kind::WriteOn, LARGE, 4),
+    Work::new("sequential read", Kind::ReadOn, LARGE, 4),
+    Work::new("random read, depth 1", Kind::Read, SMALL, 1),
+    Work::new("random read, depth 32", Kind::Read, SMALL, 32),
+    Work::new("write + flush, 1 client, again", Kind::WriteFlush, SMALL, 1),
 ];
+
+impl Work {
+    const fn new(name: &'static str, kind: Kind, bytes: u64, depth: u64) -> Self {
+        Self {
+            name,
+            kind,
+            bytes,
+            depth,
+        }
+    }
+}
 
 #[derive(Serialize)]
 struct Row {
@@ -122,11 +91,7 @@ struct Row {
 /// # Errors
 /// When the store cannot be opened, has no room, or fails.
 pub fn run(arguments: Bench) -> anyhow::Result<ExitCode> {
-    let stop = Arc::new(AtomicBool::new(false));
-    for signal in [SIGINT, SIGTERM] {
-        signal_hook::flag::register_conditional_shutdown(signal, 128 + signal, stop.clone())?;
-        signal_hook::flag::register(signal, stop.clone())?;
-    }
+    let stop = Stop::on_signals()?;
     let executor = Executor::new()?;
     let options = tonearm_disk::OpenOptions {
         map_cache_bytes: arguments.map_cache as usize,
@@ -149,7 +114,7 @@ pub fn run(arguments: Bench) -> anyhow::Result<ExitCode> {
     } else {
         report::line(table(&rows))?;
     }
-    if stop.load(Ordering::Relaxed) {
+    if stop.has_come() {
         bail!("interrupted; the measurements up to then are above");
     }
     Ok(ExitCode::SUCCESS)
@@ -161,7 +126,7 @@ async fn on_scratch_volume(
     disk: &Disk,
     size_bytes: u64,
     seconds: u64,
-    stop: &Arc<AtomicBool>,
+    stop: &Stop,
 ) -> anyhow::Result<Vec<Row>> {
     if disk.volumes().iter().any(|volume| volume.name == VOLUME) {
         // Nobody else uses this name: a run before this one was killed.
@@ -175,7 +140,7 @@ async fn on_scratch_volume(
             size::text(SIZE_MIN)
         );
     }
-    desk::create_volume(disk, VOLUME, size_bytes)
+    create_volume(disk, VOLUME, size_bytes)
         .await
         .context("cannot make the scratch volume")?;
     let result = measure_all(executor, disk, seconds, stop).await;
@@ -189,11 +154,11 @@ async fn measure_all(
     executor: &Executor,
     disk: &Disk,
     seconds: u64,
-    stop: &Arc<AtomicBool>,
+    stop: &Stop,
 ) -> anyhow::Result<Vec<Row>> {
     let mut rows = Vec::new();
     for work in WORKS {
-        if stop.load(Ordering::Relaxed) {
+        if stop.has_come() {
             break;
         }
         report::note(format_args!("measuring {} for {seconds} s", work.name));
@@ -211,7 +176,7 @@ struct Bed {
     volume: Volume,
     work: Work,
     end: Nanos,
-    stop: Arc<AtomicBool>,
+    stop: Stop,
     next: Cell<u64>,
     requests: Cell<u64>,
     latencies: RefCell<Histogram<u64>>,
@@ -222,7 +187,7 @@ async fn measure(
     disk: &Disk,
     work: Work,
     seconds: u64,
-    stop: &Arc<AtomicBool>,
+    stop: &Stop,
 ) -> anyhow::Result<Row> {
     let rt = &executor.rt;
     let started = rt.now();
@@ -271,7 +236,7 @@ async fn client(bed: Rc<Bed>, number: u64) -> Result<(), DiskError> {
     // Any fixed sequence will do; each client has its own.
     let mut state = (number + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
     let places = bed.volume.size_bytes() / bed.work.bytes;
-    while bed.rt.now() < bed.end && !bed.stop.load(Ordering::Relaxed) {
+    while bed.rt.now() < bed.end && !bed.stop.has_come() {
         let place = match bed.work.kind {
             Kind::WriteOn | Kind::ReadOn => {
                 let place = bed.next.get();

@@ -3,6 +3,7 @@
 mod log_head;
 
 use crate::cli::{Create, LayoutMode};
+use crate::control::{carries_text, head_text};
 use anyhow::{Context, bail};
 use rustix::fs::{FileType, Mode, OFlags};
 use serde::Serialize;
@@ -11,10 +12,9 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{SystemTime, UNIX_EPOCH};
 use tonearm_disk::{CreateParams, CreatePlan, HomeParams, MemberSpace, NewMember, plan_create};
 use tonearm_format::Roles;
-use tonearm_store::Executor;
+use tonearm_store::{Executor, new_uuid, now_unix_s};
 use tonearm_terminal::progress::{Progress, Unit};
 use tonearm_terminal::{report, size};
 use tonearm_uring::{MemberError, MemberKind, MemberOptions, open_member};
@@ -50,7 +50,7 @@ pub fn run(arguments: Create) -> anyhow::Result<ExitCode> {
     let main_bytes = (!arguments.no_volume).then_some(params.size_bytes);
     write(&executor, &plan, members, main_bytes)?;
     made.keep();
-    tell(&arguments, &plan, &wanted)?;
+    report_made(&arguments, &plan, &wanted)?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -104,7 +104,7 @@ fn wanted(arguments: &Create) -> anyhow::Result<Vec<Wanted>> {
         let space = MemberSpace {
             roles,
             available_bytes: device_bytes(path)?,
-            uuid: *uuid::Uuid::new_v4().as_bytes(),
+            uuid: new_uuid(),
             path: if index == 0 {
                 String::new()
             } else {
@@ -147,9 +147,6 @@ fn params(arguments: &Create) -> anyhow::Result<CreateParams> {
             arguments.block_size
         );
     };
-    let now = SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .unwrap_or_default();
     Ok(CreateParams {
         size_bytes: arguments.size,
         log_bytes: arguments.log_size,
@@ -157,8 +154,8 @@ fn params(arguments: &Create) -> anyhow::Result<CreateParams> {
         head: None,
         home: home_params(arguments)?,
         block_size,
-        store: *uuid::Uuid::new_v4().as_bytes(),
-        created_unix_s: now.as_secs(),
+        store: new_uuid(),
+        created_unix_s: now_unix_s(),
     })
 }
 
@@ -220,7 +217,7 @@ fn write(
     main_bytes: Option<u64>,
 ) -> anyhow::Result<()> {
     let (rt, pool, plan) = (executor.rt.clone(), executor.pool.clone(), plan.clone());
-    let main_uuid = *uuid::Uuid::new_v4().as_bytes();
+    let main_uuid = new_uuid();
     let mut bar = Progress::new("clearing", Unit::Bytes);
     let progress = move |done, total| bar.at(done, total);
     let making = async move {
@@ -376,14 +373,14 @@ struct Volume {
     size_bytes: u64,
 }
 
-fn tell(arguments: &Create, plan: &CreatePlan, wanted: &[Wanted]) -> anyhow::Result<()> {
+fn report_made(arguments: &Create, plan: &CreatePlan, wanted: &[Wanted]) -> anyhow::Result<()> {
     let superblock = &plan.superblock;
     let members = wanted
         .iter()
         .zip(&plan.member_bytes)
         .map(|(member, bytes)| Member {
             path: member.path.display().to_string(),
-            carries: carries(member.space.roles),
+            carries: carries_text(member.space.roles),
             bytes: *bytes,
         });
     let report = Report {
@@ -392,7 +389,7 @@ fn tell(arguments: &Create, plan: &CreatePlan, wanted: &[Wanted]) -> anyhow::Res
         size_bytes: arguments.size,
         block_size: superblock.block_size,
         log_bytes: superblock.log_size_bytes(),
-        head: crate::serve::desk::head_of(superblock),
+        head: head_text(superblock),
         members: members.collect(),
         volumes: vec![Volume {
             name: "main",
@@ -432,14 +429,4 @@ fn tell(arguments: &Create, plan: &CreatePlan, wanted: &[Wanted]) -> anyhow::Res
         report::shell_word(&arguments.path)
     ))?;
     Ok(())
-}
-
-/// What a member carries, in words.
-pub fn carries(roles: Roles) -> &'static str {
-    match (roles.log, roles.data) {
-        (true, true) => "log and blocks",
-        (true, false) => "log",
-        (false, true) => "blocks",
-        (false, false) => "nothing but the superblock",
-    }
 }

@@ -15,7 +15,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
-use tonearm_store::files::{FileId, Files, FilesError, FilesErrorKind, Level, Open};
+use tonearm_store::files::{FileId, FileInfo, Files, FilesError, FilesErrorKind, Level, Open};
 use tonearm_terminal::{report, size};
 
 /// Does what was asked.
@@ -62,29 +62,13 @@ pub fn damage_counts(result: anyhow::Result<()>) -> anyhow::Result<ExitCode> {
     }
 }
 
-/// A file in JSON.
-#[derive(Serialize)]
-struct Listed {
-    name: String,
-    size_bytes: u64,
-    created_unix_s: u64,
-}
-
 #[derive(Serialize)]
 struct List {
-    files: Vec<Listed>,
+    files: Vec<FileInfo>,
 }
 
 fn list(arguments: &FilesList) -> anyhow::Result<ExitCode> {
     let files = open(&arguments.store)?.list()?;
-    let files: Vec<Listed> = files
-        .into_iter()
-        .map(|file| Listed {
-            name: file.name,
-            size_bytes: file.size_bytes,
-            created_unix_s: file.created_unix_s,
-        })
-        .collect();
     if arguments.store.json {
         report::json(&List { files })?;
         return Ok(ExitCode::SUCCESS);
@@ -115,7 +99,13 @@ struct Copied<'a> {
 ///
 /// # Errors
 /// When nobody reads it.
-pub fn tell(json: bool, done: &str, name: &str, path: &str, bytes: u64) -> anyhow::Result<()> {
+pub fn report_copy(
+    json: bool,
+    done: &str,
+    name: &str,
+    path: &str,
+    bytes: u64,
+) -> anyhow::Result<()> {
     if json {
         let path = path.to_string();
         return report::json(&Copied {
@@ -146,7 +136,7 @@ pub fn copy_out(
     match target.finish()? {
         Some(path) => {
             let done = format!("{name} -> {path}");
-            tell(arguments.store.json, &done, name, &path, bytes)
+            report_copy(arguments.store.json, &done, name, &path, bytes)
         }
         None => Ok(()),
     }
@@ -185,7 +175,7 @@ fn put(arguments: &FilesPut) -> anyhow::Result<ExitCode> {
     };
     let bytes = copying.write(&*files, source)?;
     let (json, shown) = (arguments.store.json, path.display().to_string());
-    tell(json, &format!("{shown} -> {name}"), &name, &shown, bytes)?;
+    report_copy(json, &format!("{shown} -> {name}"), &name, &shown, bytes)?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -1,8 +1,7 @@
 //! `tonearm info`: from the server when there is one, else by a look that changes nothing.
 
 use crate::cli::{Info as Arguments, Members};
-use crate::control::{Answer, Client, Info, LogInfo, Request, VolumeInfo};
-use crate::serve::desk::{head_of, members_of};
+use crate::control::{Answer, Client, Info, LogInfo, MemberInfo, Request, VolumeInfo, head_text};
 use anyhow::bail;
 use std::path::Path;
 use std::process::ExitCode;
@@ -81,7 +80,7 @@ pub fn look(path: &Path, places: &Members) -> anyhow::Result<Info> {
             block_size: superblock.block_size,
             created_unix_s: superblock.created_unix_s,
             epoch: superblock.epoch,
-            members: members_of(superblock, &paths),
+            members: MemberInfo::all(superblock, &paths),
             log: log_info(superblock, log),
             volumes: entries
                 .iter()
@@ -102,7 +101,7 @@ fn log_info(superblock: &tonearm_format::Superblock, log: &LogReport) -> LogInfo
     LogInfo {
         size_bytes: superblock.log_size_bytes(),
         track_bytes: superblock.track_bytes,
-        head: head_of(superblock),
+        head: head_text(superblock),
         used_bytes: None,
         commits: Some(log.commits),
         blocks: Some(log.blocks),

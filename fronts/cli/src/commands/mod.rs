@@ -11,8 +11,6 @@ mod sqlite;
 mod stats;
 mod volume;
 
-pub use create::carries;
-
 use crate::cli::{Cli, Command};
 use clap::CommandFactory;
 use std::process::ExitCode;

@@ -5,14 +5,13 @@
 //! ```
 
 use crate::cli::{AckMode, Serve, TlsMode};
-use crate::control;
 use crate::opening;
-use crate::serve::desk::Front;
+use crate::serve::control_handler::Front;
 use crate::serve::engine_thread::{self, Event, Setup};
-use crate::serve::files::FilesSocket;
 use crate::serve::mailbox::{Mailbox, Message};
 use crate::serve::metrics::{Address, Responder};
-use crate::serve::{socket_file, uri};
+use crate::serve::socket_file::{self, SocketFile};
+use crate::serve::{control_socket, uri};
 use anyhow::{Context, bail};
 use rustix::process::{Pid, Signal, kill_process};
 use signal_hook::consts::{SIGINT, SIGTERM};
@@ -31,7 +30,7 @@ use tonearm_terminal::report;
 /// How long TLS connections may take for their last bytes.
 const LAST_BYTES: Duration = Duration::from_secs(5);
 
-/// What who connects by a client that reconnects has to know.
+/// A warning for users whose NBD clients reconnect by themselves.
 const RECONNECTING: &str = "--ack flush: what was answered and not flushed may be lost when this server is killed, \
     and a client that reconnects by itself does not know; for such clients serve with --ack write";
 
@@ -178,8 +177,8 @@ fn tls_of(arguments: &Serve) -> anyhow::Result<Tls> {
 
 /// What runs beside the engine thread, apart from the listening part.
 struct Running {
-    _control: control::Server,
-    _files: Option<FilesSocket>,
+    _control: SocketFile,
+    _files: Option<SocketFile>,
     _metrics: Option<Responder>,
     child: Option<ChildProcess>,
 }
@@ -192,8 +191,11 @@ impl Running {
         mailbox: &Mailbox,
         events: Sender<Event>,
     ) -> anyhow::Result<Self> {
-        let control = control::Server::start(&plan.control, mailbox.clone())?;
-        let files = FilesSocket::start(&plan.files, mailbox.clone());
+        let control = control_socket::start(&plan.control, mailbox.clone())?;
+        let sessions = mailbox.clone();
+        let files = SocketFile::listen(&plan.files, "files", move |stream| {
+            sessions.send(Message::Files(stream.into()));
+        });
         // Clients find it by the store's path alone; volumes can be served without.
         let files = files
             .inspect_err(|error| report::note(format_args!("files are not served: {error:#}")))
@@ -215,7 +217,7 @@ impl Running {
         let server = Server::start(config, listeners, on_accept, |_peer, _why| {})?;
         let addresses = server.addresses().to_vec();
         *front.lock().unwrap_or_else(PoisonError::into_inner) = Some(server);
-        tell_serving(&addresses, tls)?;
+        report_serving(&addresses, tls)?;
         if let Some(metrics) = &metrics {
             report::note(format_args!("metrics at {}", metrics.url));
         }
@@ -261,7 +263,7 @@ impl Running {
 }
 
 /// One line for the first address on standard output, the others beside it.
-fn tell_serving(addresses: &[ListenAddress], tls: bool) -> anyhow::Result<()> {
+fn report_serving(addresses: &[ListenAddress], tls: bool) -> anyhow::Result<()> {
     let mut uris = addresses
         .iter()
         .map(|address| uri::of(address, "main", tls).unwrap_or_else(|| address.to_string()));

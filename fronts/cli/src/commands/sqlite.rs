@@ -5,7 +5,7 @@ mod shell;
 
 use self::local::LocalDatabase;
 use super::files::copy::{Copying, Stop};
-use super::files::{copy_out, damage_counts, name_of, open, tell};
+use super::files::{copy_out, damage_counts, name_of, open, report_copy};
 use crate::cli::{CopyOut, Sqlite, SqliteAction, SqliteImport};
 use anyhow::bail;
 use std::process::ExitCode;
@@ -43,7 +43,7 @@ fn import(arguments: &SqliteImport) -> anyhow::Result<ExitCode> {
     let bytes = copying.write(&*files, source.content())?;
     let shown = arguments.file.display().to_string();
     let done = format!("{shown} -> {name}");
-    tell(arguments.store.json, &done, &name, &shown, bytes)?;
+    report_copy(arguments.store.json, &done, &name, &shown, bytes)?;
     Ok(ExitCode::SUCCESS)
 }
 

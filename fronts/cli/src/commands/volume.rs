@@ -3,9 +3,8 @@
 mod image;
 
 use crate::cli::{AckMode, Volume, VolumeAction, VolumeStore, WriteCacheMode};
-use crate::control::{Answer, Client, Request, Volumes};
+use crate::control::{Answer, Client, Request, Volumes, change_volumes};
 use crate::opening;
-use crate::serve::desk;
 use anyhow::{Context, bail};
 use std::process::ExitCode;
 use tonearm_disk::DiskError;
@@ -165,20 +164,8 @@ fn change(
     };
     let (changing, request) = (disk.clone(), request.clone());
     let (result, volumes) = executor.rt.block_on(async move {
-        let result = match request {
-            Request::VolumeCreate { name, size_bytes } => {
-                desk::create_volume(&changing, &name, size_bytes).await
-            }
-            Request::VolumeDelete { name } => changing.delete_volume(&name).await,
-            Request::VolumeResize { name, size_bytes } => {
-                changing.resize_volume(&name, size_bytes).await
-            }
-            Request::VolumeSet { name, read_only } => {
-                changing.set_read_only(&name, read_only).await
-            }
-            _ => Ok(()),
-        };
-        (result, desk::volumes_of(&changing))
+        let result = change_volumes(&changing, &request).await;
+        (result, Volumes::of(&changing))
     });
     executor.rt.block_on(async move { disk.close().await })?;
     // The members are released: the store can be opened again at once.

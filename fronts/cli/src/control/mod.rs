@@ -1,18 +1,18 @@
 //! The control socket: how other commands speak with the server of a store.
 //!
-//! One line of JSON for each request, one or more for its answer: `protocol.rs` shows them.
+//! One line of JSON for each request, one or more for its answer: `protocol.rs` shows them. The server's end is in `serve`.
 
 mod client;
+mod describe;
 mod protocol;
-mod server;
 mod wire_stats;
 
 pub use client::Client;
+pub use describe::{carries_text, change_volumes, create_volume, head_text};
 pub use protocol::{
-    Answer, DamagedGroup, Event, Info, LogInfo, MemberInfo, Request, ScrubResult, VolumeInfo,
-    Volumes,
+    Answer, DamagedGroup, Event, EventLine, Info, LogInfo, MemberInfo, REQUEST_MAX, Request,
+    RequestLine, ScrubResult, VERSION, VolumeInfo, Volumes,
 };
-pub use server::Server;
 #[cfg(test)]
 pub use wire_stats::LatencyStats;
 pub use wire_stats::{CommandStats, NbdStats, ServerStats};

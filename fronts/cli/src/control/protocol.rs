@@ -7,7 +7,7 @@
 //! ```
 //!
 //! Every request is answered by any number of `progress` and then one `done` or `failed`. Fields may
-//! be added within a version; who reads ignores those it does not know.
+//! be added within a version; readers ignore those that they do not know.
 
 use super::wire_stats::ServerStats;
 use serde::{Deserialize, Serialize};
@@ -73,9 +73,9 @@ pub enum Request {
         /// It refuses changes.
         read_only: bool,
     },
-    /// Verify all blocks. Ends early when who asked goes away.
+    /// Verify all blocks. Ends early when the client disconnects.
     Scrub,
-    /// End the scrub that is running; who asked for it is told what it has found by then.
+    /// End the scrub that is running; its client is told what it has found by then.
     ScrubCancel,
     /// Shut down in order.
     Shutdown,
@@ -236,85 +236,6 @@ pub struct DamagedGroup {
     pub table_lost: bool,
     /// Each damage, in words.
     pub damages: Vec<String>,
-}
-
-impl VolumeInfo {
-    /// Of a volume of an open store.
-    pub fn of(volume: &tonearm_disk::VolumeInfo) -> Self {
-        Self {
-            name: volume.name.clone(),
-            size_bytes: volume.size_bytes,
-            uuid: tonearm_terminal::report::uuid(volume.uuid),
-            read_only: volume.read_only,
-            created_unix_s: volume.created_unix_s,
-            clients: 0,
-        }
-    }
-
-    /// Of an entry of the volume table.
-    pub fn of_entry(entry: &tonearm_format::VolumeEntry) -> Self {
-        Self {
-            name: entry.name.clone(),
-            size_bytes: entry.size_bytes,
-            uuid: tonearm_terminal::report::uuid(entry.uuid),
-            read_only: entry.read_only,
-            created_unix_s: entry.created_unix_s,
-            clients: 0,
-        }
-    }
-}
-
-impl DamagedGroup {
-    /// The damage of `report` in a store with these volumes; `None` when it is sound.
-    pub fn of(
-        report: &tonearm_layout::GroupReport,
-        entries: &[tonearm_format::VolumeEntry],
-        block_size: u32,
-    ) -> Option<Self> {
-        if report.is_sound() {
-            return None;
-        }
-        let mut damages = Vec::new();
-        for (index, slot) in report.slots.iter().enumerate() {
-            if let tonearm_layout::SlotReport::Damaged(why) = slot {
-                damages.push(format!("checksum table, copy {index}: {why}"));
-            }
-        }
-        let bad = report.bad.iter().map(|bad| {
-            let owner = owner(entries, bad.block, block_size);
-            format!("{} ({owner})", bad.error)
-        });
-        damages.extend(bad);
-        Some(Self {
-            group: report.group,
-            member: report.member.clone(),
-            offset: report.offset,
-            table_lost: report.table_lost,
-            damages,
-        })
-    }
-}
-
-/// Which volume has home block `block`, and where.
-fn owner(entries: &[tonearm_format::VolumeEntry], block: u64, block_size: u32) -> String {
-    if block < tonearm_format::SYSTEM_BLOCKS {
-        return "the volume table".into();
-    }
-    for entry in entries {
-        let mut before = 0;
-        for extent in &entry.extents {
-            if (extent.start..extent.start + extent.count).contains(&block) {
-                let byte = (before + block - extent.start) * u64::from(block_size);
-                let what = match entry.kind {
-                    tonearm_format::VolumeKind::File => "file",
-                    _ => "volume",
-                };
-                return format!("{what} {}, byte {byte}", entry.name);
-            }
-            before += extent.count;
-        }
-    }
-    "in no volume".into()
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@
 //! opening -> serving -> closing: connections end, everything is written home, marked clean
 //! ```
 
-use super::desk::{Desk, Front};
+use super::control_handler::{ControlHandler, Front};
 use super::mailbox::{Mailbox, Message};
 use crate::cli::Members;
 use crate::opening;
@@ -76,7 +76,7 @@ pub fn start(setup: Setup, events: Sender<Event>) -> std::io::Result<JoinHandle<
 fn run(setup: &Setup, events: &Sender<Event>) -> anyhow::Result<()> {
     let executor = Executor::new()?;
     let disk = opening::open_disk(&executor, &setup.path, &setup.places, setup.options.clone())?;
-    tell_recovery(&disk);
+    report_recovery(&disk);
     let (rt, pool) = (&executor.rt, &executor.pool);
     let connections = Connections::new(
         rt,
@@ -91,7 +91,7 @@ fn run(setup: &Setup, events: &Sender<Event>) -> anyhow::Result<()> {
         let _ = asked.send(Event::Asked);
     };
     let listening = (setup.catalog.clone(), setup.front.clone());
-    let desk = Desk::new(rt, &disk, &connections, listening, stop);
+    let control = ControlHandler::new(rt, &disk, &connections, listening, stop);
     let (bell, sender) = executor.handle.add_event()?;
     let (mailbox, messages) = Mailbox::new(sender);
     let _ = events.send(Event::Ready(mailbox));
@@ -100,12 +100,12 @@ fn run(setup: &Setup, events: &Sender<Event>) -> anyhow::Result<()> {
         files: FileServer::new(rt, pool, &disk),
         disk,
         connections,
-        desk,
+        control,
     };
     rt.block_on(serving.until_stopped(bell, messages))
 }
 
-fn tell_recovery(disk: &Disk) {
+fn report_recovery(disk: &Disk) {
     let recovery = disk.recovery();
     if !recovery.clean {
         report::note(format_args!(
@@ -122,7 +122,7 @@ struct Serving {
     disk: Disk,
     files: FileServer,
     connections: Connections,
-    desk: Desk,
+    control: ControlHandler,
 }
 
 impl Serving {
@@ -142,7 +142,7 @@ impl Serving {
                         self.files.accept(self.executor.handle.add_stream(socket));
                     }
                     Message::Ask(request, replies) => {
-                        rt.spawn(self.desk.clone().answer(request, replies));
+                        rt.spawn(self.control.clone().answer(request, replies));
                     }
                     Message::Stop => break 'serving,
                 }
@@ -153,7 +153,7 @@ impl Serving {
         }
         // Threads that still ask are told at once that it is over.
         drop(messages);
-        self.desk.cancel_scrub();
+        self.control.cancel_scrub();
         let done = show_closing(rt, &self.disk);
         // Both at once: what one has under way may need log space that the other takes.
         self.connections.stop();

@@ -5,7 +5,7 @@ use std::os::fd::OwnedFd;
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use tonearm_uring::EventSender;
 
-/// Messages that wait at most; who has one more waits itself.
+/// Capacity of the mailbox; senders block when it is full.
 const CAPACITY: usize = 256;
 
 /// A message to the engine thread.

@@ -9,13 +9,13 @@
 //!
 //! Invariants:
 //! 1. Only the engine thread touches the store. The others reach it through the mailbox, which is
-//!    bounded: who is too fast waits.
+//!    bounded: senders block when it is full.
 //! 2. The store is open, and so locked, before any socket is bound: a socket that is left over
 //!    belongs to a server that is gone.
 
-pub mod desk;
+pub mod control_handler;
+pub mod control_socket;
 pub mod engine_thread;
-pub mod files;
 pub mod mailbox;
 pub mod metrics;
 pub mod socket_file;

@@ -2,10 +2,11 @@
 
 use anyhow::{Context, bail};
 use std::fs::{self, Permissions};
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind};
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// Longest path of a Unix socket, in bytes.
 const PATH_MAX: usize = 107;
@@ -17,11 +18,22 @@ pub struct SocketFile {
 }
 
 impl SocketFile {
-    /// Listens at `path`, for the owner alone; the file of a server that is gone is replaced.
+    /// Hands connections to `path` to `serve`, one after the other, on a thread with this name. The socket is for the owner
+    /// alone; the file of a server that is gone is replaced.
     ///
     /// # Errors
     /// When something else is there, or a server still is.
-    pub fn bind(path: &Path) -> anyhow::Result<(UnixListener, Self)> {
+    pub fn listen(
+        path: &Path,
+        name: &str,
+        serve: impl FnMut(UnixStream) + Send + 'static,
+    ) -> anyhow::Result<Self> {
+        let (listener, file) = Self::bind(path)?;
+        accept_all(name, move || Ok(listener.accept()?.0), serve)?;
+        Ok(file)
+    }
+
+    fn bind(path: &Path) -> anyhow::Result<(UnixListener, Self)> {
         check_length(path)?;
         let failed = || format!("cannot listen on {}", path.display());
         let listener = match UnixListener::bind(path) {
@@ -53,6 +65,28 @@ impl Drop for SocketFile {
             let _ = fs::remove_file(&self.path);
         }
     }
+}
+
+/// Hands all connections that `accept` gives to `serve`, on a thread with this name.
+///
+/// # Errors
+/// When there is no thread left.
+pub fn accept_all<S>(
+    name: &str,
+    accept: impl Fn() -> io::Result<S> + Send + 'static,
+    mut serve: impl FnMut(S) + Send + 'static,
+) -> io::Result<()> {
+    let thread = std::thread::Builder::new().name(name.into());
+    thread.spawn(move || {
+        loop {
+            match accept() {
+                Ok(stream) => serve(stream),
+                // No descriptor is free, or the client is gone already.
+                Err(_) => std::thread::sleep(Duration::from_millis(50)),
+            }
+        }
+    })?;
+    Ok(())
 }
 
 /// Refuses what the system would refuse with less to say.

@@ -11,7 +11,8 @@ use tonearm_terminal::progress::{Progress, Unit};
 /// Bytes at a time.
 pub const STEP_BYTES: usize = 1 << 20;
 
-/// Whether a signal has come. A second one ends the process on the spot: nothing half done stays in a store.
+/// Whether a signal has come; clones are handles on the same. A second one ends the process on the spot: nothing half done stays in a store.
+#[derive(Clone)]
 pub struct Stop(Arc<AtomicBool>);
 
 impl Stop {

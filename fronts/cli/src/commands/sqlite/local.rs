@@ -60,7 +60,7 @@ impl LocalDatabase {
         self.bytes
     }
 
-    /// Its content from the beginning, for one who reads it once.
+    /// Its content from the beginning, to be read once.
     pub fn content(&self) -> impl Read + '_ {
         (&self.file).take(self.bytes)
     }
@@ -119,7 +119,7 @@ impl Header {
 }
 
 /// Opens the file, and locks it against SQLite in other processes: alone where we may write to it, else shared,
-/// which keeps those who would write away.
+/// which keeps writers away.
 fn open_and_lock(path: &Path) -> anyhow::Result<File> {
     let writable = File::options().read(true).write(true).open(path);
     let (file, how) = match writable {

@@ -64,7 +64,7 @@ pub fn put(arguments: &VolumePut) -> anyhow::Result<ExitCode> {
         false => error,
     })?;
     let done = format!("{} -> {name}", image.name);
-    tell(
+    report_copy(
         &arguments.store.store,
         &done,
         &Copied {
@@ -123,7 +123,7 @@ fn copy_out(arguments: &VolumeGet) -> anyhow::Result<()> {
     }
     drop(bar);
     match target.finish()? {
-        Some(path) => tell(
+        Some(path) => report_copy(
             &copy.store,
             &format!("{} -> {path}", copy.name),
             &Copied {
@@ -137,7 +137,11 @@ fn copy_out(arguments: &VolumeGet) -> anyhow::Result<()> {
     }
 }
 
-fn tell(store: &crate::cli::StoreArgs, done: &str, copied: &Copied<'_>) -> anyhow::Result<()> {
+fn report_copy(
+    store: &crate::cli::StoreArgs,
+    done: &str,
+    copied: &Copied<'_>,
+) -> anyhow::Result<()> {
     if store.json {
         return report::json(copied);
     }

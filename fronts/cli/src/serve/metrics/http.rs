@@ -3,11 +3,13 @@
 use super::text;
 use crate::control::{Answer, Event, Request};
 use crate::serve::mailbox::Mailbox;
-use crate::serve::socket_file::SocketFile;
+use crate::serve::socket_file::{SocketFile, accept_all};
 use anyhow::{Context, bail};
+use rustix::net::sockopt::{Timeout, set_socket_timeout};
+use std::fs::File;
 use std::io::{self, ErrorKind, Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::os::unix::net::{UnixListener, UnixStream};
+use std::net::{SocketAddr, TcpListener};
+use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::{Duration, Instant};
@@ -58,69 +60,32 @@ pub struct Responder {
     _file: Option<SocketFile>,
 }
 
-trait Stream: Read + Write + Send {
-    fn set_timeout(&self, timeout: Duration) -> io::Result<()>;
-}
-
-impl Stream for TcpStream {
-    fn set_timeout(&self, timeout: Duration) -> io::Result<()> {
-        self.set_read_timeout(Some(timeout))?;
-        self.set_write_timeout(Some(timeout))
-    }
-}
-
-impl Stream for UnixStream {
-    fn set_timeout(&self, timeout: Duration) -> io::Result<()> {
-        self.set_read_timeout(Some(timeout))?;
-        self.set_write_timeout(Some(timeout))
-    }
-}
-
 impl Responder {
-    /// Listens at `address`; each page is made of counters that `mailbox` is asked for.
+    /// Listens at `address`; each page is made of counters that `mailbox` is asked for. One request is answered after the
+    /// other: a scrape takes a moment, and each has a deadline.
     ///
     /// # Errors
     /// When the address cannot be had.
     pub fn start(address: &Address, mailbox: Mailbox) -> anyhow::Result<Self> {
-        let thread = std::thread::Builder::new().name("metrics".into());
-        match address {
+        let answer = move |stream: OwnedFd| {
+            // How a connection ends is the client's affair.
+            let _ = respond(stream.into(), || scrape(&mailbox));
+        };
+        Ok(match address {
             Address::Tcp(address) => {
                 let listener = TcpListener::bind(address)
                     .with_context(|| format!("cannot listen on {address} for metrics"))?;
                 let url = format!("http://{}/metrics", listener.local_addr()?);
-                thread.spawn(move || respond_all(|| accept_tcp(&listener), &mailbox))?;
-                Ok(Self { url, _file: None })
+                accept_all("metrics", move || Ok(listener.accept()?.0.into()), answer)?;
+                Self { url, _file: None }
             }
-            Address::Unix(path) => {
-                let (listener, file) = SocketFile::bind(path)?;
-                thread.spawn(move || respond_all(|| accept_unix(&listener), &mailbox))?;
-                Ok(Self {
-                    url: format!("unix:{} /metrics", path.display()),
-                    _file: Some(file),
-                })
-            }
-        }
-    }
-}
-
-fn accept_tcp(listener: &TcpListener) -> io::Result<Box<dyn Stream>> {
-    Ok(Box::new(listener.accept()?.0))
-}
-
-fn accept_unix(listener: &UnixListener) -> io::Result<Box<dyn Stream>> {
-    Ok(Box::new(listener.accept()?.0))
-}
-
-/// One request after the other: a scrape takes a moment, and each has a deadline.
-fn respond_all(accept: impl Fn() -> io::Result<Box<dyn Stream>>, mailbox: &Mailbox) {
-    loop {
-        match accept() {
-            Ok(stream) => {
-                // How a connection ends is the client's affair.
-                let _ = respond(stream, || scrape(mailbox));
-            }
-            Err(_) => std::thread::sleep(Duration::from_millis(50)),
-        }
+            Address::Unix(path) => Self {
+                url: format!("unix:{} /metrics", path.display()),
+                _file: Some(SocketFile::listen(path, "metrics", move |stream| {
+                    answer(stream.into());
+                })?),
+            },
+        })
     }
 }
 
@@ -134,33 +99,23 @@ fn scrape(mailbox: &Mailbox) -> Result<String, String> {
     }
 }
 
-fn respond(
-    mut stream: Box<dyn Stream>,
-    page: impl FnOnce() -> Result<String, String>,
-) -> io::Result<()> {
-    let head = read_head(stream.as_mut())?;
+/// Answers the request of a socket.
+fn respond(mut stream: File, page: impl FnOnce() -> Result<String, String>) -> io::Result<()> {
+    let head = read_head(&mut stream)?;
     let mut words = head.split_whitespace();
     let (method, target) = (words.next().unwrap_or(""), words.next().unwrap_or(""));
     let path = target.split('?').next().unwrap_or("");
-    let (status, kind, body) = match (method, path) {
+    let (status, body) = match (method, path) {
         ("GET" | "HEAD", "/metrics") => match page() {
-            Ok(text) => ("200 OK", text::CONTENT_TYPE, text),
-            Err(why) => (
-                "503 Service Unavailable",
-                "text/plain; charset=utf-8",
-                why + "\n",
-            ),
+            Ok(text) => ("200 OK", text),
+            Err(why) => ("503 Service Unavailable", why + "\n"),
         },
-        ("GET" | "HEAD", _) => (
-            "404 Not Found",
-            "text/plain; charset=utf-8",
-            "see /metrics\n".into(),
-        ),
-        _ => (
-            "405 Method Not Allowed",
-            "text/plain; charset=utf-8",
-            "only GET is known\n".into(),
-        ),
+        ("GET" | "HEAD", _) => ("404 Not Found", "see /metrics\n".into()),
+        _ => ("405 Method Not Allowed", "only GET is known\n".into()),
+    };
+    let kind = match status {
+        "200 OK" => text::CONTENT_TYPE,
+        _ => "text/plain; charset=utf-8",
     };
     let mut answer = format!(
         "HTTP/1.0 {status}\r\nContent-Type: {kind}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
@@ -173,7 +128,7 @@ fn respond(
 }
 
 /// The request up to its empty line; the first line is all that counts.
-fn read_head(stream: &mut dyn Stream) -> io::Result<String> {
+fn read_head(stream: &mut File) -> io::Result<String> {
     let deadline = Instant::now() + DEADLINE;
     let mut head = Vec::new();
     let mut part = [0; 1024];
@@ -182,7 +137,9 @@ fn read_head(stream: &mut dyn Stream) -> io::Result<String> {
         if left.is_zero() || head.len() > HEAD_MAX {
             return Err(ErrorKind::TimedOut.into());
         }
-        stream.set_timeout(left)?;
+        for direction in [Timeout::Recv, Timeout::Send] {
+            set_socket_timeout(&stream, direction, Some(left))?;
+        }
         let read = stream.read(&mut part)?;
         head.extend_from_slice(&part[..read]);
         let ended = head.windows(4).any(|end| end == b"\r\n\r\n")

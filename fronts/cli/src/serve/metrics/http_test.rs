@@ -1,5 +1,6 @@
-use super::{Address, Stream, respond};
+use super::{Address, respond};
 use std::io::{Read, Write};
+use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 
 #[test]
@@ -27,8 +28,7 @@ fn answer_to(request: &str) -> String {
     let (mut client, server) = UnixStream::pair().expect("a pair");
     client.write_all(request.as_bytes()).expect("sent");
     client.shutdown(std::net::Shutdown::Write).expect("shut");
-    let server: Box<dyn Stream> = Box::new(server);
-    respond(server, || Ok("page\n".into())).expect("answered");
+    respond(OwnedFd::from(server).into(), || Ok("page\n".into())).expect("answered");
     let mut answer = String::new();
     client.read_to_string(&mut answer).expect("received");
     answer

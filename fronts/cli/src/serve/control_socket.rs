@@ -1,10 +1,10 @@
 //! The server's end of the control socket: small threads that pass requests to the engine thread.
 
-use super::protocol::{Event, EventLine, REQUEST_MAX, Request, RequestLine, VERSION};
-use crate::serve::mailbox::Mailbox;
-use crate::serve::socket_file::SocketFile;
+use super::mailbox::Mailbox;
+use super::socket_file::SocketFile;
+use crate::control::{Event, EventLine, REQUEST_MAX, Request, RequestLine, VERSION};
 use std::io::{self, BufRead, BufReader, Read, Write};
-use std::os::unix::net::{UnixListener, UnixStream};
+use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,39 +14,19 @@ const CONNECTIONS_MAX: usize = 32;
 /// Longest time in which a client takes a part of an answer.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// A running control socket; dropping it removes its file.
-pub struct Server {
-    _file: SocketFile,
-}
-
-impl Server {
-    /// Listens at `path`, for its owner alone, and passes requests to `mailbox`.
-    ///
-    /// # Errors
-    /// When the socket cannot be had.
-    pub fn start(path: &Path, mailbox: Mailbox) -> anyhow::Result<Self> {
-        let (listener, file) = SocketFile::bind(path)?;
-        std::thread::Builder::new()
-            .name("control".into())
-            .spawn(move || accept_all(&listener, &mailbox))?;
-        Ok(Self { _file: file })
-    }
-}
-
-fn accept_all(listener: &UnixListener, mailbox: &Mailbox) {
+/// Listens at `path`, for its owner alone, and passes requests to `mailbox`.
+///
+/// # Errors
+/// When the socket cannot be had.
+pub fn start(path: &Path, mailbox: Mailbox) -> anyhow::Result<SocketFile> {
     let open = Arc::new(());
-    for stream in listener.incoming() {
-        let Ok(stream) = stream else {
-            // No descriptor is free, or the client is gone already.
-            std::thread::sleep(Duration::from_millis(50));
-            continue;
-        };
+    SocketFile::listen(path, "control", move |stream| {
         if Arc::strong_count(&open) > CONNECTIONS_MAX {
             let _ = send(
                 &stream,
                 Event::Failed("too many control connections are open".into()),
             );
-            continue;
+            return;
         }
         let (mailbox, open) = (mailbox.clone(), open.clone());
         // Without a thread the connection is closed.
@@ -57,7 +37,7 @@ fn accept_all(listener: &UnixListener, mailbox: &Mailbox) {
                 let _ = serve(stream, &mailbox);
                 drop(open);
             });
-    }
+    })
 }
 
 fn serve(stream: UnixStream, mailbox: &Mailbox) -> io::Result<()> {
@@ -116,5 +96,5 @@ fn send(mut stream: &UnixStream, event: Event) -> io::Result<()> {
 }
 
 #[cfg(test)]
-#[path = "server_test.rs"]
-mod server_test;
+#[path = "control_socket_test.rs"]
+mod control_socket_test;

@@ -2,17 +2,15 @@
 
 use crate::control::{
     Answer, DamagedGroup, Event, Info, LogInfo, MemberInfo, NbdStats, Request, ScrubResult,
-    ServerStats, VolumeInfo, Volumes,
+    ServerStats, Volumes, change_volumes, head_text,
 };
 use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex};
-use std::time::{SystemTime, UNIX_EPOCH};
 use tonearm_base::Nanos;
-use tonearm_disk::{Disk, DiskError};
+use tonearm_disk::Disk;
 use tonearm_engine::EngineError;
-use tonearm_format::HeadKind;
 use tonearm_nbd::transmission::Connections;
 use tonearm_nbd::{Catalog, Export, Exports};
 use tonearm_rt::Rt;
@@ -26,7 +24,7 @@ pub type Front = Arc<Mutex<Option<tonearm_nbd::Server>>>;
 
 /// What requests are about; clones are handles on the same.
 #[derive(Clone)]
-pub struct Desk(Rc<State>);
+pub struct ControlHandler(Rc<State>);
 
 /// Where the scrub is; there is one at a time.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -47,8 +45,8 @@ struct State {
     asked_to_stop: Box<dyn Fn()>,
 }
 
-impl Desk {
-    /// A desk over an open store. The catalog is brought in step with it.
+impl ControlHandler {
+    /// A handler of requests about an open store. The catalog is brought in step with the store.
     pub fn new(
         rt: &Rt,
         disk: &Disk,
@@ -56,7 +54,7 @@ impl Desk {
         (catalog, front): (Catalog, Front),
         asked_to_stop: impl Fn() + 'static,
     ) -> Self {
-        let desk = Self(Rc::new(State {
+        let handler = Self(Rc::new(State {
             rt: rt.clone(),
             disk: disk.clone(),
             connections: connections.clone(),
@@ -66,8 +64,8 @@ impl Desk {
             scrub: Cell::new(Scrub::None),
             asked_to_stop: Box::new(asked_to_stop),
         }));
-        desk.publish();
-        desk
+        handler.publish();
+        handler
     }
 
     /// Does what `request` asks; all events go to `events`.
@@ -76,7 +74,7 @@ impl Desk {
             Ok(answer) => Event::Done(answer),
             Err(error) => Event::Failed(error.to_string()),
         };
-        // Who asked may have gone.
+        // The client may have disconnected.
         let _ = events.send(event);
     }
 
@@ -86,22 +84,6 @@ impl Desk {
             Request::Stats => Ok(Answer::Stats(Box::new(self.stats()))),
             Request::Info => Ok(Answer::Info(Box::new(self.info()))),
             Request::VolumeList => Ok(Answer::Volumes(self.volumes())),
-            Request::VolumeCreate { name, size_bytes } => {
-                self.changed(create_volume(disk, &name, size_bytes).await)
-            }
-            Request::VolumeDelete { name } => {
-                let result = disk.delete_volume(&name).await;
-                if result.is_ok() {
-                    self.0.connections.stop_export(&name);
-                }
-                self.changed(result)
-            }
-            Request::VolumeResize { name, size_bytes } => {
-                self.changed(disk.resize_volume(&name, size_bytes).await)
-            }
-            Request::VolumeSet { name, read_only } => {
-                self.changed(disk.set_read_only(&name, read_only).await)
-            }
             Request::Scrub => self.scrub(events).await,
             Request::ScrubCancel => match self.cancel_scrub() {
                 true => Ok(Answer::ScrubCancelled),
@@ -111,18 +93,21 @@ impl Desk {
                 (self.0.asked_to_stop)();
                 Ok(Answer::ShuttingDown)
             }
+            change => {
+                let result = change_volumes(disk, &change).await;
+                if let (Ok(()), Request::VolumeDelete { name }) = (&result, &change) {
+                    self.0.connections.stop_export(name);
+                }
+                self.publish();
+                result?;
+                Ok(Answer::Volumes(self.volumes()))
+            }
         }
     }
 
-    fn changed(&self, result: Result<(), DiskError>) -> anyhow::Result<Answer> {
-        self.publish();
-        result?;
-        Ok(Answer::Volumes(self.volumes()))
-    }
-
-    /// The volumes as they are now, and who is connected to them.
+    /// The volumes as they are now, with the number of clients of each.
     fn volumes(&self) -> Volumes {
-        let mut volumes = volumes_of(&self.0.disk);
+        let mut volumes = Volumes::of(&self.0.disk);
         for connection in self.0.connections.list() {
             let mut all = volumes.volumes.iter_mut();
             if let Some(volume) = all.find(|volume| volume.name == connection.export) {
@@ -201,7 +186,7 @@ impl Desk {
                     total: result.groups_total,
                 };
                 if events.send(progress).is_err() {
-                    // Who asked has gone: nobody would read the result.
+                    // The client has disconnected: nobody would read the result.
                     self.cancel_scrub();
                 }
             }
@@ -241,11 +226,11 @@ impl Desk {
             block_size: disk.block_size(),
             created_unix_s: superblock.created_unix_s,
             epoch: superblock.epoch,
-            members: members_of(&superblock, &disk.engine().member_paths()),
+            members: MemberInfo::all(&superblock, &disk.engine().member_paths()),
             log: LogInfo {
                 size_bytes: superblock.log_size_bytes(),
                 track_bytes: superblock.track_bytes,
-                head: head_of(&superblock),
+                head: head_text(&superblock),
                 used_bytes: Some(stats.log_used_bytes),
                 commits: None,
                 blocks: Some(stats.pinned_blocks),
@@ -255,62 +240,4 @@ impl Desk {
             problems: Vec::new(),
         }
     }
-}
-
-/// How the log finds the place of its next write, in words.
-pub fn head_of(superblock: &tonearm_format::Superblock) -> String {
-    let how = match superblock.head {
-        HeadKind::Sequential => return "sequential".to_string(),
-        HeadKind::Formula => "formula",
-        HeadKind::Mimic => "mimic",
-        HeadKind::Online => "online",
-    };
-    let tracks = match superblock.physical_tracks {
-        true => "physical tracks",
-        false => "stripes",
-    };
-    let drives = match superblock.log_members().count() {
-        1 => String::new(),
-        count => format!(" of {count} drives in turn"),
-    };
-    let sector = superblock.log_sector_bytes;
-    format!("{how}, on {tracks}{drives}, log sectors of {sector} bytes")
-}
-
-/// Makes a volume with a new identity, now.
-///
-/// # Errors
-/// Those of `Disk::create_volume`.
-pub async fn create_volume(disk: &Disk, name: &str, size_bytes: u64) -> Result<(), DiskError> {
-    let now = SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .unwrap_or_default();
-    let uuid = *uuid::Uuid::new_v4().as_bytes();
-    disk.create_volume(name, size_bytes, uuid, now.as_secs())
-        .await
-}
-
-/// The volumes as they are now.
-pub fn volumes_of(disk: &Disk) -> Volumes {
-    Volumes {
-        volumes: disk.volumes().iter().map(VolumeInfo::of).collect(),
-        free_bytes: disk.free_bytes(),
-    }
-}
-
-/// The members of a store, which are at `paths`.
-pub fn members_of(superblock: &tonearm_format::Superblock, paths: &[String]) -> Vec<MemberInfo> {
-    let block_bytes = u64::from(superblock.block_size);
-    let group_bytes = match superblock.segments() {
-        Some(layout) => u64::from(layout.segment_bytes),
-        None => (tonearm_format::slot_entries(superblock.block_size) as u64 + 2) * block_bytes,
-    };
-    let members = superblock.members.iter().zip(paths);
-    let info = |(member, path): (&tonearm_format::MemberEntry, &String)| MemberInfo {
-        path: path.clone(),
-        uuid: report::uuid(member.uuid),
-        carries: crate::commands::carries(member.roles).to_string(),
-        data_bytes: member.groups * group_bytes,
-    };
-    members.map(info).collect()
 }

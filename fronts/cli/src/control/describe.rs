@@ -1,0 +1,167 @@
+//! What is told of a store and of its volumes, in the words of the protocol, whether the store is open here or looked at; and
+//! what is done to volumes on request.
+
+use super::protocol::{DamagedGroup, MemberInfo, Request, VolumeInfo, Volumes};
+use tonearm_disk::{Disk, DiskError};
+use tonearm_format::{
+    HeadKind, MemberEntry, Roles, SYSTEM_BLOCKS, Superblock, VolumeEntry, VolumeKind,
+};
+use tonearm_layout::{GroupReport, SlotReport};
+use tonearm_terminal::report;
+
+/// Changes volumes as `request` asks; other requests change nothing.
+///
+/// # Errors
+/// When the disk refuses.
+pub async fn change_volumes(disk: &Disk, request: &Request) -> Result<(), DiskError> {
+    match request {
+        Request::VolumeCreate { name, size_bytes } => create_volume(disk, name, *size_bytes).await,
+        Request::VolumeDelete { name } => disk.delete_volume(name).await,
+        Request::VolumeResize { name, size_bytes } => disk.resize_volume(name, *size_bytes).await,
+        Request::VolumeSet { name, read_only } => disk.set_read_only(name, *read_only).await,
+        _ => Ok(()),
+    }
+}
+
+/// Makes a volume with a new identity, now.
+///
+/// # Errors
+/// Those of `Disk::create_volume`.
+pub async fn create_volume(disk: &Disk, name: &str, size_bytes: u64) -> Result<(), DiskError> {
+    let (uuid, now) = (tonearm_store::new_uuid(), tonearm_store::now_unix_s());
+    disk.create_volume(name, size_bytes, uuid, now).await
+}
+
+/// How the log finds the place of its next write, in words.
+pub fn head_text(superblock: &Superblock) -> String {
+    let how = match superblock.head {
+        HeadKind::Sequential => return "sequential".to_string(),
+        HeadKind::Formula => "formula",
+        HeadKind::Mimic => "mimic",
+        HeadKind::Online => "online",
+    };
+    let tracks = match superblock.physical_tracks {
+        true => "physical tracks",
+        false => "stripes",
+    };
+    let drives = match superblock.log_members().count() {
+        1 => String::new(),
+        count => format!(" of {count} drives in turn"),
+    };
+    let sector = superblock.log_sector_bytes;
+    format!("{how}, on {tracks}{drives}, log sectors of {sector} bytes")
+}
+
+/// What a member carries, in words.
+pub fn carries_text(roles: Roles) -> &'static str {
+    match (roles.log, roles.data) {
+        (true, true) => "log and blocks",
+        (true, false) => "log",
+        (false, true) => "blocks",
+        (false, false) => "nothing but the superblock",
+    }
+}
+
+impl Volumes {
+    /// The volumes as they are now.
+    pub fn of(disk: &Disk) -> Self {
+        Self {
+            volumes: disk.volumes().iter().map(VolumeInfo::of).collect(),
+            free_bytes: disk.free_bytes(),
+        }
+    }
+}
+
+impl MemberInfo {
+    /// The members of a store, which are at `paths`.
+    pub fn all(superblock: &Superblock, paths: &[String]) -> Vec<Self> {
+        let block_bytes = u64::from(superblock.block_size);
+        let group_bytes = match superblock.segments() {
+            Some(layout) => u64::from(layout.segment_bytes),
+            None => (tonearm_format::slot_entries(superblock.block_size) as u64 + 2) * block_bytes,
+        };
+        let members = superblock.members.iter().zip(paths);
+        let info = |(member, path): (&MemberEntry, &String)| Self {
+            path: path.clone(),
+            uuid: report::uuid(member.uuid),
+            carries: carries_text(member.roles).to_string(),
+            data_bytes: member.groups * group_bytes,
+        };
+        members.map(info).collect()
+    }
+}
+
+impl VolumeInfo {
+    /// Of a volume of an open store.
+    pub fn of(volume: &tonearm_disk::VolumeInfo) -> Self {
+        Self {
+            name: volume.name.clone(),
+            size_bytes: volume.size_bytes,
+            uuid: report::uuid(volume.uuid),
+            read_only: volume.read_only,
+            created_unix_s: volume.created_unix_s,
+            clients: 0,
+        }
+    }
+
+    /// Of an entry of the volume table.
+    pub fn of_entry(entry: &VolumeEntry) -> Self {
+        Self {
+            name: entry.name.clone(),
+            size_bytes: entry.size_bytes,
+            uuid: report::uuid(entry.uuid),
+            read_only: entry.read_only,
+            created_unix_s: entry.created_unix_s,
+            clients: 0,
+        }
+    }
+}
+
+impl DamagedGroup {
+    /// The damage of `report` in a store with these volumes; `None` when it is sound.
+    pub fn of(report: &GroupReport, entries: &[VolumeEntry], block_size: u32) -> Option<Self> {
+        if report.is_sound() {
+            return None;
+        }
+        let mut damages = Vec::new();
+        for (index, slot) in report.slots.iter().enumerate() {
+            if let SlotReport::Damaged(why) = slot {
+                damages.push(format!("checksum table, copy {index}: {why}"));
+            }
+        }
+        let bad = report.bad.iter().map(|bad| {
+            let owner = owner(entries, bad.block, block_size);
+            format!("{} ({owner})", bad.error)
+        });
+        damages.extend(bad);
+        Some(Self {
+            group: report.group,
+            member: report.member.clone(),
+            offset: report.offset,
+            table_lost: report.table_lost,
+            damages,
+        })
+    }
+}
+
+/// Which volume has home block `block`, and where.
+fn owner(entries: &[VolumeEntry], block: u64, block_size: u32) -> String {
+    if block < SYSTEM_BLOCKS {
+        return "the volume table".into();
+    }
+    for entry in entries {
+        let mut before = 0;
+        for extent in &entry.extents {
+            if (extent.start..extent.start + extent.count).contains(&block) {
+                let byte = (before + block - extent.start) * u64::from(block_size);
+                let what = match entry.kind {
+                    VolumeKind::File => "file",
+                    _ => "volume",
+                };
+                return format!("{what} {}, byte {byte}", entry.name);
+            }
+            before += extent.count;
+        }
+    }
+    "in no volume".into()
+}
