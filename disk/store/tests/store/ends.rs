@@ -1,38 +1,59 @@
 //! How a store ends: in order, by its last handle, under the feet of others, by a panic, after a fork.
 
-use crate::Jobs;
-use crate::Place;
+use crate::{Jobs, Place, make, read, write};
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Barrier};
 use std::time::{Duration, Instant};
 use tonearm_base::BufPool;
-use tonearm_store::{
-    Context, CreateOptions, PerProcess, Store, StoreError, StoreOptions, create, open_files,
-};
-
-const UUID: [u8; 16] = [7; 16];
+use tonearm_store::{Context, PerProcess, Store, StoreError, StoreOptions, open_files};
 
 fn with_volume(place: &Place) -> Store {
     let store = place.open();
-    let made =
-        store.run(|context| async move { context.disk.create_volume("v", 8 << 20, UUID, 0).await });
-    made.unwrap().unwrap();
+    make(&store, "v", 2048);
     store
 }
 
-async fn write(context: Context, at: u64, byte: u8) {
-    let data = BufPool::new(0).copy_of(&[byte; 4096]).share();
-    let volume = context.disk.volume("v").unwrap();
-    volume.write(at * 4096, data, false).await.unwrap();
+async fn fill(context: Context, block: u64, byte: u8) {
+    write(context, "v".into(), block, byte, false).await;
 }
 
-async fn first_byte(context: Context, at: u64) -> u8 {
-    let volume = context.disk.volume("v").unwrap();
-    match &volume.read(at * 4096, 1).await.unwrap()[0] {
-        tonearm_disk::Piece::Data(data) => data[0],
-        tonearm_disk::Piece::Zero(_) => 0,
-    }
+/// Closes the store while `threads` threads write `blocks` blocks at a time, once they have done so `least` times.
+fn close_amid_writers(store: &Store, threads: u64, blocks: usize, durable: bool, least: u64) {
+    let done = AtomicU64::new(0);
+    let write = |at: u64, durable: bool| {
+        store.run(move |context| async move {
+            let data = BufPool::new(0).copy_of(&vec![5; blocks * 4096]).share();
+            let volume = context.disk.volume("v").unwrap();
+            volume.write(at * 4096, data, durable).await
+        })
+    };
+    let write_on = |number: u64| {
+        for round in 0.. {
+            let at = number * 300 + round * blocks as u64 % 280;
+            match write(at, durable && round % 7 == 0) {
+                Ok(Ok(())) => done.fetch_add(1, Ordering::SeqCst),
+                // The engine refuses first, then the store.
+                Ok(Err(error)) => {
+                    let text = error.to_string();
+                    assert!(text.starts_with("the store is "), "{text}");
+                    continue;
+                }
+                Err(StoreError::Closed) => return,
+                Err(other) => panic!("{other}"),
+            };
+        }
+    };
+    let write_on = &write_on;
+    std::thread::scope(|scope| {
+        for number in 0..threads {
+            scope.spawn(move || write_on(number));
+        }
+        while done.load(Ordering::SeqCst) < least {
+            std::thread::yield_now();
+        }
+        store.close().unwrap();
+    });
 }
 
 fn is_clean(store: &Store) -> bool {
@@ -45,14 +66,20 @@ fn the_last_handle_closes_in_order() {
     let place = Place::new();
     let store = with_volume(&place);
     let other = store.clone();
-    store.run(|context| write(context, 3, 9)).unwrap();
+    store.run(|context| fill(context, 3, 9)).unwrap();
     drop(store);
-    other.run(|context| write(context, 4, 8)).unwrap();
+    other.run(|context| fill(context, 4, 8)).unwrap();
     drop(other);
     let store = place.open();
     assert!(is_clean(&store));
-    assert_eq!(store.run(|context| first_byte(context, 3)).unwrap(), 9);
-    assert_eq!(store.run(|context| first_byte(context, 4)).unwrap(), 8);
+    assert_eq!(
+        store.run(|context| read(context, "v".into(), 3)).unwrap(),
+        9
+    );
+    assert_eq!(
+        store.run(|context| read(context, "v".into(), 4)).unwrap(),
+        8
+    );
 }
 
 #[test]
@@ -98,7 +125,7 @@ fn a_store_that_is_closed_refuses_by_name() {
     let store = with_volume(&place);
     store.close().unwrap();
     assert!(matches!(store.close(), Err(StoreError::Closed)));
-    let refused = store.run(|context| write(context, 0, 1));
+    let refused = store.run(|context| fill(context, 0, 1));
     assert!(matches!(refused, Err(StoreError::Closed)));
     assert!(is_clean(&place.open()), "the members are free at once");
 }
@@ -118,40 +145,7 @@ fn closing_meets_callers() {
     for _ in 0..20 {
         let place = Place::new();
         let store = with_volume(&place);
-        let ready = Arc::new(Barrier::new(5));
-        let done = Arc::new(AtomicU64::new(0));
-        let callers: Vec<_> = (0..4)
-            .map(|number| {
-                let (store, ready, done) = (store.clone(), ready.clone(), done.clone());
-                std::thread::spawn(move || {
-                    ready.wait();
-                    for round in 0.. {
-                        let written = store.run(move |context| async move {
-                            let data = BufPool::new(0).copy_of(&[5; 4096]).share();
-                            let volume = context.disk.volume("v").unwrap();
-                            volume
-                                .write((number * 100 + round % 100) * 4096, data, round % 7 == 0)
-                                .await
-                        });
-                        match written {
-                            Ok(Ok(())) => done.fetch_add(1, Ordering::SeqCst),
-                            // The engine refuses first, then the store.
-                            Ok(Err(_)) => continue,
-                            Err(StoreError::Closed) => return,
-                            Err(other) => panic!("{other}"),
-                        };
-                    }
-                })
-            })
-            .collect();
-        ready.wait();
-        while done.load(Ordering::SeqCst) < 50 {
-            std::thread::yield_now();
-        }
-        store.close().unwrap();
-        for caller in callers {
-            caller.join().unwrap();
-        }
+        close_amid_writers(&store, 4, 1, true, 50);
         assert!(is_clean(&place.open()));
     }
 }
@@ -168,7 +162,7 @@ fn a_job_panics_where_it_was_called_and_disturbs_nobody() {
                 let mut rounds = 0u64;
                 while !stop.load(Ordering::SeqCst) {
                     store
-                        .run(move |context| write(context, number.into(), number + 1))
+                        .run(move |context| fill(context, number.into(), number + 1))
                         .unwrap();
                     rounds += 1;
                 }
@@ -183,7 +177,7 @@ fn a_job_panics_where_it_was_called_and_disturbs_nobody() {
                 assert!(!early, "job {round}");
                 async move {
                     if flushes {
-                        write(context.clone(), 9, 9).await;
+                        fill(context.clone(), 9, 9).await;
                         context.disk.flush().await.unwrap();
                     }
                     panic!("job {round}");
@@ -204,7 +198,7 @@ fn a_job_panics_where_it_was_called_and_disturbs_nobody() {
 fn a_panic_of_the_engine_ends_the_store_for_all() {
     let place = Place::new();
     let store = with_volume(&place);
-    store.run(|context| write(context, 3, 9)).unwrap();
+    store.run(|context| fill(context, 3, 9)).unwrap();
     store
         .run(|context| async move { context.disk.flush().await })
         .unwrap()
@@ -229,7 +223,10 @@ fn a_panic_of_the_engine_ends_the_store_for_all() {
     // The members are free, and recovery brings back what was durable.
     let again = place.open();
     assert!(!is_clean(&again));
-    assert_eq!(again.run(|context| first_byte(context, 3)).unwrap(), 9);
+    assert_eq!(
+        again.run(|context| read(context, "v".into(), 3)).unwrap(),
+        9
+    );
 }
 
 #[test]
@@ -247,7 +244,7 @@ fn a_job_that_calls_the_store_is_refused() {
 fn a_forked_child_is_refused_and_the_parent_goes_on() {
     let place = Place::new();
     let store = with_volume(&place);
-    store.run(|context| write(context, 1, 1)).unwrap();
+    store.run(|context| fill(context, 1, 1)).unwrap();
     let child = crate::fork::child(|| {
         let refused = matches!(store.run(|_| async {}), Err(StoreError::Forked))
             && matches!(store.close(), Err(StoreError::Forked));
@@ -255,7 +252,7 @@ fn a_forked_child_is_refused_and_the_parent_goes_on() {
         refused
     });
     assert!(child, "the child was refused");
-    store.run(|context| write(context, 2, 2)).unwrap();
+    store.run(|context| fill(context, 2, 2)).unwrap();
     store.close().unwrap();
     assert!(is_clean(&place.open()));
 }
@@ -309,54 +306,10 @@ fn parent() -> u32 {
 #[test]
 fn a_store_that_is_closed_while_its_log_is_full_is_clean() {
     for round in 0..300u64 {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("store.tn");
-        let options = CreateOptions {
-            size_bytes: 12 << 20,
-            log_bytes: Some(512 << 10 << (round % 4)),
-            ..CreateOptions::default()
-        };
-        create(&path, &options).unwrap();
-        let store = Store::open(&path, StoreOptions::default()).unwrap();
-        let made = store
-            .run(|context| async move { context.disk.create_volume("v", 8 << 20, UUID, 0).await });
-        made.unwrap().unwrap();
-        let done = Arc::new(AtomicU64::new(0));
-        let callers: Vec<_> = (0..6u64)
-            .map(|number| {
-                let (store, done) = (store.clone(), done.clone());
-                std::thread::spawn(move || {
-                    for round in 0.. {
-                        let written = store.run(move |context| async move {
-                            let data = BufPool::new(0).copy_of(&[5; 8 * 4096]).share();
-                            let volume = context.disk.volume("v").unwrap();
-                            let at = (number * 300 + round * 8 % 280) * 4096;
-                            volume.write(at, data, false).await
-                        });
-                        match written {
-                            Ok(Ok(())) => done.fetch_add(1, Ordering::SeqCst),
-                            // The engine refuses first, then the store.
-                            Ok(Err(error)) => {
-                                let text = error.to_string();
-                                assert!(text.starts_with("the store is "), "{text}");
-                                continue;
-                            }
-                            Err(StoreError::Closed) => return,
-                            Err(other) => panic!("{other}"),
-                        };
-                    }
-                })
-            })
-            .collect();
-        while done.load(Ordering::SeqCst) < 30 + round % 40 {
-            std::thread::yield_now();
-        }
-        store.close().unwrap();
-        for caller in callers {
-            caller.join().unwrap();
-        }
-        let again = Store::open(&path, StoreOptions::default()).unwrap();
-        assert!(is_clean(&again), "round {round}");
+        let place = Place::with_log(512 << 10 << (round % 4));
+        let store = with_volume(&place);
+        close_amid_writers(&store, 6, 8, false, 30 + round % 40);
+        assert!(is_clean(&place.open()), "round {round}");
     }
 }
 

@@ -3,7 +3,7 @@
 use crate::Place;
 use tonearm_store::files::{AruId, FileId, Files, FilesErrorKind, Level, Open};
 
-const CREATE: Open = Open {
+pub const CREATE: Open = Open {
     create: true,
     exclusive: false,
 };

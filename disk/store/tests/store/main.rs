@@ -15,6 +15,8 @@ mod threads;
 
 use std::path::PathBuf;
 use tempfile::TempDir;
+use tonearm_base::BufPool;
+use tonearm_disk::Piece;
 use tonearm_store::{Context, CreateOptions, Store, StoreError, StoreOptions, create};
 
 /// Jobs of the tests.
@@ -70,4 +72,41 @@ impl Place {
     fn open(&self) -> Store {
         Store::open(&self.path, StoreOptions::default()).unwrap()
     }
+}
+
+const UUID: [u8; 16] = [7; 16];
+
+/// Makes the volume `name`.
+fn make(store: &Store, name: &str, blocks: u64) {
+    let name = name.to_string();
+    let made = store.run(move |context| async move {
+        let made = context.disk.create_volume(&name, blocks * 4096, UUID, 0);
+        made.await
+    });
+    made.unwrap().unwrap();
+}
+
+/// Fills a block of the volume `name`.
+async fn write(context: Context, name: String, block: u64, byte: u8, durable: bool) {
+    let data = BufPool::new(0).copy_of(&[byte; 4096]).share();
+    let volume = context.disk.volume(&name).unwrap();
+    volume.write(block * 4096, data, durable).await.unwrap();
+}
+
+/// What a block of the volume `name` was filled with.
+async fn read(context: Context, name: String, block: u64) -> u8 {
+    let volume = context.disk.volume(&name).unwrap();
+    let pieces = volume.read(block * 4096, 4096).await.unwrap();
+    let mut seen = Vec::new();
+    for piece in pieces {
+        match piece {
+            Piece::Data(data) => seen.extend_from_slice(&data),
+            Piece::Zero(bytes) => seen.resize(seen.len() + bytes, 0),
+        }
+    }
+    assert!(
+        seen.len() == 4096 && seen.iter().all(|byte| *byte == seen[0]),
+        "no torn block"
+    );
+    seen[0]
 }

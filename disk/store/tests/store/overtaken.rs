@@ -1,6 +1,7 @@
 //! A read that a commit overtakes, in a simulated world, where the commit comes at any moment of the read.
 
 use crate::Jobs;
+use crate::files::CREATE;
 use std::rc::Rc;
 use tonearm_base::{BufPool, Nanos};
 use tonearm_device::RawDevice;
@@ -12,11 +13,6 @@ use tonearm_rt::{DeviceId, Rt};
 use tonearm_store::Store;
 use tonearm_store::files::{Files, Open};
 use tonearm_world::{DiskImage, SimOptions, SimWorld};
-
-pub const CREATE: Open = Open {
-    create: true,
-    exclusive: false,
-};
 
 fn raw(rt: &Rt, bytes: u64) -> Rc<RawDevice> {
     let device = RawDevice::new(rt, DeviceId(0), bytes, SECTOR as u32, "member");

@@ -1,6 +1,7 @@
 //! What was told to be durable is there after a power cut, in a simulated world.
 
-use crate::overtaken::{CREATE, opened, with_file};
+use crate::files::CREATE;
+use crate::overtaken::{opened, with_file};
 use tonearm_base::Lsn;
 use tonearm_disk::{Ack, OpenOptions};
 use tonearm_rt::Rt;

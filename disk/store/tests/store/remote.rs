@@ -1,6 +1,7 @@
 //! Files through a server's socket, and what hostile clients do to it.
 
-use crate::{Place, files};
+use crate::Place;
+use crate::files::{self, CREATE};
 use std::io::{Read, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -13,11 +14,6 @@ use tonearm_rt::{Data, Op};
 use tonearm_store::files::{Files, FilesErrorKind, Level, Open};
 use tonearm_store::remote::{FileServer, FileServerLimits, RemoteFiles};
 use tonearm_store::{Executor, Members, Store, StoreOptions, files_socket, open_disk, open_files};
-
-const CREATE: Open = Open {
-    create: true,
-    exclusive: false,
-};
 
 /// A server as `tonearm serve` has it: an acceptor, and the engine's thread.
 struct Server {

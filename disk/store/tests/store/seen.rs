@@ -3,7 +3,7 @@
 
 use crate::Jobs;
 use crate::Place;
-use crate::files::content;
+use crate::files::{CREATE, content};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use tonearm_store::Store;
@@ -90,14 +90,10 @@ impl World {
     /// The file in a session, made if there is none.
     fn file(&mut self, session: usize, name: &'static str) -> FileId {
         let files = &self.sessions[session];
-        let how = Open {
-            create: true,
-            exclusive: false,
-        };
         self.model.entry(name).or_default();
         *self.open[session]
             .entry(name)
-            .or_insert_with(|| files.open(name, how).unwrap())
+            .or_insert_with(|| files.open(name, CREATE).unwrap())
     }
 
     fn write(
@@ -315,11 +311,7 @@ fn under_a_lock_nothing_changes_between_two_looks() {
 
 /// Counts up under an exclusive lock, as SQLite does its change counter; how often.
 fn count_up(files: &LocalFiles, number: u8) -> u32 {
-    let how = Open {
-        create: true,
-        exclusive: false,
-    };
-    let id = files.open("counter", how).unwrap();
+    let id = files.open("counter", CREATE).unwrap();
     let mut counted = 0;
     while counted < 300 {
         let locked = files.lock(id, Level::Shared).unwrap()

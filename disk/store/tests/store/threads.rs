@@ -1,51 +1,14 @@
 //! Threads that share a store.
 
-use crate::Jobs;
-use crate::Place;
+use crate::{Jobs, Place, make, read, write};
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 use std::sync::{Arc, Barrier, Mutex};
 use std::time::{Duration, Instant};
-use tonearm_base::{BufPool, Nanos};
-use tonearm_disk::Piece;
+use tonearm_base::Nanos;
 use tonearm_store::{Context, Store};
 
-const UUID: [u8; 16] = [7; 16];
 const BLOCKS: u64 = 64;
-
-fn make(store: &Store, name: &str) {
-    let name = name.to_string();
-    let made = store.run(|context| async move {
-        context
-            .disk
-            .create_volume(&name, BLOCKS * 4096, UUID, 0)
-            .await
-    });
-    made.unwrap().unwrap();
-}
-
-async fn write(context: Context, name: String, block: u64, byte: u8, durable: bool) {
-    let data = BufPool::new(0).copy_of(&[byte; 4096]).share();
-    let volume = context.disk.volume(&name).unwrap();
-    volume.write(block * 4096, data, durable).await.unwrap();
-}
-
-async fn read(context: Context, name: String, block: u64) -> u8 {
-    let volume = context.disk.volume(&name).unwrap();
-    let pieces = volume.read(block * 4096, 4096).await.unwrap();
-    let mut seen = Vec::new();
-    for piece in pieces {
-        match piece {
-            Piece::Data(data) => seen.extend_from_slice(&data),
-            Piece::Zero(bytes) => seen.resize(seen.len() + bytes, 0),
-        }
-    }
-    assert!(
-        seen.len() == 4096 && seen.iter().all(|byte| *byte == seen[0]),
-        "no torn block"
-    );
-    seen[0]
-}
 
 /// Each thread has a volume of its own, whose content it knows, and all have one together, where a block is seen as
 /// any of the values that were written to it and never goes back: values grow.
@@ -53,7 +16,7 @@ async fn read(context: Context, name: String, block: u64) -> u8 {
 fn eight_threads_read_what_they_wrote() {
     let place = Place::new();
     let store = place.open();
-    make(&store, "shared");
+    make(&store, "shared", BLOCKS);
     let floor = Arc::new(Mutex::new([0u8; BLOCKS as usize]));
     let end = Instant::now() + Duration::from_secs(4);
     let threads: Vec<_> = (0..8u64)
@@ -61,7 +24,7 @@ fn eight_threads_read_what_they_wrote() {
             let (store, floor) = (store.clone(), floor.clone());
             std::thread::spawn(move || {
                 let own = format!("v{number}");
-                make(&store, &own);
+                make(&store, &own, BLOCKS);
                 let mut random = ChaCha8Rng::seed_from_u64(number);
                 let mut model = [0u8; BLOCKS as usize];
                 let mut rounds = 0u64;
@@ -143,7 +106,7 @@ fn eight_threads_read_what_they_wrote() {
 fn threads_that_end_at_once_leave_nothing_undone() {
     let place = Place::new();
     let store = place.open();
-    make(&store, "v");
+    make(&store, "v", BLOCKS);
     for round in 0..400u64 {
         let other = store.clone();
         let byte = (round % 250) as u8 + 1;
@@ -165,9 +128,9 @@ fn threads_that_end_at_once_leave_nothing_undone() {
 fn what_is_under_way_ends_without_callers() {
     let place = Place::new();
     let mut options = tonearm_store::StoreOptions::default();
-    options.open.write_back_after = tonearm_base::Nanos::from_millis(200);
+    options.open.write_back_after = Nanos::from_millis(200);
     let store = Store::open(&place.path, options).unwrap();
-    make(&store, "v");
+    make(&store, "v", BLOCKS);
     store
         .run(|context| write(context, "v".into(), 1, 1, false))
         .unwrap();
@@ -187,15 +150,12 @@ fn jobs_meet_in_the_engine() {
     let waits = std::thread::spawn(move || {
         other.run(|context: Context| async move {
             while context.disk.volume("late").is_err() {
-                context
-                    .rt
-                    .sleep(tonearm_base::Nanos::from_micros(100))
-                    .await;
+                context.rt.sleep(Nanos::from_micros(100)).await;
             }
         })
     });
     std::thread::sleep(Duration::from_millis(20));
-    make(&store, "late");
+    make(&store, "late", BLOCKS);
     waits.join().unwrap().unwrap();
     assert!(started.elapsed() < Duration::from_secs(5));
 }
@@ -259,7 +219,7 @@ fn sleep_in_turns(store: &Store) -> (Duration, Duration, Duration) {
 fn a_timer_that_is_set_while_others_sleep_is_seen_to() {
     let place = Place::new();
     let store = place.open();
-    make(&store, "v");
+    make(&store, "v", BLOCKS);
     for _ in 0..3 {
         // All memory is taken, and given back after two timers, of which the second is soon due when it is set.
         let taken = store.run(|context| async move {
