@@ -125,8 +125,12 @@ impl Engine {
             self.0.work.notify();
             self.unless_refused(changed).await?;
         }
-        if ranges == 0 && self.0.write_back.is_pressed() {
-            self.0.write_back.check_full()?;
+        let write_back = &self.0.write_back;
+        if ranges == 0
+            && let Err(full) = write_back.check_full()
+            && write_back.is_pressed()
+        {
+            return Err(full);
         }
         let admission = self.unless_refused(self.0.trail.admit(blocks, ranges));
         admission.await?.map_err(|error| self.0.fail(error.into()))
