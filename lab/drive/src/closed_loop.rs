@@ -1,6 +1,7 @@
 //! A drive with one user that waits for each request before it sends the next.
 
 use crate::drive::Drive;
+use std::ops::Range;
 use tonearm_base::Nanos;
 use tonearm_world::{Done, DriveRequest, Kind, Timing};
 
@@ -11,6 +12,9 @@ pub struct ClosedLoop {
     requests: u64,
     done: Vec<Done>,
 }
+
+/// Angles of a revolution at which the search for the best write begins.
+const PLACES: u64 = 64;
 
 impl ClosedLoop {
     /// A user of `drive` from time 0 on.
@@ -31,6 +35,11 @@ impl ClosedLoop {
     /// Lets `time` pass.
     pub fn think(&mut self, time: Nanos) {
         self.now = Nanos(self.now.0 + time.0);
+    }
+
+    /// Sets the clock, for a user whose own clock decides when requests are sent.
+    pub fn set_now(&mut self, now: Nanos) {
+        self.now = now;
     }
 
     /// Sends a request for `sectors` sectors from `lba` on, waits for its end, and returns the time that it took. A
@@ -61,6 +70,40 @@ impl ClosedLoop {
     /// The drive.
     pub fn drive(&mut self) -> &mut Drive {
         &mut self.drive
+    }
+
+    /// The least time that a write of `sectors` sectors within `free` could take now, within a revolution and a
+    /// quarter of its start. A perfect predictor would reach it.
+    ///
+    /// # Panics
+    /// When the drive does not rotate, or `free` is shorter than the write.
+    pub fn least_write(&mut self, free: Range<u64>, sectors: u32) -> Nanos {
+        let now = self.now;
+        let disk = self.drive.disk().expect("a drive that turns");
+        let track = u64::from(disk.mechanism().geometry.extent(free.start).track_sectors);
+        let last = free.end - u64::from(sectors);
+        let last = last.min(free.start + track + track / 4);
+        let step = (track / PLACES).max(1);
+        let mut best = (Nanos(u64::MAX), free.start);
+        for first in (free.start..=last).step_by(step as usize) {
+            best = best.min((disk.write_time(now, first, sectors), first));
+        }
+        // Before the best of these lies the last place that is in time, and before that the places one revolution
+        // later.
+        let (mut late, mut good) = (best.1.saturating_sub(step), best.1);
+        while good - late > 1 {
+            let middle = late.midpoint(good);
+            if middle < free.start {
+                break;
+            }
+            let time = disk.write_time(now, middle, sectors);
+            if time <= best.0 {
+                (best.0, good) = (time, middle);
+            } else {
+                late = middle;
+            }
+        }
+        best.0
     }
 
     fn serve_request(&mut self, request: DriveRequest) -> Nanos {

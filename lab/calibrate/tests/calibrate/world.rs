@@ -7,16 +7,13 @@ use tonearm_base::Nanos;
 use tonearm_calibrate::{Error, Findings, Hooks, Journal, Options, calibrate};
 use tonearm_device::{Device, DeviceIo, RawDevice};
 use tonearm_drive::{Drive, DriveOptions};
-use tonearm_drive_file::DriveSpec;
+use tonearm_drive_file::{DriveFile, DriveSpec};
 use tonearm_rt::{Data, DeviceId, Op, Rt};
 use tonearm_world::{SimDisk, SimOptions, SimWorld, Zeroing};
 
 /// A drive of the project.
 pub fn spec(name: &str) -> DriveSpec {
-    let drive = tonearm_drive_file::library()
-        .iter()
-        .find(|drive| drive.name == name);
-    DriveSpec::parse(name, drive.unwrap().text).unwrap()
+    DriveFile::of_library(name).spec
 }
 
 /// Disturbances between the drive and the calibration.

@@ -38,8 +38,5 @@ pub fn rows(name: &str) -> Vec<Vec<String>> {
 
 /// The drive of the project called `name`.
 pub fn drive(name: &str) -> tonearm_drive_file::DriveSpec {
-    let found = tonearm_drive_file::library()
-        .iter()
-        .find(|d| d.name == name);
-    tonearm_drive_file::DriveSpec::parse(name, found.unwrap().text).unwrap()
+    tonearm_drive_file::DriveFile::of_library(name).spec
 }

@@ -10,7 +10,10 @@ const DRIVES: [&str; 4] = ["atlas10k", "cheetah9LP", "hp_c2247a", "st41601n"];
 #[test]
 fn places_of_sectors_match_the_known_layouts() {
     for name in DRIVES {
-        let geometry = Geometry::new(&drive(name).disk.unwrap().geometry);
+        let mut spec = drive(name).disk.unwrap().geometry;
+        // The reference has the sectors too that the drive does not report to its host.
+        spec.sectors = None;
+        let geometry = Geometry::new(&spec);
         let rows = rows(&format!("layout/{name}.layout.csv.gz"));
         assert!(rows.len() > 5000);
         for row in rows {

@@ -14,9 +14,6 @@ pub struct Rig {
     late: Option<(f64, Random)>,
 }
 
-/// Angles of a revolution at which the search for the best write begins.
-const PLACES: u64 = 64;
-
 impl Rig {
     /// `drive`, switched on at time 0. `seed` determines the phase of its platter.
     pub fn new(drive: &DriveFile, seed: u64) -> Self {
@@ -74,38 +71,10 @@ impl Rig {
         self.user.drive().sectors()
     }
 
-    /// The least time that a write of `sectors` sectors within `free` could take now, within a revolution and a quarter
-    /// of its start. A perfect predictor would reach it.
-    ///
-    /// # Panics
-    /// When the drive does not rotate, or `free` is shorter than the write.
+    /// The least time that a write of `sectors` sectors within `free` could take now: see
+    /// [`ClosedLoop::least_write`].
     pub fn least_write(&mut self, free: Span, sectors: u32) -> Nanos {
-        let now = self.now();
-        let disk = self.user.drive().disk().expect("a drive that turns");
-        let track = u64::from(disk.mechanism().geometry.extent(free.start).track_sectors);
-        let last = free.end - u64::from(sectors);
-        let last = last.min(free.start + track + track / 4);
-        let step = (track / PLACES).max(1);
-        let mut best = (Nanos(u64::MAX), free.start);
-        for first in (free.start..=last).step_by(step as usize) {
-            best = best.min((disk.write_time(now, first, sectors), first));
-        }
-        // Before the best of these lies the last place that is in time, and before that the places one revolution
-        // later.
-        let (mut late, mut good) = (best.1.saturating_sub(step), best.1);
-        while good - late > 1 {
-            let middle = late.midpoint(good);
-            if middle < free.start {
-                break;
-            }
-            let time = disk.write_time(now, middle, sectors);
-            if time <= best.0 {
-                (best.0, good) = (time, middle);
-            } else {
-                late = middle;
-            }
-        }
-        best.0
+        self.user.least_write(free.start..free.end, sectors)
     }
 
     /// Sends a request and waits for it.

@@ -7,4 +7,5 @@
 mod conformance;
 mod formula;
 mod mimic;
+mod online;
 mod truth;

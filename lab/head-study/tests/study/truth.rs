@@ -2,14 +2,13 @@
 
 use tonearm_base::Nanos;
 use tonearm_drive::{ClosedLoop, Drive, DriveOptions};
-use tonearm_drive_file::{DriveSpec, library, track_map};
+use tonearm_drive_file::{DriveFile, DriveSpec, track_map};
 use tonearm_head::{Access, Track};
 use tonearm_world::Kind;
 
 /// The drive of the project with this name.
 pub fn spec(name: &str) -> DriveSpec {
-    let drive = library().iter().find(|drive| drive.name == name).unwrap();
-    DriveSpec::parse(name, drive.text).unwrap()
+    DriveFile::of_library(name).spec
 }
 
 /// It, with one user.

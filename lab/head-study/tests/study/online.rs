@@ -1,28 +1,30 @@
-//! The online predictor in closed loops with simulated drives. The example `online` has longer runs.
-// `prop_oneof` makes shared pointers.
-#![allow(clippy::unwrap_used, clippy::disallowed_types)]
+//! The online predictor in closed loops with simulated drives. The experiment `heads` measures it on all drives.
 
-#[path = "../../examples/online/world.rs"]
-#[allow(dead_code)]
-mod world;
-
+use crate::truth::{spec, write};
 use proptest::prelude::*;
 use tonearm_base::Nanos;
-use tonearm_drive::Drift;
-use tonearm_drive_file::{DriveSpec, library};
+use tonearm_drive::{ClosedLoop, Drift, Drive, DriveOptions};
+use tonearm_drive_file::track_map;
 use tonearm_head::{Access, Head, Online, Span, TrackMap, TrackRun};
-use world::{Random, World, true_map};
 
 const MS: u64 = 1_000_000;
 
-fn spec(name: &str) -> DriveSpec {
-    let entry = library().iter().find(|d| d.name == name).unwrap();
-    DriveSpec::parse(entry.name, entry.text).unwrap()
+/// A small generator (SplitMix64), so that a run is that of its seed.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, bound: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (z ^ (z >> 31)) % bound
+    }
 }
 
 /// A log of 4-KB writes with random think times.
 struct Log {
-    world: World,
+    user: ClosedLoop,
     online: Online,
     random: Random,
     last_end: u64,
@@ -32,14 +34,20 @@ struct Log {
 impl Log {
     fn new(name: &str, mapped: bool, drift: Option<Drift>) -> Self {
         let spec = spec(name);
-        let world = World::new(&spec, 5, drift);
-        let end = world.sectors().min(1_024_000);
+        let options = DriveOptions {
+            seed: 5,
+            phase: 0.4,
+            drift,
+            ..DriveOptions::default()
+        };
+        let mut user = ClosedLoop::new(Drive::new(&spec, &options));
+        let end = user.drive().sectors().min(1_024_000);
         let online = match mapped {
-            true => Online::with_map(true_map(&spec, 0, end)),
+            true => Online::with_map(track_map(&spec, 0..end).unwrap()),
             false => Online::new(),
         };
         Self {
-            world,
+            user,
             online,
             random: Random(1),
             last_end: 0,
@@ -51,26 +59,21 @@ impl Log {
     fn loss(&mut self, writes: u64) -> f64 {
         let mut lost = 0;
         for _ in 0..writes {
-            self.world.now += self.random.below(91) * MS / 10;
+            self.user.think(Nanos(self.random.below(91) * MS / 10));
             if self.last_end + 20_000 > self.end {
                 self.last_end = 0;
             }
-            let free = [Span {
+            let free = Span {
                 start: self.last_end,
                 end: self.end,
-            }];
-            let least = self.world.least(self.last_end, self.end, 8);
-            let sent = Nanos(self.world.now);
-            let place = self.online.place(sent, 8, &free).unwrap();
-            assert!(free[0].holds(place.sector, 8));
-            lost += self.world.write(place.sector, 8).saturating_sub(least);
-            self.online.written(&Access {
-                first: place.sector,
-                sectors: 8,
-                sent,
-                done: Nanos(self.world.now),
-            });
-            self.last_end = place.sector + 8;
+            };
+            let least = self.user.least_write(free.start..free.end, 8);
+            let place = self.online.place(self.user.now(), 8, &[free]).unwrap();
+            assert!(free.holds(place.sector, 8));
+            let access = write(&mut self.user, place.sector, 8);
+            lost += access.done.since(access.sent).since(least).0;
+            self.online.written(&access);
+            self.last_end = access.end();
         }
         lost as f64 / writes as f64 / MS as f64
     }
@@ -161,7 +164,7 @@ fn an_hour_of_rest_costs_a_few_writes() {
         let mut log = Log::new("mimic80", mapped, None);
         log.loss(600);
         let before = log.loss(1000);
-        log.world.now += 3_600_000 * MS;
+        log.user.think(Nanos(3_600_000 * MS));
         let after = log.loss(1000);
         assert!(after < before + 0.03, "{mapped}: {before} {after} ms");
     }
