@@ -11,12 +11,11 @@ use crate::requests::Request;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 use tonearm_base::Nanos;
-use tonearm_drive_file::{DriveSpec, SeekCurve, library};
+use tonearm_drive_file::{DriveFile, DriveSpec, SeekCurve, library};
 use tonearm_world::Kind;
 
 fn spec(name: &str) -> DriveSpec {
-    let known = library().iter().find(|drive| drive.name == name).unwrap();
-    DriveSpec::parse(name, known.text).unwrap()
+    DriveFile::of_library(name).spec
 }
 
 /// Random requests of up to 16 sectors, with the times that `spec` takes for them.
@@ -95,7 +94,7 @@ fn figures_that_were_moved_are_found_again() {
 #[test]
 fn figures_without_a_change_make_the_same_drive() {
     for known in library() {
-        let spec = DriveSpec::parse(known.name, known.text).unwrap();
+        let spec = spec(known.name);
         if spec.disk.is_none() {
             continue;
         }

@@ -27,8 +27,8 @@ use descent::Found;
 use objective::Objective;
 use parameters::Parameters;
 use requests::Request;
-use std::path::{Path, PathBuf};
-use tonearm_drive_file::DriveSpec;
+use std::path::PathBuf;
+use tonearm_drive_file::{DriveFile, DriveSpec};
 
 /// Calibrates a drive file on a trace that was measured on the real drive.
 #[derive(Parser)]
@@ -121,18 +121,7 @@ fn main() -> anyhow::Result<()> {
 
 /// The drive of the library with that name, or of the file with that name.
 fn drive_spec(name: &str) -> anyhow::Result<DriveSpec> {
-    let known = tonearm_drive_file::library()
-        .iter()
-        .find(|drive| drive.name == name);
-    let spec = match known {
-        Some(known) => DriveSpec::parse(name, known.text)?,
-        None if Path::new(name).is_file() => {
-            let text =
-                std::fs::read_to_string(name).with_context(|| format!("cannot read {name}"))?;
-            DriveSpec::parse(name, &text)?
-        }
-        None => bail!("there is no drive '{name}', nor a file of that name"),
-    };
+    let spec = DriveFile::find(name)?.spec;
     if spec.disk.is_none() {
         bail!("{name} has no moving parts: there is nothing to fit");
     }

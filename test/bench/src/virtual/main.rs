@@ -20,7 +20,7 @@ use anyhow::Context;
 use clap::Parser;
 use report::Run;
 use run::Shape;
-use tonearm_drive_file::DriveSpec;
+use tonearm_drive_file::{DriveFile, DriveSpec};
 
 /// The allocator of the `tonearm` program.
 #[global_allocator]
@@ -126,11 +126,7 @@ impl Args {
 }
 
 fn spec(name: &str) -> anyhow::Result<(String, DriveSpec)> {
-    let found = tonearm_drive_file::library()
-        .iter()
-        .find(|drive| drive.name == name);
-    let found = found.with_context(|| format!("no drive '{name}' in the library"))?;
-    Ok((name.to_owned(), DriveSpec::parse(found.name, found.text)?))
+    Ok((name.to_owned(), DriveFile::find(name)?.spec))
 }
 
 fn main() -> anyhow::Result<()> {
