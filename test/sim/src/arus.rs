@@ -16,8 +16,9 @@ pub use self::counts::{Counts, Met};
 use self::client::Client;
 use self::model::{Model, State};
 use crate::blame::Blame;
-use crate::campaign::{Failure, Outcome, cut_images, options_of, shape_of, within_time};
+use crate::campaign::{Failure, Outcome, options_of, shape_of, within_time};
 use crate::cut;
+use crate::cuts::{self, Cuts, Next};
 use crate::drives;
 use crate::generate::Size;
 use crate::store::StoreImage;
@@ -25,21 +26,13 @@ use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 use std::cell::RefCell;
 use std::rc::Rc;
-use tonearm_disk::{Disk, DiskError, ErrorKind, OpenOptions};
+use tonearm_disk::{Disk, DiskError, ErrorKind};
 use tonearm_rt::Rt;
-use tonearm_world::{Crash, DiskImage, SimOptions, SimWorld};
 
 /// Number of concurrent clients.
 const CLIENTS: u64 = 4;
 /// After every eighth cut the offline check examines the store, and all free space is allocated after recovery.
 const CHECK_EVERY: u64 = 8;
-
-struct Tally {
-    failure: Option<(u64, u64, String)>,
-    outcome: Outcome,
-    seen: u64,
-    next: Option<(Crash, Model, u64)>,
-}
 
 /// Runs one seed.
 ///
@@ -61,21 +54,24 @@ pub fn run(seed: u64, size: Size) -> Result<Outcome, Failure> {
         }
         let world_seed = rng.next_u64();
         options.linger = size.linger(world_seed);
-        let fail = |(io, cut, what): (u64, u64, String)| Failure {
-            seed,
-            at: (generation, io, cut),
-            what,
-        };
+        let fail = |at| Failure::at(seed, generation, at);
         let world = drives::world_of(None, world_seed, image.disks.clone())
             .map_err(|what| fail((0, 0, what)))?;
         let shared = Rc::new(RefCell::new(model.clone()));
-        let tally = Rc::new(RefCell::new(Tally {
-            failure: None,
-            outcome: Outcome::default(),
-            seen: 0,
-            next: None,
-        }));
-        watch(&world, &image, &shared, &tally, world_seed, ordered);
+        let (own, model2, state) = (image.clone(), shared.clone(), shared.clone());
+        let cuts = Cuts::watch(
+            &world,
+            cuts::any(world_seed),
+            move || state.borrow().clone(),
+            move |crash, cut, outcome| {
+                let model = model2.borrow();
+                let left = own.with(cut::images(crash, cut, ordered));
+                let prefix = recover(left, &model, cut, ordered)?;
+                outcome.faultless += 1;
+                outcome.cut_short += u64::from(prefix < model.last());
+                Ok(())
+            },
+        );
         let rt = Rt::new(world.driver());
         let (rt2, image2, model2) = (rt.clone(), image.clone(), shared.clone());
         let orderly = rng.next_u32().is_multiple_of(4);
@@ -100,25 +96,18 @@ pub fn run(seed: u64, size: Size) -> Result<Outcome, Failure> {
             }
             Ok(())
         });
-        world.clear_hook();
-        outcome.trace_hash = outcome.trace_hash.rotate_left(7) ^ world.trace_hash();
-        rt.shut_down();
         outcome.met.add(&shared.borrow().counts);
-        let mut tally = tally.borrow_mut();
-        outcome.add(&tally.outcome);
-        if let Some(failure) = tally.failure.take() {
-            return Err(fail(failure));
-        }
-        result.map_err(|what| fail((world.ios(), 0, what)))?;
+        let next = cuts.end(&rt, result, &mut outcome).map_err(fail)?;
         // The next generation starts from one of the cuts or from the end.
-        let (crash, then, cut) = match tally.next.take().filter(|_| !orderly) {
-            Some(next) => next,
-            None => (world.crash(), shared.borrow().clone(), 0),
-        };
-        image.disks = cut_images(&crash, cut, ordered);
-        model = then;
-        let disks = image.disks.clone();
-        let prefix = recover(&image, disks, &model, cut, ordered);
+        let next = next.filter(|_| !orderly).unwrap_or_else(|| Next {
+            crash: world.crash(),
+            cut: 0,
+            state: shared.borrow().clone(),
+        });
+        let cut = next.cut;
+        image.disks = cut::images(&next.crash, cut, ordered);
+        model = next.state;
+        let prefix = recover(image.clone(), &model, cut, ordered);
         model.go_on(prefix.map_err(|what| fail((u64::MAX, cut, what)))?);
     }
     Ok(outcome)
@@ -133,71 +122,14 @@ fn spare_blocks(rng: &mut ChaCha8Rng) -> u64 {
     }
 }
 
-/// Cuts the power at every I/O of `world`, recovers, and compares the result with the model at that time.
-fn watch(
-    world: &SimWorld,
-    image: &StoreImage,
-    model: &Rc<RefCell<Model>>,
-    tally: &Rc<RefCell<Tally>>,
-    seed: u64,
-    ordered: bool,
-) {
-    let (image, model, tally) = (image.clone(), model.clone(), tally.clone());
-    let mut rng = ChaCha8Rng::seed_from_u64(seed ^ 0xc0ffee);
-    world.on_io(move |io, crash| {
-        let mut tally = tally.borrow_mut();
-        if tally.failure.is_some() {
-            return;
-        }
-        tally.seen += 1;
-        let cut = rng.next_u64();
-        let model = model.borrow();
-        // Reservoir sampling with one slot: each cut is equally likely to start the next generation.
-        if rng.next_u64().is_multiple_of(tally.seen) {
-            tally.next = Some((crash.clone(), model.clone(), cut));
-        }
-        let disks = cut_images(crash, cut, ordered);
-        match recover(&image, disks, &model, cut, ordered) {
-            Ok(prefix) => {
-                tally.outcome.crash_points += 1;
-                tally.outcome.faultless += 1;
-                tally.outcome.cut_short += u64::from(prefix < model.last());
-            }
-            Err(what) => tally.failure = Some((io, cut, what)),
-        }
-    });
-}
-
 /// Opens a store after a power cut, and finds the prefix of the ends that it contains.
-fn recover(
-    image: &StoreImage,
-    disks: Vec<DiskImage>,
-    model: &Model,
-    cut: u64,
-    ordered: bool,
-) -> Result<u64, String> {
-    let image = StoreImage {
-        disks,
-        shape: image.shape,
-    };
+fn recover(image: StoreImage, model: &Model, cut: u64, ordered: bool) -> Result<u64, String> {
     let checked = cut.is_multiple_of(CHECK_EVERY);
     if checked {
         cut::inspect(&image, cut, Blame::default())?;
     }
-    let options = SimOptions {
-        seed: cut,
-        ..SimOptions::default()
-    };
-    let rt = Rt::new(SimWorld::new(options, image.disks.clone()).driver());
-    let options = OpenOptions {
-        write_cache: cut::cache(ordered),
-        write_back_on_recovery: cut.is_multiple_of(2),
-        memory_bytes: match cut.is_multiple_of(3) {
-            true => 128 << 10,
-            false => 64 << 20,
-        },
-        ..OpenOptions::default()
-    };
+    let rt = cut::world(&image, cut);
+    let options = cut::options(cut, ordered);
     let rt2 = rt.clone();
     let found = within_time(&rt, Rc::default(), async move {
         let disk = image.open_disk(&rt2, options).await;

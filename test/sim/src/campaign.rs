@@ -1,6 +1,8 @@
 //! A run of one seed: a workload on the engine in several generations, with a power cut at each I/O.
 
 use crate::arus::Counts;
+use crate::cut;
+use crate::cuts::{self, Broken, Cuts, Next};
 use crate::drives;
 use crate::generate::Size;
 use crate::oracle::Oracle;
@@ -15,8 +17,7 @@ use tonearm_base::Nanos;
 use tonearm_engine::{Engine, HomeParams, OpenOptions};
 use tonearm_format::HeadKind;
 use tonearm_rt::Rt;
-use tonearm_trail::WriteCache;
-use tonearm_world::{Crash, FaultKind, SimOptions, SimWorld};
+use tonearm_world::FaultKind;
 
 /// Parameters of a run.
 #[derive(Clone, Copy, Debug)]
@@ -80,6 +81,13 @@ pub struct Failure {
     pub what: String,
 }
 
+impl Failure {
+    pub(crate) fn at(seed: u64, generation: u32, (step, cut, what): Broken) -> Self {
+        let at = (generation, step, cut);
+        Self { seed, at, what }
+    }
+}
+
 impl std::fmt::Display for Failure {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let (generation, io, cut) = self.at;
@@ -90,14 +98,6 @@ impl std::fmt::Display for Failure {
             _ => write!(f, "power cut at step {io} (cut {cut}): {}", self.what),
         }
     }
-}
-
-struct Tally {
-    failure: Option<Failure>,
-    crash_points: u64,
-    cut_short: u64,
-    /// A cut from which the next generation may start, with the oracle at that time.
-    next: Option<(Crash, Oracle, u64)>,
 }
 
 /// Runs one seed.
@@ -119,34 +119,27 @@ pub fn run_seed(campaign: &Campaign) -> Result<Outcome, Failure> {
         let mut options = options_of(&mut rng, ordered);
         let seed = rng.next_u64();
         options.linger = campaign.size.linger(seed);
-        let fail = |io: u64, cut: u64, what: String| Failure {
-            seed: campaign.seed,
-            at: (generation, io, cut),
-            what,
-        };
-        let tally = Rc::new(RefCell::new(Tally {
-            failure: None,
-            crash_points: 0,
-            cut_short: 0,
-            next: None,
-        }));
+        let fail = |at| Failure::at(campaign.seed, generation, at);
         let model = (campaign.heads && rng.next_u32().is_multiple_of(2)).then(|| Model {
             name: ["st41601n", "atlas10k", "sata2tb"][rng.next_u32() as usize % 3].into(),
             write_cache: rng.next_u32().is_multiple_of(2),
         });
         let world = drives::world_of(model.as_ref(), seed, image.disks.clone())
-            .map_err(|what| fail(0, 0, what))?;
+            .map_err(|what| fail((0, 0, what)))?;
         let shared: SharedOracle = Rc::new(RefCell::new(oracle.clone()));
-        watch(
-            &world,
-            &image,
-            &shared,
-            &tally,
-            seed,
-            ordered,
-            campaign.seed,
-            generation,
-        );
+        let (own, model) = (image.clone(), shared.clone());
+        let cuts = Cuts::watch(&world, cuts::any(seed), move || model.borrow().clone(), {
+            let model = shared.clone();
+            move |crash, cut, outcome| {
+                let mut model = model.borrow().clone();
+                let last = model.last();
+                let left = own.with(cut::images(crash, cut, ordered));
+                let prefix = recover(&left, &mut model, cut, ordered)?;
+                outcome.faultless += 1;
+                outcome.cut_short += u64::from(prefix < last);
+                Ok(())
+            }
+        });
         let rt = Rt::new(world.driver());
         let (rt2, image2, shared2) = (rt.clone(), image.clone(), shared.clone());
         let operations = campaign.size.operations;
@@ -168,25 +161,17 @@ pub fn run_seed(campaign: &Campaign) -> Result<Outcome, Failure> {
             }
             Ok(())
         });
-        world.clear_hook();
-        outcome.trace_hash = outcome.trace_hash.rotate_left(7) ^ world.trace_hash();
-        rt.shut_down();
-        let mut tally = tally.borrow_mut();
-        outcome.crash_points += tally.crash_points;
-        outcome.faultless += tally.crash_points;
-        outcome.cut_short += tally.cut_short;
-        if let Some(failure) = tally.failure.take() {
-            return Err(failure);
-        }
-        result.map_err(|what| fail(world.ios(), 0, what))?;
+        let next = cuts.end(&rt, result, &mut outcome).map_err(fail)?;
         // The next generation starts from one of the cuts or from the end.
-        let (crash, then, cut) = match tally.next.take().filter(|_| !orderly) {
-            Some(next) => next,
-            None => (world.crash(), shared.borrow().clone(), 0),
-        };
-        image.disks = cut_images(&crash, cut, ordered);
-        oracle = then;
-        recover(&image, &mut oracle, seed, ordered).map_err(|what| fail(world.ios(), cut, what))?;
+        let next = next.filter(|_| !orderly).unwrap_or_else(|| Next {
+            crash: world.crash(),
+            cut: 0,
+            state: shared.borrow().clone(),
+        });
+        image.disks = cut::images(&next.crash, next.cut, ordered);
+        oracle = next.state;
+        recover(&image, &mut oracle, seed, ordered)
+            .map_err(|what| fail((u64::MAX, next.cut, what)))?;
     }
     Ok(outcome)
 }
@@ -263,69 +248,11 @@ pub(crate) fn options_of(rng: &mut ChaCha8Rng, ordered: bool) -> OpenOptions {
     OpenOptions {
         memory_bytes: [256 << 10, 1 << 20, 8 << 20][rng.next_u32() as usize % 3],
         map_cache_bytes: 32 << 10,
-        write_cache: if ordered {
-            WriteCache::Ordered
-        } else {
-            WriteCache::Volatile
-        },
+        write_cache: cut::cache(ordered),
         write_back_on_recovery: rng.next_u32().is_multiple_of(3),
         write_back_after: Nanos::from_millis([1, 20, 1000][rng.next_u32() as usize % 3]),
         ..OpenOptions::default()
     }
-}
-
-pub(crate) fn cut_images(crash: &Crash, cut: u64, ordered: bool) -> Vec<tonearm_world::DiskImage> {
-    if ordered {
-        crash.images_ordered(cut)
-    } else {
-        crash.images(cut)
-    }
-}
-
-/// Cuts the power at every I/O of `world`, recovers, and compares the result with the oracle at that time.
-#[allow(clippy::too_many_arguments)]
-fn watch(
-    world: &SimWorld,
-    image: &StoreImage,
-    oracle: &SharedOracle,
-    tally: &Rc<RefCell<Tally>>,
-    seed: u64,
-    ordered: bool,
-    campaign_seed: u64,
-    generation: u32,
-) {
-    let (image, oracle, tally) = (image.clone(), oracle.clone(), tally.clone());
-    let mut rng = ChaCha8Rng::seed_from_u64(seed ^ 0xc0ffee);
-    let mut seen = 0u64;
-    world.on_io(move |io, crash| {
-        let mut tally = tally.borrow_mut();
-        if tally.failure.is_some() {
-            return;
-        }
-        seen += 1;
-        let cut = rng.next_u64();
-        let mut model = oracle.borrow().clone();
-        // Reservoir sampling with one slot: each cut is equally likely to start the next generation.
-        if rng.next_u64().is_multiple_of(seen) {
-            tally.next = Some((crash.clone(), model.clone(), cut));
-        }
-        let mut cut_image = image.clone();
-        cut_image.disks = cut_images(crash, cut, ordered);
-        let last = model.last();
-        match recover(&cut_image, &mut model, cut, ordered) {
-            Ok(prefix) => {
-                tally.crash_points += 1;
-                tally.cut_short += u64::from(prefix < last);
-            }
-            Err(what) => {
-                tally.failure = Some(Failure {
-                    seed: campaign_seed,
-                    at: (generation, io, cut),
-                    what,
-                });
-            }
-        }
-    });
 }
 
 /// Opens a store after a power cut, and finds the prefix of the commits that it contains.
@@ -335,28 +262,8 @@ fn recover(
     seed: u64,
     ordered: bool,
 ) -> Result<u64, String> {
-    let world = SimWorld::new(
-        SimOptions {
-            seed,
-            ..SimOptions::default()
-        },
-        image.disks.clone(),
-    );
-    let rt = Rt::new(world.driver());
-    let options = OpenOptions {
-        write_cache: if ordered {
-            WriteCache::Ordered
-        } else {
-            WriteCache::Volatile
-        },
-        write_back_on_recovery: seed.is_multiple_of(2),
-        memory_bytes: if seed.is_multiple_of(3) {
-            128 << 10
-        } else {
-            64 << 20
-        },
-        ..OpenOptions::default()
-    };
+    let rt = cut::world(image, seed);
+    let options = cut::options(seed, ordered);
     let (rt2, image2) = (rt.clone(), image.clone());
     let (first, blocks) = (image.shape.first_block(), image.shape.blocks);
     let found = within_time(&rt, Rc::default(), async move {

@@ -44,12 +44,12 @@ impl Client {
             let end = self
                 .step(&op)
                 .await
-                .map_err(|what| format!("{op}: {what}"))?;
+                .map_err(|what| format!("{op:?}: {what}"))?;
             let violation = self.observer.model.borrow().violation();
             match violation {
                 // With an old volume table anything may follow: see `Blame`.
                 Some(_) if self.blame().stale => break,
-                Some(what) => return Err(format!("{op}: {what}")),
+                Some(what) => return Err(format!("{op:?}: {what}")),
                 None => {}
             }
             if let End::Failed = end {

@@ -11,7 +11,7 @@ use tonearm_disk::OpenOptions;
 use tonearm_engine::Inspection;
 use tonearm_rt::Rt;
 use tonearm_trail::WriteCache;
-use tonearm_world::{DiskImage, SimOptions, SimWorld};
+use tonearm_world::{Crash, DiskImage, SimOptions, SimWorld};
 
 /// Result of recovery after a power cut.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -34,17 +34,12 @@ const CHECK_EVERY: u64 = 8;
 /// # Errors
 /// When a promise does not hold and `blame` does not excuse it.
 pub fn recover(
-    image: &StoreImage,
-    disks: Vec<DiskImage>,
+    image: StoreImage,
     model: &Model,
     cut: u64,
     ordered: bool,
     blame: Blame,
 ) -> Result<Ending, String> {
-    let image = StoreImage {
-        disks,
-        shape: image.shape,
-    };
     let checked = cut.is_multiple_of(CHECK_EVERY);
     let sound = match checked {
         true => Some(inspect(&image, cut, blame)?),
@@ -89,7 +84,16 @@ pub fn recover(
     }
 }
 
-fn world(image: &StoreImage, seed: u64) -> Rt {
+/// What the power cut `cut` leaves on the drives.
+pub fn images(crash: &Crash, cut: u64, ordered: bool) -> Vec<DiskImage> {
+    match ordered {
+        true => crash.images_ordered(cut),
+        false => crash.images(cut),
+    }
+}
+
+/// A world in which a store is recovered.
+pub fn world(image: &StoreImage, seed: u64) -> Rt {
     let options = SimOptions {
         seed,
         ..SimOptions::default()
@@ -97,7 +101,8 @@ fn world(image: &StoreImage, seed: u64) -> Rt {
     Rt::new(SimWorld::new(options, image.disks.clone()).driver())
 }
 
-fn options(cut: u64, ordered: bool) -> OpenOptions {
+/// The options with which a store is recovered after the power cut `cut`.
+pub fn options(cut: u64, ordered: bool) -> OpenOptions {
     OpenOptions {
         write_cache: cache(ordered),
         write_back_on_recovery: cut.is_multiple_of(2),

@@ -2,7 +2,7 @@
 
 use crate::script::Model;
 use tonearm_drive::{Drive, DriveOptions};
-use tonearm_drive_file::{DriveSpec, library};
+use tonearm_drive_file::DriveFile;
 use tonearm_world::{DiskImage, SimDisk, SimOptions, SimWorld, Zeroing};
 
 /// A world for one generation of a run. Its drives follow `model`, or have random latencies.
@@ -22,9 +22,9 @@ pub fn world_of(
     let Some(model) = model else {
         return Ok(SimWorld::new(options, images));
     };
-    let known = library().iter().find(|drive| drive.name == model.name);
-    let known = known.ok_or_else(|| format!("there is no drive {:?}", model.name))?;
-    let spec = DriveSpec::parse(known.name, known.text).map_err(|error| error.to_string())?;
+    let spec = DriveFile::find(&model.name)
+        .map_err(|error| error.to_string())?
+        .spec;
     let disk = |(index, image)| SimDisk {
         image,
         timing: Box::new(Drive::new(

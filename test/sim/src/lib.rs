@@ -13,6 +13,7 @@ mod campaign;
 mod client;
 mod content;
 mod cut;
+mod cuts;
 mod drives;
 mod found;
 mod generate;

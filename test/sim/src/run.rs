@@ -4,6 +4,7 @@ use crate::blame::{Blame, Faults};
 use crate::campaign::{Failure, Outcome, within_time};
 use crate::client::Client;
 use crate::cut::{self, Ending};
+use crate::cuts::{Broken, Cuts, Next};
 use crate::drives;
 use crate::model::Model;
 use crate::observer::Observer;
@@ -14,24 +15,10 @@ use std::rc::Rc;
 use tonearm_base::BufPool;
 use tonearm_disk::{Ack, OpenOptions};
 use tonearm_rt::Rt;
-use tonearm_world::{Crash, FaultKind, SimWorld, Struck};
+use tonearm_world::{FaultKind, SimWorld, Struck};
 
-/// A cut from which the next generation may start.
-struct Next {
-    crash: Crash,
-    model: Model,
-    cut: u64,
-    struck: Vec<Struck>,
-}
-
-/// Results of the cuts of a generation.
-#[derive(Default)]
-struct Tally {
-    failure: Option<(u64, u64, String)>,
-    outcome: Outcome,
-    steps: u64,
-    next: Option<Next>,
-}
+/// What the next generation starts from, besides the drives.
+type State = (Model, Vec<Struck>);
 
 /// Runs `script`. `seed` appears only in the failure's text.
 ///
@@ -46,11 +33,7 @@ pub fn run_script(script: &Script, seed: u64) -> Result<Outcome, Failure> {
     let ids = Rc::new(Cell::new(1));
     let mut struck = Vec::new();
     for (index, generation) in script.generations.iter().enumerate() {
-        let fail = |(step, cut, what): (u64, u64, String)| Failure {
-            seed,
-            at: (index as u32, step, cut),
-            what,
-        };
+        let fail = |at| Failure::at(seed, index as u32, at);
         let next = run_generation(
             script,
             generation,
@@ -61,18 +44,12 @@ pub fn run_script(script: &Script, seed: u64) -> Result<Outcome, Failure> {
             &mut outcome,
         );
         let next = next.map_err(fail)?;
-        image.disks = images(&next.crash, next.cut, script.ordered);
-        let disks = image.disks.clone();
-        let ending = cut::recover(
-            &image,
-            disks,
-            &next.model,
-            next.cut,
-            script.ordered,
-            Blame::of(&next.struck, &shape),
-        );
-        let ending = ending.map_err(|what| fail((u64::MAX, next.cut, what)))?;
-        (model, struck) = (next.model, next.struck);
+        let (cut, ordered) = (next.cut, script.ordered);
+        (model, struck) = next.state;
+        image.disks = cut::images(&next.crash, cut, ordered);
+        let blame = Blame::of(&struck, &shape);
+        let ending = cut::recover(image.clone(), &model, cut, ordered, blame);
+        let ending = ending.map_err(|what| fail((u64::MAX, cut, what)))?;
         match ending {
             Ending::Whole(number) => model.go_on(number),
             // Such a store must be restored from a backup, so the run ends.
@@ -90,14 +67,13 @@ fn run_generation(
     ids: &Rc<Cell<u64>>,
     before: &[Struck],
     outcome: &mut Outcome,
-) -> Result<Next, (u64, u64, String)> {
+) -> Result<Next<State>, Broken> {
     let world = drives::world_of(script.model.as_ref(), generation.seed, image.disks.clone());
     let world = world.map_err(|what| (0, 0, what))?;
     world.plan(&generation.faults);
     let model = Rc::new(RefCell::new(model));
-    let tally = Rc::new(RefCell::new(Tally::default()));
     let faults = Faults::new(before, &world);
-    watch(&world, &faults, image, &model, &tally, script, generation);
+    let cuts = watch(&world, &faults, image, &model, script, generation);
     let rt = Rt::new(world.driver());
     let opened = Rc::new(RefCell::new(None));
     let work = live(
@@ -111,23 +87,12 @@ fn run_generation(
         opened.clone(),
     );
     let result = within_time(&rt, opened, work);
-    world.clear_hook();
-    outcome.trace_hash = outcome.trace_hash.rotate_left(7) ^ world.trace_hash();
-    rt.shut_down();
-    let mut tally = tally.borrow_mut();
-    outcome.add(&tally.outcome);
-    if let Some(failure) = tally.failure.take() {
-        return Err(failure);
-    }
-    result.map_err(|what| (tally.steps, 0, what))?;
-    let next = tally.next.take();
-    let end = || Next {
+    let next = cuts.end(&rt, result, outcome)?;
+    Ok(next.unwrap_or_else(|| Next {
         crash: world.crash(),
-        model: model.borrow().clone(),
         cut: 0,
-        struck: faults.struck(),
-    };
-    Ok(next.unwrap_or_else(end))
+        state: (model.borrow().clone(), faults.struck()),
+    }))
 }
 
 /// Opens the store, runs all clients, and closes it or leaves it open, as the generation says.
@@ -195,50 +160,29 @@ fn watch(
     faults: &Faults,
     image: &StoreImage,
     model: &Rc<RefCell<Model>>,
-    tally: &Rc<RefCell<Tally>>,
     script: &Script,
     generation: &Generation,
-) {
-    let (image, model, tally) = (image.clone(), model.clone(), tally.clone());
+) -> Cuts<State> {
     let (seed, end, ordered) = (generation.seed, generation.end, script.ordered);
-    let faults = faults.clone();
-    world.on_io(move |_, crash| {
-        let mut tally = tally.borrow_mut();
-        if tally.failure.is_some() {
-            return;
-        }
-        tally.steps += 1;
-        let step = tally.steps;
-        let cut = mix(seed, step);
-        let struck = faults.struck();
-        let blame = Blame::of(&struck, &image.shape);
-        let model = model.borrow();
-        if end == End::Cut(step) {
-            tally.next = Some(Next {
-                crash: crash.clone(),
-                model: model.clone(),
-                cut,
-                struck: struck.clone(),
-            });
-        }
-        let disks = images(crash, cut, ordered);
-        match cut::recover(&image, disks, &model, cut, ordered, blame) {
-            Ok(ending) => note(&mut tally.outcome, ending, model.last(), &struck),
-            Err(what) => tally.failure = Some((step, cut, what)),
-        }
-    });
-}
-
-fn images(crash: &Crash, cut: u64, ordered: bool) -> Vec<tonearm_world::DiskImage> {
-    match ordered {
-        true => crash.images_ordered(cut),
-        false => crash.images(cut),
-    }
+    let (of_state, model2) = (faults.clone(), model.clone());
+    let (image, model, faults) = (image.clone(), model.clone(), faults.clone());
+    Cuts::watch(
+        world,
+        move |step| (mix(seed, step), end == End::Cut(step)),
+        move || (model2.borrow().clone(), of_state.struck()),
+        move |crash, cut, outcome| {
+            let (model, struck) = (model.borrow(), faults.struck());
+            let blame = Blame::of(&struck, &image.shape);
+            let left = image.with(cut::images(crash, cut, ordered));
+            let ending = cut::recover(left, &model, cut, ordered, blame)?;
+            note(outcome, ending, model.last(), &struck);
+            Ok(())
+        },
+    )
 }
 
 /// Adds a power cut to the outcome.
 fn note(outcome: &mut Outcome, ending: Ending, last: u64, struck: &[Struck]) {
-    outcome.crash_points += 1;
     match ending {
         Ending::Whole(number) => outcome.cut_short += u64::from(number < last),
         Ending::Damaged(number) => {

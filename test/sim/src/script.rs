@@ -4,6 +4,7 @@
 mod text;
 
 use crate::store::Shape;
+use serde::{Deserialize, Serialize};
 use tonearm_base::Nanos;
 use tonearm_world::{Fault, FaultKind};
 
@@ -21,7 +22,7 @@ pub struct Script {
 }
 
 /// A model of the drives.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Model {
     /// Name of a drive of the library.
     pub name: String,
@@ -30,7 +31,7 @@ pub struct Model {
 }
 
 /// The run of a store from its opening to its end.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Generation {
     /// Seed of the world's latencies and of the power cuts.
     pub seed: u64,
@@ -39,21 +40,26 @@ pub struct Generation {
     /// Recovery writes everything home before the store is served.
     pub write_back_on_recovery: bool,
     /// Age at which blocks are written home.
+    #[serde(rename = "write_back_after_ns", with = "nanos")]
     pub write_back_after: Nanos,
     /// Writes are acknowledged only when they are durable.
     pub ack_write: bool,
     /// Time for which commits that are not awaited are delayed.
+    #[serde(rename = "linger_ns", with = "nanos")]
     pub linger: Nanos,
     /// The faults of the drives.
+    #[serde(skip)]
     pub faults: Vec<Fault>,
     /// The operations of each client, in order.
+    #[serde(skip)]
     pub clients: Vec<Vec<Op>>,
     /// How the generation ends.
     pub end: End,
 }
 
 /// How a generation ends.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum End {
     /// The store is closed in order.
     Close,
@@ -63,7 +69,8 @@ pub enum End {
 
 /// One operation of a client. Volumes are given by number, see [`volume_name`]. Offsets, lengths and sizes are in
 /// bytes.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 #[allow(missing_docs)] // the fields' names say all
 pub enum Op {
     /// Writes the content of the stamp.
@@ -103,6 +110,19 @@ pub enum Op {
     Sleep { us: u64 },
     /// Scrubs the store.
     Scrub,
+}
+
+/// A time as a number.
+mod nanos {
+    use super::{Deserialize, Nanos};
+
+    pub fn serialize<S: serde::Serializer>(time: &Nanos, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_u64(time.0)
+    }
+
+    pub fn deserialize<'a, D: serde::Deserializer<'a>>(from: D) -> Result<Nanos, D::Error> {
+        u64::deserialize(from).map(Nanos)
+    }
 }
 
 /// Name of volume `number`. Number 0 is the volume that every store has.

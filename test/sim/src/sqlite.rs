@@ -4,7 +4,8 @@
 
 use crate::bank::{Databases, Found, Ledger, Setup};
 use crate::campaign::{Failure, Outcome, within_time};
-use crate::cut::cache;
+use crate::cut::{self, cache};
+use crate::cuts::Cuts;
 use crate::generate::Size;
 use crate::store::{Heads, Shape, StoreImage};
 use rand_chacha::ChaCha8Rng;
@@ -45,24 +46,12 @@ impl Drop for Mounted {
     }
 }
 
-#[derive(Default)]
-struct Tally {
-    outcome: Outcome,
-    failure: Option<(u64, u64, String)>,
-    steps: u64,
-    known: BTreeMap<Contents, Result<Found, String>>,
-}
-
 /// Runs one seed.
 ///
 /// # Errors
 /// The first promise that does not hold.
 pub fn run(seed: u64, size: Size) -> Result<Outcome, Failure> {
-    let fail = |step: u64, cut: u64, what: String| Failure {
-        seed,
-        at: (0, step, cut),
-        what,
-    };
+    let fail = |step: u64, cut: u64, what: String| Failure::at(seed, 0, (step, cut, what));
     tonearm_sqlite::register(false).map_err(|error| fail(0, 0, error.to_string()))?;
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     let shape = Shape {
@@ -90,34 +79,17 @@ pub fn run(seed: u64, size: Size) -> Result<Outcome, Failure> {
     let rt = Rt::new(world.driver());
     let store = open(&rt, &image, options).map_err(|what| fail(0, 0, what))?;
     let ledger = Rc::new(RefCell::new(Ledger::default()));
-    let tally = Rc::new(RefCell::new(Tally::default()));
-    watch(
-        &world,
-        &image,
-        &ledger,
-        &tally,
-        (seed, ordered, setup.attached),
-    );
+    let cuts = watch(&world, &image, &ledger, (seed, ordered, setup.attached));
     let mounted = Mounted::new(session(&store).map_err(|what| fail(0, 0, what))?);
     let databases = Databases { store: &mounted.0 };
     let ran = databases.run(&setup, &ledger, &mut rng, size.operations / 4);
     drop(mounted);
     // Dropping the store closes it. The power may be cut during that too.
     drop(store);
-    world.clear_hook();
-    let hash = world.trace_hash();
-    rt.shut_down();
-    let mut tally = tally.borrow_mut();
-    if let Some((step, cut, what)) = tally.failure.take() {
-        return Err(fail(step, cut, format!("{setup:?}: {what}")));
-    }
-    ran.map_err(|error| {
-        let what = format!("{setup:?}: {error}; {}", tonearm_sqlite::last_error());
-        fail(u64::MAX, 0, what)
-    })?;
-    let mut outcome = tally.outcome;
-    outcome.faultless = outcome.crash_points;
-    outcome.trace_hash = hash;
+    let ran = ran.map_err(|error| format!("{error}; {}", tonearm_sqlite::last_error()));
+    let mut outcome = Outcome::default();
+    let ended = cuts.end(&rt, ran, &mut outcome);
+    ended.map_err(|(step, cut, what)| fail(step, cut, format!("{setup:?}: {what}")))?;
     Ok(outcome)
 }
 
@@ -161,36 +133,25 @@ fn watch(
     world: &SimWorld,
     image: &StoreImage,
     ledger: &Rc<RefCell<Ledger>>,
-    tally: &Rc<RefCell<Tally>>,
     (seed, ordered, attached): (u64, bool, bool),
-) {
-    let (image, ledger, tally) = (image.clone(), ledger.clone(), tally.clone());
+) -> Cuts<()> {
+    let (image, ledger) = (image.clone(), ledger.clone());
     let mut rng = ChaCha8Rng::seed_from_u64(seed ^ 0xc0ffee);
-    world.on_io(move |_, crash| {
-        let mut tally = tally.borrow_mut();
-        if tally.failure.is_some() {
-            return;
-        }
-        tally.steps += 1;
-        let cut = rng.next_u64();
-        let disks = match ordered {
-            true => crash.images_ordered(cut),
-            false => crash.images(cut),
-        };
-        let left = StoreImage {
-            disks,
-            shape: image.shape,
-        };
-        let ledger = ledger.borrow();
-        let found = recover(&left, cut, ordered, attached, &mut tally.known);
-        match found.and_then(|found| ledger.judge(&found)) {
-            Ok(number) => {
-                tally.outcome.crash_points += 1;
-                tally.outcome.cut_short += u64::from(number < ledger.last());
-            }
-            Err(what) => tally.failure = Some((tally.steps, cut, what)),
-        }
-    });
+    let mut known = BTreeMap::new();
+    Cuts::watch(
+        world,
+        move |_| (rng.next_u64(), false),
+        || (),
+        move |crash, cut, outcome| {
+            let left = image.with(cut::images(crash, cut, ordered));
+            let ledger = ledger.borrow();
+            let found = recover(&left, cut, ordered, attached, &mut known)?;
+            let number = ledger.judge(&found)?;
+            outcome.faultless += 1;
+            outcome.cut_short += u64::from(number < ledger.last());
+            Ok(())
+        },
+    )
 }
 
 /// Recovers a store after a cut, and reads the bank with SQLite.

@@ -1,5 +1,6 @@
 //! Small stores on simulated devices.
 
+use serde::{Deserialize, Serialize};
 use std::rc::Rc;
 use tonearm_device::RawDevice;
 use tonearm_disk::{
@@ -16,7 +17,7 @@ use tonearm_world::{DiskImage, SimOptions, SimWorld};
 pub const STORE: [u8; 16] = *b"simulated store!";
 
 /// Layout of a simulated store.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Shape {
     /// Size of a home block in bytes.
     pub block_size: u32,
@@ -29,8 +30,10 @@ pub struct Shape {
     /// Log and data are on different members.
     pub split: bool,
     /// How the store follows the heads of the log's drives. This needs `split`.
+    #[serde(skip)]
     pub heads: Heads,
     /// Layout of the home.
+    #[serde(skip)]
     pub home: HomeParams,
 }
 
@@ -242,6 +245,12 @@ fn raw(rt: &Rt, index: usize, bytes: u64, sector: usize) -> Rc<dyn tonearm_devic
 }
 
 impl StoreImage {
+    /// The same store with other contents of its members.
+    pub fn with(&self, disks: Vec<DiskImage>) -> Self {
+        let shape = self.shape;
+        Self { disks, shape }
+    }
+
     /// Opens the store in `world`, which must have this image's devices.
     ///
     /// # Errors

@@ -12,8 +12,7 @@ use tonearm_disk::{
     plan_create,
 };
 use tonearm_drive::{ClosedLoop, Drive, DriveOptions};
-use tonearm_drive_file::{DriveSpec, library};
-use tonearm_drive_file::{track_map, turn};
+use tonearm_drive_file::{DriveFile, DriveSpec, track_map, turn};
 use tonearm_engine::{CommitChange, Engine};
 use tonearm_format::{HeadKind, Roles, SYSTEM_BLOCKS};
 use tonearm_rt::{DeviceId, Rt};
@@ -22,11 +21,6 @@ use tonearm_world::{DiskImage, Kind, SimDisk, SimOptions, SimWorld, Zeroing};
 
 const BLOCK: u32 = 4096;
 const LOG_BYTES: u64 = 64 << 20;
-
-fn spec(name: &str) -> DriveSpec {
-    let known = library().iter().find(|drive| drive.name == name).unwrap();
-    DriveSpec::parse(known.name, known.text).unwrap()
-}
 
 /// Latencies in nanoseconds of `count` durable commits of one block by `clients` clients. Each client thinks for
 /// `think` between two commits.
@@ -173,7 +167,7 @@ fn floor_ms(spec: &DriveSpec, sectors: u32, think: Nanos) -> f64 {
 /// ms of rotational latency (Trail 5.1). The bound of the online predictor is 0.2 ms.
 #[test]
 fn a_durable_block_takes_overhead_and_transfer_on_the_drive_of_the_paper() {
-    let spec = spec("st41601n");
+    let spec = DriveFile::of_library("st41601n").spec;
     let think = Nanos::from_millis(5);
     let floor = floor_ms(&spec, 9, think);
     let mean = |kind| {
@@ -200,7 +194,7 @@ fn a_durable_block_takes_overhead_and_transfer_on_the_drive_of_the_paper() {
 /// While one drive writes, the other one takes the commits that have come meanwhile.
 #[test]
 fn two_log_drives_in_turn_are_faster_than_one_for_several_clients() {
-    let spec = spec("st41601n");
+    let spec = DriveFile::of_library("st41601n").spec;
     let mean = |drives| {
         let think = Nanos::from_millis(1);
         let took = latencies(&spec, HeadKind::Online, drives, think, (4, 2000));
