@@ -1,6 +1,6 @@
 //! A folder of its own for each test of a command, and the command in it.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use tempfile::TempDir;
 
@@ -36,10 +36,24 @@ impl Bench {
     /// # Panics
     /// When it cannot be made.
     pub fn new(program: Program) -> Self {
+        Self::below(program, &std::env::temp_dir())
+    }
+
+    /// An empty folder in the folder `place`, which is made if it is not there.
+    ///
+    /// # Panics
+    /// When it cannot be made.
+    pub fn below(program: Program, place: &Path) -> Self {
+        std::fs::create_dir_all(place).expect("a folder for tests");
         Self {
             program,
-            folder: TempDir::new().expect("a folder for the test"),
+            folder: TempDir::new_in(place).expect("a folder for the test"),
         }
+    }
+
+    /// The folder.
+    pub fn folder(&self) -> &Path {
+        self.folder.path()
     }
 
     /// The file `name` in the folder.
@@ -123,6 +137,11 @@ impl Ran {
             out: String::from_utf8_lossy(&output.stdout).into_owned(),
             err: String::from_utf8_lossy(&output.stderr).into_owned(),
         }
+    }
+
+    /// Standard output followed by standard error.
+    pub fn text(&self) -> String {
+        format!("{}{}", self.out, self.err)
     }
 
     /// The one line of standard error, without the program's name before it.

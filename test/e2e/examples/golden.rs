@@ -1,6 +1,6 @@
 //! Creates the golden images in a folder. Run it only for a new format version, and add the new images to the old ones.
 
-use tonearm_tests::nbd::{CMD_TRIM, FLAG_FUA};
+use tonearm_tests::nbd::FLAG_FUA;
 use tonearm_tests::{Bench, DIFFERENCES, golden_block, golden_differences};
 
 fn main() {
@@ -31,7 +31,7 @@ fn main() {
                 .write(block * 4096, &golden_block(block), 0)
                 .expect("written");
         }
-        client.clear(CMD_TRIM, 5 * 4096, 4096).expect("trimmed");
+        client.trim(5 * 4096, 4096).expect("trimmed");
         client.write(40_000, b"tonearm", 0).expect("written");
         if version == 3 {
             // Enough random overwrites that the cleaner must copy live blocks.
@@ -71,8 +71,7 @@ fn main() {
 
 /// An image of a killed server whose log has patches of block 12: single words, runs of words, and overlapping ones.
 fn differences(folder: &str) {
-    let bench = Bench::new();
-    bench.ok(&["create", "s.tn", "--size", "4MiB", "--log-size", "512KiB"]);
+    let bench = Bench::created(&["--size", "4MiB", "--log-size", "512KiB"]);
     bench.ok(&["volume", "resize", "s.tn", "main", "--size", "1MiB"]);
     let server = bench.serve_store();
     let mut client = server.client("main");

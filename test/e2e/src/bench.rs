@@ -2,15 +2,24 @@
 
 use crate::server::Server;
 use crate::tool::{Ran, tool};
+use std::ops::Deref;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::sync::OnceLock;
-use tempfile::TempDir;
+use tonearm_command_rig::Program;
 
 /// A folder that is removed when the value is dropped, and the programs that run in it.
 pub struct Bench {
-    folder: TempDir,
+    rig: tonearm_command_rig::Bench,
+}
+
+impl Deref for Bench {
+    type Target = tonearm_command_rig::Bench;
+
+    fn deref(&self) -> &Self::Target {
+        &self.rig
+    }
 }
 
 impl Bench {
@@ -18,78 +27,51 @@ impl Bench {
     /// system, so that direct I/O and sparse files work as they do for users.
     pub fn new() -> Self {
         let below = std::env::var_os("TONEARM_TEST_DIR").map_or_else(default_folder, PathBuf::from);
-        std::fs::create_dir_all(&below).expect("a folder for tests");
+        let program = Program {
+            name: "tonearm",
+            path: binary().to_str().expect("a path in UTF-8"),
+        };
         Self {
-            folder: TempDir::new_in(below).expect("a folder for the test"),
+            rig: tonearm_command_rig::Bench::below(program, &below),
         }
+    }
+
+    /// A folder with a store `s.tn` made with these arguments.
+    pub fn created(arguments: &[&str]) -> Self {
+        let bench = Self::new();
+        bench.ok(&[&["create", "s.tn"], arguments].concat());
+        bench
     }
 
     /// A folder with a store `s.tn` of this size and a log of 8 MiB.
     pub fn with_store(size: &str) -> Self {
-        let bench = Self::new();
-        bench.ok(&["create", "s.tn", "--size", size, "--log-size", "8MiB"]);
-        bench
+        Self::created(&["--size", size, "--log-size", "8MiB"])
     }
 
-    /// A folder with a store `s.tn` of 64 MiB in a layout of [`crate::LAYOUTS`], whose volume `main` has 16 MiB.
+    /// A folder with a store `s.tn` of 64 MiB in a layout of [`crate::LAYOUTS`], whose volume `main` has 16 MiB, so that
+    /// there is space for files.
     pub fn with_small_store(layout: &[&str]) -> Self {
-        let bench = Self::new();
-        let create = ["create", "s.tn", "--size", "64MiB", "--log-size", "8MiB"];
-        bench.ok(&[&create, layout].concat());
+        let sizes = ["--size", "64MiB", "--log-size", "8MiB"];
+        let bench = Self::created(&[&sizes, layout].concat());
         bench.ok(&["volume", "resize", "s.tn", "main", "--size", "16MiB"]);
         bench
     }
 
-    /// The folder.
-    pub fn folder(&self) -> &Path {
-        self.folder.path()
+    /// Names and sizes of the files in `s.tn`.
+    pub fn stored_files(&self) -> Vec<(String, u64)> {
+        let list = self.json(&["files", "list", "s.tn", "--json"]);
+        let file = |file: &serde_json::Value| {
+            let name = file["name"].as_str().expect("a name").to_owned();
+            (name, file["size_bytes"].as_u64().expect("a size"))
+        };
+        let files = list["files"].as_array().expect("a list");
+        files.iter().map(file).collect()
     }
 
-    /// Path of a file in the folder.
-    pub fn path(&self, name: &str) -> PathBuf {
-        self.folder.path().join(name)
-    }
-
-    /// A command that runs `tonearm` with these arguments.
-    pub fn command(&self, arguments: &[&str]) -> Command {
-        let mut command = Command::new(binary());
-        command
-            .args(arguments)
-            .current_dir(self.folder())
-            .stdin(Stdio::null());
-        command
-    }
-
-    /// Runs `tonearm`.
-    pub fn run(&self, arguments: &[&str]) -> Ran {
-        Ran::of(&self.command(arguments).output().expect("tonearm runs"))
-    }
-
-    /// Runs `tonearm`, which must succeed, and returns its standard output.
-    #[track_caller]
-    pub fn ok(&self, arguments: &[&str]) -> String {
-        let ran = self.run(arguments);
-        assert_eq!(ran.code, Some(0), "tonearm {arguments:?}: {ran:?}");
-        ran.out
-    }
-
-    /// Runs `tonearm`, which must succeed, and returns the JSON that it prints.
-    #[track_caller]
-    pub fn json(&self, arguments: &[&str]) -> serde_json::Value {
-        serde_json::from_str(&self.ok(arguments)).expect("JSON")
-    }
-
-    /// Runs `tonearm`, which must end with code 1 and one line of text, and returns the line.
-    #[track_caller]
-    pub fn fails(&self, arguments: &[&str]) -> String {
-        let ran = self.run(arguments);
-        assert_eq!(ran.code, Some(1), "tonearm {arguments:?}: {ran:?}");
-        let line = ran.err.trim_end();
-        assert!(
-            line.starts_with("tonearm: ") && !line.contains('\n'),
-            "one line that begins with the program's name: {ran:?}"
-        );
-        line["tonearm: ".len()..].to_string()
+    /// Names of the files in `s.tn`.
+    pub fn stored_names(&self) -> Vec<String> {
+        let files = self.stored_files().into_iter();
+        files.map(|(name, _)| name).collect()
     }
 
     /// Runs a program of the system in the folder.

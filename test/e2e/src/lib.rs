@@ -14,7 +14,8 @@ mod tool;
 
 pub use bench::{Bench, binary, extension};
 pub use server::{Server, wait_until};
-pub use tool::{Ran, require, skipped, tool};
+pub use tonearm_command_rig::contains;
+pub use tool::{Beside, Ran, require, skipped, tool};
 
 /// One MiB.
 pub const MIB: u64 = 1 << 20;
@@ -25,12 +26,6 @@ pub const TIB: u64 = 1 << 40;
 
 /// Arguments of `create` for each layout of the home.
 pub const LAYOUTS: [&[&str]; 2] = [&[], &["--layout", "segments"]];
-
-/// Fails with the whole text when it does not contain `part`.
-#[track_caller]
-pub fn contains(text: &str, part: &str) {
-    assert!(text.contains(part), "{part:?} is not in: {text}");
-}
 
 /// Pseudorandom bytes, the same for the same seed.
 pub fn noise(seed: u64, length: usize) -> Vec<u8> {

@@ -19,14 +19,10 @@ pub const OPT_GO: u32 = 7;
 pub const CMD_READ: u16 = 0;
 /// Write.
 pub const CMD_WRITE: u16 = 1;
-/// Disconnect.
-pub const CMD_DISC: u16 = 2;
 /// Flush.
 pub const CMD_FLUSH: u16 = 3;
 /// Trim.
 pub const CMD_TRIM: u16 = 4;
-/// Write zeroes.
-pub const CMD_WRITE_ZEROES: u16 = 6;
 /// The flag of a durable write.
 pub const FLAG_FUA: u16 = 1;
 
@@ -164,12 +160,12 @@ impl Client {
         self.reply()
     }
 
-    /// Trims or zeroes a range, as `command` says.
+    /// Trims a range.
     ///
     /// # Errors
     /// The errors of [`Client::reply`].
-    pub fn clear(&mut self, command: u16, offset: u64, length: u32) -> io::Result<()> {
-        self.send((command, 0), offset, length, &[])?;
+    pub fn trim(&mut self, offset: u64, length: u32) -> io::Result<()> {
+        self.send((CMD_TRIM, 0), offset, length, &[])?;
         self.reply()
     }
 

@@ -1,9 +1,9 @@
 //! The system's SQLite with the extension loaded: its shell, and Python's module.
 
 use crate::bench::{Bench, extension};
-use crate::tool::{Ran, tool};
+use crate::tool::{Beside, Ran, tool};
 use std::io::{BufRead, BufReader, Write};
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::process::{ChildStdin, ChildStdout, Command, Stdio};
 
 /// A program that reads one statement a line and answers each with one line: `ok` and the rows, or `error` and the
 /// text.
@@ -89,7 +89,7 @@ pub fn host_sql(bench: &Bench, file: &str, statements: &str) -> String {
 
 /// A connection in a Python process of its own. It is open until it is dropped.
 pub struct Connection {
-    child: Child,
+    _program: Beside,
     requests: ChildStdin,
     answers: BufReader<ChildStdout>,
 }
@@ -114,16 +114,16 @@ impl Connection {
     /// # Errors
     /// The error of SQLite.
     pub fn start(bench: &Bench, extension: &str, uri: &str) -> Result<Self, String> {
-        let mut child = tool(bench.folder(), "python3")
+        let mut command = tool(bench.folder(), "python3");
+        command
             .args(["-c", CONNECTION, extension, uri])
             .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .expect("timeout runs");
-        let requests = child.stdin.take().expect("piped");
-        let answers = BufReader::new(child.stdout.take().expect("piped"));
+            .stdout(Stdio::piped());
+        let mut program = Beside::start(&mut command);
+        let requests = program.child().stdin.take().expect("piped");
+        let answers = BufReader::new(program.child().stdout.take().expect("piped"));
         let mut connection = Self {
-            child,
+            _program: program,
             requests,
             answers,
         };
@@ -169,14 +169,5 @@ impl Connection {
     /// Kills the process and its children.
     pub fn kill9(self) {
         drop(self);
-    }
-}
-
-impl Drop for Connection {
-    fn drop(&mut self) {
-        // timeout(1) runs the program in a process group of its own.
-        let group = rustix::process::Pid::from_child(&self.child);
-        let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
-        let _ = self.child.wait();
     }
 }

@@ -1,7 +1,8 @@
 //! Programs of the system. They are looked up by name and run with a time limit.
 
 use std::path::Path;
-use std::process::{Command, Output, Stdio};
+use std::process::{Child, ChildStderr, Command, Stdio};
+pub use tonearm_command_rig::Ran;
 
 /// Folders of the system's programs. Programs that a user has installed elsewhere are not used, because nbdsh needs the
 /// Python that has its module.
@@ -45,33 +46,6 @@ const PACKAGES: &[(&str, &str)] = &[
     ("systemd-socket-activate", "systemd"),
 ];
 
-/// Result of a program.
-#[derive(Debug)]
-pub struct Ran {
-    /// Exit code, or none when a signal has ended the program.
-    pub code: Option<i32>,
-    /// Standard output.
-    pub out: String,
-    /// Standard error.
-    pub err: String,
-}
-
-impl Ran {
-    /// The result from the output of a process.
-    pub fn of(output: &Output) -> Self {
-        Self {
-            code: output.status.code(),
-            out: String::from_utf8_lossy(&output.stdout).into_owned(),
-            err: String::from_utf8_lossy(&output.stderr).into_owned(),
-        }
-    }
-
-    /// Standard output followed by standard error.
-    pub fn text(&self) -> String {
-        format!("{}{}", self.out, self.err)
-    }
-}
-
 /// Fails with the name of the package when a program is missing.
 pub fn require(name: &str) {
     let there = SYSTEM_PATH
@@ -99,6 +73,45 @@ pub fn tool(folder: &Path, name: &str) -> Command {
         .current_dir(folder)
         .stdin(Stdio::null());
     command
+}
+
+/// A program that runs beside the test. It is killed with all its children when the value is dropped.
+pub struct Beside(Child);
+
+impl Beside {
+    /// Starts a command of [`tool`]. timeout(1) runs the program in a process group of its own.
+    #[track_caller]
+    pub fn start(command: &mut Command) -> Self {
+        Self(command.spawn().expect("timeout runs"))
+    }
+
+    /// The process of timeout(1).
+    pub fn child(&mut self) -> &mut Child {
+        &mut self.0
+    }
+
+    /// True while the program runs.
+    pub fn runs(&mut self) -> bool {
+        self.0.try_wait().expect("a child").is_none()
+    }
+
+    /// Waits for the end of the program, which must succeed. Its standard error is piped.
+    #[track_caller]
+    pub fn ended_well(mut self) {
+        let mut text = String::new();
+        let mut err: ChildStderr = self.0.stderr.take().expect("piped");
+        std::io::Read::read_to_string(&mut err, &mut text).expect("text");
+        let status = self.0.wait().expect("an end");
+        assert!(status.success(), "{status}: {text}");
+    }
+}
+
+impl Drop for Beside {
+    fn drop(&mut self) {
+        let group = rustix::process::Pid::from_child(&self.0);
+        let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
+        let _ = self.0.wait();
+    }
 }
 
 /// Prints that this machine cannot run a test. Fails where `CI=true`.

@@ -45,16 +45,8 @@ fn nbdinfo_sees_the_size_and_what_the_server_can_do() {
         largest.is_multiple_of(4096) && (MIB..8 * MIB).contains(&largest),
         "{largest}"
     );
-    let bench = Bench::new();
-    bench.ok(&[
-        "create",
-        "large.tn",
-        "--size",
-        "64MiB",
-        "--log-size",
-        "64MiB",
-    ]);
-    let _server = bench.serve(&["large.tn", "--socket", "s.sock"]);
+    let bench = Bench::created(&["--size", "64MiB", "--log-size", "64MiB"]);
+    let _server = bench.serve_store();
     let info = bench.tool_run("nbdinfo", &["--json", "nbd+unix:///?socket=s.sock"]);
     let info: serde_json::Value = serde_json::from_str(&info.out).expect("JSON");
     assert_eq!(info["exports"][0]["block_size_maximum"], 32 * MIB);

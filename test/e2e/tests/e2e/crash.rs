@@ -1,10 +1,10 @@
 //! `kill -9` of the server under load, fifty times.
 
-use std::process::{Child, Stdio};
+use std::process::Stdio;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tonearm_tests::stamp::{Ledger, SPAN};
-use tonearm_tests::{Bench, MIB, tool};
+use tonearm_tests::{Bench, Beside, MIB, tool};
 
 /// Number of kills.
 const ROUNDS: u64 = 50;
@@ -34,20 +34,9 @@ fn ended_well(mut command: std::process::Command) {
     assert!(output.status.success(), "{command:?}: {output:?}");
 }
 
-/// A load that ends when its connection is lost, or when it is dropped.
-struct Load(Child);
-
-impl Drop for Load {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
 #[test]
 fn fifty_kills_under_fio_lose_nothing_flushed_and_tear_nothing() {
-    let bench = Bench::new();
-    bench.ok(&["create", "s.tn", "--size", "160MiB", "--log-size", "16MiB"]);
+    let bench = Bench::created(&["--size", "160MiB", "--log-size", "16MiB"]);
     bench.ok(&["volume", "resize", "s.tn", "main", "--size", "16MiB"]);
     const { assert!(SPAN <= 16 * MIB) };
     for name in ["kept", "load"] {
@@ -73,12 +62,8 @@ fn fifty_kills_under_fio_lose_nothing_flushed_and_tear_nothing() {
             "--size=64M",
             "--bsrange=4k-64k",
         ];
-        let load = fio(&bench, "load", round, &load)
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .expect("timeout runs");
-        let _load = Load(load);
+        let mut load = fio(&bench, "load", round, &load);
+        let _load = Beside::start(load.stdout(Stdio::null()).stderr(Stdio::null()));
         let mut client = server.client("main");
         let writing = AtomicBool::new(false);
         std::thread::scope(|scope| {

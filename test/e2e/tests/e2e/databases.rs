@@ -12,12 +12,8 @@ const MONEY: u64 = ACCOUNTS * 1000;
 
 /// A store with space for databases beside its volume.
 fn store(layout: &[&str]) -> Bench {
-    let bench = Bench::new();
-    bench.ok(&[
-        &["create", "s.tn", "--size", "64MiB", "--log-size", "16MiB"],
-        layout,
-    ]
-    .concat());
+    let sizes = ["--size", "64MiB", "--log-size", "16MiB"];
+    let bench = Bench::created(&[&sizes, layout].concat());
     bench.ok(&["volume", "resize", "s.tn", "main", "--size", "16MiB"]);
     bench
 }
@@ -53,13 +49,6 @@ fn audit(connection: &mut Connection) -> u64 {
     last.parse().expect("a number")
 }
 
-fn names(bench: &Bench) -> Vec<String> {
-    let list = bench.json(&["files", "list", "s.tn", "--json"]);
-    let files = list["files"].as_array().expect("a list");
-    let name = |file: &serde_json::Value| file["name"].as_str().expect("a name").to_string();
-    files.iter().map(name).collect()
-}
-
 #[test]
 fn the_shell_of_the_system_works_in_every_journal_mode() {
     for layout in LAYOUTS {
@@ -71,7 +60,7 @@ fn the_shell_of_the_system_works_in_every_journal_mode() {
         );
         assert_eq!(sql(&bench, "app.db", "SELECT * FROM t"), "1|one\n2|two");
         // SQLite has not created a journal.
-        assert_eq!(names(&bench), ["app.db"]);
+        assert_eq!(bench.stored_names(), ["app.db"]);
         contains(
             &sql(&bench, "app.db", ".dump"),
             "INSERT INTO t VALUES(2,'two');",
@@ -132,7 +121,7 @@ fn the_shell_of_the_system_works_in_every_journal_mode() {
              SELECT count(*) FROM t; SELECT count(*) FROM u;"
         );
         assert_eq!(sql(&bench, "app.db", &both), "4\n1");
-        assert_eq!(names(&bench), ["app.db", "other.db"]);
+        assert_eq!(bench.stored_names(), ["app.db", "other.db"]);
 
         // Copy to a file of the host with SQLite's own commands, and back.
         sql(&bench, "app.db", ".backup main host.db");
@@ -151,12 +140,9 @@ fn the_shell_of_the_system_works_in_every_journal_mode() {
 }
 
 fn size_of(bench: &Bench, name: &str) -> u64 {
-    let list = bench.json(&["files", "list", "s.tn", "--json"]);
-    let files = list["files"].as_array().expect("a list");
-    let file = files.iter().find(|file| file["name"] == name);
-    file.expect("listed")["size_bytes"]
-        .as_u64()
-        .expect("a size")
+    let files = bench.stored_files();
+    let file = files.iter().find(|(file, _)| file == name);
+    file.expect("listed").1
 }
 
 #[test]
@@ -292,7 +278,7 @@ fn processes_share_a_served_store() {
     });
     assert_eq!(count, "3");
     assert_eq!(two.ok("PRAGMA integrity_check"), "ok");
-    assert_eq!(names(&bench), ["app.db"]);
+    assert_eq!(bench.stored_names(), ["app.db"]);
 
     // When the server is killed, clients get an error and do not hang. Everything that was committed is still there.
     server.kill9();
@@ -536,7 +522,7 @@ fn a_database_that_is_in_use_or_not_closed_in_order_is_not_imported() {
     });
     let error = bench.fails(&import);
     contains(&error, "app.db-wal holds changes");
-    assert_eq!(names(&bench), [""; 0]);
+    assert_eq!(bench.stored_names(), [""; 0]);
     // Following the advice of the message helps.
     host_sql(
         &bench,

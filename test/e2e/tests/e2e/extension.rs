@@ -17,10 +17,7 @@ fn built(name: &str) -> PathBuf {
 }
 
 fn store() -> Bench {
-    let bench = Bench::new();
-    let sizes = ["--size", "64MiB", "--log-size", "8MiB"];
-    bench.ok(&[&["create", "s.tn", "--no-volume"][..], &sizes].concat());
-    bench
+    Bench::created(&["--size", "64MiB", "--log-size", "8MiB", "--no-volume"])
 }
 
 const PYTHON: &str = "

@@ -62,8 +62,7 @@ fn sixteen_tebibytes_are_made_and_opened_at_once() {
 
 #[test]
 fn a_tebibyte_is_trimmed_and_zeroed_at_once() {
-    let bench = Bench::new();
-    bench.ok(&["create", "s.tn", "--size", "1TiB", "--log-size", "64MiB"]);
+    let bench = Bench::created(&["--size", "1TiB", "--log-size", "64MiB"]);
     let server = bench.serve_store();
     let mut client = server.client("main");
     let places = [0, 77 * GIB, TIB / 2 + 4096, TIB - MIB];
@@ -112,8 +111,7 @@ fn trimmed_space_is_given_back_to_the_host() {
 
 #[test]
 fn volumes_come_and_go_while_the_store_is_served() {
-    let bench = Bench::with_store("64MiB");
-    bench.ok(&["volume", "resize", "s.tn", "main", "--size", "16MiB"]);
+    let bench = Bench::with_small_store(&[]);
     let server = bench.serve_store();
     bench.ok(&["volume", "create", "s.tn", "two", "--size", "16MiB"]);
     let names = || {

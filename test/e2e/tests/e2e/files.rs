@@ -5,14 +5,6 @@ use std::process::Stdio;
 use std::time::Duration;
 use tonearm_tests::{Bench, LAYOUTS, MIB, contains, noise, wait_until};
 
-/// Names of the files in the store.
-fn names(bench: &Bench) -> Vec<String> {
-    let list = bench.json(&["files", "list", "s.tn", "--json"]);
-    let files = list["files"].as_array().expect("a list");
-    let name = |file: &serde_json::Value| file["name"].as_str().expect("a name").to_string();
-    files.iter().map(name).collect()
-}
-
 fn round_trip(bench: &Bench) {
     // Lengths: empty, one byte, about one block, and several steps of the copy.
     for (index, length) in [0, 1, 4095, 4096, 4097, 5 << 20].into_iter().enumerate() {
@@ -27,13 +19,7 @@ fn round_trip(bench: &Bench) {
             "the file of {length} bytes came back changed"
         );
     }
-    let list = bench.json(&["files", "list", "s.tn", "--json"]);
-    let sizes: Vec<u64> = list["files"]
-        .as_array()
-        .expect("a list")
-        .iter()
-        .map(|file| file["size_bytes"].as_u64().expect("a size"))
-        .collect();
+    let sizes: Vec<u64> = bench.stored_files().iter().map(|file| file.1).collect();
     assert_eq!(sizes, [0, 1, 4095, 4096, 4097, 5 << 20]);
     contains(&bench.ok(&["files", "list", "s.tn"]), "4,097");
 
@@ -70,14 +56,14 @@ fn round_trip(bench: &Bench) {
     let gone = bench.fails(&["files", "rm", "s.tn", "in-1", "never"]);
     contains(&gone, "never");
     assert!(
-        names(bench).contains(&"in-1".to_string()),
+        bench.stored_names().contains(&"in-1".to_string()),
         "nothing is removed when one file does not exist"
     );
     let said = bench.ok(&["files", "rm", "s.tn", "in-1", "in-4097"]);
     assert_eq!(said, "removed in-1\nremoved in-4097\n");
     contains(&bench.fails(&["files", "get", "s.tn", "in-1"]), "in-1");
     assert_eq!(
-        names(bench),
+        bench.stored_names(),
         [
             "a name with spaces",
             "in-0",
@@ -106,7 +92,7 @@ fn what_is_put_through_a_server_comes_out_again() {
     let list = bench.tool("nbdinfo", &["--list", "nbd+unix:///?socket=s.sock"]);
     assert!(!list.contains("in-4096"), "{list}");
     server.end_ok();
-    assert!(names(&bench).contains(&"in-4096".to_string()));
+    assert!(bench.stored_names().contains(&"in-4096".to_string()));
 }
 
 #[test]
@@ -126,7 +112,7 @@ fn standard_input_is_put_when_it_has_ended() {
     child.kill().expect("killed");
     child.wait().expect("an end");
     drop(pipe);
-    assert_eq!(names(&bench), [""; 0]);
+    assert_eq!(bench.stored_names(), [""; 0]);
     // A pipe returns fewer bytes than asked for, and not only at its end.
     let mut child = start();
     let mut pipe = child.stdin.take().expect("piped");
@@ -151,7 +137,7 @@ fn a_client_that_dies_leaves_a_server_without_its_file() {
     child.kill().expect("killed");
     child.wait().expect("an end");
     wait_until("the end of the session", Duration::from_secs(10), || {
-        names(&bench).is_empty()
+        bench.stored_names().is_empty()
     });
     // The client's space and its lock are free again.
     bench.write("piped", &noise(3, 20 << 20));
@@ -175,7 +161,7 @@ fn a_full_store_takes_nothing_of_a_file_that_is_too_large() {
             assert_eq!(ran.code, Some(1), "{ran:?}");
             contains(&ran.err, "bytes free");
         }
-        assert_eq!(names(&bench), ["kept"]);
+        assert_eq!(bench.stored_names(), ["kept"]);
         assert_eq!(bench.ok(&["files", "get", "s.tn", "kept", "-"]), "small");
         bench.ok(&["files", "put", "s.tn", "small", "--force"]);
         bench.ok(&["files", "rm", "s.tn", "small"]);
@@ -264,5 +250,5 @@ fn the_process_that_has_a_store_open_is_named() {
     contains(&said, "tonearm serve");
     drop(child.stdin.take());
     assert!(child.wait().expect("an end").success());
-    assert_eq!(names(&bench), ["piped"]);
+    assert_eq!(bench.stored_names(), ["piped"]);
 }

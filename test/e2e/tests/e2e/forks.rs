@@ -1,10 +1,10 @@
 //! Programs that fork: Python's `multiprocessing`, and a server that forks its workers.
 
 use std::io::{BufRead, BufReader, Write};
-use std::process::{Child, ChildStdin, ChildStdout, Stdio};
+use std::process::{ChildStdin, Stdio};
 use std::time::Duration;
 use tonearm_tests::sqlite::{python, sql};
-use tonearm_tests::{Bench, Ran, wait_until};
+use tonearm_tests::{Bench, Beside, Ran, wait_until};
 
 const POOL: &str = "
 db = connect()
@@ -60,9 +60,7 @@ sys.stdin.read()
 ";
 
 fn store() -> Bench {
-    let bench = Bench::new();
-    bench.ok(&["create", "s.tn", "--size", "64MiB", "--no-volume"]);
-    bench
+    Bench::created(&["--size", "64MiB", "--no-volume"])
 }
 
 fn printed(bench: &Bench, program: &str) -> String {
@@ -89,27 +87,25 @@ fn a_store_is_closed_and_opened_again_beside_a_child_that_sleeps() {
 
 /// A program whose child survives when the program is killed.
 struct Parent {
-    child: Child,
+    _program: Beside,
     _wake: ChildStdin,
     pid: rustix::process::Pid,
 }
 
 impl Parent {
     fn start(bench: &Bench) -> Self {
-        let mut child = python(bench, "app.db", LEAVES_A_CHILD)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .expect("timeout runs");
-        let mut wake = child.stdin.take().expect("piped");
+        let mut command = python(bench, "app.db", LEAVES_A_CHILD);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut program = Beside::start(&mut command);
+        let mut wake = program.child().stdin.take().expect("piped");
         wake.flush().expect("a pipe");
-        let mut said = BufReader::<ChildStdout>::new(child.stdout.take().expect("piped"));
+        let mut said = BufReader::new(program.child().stdout.take().expect("piped"));
         let mut line = String::new();
         said.read_line(&mut line).expect("a line");
         let pid = line.trim().parse().ok();
         let pid = pid.and_then(rustix::process::Pid::from_raw);
         Self {
-            child,
+            _program: program,
             _wake: wake,
             pid: pid.expect("the number of a process"),
         }
@@ -117,15 +113,6 @@ impl Parent {
 
     fn kill9(&self) {
         rustix::process::kill_process(self.pid, rustix::process::Signal::KILL).expect("killed");
-    }
-}
-
-impl Drop for Parent {
-    fn drop(&mut self) {
-        // timeout(1) runs the program in a process group of its own.
-        let group = rustix::process::Pid::from_child(&self.child);
-        let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
-        let _ = self.child.wait();
     }
 }
 

@@ -3,9 +3,48 @@
 
 use std::time::Duration;
 use tonearm_tests::mount::{Loop, Mount, possible};
-use tonearm_tests::{Bench, MIB, noise, skipped, wait_until};
+use tonearm_tests::nbd::Client;
+use tonearm_tests::{Bench, MIB, Server, noise, skipped, wait_until};
 
 const STEP: usize = 256 << 10;
+
+/// A file system of `bytes` with a store that may become larger. The mount must be dropped before its device.
+fn host(bench: &Bench, bytes: u64) -> (Loop, Mount) {
+    let image = std::fs::File::create(bench.path("host.img")).expect("a file");
+    image.set_len(bytes).expect("long");
+    let device = Loop::new(bench, &bench.path("host.img"), 512);
+    bench.tool("mkfs.ext4", &["-q", "-F", "-m", "0", &device.device]);
+    let mount = Mount::new(bench, &device.device, "host");
+    let sizes = ["--size", "256MiB", "--log-size", "16MiB"];
+    bench.ok(&[&["create", "host/s.tn"], &sizes[..]].concat());
+    (device, mount)
+}
+
+fn serve(bench: &Bench) -> Server {
+    bench.serve(&["host/s.tn", "--socket", "s.sock", "--memory", "32MiB"])
+}
+
+/// Writes and flushes until that fails. Returns the bytes that were flushed, fewer than `most`, and the error.
+fn fill(client: &mut Client, most: u64) -> (u64, std::io::Error) {
+    let mut flushed = 0;
+    loop {
+        assert!(flushed < most, "a full file system held {flushed}");
+        let bytes = noise(flushed, STEP);
+        let done = client.write(flushed, &bytes, 0);
+        match done.and_then(|()| client.flush()) {
+            Ok(()) => flushed += STEP as u64,
+            Err(error) => return (flushed, error),
+        }
+    }
+}
+
+/// Reads what was flushed.
+fn check(client: &mut Client, flushed: u64) {
+    for offset in (0..flushed).step_by(STEP) {
+        let read = client.read(offset, STEP as u32).expect("read");
+        assert!(read == noise(offset, STEP), "at {offset} of {flushed}");
+    }
+}
 
 #[test]
 fn a_full_file_system_loses_nothing_flushed_and_space_freed_is_used() {
@@ -13,44 +52,16 @@ fn a_full_file_system_loses_nothing_flushed_and_space_freed_is_used() {
         return skipped("a store on a full file system", &why);
     }
     let bench = Bench::new();
-    let image = std::fs::File::create(bench.path("host.img")).expect("a file");
-    image.set_len(96 * MIB).expect("long");
-    let device = Loop::new(&bench, &bench.path("host.img"), 512);
-    bench.tool("mkfs.ext4", &["-q", "-F", "-m", "0", &device.device]);
-    let host = Mount::new(&bench, &device.device, "host");
-    let create = [
-        "create",
-        "host/s.tn",
-        "--size",
-        "256MiB",
-        "--log-size",
-        "16MiB",
-    ];
-    bench.ok(&create);
+    let (_device, host) = host(&bench, 96 * MIB);
     // A file that the test removes later to free space.
     std::fs::write(host.root().join("ballast"), noise(5, 24 << 20)).expect("written");
-    let serve = || bench.serve(&["host/s.tn", "--socket", "s.sock", "--memory", "32MiB"]);
 
-    let mut server = serve();
+    let mut server = serve(&bench);
     let mut client = server.client("main");
     // The timeout keeps a client that has to wait from blocking the test forever.
     let patience = Some(Duration::from_secs(3));
     client.stream().set_read_timeout(patience).expect("set");
-    let mut flushed = 0;
-    let stopped = loop {
-        assert!(
-            flushed < 100 * MIB,
-            "a file system of 96 MiB held {flushed}"
-        );
-        let bytes = noise(flushed, STEP);
-        let done = client
-            .write(flushed, &bytes, 0)
-            .and_then(|()| client.flush());
-        match done {
-            Ok(()) => flushed += STEP as u64,
-            Err(error) => break error,
-        }
-    };
+    let (flushed, stopped) = fill(&mut client, 100 * MIB);
     println!("{flushed} bytes were flushed; then: {stopped}");
     assert!(flushed > 8 * MIB, "{flushed}");
     let waits = matches!(
@@ -62,14 +73,8 @@ fn a_full_file_system_loses_nothing_flushed_and_space_freed_is_used() {
         "neither a wait nor ENOSPC: {stopped}"
     );
     assert!(server.runs());
-    let check = |client: &mut tonearm_tests::nbd::Client| {
-        for offset in (0..flushed).step_by(STEP) {
-            let read = client.read(offset, STEP as u32).expect("read");
-            assert!(read == noise(offset, STEP), "at {offset} of {flushed}");
-        }
-    };
     // While the file system is full, flushed data can be read.
-    check(&mut server.client("main"));
+    check(&mut server.client("main"), flushed);
     // After space has been freed, writes continue without a restart.
     std::fs::remove_file(host.root().join("ballast")).expect("removed");
     let mut late = server.client("main");
@@ -85,9 +90,9 @@ fn a_full_file_system_loses_nothing_flushed_and_space_freed_is_used() {
     });
     server.kill9();
 
-    let server = serve();
+    let server = serve(&bench);
     let mut client = server.client("main");
-    check(&mut client);
+    check(&mut client, flushed);
     assert_eq!(client.read(200 * MIB, 4096).expect("read"), [9; 4096]);
     server.end_ok();
     bench.ok(&["check", "host/s.tn"]);
@@ -99,52 +104,26 @@ fn killed_while_full_it_recovers_once_there_is_space() {
         return skipped("a store on a full file system", &why);
     }
     let bench = Bench::new();
-    let image = std::fs::File::create(bench.path("host.img")).expect("a file");
-    image.set_len(64 * MIB).expect("long");
-    let device = Loop::new(&bench, &bench.path("host.img"), 512);
-    bench.tool("mkfs.ext4", &["-q", "-F", "-m", "0", &device.device]);
-    let host = Mount::new(&bench, &device.device, "host");
-    bench.ok(&[
-        "create",
-        "host/s.tn",
-        "--size",
-        "256MiB",
-        "--log-size",
-        "16MiB",
-    ]);
+    let (_device, host) = host(&bench, 64 * MIB);
     // The ballast takes all space that the store does not have.
     let mut ballast = std::fs::File::create(host.root().join("ballast")).expect("a file");
     let filler = noise(6, 64 << 10);
     while std::io::Write::write_all(&mut ballast, &filler).is_ok() {}
     let _ = ballast.sync_all();
-    let serve = || bench.serve(&["host/s.tn", "--socket", "s.sock", "--memory", "32MiB"]);
-    let server = serve();
+    let server = serve(&bench);
     let mut client = server.client("main");
     let patience = Some(Duration::from_secs(2));
     client.stream().set_read_timeout(patience).expect("set");
     // The log's space was allocated at creation, so the log still takes some writes.
-    let mut flushed = 0;
-    while flushed < 64 * MIB {
-        let bytes = noise(flushed, STEP);
-        let done = client
-            .write(flushed, &bytes, 0)
-            .and_then(|()| client.flush());
-        if done.is_err() {
-            break;
-        }
-        flushed += STEP as u64;
-    }
+    let (flushed, _) = fill(&mut client, 64 * MIB);
     println!("{flushed} bytes were flushed into a log without a home");
-    assert!(flushed > 0 && flushed < 64 * MIB, "{flushed}");
+    assert!(flushed > 0, "{flushed}");
     server.kill9();
     drop(ballast);
     std::fs::remove_file(host.root().join("ballast")).expect("removed");
-    let server = serve();
+    let server = serve(&bench);
     let mut client = server.client("main");
-    for offset in (0..flushed).step_by(STEP) {
-        let read = client.read(offset, STEP as u32).expect("read");
-        assert!(read == noise(offset, STEP), "at {offset} of {flushed}");
-    }
+    check(&mut client, flushed);
     server.end_ok();
     bench.ok(&["check", "host/s.tn"]);
 }

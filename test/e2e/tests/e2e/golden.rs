@@ -18,6 +18,16 @@ fn unpacked(name: &str, files: &[&str]) -> Bench {
     bench
 }
 
+#[track_caller]
+fn is(bench: &Bench, state: &str, version: u32) {
+    let info = bench.json(&["info", "s.tn", "--json"]);
+    let found = (&info["state"], &info["format_version"]);
+    assert_eq!(found, (&state.into(), &version.into()));
+    if state == "crashed" {
+        assert!(info["log"]["commits"].as_u64() > Some(0), "{info}");
+    }
+}
+
 /// Checks the flushed content of a golden image: known blocks, a hole between them, unaligned bytes, and a second
 /// volume.
 fn flushed_content_is_there(bench: &Bench) {
@@ -43,8 +53,7 @@ fn flushed_content_is_there(bench: &Bench) {
 #[test]
 fn format_1_closed_in_order() {
     let bench = unpacked("format-1-clean", &["s.tn"]);
-    assert_eq!(bench.json(&["info", "s.tn", "--json"])["state"], "clean");
-    assert_eq!(bench.json(&["info", "s.tn", "--json"])["format_version"], 1);
+    is(&bench, "clean", 1);
     contains(&bench.ok(&["check", "s.tn"]), "no damage found");
     flushed_content_is_there(&bench);
 }
@@ -52,12 +61,7 @@ fn format_1_closed_in_order() {
 #[test]
 fn format_1_killed_with_commits_in_the_log() {
     let bench = unpacked("format-1-crashed", &["s.tn"]);
-    let info = bench.json(&["info", "s.tn", "--json"]);
-    assert_eq!(
-        (&info["state"], &info["format_version"]),
-        (&"crashed".into(), &1.into())
-    );
-    assert!(info["log"]["commits"].as_u64() > Some(0), "{info}");
+    is(&bench, "crashed", 1);
     contains(&bench.ok(&["check", "s.tn"]), "for recovery");
     flushed_content_is_there(&bench);
 }
@@ -65,11 +69,7 @@ fn format_1_killed_with_commits_in_the_log() {
 #[test]
 fn format_2_closed_in_order() {
     let bench = unpacked("format-2-clean", &["s.tn", "a.log", "b.log"]);
-    let info = bench.json(&["info", "s.tn", "--json"]);
-    assert_eq!(
-        (&info["state"], &info["format_version"]),
-        (&"clean".into(), &2.into())
-    );
+    is(&bench, "clean", 2);
     contains(
         &bench.ok(&["info", "s.tn"]),
         "formula, on physical tracks of 2 drives in turn",
@@ -81,23 +81,14 @@ fn format_2_closed_in_order() {
 #[test]
 fn format_2_killed_with_commits_in_the_log() {
     let bench = unpacked("format-2-crashed", &["s.tn", "a.log", "b.log"]);
-    let info = bench.json(&["info", "s.tn", "--json"]);
-    assert_eq!(
-        (&info["state"], &info["format_version"]),
-        (&"crashed".into(), &2.into())
-    );
-    assert!(info["log"]["commits"].as_u64() > Some(0), "{info}");
+    is(&bench, "crashed", 2);
     flushed_content_is_there(&bench);
 }
 
 #[test]
 fn format_3_of_the_segments_layout_closed_in_order() {
     let bench = unpacked("format-3-clean", &["s.tn"]);
-    let info = bench.json(&["info", "s.tn", "--json"]);
-    assert_eq!(
-        (&info["state"], &info["format_version"]),
-        (&"clean".into(), &3.into())
-    );
+    is(&bench, "clean", 3);
     contains(&bench.ok(&["check", "s.tn"]), "no damage found");
     flushed_content_is_there(&bench);
     // The home can be rebuilt from the segment summaries alone.
@@ -108,12 +99,7 @@ fn format_3_of_the_segments_layout_closed_in_order() {
 #[test]
 fn format_3_of_the_segments_layout_killed() {
     let bench = unpacked("format-3-crashed", &["s.tn"]);
-    let info = bench.json(&["info", "s.tn", "--json"]);
-    assert_eq!(
-        (&info["state"], &info["format_version"]),
-        (&"crashed".into(), &3.into())
-    );
-    assert!(info["log"]["commits"].as_u64() > Some(0), "{info}");
+    is(&bench, "crashed", 3);
     contains(&bench.ok(&["check", "s.tn"]), "for recovery");
     flushed_content_is_there(&bench);
 }

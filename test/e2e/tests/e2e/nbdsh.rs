@@ -105,8 +105,7 @@ h.flush()
 
 #[test]
 fn thirty_two_mebibytes_in_one_request() {
-    let bench = Bench::new();
-    bench.ok(&["create", "s.tn", "--size", "256MiB"]);
+    let bench = Bench::created(&["--size", "256MiB"]);
     let server = bench.serve_store();
     run(
         &bench,
@@ -163,8 +162,7 @@ assert h.pread(4096, 0) == bytes(4096)
 
 #[test]
 fn a_read_only_volume_refuses_changes_and_another_takes_them() {
-    let bench = Bench::with_store("64MiB");
-    bench.ok(&["volume", "resize", "s.tn", "main", "--size", "16MiB"]);
+    let bench = Bench::with_small_store(&[]);
     bench.ok(&["volume", "create", "s.tn", "other", "--size", "16MiB"]);
     let server = bench.serve_store();
     let mut writer = server.client("main");
@@ -228,8 +226,7 @@ other.pwrite(b'y', 0)
 
 #[test]
 fn each_volume_is_an_export_and_the_empty_name_is_main() {
-    let bench = Bench::with_store("64MiB");
-    bench.ok(&["volume", "resize", "s.tn", "main", "--size", "16MiB"]);
+    let bench = Bench::with_small_store(&[]);
     bench.ok(&["volume", "create", "s.tn", "other", "--size", "24MiB"]);
     let server = bench.serve_store();
     run(

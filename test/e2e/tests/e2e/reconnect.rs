@@ -4,10 +4,10 @@
 //! durable, as every copying tool does, also needs a server with `--ack write`.
 
 use std::os::unix::net::UnixStream;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::time::Duration;
 use tonearm_tests::nbd::Client;
-use tonearm_tests::{Bench, MIB, Server, contains, noise, tool, wait_until};
+use tonearm_tests::{Bench, Beside, MIB, Server, contains, noise, tool, wait_until};
 
 const MANUAL: &str = include_str!("../../../../docs/operations.md");
 
@@ -29,38 +29,9 @@ fn qemu() -> String {
     image.collect::<Vec<_>>().join(",")
 }
 
-/// A program that runs beside the test.
-struct Beside(Child);
-
-impl Beside {
-    fn start(mut command: Command) -> Self {
-        let command = command.stdout(Stdio::null()).stderr(Stdio::piped());
-        Self(command.spawn().expect("timeout runs"))
-    }
-
-    fn runs(&mut self) -> bool {
-        self.0.try_wait().expect("a child").is_none()
-    }
-
-    /// Waits for the end of the program, which must succeed.
-    fn ended_well(mut self) {
-        let mut text = String::new();
-        let mut err = self.0.stderr.take().expect("piped");
-        std::io::Read::read_to_string(&mut err, &mut text).expect("text");
-        let status = self.0.wait().expect("an end");
-        assert!(status.success(), "{status}: {text}");
-    }
-}
-
-impl Drop for Beside {
-    fn drop(&mut self) {
-        // timeout(1) forwards the signal to its program.
-        if self.runs() {
-            let wrapper = rustix::process::Pid::from_child(&self.0);
-            let _ = rustix::process::kill_process(wrapper, rustix::process::Signal::TERM);
-            let _ = self.0.wait();
-        }
-    }
+/// Starts a client whose standard error is kept.
+fn beside(mut command: Command) -> Beside {
+    Beside::start(command.stdout(Stdio::null()).stderr(Stdio::piped()))
 }
 
 fn serve(bench: &Bench) -> Server {
@@ -100,12 +71,12 @@ fn nbdkit(bench: &Bench) -> Beside {
     let mut command = tool(bench.folder(), "nbdkit");
     command.args(["--foreground", "--exit-with-parent", "--filter=rate"]);
     command.args(words).arg("rate=240M");
-    let beside = Beside::start(command);
+    let kit = beside(command);
     // The socket file exists before nbdkit listens on it.
     wait_until("nbdkit", Duration::from_secs(10), || {
         UnixStream::connect(bench.path("kit.sock")).is_ok()
     });
-    beside
+    kit
 }
 
 #[test]
@@ -122,7 +93,7 @@ fn nbdkits_retry_filter_carries_a_copy_in_over_kills() {
         "in.raw",
         "nbd+unix:///?socket=kit.sock",
     ]);
-    let mut copy = Beside::start(copy);
+    let mut copy = beside(copy);
     wait_until("progress", Duration::from_secs(20), || {
         moved(&bench, "write") > 4 * MIB
     });
@@ -181,7 +152,7 @@ fn qemu_reconnects_in_the_middle_of_a_conversion() {
         "--target-image-opts",
         &qemu(),
     ]);
-    let mut convert = Beside::start(convert);
+    let mut convert = beside(convert);
     wait_until("progress", Duration::from_secs(20), || {
         moved(&bench, "write") > 4 * MIB
     });

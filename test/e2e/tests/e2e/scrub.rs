@@ -9,9 +9,7 @@ use tonearm_tests::{Bench, Ran, contains, wait_until};
 
 /// A large empty store, whose scrub takes a while.
 fn large() -> Bench {
-    let bench = Bench::new();
-    bench.ok(&["create", "s.tn", "--size", "4TiB", "--log-size", "8MiB"]);
-    bench
+    Bench::with_store("4TiB")
 }
 
 /// Starts a scrub. Returns the lines of its progress.

@@ -1,9 +1,8 @@
 //! Databases in a served store: the store becomes full, or its server is restarted.
 
-use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 use tonearm_tests::sqlite::{python, sql, uri};
-use tonearm_tests::{Bench, contains, extension, wait_until};
+use tonearm_tests::{Bench, Beside, contains, extension, wait_until};
 
 /// A transaction that is larger than the store and than the cache, then one that fits.
 const FILLS: &str = "
@@ -53,9 +52,7 @@ print('over', flush=True)
 ";
 
 fn store() -> Bench {
-    let bench = Bench::new();
-    bench.ok(&["create", "s.tn", "--size", "64MiB", "--no-volume"]);
-    bench
+    Bench::created(&["--size", "64MiB", "--no-volume"])
 }
 
 #[test]
@@ -78,16 +75,7 @@ fn a_transaction_that_fills_the_store_fails_and_is_rolled_back() {
 #[test]
 fn a_transaction_that_the_log_cannot_take_names_the_limit() {
     for served in [false, true] {
-        let bench = Bench::new();
-        bench.ok(&[
-            "create",
-            "s.tn",
-            "--size",
-            "1GiB",
-            "--log-size",
-            "1MiB",
-            "--no-volume",
-        ]);
+        let bench = Bench::created(&["--size", "1GiB", "--log-size", "1MiB", "--no-volume"]);
         let server = served.then(|| bench.serve_store());
         let large = "CREATE TABLE t(x); BEGIN;
             WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 300)
@@ -115,42 +103,26 @@ fn a_transaction_that_the_log_cannot_take_names_the_limit() {
     }
 }
 
-struct GoesOn(Child);
-
-impl GoesOn {
-    fn start(bench: &Bench) -> Self {
-        bench.write("go", b"");
-        let out = std::fs::File::create(bench.path("client.out")).expect("a file");
-        let mut command = python(bench, "app.db", GOES_ON);
-        let child = command
-            .env("TONEARM_SERVER_WAIT", "60")
-            .stdout(Stdio::from(out));
-        let client = Self(child.spawn().expect("timeout runs"));
-        wait_until("the client", Duration::from_secs(20), || {
-            said(bench, "ready")
-        });
-        client
-    }
+/// A program that waits for a server that is down. What it prints goes into the file `client.out`.
+fn client(bench: &Bench, program: &str) -> Beside {
+    let out = std::fs::File::create(bench.path("client.out")).expect("a file");
+    let mut command = python(bench, "app.db", program);
+    Beside::start(command.env("TONEARM_SERVER_WAIT", "60").stdout(out))
 }
 
 fn said(bench: &Bench, word: &str) -> bool {
     String::from_utf8_lossy(&bench.read("client.out")).contains(word)
 }
 
-impl Drop for GoesOn {
-    fn drop(&mut self) {
-        // timeout(1) runs the program in a process group of its own.
-        let group = rustix::process::Pid::from_child(&self.0);
-        let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
-        let _ = self.0.wait();
-    }
-}
-
 #[test]
 fn a_server_that_is_started_again_finds_its_store_free() {
     let bench = store();
     let mut server = bench.serve_store();
-    let client = GoesOn::start(&bench);
+    bench.write("go", b"");
+    let client = client(&bench, GOES_ON);
+    wait_until("the client", Duration::from_secs(20), || {
+        said(&bench, "ready")
+    });
     for round in 0..6 {
         match round % 2 {
             0 => server.kill9(),
@@ -176,12 +148,7 @@ fn a_client_that_comes_while_a_killed_server_is_down_waits_for_it() {
     bench.serve_store().kill9();
     assert!(bench.path("s.tn.files").exists());
     let newcomer = "db = connect(); db.execute('CREATE TABLE t(x)'); print('over', flush=True)";
-    let mut command = python(&bench, "app.db", newcomer);
-    let out = std::fs::File::create(bench.path("client.out")).expect("a file");
-    let command = command
-        .env("TONEARM_SERVER_WAIT", "60")
-        .stdout(Stdio::from(out));
-    let client = GoesOn(command.spawn().expect("timeout runs"));
+    let client = client(&bench, newcomer);
     std::thread::sleep(Duration::from_secs(1));
     assert!(!said(&bench, "over"));
     let server = bench.serve_store();
@@ -206,12 +173,8 @@ fn a_client_that_comes_while_a_killed_server_is_down_waits_for_it() {
 #[test]
 fn info_shows_the_space_of_a_member_for_blocks() {
     for layout in tonearm_tests::LAYOUTS {
-        let bench = Bench::new();
-        bench.ok(&[
-            &["create", "s.tn", "--size", "512MiB", "--log-size", "16MiB"],
-            layout,
-        ]
-        .concat());
+        let sizes = ["--size", "512MiB", "--log-size", "16MiB"];
+        let bench = Bench::created(&[&sizes, layout].concat());
         let info = bench.json(&["info", "s.tn", "--json"]);
         let bytes = info["members"][0]["data_bytes"].as_u64().expect("a size");
         let member = bench.path("s.tn").metadata().expect("a file").len();

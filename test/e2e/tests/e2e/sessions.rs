@@ -21,16 +21,9 @@ fn open(path: &Path) -> Arc<dyn Files> {
     tonearm_store::open_files(path, StoreOptions::default()).expect("files")
 }
 
-/// A served store with space for files.
-fn store_with_room() -> Bench {
-    let bench = Bench::with_store("64MiB");
-    bench.ok(&["volume", "resize", "s.tn", "main", "--size", "16MiB"]);
-    bench
-}
-
 #[test]
 fn a_client_that_is_killed_leaves_nothing_behind() {
-    let bench = store_with_room();
+    let bench = Bench::with_small_store(&[]);
     let path = bench.path("s.tn");
     let server = bench.serve_store();
     let files = open(&path);
@@ -93,7 +86,7 @@ fn in_mid_transaction() {
 
 #[test]
 fn files_survive_the_kill_of_their_server() {
-    let bench = store_with_room();
+    let bench = Bench::with_small_store(&[]);
     let path = bench.path("s.tn");
     let server = bench.serve_store();
     let files = open(&path);
@@ -133,7 +126,7 @@ fn files_survive_the_kill_of_their_server() {
 
 #[test]
 fn sessions_that_never_read_hold_little_of_the_server() {
-    let bench = store_with_room();
+    let bench = Bench::with_small_store(&[]);
     let path = bench.path("s.tn");
     let server = bench.serve_store();
     let files = open(&path);

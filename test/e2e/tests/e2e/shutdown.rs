@@ -108,9 +108,7 @@ fn an_end_under_programs_that_use_files_is_orderly_and_keeps_what_was_durable() 
         create: true,
         exclusive: false,
     };
-    let bench = Bench::new();
-    let log = ["--log-size", "512KiB", "--no-volume"];
-    bench.ok(&[&["create", "s.tn", "--size", "64MiB"][..], &log].concat());
+    let bench = Bench::created(&["--size", "64MiB", "--log-size", "512KiB", "--no-volume"]);
     let path = bench.path("s.tn");
     for round in 0..20u64 {
         let server = bench.serve_store();

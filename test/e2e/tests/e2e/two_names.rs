@@ -82,8 +82,7 @@ fn a_mount_of_a_store_or_its_folder_is_the_same_store() {
 
 #[test]
 fn two_names_of_a_served_store_lead_to_its_server() {
-    let bench = Bench::new();
-    bench.ok(&["create", "s.tn", "--size", "64MiB", "--no-volume"]);
+    let bench = Bench::created(&["--size", "64MiB", "--no-volume"]);
     let link = bench.path("link.tn");
     std::os::unix::fs::symlink("s.tn", &link).expect("a link");
     let server = bench.serve_store();
