@@ -1,10 +1,12 @@
-//! Code that the benchmark programs share: options, the machine, contents, and medians with their range.
+//! Code that the benchmark programs share: options, the machine, contents, reports, and medians with
+//! their range.
 
 #![forbid(unsafe_code)]
 
 mod contents;
 pub mod machine;
 pub mod options;
+pub mod report;
 mod spread;
 
 pub use contents::Contents;

@@ -4,10 +4,10 @@ use crate::recovery::{self, Recovery};
 use crate::sample::Sample;
 use crate::server::Kind;
 use crate::workload::WORKLOADS;
-use comfy_table::{Table, presets::ASCII_MARKDOWN};
 use serde_json::json;
 use tonearm_bench::Spread;
 use tonearm_bench::machine::Machine;
+use tonearm_bench::report::{print_json, print_noisy, table, verdict};
 
 fn spread(
     samples: &[Sample],
@@ -60,11 +60,7 @@ pub fn tables(machine: &Machine, log_size: &str, samples: &[Sample], recoveries:
     }
     if let Some(serving) = Spread::of(recoveries.iter().map(|recovery| recovery.serving_s)) {
         let own = Spread::of(recoveries.iter().map(|recovery| recovery.recovery_s));
-        let verdict = if serving.median <= recovery::TARGET_S {
-            "met"
-        } else {
-            "MISSED"
-        };
+        let verdict = verdict(serving.median <= recovery::TARGET_S);
         let used = recoveries
             .iter()
             .map(|recovery| recovery.log_used_mib)
@@ -78,28 +74,15 @@ pub fn tables(machine: &Machine, log_size: &str, samples: &[Sample], recoveries:
             recovery::TARGET_S
         );
     }
-    let noisy = samples
-        .iter()
-        .filter(|sample| !sample.surroundings.quiet())
-        .count();
-    if noisy > 0 {
-        println!(
-            "\n{noisy} of {} samples were not quiet: other programs used over a tenth of a core.",
-            samples.len()
-        );
-    }
+    print_noisy(samples.iter().map(|sample| sample.surroundings));
+}
+
+fn names() -> [&'static str; Kind::ALL.len()] {
+    Kind::ALL.map(Kind::name)
 }
 
 fn rates(samples: &[Sample]) {
-    let mut table = Table::new();
-    table.load_style(ASCII_MARKDOWN);
-    let names = Kind::ALL.map(Kind::name);
-    table.set_header(
-        ["workload"]
-            .into_iter()
-            .chain(names)
-            .chain(["ratio", "target", ""]),
-    );
+    let mut table = table([&["workload"], &names()[..], &["ratio", "target", ""]].concat());
     for workload in WORKLOADS {
         let Some(ratio) = ratio(samples, workload.name) else {
             continue;
@@ -115,25 +98,15 @@ fn rates(samples: &[Sample]) {
                 .target
                 .map_or(String::new(), |target| target.to_string()),
         );
-        row.push(match workload.target {
-            Some(target) if ratio.median >= target => "met".to_owned(),
-            Some(_) => "MISSED".to_owned(),
-            None => String::new(),
-        });
+        let met = workload.target.map(|target| ratio.median >= target);
+        row.push(met.map_or("", verdict).to_owned());
         table.add_row(row);
     }
     println!("{table}");
 }
 
 fn times(samples: &[Sample]) {
-    let mut table = Table::new();
-    table.load_style(ASCII_MARKDOWN);
-    table.set_header(
-        ["workload"]
-            .into_iter()
-            .chain(Kind::ALL.map(Kind::name))
-            .chain(["flushes/1000"]),
-    );
+    let mut table = table([&["workload"], &names()[..], &["flushes/1000"]].concat());
     for workload in WORKLOADS {
         let Some(flushes) = spread(samples, workload.name, Kind::Tonearm, |sample| {
             sample.flushes_per_1000
@@ -175,13 +148,11 @@ pub fn json(
             }))
         })
         .collect();
-    let report = json!({
+    print_json(&json!({
         "machine": machine,
         "log_size": log_size,
         "workloads": workloads,
         "samples": samples,
         "recoveries": recoveries,
-    });
-    println!("{}", serde_json::to_string_pretty(&report)?);
-    Ok(())
+    }))
 }

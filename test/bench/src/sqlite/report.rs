@@ -6,11 +6,11 @@ use crate::contender::{
 };
 use crate::sample::Sample;
 use crate::workload::{DELETE_FULL_MIN, WAL_FULL_P999_MAX, WAL_NORMAL_MIN, WORKLOADS, Workload};
-use comfy_table::{Table, presets::ASCII_MARKDOWN};
 use serde::Serialize;
 use serde_json::json;
 use tonearm_bench::Spread;
 use tonearm_bench::machine::Machine;
+use tonearm_bench::report::{print_json, print_noisy, table, verdict};
 
 /// Ratio of a figure of Tonearm to that of a peer in the same rounds.
 #[derive(Serialize)]
@@ -170,22 +170,11 @@ pub fn tables(machine: &Machine, log_size: &str, disk: &[Bare], samples: &[Sampl
     for (title, figure, decimals) in figures {
         print(title, &all, figure, decimals);
     }
-    let noisy = samples
-        .iter()
-        .filter(|sample| !sample.surroundings.quiet())
-        .count();
-    if noisy > 0 {
-        println!(
-            "\n{noisy} of {} samples were not quiet: other programs used over a tenth of a core.",
-            samples.len()
-        );
-    }
+    print_noisy(samples.iter().map(|sample| sample.surroundings));
 }
 
 /// Prints a table with a row for each workload and a column for each contender.
 fn print(title: &str, samples: &Samples<'_>, figure: Figure, decimals: usize) {
-    let mut table = Table::new();
-    table.load_style(ASCII_MARKDOWN);
     let took_part = |contender: &&Contender| {
         let mut all = samples.0.iter();
         all.any(|sample| sample.contender == contender.name && !figure(sample).is_nan())
@@ -196,7 +185,7 @@ fn print(title: &str, samples: &Samples<'_>, figure: Figure, decimals: usize) {
     }
     println!("\n{title}.\n");
     let names = contenders.iter().map(|contender| contender.name);
-    table.set_header(["workload"].into_iter().chain(names));
+    let mut table = table(["workload"].into_iter().chain(names));
     for workload in WORKLOADS {
         let cells: Vec<_> = contenders
             .iter()
@@ -217,17 +206,10 @@ fn print_ratios(ratios: &[Ratio]) {
         return;
     }
     println!("\nRatios of Tonearm's figures to those of a peer in the same round.\n");
-    let mut table = Table::new();
-    table.load_style(ASCII_MARKDOWN);
-    table.set_header([
+    let mut table = table([
         "workload", "tonearm", "peer", "figure", "ratio", "target", "",
     ]);
     for ratio in ratios {
-        let word = match ratio.met {
-            Some(true) => "met",
-            Some(false) => "MISSED",
-            None => "",
-        };
         table.add_row([
             ratio.workload.to_owned(),
             ratio.contender.to_owned(),
@@ -235,7 +217,7 @@ fn print_ratios(ratios: &[Ratio]) {
             ratio.figure.to_owned(),
             format!("{:.2} ({:.2}-{:.2})", ratio.median, ratio.min, ratio.max),
             ratio.target.clone().unwrap_or_default(),
-            word.to_owned(),
+            ratio.met.map_or("", verdict).to_owned(),
         ]);
     }
     println!("{table}");
@@ -311,9 +293,7 @@ fn print_bounds(samples: &Samples<'_>, disk: &[Bare]) {
         "\nUpper bound of {TONEARM_FULL} with one write for a transaction of each connection: all connections make a \
          transaction as fast as {TONEARM_NORMAL} does, and one bare write makes all of them durable.\n"
     );
-    let mut table = Table::new();
-    table.load_style(ASCII_MARKDOWN);
-    table.set_header(["workload", "commits/s", "reached", "by wal-full"]);
+    let mut table = table(["workload", "commits/s", "reached", "by wal-full"]);
     for bound in bounds {
         table.add_row([
             bound.workload.to_owned(),
@@ -337,7 +317,7 @@ pub fn json(
     disk: &[Bare],
     samples: &[Sample],
 ) -> anyhow::Result<()> {
-    let report = json!({
+    print_json(&json!({
         "sqlite": rusqlite::version(),
         "machine": machine,
         "log_size": log_size,
@@ -345,7 +325,5 @@ pub fn json(
         "bounds": bounds(&Samples(samples), disk),
         "disk": disk,
         "samples": samples,
-    });
-    println!("{}", serde_json::to_string_pretty(&report)?);
-    Ok(())
+    }))
 }

@@ -11,12 +11,12 @@ use crate::run::next_random;
 use crate::spec;
 use crate::world::{Running, Settings, Store};
 use anyhow::{Context, ensure};
-use comfy_table::{Table, presets::ASCII_MARKDOWN};
 use hdrhistogram::Histogram;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use tonearm_base::{BufPool, Nanos};
 use tonearm_bench::Contents;
+use tonearm_bench::report::table;
 use tonearm_disk::{HomeParams, OpenOptions};
 use tonearm_engine::{CommitChange, Engine, EngineError};
 use tonearm_format::SYSTEM_BLOCKS;
@@ -84,8 +84,7 @@ struct Waits {
 /// # Errors
 /// When the engine fails, or a block does not read as it was written.
 pub fn run(args: &Args) -> anyhow::Result<()> {
-    let mut table = Table::new();
-    table.load_style(ASCII_MARKDOWN).set_header([
+    let mut table = table([
         "drive",
         "layout",
         "writes/s",

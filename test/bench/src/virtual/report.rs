@@ -2,9 +2,9 @@
 
 use crate::arus::{self, EMPTY_NS_MAX, RATE_MIN, SIDE_BY_SIDE};
 use crate::run::{Figures, Shape};
-use comfy_table::{Table, presets::ASCII_MARKDOWN};
 use serde_json::{Value, json};
 use tonearm_bench::Spread;
+use tonearm_bench::report::{print_json, table, verdict};
 
 /// Target for commits in a second of processor time, on drives without mechanics.
 const RATE_TARGET: f64 = 500_000.0;
@@ -138,16 +138,14 @@ pub fn print(runs: &[Run], units: &[arus::Figures], as_json: bool) -> anyhow::Re
     if as_json {
         let targeted = runs.iter().find(|run| run.is_targeted());
         let runs: Vec<_> = runs.iter().map(Run::json).collect();
-        let report = json!({
+        return print_json(&json!({
             "commits_per_cpu_second": targeted.map(|run| run.median(Figures::rate)),
             "commits_per_cpu_second_target": RATE_TARGET,
             "peak_rss_bytes": targeted.map(Run::peak_rss_bytes),
             "peak_rss_bytes_max": RSS_MAX,
             "runs": runs,
             "units": units,
-        });
-        println!("{}", serde_json::to_string_pretty(&report)?);
-        return Ok(());
+        }));
     }
     let Some(Run { shape, results }) = runs.first() else {
         return Ok(());
@@ -162,10 +160,8 @@ pub fn print(runs: &[Run], units: &[arus::Figures], as_json: bool) -> anyhow::Re
         results.len()
     );
     let columns: Vec<_> = runs.iter().map(Run::rows).collect();
-    let mut table = Table::new();
-    table.load_style(ASCII_MARKDOWN);
     let header = runs.iter().map(|run| drives(&run.shape));
-    table.set_header([String::new()].into_iter().chain(header));
+    let mut table = table([String::new()].into_iter().chain(header));
     for (row, (name, ..)) in columns[0].iter().enumerate() {
         let values = columns.iter().map(|column| {
             let (_, value, decimals) = column[row];
@@ -176,7 +172,7 @@ pub fn print(runs: &[Run], units: &[arus::Figures], as_json: bool) -> anyhow::Re
     println!("{table}");
     // With `all_new` most of the memory belongs to the simulated drives, so it has no verdict.
     for run in runs.iter().filter(|run| !run.shape.all_new) {
-        println!("\n{}", verdict(run));
+        println!("\n{}", bounds(run));
     }
     show_units(units);
     Ok(())
@@ -187,10 +183,10 @@ pub fn print(runs: &[Run], units: &[arus::Figures], as_json: bool) -> anyhow::Re
 /// # Errors
 /// When the figures cannot be written as JSON.
 pub fn print_units(units: &[arus::Figures], as_json: bool) -> anyhow::Result<()> {
-    match as_json {
-        true => println!("{}", serde_json::to_string_pretty(units)?),
-        false => show_units(units),
+    if as_json {
+        return print_json(units);
     }
+    show_units(units);
     Ok(())
 }
 
@@ -215,9 +211,7 @@ fn show_units(units: &[arus::Figures]) {
          Medians of {} rounds.\n",
         units.len()
     );
-    let mut table = Table::new();
-    table.load_style(ASCII_MARKDOWN);
-    table.set_header(["", "ns"]);
+    let mut table = table(["", "ns"]);
     let side_by_side = format!("a unit of one block, {SIDE_BY_SIDE} open side by side");
     for (name, value) in [
         ("an empty unit", median(|f| f.empty_ns)),
@@ -247,25 +241,23 @@ fn show_units(units: &[arus::Figures]) {
         "\nside by side a unit takes {:.2} times the processor time of one that is alone",
         median(arus::Figures::side_by_side_share)
     );
-    let word = |met: bool| if met { "met" } else { "MISSED" };
     let (empty, one) = (median(|f| f.empty_ns), median(|f| f.one_block_ns));
     println!(
         "an empty unit: {:.1} bytes of log; under {EMPTY_NS_MAX} ns: {}; {:.0} units of one block in a second of \
          processor time, {RATE_MIN} wanted: {}",
         median(|f| f.empty_log_bytes),
-        word(empty < EMPTY_NS_MAX),
+        verdict(empty < EMPTY_NS_MAX),
         1e9 / one,
-        word(1e9 / one >= RATE_MIN)
+        verdict(1e9 / one >= RATE_MIN)
     );
 }
 
-fn verdict(run: &Run) -> String {
-    let word = |met: bool| if met { "met" } else { "MISSED" };
-    let memory = word(run.peak_rss_bytes() < RSS_MAX);
+fn bounds(run: &Run) -> String {
+    let memory = verdict(run.peak_rss_bytes() < RSS_MAX);
     let rate = match run.is_targeted() {
         true => {
             let met = run.median(Figures::rate) >= RATE_TARGET;
-            format!("{RATE_TARGET} commits per CPU second: {}; ", word(met))
+            format!("{RATE_TARGET} commits per CPU second: {}; ", verdict(met))
         }
         false => String::new(),
     };
