@@ -7,7 +7,7 @@ use crate::flash::Flash;
 use crate::layout::Layout;
 use crate::probe::Method;
 use crate::run::{Disk, Findings, Kind};
-use std::fmt::{self, Write};
+use std::fmt::Display;
 use tonearm_drive_file::{DriveSpec, GeometrySpec, Sparing};
 
 /// Most numbers in a line of a list.
@@ -18,15 +18,15 @@ const LINE: usize = 12;
 /// # Errors
 /// When a drive file cannot express the layout.
 pub fn drive_file(title: &str, found: &Findings) -> Result<String, Error> {
-    let mut text = String::new();
-    let result = match &found.kind {
+    let mut out = Toml::default();
+    match &found.kind {
         Kind::Disk(disk) => {
             let spec = Layout::in_tracks(disk.layout.spec()?);
-            write_disk(&mut text, title, found, disk, &spec)
+            write_disk(&mut out, title, found, disk, &spec);
         }
-        Kind::Flash(flash) => write_flash(&mut text, title, found, flash),
-    };
-    result.expect("a string takes any text");
+        Kind::Flash(flash) => write_flash(&mut out, title, found, flash),
+    }
+    let mut text = out.0;
     // A wrong file is reported by the caller that reads it.
     let spec = DriveSpec::parse(title, &text);
     if let Some(section) = spec.ok().as_ref().and_then(deltas_section) {
@@ -34,6 +34,52 @@ pub fn drive_file(title: &str, found: &Findings) -> Result<String, Error> {
         text.push_str(&section);
     }
     Ok(text)
+}
+
+/// The text of a file, line by line.
+#[derive(Default)]
+struct Toml(String);
+
+impl Toml {
+    fn line(&mut self, line: impl Display) {
+        self.0 += &format!("{line}\n");
+    }
+
+    /// A section, and where its figures come from.
+    fn section(&mut self, name: &str, source: impl Display) {
+        self.line(format_args!("[{name}]"));
+        self.source(source);
+    }
+
+    fn source(&mut self, source: impl Display) {
+        let source = format_args!("source = \"measured by tonearm-lab calibrate{source}\"");
+        self.line(source);
+    }
+
+    fn key(&mut self, key: &str, value: impl Display) {
+        self.line(format_args!("{key} = {value}"));
+    }
+
+    /// A time; or, if it was not measured, 0 with a comment.
+    fn measured(&mut self, key: &str, time: Option<f64>, otherwise: &str) {
+        if time.is_none() {
+            self.assumed(otherwise);
+        }
+        self.key(key, ms(time.unwrap_or(0.0)));
+    }
+
+    fn assumed(&mut self, what: &str) {
+        self.line(format_args!("# Assumed: {what}"));
+    }
+
+    /// A list of several lines, so many items in each.
+    fn list(&mut self, key: &str, items: &[String], each: usize) {
+        self.key(key, "[");
+        for items in items.chunks(each) {
+            self.line(format_args!("    {},", items.join(", ")));
+        }
+        self.line("]");
+    }
 }
 
 fn quoted(text: &str) -> String {
@@ -63,11 +109,10 @@ fn number(value: f64, digits: usize) -> String {
     }
 }
 
-fn write_head(out: &mut String, title: &str, found: &Findings, how: &str) -> fmt::Result {
-    writeln!(out, "title = {}", quoted(title))?;
+fn write_head(out: &mut Toml, title: &str, found: &Findings, how: &str) {
+    out.key("title", quoted(title));
     let region = &found.options.region;
-    let whole = region.start == 0 && region.end == found.sectors;
-    let place = match whole {
+    let place = match region.start == 0 && region.end == found.sectors {
         true => "the whole drive".to_owned(),
         false => format!(
             "sectors {} to {} of {}",
@@ -76,122 +121,82 @@ fn write_head(out: &mut String, title: &str, found: &Findings, how: &str) -> fmt
             found.sectors
         ),
     };
-    writeln!(
-        out,
-        "source = \"measured by tonearm-lab calibrate: {how}, {place}\"\n"
-    )
+    out.source(format_args!(": {how}, {place}"));
+    out.line("");
 }
 
-fn write_flash(out: &mut String, title: &str, found: &Findings, flash: &Flash) -> fmt::Result {
+fn write_flash(out: &mut Toml, title: &str, found: &Findings, flash: &Flash) {
     let how = match flash.writes {
         Some(_) => "timed reads and writes, which show no platter that turns",
         None => "timed reads, which show no platter that turns",
     };
-    write_head(out, title, found, how)?;
-    writeln!(
-        out,
-        "[flash]\nsource = \"measured by tonearm-lab calibrate\""
-    )?;
-    writeln!(out, "sectors = {}", found.sectors)?;
-    writeln!(out, "channels = {}", flash.channels)?;
-    writeln!(out, "read_ms = {}", ms(flash.read))?;
-    writeln!(
-        out,
-        "read_mib_per_s = {}",
-        number(flash.read_mib_per_s.min(1e6), 1)
-    )?;
+    let rate = |mib_per_s: f64| number(mib_per_s.min(1e6), 1);
+    write_head(out, title, found, how);
+    out.section("flash", "");
+    out.key("sectors", found.sectors);
+    out.key("channels", flash.channels);
+    out.key("read_ms", ms(flash.read));
+    out.key("read_mib_per_s", rate(flash.read_mib_per_s));
     let Some(writes) = &flash.writes else {
-        writeln!(out, "# Assumed: nothing was written. As reads:")?;
-        writeln!(out, "write_ms = {}", ms(flash.read))?;
-        writeln!(out, "write_cached_ms = {}", ms(flash.read))?;
-        let rate = number(flash.read_mib_per_s.min(1e6), 1);
-        writeln!(out, "write_mib_per_s = {rate}")?;
-        return writeln!(out, "flush_ms = 0.0\nflush_ms_per_mib = 0.0");
+        out.assumed("nothing was written. As reads:");
+        out.key("write_ms", ms(flash.read));
+        out.key("write_cached_ms", ms(flash.read));
+        out.key("write_mib_per_s", rate(flash.read_mib_per_s));
+        return out.line("flush_ms = 0.0\nflush_ms_per_mib = 0.0");
     };
-    writeln!(out, "write_ms = {}", ms(writes.durable))?;
-    writeln!(out, "write_cached_ms = {}", ms(writes.plain))?;
-    writeln!(
-        out,
-        "write_mib_per_s = {}",
-        number(writes.write_mib_per_s.min(1e6), 1)
-    )?;
-    writeln!(out, "flush_ms = {}", ms(writes.flush))?;
-    writeln!(out, "flush_ms_per_mib = {}", ms(writes.flush_per_mib))?;
-    writeln!(
-        out,
-        "\n[write_cache]\nsource = \"measured by tonearm-lab calibrate: plain writes against writes with FUA\""
-    )?;
-    writeln!(out, "enabled = {}", writes.cached())?;
-    writeln!(out, "# Assumed: no bound was looked for.\nsectors = 0")
+    out.key("write_ms", ms(writes.durable));
+    out.key("write_cached_ms", ms(writes.plain));
+    out.key("write_mib_per_s", rate(writes.write_mib_per_s));
+    out.key("flush_ms", ms(writes.flush));
+    out.key("flush_ms_per_mib", ms(writes.flush_per_mib));
+    out.line("");
+    out.section("write_cache", ": plain writes against writes with FUA");
+    out.key("enabled", writes.cached());
+    out.assumed("no bound was looked for.");
+    out.key("sectors", 0);
 }
 
-fn write_disk(
-    out: &mut String,
-    title: &str,
-    found: &Findings,
-    disk: &Disk,
-    spec: &GeometrySpec,
-) -> fmt::Result {
+fn write_disk(out: &mut Toml, title: &str, found: &Findings, disk: &Disk, spec: &GeometrySpec) {
     let how = match disk.method {
         Method::Durable => "timed writes with FUA, and reads",
         Method::Flushed => "timed writes, each with a flush, and reads",
         Method::Read(_) => "timed reads alone",
     };
-    write_head(out, title, found, how)?;
-    writeln!(out, "[disk.rotation]")?;
+    write_head(out, title, found, how);
     let noise = disk.spindle.noise / 1e3;
-    writeln!(
-        out,
-        "source = \"measured by tonearm-lab calibrate; ends of requests vary by {noise:.1} us\""
-    )?;
-    let rpm = 60e9 / disk.spindle.period;
-    writeln!(out, "rpm = {}\n", number(rpm, 4))?;
-    write_geometry(out, found, disk, spec)?;
-    write_seek(out, disk)?;
-    write_overhead(out, disk)?;
-    write_memory(out, disk)?;
-    write_zones(out, spec)
+    let source = format!("; ends of requests vary by {noise:.1} us");
+    out.section("disk.rotation", source);
+    out.key("rpm", number(60e9 / disk.spindle.period, 4));
+    out.line("");
+    write_geometry(out, found, disk, spec);
+    write_seek(out, disk);
+    write_overhead(out, disk);
+    write_memory(out, disk);
+    write_zones(out, spec);
 }
 
-fn write_geometry(
-    out: &mut String,
-    found: &Findings,
-    disk: &Disk,
-    spec: &GeometrySpec,
-) -> fmt::Result {
-    writeln!(
-        out,
-        "[disk.geometry]\nsource = \"measured by tonearm-lab calibrate: angles of sectors\""
-    )?;
+fn write_geometry(out: &mut Toml, found: &Findings, disk: &Disk, spec: &GeometrySpec) {
+    out.section("disk.geometry", ": angles of sectors");
     let region = &found.options.region;
     if region.start > 0 || region.end < found.sectors {
-        writeln!(
-            out,
-            "# Assumed: before and behind the region the drive is as at its ends."
-        )?;
+        out.assumed("before and behind the region the drive is as at its ends.");
     }
-    if disk.heads_found {
-        writeln!(
-            out,
-            "# Cylinders without any sector of the host cannot be seen; cylinders are counted without them."
-        )?;
-    } else {
-        writeln!(
-            out,
-            "# Assumed: one head. Neither skews nor seek times tell where cylinders end."
-        )?;
+    match disk.heads_found {
+        true => out.line(
+            "# Cylinders without any sector of the host cannot be seen; cylinders are counted without them.",
+        ),
+        false => out.assumed("one head. Neither skews nor seek times tell where cylinders end."),
     }
-    if !disk.layout.remapped.is_empty() {
-        writeln!(
-            out,
-            "# Sectors whose content lies elsewhere: {:?}",
-            disk.layout.remapped
-        )?;
+    let remapped = &disk.layout.remapped;
+    if !remapped.is_empty() {
+        out.line(format_args!(
+            "# Sectors whose content lies elsewhere: {remapped:?}"
+        ));
     }
-    writeln!(out, "heads = {}", spec.heads)?;
-    writeln!(out, "cylinders = {}", spec.cylinders)?;
+    out.key("heads", spec.heads);
+    out.key("cylinders", spec.cylinders);
     if let Some(sectors) = spec.sectors {
-        writeln!(out, "sectors = {sectors}")?;
+        out.key("sectors", sectors);
     }
     let sparing = match spec.sparing {
         Sparing::None => "\"none\"".into(),
@@ -202,58 +207,38 @@ fn write_geometry(
         Sparing::Zone => "\"zone\"".into(),
         Sparing::Drive => "\"drive\"".into(),
     };
-    writeln!(out, "sparing = {sparing}\n")
+    out.key("sparing", sparing);
+    out.line("");
 }
 
-fn write_seek(out: &mut String, disk: &Disk) -> fmt::Result {
+fn write_seek(out: &mut Toml, disk: &Disk) {
     let arm = &disk.arm;
-    writeln!(out, "[disk.seek]")?;
-    writeln!(
-        out,
-        "source = \"measured by tonearm-lab calibrate: least times between requests\""
-    )?;
-    match arm.head_switch {
-        Some(time) => writeln!(out, "head_switch_ms = {}", ms(time))?,
-        None => writeln!(out, "# Assumed: not measured.\nhead_switch_ms = 0.0")?,
-    }
-    match arm.write_settle {
-        Some(time) => writeln!(out, "write_settle_ms = {}", ms(time))?,
-        None => writeln!(
-            out,
-            "# Assumed: not measured; part of the seeks.\nwrite_settle_ms = 0.0"
-        )?,
-    }
+    out.section("disk.seek", ": least times between requests");
+    out.measured("head_switch_ms", arm.head_switch, "not measured.");
+    let otherwise = "not measured; part of the seeks.";
+    out.measured("write_settle_ms", arm.write_settle, otherwise);
     if arm.seeks.is_empty() {
-        writeln!(
-            out,
-            "# Assumed: seeks could not be measured.\ncurve.table = [[1, 1.0], [1000, 10.0]]\n"
-        )?;
-        return Ok(());
+        out.assumed("seeks could not be measured.");
+        out.key("curve.table", "[[1, 1.0], [1000, 10.0]]");
+    } else {
+        let point = |(distance, time): &(u32, f64)| format!("[{distance}, {}]", ms(*time));
+        let points: Vec<String> = arm.seeks.iter().map(point).collect();
+        out.list("curve.table", &points, LINE / 2);
     }
-    writeln!(out, "curve.table = [")?;
-    for points in arm.seeks.chunks(LINE / 2) {
-        let points: Vec<String> = points
-            .iter()
-            .map(|(distance, time)| format!("[{distance}, {}]", ms(*time)))
-            .collect();
-        writeln!(out, "    {},", points.join(", "))?;
-    }
-    writeln!(out, "]\n")
+    out.line("");
 }
 
-fn write_overhead(out: &mut String, disk: &Disk) -> fmt::Result {
+fn write_overhead(out: &mut Toml, disk: &Disk) {
     let (commands, memory) = (&disk.commands, &disk.memory);
-    writeln!(out, "[disk.overhead]")?;
-    writeln!(
-        out,
-        "source = \"measured by tonearm-lab calibrate: least times between requests on one track\""
-    )?;
+    out.section(
+        "disk.overhead",
+        ": least times between requests on one track",
+    );
     if let (Some(least), Some(sectors)) = (commands.write_least, commands.delta_sectors) {
-        writeln!(
-            out,
+        out.line(format_args!(
             "# A write of one sector takes {} ms at least; {sectors} sectors of the first zone pass meanwhile (delta).",
             ms(least)
-        )?;
+        ));
     }
     let known = [
         commands.write_after_write,
@@ -262,36 +247,27 @@ fn write_overhead(out: &mut String, disk: &Disk) -> fmt::Result {
         commands.read_after_read,
     ];
     let any = known.iter().flatten().copied().next().unwrap_or(0.0);
-    let mut pair = |key: &str, read: Option<f64>, write: Option<f64>, of: f64| {
+    for (key, read, write) in [
+        ("read_hit_ms", memory.read_hit, memory.read_hit),
+        (
+            "read_miss_ms",
+            commands.read_after_read,
+            commands.read_after_write,
+        ),
+        ("write_hit_ms", memory.write_hit, memory.write_hit),
+        (
+            "write_miss_ms",
+            commands.write_after_read,
+            commands.write_after_write,
+        ),
+    ] {
         if read.is_none() || write.is_none() {
-            writeln!(
-                out,
-                "# Assumed in part: as the other of its kind, or as another."
-            )?;
+            out.line("# Assumed in part: as the other of its kind, or as another.");
         }
-        let (read, write) = (read.or(write), write.or(read));
-        let (read, write) = (read.unwrap_or(of), write.unwrap_or(of));
-        writeln!(
-            out,
-            "{key} = {{ read = {}, write = {} }}",
-            ms(read.max(0.0)),
-            ms(write.max(0.0))
-        )
-    };
-    pair("read_hit_ms", memory.read_hit, memory.read_hit, any)?;
-    pair(
-        "read_miss_ms",
-        commands.read_after_read,
-        commands.read_after_write,
-        any,
-    )?;
-    pair("write_hit_ms", memory.write_hit, memory.write_hit, any)?;
-    pair(
-        "write_miss_ms",
-        commands.write_after_read,
-        commands.write_after_write,
-        any,
-    )?;
+        let [read, write] =
+            [read.or(write), write.or(read)].map(|time| ms(time.unwrap_or(any).max(0.0)));
+        out.key(key, format_args!("{{ read = {read}, write = {write} }}"));
+    }
     for (key, time) in [
         ("read_done_ms", commands.read_done),
         ("write_done_ms", commands.write_done),
@@ -299,124 +275,91 @@ fn write_overhead(out: &mut String, disk: &Disk) -> fmt::Result {
     ] {
         // Times of less than a microsecond count as none.
         if time >= 0.001 {
-            writeln!(out, "{key} = {}", ms(time))?;
+            out.key(key, ms(time));
         }
     }
-    writeln!(out)
+    out.line("");
 }
 
-fn write_memory(out: &mut String, disk: &Disk) -> fmt::Result {
+fn write_memory(out: &mut Toml, disk: &Disk) {
     let (commands, memory) = (&disk.commands, &disk.memory);
-    writeln!(
-        out,
-        "[disk.bus]\nsource = \"measured by tonearm-lab calibrate\""
-    )?;
+    out.section("disk.bus", "");
     let read = memory.read_sector;
     let write = memory.write_sector.or(commands.write_sector);
     if read.is_none() {
-        writeln!(
-            out,
-            "# Assumed: the buffer served no read whose speed could be measured."
-        )?;
+        out.assumed("the buffer served no read whose speed could be measured.");
     }
-    writeln!(
-        out,
-        "read_sector_ms = {}",
-        number(read.or(write).unwrap_or(0.0), 6)
-    )?;
+    out.key("read_sector_ms", number(read.or(write).unwrap_or(0.0), 6));
     if write.is_none() {
-        writeln!(
-            out,
-            "# Assumed: writes do not show it, so the bus is not slower than the medium; as reads."
-        )?;
+        out.assumed("writes do not show it, so the bus is not slower than the medium; as reads.");
     }
-    writeln!(
-        out,
-        "write_sector_ms = {}\n",
-        number(write.or(read).unwrap_or(0.0), 6)
-    )?;
-    writeln!(out, "[disk.buffer]")?;
-    writeln!(
-        out,
-        "source = \"measured by tonearm-lab calibrate: reads again, and of what was read on to\""
-    )?;
-    writeln!(out, "segments = {}", memory.segments)?;
+    out.key("write_sector_ms", number(write.or(read).unwrap_or(0.0), 6));
+    out.line("");
+    out.section("disk.buffer", ": reads again, and of what was read on to");
+    out.key("segments", memory.segments);
     let ahead = memory.read_ahead;
     if memory.segments > 0 {
-        writeln!(
-            out,
-            "# Assumed: a segment holds what is read on, and no more."
-        )?;
-        writeln!(out, "segment_sectors = {}", (ahead + 1).max(8))?;
+        out.assumed("a segment holds what is read on, and no more.");
+        out.key("segment_sectors", (ahead + 1).max(8));
     } else {
-        writeln!(out, "segment_sectors = 0")?;
+        out.key("segment_sectors", 0);
     }
     if memory.segments > 0 && ahead > 0 {
-        writeln!(
-            out,
-            "read_ahead = \"segment\"\nread_ahead_sectors = {ahead}"
-        )?;
+        out.key("read_ahead", "\"segment\"");
+        out.key("read_ahead_sectors", ahead);
     }
-    writeln!(out, "\n[write_cache]")?;
+    out.line("");
     let honoured = |what: Option<bool>| match what {
         Some(true) => "is honoured",
         Some(false) => "is NOT honoured",
         None => "was not tried",
     };
-    writeln!(
-        out,
-        "source = \"measured by tonearm-lab calibrate: FUA {}, a flush {}\"",
-        honoured(memory.fua_honoured),
-        honoured(memory.flush_honoured)
-    )?;
-    let Some(enabled) = memory.write_cache else {
-        writeln!(out, "# Assumed: nothing was written.")?;
-        return writeln!(out, "enabled = false\nsectors = 0\n");
-    };
-    writeln!(out, "enabled = {enabled}")?;
-    writeln!(out, "sectors = {}", memory.cache_sectors.unwrap_or(0))?;
-    if enabled {
-        let takes = match memory.cache_sequential {
-            true => "sequential",
-            false => "all",
-        };
-        writeln!(out, "takes = \"{takes}\"")?;
-        writeln!(
-            out,
-            "# Assumed: the cache is emptied as soon as the drive has nothing else to do."
-        )?;
-        writeln!(out, "idle_ms = 0.0")?;
+    let fua = honoured(memory.fua_honoured);
+    let flush = honoured(memory.flush_honoured);
+    out.section("write_cache", format_args!(": FUA {fua}, a flush {flush}"));
+    if memory.write_cache.is_none() {
+        out.assumed("nothing was written.");
     }
-    writeln!(out)
+    let enabled = memory.write_cache.unwrap_or(false);
+    out.key("enabled", enabled);
+    let sectors = memory.write_cache.and(memory.cache_sectors);
+    out.key("sectors", sectors.unwrap_or(0));
+    if enabled {
+        out.key(
+            "takes",
+            match memory.cache_sequential {
+                true => "\"sequential\"",
+                false => "\"all\"",
+            },
+        );
+        out.assumed("the cache is emptied as soon as the drive has nothing else to do.");
+        out.key("idle_ms", "0.0");
+    }
+    out.line("");
 }
 
-fn write_zones(out: &mut String, spec: &GeometrySpec) -> fmt::Result {
+fn write_zones(out: &mut Toml, spec: &GeometrySpec) {
     for (index, zone) in spec.zones.iter().enumerate() {
         if index > 0 {
-            writeln!(out)?;
+            out.line("");
         }
-        writeln!(out, "[[disk.geometry.zones]]")?;
-        writeln!(out, "first_cylinder = {}", zone.first_cylinder)?;
-        writeln!(out, "last_cylinder = {}", zone.last_cylinder)?;
-        writeln!(out, "track_sectors = {}", zone.track_sectors)?;
-        writeln!(out, "track_skew = {}", number(zone.track_skew, 3))?;
-        writeln!(out, "cylinder_skew = {}", number(zone.cylinder_skew, 3))?;
+        out.line("[[disk.geometry.zones]]");
+        out.key("first_cylinder", zone.first_cylinder);
+        out.key("last_cylinder", zone.last_cylinder);
+        out.key("track_sectors", zone.track_sectors);
+        out.key("track_skew", number(zone.track_skew, 3));
+        out.key("cylinder_skew", number(zone.cylinder_skew, 3));
         if zone.offset != 0.0 {
-            writeln!(out, "offset = {}", number(zone.offset, 3))?;
+            out.key("offset", number(zone.offset, 3));
         }
         for (key, value) in [("reserved", zone.reserved), ("spares", zone.spares)] {
             if value > 0 {
-                writeln!(out, "{key} = {value}")?;
+                out.key(key, value);
             }
         }
         if !zone.slips.is_empty() {
-            writeln!(out, "slips = [")?;
-            for slips in zone.slips.chunks(LINE) {
-                let slips: Vec<String> = slips.iter().map(u64::to_string).collect();
-                writeln!(out, "    {},", slips.join(", "))?;
-            }
-            writeln!(out, "]")?;
+            let slips: Vec<String> = zone.slips.iter().map(u64::to_string).collect();
+            out.list("slips", &slips, LINE);
         }
     }
-    Ok(())
 }
