@@ -6,6 +6,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod data;
+mod demerit;
 mod layout;
 mod measured;
 mod params;

@@ -2,8 +2,8 @@
 
 use crate::data::{drive, rows};
 use tonearm_base::Nanos;
-use tonearm_drive::{Demerit, Drive, DriveOptions};
-use tonearm_world::{DriveRequest, Kind, Timing};
+use tonearm_drive::{ClosedLoop, Demerit, Drive, DriveOptions};
+use tonearm_world::Kind;
 
 /// Demerit of the reference simulator, computed exactly (all, reads, writes), and our present one, which must not
 /// increase.
@@ -15,39 +15,37 @@ const TABLE: [(&str, [f64; 3], [f64; 3]); 5] = [
     ("atlas10k", [0.268, 0.385, 0.175], [0.073, 0.095, 0.144]),
 ];
 
-/// Measured and simulated response times, and whether each is a read. The loop is closed: the next request is sent its
-/// think time after the completion.
-fn replay(name: &str) -> Vec<(Nanos, Nanos, bool)> {
-    let mut drive = Drive::new(&drive(name), &DriveOptions::default());
-    let (mut now, mut done) = (Nanos(0), Vec::new());
-    let mut replayed = Vec::new();
-    for (id, row) in rows(&format!("measured/{name}.csv.gz")).iter().enumerate() {
-        let read = row[0] == "R";
-        drive.submit(
-            now,
-            DriveRequest {
-                id: id as u64,
-                kind: if read { Kind::Read } else { Kind::Write },
-                fua: false,
-                lba: row[2].parse().unwrap(),
-                sectors: row[3].parse().unwrap(),
-            },
-        );
-        let at = drive.next().unwrap();
-        drive.advance(at, &mut done);
-        assert_eq!(done.pop().map(|done| done.id), Some(id as u64));
-        let nanos = |index: usize| Nanos((row[index].parse::<f64>().unwrap() * 1e6) as u64);
-        replayed.push((nanos(4), Nanos(at.0 - now.0), read));
-        now = Nanos(at.0 + nanos(5).0);
-    }
-    replayed
+/// Measured and simulated response time of a request, and whether it was a read.
+pub type Times = (Nanos, Nanos, bool);
+
+/// The time of a field in milliseconds.
+pub fn nanos(ms: &str) -> Nanos {
+    Nanos((ms.parse::<f64>().unwrap() * 1e6).round() as u64)
 }
 
-fn demerit(replayed: &[(Nanos, Nanos, bool)], keep: impl Fn(bool) -> bool) -> f64 {
-    let kept = || replayed.iter().filter(|(_, _, read)| keep(*read));
-    let measured: Vec<Nanos> = kept().map(|(measured, _, _)| *measured).collect();
-    let simulated: Vec<Nanos> = kept().map(|(_, simulated, _)| *simulated).collect();
-    Demerit::of(&measured, &simulated).unwrap().demerit_ms
+/// The loop is closed: the next request is sent its think time after the completion.
+fn replay(name: &str) -> Vec<Times> {
+    let mut user = ClosedLoop::new(Drive::new(&drive(name), &DriveOptions::default()));
+    let times = |row: &Vec<String>| {
+        let (lba, sectors) = (row[2].parse().unwrap(), row[3].parse().unwrap());
+        let simulated = match row[0].as_str() {
+            "R" => user.serve(Kind::Read, lba, sectors),
+            _ => user.write_cached(lba, sectors),
+        };
+        user.think(nanos(&row[5]));
+        (nanos(&row[4]), simulated, row[0] == "R")
+    };
+    let rows = rows(&format!("measured/{name}.csv.gz"));
+    rows.iter().map(times).collect()
+}
+
+/// The demerit of reads or of writes alone, or of both.
+pub fn demerit(times: &[Times], keep: impl Fn(bool) -> bool) -> Demerit {
+    let kept = times.iter().filter(|(_, _, read)| keep(*read));
+    let (measured, simulated): (Vec<Nanos>, Vec<Nanos>) = kept
+        .map(|(measured, simulated, _)| (*measured, *simulated))
+        .unzip();
+    Demerit::of(&measured, &simulated).unwrap()
 }
 
 #[test]
@@ -55,9 +53,9 @@ fn no_drive_is_worse_than_the_reference_simulator_and_none_gets_worse() {
     for (name, reference, ours) in TABLE {
         let replayed = replay(name);
         let found = [
-            demerit(&replayed, |_| true),
-            demerit(&replayed, |read| read),
-            demerit(&replayed, |read| !read),
+            demerit(&replayed, |_| true).demerit_ms,
+            demerit(&replayed, |read| read).demerit_ms,
+            demerit(&replayed, |read| !read).demerit_ms,
         ];
         println!("{name}: demerit {found:.3?} ms, the reference {reference:?}");
         for index in 0..3 {

@@ -1,15 +1,7 @@
 //! The demerit figures of the reference simulator, computed from measured traces outside of the project.
-//!
-//! The traces come from real drives and are not part of the project. A test without them must fail, because a missing
-//! folder would look like agreement.
 
-#![allow(clippy::unwrap_used)]
-
-use flate2::bufread::MultiGzDecoder;
-use std::io::Read;
-use std::path::Path;
-use tonearm_base::Nanos;
-use tonearm_drive::Demerit;
+use crate::data::rows;
+use crate::measured::{Times, demerit, nanos};
 
 /// A row of the table in the folder's README.
 struct Row {
@@ -72,41 +64,11 @@ const TABLE: [Row; 5] = [
     },
 ];
 
-/// Measured and simulated times of all requests, and whether each is a read.
-fn times(drive: &str) -> Vec<(bool, Nanos, Nanos)> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/oracle/measured");
-    let path = folder.join(format!("{drive}.csv.gz"));
-    let packed = std::fs::read(&path).unwrap_or_else(|error| {
-        panic!(
-            "{} is missing ({error}): this test needs the measured traces in ../shared/oracle, \
-             beside the project's folder",
-            path.display()
-        )
-    });
-    let mut text = String::new();
-    MultiGzDecoder::new(packed.as_slice())
-        .read_to_string(&mut text)
-        .unwrap();
-    let mut lines = text.lines();
-    let header: Vec<&str> = lines.next().unwrap().split(',').collect();
-    let column = |name| header.iter().position(|column| *column == name).unwrap();
-    let columns = ["rw", "measured_ms", "disksim_response_ms"].map(column);
-    lines
-        .map(|line| {
-            let fields: Vec<&str> = line.split(',').collect();
-            let [op, measured, simulated] = columns.map(|column| fields[column]);
-            let nanos = |ms: &str| Nanos((ms.parse::<f64>().unwrap() * 1e6).round() as u64);
-            (op == "R", nanos(measured), nanos(simulated))
-        })
-        .collect()
-}
-
-fn demerit(times: &[(bool, Nanos, Nanos)], wanted: impl Fn(bool) -> bool) -> Demerit {
-    let chosen = times.iter().filter(|(read, _, _)| wanted(*read));
-    let (measured, simulated): (Vec<Nanos>, Vec<Nanos>) = chosen
-        .map(|(_, measured, simulated)| (*measured, *simulated))
-        .unzip();
-    Demerit::of(&measured, &simulated).unwrap()
+/// Measured and simulated times of all requests of a trace.
+fn times(drive: &str) -> Vec<Times> {
+    let rows = rows(&format!("measured/{drive}.csv.gz"));
+    let times = |row: &Vec<String>| (nanos(&row[4]), nanos(&row[7]), row[0] == "R");
+    rows.iter().map(times).collect()
 }
 
 #[test]
