@@ -3,7 +3,7 @@
 //! A report does not depend on the machine, the time of day, or the number of threads: the same experiment with the
 //! same seed gives the same report.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// The outcome of one run of an experiment.
 #[derive(Serialize, Clone, PartialEq, Debug)]
@@ -50,7 +50,7 @@ pub struct Finding {
 }
 
 /// The bound of a finding.
-#[derive(Serialize, Clone, Copy, PartialEq, Debug)]
+#[derive(Serialize, Deserialize, Clone, Copy, PartialEq, Debug)]
 #[serde(rename_all = "kebab-case")]
 pub enum Bound {
     /// Not above.
@@ -79,7 +79,7 @@ pub enum Verdict {
 }
 
 /// One figure: plots, a table, or both.
-#[derive(Serialize, Clone, PartialEq, Debug)]
+#[derive(Serialize, Deserialize, Clone, PartialEq, Debug)]
 pub struct Figure {
     /// Name of its file, without ending.
     pub name: String,
@@ -94,7 +94,7 @@ pub struct Figure {
 }
 
 /// A plot.
-#[derive(Serialize, Clone, PartialEq, Debug, Default)]
+#[derive(Serialize, Deserialize, Clone, PartialEq, Debug, Default)]
 pub struct Panel {
     /// Above it.
     pub title: String,
@@ -109,7 +109,7 @@ pub struct Panel {
 }
 
 /// An axis.
-#[derive(Serialize, Clone, PartialEq, Debug, Default)]
+#[derive(Serialize, Deserialize, Clone, PartialEq, Debug, Default)]
 pub struct Axis {
     /// Its quantity, with the unit.
     pub label: String,
@@ -122,7 +122,7 @@ pub struct Axis {
 }
 
 /// A place for the legend.
-#[derive(Serialize, Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Serialize, Deserialize, Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[serde(rename_all = "kebab-case")]
 pub enum Legend {
     /// In the plot, at the bottom on the right.
@@ -137,7 +137,7 @@ pub enum Legend {
 }
 
 /// A curve.
-#[derive(Serialize, Clone, PartialEq, Debug)]
+#[derive(Serialize, Deserialize, Clone, PartialEq, Debug)]
 pub struct Line {
     /// Its name in the legend; empty for none.
     pub name: String,
@@ -150,7 +150,7 @@ pub struct Line {
 }
 
 /// How a curve is drawn.
-#[derive(Serialize, Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Serialize, Deserialize, Clone, Copy, PartialEq, Eq, Debug)]
 #[serde(rename_all = "kebab-case")]
 pub enum Style {
     /// Through.
@@ -164,7 +164,7 @@ pub enum Style {
 }
 
 /// A table. Each row has as many cells as there are column heads.
-#[derive(Serialize, Clone, PartialEq, Debug, Default)]
+#[derive(Serialize, Deserialize, Clone, PartialEq, Debug, Default)]
 pub struct Table {
     /// Heads of the columns, with units.
     pub heads: Vec<String>,

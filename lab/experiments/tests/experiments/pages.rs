@@ -1,6 +1,7 @@
 //! Presentation of a report: JSON, SVG and HTML.
 
 use crate::quick;
+use minijinja::HtmlEscape;
 use serde_json::Value;
 use std::collections::BTreeSet;
 use tonearm_experiments::{EXPERIMENTS, Report, Verdict, html, svg};
@@ -100,12 +101,7 @@ fn a_page_is_self_contained() {
 fn a_page_shows_all_findings() {
     let reports = all();
     let page = html::page(&reports, &[]);
-    let escaped = |text: &str| {
-        text.replace('&', "&amp;")
-            .replace('<', "&lt;")
-            .replace('>', "&gt;")
-            .replace('"', "&quot;")
-    };
+    let escaped = |text: &str| HtmlEscape(text).to_string();
     for report in &reports {
         assert!(page.contains(&escaped(&report.title)), "{}", report.title);
         assert!(
