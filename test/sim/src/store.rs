@@ -180,57 +180,69 @@ impl Shape {
             store: STORE,
             created_unix_s: 0,
         };
-        let space = |roles, path: &str| MemberSpace {
-            roles,
-            available_bytes: None,
-            uuid: [1; 16],
-            path: path.into(),
-        };
         let (log, data) = (true, true);
-        let spaces = match self.split {
+        let roles = match self.split {
             true => {
-                let of_log = |index| {
-                    let path = if index == 0 { "" } else { "log" };
-                    space(Roles { log, data: false }, path)
-                };
-                let logs = (0..self.heads.drives()).map(of_log);
-                logs.chain([space(Roles { log: false, data }, "data")])
-                    .collect()
+                let mut roles = vec![Roles { log, data: false }; self.heads.drives() as usize];
+                roles.push(Roles { log: false, data });
+                roles
             }
-            false => vec![space(Roles { log, data }, "")],
+            false => vec![Roles { log, data }],
         };
-        let plan = plan_create(&params, &spaces).expect("a simulated store can be planned");
-        let disks = plan
-            .member_bytes
-            .iter()
-            .map(|bytes| DiskImage::new(*bytes))
-            .collect();
-        let world = SimWorld::new(SimOptions::default(), disks);
-        let rt = Rt::new(world.driver());
-        let pool = tonearm_base::BufPool::new(1 << 20);
-        let members = plan
-            .member_bytes
-            .iter()
-            .enumerate()
-            .map(|(index, bytes)| NewMember {
-                device: raw(&rt, index, *bytes, self.log_sector()),
-                blank: true,
-                log_written: false,
-            })
-            .collect();
-        let rt2 = rt.clone();
-        rt.block_on(async move {
-            tonearm_disk::create(&rt2, &pool, &plan, members, main_bytes, [2; 16], |_, _| {})
-                .await
-                .expect("a simulated store can be created");
-        });
-        let image = StoreImage {
-            disks: world.images(),
-            shape: *self,
-        };
-        rt.shut_down();
-        image
+        let disks = create(&params, &roles, main_bytes).expect("a simulated store can be made");
+        let shape = *self;
+        StoreImage { disks, shape }
     }
+}
+
+/// Makes an empty store on new members with these roles, whose first volume has `main_bytes`.
+///
+/// # Errors
+/// When the parameters do not work.
+pub fn create(
+    params: &CreateParams,
+    roles: &[Roles],
+    main_bytes: u64,
+) -> Result<Vec<DiskImage>, DiskError> {
+    let space = |(index, roles): (usize, &Roles)| MemberSpace {
+        roles: *roles,
+        available_bytes: None,
+        uuid: [1; 16],
+        path: match (index, roles.log) {
+            (0, _) => "",
+            (_, true) => "log",
+            (_, false) => "data",
+        }
+        .into(),
+    };
+    let spaces: Vec<MemberSpace> = roles.iter().enumerate().map(space).collect();
+    let plan = plan_create(params, &spaces)?;
+    let disks = plan.member_bytes.iter().copied().map(DiskImage::new);
+    let sector = usize::from(plan.superblock.log_sector_bytes);
+    let world = SimWorld::new(SimOptions::default(), disks.collect());
+    let rt = Rt::new(world.driver());
+    let member = |(index, bytes): (usize, &u64)| NewMember {
+        device: raw(&rt, index, *bytes, sector),
+        blank: true,
+        log_written: false,
+    };
+    let sizes = plan.member_bytes.iter().enumerate();
+    let (own, members) = (rt.clone(), sizes.map(member).collect());
+    rt.block_on(async move {
+        let pool = tonearm_base::BufPool::new(1 << 20);
+        tonearm_disk::create(&own, &pool, &plan, members, main_bytes, [2; 16], |_, _| {}).await
+    })?;
+    rt.shut_down();
+    Ok(world.images())
+}
+
+/// The members of a store in the world of `rt`: drives of these bytes with sectors of `sector` bytes.
+pub fn members(rt: &Rt, bytes: impl Iterator<Item = u64>, sector: usize) -> Vec<MemberDevice> {
+    let member = |(index, bytes)| MemberDevice {
+        device: raw(rt, index, bytes, sector),
+        path: format!("member-{index}"),
+    };
+    bytes.enumerate().map(member).collect()
 }
 
 fn raw(rt: &Rt, index: usize, bytes: u64, sector: usize) -> Rc<dyn tonearm_device::Device> {
@@ -249,6 +261,23 @@ impl StoreImage {
     pub fn with(&self, disks: Vec<DiskImage>) -> Self {
         let shape = self.shape;
         Self { disks, shape }
+    }
+
+    /// Runs `work` in a world of this image's devices. Returns its result and the world.
+    pub fn run<T: 'static, F: Future<Output = T> + 'static>(
+        &self,
+        seed: u64,
+        work: impl FnOnce(SimWorld, Rt, Self) -> F,
+    ) -> (T, SimWorld) {
+        let options = SimOptions {
+            seed,
+            ..SimOptions::default()
+        };
+        let world = SimWorld::new(options, self.disks.clone());
+        let rt = Rt::new(world.driver());
+        let result = rt.block_on(work(world.clone(), rt.clone(), self.clone()));
+        rt.shut_down();
+        (result, world)
     }
 
     /// Opens the store in `world`, which must have this image's devices.
@@ -271,10 +300,7 @@ impl StoreImage {
 
     /// The members' devices in the world of `rt`.
     pub fn members(&self, rt: &Rt) -> Vec<MemberDevice> {
-        let member = |(index, disk): (usize, &DiskImage)| MemberDevice {
-            device: raw(rt, index, disk.size, self.shape.log_sector()),
-            path: format!("member-{index}"),
-        };
-        self.disks.iter().enumerate().map(member).collect()
+        let bytes = self.disks.iter().map(|disk| disk.size);
+        members(rt, bytes, self.shape.log_sector())
     }
 }

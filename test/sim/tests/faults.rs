@@ -8,7 +8,7 @@ use tonearm_engine::{CommitChange, Engine, EngineError, OpenOptions};
 use tonearm_layout::Piece;
 use tonearm_rt::{IoError, Op, Rt};
 use tonearm_sim::{Heads, Shape, StoreImage};
-use tonearm_world::{DiskImage, Fault, FaultKind, Place, SimOptions, SimWorld};
+use tonearm_world::{DiskImage, Fault, FaultKind, Place};
 
 const SHAPE: Shape = Shape {
     block_size: 4096,
@@ -22,15 +22,8 @@ const SHAPE: Shape = Shape {
 /// Offset of the log on the member.
 const LOG: u64 = 1 << 20;
 
-fn in_world<T: 'static, F: Future<Output = T> + 'static>(
-    image: &StoreImage,
-    work: impl FnOnce(SimWorld, Rt, StoreImage) -> F,
-) -> (T, SimWorld) {
-    let world = SimWorld::new(SimOptions::default(), image.disks.clone());
-    let rt = Rt::new(world.driver());
-    let result = rt.block_on(work(world.clone(), rt.clone(), image.clone()));
-    rt.shut_down();
-    (result, world)
+fn of(shape: Shape, disks: Vec<DiskImage>) -> StoreImage {
+    StoreImage { disks, shape }
 }
 
 async fn write(engine: &Engine, first: u64, count: u64, byte: u8) -> Result<Lsn, EngineError> {
@@ -62,17 +55,14 @@ async fn bytes(engine: &Engine, first: u64, count: u64) -> Result<Vec<u8>, Engin
 /// A store with five durable commits in its log and none at home, as after a power cut.
 fn crashed() -> StoreImage {
     let image = SHAPE.create();
-    let (_, world) = in_world(&image, |_, rt, image| async move {
-        let engine = image.open(&rt, OpenOptions::default()).await.unwrap();
+    let (_, world) = image.run(0, |_, rt, image| async move {
+        let engine = open(&image, &rt).await;
         for byte in 1..=5 {
             let lsn = write(&engine, u64::from(byte), 1, byte).await.unwrap();
             engine.wait_durable(lsn).await.unwrap();
         }
     });
-    StoreImage {
-        disks: world.crash().images(1),
-        shape: SHAPE,
-    }
+    of(SHAPE, world.crash().images(1))
 }
 
 fn spoil(image: &mut StoreImage, offset: u64) {
@@ -97,6 +87,17 @@ fn record(image: &StoreImage, number: usize) -> u64 {
     found[number - 1].1
 }
 
+async fn open(image: &StoreImage, rt: &Rt) -> Engine {
+    image.open(rt, OpenOptions::default()).await.unwrap()
+}
+
+fn read_only() -> OpenOptions {
+    OpenOptions {
+        read_only: true,
+        ..OpenOptions::default()
+    }
+}
+
 async fn opened(image: StoreImage, rt: Rt, options: OpenOptions) -> Result<(), EngineError> {
     image.open(&rt, options).await.map(|_| ())
 }
@@ -106,9 +107,7 @@ fn a_damaged_durable_record_is_refused_and_never_silently_cut_off() {
     let mut image = crashed();
     let offset = record(&image, 3) + 4096 + 17;
     spoil(&mut image, offset);
-    let (result, _) = in_world(&image, |_, rt, image| {
-        opened(image, rt, OpenOptions::default())
-    });
+    let (result, _) = image.run(0, |_, rt, image| opened(image, rt, OpenOptions::default()));
     let text = result.unwrap_err().to_string();
     assert!(
         text.contains("is damaged or missing, but a later record says that it was durable"),
@@ -122,7 +121,7 @@ fn a_damaged_log_can_be_given_up_from_the_damage_on() {
     let mut image = crashed();
     let offset = record(&image, 3);
     spoil(&mut image, offset);
-    let (found, _) = in_world(&image, |_, rt, image| async move {
+    let (found, _) = image.run(0, |_, rt, image| async move {
         let options = OpenOptions {
             give_up_damaged_log: true,
             ..OpenOptions::default()
@@ -137,7 +136,7 @@ fn a_damaged_log_can_be_given_up_from_the_damage_on() {
 fn an_unreadable_place_of_the_log_is_refused() {
     let image = crashed();
     let bad = record(&image, 3) / (64 << 10) * (64 << 10);
-    let (result, _) = in_world(&image, |world, rt, image| {
+    let (result, _) = image.run(0, |world, rt, image| {
         world.set_fault(move |request| {
             let hits = request.op == Op::Read && request.offset == bad;
             hits.then_some(IoError::EIO)
@@ -149,8 +148,8 @@ fn an_unreadable_place_of_the_log_is_refused() {
 
 #[test]
 fn a_failed_log_write_makes_the_store_read_only_with_the_reason() {
-    in_world(&SHAPE.create(), |world, rt, image| async move {
-        let engine = image.open(&rt, OpenOptions::default()).await.unwrap();
+    SHAPE.create().run(0, |world, rt, image| async move {
+        let engine = open(&image, &rt).await;
         let lsn = write(&engine, 0, 1, 1).await.unwrap();
         engine.wait_durable(lsn).await.unwrap();
         world.set_fault(|request| {
@@ -174,8 +173,8 @@ fn a_failed_log_write_makes_the_store_read_only_with_the_reason() {
 
 #[test]
 fn no_later_flush_succeeds_after_a_failed_one() {
-    in_world(&SHAPE.create(), |world, rt, image| async move {
-        let engine = image.open(&rt, OpenOptions::default()).await.unwrap();
+    SHAPE.create().run(0, |world, rt, image| async move {
+        let engine = open(&image, &rt).await;
         write(&engine, 0, 1, 1).await.unwrap();
         // The sleep lets the write reach the drive before `flush` is called, so that a flush is needed.
         rt.sleep(Nanos::from_millis(1)).await;
@@ -191,8 +190,8 @@ fn no_later_flush_succeeds_after_a_failed_one() {
 
 #[test]
 fn a_full_medium_makes_write_back_wait_and_loses_nothing() {
-    let (_, world) = in_world(&SHAPE.create(), |world, rt, image| async move {
-        let engine = image.open(&rt, OpenOptions::default()).await.unwrap();
+    let (_, world) = SHAPE.create().run(0, |world, rt, image| async move {
+        let engine = open(&image, &rt).await;
         let log_end = LOG + SHAPE.tracks * u64::from(SHAPE.track_bytes);
         world.set_fault(move |request| {
             let home = request.op == Op::Write && request.offset >= log_end;
@@ -208,35 +207,25 @@ fn a_full_medium_makes_write_back_wait_and_loses_nothing() {
         world.clear_fault();
         engine.close().await.unwrap();
     });
-    let image = StoreImage {
-        disks: world.images(),
-        shape: SHAPE,
-    };
-    in_world(&image, |_, rt, image| async move {
-        let options = OpenOptions {
-            read_only: true,
-            ..OpenOptions::default()
-        };
-        let engine = image.open(&rt, options).await.unwrap();
+    let image = of(SHAPE, world.images());
+    image.run(0, |_, rt, image| async move {
+        let engine = image.open(&rt, read_only()).await.unwrap();
         assert_eq!(bytes(&engine, 0, 20).await.unwrap(), [7; 20]);
     });
 }
 
 #[test]
 fn a_rotten_block_is_an_error_with_its_address_and_scrub_finds_it() {
-    let (_, world) = in_world(&SHAPE.create(), |_, rt, image| async move {
-        let engine = image.open(&rt, OpenOptions::default()).await.unwrap();
+    let (_, world) = SHAPE.create().run(0, |_, rt, image| async move {
+        let engine = open(&image, &rt).await;
         write(&engine, 0, 10, 9).await.unwrap();
         engine.close().await.unwrap();
     });
-    let mut image = StoreImage {
-        disks: world.images(),
-        shape: SHAPE,
-    };
+    let mut image = of(SHAPE, world.images());
     let home = LOG + SHAPE.tracks * u64::from(SHAPE.track_bytes);
     spoil(&mut image, home + (2 + 256 + 4) * 4096 + 99);
-    in_world(&image, |_, rt, image| async move {
-        let engine = image.open(&rt, OpenOptions::default()).await.unwrap();
+    image.run(0, |_, rt, image| async move {
+        let engine = open(&image, &rt).await;
         assert_eq!(bytes(&engine, 0, 4).await.unwrap(), [9; 4]);
         let error = bytes(&engine, 0, 10).await.unwrap_err().to_string();
         assert!(
@@ -257,30 +246,26 @@ fn a_rotten_block_is_an_error_with_its_address_and_scrub_finds_it() {
 fn members_that_do_not_belong_together_are_refused() {
     let shape = Shape {
         split: true,
-        heads: Heads::None,
-        home: tonearm_engine::HomeParams::Overwrite,
         ..SHAPE
     };
     let image = shape.create();
-    let open = |image: &StoreImage| {
-        let (result, _) = in_world(image, |_, rt, image| {
-            opened(image, rt, OpenOptions::default())
-        });
+    let reopen = |image: &StoreImage| {
+        let (result, _) = image.run(0, |_, rt, image| opened(image, rt, OpenOptions::default()));
         result.map_err(|error| error.to_string())
     };
-    assert!(open(&image).is_ok());
+    assert!(reopen(&image).is_ok());
 
     let mut missing = image.clone();
     missing.disks.pop();
     assert!(
-        open(&missing)
+        reopen(&missing)
             .unwrap_err()
             .contains("member 1 of the store is missing")
     );
 
     let mut twice = image.clone();
     twice.disks[1] = twice.disks[0].clone();
-    assert!(open(&twice).unwrap_err().contains("was given twice"));
+    assert!(reopen(&twice).unwrap_err().contains("was given twice"));
 
     let mut truncated = image.clone();
     let mut short = DiskImage::new(2 << 20);
@@ -289,24 +274,21 @@ fn members_that_do_not_belong_together_are_refused() {
     short.write(0, &start);
     truncated.disks[1] = short;
     assert!(
-        open(&truncated)
+        reopen(&truncated)
             .unwrap_err()
             .contains("member-1 is truncated")
     );
 
     // The store was used while an old copy of its data member was put aside.
-    let (_, world) = in_world(&image, |_, rt, image| async move {
-        let engine = image.open(&rt, OpenOptions::default()).await.unwrap();
+    let (_, world) = image.run(0, |_, rt, image| async move {
+        let engine = open(&image, &rt).await;
         write(&engine, 0, 1, 1).await.unwrap();
         engine.close().await.unwrap();
     });
-    let mut stale = StoreImage {
-        disks: world.images(),
-        shape,
-    };
+    let mut stale = of(shape, world.images());
     stale.disks[1] = image.disks[1].clone();
     assert!(
-        open(&stale)
+        reopen(&stale)
             .unwrap_err()
             .contains("was not in use together with the rest of the store")
     );
@@ -314,13 +296,9 @@ fn members_that_do_not_belong_together_are_refused() {
 
 #[test]
 fn read_only_changes_nothing_and_refuses_a_crashed_store() {
-    let read_only = || OpenOptions {
-        read_only: true,
-        ..OpenOptions::default()
-    };
-    let (result, _) = in_world(&crashed(), |_, rt, image| opened(image, rt, read_only()));
+    let (result, _) = crashed().run(0, |_, rt, image| opened(image, rt, read_only()));
     assert!(matches!(result, Err(EngineError::NeedsRecovery)));
-    let (_, world) = in_world(&SHAPE.create(), |_, rt, image| async move {
+    let (_, world) = SHAPE.create().run(0, |_, rt, image| async move {
         let engine = image.open(&rt, read_only()).await.unwrap();
         assert!(matches!(
             write(&engine, 0, 1, 1).await,
@@ -340,8 +318,8 @@ fn a_commit_of_most_of_the_log_is_whole_and_a_larger_one_is_refused() {
         blocks: 600,
         ..SHAPE
     };
-    let (max, world) = in_world(&shape.create(), |_, rt, image| async move {
-        let engine = image.open(&rt, OpenOptions::default()).await.unwrap();
+    let (max, world) = shape.create().run(0, |_, rt, image| async move {
+        let engine = open(&image, &rt).await;
         let max = engine.commit_blocks_max();
         assert!(max > 16 * 16 / 2, "{max} blocks");
         for byte in 1..4 {
@@ -355,12 +333,9 @@ fn a_commit_of_most_of_the_log_is_whole_and_a_larger_one_is_refused() {
         assert!(error.contains("larger than the log allows"), "{error}");
         max
     });
-    let image = StoreImage {
-        disks: world.crash().images(4),
-        shape,
-    };
-    in_world(&image, |_, rt, image| async move {
-        let engine = image.open(&rt, OpenOptions::default()).await.unwrap();
+    let image = of(shape, world.crash().images(4));
+    image.run(0, |_, rt, image| async move {
+        let engine = open(&image, &rt).await;
         assert_eq!(bytes(&engine, 0, max).await.unwrap(), vec![3; max as usize]);
     });
 }
@@ -372,8 +347,8 @@ fn two_rotten_superblocks_never_bring_an_older_state_back() {
         for slot in [pair, pair + 1] {
             spoil(&mut image, slot * (256 << 10) + 300);
         }
-        let (found, _) = in_world(&image, |_, rt, image| async move {
-            let engine = image.open(&rt, OpenOptions::default()).await.unwrap();
+        let (found, _) = image.run(0, |_, rt, image| async move {
+            let engine = open(&image, &rt).await;
             bytes(&engine, 1, 5).await.unwrap()
         });
         assert_eq!(found, [1, 2, 3, 4, 5], "slots {pair} and {}", pair + 1);
@@ -390,7 +365,7 @@ fn a_commit_of_256_mib_is_all_there_or_not_at_all() {
         blocks,
         ..SHAPE
     };
-    let (cuts, world) = in_world(&shape.create(), move |world, rt, image| async move {
+    let (cuts, world) = shape.create().run(0, move |world, rt, image| async move {
         let options = OpenOptions {
             memory_bytes: 300 << 20,
             ..OpenOptions::default()
@@ -407,12 +382,9 @@ fn a_commit_of_256_mib_is_all_there_or_not_at_all() {
     });
     drop(world);
     for (crash, expected) in cuts.into_iter().zip([0, 5]) {
-        let image = StoreImage {
-            disks: crash.images(2),
-            shape,
-        };
-        in_world(&image, move |_, rt, image| async move {
-            let engine = image.open(&rt, OpenOptions::default()).await.unwrap();
+        let image = of(shape, crash.images(2));
+        image.run(0, move |_, rt, image| async move {
+            let engine = open(&image, &rt).await;
             assert_eq!(
                 bytes(&engine, 0, blocks).await.unwrap(),
                 vec![expected; blocks as usize]
@@ -426,12 +398,10 @@ fn a_commit_of_256_mib_is_all_there_or_not_at_all() {
 fn a_stuck_data_drive_delays_only_operations_that_need_it() {
     let shape = Shape {
         split: true,
-        heads: Heads::None,
-        home: tonearm_engine::HomeParams::Overwrite,
         ..SHAPE
     };
-    in_world(&shape.create(), |world, rt, image| async move {
-        let engine = image.open(&rt, OpenOptions::default()).await.unwrap();
+    shape.create().run(0, |world, rt, image| async move {
+        let engine = open(&image, &rt).await;
         write(&engine, 0, 1, 1).await.unwrap();
         engine.drain().await.unwrap();
         world.strike(Fault {

@@ -6,17 +6,13 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use tonearm_base::{BufPool, Nanos};
 use tonearm_calibrate::deltas;
-use tonearm_device::{Device, RawDevice};
-use tonearm_disk::{
-    CreateParams, HeadParams, LogDrive, MemberDevice, MemberSpace, NewMember, OpenOptions,
-    plan_create,
-};
+use tonearm_disk::{CreateParams, HeadParams, LogDrive, OpenOptions};
 use tonearm_drive::{ClosedLoop, Drive, DriveOptions};
 use tonearm_drive_file::{DriveFile, DriveSpec, track_map, turn};
-use tonearm_engine::{CommitChange, Engine};
+use tonearm_engine::{CommitChange, Engine, EngineError};
 use tonearm_format::{HeadKind, Roles, SYSTEM_BLOCKS};
-use tonearm_rt::{DeviceId, Rt};
-use tonearm_sim::{Heads, Shape};
+use tonearm_rt::Rt;
+use tonearm_sim::{Heads, Shape, create, members};
 use tonearm_world::{DiskImage, Kind, SimDisk, SimOptions, SimWorld, Zeroing};
 
 const BLOCK: u32 = 4096;
@@ -55,18 +51,11 @@ fn latencies(
         store: [1; 16],
         created_unix_s: 0,
     };
-    let space = |log, path: &str| MemberSpace {
-        roles: Roles { log, data: !log },
-        available_bytes: None,
-        uuid: [1; 16],
-        path: path.into(),
-    };
-    let logs = (0..drives).map(|index| space(true, if index == 0 { "" } else { "log" }));
-    let spaces: Vec<MemberSpace> = logs.chain([space(false, "data")]).collect();
-    let plan = plan_create(&params, &spaces).unwrap();
-    let sizes = plan.member_bytes.clone();
-    let disk = |(index, bytes): (usize, &u64)| SimDisk {
-        image: DiskImage::new(*bytes),
+    let of = |log| Roles { log, data: !log };
+    let roles = [vec![of(true); drives], vec![of(false)]].concat();
+    let disks = create(&params, &roles, params.size_bytes).unwrap();
+    let disk = |(index, image): (usize, &DiskImage)| SimDisk {
+        image: image.clone(),
         timing: Box::new(Drive::new(
             spec,
             &DriveOptions {
@@ -78,46 +67,13 @@ fn latencies(
         write_cache: true,
         zeroing: Zeroing::Command,
     };
-    let disks = sizes.iter().enumerate().map(disk).collect();
-    let world = SimWorld::with_disks(SimOptions::default(), disks);
+    let on_drives = disks.iter().enumerate().map(disk).collect();
+    let world = SimWorld::with_disks(SimOptions::default(), on_drives);
     let rt = Rt::new(world.driver());
     let rt2 = rt.clone();
     rt.block_on(async move {
         let pool = BufPool::new(1 << 20);
-        let device = |index: usize| {
-            let id = DeviceId(index as u32);
-            Rc::new(RawDevice::new(&rt2, id, sizes[index], 512, "drive")) as Rc<dyn Device>
-        };
-        let members = (0..sizes.len()).map(|index| NewMember {
-            device: device(index),
-            blank: true,
-            log_written: false,
-        });
-        let members = members.collect();
-        tonearm_disk::create(
-            &rt2,
-            &pool,
-            &plan,
-            members,
-            params.size_bytes,
-            [2; 16],
-            |_, _| {},
-        )
-        .await
-        .unwrap();
-        let members = (0..sizes.len()).map(|index| MemberDevice {
-            device: device(index),
-            path: format!("member-{index}"),
-        });
-        let engine = Engine::open(
-            &rt2,
-            &pool,
-            members.collect(),
-            OpenOptions::default(),
-            |_| {},
-        )
-        .await
-        .unwrap();
+        let engine = opened(&rt2, &disks, 512).await.unwrap();
         let took = Rc::new(RefCell::new(Vec::new()));
         let client = |number: u64| {
             let (rt, pool, engine, took) =
@@ -145,6 +101,12 @@ fn latencies(
         }
         took.take()
     })
+}
+
+async fn opened(rt: &Rt, disks: &[DiskImage], sector: usize) -> Result<Engine, EngineError> {
+    let members = members(rt, disks.iter().map(|disk| disk.size), sector);
+    let pool = BufPool::new(1 << 20);
+    Engine::open(rt, &pool, members, OpenOptions::default(), |_| {}).await
 }
 
 fn mean_ms(took: &[u64]) -> f64 {
@@ -220,23 +182,10 @@ fn a_drive_with_larger_sectors_than_the_log_is_refused() {
         home: tonearm_engine::HomeParams::Overwrite,
     };
     let image = shape.create();
-    let world = SimWorld::new(SimOptions::default(), image.disks.clone());
-    let rt = Rt::new(world.driver());
-    let rt2 = rt.clone();
-    let text = rt.block_on(async move {
-        let member = |(index, disk): (usize, &DiskImage)| {
-            let id = DeviceId(index as u32);
-            let device = RawDevice::new(&rt2, id, disk.size, 4096, "large");
-            MemberDevice {
-                device: Rc::new(device),
-                path: format!("member-{index}"),
-            }
-        };
-        let members = image.disks.iter().enumerate().map(member).collect();
-        let pool = BufPool::new(1 << 20);
-        let opened = Engine::open(&rt2, &pool, members, OpenOptions::default(), |_| {}).await;
-        opened.err().unwrap().to_string()
+    let (refused, _) = image.run(0, async |_, rt, image| {
+        opened(&rt, &image.disks, 4096).await.err()
     });
+    let text = refused.unwrap().to_string();
     assert!(
         text.contains("sectors of 4096 bytes, and the log has sectors of 512"),
         "{text}"

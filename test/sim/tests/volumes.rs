@@ -8,8 +8,8 @@ use rand_chacha::rand_core::{Rng, SeedableRng};
 use std::cell::RefCell;
 use std::rc::Rc;
 use tonearm_base::BufPool;
-use tonearm_disk::{Disk, ErrorKind, MemberDevice, OpenOptions, Piece, Volume};
-use tonearm_rt::{DeviceId, Rt};
+use tonearm_disk::{Disk, ErrorKind, OpenOptions, Piece, Volume};
+use tonearm_rt::Rt;
 use tonearm_sim::{Heads, Shape, StoreImage};
 use tonearm_world::{SimOptions, SimWorld};
 
@@ -24,25 +24,11 @@ const SHAPE: Shape = Shape {
 };
 
 async fn open(image: &StoreImage, rt: &Rt) -> Disk {
-    let size = image.disks[0].size;
-    let device = Rc::new(tonearm_device::RawDevice::new(
-        rt,
-        DeviceId(0),
-        size,
-        512,
-        "member",
-    ));
-    let member = MemberDevice {
-        device,
-        path: "member".into(),
-    };
     let options = OpenOptions {
         memory_bytes: 1 << 20,
         ..OpenOptions::default()
     };
-    Disk::open(rt, &BufPool::new(1 << 20), vec![member], options, |_| {})
-        .await
-        .unwrap()
+    image.open_disk(rt, options).await.unwrap()
 }
 
 async fn read(volume: &Volume, offset: u64, len: u64) -> Vec<u8> {
@@ -56,24 +42,6 @@ async fn read(volume: &Volume, offset: u64, len: u64) -> Vec<u8> {
     bytes
 }
 
-fn run<T: 'static, F: Future<Output = T> + 'static>(
-    image: &StoreImage,
-    seed: u64,
-    work: impl FnOnce(Rt) -> F,
-) -> (T, SimWorld) {
-    let world = SimWorld::new(
-        SimOptions {
-            seed,
-            ..SimOptions::default()
-        },
-        image.disks.clone(),
-    );
-    let rt = Rt::new(world.driver());
-    let result = rt.block_on(work(rt.clone()));
-    rt.shut_down();
-    (result, world)
-}
-
 /// Four clients make random writes, zeroings and trims of any alignment. Each has its own lane of bytes, so narrow that
 /// the clients share blocks. No client may undo another one's write when it merges its own into a block.
 #[test]
@@ -81,21 +49,18 @@ fn concurrent_writes_to_one_block_never_undo_each_other() {
     const LANE: u64 = 700;
     for seed in 0..30 {
         let image = SHAPE.create();
-        let (_, world) = run(&image, seed, |rt| {
-            let image = image.clone();
-            async move {
-                let disk = open(&image, &rt).await;
-                let clients: Vec<_> = (0..4u64)
-                    .map(|client| {
-                        let volume = disk.volume("main").unwrap();
-                        rt.spawn(lane(volume, seed * 4 + client, client * LANE, LANE * 4))
-                    })
-                    .collect();
-                for client in clients {
-                    client.await;
-                }
-                disk.close().await.unwrap();
+        let (_, world) = image.run(seed, |_, rt, image| async move {
+            let disk = open(&image, &rt).await;
+            let clients: Vec<_> = (0..4u64)
+                .map(|client| {
+                    let volume = disk.volume("main").unwrap();
+                    rt.spawn(lane(volume, seed * 4 + client, client * LANE, LANE * 4))
+                })
+                .collect();
+            for client in clients {
+                client.await;
             }
+            disk.close().await.unwrap();
         });
         drop(world);
     }
@@ -177,12 +142,9 @@ fn an_unaligned_write_is_whole_or_absent_after_any_cut() {
             disks: crash.images(index as u64),
             shape: SHAPE,
         };
-        let (bytes, _) = run(&image, 0, |rt| {
-            let image = image.clone();
-            async move {
-                let disk = open(&image, &rt).await;
-                read(&disk.volume("main").unwrap(), 0, 8192).await
-            }
+        let (bytes, _) = image.run(0, |_, rt, image| async move {
+            let disk = open(&image, &rt).await;
+            read(&disk.volume("main").unwrap(), 0, 8192).await
         });
         let written = &bytes[1000..6000];
         assert!(
@@ -204,139 +166,117 @@ fn an_unaligned_write_is_whole_or_absent_after_any_cut() {
 #[test]
 fn volumes_are_made_resized_and_deleted_and_their_space_reads_as_zeroes_again() {
     let image = SHAPE.create();
-    let (_, world) = run(&image, 0, |rt| {
-        let image = image.clone();
-        async move {
-            let disk = open(&image, &rt).await;
-            let main = disk.volume("main").unwrap();
-            let size = main.size_bytes();
-            assert_eq!((size, disk.free_bytes()), (2 << 20, 0));
-            let full = disk
-                .create_volume("more", 4096, [1; 16], 0)
-                .await
-                .unwrap_err();
-            assert_eq!(full.kind(), ErrorKind::NoSpace);
-            let data = BufPool::new(0).copy_of(&[7; 8192]).share();
-            main.write(size - 8192, data.clone(), false).await.unwrap();
-            disk.resize_volume("main", size - 6000).await.unwrap();
-            assert_eq!(main.size_bytes(), size - 6000);
+    let (_, world) = image.run(0, |_, rt, image| async move {
+        let disk = open(&image, &rt).await;
+        let main = disk.volume("main").unwrap();
+        let size = main.size_bytes();
+        assert_eq!((size, disk.free_bytes()), (2 << 20, 0));
+        let full = disk
+            .create_volume("more", 4096, [1; 16], 0)
+            .await
+            .unwrap_err();
+        assert_eq!(full.kind(), ErrorKind::NoSpace);
+        let data = BufPool::new(0).copy_of(&[7; 8192]).share();
+        main.write(size - 8192, data.clone(), false).await.unwrap();
+        disk.resize_volume("main", size - 6000).await.unwrap();
+        assert_eq!(main.size_bytes(), size - 6000);
+        assert_eq!(
+            main.read(size - 6000, 1).await.unwrap_err().kind(),
+            ErrorKind::OutOfRange
+        );
+        disk.create_volume("more", 4096, [1; 16], 0).await.unwrap();
+        assert_eq!(
+            read(&disk.volume("more").unwrap(), 0, 4096).await,
+            vec![0; 4096]
+        );
+        disk.delete_volume("more").await.unwrap();
+        disk.resize_volume("main", size).await.unwrap();
+        let tail = read(&main, size - 8192, 8192).await;
+        assert!(tail[..2192].iter().all(|byte| *byte == 7));
+        assert!(
+            tail[2192..].iter().all(|byte| *byte == 0),
+            "what was cut off must not come back"
+        );
+        for bad in ["", "a b", "a/b", &"x".repeat(256)] {
             assert_eq!(
-                main.read(size - 6000, 1).await.unwrap_err().kind(),
-                ErrorKind::OutOfRange
+                disk.create_volume(bad, 4096, [1; 16], 0)
+                    .await
+                    .unwrap_err()
+                    .kind(),
+                ErrorKind::Invalid
             );
-            disk.create_volume("more", 4096, [1; 16], 0).await.unwrap();
-            assert_eq!(
-                read(&disk.volume("more").unwrap(), 0, 4096).await,
-                vec![0; 4096]
-            );
-            disk.delete_volume("more").await.unwrap();
-            disk.resize_volume("main", size).await.unwrap();
-            let tail = read(&main, size - 8192, 8192).await;
-            assert!(tail[..2192].iter().all(|byte| *byte == 7));
-            assert!(
-                tail[2192..].iter().all(|byte| *byte == 0),
-                "what was cut off must not come back"
-            );
-            for bad in ["", "a b", "a/b", &"x".repeat(256)] {
-                assert_eq!(
-                    disk.create_volume(bad, 4096, [1; 16], 0)
-                        .await
-                        .unwrap_err()
-                        .kind(),
-                    ErrorKind::Invalid
-                );
-            }
-            assert_eq!(
-                disk.volume("none").err().map(|error| error.kind()),
-                Some(ErrorKind::NotFound)
-            );
-            disk.close().await.unwrap();
         }
+        assert_eq!(
+            disk.volume("none").err().map(|error| error.kind()),
+            Some(ErrorKind::NotFound)
+        );
+        disk.close().await.unwrap();
     });
     let image = StoreImage {
         disks: world.images(),
         shape: SHAPE,
     };
-    run(&image, 1, |rt| {
-        let image = image.clone();
-        async move {
-            let disk = open(&image, &rt).await;
-            let names: Vec<String> = disk
-                .volumes()
-                .into_iter()
-                .map(|volume| volume.name)
-                .collect();
-            assert_eq!(names, ["main"]);
-        }
+    image.run(1, |_, rt, image| async move {
+        let disk = open(&image, &rt).await;
+        let names: Vec<String> = disk
+            .volumes()
+            .into_iter()
+            .map(|volume| volume.name)
+            .collect();
+        assert_eq!(names, ["main"]);
     });
 }
 
 #[test]
 fn status_reports_allocated_ranges_and_holes() {
     let image = SHAPE.create();
-    run(&image, 0, |rt| {
-        let image = image.clone();
-        async move {
-            let disk = open(&image, &rt).await;
-            let volume = disk.volume("main").unwrap();
-            let data = BufPool::new(0).copy_of(&[7; 8192]).share();
-            volume.write(8192, data, false).await.unwrap();
-            assert_eq!(
-                volume.status(0, 20000).await.unwrap(),
-                [(8192, false), (8192, true), (3616, false)]
-            );
-            disk.engine().drain().await.unwrap();
-            assert_eq!(
-                volume.status(9000, 8000).await.unwrap(),
-                [(7384, true), (616, false)]
-            );
-            volume.trim(8192, 5000, false).await.unwrap();
-            assert_eq!(
-                volume.status(8192, 8192).await.unwrap(),
-                [(4096, false), (4096, true)]
-            );
-        }
+    image.run(0, |_, rt, image| async move {
+        let disk = open(&image, &rt).await;
+        let volume = disk.volume("main").unwrap();
+        let data = BufPool::new(0).copy_of(&[7; 8192]).share();
+        volume.write(8192, data, false).await.unwrap();
+        assert_eq!(
+            volume.status(0, 20000).await.unwrap(),
+            [(8192, false), (8192, true), (3616, false)]
+        );
+        disk.engine().drain().await.unwrap();
+        assert_eq!(
+            volume.status(9000, 8000).await.unwrap(),
+            [(7384, true), (616, false)]
+        );
+        volume.trim(8192, 5000, false).await.unwrap();
+        assert_eq!(
+            volume.status(8192, 8192).await.unwrap(),
+            [(4096, false), (4096, true)]
+        );
     });
 }
 
 #[test]
 fn a_closed_store_grows_at_its_end_and_keeps_what_it_has() {
     let mut image = SHAPE.create();
-    let (_, world) = run(&image, 0, |rt| {
-        let image = image.clone();
-        async move {
-            let disk = open(&image, &rt).await;
-            let data = BufPool::new(0).copy_of(&[7; 8192]).share();
-            disk.volume("main")
-                .unwrap()
-                .write(0, data, false)
-                .await
-                .unwrap();
-            disk.close().await.unwrap();
-        }
+    let (_, world) = image.run(0, |_, rt, image| async move {
+        let disk = open(&image, &rt).await;
+        let data = BufPool::new(0).copy_of(&[7; 8192]).share();
+        disk.volume("main")
+            .unwrap()
+            .write(0, data, false)
+            .await
+            .unwrap();
+        disk.close().await.unwrap();
     });
     image.disks = world.images();
     let grow = |image: &StoreImage| {
         let image = image.clone();
-        let (result, world) = run(&image.clone(), 0, |rt| async move {
-            let size = image.disks[0].size;
-            let device = Rc::new(tonearm_device::RawDevice::new(
-                &rt,
-                DeviceId(0),
-                size,
-                512,
-                "member",
-            ));
-            let member = MemberDevice {
-                device,
-                path: "member".into(),
-            };
+        let (result, world) = image.run(0, |_, rt, image| async move {
             let options = OpenOptions {
                 grow_blocks: 3000,
                 ..OpenOptions::default()
             };
-            let disk = Disk::open(&rt, &BufPool::new(0), vec![member], options, |_| {}).await;
-            let disk = disk.map_err(|error| error.to_string())?;
+            let disk = image
+                .open_disk(&rt, options)
+                .await
+                .map_err(|error| error.to_string())?;
             disk.create_volume("more", 10 << 20, [1; 16], 0)
                 .await
                 .unwrap();
@@ -354,10 +294,10 @@ fn a_closed_store_grows_at_its_end_and_keeps_what_it_has() {
         result.map(|()| world)
     };
     let short = grow(&image).err().unwrap();
-    assert!(short.contains("member is truncated"), "{short}");
+    assert!(short.contains("member-0 is truncated"), "{short}");
     image.disks[0].size += 16 << 20;
     image.disks = grow(&image).unwrap().images();
-    run(&image.clone(), 0, |rt| async move {
+    image.run(0, |_, rt, image| async move {
         let disk = open(&image, &rt).await;
         assert_eq!(disk.volumes().len(), 2);
         assert_eq!(disk.volume("more").unwrap().size_bytes(), 10 << 20);

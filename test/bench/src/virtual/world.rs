@@ -4,16 +4,12 @@ use crate::meter;
 use std::cell::Cell;
 use std::rc::Rc;
 use tonearm_base::BufPool;
-use tonearm_device::{Device, RawDevice};
-use tonearm_disk::{
-    CreateParams, Disk, DiskError, HomeParams, MemberDevice, MemberSpace, NewMember, OpenOptions,
-    plan_create,
-};
+use tonearm_disk::{CreateParams, Disk, DiskError, HomeParams, MemberDevice, OpenOptions};
 use tonearm_drive::{Drive, DriveOptions};
 use tonearm_drive_file::DriveSpec;
 use tonearm_engine::{Engine, EngineError};
 use tonearm_format::{Roles, SECTOR};
-use tonearm_rt::{Completion, DeviceId, Driver, Request, Rt};
+use tonearm_rt::{Completion, Driver, Request, Rt};
 use tonearm_world::{DiskImage, SimDisk, SimOptions, SimWorld, Zeroing};
 
 /// A store that is not running.
@@ -37,32 +33,8 @@ impl Store {
             store: *b"virtual-time run",
             created_unix_s: 0,
         };
-        let space = |log: bool, path: &str| MemberSpace {
-            roles: Roles { log, data: !log },
-            available_bytes: None,
-            uuid: [1; 16],
-            path: path.into(),
-        };
-        let plan = plan_create(&params, &[space(true, ""), space(false, "data")])?;
-        let disks = plan.member_bytes.iter().map(|bytes| DiskImage::new(*bytes));
-        let world = SimWorld::new(SimOptions::default(), disks.collect());
-        let rt = Rt::new(world.driver());
-        let members = plan.member_bytes.iter().enumerate();
-        let members = members
-            .map(|(index, bytes)| NewMember {
-                device: raw(&rt, index, *bytes),
-                blank: true,
-                log_written: false,
-            })
-            .collect();
-        let own = rt.clone();
-        rt.block_on(async move {
-            let pool = BufPool::new(1 << 20);
-            let size = params.size_bytes;
-            tonearm_disk::create(&own, &pool, &plan, members, size, [2; 16], |_, _| {}).await
-        })?;
-        let disks = world.images();
-        rt.shut_down();
+        let roles = [true, false].map(|log| Roles { log, data: !log });
+        let disks = tonearm_sim::create(&params, &roles, params.size_bytes)?;
         Ok(Self { disks })
     }
 
@@ -153,23 +125,13 @@ impl Running {
     }
 
     fn members(&self) -> Vec<MemberDevice> {
-        let sizes = self.sizes.iter().enumerate();
-        let member = |(index, bytes): (usize, &u64)| MemberDevice {
-            device: raw(&self.rt, index, *bytes),
-            path: format!("member-{index}"),
-        };
-        sizes.map(member).collect()
+        tonearm_sim::members(&self.rt, self.sizes.iter().copied(), SECTOR)
     }
 
     /// Nanoseconds spent in the simulated world so far, if that is measured.
     pub fn world_ns(&self) -> u64 {
         self.spent.get()
     }
-}
-
-fn raw(rt: &Rt, index: usize, bytes: u64) -> Rc<dyn Device> {
-    let (id, name) = (DeviceId(index as u32), format!("member-{index}"));
-    Rc::new(RawDevice::new(rt, id, bytes, SECTOR as u32, &name))
 }
 
 /// A driver that measures its own time.
