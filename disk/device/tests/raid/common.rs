@@ -74,6 +74,11 @@ impl World {
         }
     }
 
+    /// The first `members` devices.
+    pub fn members(&self, members: usize) -> Vec<Option<Rc<dyn Device>>> {
+        self.devices[..members].iter().cloned().map(Some).collect()
+    }
+
     /// An array of the first `members` devices. With `records`, the device behind them takes parity records.
     pub fn open(
         &self,
@@ -82,8 +87,7 @@ impl World {
         state: Raid5State,
         records: bool,
     ) -> Result<Raid5, RaidError> {
-        let given = self.devices[..members].iter().cloned().map(Some).collect();
-        self.open_given(given, unit, state, records, false)
+        self.open_given(self.members(members), unit, state, records, false)
     }
 
     pub fn open_given(

@@ -45,7 +45,7 @@ fn raid5_conforms_healthy_suspect_and_degraded() {
 #[test]
 fn raid5_conforms_with_a_record_for_every_write() {
     let world = World::new(1, 5, 4 << 20);
-    let given = world.devices[..4].iter().cloned().map(Some).collect();
+    let given = world.members(4);
     let array = world.open_given(given, UNIT, CLEAN, true, true).unwrap();
     world.rt.block_on(conformance::all(Rc::new(array.clone())));
     assert!(array.stats().records > 0);

@@ -44,7 +44,7 @@ fn cuts(
 ) -> (Vec<Cut>, RaidStats) {
     let world = World::of(seed, images);
     world.kept.0.borrow_mut().push(state);
-    let given = world.devices[..members].iter().cloned().map(Some).collect();
+    let given = world.members(members);
     let array = world.open_given(given, UNIT, state, true, always).unwrap();
     let log = Rc::new(RefCell::new(Log::default()));
     let found: Rc<RefCell<Vec<Cut>>> = Rc::default();
@@ -126,7 +126,7 @@ fn recover(
     always: bool,
 ) -> (Rc<World>, Raid5) {
     let world = World::of(seed, cut.crash.images(seed));
-    let mut given: Vec<_> = world.devices[..members].iter().cloned().map(Some).collect();
+    let mut given = world.members(members);
     if let Some(lost) = lost {
         given[lost] = None;
     }
@@ -189,6 +189,15 @@ async fn assert_all(array: &Raid5, log: &Log) {
     assert_kept(array, &log).await;
 }
 
+/// The writer recovers the array and writes again what was under way; then all is there.
+fn assert_nothing_lost(world: &World, array: Raid5, cut: &Cut) {
+    let log = cut.log.clone();
+    world.rt.block_on(async move {
+        replay(&array, &log).await;
+        assert_all(&array, &log).await;
+    });
+}
+
 fn blank(members: usize) -> Vec<DiskImage> {
     let mut images = vec![DiskImage::new(MEMBER); members];
     images.push(DiskImage::new(8 * (UNIT + 4096)));
@@ -210,7 +219,7 @@ fn after_a_cut_any_member_may_fail() {
                 replay(&array, &log).await;
                 assert_eq!(array.check_parity(|_, _| {}).await, Ok(0));
                 array.close().await.unwrap();
-                let all: Vec<_> = own.devices[..members].iter().cloned().map(Some).collect();
+                let all = own.members(members);
                 for member in 0..members {
                     let (rt, pool) = (own.rt.clone(), BufPool::new(0));
                     let mut given = all.clone();
@@ -244,11 +253,7 @@ fn a_cut_in_a_degraded_stripe_destroys_nothing_beside_the_write() {
         for (at, cut) in cuts.iter().enumerate() {
             let (world, array) = recover(cut, members, seed + at as u64, None, false);
             points += 1;
-            let log = cut.log.clone();
-            world.rt.block_on(async move {
-                replay(&array, &log).await;
-                assert_all(&array, &log).await;
-            });
+            assert_nothing_lost(&world, array, cut);
         }
     }
     assert!(points > 300, "{points} cuts");
@@ -264,11 +269,7 @@ fn with_a_record_for_every_write_a_member_may_fail_in_the_cut_itself() {
             let lost = Some(at % members);
             let (world, array) = recover(cut, members, seed + at as u64, lost, true);
             points += 1;
-            let log = cut.log.clone();
-            world.rt.block_on(async move {
-                replay(&array, &log).await;
-                assert_all(&array, &log).await;
-            });
+            assert_nothing_lost(&world, array, cut);
         }
     }
     assert!(points > 300, "{points} cuts");
@@ -292,7 +293,7 @@ fn a_cut_beside_a_rebuild_destroys_nothing() {
         for (at, cut) in cuts.iter().enumerate() {
             let seed = seed + at as u64;
             let world = World::of(seed, cut.crash.images(seed));
-            let mut given: Vec<_> = world.devices[..members].iter().cloned().map(Some).collect();
+            let mut given = world.members(members);
             // The old device is gone. The replacement takes its place if the saved state names it.
             given[missing] = match cut.state.missing {
                 Some(missing) if missing.rebuilt_rows == 0 => None,
@@ -301,12 +302,8 @@ fn a_cut_beside_a_rebuild_destroys_nothing() {
             let array = world
                 .open_given(given, UNIT, cut.state, true, false)
                 .unwrap();
-            let log = cut.log.clone();
             points += 1;
-            world.rt.block_on(async move {
-                replay(&array, &log).await;
-                assert_all(&array, &log).await;
-            });
+            assert_nothing_lost(&world, array, cut);
         }
     }
     assert!(points > 300, "{points} cuts");
@@ -325,7 +322,7 @@ fn without_records_a_cut_in_a_degraded_stripe_destroys_blocks() {
             let records = images.pop().unwrap();
             images.push(DiskImage::new(records.size));
             let world = World::of(seed, images);
-            let given = world.devices[..members].iter().cloned().map(Some).collect();
+            let given = world.members(members);
             let array = world
                 .open_given(given, UNIT, cut.state, true, false)
                 .unwrap();

@@ -244,7 +244,7 @@ fn a_state_that_cannot_be_saved_fails_the_write() {
         }
     }
     let world = World::new(1, 3, 4 << 20);
-    let given = world.devices.iter().cloned().map(Some).collect();
+    let given = world.members(3);
     let options = tonearm_device::raid::Raid5Options {
         name: "array".into(),
         id: [1; 16],

@@ -140,7 +140,7 @@ fn life(seed: u64) {
     let unit = [512, 4096, 16 << 10, 64 << 10][rng.below(4) as usize];
     let bytes = 256 * 1024 + rng.below(64) * 512;
     let world = Rc::new(World::new(seed, members + 3, bytes.max(1 << 18)));
-    let given = world.devices[..members].iter().cloned().map(Some).collect();
+    let given = world.members(members);
     let (records, always) = (rng.below(2) == 0, rng.below(4) == 0);
     let array = world
         .open_given(given, unit, CLEAN, records, records && always)
