@@ -40,12 +40,12 @@ pub struct Generation {
     /// Recovery writes everything home before the store is served.
     pub write_back_on_recovery: bool,
     /// Age at which blocks are written home.
-    #[serde(rename = "write_back_after_ns", with = "nanos")]
+    #[serde(rename = "write_back_after_ns", with = "tonearm_world::nanos")]
     pub write_back_after: Nanos,
     /// Writes are acknowledged only when they are durable.
     pub ack_write: bool,
     /// Time for which commits that are not awaited are delayed.
-    #[serde(rename = "linger_ns", with = "nanos")]
+    #[serde(rename = "linger_ns", with = "tonearm_world::nanos")]
     pub linger: Nanos,
     /// The faults of the drives.
     #[serde(skip)]
@@ -110,19 +110,6 @@ pub enum Op {
     Sleep { us: u64 },
     /// Scrubs the store.
     Scrub,
-}
-
-/// A time as a number.
-mod nanos {
-    use super::{Deserialize, Nanos};
-
-    pub fn serialize<S: serde::Serializer>(time: &Nanos, to: S) -> Result<S::Ok, S::Error> {
-        to.serialize_u64(time.0)
-    }
-
-    pub fn deserialize<'a, D: serde::Deserializer<'a>>(from: D) -> Result<Nanos, D::Error> {
-        u64::deserialize(from).map(Nanos)
-    }
 }
 
 /// Name of volume `number`. Number 0 is the volume that every store has.

@@ -5,17 +5,19 @@
 //! can be detected at all.
 
 mod state;
-mod text;
 
 pub(crate) use state::{DriveFaults, Mischief, place};
 
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::Rng;
+use serde::{Deserialize, Serialize};
+use std::fmt;
 use tonearm_base::Nanos;
 use tonearm_rt::Op;
 
 /// Kinds of faults.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum FaultKind {
     /// Reads of a page fail until each of its sectors has been rewritten.
     LatentError,
@@ -82,8 +84,15 @@ impl FaultKind {
     }
 }
 
+impl fmt::Display for FaultKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.serialize(f)
+    }
+}
+
 /// Place of a fault.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Place {
     /// At this byte.
     At(u64),
@@ -94,7 +103,7 @@ pub enum Place {
 }
 
 /// One fault.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Fault {
     /// The drive.
     pub drive: u32,
@@ -105,6 +114,7 @@ pub struct Fault {
     /// Place of rot or a latent error, or target of a misdirected request.
     pub place: Place,
     /// How long a state lasts; 0 means for ever.
+    #[serde(rename = "span_ns", with = "crate::nanos")]
     pub span: Nanos,
     /// Number of requests that another fault changes; for a slow drive, the factor by which it is slower.
     pub times: u32,

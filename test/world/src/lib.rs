@@ -9,6 +9,7 @@ pub mod conformance;
 mod fault;
 pub mod filters;
 mod image;
+pub mod nanos;
 mod payload;
 mod timing;
 mod world;

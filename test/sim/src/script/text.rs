@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
 use tonearm_engine::HomeParams;
+use tonearm_world::Fault;
 
 /// An item of a script.
 #[derive(Serialize, Deserialize)]
@@ -21,7 +22,7 @@ enum Line {
         drives: Option<Model>,
     },
     Generation(Generation),
-    Fault(String),
+    Fault(Fault),
     Client,
     #[serde(untagged)]
     Op(Op),
@@ -38,7 +39,7 @@ impl fmt::Display for Script {
         for generation in &self.generations {
             lines.push(Line::Generation(generation.clone()));
             let faults = generation.faults.iter();
-            lines.extend(faults.map(|fault| Line::Fault(fault.to_string())));
+            lines.extend(faults.copied().map(Line::Fault));
             for client in &generation.clients {
                 lines.push(Line::Client);
                 lines.extend(client.iter().cloned().map(Line::Op));
@@ -92,7 +93,7 @@ impl FromStr for Script {
             let last = script.generations.last_mut();
             let generation = last.ok_or_else(|| wrong(&"no generation has begun"))?;
             match (line, generation.clients.last_mut()) {
-                (Line::Fault(fault), _) => generation.faults.push(fault.parse()?),
+                (Line::Fault(fault), _) => generation.faults.push(fault),
                 (Line::Op(op), Some(client)) => client.push(op),
                 (Line::Op(_), None) => return Err(wrong(&"no client has begun")),
                 _ => generation.clients.push(Vec::new()),
