@@ -18,7 +18,7 @@ use std::task::Poll;
 use tonearm_base::{Buf, BufPool, Nanos};
 use tonearm_rt::{Data, DeviceId, Io, Notify, Op, Permit, Rt, Semaphore};
 
-/// Data of replies over this leave from where they are.
+/// Data of replies over this is sent from a buffer of its own, without a copy behind the head.
 const COPY_BYTES_MAX: usize = 64 << 10;
 
 /// Memory and times of a [`super::FileServer`]'s sessions.
@@ -264,20 +264,24 @@ impl Link {
         }
     }
 
+    /// What is sent of a reply, of which nothing else is kept while the client takes it.
+    fn copy_of(&self, reply: Reply) -> Data {
+        let pool = self.pool();
+        let Reply { mut head, data } = reply;
+        if data.len() > COPY_BYTES_MAX {
+            return Data::Slices(vec![
+                pool.copy_of(&head).share(),
+                pool.copy_of(&data).share(),
+            ]);
+        }
+        head.extend_from_slice(&data);
+        Data::whole(pool.copy_of(&head))
+    }
+
     /// Sends a reply. A client that is gone is noticed where it is listened to.
     pub async fn reply(&self, reply: Reply) {
         let _turn = self.turn.acquire(1).await;
-        let pool = self.pool();
-        let Reply { mut head, data } = reply;
-        let data = if data.len() > COPY_BYTES_MAX {
-            Data::Slices(vec![
-                pool.copy_of(&head).share(),
-                pool.copy_of(&data).share(),
-            ])
-        } else {
-            head.extend_from_slice(&data);
-            Data::whole(pool.copy_of(&head))
-        };
+        let data = self.copy_of(reply);
         self.send(data).await;
     }
 
