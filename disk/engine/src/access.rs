@@ -64,7 +64,7 @@ impl Access {
         self.spills.borrow_mut().push((first, end));
     }
 
-    /// It has ended.
+    /// A spill into the blocks from `first` to before `end` has ended.
     pub fn end_spill(&self, first: u64, end: u64) {
         let mut spills = self.spills.borrow_mut();
         spills.retain(|range| *range != (first, end));

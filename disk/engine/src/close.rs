@@ -9,14 +9,14 @@ use tonearm_rt::Boxed;
 use tonearm_trail::WriteCache;
 
 impl Engine {
-    /// Takes no further commits, those of callers that wait for space included, writes everything home, marks the store
-    /// clean and ends. Further calls are errors.
+    /// Refuses further commits, also those of callers that wait for space. Then writes everything home, marks the store
+    /// clean and ends it. Later calls are errors.
     ///
-    /// While the medium below is full it waits. What has no space in a home that is full itself stays in the log,
-    /// durably: then the store is not marked clean, and the next opening recovers it.
+    /// While the medium below is full, this call waits. If the home itself is full, the blocks that have no space there
+    /// stay durable in the log. The store is then not marked clean, and the next opening recovers it.
     ///
     /// # Errors
-    /// When something cannot be written: the store stays marked as open, and recovery will do the rest.
+    /// When something cannot be written. The store then stays marked as open, and the next opening recovers it.
     pub fn close(&self) -> Boxed<'_, Result<(), EngineError>> {
         Box::pin(self.write_home_and_end())
     }

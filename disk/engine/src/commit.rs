@@ -1,6 +1,7 @@
-//! What a commit changes, and what the log records of it, which is another type (`tonearm_trail::Change`): of a block
-//! whose image the log has ([`Slot::image`](crate::pinned::Slot::image)) the words that change, as long as they take at
-//! most half of the block's space, otherwise the whole block.
+//! The changes of a commit, and how they become the log's records, which have a type of their own
+//! (`tonearm_trail::Change`). If the log has a block's image ([`Slot::image`](crate::pinned::Slot::image)), it records
+//! only the words that change, as long as they take at most half of the block's space. Otherwise it records the whole
+//! block.
 
 use crate::pinned::{Holds, Moved, Pinned};
 use tonearm_base::{Lsn, Slice, crc32c};
@@ -11,7 +12,7 @@ use tonearm_trail::{Change, Word, patch_slots};
 const STRIDE: usize = 256;
 /// Words that are compared before all others, evenly spread.
 const PROBES: usize = 8;
-/// Most equal words between two that differ that are logged with them: they take less space than another entry.
+/// Most equal words that are logged between two that differ: they take less space than another entry.
 const GAP_MAX: u32 = 2;
 
 /// One change of a commit. Blocks are home blocks.
@@ -38,8 +39,8 @@ pub enum CommitChange {
         /// Blocks.
         count: u64,
     },
-    /// Adjacent blocks get the content of others, which is durable at home and stays as it is until no recovery sees
-    /// this change any more ([`Engine::spill`](crate::Engine::spill)).
+    /// Adjacent blocks get the content of other blocks. Those are durable at home, and do not change until no recovery
+    /// can see this change ([`Engine::spill`](crate::Engine::spill)).
     Move {
         /// First block that gets content.
         to: u64,
@@ -179,9 +180,9 @@ pub(crate) fn difference(old: &[u8], new: &[u8]) -> Option<Vec<Word>> {
     (patch_slots(&words) * ENTRY_BYTES as u64 <= most as u64).then_some(words)
 }
 
-/// True when all of the words that are compared first differ. The old version has often left the processor's cache; it
-/// need not be read to its end then. Of blocks in which half of the words differ at random, one in 256 is taken for
-/// new.
+/// True when all of the words that are compared first differ. Then the old version, which has often left the
+/// processor's cache, is not read to its end. Of blocks in which half of the words differ at random, one in 256 is
+/// taken for new.
 pub(crate) fn is_all_new(old: &[u8], new: &[u8]) -> bool {
     let part = new.len() / PROBES;
     (0..PROBES).all(|probe| {

@@ -41,7 +41,7 @@ pub struct NewMember {
 /// Plans a store on `members`, of which the first is the primary one.
 ///
 /// # Errors
-/// When sizes or roles do not work, with what would.
+/// When sizes or roles do not work. The error says which would.
 pub fn plan_create(
     params: &CreateParams,
     members: &[MemberSpace],

@@ -1,4 +1,4 @@
-//! The difference of two blocks makes the one of the other, and is small or none.
+//! The difference between two blocks, applied to the one, gives the other. It is small, or there is none.
 
 // proptest's macros share their strategies.
 #![allow(clippy::disallowed_types)]

@@ -1,4 +1,4 @@
-//! The engine of one store: commits, and what callers ask of it.
+//! The engine of one store: commits, and the other operations of callers.
 //!
 //! Back-pressure: a commit gets its memory ([`Engine::reserve`]) and its log space ([`Engine::admit`]) before it is made.
 
@@ -158,11 +158,13 @@ impl Engine {
     }
 
     /// Changes all of the named blocks at once: visible to reads from now on, durable with [`Engine::wait_durable`].
-    /// After a crash all of it is there or nothing. `admission` must have been given for as much ([`Engine::admit`]).
+    /// After a crash either all of these changes are there or none. `admission` must have been given for as much
+    /// ([`Engine::admit`]).
     ///
-    /// Each buffer of data holds its memory of the budget from now on, in place of what was reserved for it.
+    /// Each buffer of data is charged to the memory budget from now on, in place of the reservation for it.
     ///
-    /// Of a block that the log has already it gets the words that change, where they are few (`commit.rs`).
+    /// If the log already has a block's image and few words of the block change, the log records these words alone
+    /// (`commit.rs`).
     ///
     /// # Errors
     /// When the store takes no changes.
@@ -213,7 +215,7 @@ impl Engine {
         Ok(lsn)
     }
 
-    /// Memory is bounded by what is kept, not by what was reserved for it.
+    /// Charges the buffer that is kept, which may be larger than the reservation for it.
     fn charge(&self, data: &Slice) {
         let (memory, bytes) = (&self.0.memory, data.capacity() as u64);
         if !data.has_own_lease(|permit: &Permit| permit.is(memory, bytes)) {

@@ -1,4 +1,4 @@
-//! What patches go on from in recovery.
+//! The content to which recovery applies a patch.
 
 use crate::images::{Base, Images};
 use crate::pinned::{Holds, Moved, Order, Pinned};

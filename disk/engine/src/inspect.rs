@@ -69,7 +69,7 @@ impl Covered {
     }
 }
 
-/// An open look.
+/// An inspection in progress.
 pub struct Inspection {
     superblock: Superblock,
     home: Rc<dyn Home>,
@@ -140,7 +140,7 @@ impl Inspection {
                     return;
                 };
                 if let EntryKind::Patch { at, value } = change.kind {
-                    // It changes what an earlier entry has covered, or nothing.
+                    // A patch changes a block that an earlier entry has covered, or has no effect.
                     if let Some(Some(data)) = self.system.get_mut(&block) {
                         let at = at as usize;
                         data[at..at + 8].copy_from_slice(&value.to_le_bytes());

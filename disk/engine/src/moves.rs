@@ -1,4 +1,4 @@
-//! Content that goes home without the log, and the commits that give it its place.
+//! Content that is written home without the log, and the commits that move it to its place.
 //!
 //! Content that is too large for memory is written straight to unused blocks ([`Engine::spill`]). It is durable there
 //! before a commit names it ([`CommitChange::Move`]). The write-back copies it to its place.
@@ -68,8 +68,9 @@ impl Engine {
         let mut through = lsn;
         while self.0.trail.replayed_from() <= lsn {
             self.write_home(through).await?;
-            // The start of the log moves with the next record. Any record will do: one of the first block as it is. The
-            // guard keeps the write-back away, so that memory has what is committed to the block during the read.
+            // The log start moves with the next record. Any record serves, so this commits the first block unchanged.
+            // The guard keeps the write-back away, so memory has every version of the block that is committed during
+            // the read.
             let admission = self.admit(1, 1).await?;
             let guard = self.0.access.read(0, 1);
             let pieces = self.read(0, 1).await?;

@@ -29,8 +29,8 @@ pub struct OpenOptions {
     pub write_back_on_recovery: bool,
     /// Age at which blocks are written home though neither memory nor log are short.
     pub write_back_after: Nanos,
-    /// How long commits that no caller waits for may stay in memory before the log takes them, many at once. What the
-    /// program has not handed over when it is killed is lost, as by a power cut.
+    /// How long commits that no caller waits for may stay in memory, so that the log takes many at once. If the program
+    /// is killed, the commits that are still in its memory are lost, as by a power cut.
     pub linger: Nanos,
     /// Home blocks to add at the end of the last data member, which must be long enough already
     /// ([`tonearm_layout::layouts::grown`]).

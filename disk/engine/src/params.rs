@@ -1,10 +1,10 @@
-//! What a new store is to be.
+//! Parameters of a new store.
 
 use tonearm_format::{HeadKind, Roles, SkipTable, Uuid};
 use tonearm_head::{Deltas, TrackMap};
 use tonearm_layout::layouts::HomeParams;
 
-/// What a new store is to be.
+/// Parameters of a new store.
 #[derive(Clone, Debug)]
 pub struct CreateParams {
     /// Bytes for volumes.

@@ -1,5 +1,5 @@
-//! What is in the log and not yet at home: the newest versions of blocks, and ranges to be zeroed. The content of a
-//! moved block is not in memory: it lies at home, at the block that it is moved from.
+//! The pinned set: what is in the log and not yet at home. It has the newest versions of blocks, and the ranges to be
+//! zeroed. The content of a moved block is not in memory: it lies at home, at the block that it is moved from.
 //!
 //! Invariants:
 //! 1. A block of the set is newer than every pending range over it: a new range removes the blocks that it covers.
@@ -41,7 +41,7 @@ impl Holds for Trail {
 enum Content {
     Data {
         data: Slice,
-        /// Made when it is first needed: a patched block is often patched again before it goes home.
+        /// Computed when it is first needed: a patched block is often patched again before it goes home.
         crc: Option<u32>,
     },
     Moved {
@@ -65,8 +65,8 @@ impl Block {
         self.lsn <= durable && self.writing.is_none()
     }
 
-    /// The content, if the log keeps an image before what is logged now for as long as it keeps that. The image of a
-    /// version that is being written home leaves the log with that version.
+    /// The content, if the log keeps an image of the block for as long as it keeps a patch that is logged now. The
+    /// image of a version that is being written home leaves the log with that version, so it does not count.
     fn image(&self) -> Option<&Slice> {
         let kept = self.writing.is_none() || self.next_hold.is_some();
         match &self.content {
@@ -80,7 +80,7 @@ impl Block {
 pub(crate) struct Slot<'a>(Entry<'a, u64, Block>);
 
 impl Slot<'_> {
-    /// The content, if the log has an image of the block and keeps it as long as it keeps what is logged now: then
+    /// The content, if the log keeps an image of the block for as long as it keeps a patch that is logged now. Then the
     /// words that change can be logged alone.
     pub fn image(&self) -> Option<&Slice> {
         match &self.0 {
@@ -127,7 +127,7 @@ struct Range {
     hold: Lsn,
 }
 
-/// What a block reads as, when the set knows.
+/// The content of a block, if the set determines it.
 pub(crate) enum Known<'a> {
     /// This content.
     Data(&'a Slice),

@@ -33,14 +33,14 @@ enum Op {
     Commit(Vec<Step>),
     /// So many commits more are durable.
     Durable(u64),
-    /// A batch sets out, from this block on, of so many at most.
+    /// A batch of at most so many blocks starts, from this block on.
     Start(u64, usize),
-    /// It has arrived, or failed.
+    /// The batch is durable at home, or has failed.
     End(bool),
     /// A durable record names the start of the log.
     LogStart,
-    /// The power goes. Of the commits that are not durable so many are lost; each bit says whether the
-    /// recovery writes everything home at that entry of the log; the first recovery is cut short at an entry.
+    /// A power cut. So many of the commits that are not durable are lost. Each bit says whether the recovery writes
+    /// everything home at that entry of the log. The first recovery is cut short at an entry.
     Cut(u64, u64, usize),
 }
 
@@ -234,7 +234,7 @@ impl World {
                 entries.map(move |entry| (Lsn(lsn), entry))
             })
             .collect();
-        // Once the power goes again during recovery: what it was writing home is torn.
+        // A power cut during recovery tears the blocks that recovery was writing home.
         let (mut pinned, images) = (Pinned::default(), Images::default());
         for (index, (lsn, entry)) in entries.iter().take(cut_short).enumerate() {
             replay(&mut pinned, &images, &mut self.home, *lsn, entry);

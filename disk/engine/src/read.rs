@@ -15,8 +15,8 @@ enum Part {
         /// Where the content is: the blocks themselves, or those from which they are moved.
         at: u64,
         count: u64,
-        /// Of the blocks at `at` alone. The write-back copies moved blocks to their places, which this read does not
-        /// touch: the copy, which frees the log, must not wait for the read.
+        /// Guards the blocks at `at` alone. The write-back copies moved blocks from there to their places, which this
+        /// read does not touch. So the copy, which frees log space, does not wait for the read.
         guard: ReadGuard,
     },
 }

@@ -1,9 +1,9 @@
-//! Recovery: what the log holds becomes the pinned set again.
+//! Recovery: rebuilds the pinned set from the log.
 //!
-//! Blocks are pinned in the order of the commits, within the memory budget; what does not fit is written home. A patch
-//! changes what has been recovered of its block. That is all that the block was, because the log keeps the image of a
-//! block as long as it keeps anything that is needed after it (invariant 4 of `pinned`). ARCHITECTURE.md, "Patches",
-//! says why a patch without an image is void.
+//! Recovery pins blocks in the order of the commits, within the memory budget, and writes home the blocks that do not
+//! fit. A patch changes the recovered content of its block. That content is complete, because the log keeps the image
+//! of a block as long as it keeps a needed patch of it (invariant 4 of `pinned`). ARCHITECTURE.md, "Patches", says why
+//! a patch without an image is void.
 
 use crate::error::{EngineError, UnreadableSlot};
 use crate::images::{Base, Images};
@@ -91,8 +91,8 @@ impl Recovery<'_> {
         progress: &mut dyn FnMut(Progress),
     ) -> Result<(LogState, Vec<RecordPlace>), EngineError> {
         if self.options.write_cache == WriteCache::Volatile {
-            // What is read may be in the storage's cache alone. Recovery writes it home, and nothing is known to be
-            // durable before the first explicit flush (Durable WAL 5.3).
+            // The records that recovery reads may be in the storage's cache alone. Recovery writes their content home,
+            // and nothing is known to be durable before the first explicit flush (Durable WAL 5.3).
             for device in &self.log.devices {
                 let flushed = device.flush().await;
                 flushed.map_err(|error| tonearm_trail::TrailError::Device {
@@ -141,7 +141,8 @@ impl Recovery<'_> {
         let (mut state, mut live) = (tail.state, tail.records);
         let used = self.tracks_between(state.log_start_sector, state.start_track);
         let nearly_full = used + 4 > self.log.geometry.tracks;
-        // Behind the new epoch's superblock no recovery sees the moves: then all blocks that they came from are free.
+        // No recovery sees the moves once the new epoch's superblock is durable. All blocks that they came from are
+        // free then.
         let all = self.options.write_back_on_recovery || lenient || nearly_full;
         if all || self.moves.get() {
             while self.write_back(progress).await? {}

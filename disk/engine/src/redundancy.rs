@@ -1,16 +1,16 @@
-//! Arrays after a crash: what the log says of where their writes may have been interrupted.
+//! Arrays after a crash: the log tells where writes to an array may have been interrupted.
 //!
-//! An array whose parity and data were being written when the power went may hold parity that does not
-//! belong to the data, and does not know where. The store does: all that is written to a member is either
-//! - a block, a zeroed range or a table of a write-back, of which all blocks and ranges are in the log until
-//!   it has returned (`tonearm_layout::Home::interrupted`), and a head that frees them is durable in the log only
-//!   after that; or
-//! - a block of the hidden volume for spilled shadows, or its table (`moves.rs`); or
-//! - a superblock, at the opening and the end of a store; or
+//! A power cut while an array writes data and parity may leave parity that does not match the data. The array does not
+//! know where, but the store does. Everything that is written to a member is one of these:
+//! - a block, a zeroed range or a table of a write-back round: the round's blocks and ranges are in the log until the
+//!   round has returned (`tonearm_layout::Home::interrupted`), and a log start that frees them becomes durable only
+//!   after that;
+//! - a block of the hidden volume for spilled shadows, or its table (`moves.rs`);
+//! - a superblock, at the opening and the end of a store;
 //! - the log itself, where the array is the log member.
 //!
 //! So the commits that recovery replays, with that volume, the superblocks and the log, cover every interrupted stripe.
-//! Their parity is made right before the new epoch begins, and thus before anything leaves the log.
+//! Recovery makes their parity right before the new epoch begins, and thus before anything leaves the log.
 
 use crate::error::EngineError;
 use std::collections::BTreeSet;

@@ -66,10 +66,10 @@ pub(crate) async fn bring_home(
     }))
 }
 
-/// Reads the content of moved blocks, in runs of those that lie side by side.
+/// Reads the content of moved blocks, in runs of adjacent blocks.
 ///
-/// A block that is damaged where it lies stays an error: it gets zeroes and the checksum that its content should have,
-/// so that reads of it give an error and the store goes on.
+/// A damaged source block does not fail the round: its destination gets zeroes, with the checksum of the lost content.
+/// Reads of the destination then give an error, and the store goes on.
 ///
 /// # Errors
 /// When a device fails.

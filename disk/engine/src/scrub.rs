@@ -23,7 +23,7 @@ impl Engine {
     pub async fn scrub_group(&self, group: u64) -> Result<GroupReport, EngineError> {
         let blocks = self.0.shape.group_blocks;
         let first = group * blocks;
-        // A round that is under way may be writing this group: after it, the guard keeps others away.
+        // A round that is under way may be writing this group. After the round, the guard keeps others away.
         while self.0.is_home_written() {
             self.0.check_alive()?;
             self.0.access.changed.wait().await;
@@ -31,8 +31,8 @@ impl Engine {
         let count = blocks.min(self.size_blocks() - first);
         let _guard = self.0.access.read(first, count);
         let mut report = self.0.home.check_group(group).await?;
-        // After a crash the home holds what its last writes left half done. Recovery has the newer content in memory,
-        // which is written home sooner or later, and no read returns the old one.
+        // After a crash the home may hold blocks that were half written. Recovery has pinned the newer content of these
+        // blocks: it is written home later, and no read returns the old one.
         let pinned = |block| self.0.pinned.borrow().get(block).is_some();
         report.leave_out(pinned, (first..first + count).any(pinned));
         Ok(report)

@@ -30,7 +30,7 @@ pub(crate) struct Shared {
     pub refusals: Notify,
 }
 
-/// How far the life of the store has come.
+/// The stage of the store's life.
 #[derive(Default)]
 pub(crate) struct Life {
     /// The first failure.
@@ -76,7 +76,7 @@ impl Shared {
         );
     }
 
-    /// The store is read-only from now on; the first reason stays.
+    /// Makes the store read-only. The first failure stays the reason.
     pub fn fail(&self, error: EngineError) -> EngineError {
         let reason = error.to_string();
         let mut life = self.life.borrow_mut();
@@ -90,7 +90,7 @@ impl Shared {
         error
     }
 
-    /// The store is closed from now on.
+    /// Marks the store as closed.
     pub fn shut(&self) {
         self.life.borrow_mut().closed = true;
         self.memory.lift();

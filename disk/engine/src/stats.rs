@@ -3,7 +3,7 @@
 use crate::engine::Engine;
 use serde::{Deserialize, Serialize};
 
-/// What a number is to those who record it over time.
+/// How a number changes over time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum NumberKind {
     /// It only grows, from 0 at the opening of the store.

@@ -1,13 +1,13 @@
 //! Reading and writing the superblocks of all members.
 //!
 //! Every update has the next generation. It goes to two of the four slots of each member first, so that a power cut in
-//! its middle leaves the older update whole; once it is durable there, the other two slots follow. So two copies can
-//! rot without an older state being taken for the newest. The first two slots are those without the member's newest
-//! generation, if there are such: after several power cuts in a row the other two may be the only valid ones. A slot
-//! that cannot be read counts as invalid, and is written anew with the others.
+//! its middle leaves the older update whole. Once it is durable there, the other two slots follow, so that damage to
+//! two copies does not bring back an older state. The first two slots are those without the member's newest generation,
+//! if there are such: after several power cuts in a row the other two may be the only valid ones. A slot that cannot be
+//! read counts as invalid, and is written anew with the others.
 //!
-//! The data members are written and flushed before the log member, whose superblock counts: it never names an epoch
-//! that a data member has not seen.
+//! The data members are written and flushed before the log member. The log member's superblock counts, so it never
+//! names an epoch that a data member does not have.
 
 use crate::error::{EngineError, UnreadableSlot};
 use std::cmp::Ordering;
@@ -78,7 +78,7 @@ pub async fn load(pool: &BufPool, member: &MemberDevice) -> Result<MemberSuperbl
                 if bytes.iter().any(|byte| *byte != 0) {
                     damaged_slots.push(slot);
                 }
-                // The reason that helps most: another version, then damage, then "none here".
+                // The most useful reason: another version, then damage, then no superblock.
                 let rank = |error: &FormatError| match error {
                     FormatError::Version { .. } => 3,
                     FormatError::Inconsistent { .. } | FormatError::Number { .. } => 2,

@@ -3,7 +3,7 @@ use tonearm_base::Nanos;
 
 const BLOCK: u64 = 4096;
 
-/// A throttle that has seen blocks go home in a millisecond each, and strain for so long that it is the mean.
+/// A throttle that has seen each block take a millisecond to go home, and whose average strain has settled at `of`.
 fn settled(of: u64) -> Throttle {
     let throttle = Throttle::default();
     for _ in 0..500 {

@@ -1,12 +1,12 @@
-//! Write-back: what is in the log goes home, from memory (Trail 4.1), so that newer versions replace older ones. The
-//! layout says which blocks go first and how many a round takes (`tonearm_layout::HomeShape`).
+//! Write-back: blocks of the log are written home from memory (Trail 4.1), so that newer versions replace older ones.
+//! The layout says which blocks go first and how many a round takes (`tonearm_layout::HomeShape`).
 //!
-//! [`Schedule`] decides when a round starts, and with which blocks. [`Throttle`] is gradual back-pressure. Each round
-//! frees memory and log at once, and a round that has to clean first takes ten times as long as others. If writers were
-//! admitted until memory or log are used up, all of them would then wait for such a round. Instead, once memory or log
-//! are short, writes are delayed to the pace at which blocks have gone home of late: from twice this pace, when they have
-//! just become short, to two thirds of it, when nothing is left. Both are without I/O and without await: time comes as an
-//! argument.
+//! [`Schedule`] decides when a round starts, and with which blocks. [`Throttle`] slows writers down gradually. Each
+//! round frees all its memory and log space at once, and a round that has to clean first takes ten times as long as
+//! others. Without the throttle, writers would use up memory or log, and then all of them would wait for such a round.
+//! The throttle measures the pace at which recent rounds have written blocks home. Once memory or log are short, it
+//! admits writes at twice this pace, and gradually at less: at two thirds of it when memory or log are used up. Both
+//! types are without I/O and without await: time comes as an argument.
 
 use crate::access::Busy;
 use crate::error::EngineError;
@@ -19,19 +19,19 @@ use std::rc::Rc;
 use tonearm_base::{Lsn, Nanos};
 use tonearm_layout::{HomeError, HomeShape, RoundOrder};
 
-/// How often the age of pinned blocks is looked at, and a full medium is tried again.
+/// Period at which the age of pinned blocks is checked, and a full medium is tried again.
 const TICK: Nanos = Nanos::from_millis(500);
 /// Commits kept in the log from which on rounds start.
 const COMMITS_PRESSING: usize = 1 << 19;
 /// Pending ranges from which on rounds start.
 const RANGES_PRESSING: usize = 1024;
 
-/// Bytes of one round when neither memory nor log are short: a read waits for little.
+/// Bytes of one round when neither memory nor log are short. Small rounds keep the waits of reads short.
 const IDLE_ROUND_BYTES: usize = 4 << 20;
 /// Bytes of the oldest blocks that are chosen at once, for several rounds: the choice looks at all pinned blocks.
 const CHOSEN_BYTES: usize = 32 << 20;
 
-/// Shorter delays are carried over to the next write: they are not worth a timer.
+/// Shorter delays are carried over to the next write, which saves timers.
 const DELAY_MIN: Nanos = Nanos::from_millis(1);
 /// Longest delay. Beyond it writers wait for memory and log, which have queues of their own.
 pub(crate) const DELAY_MAX: Nanos = Nanos::from_secs(1);
@@ -39,7 +39,7 @@ pub(crate) const DELAY_MAX: Nanos = Nanos::from_secs(1);
 const PACE_ROUNDS: u64 = 32;
 /// Writes over which the strain is averaged: the use of tracks and memory moves in steps.
 const STRAIN_WRITES: u64 = 256;
-/// Strain at which nothing is left.
+/// Strain when memory or log are used up.
 pub(crate) const STRAIN_MAX: u64 = 1024;
 
 /// The write-back of one store.
@@ -60,7 +60,7 @@ pub(crate) struct Counters {
 }
 
 impl WriteBack {
-    /// The write-back of what `shared` has; it does nothing before [`WriteBack::start`].
+    /// The write-back of the store of `shared`. It does nothing before [`WriteBack::start`].
     pub fn new(shared: &Rc<Shared>) -> Self {
         let schedule = Schedule::new(shared.rt.now(), &shared.pinned.borrow());
         Self {
@@ -93,7 +93,7 @@ impl WriteBack {
         rt.spawn(async move { own.run().await });
     }
 
-    /// Commit `lsn` is made.
+    /// Notes commit `lsn`.
     pub fn committed(&self, lsn: Lsn, has_zeroes: bool) {
         let now = self.shared.rt.now();
         self.schedule.borrow_mut().committed(now, lsn, has_zeroes);
@@ -121,7 +121,7 @@ impl WriteBack {
             || shared.pinned.borrow().range_count() > RANGES_PRESSING
     }
 
-    /// How near their ends memory and log are, in parts of [`STRAIN_MAX`].
+    /// How much of memory and log is used up, in parts of [`STRAIN_MAX`]: the greater of the two.
     fn strain(&self) -> u64 {
         let (used, tracks) = self.shared.trail.usage();
         let memory = &self.shared.memory;
@@ -140,7 +140,7 @@ impl WriteBack {
         }
     }
 
-    /// The next round finds out anew whether the home is full.
+    /// Lets the next round find out again whether the home is full.
     pub fn try_full_again(&self) {
         self.schedule.borrow_mut().full = None;
     }
@@ -161,7 +161,7 @@ impl WriteBack {
         self.schedule.borrow().lag(self.shared.rt.now())
     }
 
-    /// Makes rounds without another reason until `done`.
+    /// Makes rounds until `done`, whether or not there is another reason for them.
     ///
     /// # Errors
     /// When the store fails meanwhile, or its home is full.
@@ -281,7 +281,7 @@ impl WriteBack {
         shared.trail.advance();
     }
 
-    /// Nothing may go home yet: makes the log durable, or waits for it to be written.
+    /// No block may go home yet: makes the log durable, or waits for it to be written.
     async fn wait_for_ready(&self, durable: Lsn) -> Result<(), EngineError> {
         let trail = &self.shared.trail;
         if trail.durable() > durable {
@@ -347,7 +347,7 @@ impl Schedule {
         }
     }
 
-    /// Commit `lsn` is made.
+    /// Notes commit `lsn`.
     pub fn committed(&mut self, now: Nanos, lsn: Lsn, has_zeroes: bool) {
         self.since.get_or_insert(now);
         if has_zeroes {
@@ -355,7 +355,7 @@ impl Schedule {
         }
     }
 
-    /// True when a commit that may make space at home is not durable yet, and so has not been tried.
+    /// True when the last commit of zeroes, which may make space at home, is not durable and so has not gone home.
     pub fn awaits_zeroes(&self, durable: Lsn) -> bool {
         self.last_zeroes > durable
     }
@@ -434,7 +434,7 @@ impl Schedule {
                 break;
             }
         }
-        // They stay the oldest: the log keeps what they were before, too.
+        // They stay the oldest, because the log also keeps their earlier versions.
         not_yet
             .drain(..)
             .rev()
@@ -443,7 +443,7 @@ impl Schedule {
         next
     }
 
-    /// A round has ended well; `pinned` is what it has left.
+    /// Notes a round that has succeeded; `pinned` is the set after it.
     pub fn finished(
         &mut self,
         now: Nanos,
@@ -453,7 +453,7 @@ impl Schedule {
         pinned: &Pinned,
     ) {
         let next = done.next.unwrap_or(self.cursor);
-        // Once the sweep has come round, what is pinned is younger than it.
+        // Once the sweep has passed all blocks, every block that is still pinned is younger than the sweep.
         let swept = reason == Reason::Pressure
             || match order {
                 RoundOrder::Sweep => next <= self.cursor,
@@ -480,14 +480,15 @@ pub(crate) struct Throttle {
     turn: Cell<Nanos>,
 }
 
-/// How much of what lies between `from`, from which on it is short, and `end` is used, in parts of [`STRAIN_MAX`].
+/// How far `used` is on the way from `from` to `end`, in parts of [`STRAIN_MAX`]. The resource is short from `from` on,
+/// and used up at `end`.
 pub(crate) fn strain(used: u64, from: u64, end: u64) -> u64 {
     let all = end.saturating_sub(from).max(1);
     used.saturating_sub(from).min(all) * STRAIN_MAX / all
 }
 
 impl Throttle {
-    /// A round has brought `bytes` home.
+    /// Notes a round that has written `bytes` home.
     pub fn drained(&self, took: Nanos, bytes: u64) {
         let mean = |sum: &Cell<u64>, new: u64| sum.set(sum.get() - sum.get() / PACE_ROUNDS + new);
         mean(&self.took, took.0);

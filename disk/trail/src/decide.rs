@@ -5,9 +5,9 @@
 //! - **Ragged tail** (`RaggedTail`): with a volatile cache, records younger than the last flush may be there with
 //!   holes before them. The longest gap-free prefix is kept. No durable record can lie behind a hole, because a
 //!   flush covers everything that was written before it.
-//! - **Discarded records** (`AbandonedCommit`, and the epoch rule in `replay`): what a recovery cuts off stays on
-//!   the medium. Records beyond the log end that the superblock names count only if they carry this epoch, and
-//!   each record names the place and epoch of its predecessor, so discarded records are never taken for live ones.
+//! - **Discarded records** (`AbandonedCommit`, and the epoch rule in `replay`): records that a recovery cuts off stay
+//!   on the medium. Records beyond the log end that the superblock names count only if they carry this epoch, and each
+//!   record names the place and epoch of its predecessor, so discarded records are never taken for live ones.
 
 /// What was found where the next record was expected.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -33,10 +33,10 @@ pub enum Join {
     Breaks,
 }
 
-/// All that the decision depends on.
+/// Everything on which the decision depends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Finding {
-    /// The place itself.
+    /// What was found at the place.
     pub sight: Sight,
     /// The superblock says that the record was durable when this epoch began.
     pub before_log_end: bool,

@@ -1,9 +1,10 @@
-//! The log at work: commits get log space, are queued, and become durable.
+//! The running log: it reserves log space for commits, queues them, and makes them durable.
 //!
 //! A writer task turns queued commits into device writes, and a flusher task makes them durable when a caller waits for
-//! that (`log/writer.rs`). `log/state.rs` is what both know, `log/heads.rs` follows the heads of drives.
+//! that (`log/writer.rs`). `log/state.rs` has the state that both tasks share. `log/heads.rs` follows the heads of
+//! drives.
 //!
-//! Log space is reserved before a commit is made, first come first served. Only the first waiter looks at each change of
+//! Log space is reserved before a commit is made, first come first served. Only the first waiter checks each change of
 //! the log; the others wait for their turn.
 
 mod heads;
@@ -243,11 +244,11 @@ impl Trail {
 
     /// Queues a commit and returns its number. The writer writes it as soon as the log device is free.
     ///
-    /// The log calls `make` once the commit has its number and can be held ([`Trail::hold`]). `make` returns what the
-    /// log records of the commit.
+    /// The log calls `make` once the commit has its number and can be held ([`Trail::hold`]). `make` returns the
+    /// changes that the log records.
     ///
     /// # Panics
-    /// When that is nothing.
+    /// When `make` returns no changes.
     pub fn append(&self, admission: Admission, make: impl FnOnce(Lsn) -> Vec<Change>) -> Lsn {
         let lsn = {
             let mut state = self.0.state.borrow_mut();
@@ -406,9 +407,9 @@ impl Trail {
         self.0.state.borrow().failed.clone().map_or(Ok(()), Err)
     }
 
-    /// Tells the log that the store has failed for another reason. Waits for log space and for durability end
-    /// with an error: a failed flush of a home on the same drive may have cost the log its records too.
-    /// Queued commits are still written.
+    /// Tells the log that the store has failed for another reason. Waits for log space and for durability then end with
+    /// an error, because a failed flush of a home on the same drive may also have lost log records. Queued commits are
+    /// still written.
     pub fn give_up(&self, reason: &str) {
         let mut state = self.0.state.borrow_mut();
         state.given_up.get_or_insert_with(|| reason.to_string());

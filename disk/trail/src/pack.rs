@@ -34,16 +34,16 @@ pub enum Change {
         /// Blocks.
         count: u64,
     },
-    /// Some words of a block change. The caller makes sure that the log holds all that the block was before, from a
-    /// [`Change::Write`] on.
+    /// Some words of a block change. The caller makes sure that the log holds the block's content before this change: a
+    /// [`Change::Write`] of it and all later changes.
     Patch {
         /// The block.
         block: u64,
         /// The words, at least one.
         words: Vec<Word>,
     },
-    /// Adjacent blocks get the content of others, which are durable at home and stay as they are until no
-    /// recovery sees this change any more.
+    /// Adjacent blocks get the content of other blocks. Those are durable at home, and do not change until no recovery
+    /// can see this change.
     Move {
         /// First block that gets content.
         to: u64,
@@ -64,7 +64,7 @@ pub struct Word {
 }
 
 impl Change {
-    /// What it takes of the log: blocks of data, and slots of entries without data.
+    /// Log space that the change takes: blocks of data, and slots of entries without data.
     fn needs(&self) -> (u64, u64) {
         match self {
             Self::Write { crcs, .. } => (crcs.len() as u64, 0),
@@ -80,7 +80,7 @@ struct Queued {
     /// Log sectors reserved for it.
     promised: u64,
     changes: Vec<Change>,
-    /// The change that comes next, and which of its entries.
+    /// Index of the next change, and of the next entry within it.
     change: usize,
     part: usize,
 }
@@ -209,7 +209,7 @@ impl Queue {
     }
 
     /// Packs records into `out`, which is as long as the room on the track. The first goes to log sector `sector`.
-    /// The records, the sectors used, and the last commit that became whole, if any.
+    /// Returns the records, the sectors used, and the last commit that became whole, if any.
     pub fn pack(
         &mut self,
         geometry: &LogGeometry,

@@ -346,7 +346,7 @@ impl Replay {
             (Some(open), true) if open.lsn == header.first_lsn && open.epoch == header.epoch => {
                 Join::Continues
             }
-            // At the log start the part before has been released: all of it is durable at home.
+            // At the log start: the earlier part of the commit has been released, so all of it is durable at home.
             (None, true) if !self.numbered => Join::Continues,
             (None, false) => Join::Fresh,
             _ => Join::Breaks,
@@ -461,7 +461,7 @@ impl Replay {
         (followed, proven)
     }
 
-    /// Reads every track to count what lies behind the expected record, which is given up.
+    /// Reads every track to count the records behind the expected record, which are given up.
     async fn count_given_up(&self) -> GivenUp {
         let (expected, before) = (self.expected, &self.before);
         let (mut first, mut last, mut records) = (None, Lsn(0), 0);

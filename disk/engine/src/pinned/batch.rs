@@ -7,7 +7,8 @@ use tonearm_layout::{HomeBlock, ZeroRange};
 /// Which blocks are written home first.
 #[derive(Clone, Copy)]
 pub(crate) enum Order<'a> {
-    /// Ascending from this one on, round the end: for a home where neighbours share a device write.
+    /// Ascending from this block on, and from the first one after the last. For a home where adjacent blocks share a
+    /// device write.
     Sweep(u64),
     /// These, ascending.
     These(&'a [u64]),

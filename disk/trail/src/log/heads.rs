@@ -4,8 +4,8 @@
 //! sectors of the current track, or of the next one once the used share of the current track has passed the threshold.
 //! While nothing is written, a read moves the head to the next track beforehand.
 //!
-//! Promised space comes before speed: a track is left before it is full only if the tracks behind it keep what
-//! commits have been promised ([`State::space`]).
+//! A track is left before it is full only if the tracks behind it have room for all the space that is promised to
+//! commits ([`State::space`]). This rule comes before speed.
 
 use super::Trail;
 use super::state::State;
@@ -42,8 +42,8 @@ impl DriveHead {
 }
 
 impl State {
-    /// The free ranges for the next write, where the current track may be left; `fits` if the write has a place on it.
-    /// `None` when the drive of these ranges is busy.
+    /// Free ranges for the next write if the current track may be left. `fits`: the write has a place on the current
+    /// track. `None` when the drive of these ranges is busy.
     pub(super) fn target_by_head(&self, threshold_percent: u64, fits: bool) -> Option<Target> {
         let stays = fits && !self.is_past(threshold_percent) && !self.should_pass();
         let track = match stays {
@@ -106,7 +106,7 @@ impl State {
             let start = (range.start + offset).min(range.end.saturating_sub(min));
             (start >= range.start).then_some((*track, start..range.end))
         });
-        // Without a usable answer the first place is as good as any.
+        // Without a usable answer the write takes the first place.
         let long = |(_, range): &&(u64, Range<u64>)| range.end - range.start >= min;
         let first = || free.iter().find(long).cloned();
         chosen

@@ -1,4 +1,4 @@
-//! State of the log: what is queued, written, durable and needed, and the log space that is left.
+//! State of the log: which commits are queued, written, durable and needed, and how much log space is free.
 //!
 //! [`Durability`] tells which commits are durable: every rule that depends on durability asks it (Durable WAL 5.1 and
 //! 5.2). Its invariant: `appended >= flushed >= durable`, and each only grows. `flushed` is the end of the longest
@@ -45,7 +45,7 @@ pub(crate) struct State {
     pub space_queue: VecDeque<u64>,
     pub next_ticket: u64,
     pub failed: Option<TrailError>,
-    /// Nothing is appended any more, so that markers are useless.
+    /// No more commits are appended, so markers are of no use.
     pub ending: bool,
     /// Why the store has failed, when the log has not.
     pub given_up: Option<String>,
@@ -72,7 +72,7 @@ impl State {
         let ring = Ring::new(geometry.tracks, log.start_track, first_track);
         let oldest = first.map_or(log.log_end_lsn + 1, |first| first.first_lsn.0);
         let live = start.live.iter().map(|place| Live {
-            // A commit without an end, which recovery has given up, keeps no record: no release would ever free
+            // Recovery has given up a commit without an end. Such a commit keeps no record: no release would ever free
             // the record, and an orderly end would find it in the log.
             place: RecordPlace {
                 last_lsn: place.last_lsn.min(Lsn(log.log_end_lsn)),
@@ -224,7 +224,7 @@ impl Durability {
         self.appended = lsn;
     }
 
-    /// Notes the start of a device write that ends at `end`. The identity of the write.
+    /// Notes the start of a device write that ends at `end`. Returns the identity of the write.
     pub fn start_write(&mut self, end: Point) -> u64 {
         assert!(end.lsn <= self.appended, "written before it was appended");
         let id = self.next_id;
@@ -329,8 +329,8 @@ impl RetainedCommits {
         *holds -= 1;
     }
 
-    /// Removes commits without holds from the front, up to `durable`. The oldest commit that stays, or the next one
-    /// to come.
+    /// Removes commits without holds from the front, up to `durable`. Returns the oldest commit that stays, or the next
+    /// one to come.
     pub fn advance(&mut self, durable: Lsn) -> Lsn {
         while self.first <= durable && self.holds.front() == Some(&0) {
             self.holds.pop_front();

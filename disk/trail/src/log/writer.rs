@@ -41,7 +41,7 @@ pub(crate) enum Step {
 /// A device write.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct WriteStep {
-    /// Writes a marker; else the commits that are queued.
+    /// True for a marker, false for the queued commits.
     pub marker: bool,
     /// Sectors of its first record, at least.
     pub min: u64,
@@ -74,7 +74,7 @@ pub(crate) struct Waiters {
 /// How long queued commits wait for more, so that they share a device write.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct CommitDelay {
-    /// End of the wait of commits for which no caller waits, during that wait.
+    /// Until when commits for which no caller waits stay in memory; `None` when none are held back.
     pub lingers_until: Option<Nanos>,
     pub group: GroupCommit,
 }
@@ -126,7 +126,7 @@ impl CommitDelay {
             return self.lingers_until;
         }
         let durability = &state.durability;
-        // Callers that wait for a flush of written records do not wait for what is queued. Where a head is
+        // While a flush of written records is due, its callers do not also wait for queued commits. Where a head is
         // followed, the place of a write depends on its time.
         let flushing = durability.durable() != durability.flushed();
         if urgent
@@ -182,7 +182,7 @@ impl State {
         if !marker && !self.heads.is_empty() && self.may_leave() {
             return self.target_by_head(threshold_percent, fits);
         }
-        // No space to spare: free sectors on this track may be what has been promised.
+        // No space to spare: the free sectors of this track may be promised to commits.
         let (target, track) = match fits {
             true => (Target::Current, self.ring.current_index()),
             false => (Target::Next, self.ring.next_index()),
@@ -241,15 +241,15 @@ const SKIP_MAX: u32 = 7;
 pub(crate) struct GroupCommit {
     /// When the last device write was sent.
     pub sent: Nanos,
-    /// Number of callers that waited when the last commits became durable: for those and for later ones.
+    /// Number of callers that waited when the last commits became durable, for those commits or for later ones.
     expected: usize,
     /// When the last commits became durable.
     since: Nanos,
-    /// Time from the start of a device write until it is durable: the shortest of late.
+    /// Time from the start of a device write until it is durable: the shortest recent one, which grows slowly.
     commit_delay: Nanos,
     /// Number of callers at the start of the present wait, if there is one.
     first: Option<usize>,
-    /// Waits in vain in a row, as a power of two less one.
+    /// Waits in vain in a row, kept as a power of two less one.
     vain: u32,
     /// Device writes that are to start without a wait.
     skip: u32,
@@ -261,7 +261,8 @@ impl GroupCommit {
         let took = now.since(self.sent);
         self.commit_delay = match self.commit_delay {
             Nanos(0) => took,
-            // One slow write changes little; a device that has become slower is learnt within a few writes.
+            // A single slow write changes the value little. The value follows a device that has become slower within a
+            // few writes.
             usual => took.min(usual + usual.0 / 8 + 1),
         };
         (self.expected, self.since, self.first) = (released + left, now, None);
@@ -406,8 +407,8 @@ impl Trail {
         self.0.progress.notify();
     }
 
-    /// Records have become durable: recovery starts at the log start of the last one or later, and callers that
-    /// waited for their commits go on.
+    /// Records have become durable: recovery starts at the log start of the last one or later, and callers whose
+    /// commits are durable now are woken.
     fn publish(&self, state: &mut State) {
         let durable = state.durability.durable();
         state.ring.set_log_start(durable.log_start_track);
@@ -456,7 +457,7 @@ impl Trail {
             && (state.force_seq > durable.seq || waited.is_some_and(|lsn| lsn <= flushed.lsn))
     }
 
-    /// Flushes all members at once. The member that failed, and its error.
+    /// Flushes all members at once. The error names the member that failed.
     async fn flush_members(&self) -> Result<(), (usize, IoError)> {
         let flush = |device: &Rc<dyn Device>| device.io(Op::Flush, 0, 0, Data::None);
         let flushes: Vec<DeviceIo> = self.0.devices.iter().map(flush).collect();
@@ -487,7 +488,7 @@ impl Trail {
 }
 
 impl State {
-    /// Chooses the place of a write that is sent at `now`, and opens its track. The log sectors that the write
+    /// Chooses the place of a write that is sent at `now`, and opens its track. Returns the log sectors that the write
     /// may fill.
     fn place(&mut self, write: &WriteStep, now: Nanos) -> Range<u64> {
         let (opens, chosen) = match &write.target {
@@ -509,8 +510,8 @@ impl State {
         start + range.start..start + range.end
     }
 
-    /// Packs the marker, or the queued commits, into records from log sector `sector` on. The records, the sectors
-    /// that they take, and the last commit that they complete.
+    /// Packs the marker, or the queued commits, into records from log sector `sector` on. Returns the records, the
+    /// sectors that they take, and the last commit that they complete.
     fn pack(
         &mut self,
         geometry: &LogGeometry,
@@ -537,8 +538,8 @@ impl State {
         self.queue.pack(geometry, frame, sector, out)
     }
 
-    /// Notes that `records` go to the current track and complete the commits up to `whole`. The position at their
-    /// end.
+    /// Notes that `records` go to the current track and complete the commits up to `whole`. Returns the position at
+    /// their end.
     fn note_records(&mut self, records: &[RecordPlace], whole: Option<Lsn>) -> Point {
         for record in records {
             self.live.push_back(Live {

@@ -1,4 +1,5 @@
-//! Which records on the medium count at recovery: written by hand, as crashes and earlier recoveries may leave them.
+//! Which records on the medium count at recovery. The tests write the records that crashes and earlier recoveries may
+//! leave.
 
 use super::log_test::{device, geometry};
 use crate::{Case, LogGeometry, Replay, TrailError};
@@ -148,7 +149,7 @@ fn records_that_an_earlier_recovery_cut_off_do_not_return() {
     // Epoch 2 began behind record 1, and has written nothing yet.
     log.put(1, &record(1, 2, (0, 1), 1));
     assert_eq!(log.replayed(2, up_to(1, 0, 1)).unwrap().0, [(1, 1)]);
-    // What it writes has the number of what was cut off, and counts, in its own epoch and in later ones.
+    // Its record has the number of the record that was cut off. It counts, in its own epoch and in later ones.
     log.put(TRACK, &record(2, 2, (0, 1), 5));
     let both = vec![(1, 1), (2, 5)];
     assert_eq!(log.replayed(2, up_to(1, 0, 1)).unwrap().0, both);

@@ -60,7 +60,7 @@ fn a_flush_covers_what_was_done_when_it_was_issued() {
     log.finish_write(writes[1], false);
     log.finish_flush(covered);
     assert_eq!(positions(&log), (2, 1));
-    // One that was issued earlier and ends later takes nothing back.
+    // A flush that was sent earlier and ends later changes nothing.
     log.finish_flush(log.flushed());
     log.finish_flush(covered);
     assert_eq!(positions(&log), (2, 2));
