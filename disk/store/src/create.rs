@@ -10,7 +10,7 @@ use tonearm_engine::EngineError;
 use tonearm_format::Roles;
 use tonearm_uring::{Create, MemberOptions, open_member};
 
-/// What a new store is like. The command `tonearm create` knows more: several members, log drives, devices.
+/// Parameters of a new store. The command `tonearm create` has more: several members, log drives, devices.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct CreateOptions {
     /// Bytes for files, volumes and lists.
@@ -35,7 +35,7 @@ impl Default for CreateOptions {
 /// Makes an empty store, without volumes, in a new file at `path`.
 ///
 /// # Errors
-/// When there is something at `path`, or the sizes do not work; nothing is left behind then.
+/// When `path` exists, or the sizes do not work. Nothing is left at `path` then, except what was there before.
 pub fn create(path: &Path, options: &CreateOptions) -> Result<(), StoreError> {
     let params = CreateParams {
         size_bytes: options.size_bytes,
@@ -76,7 +76,7 @@ pub fn create(path: &Path, options: &CreateOptions) -> Result<(), StoreError> {
     let written = write(&executor, plan, member);
     executor.rt.shut_down();
     if written.is_err() {
-        // It was made here.
+        // This function made the file.
         let _ = std::fs::remove_file(path);
     }
     Ok(written?)

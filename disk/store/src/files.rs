@@ -1,13 +1,13 @@
 //! Files in a store, as one session of a client sees them: byte ranges by name, atomic recovery units, locks.
 //!
 //! Invariants that every implementation keeps:
-//! 1. What is written within a unit is seen by that unit alone until it ends, and by all at once then; a unit
-//!    that is aborted, or whose session ends first, leaves nothing behind.
+//! 1. Only the unit itself sees what is written within it until it ends, and all callers see the whole of it at once
+//!    then. A unit that is aborted, or whose session ends first, has no effect.
 //! 2. Units take effect in the order in which they end, and are durable in that order.
 //! 3. Locks are SQLite's: any number of `Shared`, beside them one `Reserved`; `Pending` lets no new `Shared` in;
-//!    `Exclusive` is alone. Locks belong to handles. They are advisory: reads and writes do not look at them.
+//!    `Exclusive` is alone. Locks belong to handles. They are advisory: reads and writes do not check them.
 //! 4. The end of a session aborts its units first and then releases its locks, so the next holder of a lock sees
-//!    nothing of what was under way.
+//!    nothing of those units.
 
 mod error;
 mod held;
@@ -41,12 +41,12 @@ pub enum Level {
     /// No lock.
     #[default]
     None,
-    /// May read; others may too.
+    /// May read; others may read too.
     Shared,
-    /// Will write; others may still come to read.
+    /// Is going to write; others may still begin to read.
     Reserved,
-    /// Waits for the last readers to go; no new ones may come. Not asked for by name: `Files::lock` to
-    /// `Exclusive` takes it on the way, and keeps it when readers are still there.
+    /// Waits until the last readers have finished; no new readers may begin. Callers do not ask for it: `Files::lock`
+    /// to `Exclusive` takes it first, and keeps it when readers are still there.
     Pending,
     /// Writes, alone.
     Exclusive,
@@ -61,7 +61,7 @@ pub struct Open {
     pub exclusive: bool,
 }
 
-/// What is told of a file.
+/// Name, size and age of a file.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct FileInfo {
     /// Its name.
@@ -75,13 +75,13 @@ pub struct FileInfo {
 /// A session with the files of a store. Its methods may be called by any thread; those that name the same
 /// unit are called one at a time. Dropping it ends the session.
 ///
-/// Offsets, lengths and sizes are in bytes. An operation with a unit sees and makes the unit's state; without
-/// one it sees what is committed, and what it changes is a unit of its own, visible on return and durable
-/// after [`Files::flush`]. Unless it says otherwise an operation that fails has changed nothing.
+/// Offsets, lengths and sizes are in bytes. An operation with a unit reads and changes the state that the unit sees. An
+/// operation without one reads the committed state, and its changes are a unit of their own, visible on return and
+/// durable after [`Files::flush`]. Unless stated otherwise, an operation that fails has changed nothing.
 pub trait Files: Send + Sync {
-    /// Where all sessions with these files are of this process, a number that they share with each other and with no
-    /// other open files: its memory may stand for what they share, whatever names lead there. `None` where other processes
-    /// may have sessions.
+    /// A number for open files all of whose sessions are in this process. These sessions have it in common, and no
+    /// other open files have it. So the memory of this process may hold what the sessions share, whatever names lead to
+    /// the files. `None` where other processes may have sessions.
     fn in_process(&self) -> Option<usize>;
 
     /// Opens the file `name`. A file that is made here is a unit of its own.
@@ -91,7 +91,7 @@ pub trait Files: Send + Sync {
     /// a name that cannot be one.
     fn open(&self, name: &str, how: Open) -> Result<FileId, FilesError>;
 
-    /// Makes the file `name`, empty, within a unit: there for others when the unit ends, and never if it does not.
+    /// Makes the file `name`, empty, within a unit. Others see it when the unit ends.
     ///
     /// # Errors
     /// `Exists`, `NoSpace`, `ReadOnly`; `Failed` for a name that cannot be one.
@@ -180,19 +180,19 @@ pub trait Files: Send + Sync {
     /// As for [`Files::write`]; `Failed` beyond the end.
     fn zero(&self, file: FileId, offset: u64, len: u64) -> Result<(), FilesError>;
 
-    /// Runs of bytes from `offset` on, and whether each may hold data (else it reads as zeroes): for the whole range,
-    /// or for its first part.
+    /// Runs of bytes from `offset` on, and whether each may hold data (otherwise it reads as zeroes). The runs cover
+    /// the range, or its first part.
     ///
     /// # Errors
     /// As for [`Files::read`]; `Failed` beyond the end.
     fn status(&self, file: FileId, offset: u64, len: u64) -> Result<Vec<(u64, bool)>, FilesError>;
 
-    /// Ends a unit: all of it takes effect, or, on an error, nothing. With `durable` it returns when the unit
-    /// is durable. The unit is over in any case.
+    /// Ends a unit: all of it takes effect, or, on an error, nothing. With `durable` it returns when the unit is
+    /// durable. The unit is over in either case.
     ///
     /// # Errors
-    /// `Conflict` when others deleted or cut a file of it meanwhile; the first error of a write that was not
-    /// told before; with `durable` also a failure of the log after the unit has taken effect.
+    /// `Conflict` when others have deleted or shortened one of its files; the first error of a write that was not
+    /// reported before; with `durable` also a failure of the log after the unit has taken effect.
     fn end(&self, aru: AruId, durable: bool) -> Result<(), FilesError>;
 
     /// Ends a unit without any effect. Unknown units are ignored.
@@ -204,12 +204,12 @@ pub trait Files: Send + Sync {
     /// When the log fails.
     fn flush(&self) -> Result<(), FilesError>;
 
-    /// Raises the lock of `file` to `level` as SQLite's xLock does: from `None` to `Shared`, from there to
-    /// `Reserved`, from either or from `Pending` to `Exclusive`. False when others are in the way; on the way to
-    /// `Exclusive` `Pending` may have been taken then, and is kept. Never waits.
+    /// Raises the lock of `file` to `level` as SQLite's xLock does: from `None` to `Shared`, from there to `Reserved`,
+    /// from either or from `Pending` to `Exclusive`. False when locks of others prevent it; a `Pending` lock that was
+    /// taken on the way to `Exclusive` is kept. Never waits.
     ///
     /// # Errors
-    /// `Failed` for a step that SQLite's rules do not have, and for an unknown handle.
+    /// `Failed` for a step that SQLite's rules do not allow, and for an unknown handle.
     fn lock(&self, file: FileId, level: Level) -> Result<bool, FilesError>;
 
     /// Lowers the lock to `Shared` or `None`; a lock that is no higher stays.

@@ -1,20 +1,22 @@
-//! Which thread runs the engine: the leader, by turns.
+//! The leader: which thread runs the engine.
 //!
-//! The engine, its executor and its ring are used by one thread at a time, the leader. A thread leads no longer than there
-//! is something to compute. A caller that finds no leader leads, runs its job as far as it goes, and gives up the lead
-//! before it waits; a caller that finds one leaves its job in the queue. Callers that wait make the device's calls
-//! (`tonearm_uring::Calls`): a commit is written by a thread that waits for it. Without calls one of them watches the ring,
-//! and the others sleep. When nobody waits, the timer thread takes over (`timer_thread.rs`).
+//! One thread at a time uses the engine, its executor and its ring: the leader. A thread leads only while there is
+//! something to compute. A caller that finds no leader leads, runs its job as far as it goes, and gives up the lead
+//! before it waits. A caller that finds a leader leaves its job in the queue. Callers that wait make the device's calls
+//! (`tonearm_uring::Calls`), so a thread that waits for a commit writes it. Without calls one of them watches the ring,
+//! and the others sleep. While no caller waits, the timer thread takes over (`timer_thread.rs`).
 //!
-//! [`state::State`] decides all of this; its head has the steps and the invariants. This file keeps it behind one mutex,
-//! takes the steps, and wakes the threads that an event names. `explore_test.rs` tries interleavings of this very code.
+//! [`state::State`] decides all of this; its head has the steps and the invariants. This file keeps the state behind
+//! one mutex, takes the steps, and wakes the threads that an event names. `explore_test.rs` tests interleavings of this
+//! code.
 //!
-//! - Two atomics repeat what is in the state, for those that only look: who leads, and whether the store is open.
-//! - A job's panic is caught where the job is polled and goes on at its caller. A panic of anything else in the engine ends
-//!   the store for all.
-//! - A job's future is not `Send`: it holds handles of the engine, whose reference counts are not atomic (`Rc`), and the
-//!   type system knows no "by one thread at a time". So [`Leader::run`] is for jobs of this crate, and for callers that
-//!   promise what `Store::run_job` asks for.
+//! - Two atomics copy parts of the state for threads without the lock: which thread leads, and whether the store is
+//!   open.
+//! - A job's panic is caught where the job is polled, and goes on at its caller. A panic of anything else in the engine
+//!   ends the store for all callers.
+//! - A job's future is not `Send`: it holds handles of the engine, whose reference counts are not atomic (`Rc`), and
+//!   the type system cannot express "by one thread at a time". So [`Leader::run`] is for jobs of this crate, and for
+//!   callers that promise what `Store::run_job` asks for.
 
 mod engine;
 mod state;
@@ -35,7 +37,8 @@ use sync::{AtomicUsize, Condvar, JoinHandle, Mutex, MutexGuard, locked, mark};
 use tonearm_base::Nanos;
 use tonearm_uring::forks;
 
-/// Looks for the end of another thread's turn before a caller sleeps: turns are short, and to be woken takes longer.
+/// Looks for the end of another thread's turn before a caller sleeps. Turns are short, and waking a thread takes
+/// longer.
 const LOOKS: usize = if cfg!(test) { 2 } else { 400 };
 
 /// No thread leads.
@@ -68,25 +71,25 @@ pub(crate) struct Leader<P: Platform> {
 /// Behind the lock.
 struct Shared<P: Platform> {
     state: StateOf<P>,
-    /// Where each waiter parks. (Not `thread::park`: the thread's own token may mean something to its owner.)
+    /// The condition variable of each waiter. (Not `thread::park`: the program may use the thread's own token.)
     parked: Vec<Arc<Condvar>>,
     timer_thread: Option<JoinHandle>,
 }
 
 enum Kind<P> {
-    /// Of all threads of the process.
+    /// All threads of the process may use the store.
     Shared(P),
-    /// Of the thread with this mark.
+    /// Only the thread with this mark may use the store.
     OfOneThread(usize),
 }
 
-// SAFETY: everything but `engine` is Send and Sync by itself. `engine` is reached by one thread at a time: by the leader
-// (`State`, invariant 1), by the thread that ends the store once nobody leads, or by the only thread that `Kind` allows.
-// The mutex is held at the beginning and at the end of each of these times, so each thread sees what those before it did.
+// SAFETY: everything but `engine` is Send and Sync by itself. One thread at a time reaches `engine`: the leader
+// (`State`, invariant 1), the thread that ends the store once no thread leads, or the only thread that `Kind` allows.
+// That thread holds the mutex at the beginning and at the end of this time, so it sees what the threads before it did.
 // What the engine holds (reference counts, cells, the ring) is not tied to a thread: no crate below keeps thread-local
-// state. Nothing of it gets out, since what jobs return is Send, and what they keep they keep in the engine
-// (`Store::run_job`). A store of one thread, whose maker may hold parts of the engine, is refused to all others, also when it
-// is dropped.
+// state. No part of it leaves the engine: the results of jobs are Send, and what jobs keep stays in the engine
+// (`Store::run_job`). The maker of a store of one thread may hold parts of its engine. All other threads are refused
+// there, also when they drop the store.
 unsafe impl<P: Platform> Send for Leader<P> {}
 // SAFETY: as above.
 unsafe impl<P: Platform> Sync for Leader<P> {}
@@ -130,7 +133,7 @@ impl<P: Platform> Leader<P> {
         }
     }
 
-    /// Runs `job` beside those of other threads, and waits for its end. Its panic goes on here.
+    /// Runs `job` beside those of other threads, and waits for its end. A panic of the job goes on here.
     pub fn run<T, F>(
         &self,
         job: impl FnOnce(P::Context) -> F + Send + 'static,
@@ -176,7 +179,7 @@ impl<P: Platform> Leader<P> {
         }
     }
 
-    /// Runs the last `job`, and ends the store. The result of the job, whose panic goes on here.
+    /// Runs the last `job`, and ends the store. Returns the result of the job. A panic of the job goes on here.
     pub fn close<T, F>(
         &self,
         job: impl FnOnce(P::Context) -> F + Send + 'static,
@@ -196,26 +199,26 @@ impl<P: Platform> Leader<P> {
         closed?.map_err(|panic| resume_unwind(panic))
     }
 
-    /// As [`Leader::close`], for the last handle of a store, wherever it is dropped.
+    /// As [`Leader::close`], for the last handle of a store, on whatever thread it is dropped.
     pub fn abandon<F>(self: &Arc<Self>, job: impl FnOnce(P::Context) -> F + Send + 'static)
     where
         F: Future<Output = ()> + 'static,
     {
         match self.may_call() {
             Ok(()) => {}
-            // By a job: the leader cannot wait for itself.
+            // A job has dropped the handle. The leader cannot wait for itself.
             Err(StoreError::Nested) => {
                 let leader = self.clone();
-                // Without a thread the next opening recovers.
+                // If no thread can be started, the next opening recovers the store.
                 let _ = sync::spawn("tonearm-close", move || {
                     let _ = leader.close(job);
                 });
                 return;
             }
-            // In a child process, or on the wrong thread: nothing of the engine may be touched.
+            // In a child process, or on the wrong thread: no part of the engine may be touched.
             Err(_) => return std::mem::forget(self.clone()),
         }
-        // Nobody is left to be told.
+        // No caller is left to get the error.
         let _ = self.close(job);
     }
 
@@ -281,7 +284,7 @@ impl<P: Platform> Leader<P> {
         }
     }
 
-    /// Runs the engine as far as it goes without waiting; the calling thread leads.
+    /// Runs the engine as far as it goes without waiting, on the calling thread, which leads.
     fn lead(&self, thread: Thread) -> StepOf<P> {
         // SAFETY: this thread leads, and gives up the lead below, where `engine` is used last.
         let engine = unsafe { &mut *self.engine.get() };
@@ -300,7 +303,7 @@ impl<P: Platform> Leader<P> {
         }
     }
 
-    /// The engine has panicked under the calling thread, which leads.
+    /// Handles a panic of the engine under the calling thread, which leads.
     fn panicked(&self, thread: Thread, engine: &mut Engine<P>) -> StepOf<P> {
         engine.note_done();
         let mut shared = locked(&self.shared);
@@ -324,12 +327,12 @@ impl<P: Platform> Leader<P> {
         };
         self.publish_phase(&shared);
         self.wake(shared);
-        // Outside of the lock: what a job holds may call the store when it is dropped.
+        // Dropped outside of the lock, because a job may hold a value that calls the store when it is dropped.
         drop(jobs);
         self.take_down();
     }
 
-    /// Lets the engine go once nobody uses it, and tells all who wait.
+    /// Takes the engine down once no thread uses it, and wakes all waiters.
     fn take_down(&self) {
         let mut shared = locked(&self.shared);
         while !shared.state.may_end() {
@@ -337,7 +340,7 @@ impl<P: Platform> Leader<P> {
         }
         self.leader.store(mark(), Relaxed);
         drop(shared);
-        // SAFETY: nobody leads any more (`State`, invariant 1), and this thread alone ends the store.
+        // SAFETY: no thread leads any more (`State`, invariant 1), and this thread alone ends the store.
         let engine = unsafe { &mut *self.engine.get() }.take();
         let mine = matches!(self.kind, Kind::Shared(_));
         let gone = catch_unwind(AssertUnwindSafe(move || {
@@ -345,7 +348,7 @@ impl<P: Platform> Leader<P> {
                 engine.take_down(mine);
             }
         }));
-        // After a panic the engine may panic once more while it is taken down; what is left of it is leaked.
+        // After a panic the engine may panic again while it is dropped. The rest of it is leaked then.
         drop(gone);
         let mut shared = locked(&self.shared);
         self.leader.store(NOBODY, Relaxed);
@@ -391,7 +394,7 @@ impl<P: Platform> Leader<P> {
         self.unlock(shared, step)
     }
 
-    /// Tells the state of an event; the next step.
+    /// Reports an event to the state. Returns the next step.
     fn tell(&self, event: impl FnOnce(&mut StateOf<P>) -> StepOf<P>) -> StepOf<P> {
         let mut shared = locked(&self.shared);
         let step = event(&mut shared.state);
@@ -412,7 +415,7 @@ impl<P: Platform> Leader<P> {
         step
     }
 
-    /// Wakes the threads that events have named, without the lock: they find it free.
+    /// Wakes the threads that events have named, after releasing the lock, so that they find it free.
     fn wake(&self, mut shared: MutexGuard<'_, Shared<P>>) {
         let wakes = shared.state.take_wakes();
         if wakes.is_empty() {

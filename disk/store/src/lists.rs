@@ -5,7 +5,7 @@ use crate::error::StoreError;
 use crate::store::{Context, Store};
 use tonearm_disk::{BlockId, DiskError, ListId};
 
-/// A list is an ordered sequence of blocks that are written and read as a whole; its order guides where they are
+/// A list is an ordered sequence of blocks that are written and read as a whole. Its order guides where they are
 /// placed.
 ///
 /// ```
@@ -32,8 +32,7 @@ use tonearm_disk::{BlockId, DiskError, ListId};
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 impl Aru {
-    /// Makes an empty list. Its identifier is nobody else's from now on; the list is there for others when the unit
-    /// ends.
+    /// Makes an empty list. No other unit gets its identifier from now on. Others see the list when the unit ends.
     ///
     /// # Errors
     /// When the store or memory is full, read-only, or failed.
@@ -41,7 +40,7 @@ impl Aru {
         self.run(async move |aru, _| aru.new_list().await)
     }
 
-    /// Deletes a list with its blocks. It is not walked along before the unit ends.
+    /// Deletes a list with its blocks. The unit does not walk the list before its end.
     ///
     /// # Errors
     /// When there is no such list.
@@ -49,8 +48,8 @@ impl Aru {
         self.run(async move |aru, _| aru.delete_list(list).await)
     }
 
-    /// Makes a block of zeroes on a list, behind `after` or at the head, and places it near its predecessor. Its
-    /// identifier is nobody else's from now on; the block is on the list for others when the unit ends.
+    /// Makes a block of zeroes on a list, behind `after` or at the head, and places it near its predecessor. No other
+    /// unit gets its identifier from now on. Others see the block on the list when the unit ends.
     ///
     /// # Errors
     /// When there is no such list, `after` is not on it, the store or memory is full, or failed.
@@ -99,7 +98,7 @@ impl Aru {
     }
 }
 
-/// Lists outside units: what changes them is a unit of its own, durable with [`Store::flush`].
+/// Lists outside units. Each change is a unit of its own, durable with [`Store::flush`].
 ///
 /// ```
 /// # let folder = tempfile::tempdir()?;

@@ -14,7 +14,7 @@ use tonearm_uring::{Lock, MemberError, MemberOptions, open_member};
 /// Where the members of a store are.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Members {
-    /// Those that are no longer where the store says.
+    /// Present paths of members that are no longer where the store says.
     pub moved: Vec<PathBuf>,
     /// Bypass the page cache where the file system can.
     pub direct: bool,
@@ -32,11 +32,11 @@ impl Default for Members {
 /// How members are opened.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Access {
-    /// For writing; keeps everybody else out.
+    /// For writing; no other process may open the member.
     Write,
-    /// For reading; keeps writers out.
+    /// For reading; no other process may write to the member.
     Read,
-    /// For a look at what another process may be changing.
+    /// For a look at a member that another process may be changing.
     Peek,
 }
 

@@ -1,5 +1,6 @@
-//! A value for each process. A child by fork(2) begins with its own and never looks at its parent's: a thread that the
-//! child does not have may hold the parent's lock, and the stores behind it are the parent's to use and to close.
+//! A value for each process. A child by fork(2) begins with a value of its own and never touches its parent's: a thread
+//! that does not exist in the child may hold the parent's lock, and only the parent may use and close the stores behind
+//! it.
 
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
@@ -11,7 +12,7 @@ pub struct PerProcess<T> {
 struct Link<T> {
     process: u32,
     value: Mutex<T>,
-    /// A child's.
+    /// The value of a child process.
     next: OnceLock<Box<Link<T>>>,
 }
 
@@ -26,7 +27,7 @@ impl<T: Default> Link<T> {
 }
 
 impl<T: Default> PerProcess<T> {
-    /// Nothing yet.
+    /// An empty chain.
     #[expect(clippy::new_without_default, reason = "for statics alone")]
     pub const fn new() -> Self {
         Self {
@@ -34,7 +35,7 @@ impl<T: Default> PerProcess<T> {
         }
     }
 
-    /// That of this process, locked.
+    /// The value of this process, locked.
     pub fn lock(&self) -> MutexGuard<'_, T> {
         let process = std::process::id();
         let mut link = self.first.get_or_init(Link::new);

@@ -1,8 +1,8 @@
 //! The open recovery units of a store: those of threads, and those of sessions with its files.
 //!
 //! Invariants:
-//! 1. A unit is in the table, or in the hands of the one operation that uses it ([`Taken`]).
-//! 2. An operation that does not come to its end, because it has panicked, aborts its unit.
+//! 1. A unit is in the table, or an operation that uses it has it ([`Taken`]).
+//! 2. An operation that panics aborts its unit.
 //! 3. A unit that is removed while an operation uses it is aborted when the operation ends.
 
 use std::cell::{Cell, RefCell};
@@ -13,9 +13,9 @@ use tonearm_disk::Aru;
 /// Names an open unit.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) struct UnitId {
-    /// 0: of no session.
+    /// 0 for a unit of no session.
     pub session: u64,
-    /// Chosen by the session's client, or counted.
+    /// Chosen by the session's client, or counted up.
     pub number: u64,
 }
 
@@ -23,18 +23,18 @@ pub(crate) struct UnitId {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum NotAvailable {
     NotOpen,
-    /// By another operation.
+    /// Another operation uses it.
     InUse,
 }
 
-/// The table; clones are handles on the same. `A`: a unit, another type in tests.
+/// The table; clones are handles on the same. `A` is the unit, another type in tests.
 pub(crate) struct Units<A = Aru>(Rc<State<A>>);
 
 struct State<A> {
     /// `None` while an operation has it.
     open: RefCell<BTreeMap<UnitId, Option<A>>>,
     next: Cell<u64>,
-    /// No unit is opened any more.
+    /// No more units are opened.
     closed: Cell<bool>,
 }
 
@@ -65,7 +65,7 @@ impl<A> Units<A> {
         id
     }
 
-    /// Opens a unit. Once the store is being closed it is aborted instead.
+    /// Opens a unit. Once the store is being closed, the unit is aborted instead.
     pub fn insert(&self, id: UnitId, aru: A) {
         if !self.0.closed.get() {
             self.0.open.borrow_mut().insert(id, Some(aru));
@@ -147,7 +147,7 @@ fn of(session: u64) -> std::ops::RangeInclusive<UnitId> {
     id(0)..=id(u64::MAX)
 }
 
-/// A unit in the hands of an operation.
+/// A unit that an operation uses.
 pub(crate) struct Taken<A = Aru> {
     units: Units<A>,
     id: UnitId,
@@ -161,7 +161,7 @@ impl<A> Taken<A> {
             .expect("it is there until it is put back or kept")
     }
 
-    /// The operation has come to its end.
+    /// Puts the unit back at the end of the operation.
     pub fn put_back(mut self) {
         let aru = self.aru.take();
         let mut open = self.units.0.open.borrow_mut();
@@ -175,7 +175,7 @@ impl<A> Taken<A> {
         }
     }
 
-    /// Takes it out of the table for good.
+    /// Takes the unit out of the table.
     pub fn keep(mut self) -> A {
         self.aru
             .take()
@@ -186,7 +186,7 @@ impl<A> Taken<A> {
 impl<A> Drop for Taken<A> {
     fn drop(&mut self) {
         let mut open = self.units.0.open.borrow_mut();
-        // Unless it was put back.
+        // The unit is still in use by this operation.
         if let Some(None) = open.get(&self.id) {
             open.remove(&self.id);
         }

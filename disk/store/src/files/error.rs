@@ -6,7 +6,7 @@ use tonearm_disk::{DiskError, ErrorKind};
 use tonearm_engine::EngineError;
 use tonearm_uring::MemberError;
 
-/// What kind of error it is: what a front end makes its own code from.
+/// The kind of an error, from which a front end makes its own code.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum FilesErrorKind {
     /// No such file, or it was deleted.
@@ -19,13 +19,13 @@ pub enum FilesErrorKind {
     ReadOnly,
     /// Data failed its checksum.
     Damaged,
-    /// Others changed meanwhile what a unit stands on.
+    /// Others have changed something that the unit depends on.
     Conflict,
     /// Another process has the store open.
     Busy,
-    /// The server of the store is away, and did not come back in time: try again.
+    /// The server of the store has gone away, and did not come back in time. The caller may try again.
     Away,
-    /// Anything else: a device failed, the server is gone, a request makes no sense.
+    /// Any other error: a device failed, the server is gone, a request is invalid.
     Failed,
 }
 
@@ -52,7 +52,7 @@ impl FilesError {
 impl From<DiskError> for FilesError {
     fn from(error: DiskError) -> Self {
         let kind = match error.kind() {
-            // It is the log that has no room.
+            // The log has no room for it, not the store.
             _ if matches!(error, DiskError::Engine(EngineError::CommitTooLarge { .. })) => {
                 FilesErrorKind::NoSpace
             }

@@ -6,9 +6,9 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use tonearm_base::{ALIGN, AlignedMemory, LooseBuf};
 
-/// Bytes that are kept back of one unit at most.
+/// Most bytes that are kept back of one unit.
 const HELD_MAX: usize = 256 << 10;
-/// Buffers that are kept for the next writes at most.
+/// Most buffers that are kept for the next writes.
 const SPARE_MAX: usize = 64;
 
 /// A write that is kept back.
@@ -18,12 +18,12 @@ pub(crate) struct HeldWrite {
     pub data: LooseBuf,
 }
 
-/// What the engine has yet to learn of a unit.
+/// The part of a unit that the engine does not have yet.
 #[derive(Default)]
 pub(crate) struct Due {
-    /// That it is open.
+    /// The engine has yet to open the unit.
     pub begin: bool,
-    /// What it writes, in order.
+    /// The unit's writes, in order.
     pub writes: Vec<HeldWrite>,
 }
 
@@ -31,27 +31,27 @@ pub(crate) struct Due {
 #[derive(Default)]
 pub(super) struct HeldUnits {
     open: Mutex<BTreeMap<AruId, Held>>,
-    /// Memory for the next writes, which the engine's pool had free.
+    /// Free memory of the engine's pool, for the next writes.
     spare: Mutex<Vec<AlignedMemory>>,
 }
 
 struct Held {
     due: Due,
     bytes: usize,
-    /// Why a write that was kept back has failed: so does all that follows in the unit.
+    /// Why a write that was kept back has failed. All later operations of the unit fail for the same reason.
     failed: Option<FilesError>,
 }
 
-/// How a unit leaves.
+/// A unit that has left the table.
 pub(super) struct Left {
-    /// What the engine does not know of it.
+    /// The part of it that the engine does not have.
     pub due: Due,
     pub failed: Option<FilesError>,
 }
 
 impl HeldUnits {
     fn units(&self) -> MutexGuard<'_, BTreeMap<AruId, Held>> {
-        // Nothing is left half done by a panic.
+        // A panic leaves nothing half done here.
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -66,7 +66,7 @@ impl HeldUnits {
         spare.truncate(SPARE_MAX);
     }
 
-    /// Unit `aru` is open.
+    /// Adds unit `aru`, which is open.
     pub fn begin(&self, aru: AruId) {
         let due = Due {
             begin: true,
@@ -80,7 +80,7 @@ impl HeldUnits {
         self.units().insert(aru, held);
     }
 
-    /// Keeps a write back, and gives all of them when they have become many.
+    /// Keeps a write back. Returns all writes that were kept back once they are many.
     ///
     /// # Errors
     /// When the unit is not open, or one of its writes has failed.
@@ -107,7 +107,7 @@ impl HeldUnits {
         Ok(Some(std::mem::take(&mut held.due)))
     }
 
-    /// Gives what was kept back.
+    /// Returns what was kept back of unit `aru`.
     ///
     /// # Errors
     /// As for [`HeldUnits::write`].
@@ -118,7 +118,7 @@ impl HeldUnits {
         Ok(std::mem::take(&mut held.due))
     }
 
-    /// Gives what was kept back of the units that have written to `file`, which is about to be closed.
+    /// Returns what was kept back of the units that have written to `file`, which is about to be closed.
     pub fn due_of(&self, file: FileId) -> Vec<(AruId, Due)> {
         let mut units = self.units();
         let of_file = |held: &Held| held.due.writes.iter().any(|write| write.file == file);
@@ -130,14 +130,14 @@ impl HeldUnits {
         due.collect()
     }
 
-    /// What was given has failed.
+    /// Notes that what was returned has failed in the engine.
     pub fn fail(&self, aru: AruId, error: &FilesError) {
         if let Some(held) = self.units().get_mut(&aru) {
             held.failed.get_or_insert_with(|| error.clone());
         }
     }
 
-    /// Unit `aru` is open no more; `None` when it was not.
+    /// Removes unit `aru`; `None` when it was not open.
     pub fn leave(&self, aru: AruId) -> Option<Left> {
         let Held { due, failed, .. } = self.units().remove(&aru)?;
         Some(Left { due, failed })

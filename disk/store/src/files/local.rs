@@ -10,8 +10,8 @@ use std::future::Future;
 use std::sync::atomic::{AtomicU64, Ordering};
 use tonearm_base::LooseBuf;
 
-/// A session with an open store. Its locks, what its units have written last, and what nobody has changed since it was
-/// looked at are in the caller's hands: none of it needs the engine.
+/// A session with an open store. The session itself keeps its locks, the last writes of its units, and what it has read
+/// and no commit has changed since. None of these needs the engine.
 pub struct LocalFiles {
     store: Store,
     session: u64,
@@ -64,7 +64,7 @@ impl LocalFiles {
         done?
     }
 
-    /// Runs `job`, which may be of a unit, after what was kept back of it.
+    /// Runs `job`, which may belong to a unit, after the writes that were kept back of that unit.
     fn run_in<T, F>(
         &self,
         aru: Option<AruId>,
@@ -97,7 +97,7 @@ impl LocalFiles {
                 Err(late) => Err(late),
             })
         });
-        // Of a store that is gone the unit is gone too.
+        // If the store is gone, so is the unit.
         match done? {
             Ok((spare, done)) => {
                 self.units.give(spare);
@@ -117,7 +117,8 @@ impl LocalFiles {
         Ok(file)
     }
 
-    /// What the last short read of each file that `due` writes would give after it, where all of it is written anew.
+    /// The result that the last short read of each file in `due` would have after `due`, for files in which `due`
+    /// writes all of that range.
     fn after(&self, due: &Due) -> Vec<(FileId, View)> {
         let mut views: Vec<(FileId, View)> = Vec::new();
         for write in due.writes.iter().rev() {
@@ -144,7 +145,7 @@ impl LocalFiles {
         views
     }
 
-    /// What the locks know of the handle `file`: the file, and who has it.
+    /// The locks' name for the handle `file`: the file, and the holder.
     fn handle(&self, file: FileId) -> Result<(u64, (u64, u64)), FilesError> {
         self.store.check()?;
         let serial = self.seen.serial(file);
@@ -187,10 +188,10 @@ impl Files for LocalFiles {
     fn close(&self, file: FileId) {
         self.seen.close(file);
         for (aru, due) in self.units.due_of(file) {
-            // The unit's end tells of an error.
+            // The unit's end reports any error.
             let _ = self.run_after(aru, due, |_| async { Ok(()) });
         }
-        // Of a store that is closed nothing is open.
+        // A closed store has no open files.
         let _ = self.run(move |session| async move {
             session.close(file);
             Ok(())
@@ -258,7 +259,7 @@ impl Files for LocalFiles {
         }
         let len = buf.len();
         let read = move |session: Session| async move {
-            // Counted before the read: what changes meanwhile counts as later.
+            // The count is taken before the read, so that a change during the read counts as later.
             let (count, _) = session.state(file)?;
             Ok((count, session.read(file, aru, offset, len).await?))
         };
@@ -332,7 +333,7 @@ impl Files for LocalFiles {
                 }
             };
             let lsn = session.end(aru).await?;
-            // At once: nothing else has been committed in between.
+            // There was no await, so nothing else has been committed in between.
             views.retain_mut(|(file, view)| {
                 let state = session.state(*file).ok();
                 state.is_some_and(|(count, size)| {
@@ -343,7 +344,7 @@ impl Files for LocalFiles {
             Ok((spare, views, session.acknowledge(lsn, durable).await))
         })?;
         self.units.give(spare);
-        // Of a store that has failed the engine tells, not what was seen.
+        // If the store has failed, the session answers with the engine's error, not from its cache.
         if ended.is_ok() {
             for (file, view) in views {
                 self.seen.found(file, view);
@@ -354,12 +355,12 @@ impl Files for LocalFiles {
 
     fn abort(&self, aru: AruId) {
         match self.units.leave(aru) {
-            // The engine does not know of it.
+            // The engine does not have the unit.
             Some(Left { due, .. }) if due.begin => return,
             Some(_) => {}
             None => return,
         }
-        // Of a store that is closed nothing is open.
+        // A closed store has no open units.
         let _ = self.run(move |session| async move {
             session.abort(aru);
             Ok(())

@@ -1,4 +1,4 @@
-//! From a path to its files, whoever has the store open.
+//! Opens the files of a store by its path, whether this process, a server or no process has the store open.
 
 use super::remote::RemoteFiles;
 use crate::error::StoreError;
@@ -13,13 +13,13 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 use tonearm_uring::MemberError;
 
-/// How long a store may be in use before that is an error: a server locks it before it listens, and a store of
-/// this process may just be closing.
+/// How long a store may be in use before that is an error. A server locks the store before it listens, and this process
+/// may be about to close it.
 const PATIENCE: Duration = Duration::from_millis(300);
 const PATIENCE_WITH_OURSELVES: Duration = Duration::from_secs(60);
 const BETWEEN_TRIES: Duration = Duration::from_millis(10);
 
-/// Which store a path leads to, whatever its name.
+/// The identity of the store that a path leads to, whatever its name.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Identity {
     /// Device and inode of the primary member. A file system gives the inode of a file that was removed to a new one: the
@@ -29,11 +29,11 @@ enum Identity {
     Device(u64),
 }
 
-/// What this process knows of the stores that it has used through [`open_files`].
+/// The stores that this process has used through [`open_files`].
 #[derive(Default)]
 struct Known {
     opened: Vec<Opened>,
-    /// Those that it has had from a server.
+    /// Stores that this process has reached through a server.
     served: BTreeSet<Identity>,
 }
 
@@ -50,12 +50,13 @@ pub fn files_socket(path: &Path) -> PathBuf {
     beside(path, "files")
 }
 
-/// Begins a session with the files of the store at `path`: through its server when it is served, else with the store
-/// itself, which is opened with `options`, unless this process has it open through this function already. The store is
-/// closed with its last session.
+/// Begins a session with the files of the store at `path`: through its server when it is served, otherwise with the
+/// store itself. The store is opened with `options`, unless this process has it open through this function already, and
+/// is closed with its last session.
 ///
-/// Where a server has been, it is expected to come back, and whoever opened the store itself meanwhile would keep it from
-/// that. A process that a server has served never does so; where a server that was killed has left its socket, any process
+/// A server that has gone away is expected to come back, and a process that opens the store meanwhile would prevent
+/// that. So a process that a server has served never opens that store itself. If a server was killed and has left its
+/// socket, any process waits before it opens the store. Both wait for [`StoreOptions::server_wait`].
 /// waits first. Both for [`StoreOptions::server_wait`].
 ///
 /// # Errors
@@ -67,7 +68,7 @@ pub fn open_files(path: &Path, options: StoreOptions) -> Result<Arc<dyn Files>, 
     let mut patience = PATIENCE;
     let started = Instant::now();
     loop {
-        // Not kept between the tries: others want other stores.
+        // The lock is not held between the tries, because other threads want other stores.
         let mut known = KNOWN.lock();
         let here = known
             .opened

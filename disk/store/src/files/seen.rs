@@ -1,6 +1,6 @@
-//! A session's cache of sizes, last short reads and names. At the start of each transaction SQLite asks for a database's
-//! size, its change counter and whether there is a write-ahead log. Each entry has the count of the commits that change
-//! it, so a session answers from the cache, without the engine, until somebody changes it.
+//! A session's cache of sizes, last short reads and names. At the start of each transaction SQLite asks for a
+//! database's size, its change counter and whether there is a write-ahead log. Each entry has the count of the commits
+//! that change it. So a session answers from the cache, without the engine, until a commit changes the entry.
 
 use super::FileId;
 use super::session::Opened;
@@ -26,16 +26,16 @@ struct File {
     view: View,
 }
 
-/// What a file was like when so many commits had changed it.
+/// The state of a file when so many commits had changed it.
 #[derive(Clone, Default)]
 pub(super) struct View {
     pub count: u64,
     pub size: Option<u64>,
-    /// The last short read: where, how long, and what there was.
+    /// The last short read: offset, length, and content.
     pub read: Option<(u64, usize, Vec<u8>)>,
 }
 
-/// Which names there are, when so many commits had changed any.
+/// Which names exist, when so many commits had changed any name.
 #[derive(Default)]
 struct Names {
     count: u64,
@@ -43,7 +43,7 @@ struct Names {
 }
 
 impl Seen {
-    /// Nothing yet; `names` counts changes of the names.
+    /// An empty cache; `names` counts changes of the names.
     pub fn new(names: Changes) -> Self {
         Self {
             files: Mutex::default(),
@@ -53,7 +53,7 @@ impl Seen {
     }
 
     fn files(&self) -> MutexGuard<'_, BTreeMap<FileId, File>> {
-        // Nothing is left half done by a panic.
+        // A panic leaves nothing half done here.
         self.files.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -61,7 +61,7 @@ impl Seen {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A file has been opened.
+    /// Adds a file that has been opened.
     pub fn open(&self, opened: Opened) {
         let Opened {
             file,
@@ -79,7 +79,7 @@ impl Seen {
         );
     }
 
-    /// A file has been closed.
+    /// Removes a file that has been closed.
     pub fn close(&self, file: FileId) {
         self.files().remove(&file);
     }
@@ -96,7 +96,7 @@ impl Seen {
         file.is_current().then_some(file.view.size)?
     }
 
-    /// Reads from what is known; how many bytes, if that is.
+    /// Reads from the cache. Returns the number of bytes, or `None` when the cache does not have them.
     pub fn read(&self, file: FileId, offset: u64, buf: &mut [u8]) -> Option<usize> {
         let files = self.files();
         let file = files.get(&file)?;
@@ -108,14 +108,14 @@ impl Seen {
         Some(bytes.len())
     }
 
-    /// Where the last short read of a file was, and how long.
+    /// Offset and length of the last short read of a file.
     pub fn last_read(&self, file: FileId) -> Option<(u64, usize)> {
         let files = self.files();
         let (at, len, _) = files.get(&file)?.view.read.as_ref()?;
         Some((*at, *len))
     }
 
-    /// What a look at a file has found. What was found at the same count stays.
+    /// Adds what was found of a file. What was found before at the same count stays.
     pub fn found(&self, file: FileId, found: View) {
         let mut files = self.files();
         let Some(File { view, .. }) = files.get_mut(&file) else {
@@ -123,7 +123,7 @@ impl Seen {
         };
         let found_read = found.read.filter(|(_, len, _)| *len <= READ_MAX);
         if found.count != view.count {
-            // Where it was read stays: it is what is read again.
+            // The range of the last short read stays, because the same range is read again.
             let (count, size) = (found.count, found.size);
             *view = View {
                 count,
@@ -145,7 +145,7 @@ impl Seen {
         (known.count == self.names.count()).then_some(exists)
     }
 
-    /// A look for a name, after `count` changes of names.
+    /// Adds whether a name exists, as found after `count` changes of names.
     pub fn found_name(&self, count: u64, name: String, exists: bool) {
         let mut known = self.known();
         if known.count != count || known.exist.len() >= NAMES_MAX {

@@ -1,6 +1,6 @@
 //! Sessions on the engine's side: the files and units that a client has open, and the operations of `files::Files` as
-//! straight async code over the disk. `LocalFiles` calls them in this process, a server's clients through the protocol in
-//! `remote`.
+//! async code over the disk. `LocalFiles` calls them in this process, and a server calls them for its clients through
+//! the protocol in `remote`.
 //!
 //! A session ends in this order: its units are aborted; then its locks are released.
 
@@ -170,7 +170,7 @@ impl Session {
             };
             match made {
                 Ok(volume) => break volume,
-                // Another session was faster.
+                // Another session has made the file meanwhile.
                 Err(error) if matches!(error.kind(), ErrorKind::Exists | ErrorKind::Conflict) => {}
                 Err(error) => return Err(error.into()),
             }
@@ -202,7 +202,7 @@ impl Session {
         Ok(volume.write_zeroes(offset, len, false, false).await?)
     }
 
-    /// What of a range is allocated, at least of its first part.
+    /// Which parts of a range are allocated, at least for the first part of it.
     pub async fn status(
         &self,
         file: FileId,
@@ -322,7 +322,7 @@ impl Session {
             let part = size.saturating_sub(offset).min(len as u64);
             match volume.read(offset.min(size), part).await {
                 Ok(pieces) => return Ok(joined(&pieces, part as usize)),
-                // It was made shorter while it was read.
+                // The file was made shorter during the read.
                 Err(DiskError::OutOfRange { .. }) => {}
                 Err(error) => return Err(error.into()),
             }
@@ -343,8 +343,8 @@ impl Session {
         Ok(())
     }
 
-    /// Does what a client has kept back of unit `id`; gives memory for as much again, as far as there is some free. A file
-    /// that was deleted since is a conflict.
+    /// Carries out the writes that a client has kept back of unit `id`. Returns memory for as many bytes, as far as
+    /// some is free. A file that was deleted since is a conflict.
     pub async fn catch_up(&self, id: AruId, due: Due) -> Result<Vec<AlignedMemory>, FilesError> {
         if due.begin {
             self.begin(id)?;
@@ -407,18 +407,18 @@ impl Session {
         }
     }
 
-    /// Ends a unit; durable when [`Session::acknowledge`] of the answer ends.
+    /// Ends a unit. It is durable when [`Session::acknowledge`] of the result ends.
     pub async fn end(&self, id: AruId) -> Result<Lsn, FilesError> {
         let aru = self.take(id)?.keep();
         Ok(aru.end().await?)
     }
 
-    /// Waits until what has taken effect with `lsn` is durable, if `durable` or the store's mode asks for it.
+    /// Waits until the changes with `lsn` are durable, if `durable` or the store's mode asks for it.
     pub async fn acknowledge(&self, lsn: Lsn, durable: bool) -> Result<(), FilesError> {
         let disk = self.disk();
         if durable || disk.engine().options().ack == Ack::Write {
             match lsn {
-                // A unit without changes has no place in the log: all before it counts.
+                // A unit without changes has no place in the log. Everything before it must be durable.
                 Lsn(0) => disk.flush().await?,
                 lsn => disk.wait_durable(lsn).await?,
             }
@@ -458,7 +458,7 @@ impl Session {
         (self.0.number, file.0)
     }
 
-    /// The file `name`; volumes are none.
+    /// The file `name`; a volume of that name does not count.
     fn file(&self, name: &str) -> Result<Volume, FilesError> {
         match self.disk().volume(name) {
             Ok(volume) if volume.kind() == VolumeKind::File => Ok(volume),
@@ -481,7 +481,7 @@ impl Session {
         taken.map_err(|why| not_available(id, why))
     }
 
-    /// Does an operation in a unit.
+    /// Runs an operation in a unit.
     async fn within<T>(
         &self,
         id: AruId,
@@ -499,7 +499,7 @@ fn not_available(id: AruId, why: NotAvailable) -> FilesError {
     })
 }
 
-/// There is no such handle.
+/// The error for a handle that does not exist.
 pub(crate) fn not_open_file(file: FileId) -> FilesError {
     failed(format!("file {} is not open in this session", file.0))
 }

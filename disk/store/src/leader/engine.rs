@@ -1,4 +1,4 @@
-//! What a leader runs: the engine with its jobs, over a ring whose calls threads make.
+//! The engine and its jobs, as a leader runs them, over a ring whose calls are made by threads.
 
 use super::state::{Turn, WaiterId};
 use std::any::Any;
@@ -12,11 +12,11 @@ use std::task::Poll;
 use tonearm_base::Nanos;
 use tonearm_rt::Rt;
 
-/// What an engine and its threads stand on: the ring and the clock of a store, or those of a test.
+/// The environment of an engine and its threads: the ring and the clock of a store, or those of a test.
 pub(crate) trait Platform: Send + Sync + Sized + 'static {
-    /// What jobs are given.
+    /// What jobs get.
     type Context: Clone + 'static;
-    /// The driver's calls, of the leader.
+    /// The driver's calls; used by the leader.
     type Calls: 'static;
     /// A system call to make.
     type Call: Send + 'static;
@@ -31,32 +31,32 @@ pub(crate) trait Platform: Send + Sync + Sized + 'static {
     fn end_call(calls: &Self::Calls, made: Self::Made);
     /// Calls whose ends the driver has not completed.
     fn calls_under_way(calls: &Self::Calls) -> usize;
-    /// Makes a call; any thread.
+    /// Makes a call. Any thread may do this.
     fn make(&self, call: Self::Call) -> Self::Made;
-    /// Waits until the ring has completed something, the watch is interrupted, or `until`; any thread.
+    /// Waits until the ring has completed something, the watch is interrupted, or `until`. Any thread may do this.
     fn watch(&self, until: Option<Nanos>);
-    /// Ends the present watch, or the next one.
+    /// Ends the present watch, or the next one if there is none.
     fn interrupt_watch(&self);
     /// The executor's clock.
     fn now(&self) -> Nanos;
 }
 
-/// Begins a job, for its waiter. One type for all of them: what runs them is compiled once, and not for each.
+/// Begins a job for its waiter. All jobs have one type, so that the code that runs them is compiled once.
 pub(crate) type Job<P> = Box<dyn FnOnce(&Core<P>, WaiterId) + Send>;
 
 /// What a job has returned, or the panic that ended it.
 pub(crate) type Outcome<T> = Result<T, Box<dyn Any + Send>>;
 
-/// The engine; used by one thread at a time.
+/// The engine. One thread at a time uses it.
 pub(crate) struct Engine<P: Platform> {
     core: Core<P>,
-    /// None: the driver makes its calls itself.
+    /// `None`: the driver makes its calls itself.
     calls: Option<P::Calls>,
-    /// What the leader has taken, and what its turn leaves.
+    /// The work that the leader has taken, and what its turn leaves.
     pub turn: Turn<Job<P>, P::Call, P::Made>,
 }
 
-/// What jobs begin with.
+/// The handles with which jobs begin.
 pub(crate) struct Core<P: Platform> {
     context: P::Context,
     /// Waiters whose jobs have ended in this turn.
@@ -76,7 +76,7 @@ impl<P: Platform> Engine<P> {
         }
     }
 
-    /// Begins the jobs of the turn, and goes on as far as it goes without waiting.
+    /// Begins the jobs of the turn, and runs the engine as far as it goes without waiting.
     pub fn run(&mut self) {
         let rt = P::rt(&self.core.context);
         if let Some(calls) = &self.calls {
@@ -89,7 +89,7 @@ impl<P: Platform> Engine<P> {
         }
         loop {
             rt.run_ready();
-            // Submits what was begun, and takes what has ended.
+            // Submits new operations, and takes completed ones.
             if rt.in_flight() > 0 || rt.next_timer().is_some_and(|timer| timer <= rt.now()) {
                 rt.wait(Some(Nanos(0)));
             }
@@ -112,12 +112,12 @@ impl<P: Platform> Engine<P> {
         self.note_done();
     }
 
-    /// Takes over which jobs have ended.
+    /// Notes in the turn which jobs have ended.
     pub fn note_done(&mut self) {
         self.turn.done.append(&mut self.core.done.borrow_mut());
     }
 
-    /// Begins `job` and waits in the driver until `is_done`. False when nothing can come any more.
+    /// Begins `job` and waits in the driver until `is_done`. False when nothing is left that could complete it.
     pub fn run_alone(&mut self, job: Job<P>, is_done: &dyn Fn() -> bool) -> bool {
         let rt = P::rt(&self.core.context);
         job(&self.core, WaiterId(0));
@@ -133,7 +133,7 @@ impl<P: Platform> Engine<P> {
         }
     }
 
-    /// Drops the engine, and its executor if that is not the caller's.
+    /// Drops the engine, and its executor unless that belongs to the caller.
     pub fn take_down(self, with_executor: bool) {
         let rt = P::rt(&self.core.context).clone();
         drop(self);
@@ -143,7 +143,7 @@ impl<P: Platform> Engine<P> {
     }
 }
 
-/// A job whose outcome is put into `place`.
+/// A job that puts its outcome into `place`.
 pub(crate) fn job_of<P: Platform, T, F>(
     job: impl FnOnce(P::Context) -> F + Send + 'static,
     place: Arc<Mutex<Option<Outcome<T>>>>,
@@ -164,7 +164,7 @@ where
     })
 }
 
-/// Runs `job`, and catches its panics: they are its caller's.
+/// Runs `job` and catches its panics, which go on at its caller.
 async fn outcome_of<C, T, F>(job: impl FnOnce(C) -> F, context: C) -> Outcome<T>
 where
     F: Future<Output = T>,

@@ -1,8 +1,8 @@
-//! Interleavings of threads that use a leader: `shuttle` runs the code of `leader.rs` itself, over a ring and a clock that
-//! are a test's. It reports threads that wait for ever, and each run checks what the jobs have returned.
+//! Interleavings of threads that use a leader. `shuttle` runs the code of `leader.rs` itself, over a ring and a clock
+//! of the test. It reports threads that wait for ever, and each run checks the results of the jobs.
 //!
-//! `state_test.rs` goes through every interleaving of the state's events; here is what lies around them: locks, condition
-//! variables, the watch of the ring, and who touches the engine when.
+//! `state_test.rs` visits every interleaving of the state's events. This file tests what lies around them: locks,
+//! condition variables, the watch of the ring, and which thread uses the engine when.
 
 use super::engine::{Engine, Platform};
 use super::sync::{Condvar, Mutex, locked, mark, wait, wait_for};
@@ -22,7 +22,7 @@ use tonearm_rt::{Completion, Data, DeviceId, Driver, Notify, Op, Request, Rt};
 
 /// The world of a run.
 struct World {
-    /// In nanoseconds; every look moves it on.
+    /// In nanoseconds; every look advances it.
     clock: AtomicU64,
     ring: Mutex<Ring>,
     changed: Condvar,
@@ -62,7 +62,7 @@ impl World {
             if let Some(token) = ring.submitted.pop_front() {
                 ring.completed.push_back(token);
                 self.changed.notify_all();
-                // Others come first, or not.
+                // Other threads may run first.
                 drop(ring);
                 ring = locked(&self.ring);
             } else if ring.stopped {
@@ -91,7 +91,7 @@ struct ModelDriver {
 }
 
 impl ModelDriver {
-    /// Another thread may come in between; it must not enter as well.
+    /// Another thread may run here; it must not enter the engine.
     fn enter(&self) {
         assert!(
             !self.world.in_engine.swap(true, SeqCst),
@@ -140,7 +140,7 @@ impl Drop for ModelDriver {
     }
 }
 
-/// What jobs are given.
+/// What jobs get.
 #[derive(Clone)]
 struct Context {
     rt: Rt,
@@ -228,15 +228,15 @@ enum Act {
     Look,
     /// A durable write: a call of the device.
     Commit,
-    /// Two at once: one is another thread's, or the same one's after the first.
+    /// Two at once: one by another thread, or by the same one after the first.
     TwoCommits,
     /// A read: the ring has it.
     Read,
-    /// A timer that is due soon.
+    /// Waits for a timer that is due soon.
     Sleep,
     /// Waits for the commit of another thread.
     Follow,
-    /// Leaves a write under way.
+    /// Returns while a write is under way.
     Leave,
     /// The job panics.
     Panic,
@@ -245,7 +245,7 @@ enum Act {
     Close,
 }
 
-/// Jobs that return because of what others do need another one who does it.
+/// Acts that end without an act of another thread.
 const ALONE: [Act; 5] = [
     Act::Look,
     Act::Commit,
@@ -310,7 +310,7 @@ fn act(leader: &Leader<Model>, what: Act) -> Result<(), StoreError> {
         })?,
         Act::Close => leader.close(|context: Context| async move {
             context.io(Op::WriteDurable).await;
-            // Those that wait for it are told, as by the engine.
+            // Wakes the jobs that wait for the commit, as the engine does.
             context.commits.set(context.commits.get() + 1);
             context.committed.notify();
         })?,
@@ -318,7 +318,7 @@ fn act(leader: &Leader<Model>, what: Act) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// One run: each thread does its acts in turn, beside the kernel; at last the store is closed.
+/// One run: each thread does its acts in turn, beside the kernel; then the store is closed.
 fn run(threads: &[Vec<Act>], with_timer_thread: bool) {
     let world = World::new();
     let calls = Calls::default();
@@ -418,9 +418,9 @@ fn three_threads_end_their_jobs_without_the_timer_thread() {
 
 #[test]
 fn what_a_job_leaves_behind_is_brought_to_its_end() {
-    // The thread has left when the write is under way.
+    // The thread has returned while the write is under way.
     explore(&[&[Act::Leave], &[Act::Follow]], true, 300);
-    // The timer thread is not needed while somebody waits.
+    // The timer thread is not needed while a waiter waits.
     explore(&[&[Act::Leave], &[Act::Follow]], false, 300);
     explore(&[&[Act::Leave], &[Act::Look, Act::Follow]], true, 300);
     explore(&[&[Act::Leave, Act::Follow]], true, 300);

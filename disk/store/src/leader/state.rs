@@ -1,7 +1,7 @@
-//! Which thread does what next: the state of a store's threads, without a lock, a clock or a thread.
+//! Decides what each thread of a store does next: plain state, without a lock, a clock or a thread.
 //!
-//! A thread tells what has happened to it and is told its next [`Step`]. `leader.rs` keeps the state behind one mutex and
-//! takes the steps; [`State::take_wakes`] names those that each event wakes.
+//! A thread reports each event and gets its next [`Step`]. `leader.rs` keeps the state behind one mutex and takes the
+//! steps. [`State::take_wakes`] names the threads that an event wakes.
 //!
 //! | step | what the thread does | event at its end |
 //! | --- | --- | --- |
@@ -17,11 +17,11 @@
 //!
 //! ```text
 //!            begin                      turned, called, woken (first that applies)
-//!              |         nobody leads, and there is work        -> Lead
-//!   nobody leads: Lead   the job is done                        -> leave, Done
+//!              |         no leader, and there is work           -> Lead
+//!   no leader: Lead      the job is done                        -> leave, Done
 //!   else: queue, Park    the job waits in the queue             -> Park
 //!                        a call waits                           -> Call
-//!                        the ring is busy, and nobody sees to it -> Watch
+//!                        the ring is busy and not watched       -> Watch
 //!                        otherwise                              -> Park
 //!
 //!   phase: Open -- close --> Closing -- end --> Ending -- gone --> Over
@@ -29,25 +29,26 @@
 //! ```
 //!
 //! Invariants:
-//! 1. At most one thread leads. In the phase `Ending` one thread takes the engine down, once nobody leads or makes a call.
-//! 2. No lost wake-ups: an event and the decision to rest are each made under the lock, and a rest that is entered after
-//!    its wake-up ends at once. Work (a job, a made call, a completion of the ring, a timer) is left behind only while
-//!    somebody leads, and a leader leads again before it rests or leaves.
-//! 3. A thread that leaves, or that begins a call, hands what it leaves to a waiter that rests: calls to make, the ring, a
-//!    timer. Where nobody waits the timer thread sees to all of it.
-//! 4. A timer that is due soon is *guarded*: a waiter rests no longer than until then. Later timers, and all when nobody
-//!    waits, are the timer thread's.
-//! 5. A waiter whose job has not been taken by a leader makes no calls: the job may be done at once, and a call takes as
-//!    long as the device.
+//! 1. At most one thread leads. In the phase `Ending` one thread takes the engine down, once no thread leads or makes a
+//!    call.
+//! 2. No lost wake-ups: each event and each decision to rest is made under the lock, and a rest that begins after its
+//!    wake-up ends at once. Only while a thread leads may another one rest with work left (a job, a made call, a
+//!    completion of the ring, a timer), and a leader leads again before it rests or leaves.
+//! 3. A thread that leaves, or that begins a call, hands what it leaves (calls to make, the ring, a timer) to a waiter
+//!    that rests. If there are no waiters, the timer thread takes over all of it.
+//! 4. A timer that is due soon is *guarded*: one waiter rests no longer than until then. The timer thread waits for
+//!    later timers, and for all timers while there are no waiters.
+//! 5. A waiter whose job no leader has taken makes no calls: the job may be done at once, and a call takes as long as
+//!    the device.
 
 use std::collections::VecDeque;
 use tonearm_base::Nanos;
 
 /// Waiters guard a timer of the engine that is due within this time.
 const SOON: Nanos = Nanos::from_millis(1);
-/// Between two looks of the timer thread while operations are under way.
+/// Time between two looks of the timer thread while operations are under way.
 pub(crate) const NAP: Nanos = Nanos::from_millis(1);
-/// Looks without need before the timer thread sleeps for longer.
+/// Looks in a row that find no work, after which the timer thread sleeps for longer.
 const IDLE_LOOKS: u32 = if cfg!(test) { 2 } else { 10 };
 
 /// Why a store has ended.
@@ -62,9 +63,9 @@ pub(crate) enum Over {
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 enum Phase {
     Open,
-    /// New jobs are refused but for the last one; those under way may end.
+    /// New jobs are refused, except for the last one. Jobs under way may end.
     Closing,
-    /// Nobody leads any more; the engine is taken down.
+    /// No thread leads any more; the engine is taken down.
     Ending(Over),
     /// The engine is gone.
     Over(Over),
@@ -89,7 +90,8 @@ pub(crate) enum Step<C> {
     Watch(Option<Nanos>),
     Park {
         until: Option<Nanos>,
-        /// The leader sees soon what the thread has left for it: a short look for its end saves a wake-up.
+        /// The leader is about to take the work that the thread leaves: a short look for the end of its turn saves a
+        /// wake-up.
         briefly: bool,
     },
     /// The timer thread sleeps for [`NAP`], or until the engine is gone.
@@ -98,7 +100,7 @@ pub(crate) enum Step<C> {
     Over(Over),
 }
 
-/// Whom an event wakes.
+/// A thread that an event wakes.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) enum Wake {
     /// A waiter that is parked.
@@ -110,14 +112,14 @@ pub(crate) enum Wake {
     Ender,
 }
 
-/// What a leader takes from the state, and what its turn leaves. Its memory is used again.
+/// What a leader takes from the state, and what its turn leaves. The memory is used again.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub(crate) struct Turn<J, C, M> {
-    /// To begin.
+    /// Jobs to begin.
     pub jobs: Vec<(WaiterId, J)>,
     /// Results of calls.
     pub made: Vec<M>,
-    /// Calls that the turn has brought.
+    /// Calls that the engine has asked for in this turn.
     pub calls: VecDeque<C>,
     /// Jobs that have ended.
     pub done: Vec<WaiterId>,
@@ -145,7 +147,7 @@ impl<J, C, M> Default for Turn<J, C, M> {
 
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 enum Rest {
-    /// Leads, makes a call, or is on its way.
+    /// The thread leads, makes a call, or is about to take its next step.
     Awake,
     Parked,
     Watching,
@@ -158,7 +160,7 @@ struct Waiter {
     /// The job has ended.
     done: bool,
     rest: Rest,
-    /// Its rest is to end.
+    /// Its rest must end.
     woken: bool,
 }
 
@@ -169,22 +171,22 @@ struct Guard {
     until: Nanos,
 }
 
-/// What the timer thread sees to.
+/// The work of the timer thread.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 struct Timer {
-    /// Operations are under way, or calls wait, and nobody waits for them.
+    /// Operations are under way, or calls wait, and there are no waiters.
     under_way: bool,
     next: Option<Nanos>,
     sleep: Sleep,
-    /// Looks without need since the last one with need.
+    /// Looks in a row that have found no work.
     idle: u32,
 }
 
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 enum Sleep {
-    /// Is awake, naps, or has been woken.
+    /// The thread is awake, naps, or has been woken.
     Light,
-    /// Until a time, or until it is woken.
+    /// The thread sleeps until a time, or until it is woken.
     Deep(Option<Nanos>),
 }
 
@@ -195,7 +197,7 @@ pub(crate) struct State<J, C, M> {
     led: bool,
     /// Jobs that no leader has taken.
     queue: Vec<(WaiterId, J)>,
-    /// Calls that no leader has taken notice of.
+    /// Calls that have been made, and that no leader has taken.
     made: Vec<M>,
     /// The ring may have completed something, or a timer is due.
     look: bool,
@@ -205,14 +207,14 @@ pub(crate) struct State<J, C, M> {
     open: usize,
     /// Waiters whose jobs have ended in this turn.
     ended: Vec<WaiterId>,
-    /// Calls that nobody makes yet.
+    /// Calls that no thread has begun to make.
     calls: VecDeque<C>,
     /// Threads that make calls.
     calling: usize,
-    /// As the last leader left it.
+    /// Operations were under way in the ring when the last turn ended.
     ring_busy: bool,
     watcher: Option<WaiterId>,
-    /// A timer that is due soon, as the last leader left it.
+    /// The engine's next timer, if it was due soon when the last turn ended.
     due: Option<Nanos>,
     guard: Option<Guard>,
     timer: Timer,
@@ -220,7 +222,7 @@ pub(crate) struct State<J, C, M> {
 }
 
 impl<J, C, M> State<J, C, M> {
-    /// An open store that nobody uses.
+    /// An open store without callers.
     pub fn new() -> Self {
         Self {
             phase: Phase::Open,
@@ -248,7 +250,7 @@ impl<J, C, M> State<J, C, M> {
         }
     }
 
-    /// A thread has a job. `last`: the one that closes the store.
+    /// Adds a job, for the calling thread. `last`: the job that closes the store.
     ///
     /// # Errors
     /// When the store ends or has ended.
@@ -274,7 +276,7 @@ impl<J, C, M> State<J, C, M> {
         Ok((id, self.next(Thread::Waiter(id))))
     }
 
-    /// Gives the leader its work: [`Step::Lead`] was told.
+    /// Gives the leader its work, after [`Step::Lead`].
     pub fn take_work(&mut self, turn: &mut Turn<J, C, M>) {
         debug_assert!(self.led && turn.jobs.is_empty() && turn.made.is_empty());
         std::mem::swap(&mut self.queue, &mut turn.jobs);
@@ -285,7 +287,7 @@ impl<J, C, M> State<J, C, M> {
         }
     }
 
-    /// The leader has run the engine as far as it goes.
+    /// Reports that the leader has run the engine as far as it goes.
     pub fn turned(&mut self, thread: Thread, turn: &mut Turn<J, C, M>) -> Step<C> {
         debug_assert!(self.led && turn.jobs.is_empty() && turn.made.is_empty());
         self.calls.append(&mut turn.calls);
@@ -297,7 +299,8 @@ impl<J, C, M> State<J, C, M> {
         self.led = false;
         self.set_timers(turn.timer, turn.now);
         let step = self.next(thread);
-        // After the next call is on its way: to wake a thread takes as long as a part of the call.
+        // Waiters are woken after the next call has been chosen, because waking a thread takes as long as a part of the
+        // call.
         let mut ended = std::mem::take(&mut self.ended);
         for id in ended.drain(..) {
             self.wake(id);
@@ -307,7 +310,7 @@ impl<J, C, M> State<J, C, M> {
         step
     }
 
-    /// A thread has made a call.
+    /// Reports that a thread has made a call.
     pub fn called(&mut self, thread: Thread, made: M) -> Step<C> {
         self.calling -= 1;
         self.made.push(made);
@@ -315,7 +318,7 @@ impl<J, C, M> State<J, C, M> {
         self.next(thread)
     }
 
-    /// A waiter's rest has ended, for whatever reason.
+    /// Reports that a waiter's rest has ended, for whatever reason.
     pub fn woken(&mut self, id: WaiterId, now: Nanos) -> Step<C> {
         let waiter = waiter(&mut self.waiters, id);
         (waiter.rest, waiter.woken) = (Rest::Awake, false);
@@ -326,7 +329,7 @@ impl<J, C, M> State<J, C, M> {
         if self.guard.as_ref().is_some_and(|guard| guard.waiter == id) {
             self.guard = None;
             if self.due.is_some_and(|due| due <= now) {
-                // One thread alone sees to it.
+                // Only this thread handles the timer.
                 self.due = None;
                 self.look = true;
             }
@@ -334,13 +337,13 @@ impl<J, C, M> State<J, C, M> {
         self.next(Thread::Waiter(id))
     }
 
-    /// The timer thread's sleep has ended, for whatever reason, or it begins.
+    /// Reports that the timer thread's sleep has ended, for whatever reason, or that the thread begins.
     pub fn timer_woken(&mut self, now: Nanos) -> Step<C> {
         self.timer.sleep = Sleep::Light;
         let due = self.timer.next.is_some_and(|timer| timer <= now);
         if self.timer.under_way || due {
             self.timer.idle = 0;
-            // A leader sees by itself what there is, and tells at its end what is left.
+            // A leader finds this work itself, and reports at the end of its turn what is left.
             self.look |= !self.led;
         } else {
             self.timer.idle = (self.timer.idle + 1).min(IDLE_LOOKS);
@@ -348,13 +351,13 @@ impl<J, C, M> State<J, C, M> {
         self.next(Thread::Timer)
     }
 
-    /// Whether a rest is to end at once.
+    /// Whether a rest must end at once.
     pub fn is_woken(&self, id: WaiterId) -> bool {
         let waiter = self.waiters[id.0].as_ref();
         waiter.is_none_or(|waiter| waiter.woken)
     }
 
-    /// Whether the timer thread's sleep is to end at once; a nap ends by itself.
+    /// Whether the timer thread's sleep must end at once; a nap ends by itself.
     pub fn is_timer_woken(&self) -> bool {
         self.timer.sleep == Sleep::Light
     }
@@ -369,7 +372,7 @@ impl<J, C, M> State<J, C, M> {
         self.led
     }
 
-    /// Refuses new jobs but for the last one.
+    /// Refuses new jobs, except for the last one.
     ///
     /// # Errors
     /// When the store has been closed before, or has ended.
@@ -384,8 +387,8 @@ impl<J, C, M> State<J, C, M> {
         }
     }
 
-    /// The store ends. The caller takes the engine down when [`State::may_end`] says so, tells that with [`State::gone`],
-    /// and drops the jobs, which never began. `None`: another thread does all this, or has done it.
+    /// Ends the store. The caller takes the engine down when [`State::may_end`] allows it, reports that with
+    /// [`State::gone`], and drops the jobs, which never began. `None`: another thread does all this, or has done it.
     pub fn end(&mut self, over: Over) -> Option<Vec<(WaiterId, J)>> {
         if matches!(self.phase, Phase::Ending(_) | Phase::Over(_)) {
             return None;
@@ -400,7 +403,8 @@ impl<J, C, M> State<J, C, M> {
         !self.led && self.calling == 0
     }
 
-    /// The engine has panicked under its leader, after [`State::end`]: the jobs that have ended before that count.
+    /// Reports that the engine has panicked under its leader, after [`State::end`]. Jobs that ended before the panic
+    /// have their results.
     pub fn give_up(&mut self, turn: &mut Turn<J, C, M>) {
         self.note_done(turn);
         self.led = false;
@@ -421,7 +425,7 @@ impl<J, C, M> State<J, C, M> {
         self.wakes.push(Wake::Timer);
     }
 
-    /// Why the store has ended, where its engine is gone or going; `Closed` also while it is being closed.
+    /// Why the store has ended, once its engine is gone or being taken down. `Closed` also while it is being closed.
     pub fn over(&self) -> Option<Over> {
         match self.phase {
             Phase::Open => None,
@@ -430,7 +434,7 @@ impl<J, C, M> State<J, C, M> {
         }
     }
 
-    /// Whom the events since the last call wake, in this order.
+    /// The threads that the events since the last call wake, in this order.
     pub fn take_wakes(&mut self) -> Vec<Wake> {
         std::mem::take(&mut self.wakes)
     }
@@ -453,7 +457,7 @@ impl<J, C, M> State<J, C, M> {
 
     /// The next step of a thread that is awake and does not lead.
     pub fn next(&mut self, thread: Thread) -> Step<C> {
-        // Also when its own job is done: it may have brought the work, a call that it has made.
+        // The thread leads even if its own job is done, because its own call may have brought the work.
         if self.may_lead() && !self.led && self.has_work() {
             self.led = true;
             return Step::Lead;
@@ -480,7 +484,7 @@ impl<J, C, M> State<J, C, M> {
                 return Step::Over(over);
             }
         }
-        // Calls are the waiters' where there are any.
+        // Waiters make the calls; the timer thread makes them only while there are no waiters.
         let calls = begun && (thread != Thread::Timer || self.open == 0);
         if calls && let Some(call) = self.calls.pop_front() {
             self.calling += 1;
@@ -517,8 +521,8 @@ impl<J, C, M> State<J, C, M> {
         }
     }
 
-    /// The timer thread's rest. It looks often while operations are under way and for some time after that, so that
-    /// leaders need not wake it.
+    /// The timer thread's rest. It naps while operations are under way and for some time after that, so that leaders
+    /// need not wake it.
     fn sleep(&mut self) -> Step<C> {
         let ends = !self.may_lead();
         let deep = self.timer.idle >= IDLE_LOOKS && !self.timer.under_way;
@@ -560,21 +564,21 @@ impl<J, C, M> State<J, C, M> {
         }
     }
 
-    /// The ring has operations under way, and nobody watches it or will look at it soon. A thread that makes a call does so
-    /// at its end.
+    /// True when the ring has operations under way, and no thread watches it or is going to look at it. A thread that
+    /// makes a call looks at the ring at the end of the call.
     fn is_unwatched(&self) -> bool {
         self.ring_busy && !self.led && self.watcher.is_none() && self.calling == 0
     }
 
-    /// A timer is due soon, and no waiter rests no longer than until then.
+    /// True when a timer is due soon, and no waiter rests only until then.
     fn is_unguarded(&self) -> bool {
         let until = self.guard.as_ref().map(|guard| guard.until);
         self.due
             .is_some_and(|due| until.is_none_or(|until| due < until))
     }
 
-    /// Lets waiter `id` guard the timer, if nobody does: until when it may rest. To wake for a timer that another thread
-    /// has seen to takes its time, so one waiter alone guards it.
+    /// Lets waiter `id` guard the timer if no other one does. Returns until when it may rest. One waiter alone guards
+    /// the timer, because waking further threads for it costs time.
     fn guard(&mut self, id: WaiterId) -> Option<Nanos> {
         if !self.is_unguarded() {
             return None;
@@ -584,7 +588,7 @@ impl<J, C, M> State<J, C, M> {
         Some(until)
     }
 
-    /// Leaves what there is to do to a waiter that rests and whose job has begun, or else to the timer thread.
+    /// Hands what there is to do to a waiter that rests and whose job has begun, or else to the timer thread.
     fn hand_over(&mut self) {
         let unguarded = !self.led && self.is_unguarded();
         if self.calls.is_empty() && !self.is_unwatched() && !unguarded {
@@ -599,14 +603,14 @@ impl<J, C, M> State<J, C, M> {
             .position(|waiter| waiter.as_ref().is_some_and(rests));
         match found {
             Some(index) => self.wake(WaiterId(index)),
-            // Others are awake and look here before they rest. But one that makes a call may come back too late for the
-            // timer.
+            // The other waiters are awake and find the work before they rest. But a waiter that makes a call may return
+            // too late for the timer.
             None if self.open == 0 || unguarded => self.leave_to_timer(true, self.timer.next),
             None => {}
         }
     }
 
-    /// The engine's timer, as the leader leaves it.
+    /// Takes over the engine's timer at the end of a turn.
     fn set_timers(&mut self, timer: Option<Nanos>, now: Nanos) {
         let soon = timer.filter(|timer| timer.since(now).0 < SOON.0);
         if self.open == 0 {
@@ -619,7 +623,7 @@ impl<J, C, M> State<J, C, M> {
         }
     }
 
-    /// What the timer thread is to see to. It is woken if it sleeps for longer than that.
+    /// Sets the work of the timer thread. Wakes the thread if it would sleep for longer than that.
     fn leave_to_timer(&mut self, under_way: bool, next: Option<Nanos>) {
         (self.timer.under_way, self.timer.next) = (under_way, next);
         let Sleep::Deep(until) = self.timer.sleep else {

@@ -1,5 +1,5 @@
-//! Every interleaving of the state's events, for two and three threads with a model of the engine: nobody leads twice, no
-//! wake-up is lost, and from each state that can be reached all jobs can still end.
+//! Every interleaving of the state's events, for two and three threads with a model of the engine. At most one thread
+//! leads, no wake-up is lost, and all jobs can still end from each state that can be reached.
 
 use super::{Over, State, Step, Thread, Turn, WaiterId, Wake};
 use std::collections::HashMap;
@@ -10,7 +10,7 @@ const SPAN: Nanos = Nanos::from_micros(500);
 /// The token of the operations that a job leaves behind.
 const LEFT: u8 = 100;
 
-/// What a thread does; see `explore_test.rs`, which does the same with real jobs.
+/// What a thread does. `explore_test.rs` does the same with real jobs.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 enum Act {
     Look,
@@ -41,13 +41,13 @@ type Threads = State<Job, u8, u8>;
 enum At {
     /// Before its next act.
     Between,
-    /// It was told a step.
+    /// It got a step.
     Told(Step<u8>),
-    /// The leader has run the engine; true: which has panicked.
+    /// The leader has run the engine. True: the engine has panicked.
     Ran(bool),
-    /// Waits on its condition variable, no longer than until a time.
+    /// It waits on its condition variable, no longer than until a time.
     Asleep(Option<Nanos>),
-    /// Is to take the engine down, after `gone` it goes on with its job.
+    /// It is to take the engine down. After `gone` it goes on with its job.
     Ending {
         asleep: bool,
         closes: bool,
@@ -59,7 +59,7 @@ enum At {
 struct ThreadModel {
     at: At,
     id: Option<WaiterId>,
-    /// Acts that are left; the first one is under way unless the thread is between two.
+    /// Acts that are left. The first one is under way unless the thread is between two.
     acts: Vec<Act>,
     /// Its condition variable was notified while it slept.
     notified: bool,
@@ -89,7 +89,7 @@ struct Model {
 }
 
 impl EngineModel {
-    /// A turn of the leader; false: it has panicked.
+    /// A turn of the leader. False: it has panicked.
     fn run(&mut self, turn: &mut Turn<Job, u8, u8>, clock: Nanos) -> bool {
         assert!(!self.gone);
         let mut ended: Vec<u8> = turn.made.drain(..).collect();
@@ -182,7 +182,7 @@ impl Model {
         }
     }
 
-    /// Every job has ended, and what was left behind as well if somebody sees to it.
+    /// Every job has ended, and so has what the jobs left behind if a thread handles it.
     fn is_finished(&self) -> bool {
         let is_finished = |(number, thread): (usize, &ThreadModel)| {
             Some(number) == self.timer_thread || thread.at == At::Finished
@@ -243,7 +243,7 @@ impl Model {
         }
     }
 
-    /// Told `step`: the leader takes its work under the same lock.
+    /// Gives thread `number` its step. The leader takes its work under the same lock.
     fn tell(&mut self, number: usize, step: Step<u8>) {
         if step == Step::Lead {
             let leads =
@@ -404,7 +404,7 @@ impl Model {
     }
 }
 
-/// Goes through all states that can be reached, and checks that the end can be reached from each.
+/// Visits all states that can be reached, and checks that the end can be reached from each.
 fn check(threads: &[&[Act]], timer_thread: bool) -> usize {
     let first = Model::new(threads, timer_thread);
     let mut numbers = HashMap::from([(first.clone(), 0)]);

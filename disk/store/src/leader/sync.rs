@@ -23,7 +23,7 @@ use std::time::Duration;
 
 pub(super) type JoinHandle = thread::JoinHandle<()>;
 
-/// Nothing that these locks guard is left half done by a panic.
+/// Locks `mutex`, poisoned or not: a panic leaves nothing half done behind these locks.
 pub(super) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -56,12 +56,12 @@ pub(super) fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> io::Resu
 /// Waits for the end of a thread, unless it is the caller itself.
 pub(super) fn join(thread: JoinHandle) {
     if thread.thread().id() != thread::current().id() {
-        // A panic of it was told when it happened.
+        // The panic of a thread was reported when it happened.
         let _ = thread.join();
     }
 }
 
-/// What tells the running threads apart: the address of something that each has.
+/// Identifies a running thread: the address of a thread-local variable.
 #[cfg(not(test))]
 pub(super) fn mark() -> usize {
     thread_local!(static PLACE: u8 = const { 0 });
@@ -77,7 +77,7 @@ pub(super) fn mark() -> usize {
     PLACE.with(|place| std::ptr::from_ref(&**place).addr())
 }
 
-/// `shuttle` has no time. The caller looks at its clock again, which the test moves.
+/// `shuttle` has no time. The caller looks again at its clock, which the test advances.
 #[cfg(test)]
 pub(super) fn wait_for<'a, T>(
     mutex: &'a Mutex<T>,

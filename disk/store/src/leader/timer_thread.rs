@@ -1,8 +1,8 @@
-//! The thread that runs the engine when nobody waits for it: writes that are under way, write-back, timers.
+//! The thread that runs the engine while no caller waits: for writes that are under way, write-back and timers.
 //!
-//! It never waits in the ring, so a caller that meets it has to wait for a short turn at most. While operations are under
-//! way it looks every millisecond; after some looks without need it sleeps until the next timer, or until a leader wakes
-//! it (`State::timer_woken`).
+//! It never waits in the ring, so a caller that finds it leading waits for a short turn at most. While operations are
+//! under way it looks every millisecond. After some looks that find no work it sleeps until the next timer, or until a
+//! leader wakes it (`State::timer_woken`).
 
 use super::engine::Platform;
 use super::state::{NAP, Step, Thread};

@@ -1,7 +1,7 @@
 //! The client's end: a session with a server, shared by the threads of a process.
 //!
-//! A thread that waits for a reply reads for all threads, unless another one does so already. What needs no reply is collected and sent with the
-//! next request that does, or when there is much of it.
+//! A thread that waits for a reply reads for all threads, unless another one does so already. Requests without a reply
+//! are collected. They are sent with the next request that has one, or when there are many bytes of them.
 
 use super::wire::{self, DATA_MAX, HELLO_LEN, Request, VERSION};
 use crate::files::{AruId, FileId, FileInfo, Files, FilesError, FilesErrorKind, Level, Open};
@@ -16,10 +16,10 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tonearm_uring::NotForChildren;
 
-/// Bytes that are collected before they are sent without need.
+/// Collected bytes from which on they are sent at once.
 const COLLECT_BYTES: usize = 256 << 10;
-/// Bytes that are written in a unit before the server is asked whether it still goes on: a unit that has failed is not
-/// sent to its end.
+/// Bytes that are written in a unit before the client asks the server whether the unit has failed, so that a failed
+/// unit is not sent to its end.
 const UNASKED_BYTES: usize = 4 << 20;
 /// How long a server may take for its hello.
 const HELLO_TIMEOUT: Duration = Duration::from_secs(10);
@@ -28,13 +28,14 @@ const HELLO_TIMEOUT: Duration = Duration::from_secs(10);
 pub struct RemoteFiles {
     socket: PathBuf,
     process: u32,
-    /// Before the stream, which is closed after it.
+    /// Declared before the stream, which is closed after it.
     _own: NotForChildren,
     stream: UnixStream,
     out: Mutex<Out>,
     inbox: Mutex<Inbox>,
     arrived: Condvar,
-    /// Open units, with the bytes written since the server was asked about them. What names another one is refused here.
+    /// Open units, each with the bytes written since the server was asked about it. Requests with any other unit are
+    /// refused here.
     units: Mutex<BTreeMap<AruId, usize>>,
     next_unit: AtomicU64,
 }
@@ -47,13 +48,13 @@ struct Out {
 
 #[derive(Default)]
 struct Inbox {
-    /// By their numbers, from behind these.
+    /// Replies, by their numbers; the bytes begin behind the number.
     replies: BTreeMap<u32, Vec<u8>>,
-    /// A thread reads for all.
+    /// A thread reads for all threads.
     reading: bool,
-    /// Why nothing comes any more.
+    /// Why no more replies come.
     over: Option<String>,
-    /// Received, and not yet a frame.
+    /// Bytes that were received and are not a whole frame yet.
     bytes: Vec<u8>,
 }
 
@@ -61,7 +62,8 @@ impl RemoteFiles {
     /// Connects to the server at `socket` and says hello.
     ///
     /// # Errors
-    /// `NotFound` when nobody listens there, or no longer; `Failed` when it cannot be reached or speaks another version.
+    /// `NotFound` when no server listens there, or it has stopped listening; `Failed` when it cannot be reached or
+    /// speaks another version.
     pub fn connect(socket: &Path) -> Result<Self, FilesError> {
         let place = socket.display();
         let stream = UnixStream::connect(socket).map_err(|error| {
@@ -74,7 +76,7 @@ impl RemoteFiles {
             FilesError::new(kind, format!("cannot reach a server at {place}: {error}"))
         })?;
         let version = greet(&stream).map_err(|error| {
-            // A server that is ending still accepts, and then there is none.
+            // A server that is ending still accepts connections; there is no server after that.
             let kind = match error.kind() {
                 io::ErrorKind::ConnectionReset
                 | io::ErrorKind::BrokenPipe
@@ -105,7 +107,7 @@ impl RemoteFiles {
         })
     }
 
-    /// Comes before any lock: in a forked child the thread that would release it does not exist.
+    /// Called before any lock is taken: in a forked child the thread that would release the lock does not exist.
     fn check_process(&self) -> Result<(), FilesError> {
         match std::process::id() == self.process {
             true => Ok(()),
@@ -115,11 +117,11 @@ impl RemoteFiles {
         }
     }
 
-    /// Sends `request`, at the latest with the next one that is answered. Its number.
+    /// Sends `request`, at the latest with the next request that has a reply. Returns its number.
     fn send(&self, request: &Request<'_>, now: bool) -> Result<u32, FilesError> {
         self.check_process()?;
         let mut out = locked(&self.out);
-        // 0 is the server's; a reply is taken long before its number comes again.
+        // The number 0 is the server's. A reply is taken long before its number comes again.
         out.number = out.number.checked_add(1).unwrap_or(1);
         let number = out.number;
         request.encode(number, &mut out.collected);
@@ -148,7 +150,7 @@ impl RemoteFiles {
         self.receive(number)
     }
 
-    /// The result of a reply, and the data behind it.
+    /// Decodes the result of a reply, and the data behind it.
     fn result_of<'a, T: DeserializeOwned>(
         &self,
         reply: &'a [u8],
@@ -193,7 +195,7 @@ impl RemoteFiles {
         }
     }
 
-    /// Reads on from `bytes` until there is a frame; what is behind it.
+    /// Reads on from `bytes` until there is a frame. Also returns the bytes behind the frame.
     fn read_one(&self, mut bytes: Vec<u8>) -> Result<(u32, Vec<u8>, Vec<u8>), String> {
         let broken = |why: wire::Violation| {
             format!(
@@ -247,7 +249,7 @@ impl RemoteFiles {
         }
     }
 
-    /// Counts what is written in `unit`; whether that is much since the server was asked about it.
+    /// Counts bytes written in `unit`. True when they are many since the server was asked about the unit.
     fn is_to_be_asked(&self, unit: AruId, bytes: usize) -> bool {
         let mut units = locked(&self.units);
         let Some(unasked) = units.get_mut(&unit) else {
@@ -290,7 +292,7 @@ impl Files for RemoteFiles {
     }
 
     fn close(&self, file: FileId) {
-        // A session that is over has nothing open.
+        // A session that is over has no open files.
         let _ = self.ask::<()>(Request::Close { file });
     }
 
@@ -366,7 +368,7 @@ impl Files for RemoteFiles {
                     data,
                 });
             }
-            // All or nothing also where it takes several frames.
+            // A unit makes the write atomic also where it takes several frames.
             let unit = self.begin()?;
             return match self.write(file, Some(unit), offset, data) {
                 Ok(()) => self.end(unit, false),
@@ -421,7 +423,7 @@ impl Files for RemoteFiles {
 
     fn abort(&self, aru: AruId) {
         if self.check_process().is_ok() && locked(&self.units).remove(&aru).is_some() {
-            // A session that is over has nothing open.
+            // A session that is over has no open units.
             let _ = self.send(&Request::Abort { aru }, true);
         }
     }
@@ -443,7 +445,7 @@ impl Files for RemoteFiles {
     }
 }
 
-/// Says hello; the server's version.
+/// Says hello. Returns the server's version.
 fn greet(stream: &UnixStream) -> io::Result<u32> {
     let mut stream = stream;
     stream.set_read_timeout(Some(HELLO_TIMEOUT))?;

@@ -1,10 +1,10 @@
-//! The streams of a server's connections: the memory of their replies, the times that clients may take, the end.
+//! The streams of a server's connections: memory for replies, time limits of clients, and the end.
 //!
 //! Invariants:
-//! 1. Memory for a reply is had before its request is done. A session has a little of its own, so that small replies wait
-//!    for no other session; the rest is shared.
-//! 2. A client that stalls is cut after the stall timeout; after the shortage timeout already, the longest stalling
-//!    first, where other sessions wait for the memory that its replies hold.
+//! 1. Memory for a reply is reserved before its request is carried out. A session has a little memory of its own, so
+//!    that small replies wait for no other session; the sessions share the rest.
+//! 2. A client that stalls is cut after the stall timeout. If other sessions wait for the memory that its replies hold,
+//!    it is cut after the shortage timeout already, the client that has stalled for longest first.
 //! 3. A stream is closed once.
 
 use super::wire::Reply;
@@ -18,7 +18,7 @@ use std::task::Poll;
 use tonearm_base::{Buf, BufPool, Nanos};
 use tonearm_rt::{Data, DeviceId, Io, Notify, Op, Permit, Rt, Semaphore};
 
-/// Data of replies over this is sent from a buffer of its own, without a copy behind the head.
+/// Longer data of replies is sent from a buffer of its own, not copied behind the head.
 const COPY_BYTES_MAX: usize = 64 << 10;
 
 /// Memory and times of a [`super::FileServer`]'s sessions.
@@ -28,9 +28,9 @@ pub struct FileServerLimits {
     pub stall_timeout: Nanos,
     /// Longest time to take a reply while other sessions wait for memory.
     pub shortage_timeout: Nanos,
-    /// Bytes of replies that each session has for itself.
+    /// Bytes of replies that only this session may use.
     pub reply_bytes_own: u64,
-    /// Most bytes of replies of all sessions together, beyond those.
+    /// Most bytes of replies of all sessions together, besides those.
     pub total_reply_bytes_max: u64,
 }
 
@@ -57,7 +57,7 @@ pub(super) struct Links {
     stopping: Cell<bool>,
     replies: Semaphore,
     watching: Cell<bool>,
-    /// Itself, for the task that watches.
+    /// A handle on itself, for the task that watches clients.
     this: Weak<Links>,
 }
 
@@ -80,7 +80,7 @@ impl Links {
         self.stopping.get()
     }
 
-    /// Lets every session come to its end.
+    /// Lets every session end.
     pub fn stop(&self) {
         self.stopping.set(true);
         for link in self.open.borrow().values() {
@@ -88,7 +88,8 @@ impl Links {
         }
     }
 
-    /// Sees to it that connections that stall are cut: one task for all, which ends when no client owes anything.
+    /// Starts the task that cuts stalled connections, if it does not run. One task serves all connections. It ends when
+    /// no client has a request or reply to complete.
     fn watch(&self) {
         if self.watching.replace(true) {
             return;
@@ -107,7 +108,7 @@ impl Links {
         }
     }
 
-    /// Cuts the connections that stall for too long; false when no client owes anything.
+    /// Cuts the connections that stall for too long. False when no client has a request or reply to complete.
     fn cut_stalled(&self) -> bool {
         let now = self.rt.now();
         let missing = self.replies.missing();
@@ -134,13 +135,13 @@ impl Links {
 pub(super) struct Link {
     links: Rc<Links>,
     stream: DeviceId,
-    /// Whose turn it is to send.
+    /// The turn to send.
     turn: Semaphore,
-    /// Since when the client owes the rest of a request.
+    /// Since when the rest of a request has been expected.
     receiving_since: Cell<Option<Nanos>>,
     /// Since when a reply has been on its way.
     sending_since: Cell<Option<Nanos>>,
-    /// Bytes of replies: the session's own, and those of what all share.
+    /// Bytes of replies: in the session's own memory, and in the shared memory.
     own_bytes: Cell<u64>,
     shared_bytes: Cell<u64>,
     closed: Cell<bool>,
@@ -153,7 +154,7 @@ pub(super) struct Link {
 pub(super) struct ReplyMemory {
     link: Rc<Link>,
     bytes: u64,
-    /// None for the session's own.
+    /// `None` for the session's own memory.
     permit: Option<Permit>,
 }
 
@@ -185,7 +186,7 @@ impl Link {
         self.closed.get()
     }
 
-    /// True when no further request is to be taken.
+    /// True when no more requests may be taken.
     pub fn is_ending(&self) -> bool {
         self.closed.get() || self.links.is_stopping()
     }
@@ -200,7 +201,7 @@ impl Link {
             if self.is_ending() {
                 return Poll::Ready(None);
             }
-            // Notes this task; nobody notifies meanwhile.
+            // Registers this task. No notification can come meanwhile.
             let _noted = Pin::new(&mut self.news.wait()).poll(context);
             Poll::Pending
         })
@@ -218,7 +219,8 @@ impl Link {
         Some((count, data.into_buf()))
     }
 
-    /// The client owes the rest of a request from now on, unless it did already; or nothing.
+    /// With `owed`, the client must send the rest of a request: its time runs from now on, unless it runs already.
+    /// Without, no time runs.
     pub fn expect_rest(&self, owed: bool) {
         if !owed {
             self.receiving_since.set(None);
@@ -264,7 +266,7 @@ impl Link {
         }
     }
 
-    /// What is sent of a reply, of which nothing else is kept while the client takes it.
+    /// The bytes to send of a reply. Nothing else of the reply is kept while the client takes them.
     fn copy_of(&self, reply: Reply) -> Data {
         let pool = self.pool();
         let Reply { mut head, data } = reply;
@@ -278,14 +280,14 @@ impl Link {
         Data::whole(pool.copy_of(&head))
     }
 
-    /// Sends a reply. A client that is gone is noticed where it is listened to.
+    /// Sends a reply. The receiving side notices when the client is gone.
     pub async fn reply(&self, reply: Reply) {
         let _turn = self.turn.acquire(1).await;
         let data = self.copy_of(reply);
         self.send(data).await;
     }
 
-    /// Sends what is no reply. It is whose turn it is.
+    /// Sends bytes that are not a reply. The caller has the turn to send.
     pub async fn send(&self, data: Data) {
         if self.is_closed() {
             return;

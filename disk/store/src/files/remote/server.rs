@@ -1,8 +1,9 @@
 //! The server's end, on the engine's thread: each connection is a session.
 //!
-//! Bounds: so many sessions; of each one frame being received, [`BESIDE_MAX`] requests that go on beside later ones, the
-//! memory of its replies ([`FileServerLimits`]), and what `files/session.rs` allows of files and units. Memory of units is the
-//! disk's to bound. A session whose replies are not taken does no further request.
+//! Bounds: the number of sessions ([`SESSIONS_MAX`]). For each session: one frame that is being received,
+//! [`BESIDE_MAX`] requests that go on beside later ones, the memory of its replies ([`FileServerLimits`]), and the
+//! files and units that `files/session.rs` allows. The disk bounds the memory of units. The server starts no further
+//! request of a session that does not take its replies.
 
 use super::link::{FileServerLimits, Link, Links, ReplyMemory};
 use super::wire::{self, FRAME_MAX, HELLO_LEN, Reply, Request, VERSION, Violation};
@@ -26,9 +27,9 @@ const BESIDE_MAX: u64 = 16;
 const RECEIVE_BYTES: usize = 128 << 10;
 /// Memory that a list of files, or of allocated runs, may need.
 const LIST_BYTES: u64 = 256 << 10;
-/// How long operations whose clients have been cut may take at the end.
+/// How long operations of clients that were cut may take when the server stops.
 const LAST_OPERATIONS: Nanos = Nanos::from_secs(60);
-/// What clients are told at the end.
+/// The message for clients when the server stops.
 const STOPPING: &str = "the server is shutting down";
 
 /// Serves the files of a disk to sockets; cheap to clone, of the engine's thread.
@@ -59,7 +60,7 @@ impl FileServer {
         self.0.links.open.borrow().len()
     }
 
-    /// Serves a client that has connected; once the server stops, the connection is closed.
+    /// Serves a client that has connected. Once the server stops, it closes the connection instead.
     pub fn accept(&self, stream: DeviceId) {
         let (state, links) = (self.0.clone(), &self.0.links);
         let link = Link::new(links, stream);
@@ -97,15 +98,15 @@ impl FileServer {
                     let text = format!("the connection is closed: {why}");
                     link.fail(text).await;
                 }
-                // A client that was not greeted finds that there is no server.
+                // The client got no hello, and takes this for the absence of a server.
                 Ok(()) if state.links.is_stopping() && greeted.get() => {
-                    // What was begun is answered.
+                    // Requests that have begun get their replies.
                     drop(beside.acquire(BESIDE_MAX).await);
                     link.fail(STOPPING.to_string()).await;
                 }
                 Ok(()) => {}
             }
-            // Units first, then locks.
+            // Units are ended before locks are released.
             state.sessions.end(number);
             link.close().await;
             drop(beside.acquire(BESIDE_MAX).await);
@@ -114,14 +115,14 @@ impl FileServer {
         });
     }
 
-    /// Begins the end: no request is begun any more, those under way are answered, and sessions end.
+    /// Begins to stop: no more requests are started, those under way get their replies, and sessions end.
     pub fn stop(&self) {
         self.0.links.stop();
     }
 
-    /// Stops, and waits until all sessions have ended: their units are aborted then, and their locks released. Clients
-    /// that have not taken their replies after `grace` are cut. False when operations still go on a minute later; they
-    /// are left to the end of the store.
+    /// Stops, and waits until all sessions have ended: then their units are aborted and their locks released. Clients
+    /// that have not taken their replies after `grace` are cut. False when operations still go on a minute later; the
+    /// end of the store ends them.
     pub async fn shut_down(&self, grace: Nanos) -> bool {
         self.stop();
         let links = &self.0.links;
@@ -141,7 +142,7 @@ impl FileServer {
             if last.as_mut().poll(context).is_ready() {
                 return Poll::Ready(false);
             }
-            // Notes this task; nobody notifies while it is polled.
+            // Registers this task. No notification can come while it is polled.
             let _noted = Pin::new(&mut links.changed.wait()).poll(context);
             Poll::Pending
         })
@@ -162,10 +163,10 @@ struct Connection {
 }
 
 impl Connection {
-    /// Until the client has gone, or is to go.
+    /// Serves the client until it has gone, or is to go.
     async fn serve(&self) -> Result<(), Violation> {
         let mut incoming = Incoming::new(&self.link);
-        // A connection that says nothing has a place among the sessions.
+        // A connection that says nothing also takes a place among the sessions.
         self.link.expect_rest(true);
         let Some(hello) = incoming.exactly(HELLO_LEN).await else {
             return Ok(());
@@ -181,7 +182,7 @@ impl Connection {
             ));
         }
         while !self.link.is_ending() {
-            // Received once its length is there, which is bounded.
+            // The payload is received once its length is there, which is bounded.
             let len = match wire::frame_len(incoming.bytes())? {
                 Some(len) => len,
                 None => match incoming.exactly(4).await {
@@ -213,7 +214,7 @@ impl Connection {
             .unit()
             .and_then(|aru| self.doomed.borrow().get(&aru).cloned());
         if let Some(error) = doomed {
-            // It will not end: nothing more is done for it, and nobody sees what it has not written.
+            // The unit cannot end. Its requests have no effect, and no read shows what it has not written.
             if request.is_answered() {
                 self.link.reply(Reply::new::<()>(number, Err(error))).await;
             }
@@ -295,8 +296,8 @@ impl Connection {
                         session.abort(aru);
                         Err(error)
                     }
-                    // Here, and not beside: it takes effect before anything that comes later, the end of the
-                    // session above all.
+                    // Not beside later requests: the end must take effect before anything that comes later, above all
+                    // before the end of the session.
                     None => session.end(aru).await,
                 };
                 match ended {
@@ -331,7 +332,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Keeps the first error of an open unit for its end.
+    /// Keeps the first error of an open unit, for the reply to its end.
     fn within(&self, aru: AruId, result: Result<(), FilesError>) -> Result<(), Violation> {
         let Err(error) = result else { return Ok(()) };
         if !self.session.has(aru) {
@@ -343,7 +344,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Goes on with later requests while `work` is under way.
+    /// Runs `work` beside later requests.
     async fn beside(&self, memory: ReplyMemory, work: impl Future<Output = Reply> + 'static) {
         let permit = self.beside.acquire(1).await;
         let link = self.link.clone();
@@ -364,7 +365,7 @@ fn reply_bytes(request: &Request<'_>) -> u64 {
     }
 }
 
-/// What has been received and not yet used.
+/// Bytes that were received and not used yet.
 struct Incoming<'a> {
     link: &'a Link,
     buf: Option<Buf>,

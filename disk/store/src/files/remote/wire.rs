@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 pub const MAGIC: [u8; 8] = *b"tonearmF";
 /// Version of the protocol: both sides speak the same.
 pub const VERSION: u32 = 3;
-/// Bytes of a hello.
+/// Length of a hello in bytes.
 pub const HELLO_LEN: usize = 16;
 /// Most bytes of file content in one frame.
 pub const DATA_MAX: usize = 1 << 20;
@@ -26,7 +26,7 @@ const NAME_MAX: usize = 1000;
 /// Most bytes of a frame behind its length.
 pub const FRAME_MAX: usize = DATA_MAX + 4096;
 
-/// What a client asks for.
+/// A request of a client.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum Request<'a> {
     Open {
@@ -64,7 +64,7 @@ pub enum Request<'a> {
         file: FileId,
         aru: Option<AruId>,
         offset: u64,
-        /// Behind all other fields, and without a length of its own.
+        /// The data comes behind all other fields, without a length of its own.
         #[serde(skip)]
         data: &'a [u8],
     },
@@ -111,14 +111,14 @@ pub enum Request<'a> {
     },
 }
 
-/// Bytes that are no frame of this protocol.
+/// Bytes that are not a frame of this protocol.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct Violation(pub &'static str);
 
 const WRONG_LENGTH: Violation = Violation("a frame is too short or too long");
 
-/// What either side says first.
+/// The first bytes of either side.
 pub fn hello() -> [u8; HELLO_LEN] {
     let mut bytes = [0; HELLO_LEN];
     bytes[..8].copy_from_slice(&MAGIC);
@@ -126,10 +126,10 @@ pub fn hello() -> [u8; HELLO_LEN] {
     bytes
 }
 
-/// The version of the other side's hello.
+/// The version in the other side's hello.
 ///
 /// # Errors
-/// When it is none.
+/// When the bytes are no hello.
 pub fn version_of(bytes: &[u8; HELLO_LEN]) -> Result<u32, Violation> {
     let [magic @ .., a, b, c, d, _, _, _, _] = bytes;
     match *magic == MAGIC {
@@ -141,7 +141,7 @@ pub fn version_of(bytes: &[u8; HELLO_LEN]) -> Result<u32, Violation> {
 }
 
 impl Request<'_> {
-    /// False for what is answered by nothing, or by the end of its unit.
+    /// False for requests that have no reply, or only that of their unit's end.
     pub fn is_answered(&self) -> bool {
         let in_unit = matches!(
             self,
@@ -151,7 +151,7 @@ impl Request<'_> {
         !in_unit && !silent
     }
 
-    /// The unit that it looks at or changes.
+    /// The unit that the request reads or changes.
     pub fn unit(&self) -> Option<AruId> {
         match self {
             Request::Size { aru, .. }
@@ -203,7 +203,7 @@ impl<'a> Request<'a> {
     /// The request of a frame without its length.
     ///
     /// # Errors
-    /// When it is none.
+    /// When the frame is no request.
     pub fn decode(frame: &'a [u8]) -> Result<(u32, Self), Violation> {
         let (number, body) = number_of(frame)?;
         if number == 0 {
@@ -223,9 +223,9 @@ impl<'a> Request<'a> {
 
 /// The frame of a reply.
 pub struct Reply {
-    /// All of it before its data.
+    /// All of the reply before its data.
     pub head: Vec<u8>,
-    /// What was read.
+    /// Data of a read.
     pub data: Vec<u8>,
 }
 
@@ -250,14 +250,14 @@ impl Reply {
     }
 }
 
-/// Result and data of a reply from behind its number; `None` when the result is no `T`.
+/// Decodes result and data of a reply from behind its number; `None` when the result is no `T`.
 pub fn result_of<'a, T: Deserialize<'a>>(
     body: &'a [u8],
 ) -> Option<(Result<T, FilesError>, &'a [u8])> {
     postcard::take_from_bytes(body).ok()
 }
 
-/// Appends a frame but for the `data_len` bytes of data at its end.
+/// Appends a frame without the `data_len` bytes of data at its end.
 fn frame(number: u32, message: &impl Serialize, data_len: usize, out: &mut Vec<u8>) {
     let start = out.len();
     out.extend_from_slice(&[0; 4]);
@@ -268,10 +268,10 @@ fn frame(number: u32, message: &impl Serialize, data_len: usize, out: &mut Vec<u
     out[start..start + 4].copy_from_slice(&len.to_le_bytes());
 }
 
-/// Number of a frame without its length, and what is behind it.
+/// Number of a frame without its length, and the bytes behind the number.
 ///
 /// # Errors
-/// When it is too short for one.
+/// When the frame is too short for a number.
 pub fn number_of(frame: &[u8]) -> Result<(u32, &[u8]), Violation> {
     match frame.split_first_chunk() {
         Some((number, body)) => Ok((u32::from_le_bytes(*number), body)),
@@ -294,10 +294,11 @@ pub fn frame_len(bytes: &[u8]) -> Result<Option<usize>, Violation> {
     }
 }
 
-/// For fuzzing: decodes `bytes` as either side would; what is decoded is encoded to a frame of the same meaning.
+/// For fuzzing: decodes `bytes` as either side would. Whatever can be decoded must encode to a frame of the same
+/// meaning.
 ///
 /// # Panics
-/// When it is not.
+/// When it does not.
 #[doc(hidden)]
 pub fn decode_any(bytes: &[u8]) {
     if let Ok((number, request)) = Request::decode(bytes) {
@@ -325,7 +326,8 @@ where
     }
 }
 
-/// For fuzzing: the frames at the start of a stream, without their lengths, up to one that is none or not whole.
+/// For fuzzing: the frames at the start of a stream, without their lengths, up to the first that is invalid or
+/// incomplete.
 #[doc(hidden)]
 pub fn frames(mut bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
     std::iter::from_fn(move || {

@@ -12,7 +12,7 @@ pub(crate) type Holder = (u64, u64);
 #[derive(Default)]
 pub(crate) struct Locks(BTreeMap<u64, BTreeMap<Holder, Level>>);
 
-/// A step that the rules do not have.
+/// A step that SQLite's rules do not allow.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct WrongStep {
     pub from: Level,
@@ -27,7 +27,7 @@ impl Locks {
         level.copied().unwrap_or_default()
     }
 
-    /// Raises; false when others are in the way.
+    /// Raises the lock. False when locks of others prevent it.
     pub fn lock(&mut self, file: u64, holder: Holder, to: Level) -> Result<bool, WrongStep> {
         let from = self.level(file, holder);
         if to <= from {
@@ -39,7 +39,7 @@ impl Locks {
             (Level::Shared, Level::Reserved) => (others < Level::Reserved).then_some(to),
             (Level::Shared | Level::Reserved | Level::Pending, Level::Exclusive) => match others {
                 Level::None => Some(Level::Exclusive),
-                // New readers are kept out from now on; those that are there may go.
+                // New readers are kept out from now on; present readers may finish.
                 Level::Shared => Some(Level::Pending),
                 _ => None,
             },
@@ -51,7 +51,7 @@ impl Locks {
         Ok(granted == Some(to))
     }
 
-    /// Lowers to `Shared` or `None`.
+    /// Lowers the lock to `Shared` or `None`.
     pub fn unlock(&mut self, file: u64, holder: Holder, to: Level) -> Result<(), WrongStep> {
         let from = self.level(file, holder);
         if to > Level::Shared {
@@ -71,13 +71,13 @@ impl Locks {
         Ok(())
     }
 
-    /// Whether anybody has `Reserved` or more.
+    /// Whether any handle has `Reserved` or more.
     pub fn reserved(&self, file: u64) -> bool {
         let holders = self.0.get(&file);
         holders.is_some_and(|holders| holders.values().any(|level| *level >= Level::Reserved))
     }
 
-    /// Takes all locks of a session.
+    /// Releases all locks of a session.
     pub fn release(&mut self, session: u64) {
         self.0.retain(|_, holders| {
             holders.retain(|(of, _), _| *of != session);
@@ -85,7 +85,7 @@ impl Locks {
         });
     }
 
-    /// The strongest lock of the others.
+    /// The strongest lock of other handles.
     fn others(&self, file: u64, holder: Holder) -> Level {
         let holders = self.0.get(&file).into_iter().flatten();
         let others = holders.filter(|(of, _)| **of != holder);
@@ -99,7 +99,7 @@ pub(crate) struct SharedLocks(Arc<Mutex<Locks>>);
 
 impl SharedLocks {
     fn locks(&self) -> MutexGuard<'_, Locks> {
-        // Nothing is left half done by a panic.
+        // A panic leaves nothing half done here.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
