@@ -1,10 +1,10 @@
-//! Atomic recovery units: several operations that are there as a whole or not at all after a crash
+//! Atomic recovery units: several operations that take effect together, or not at all after a crash
 //! (Grimm, Hsieh, Kaashoek, de Jonge, "Atomic Recovery Units").
 //!
 //! Invariants:
 //! 1. A unit changes nothing but its own shadow until it ends; its end is one commit of the engine.
-//! 2. What a unit takes (slots of the volume table, blocks) is not given to others from then on. It is kept in memory
-//!    alone: a crash frees it.
+//! 2. Slots of the volume table and blocks that a unit has taken are not given to others from then on. This is recorded
+//!    in memory alone: a crash frees them.
 //! 3. Between the last look at the committed state and the commit there is no await.
 
 mod end;
@@ -30,17 +30,17 @@ use tonearm_base::{Buf, LooseBuf, Slice};
 use tonearm_format::{Uuid, VolumeEntry, VolumeKind};
 use tonearm_layout::Piece;
 
-/// Most bytes of one shadow buffer: a block that stays in memory keeps the buffer that it came in.
+/// Most bytes of one shadow buffer. A block that stays in memory keeps the whole buffer in which it came.
 const BUFFER_BYTES: usize = 256 << 10;
 
 /// An open recovery unit. Dropped, it is aborted.
 ///
-/// Its operations are called one at a time. They see the unit's own changes, then what is committed. Units are
-/// serialised by their ends. They are atomic with respect to failures and not isolated from each other: of two
-/// that write the same bytes the one that ends last counts. Callers that need isolation must lock.
+/// Its operations are called one at a time. They see the unit's own changes, then the committed state. Units are
+/// serialised by their ends. They are atomic with respect to failures and not isolated from each other: if two units
+/// write the same bytes, those of the unit that ends last stay. Callers that need isolation must lock.
 ///
-/// A unit changes the bytes that it has written and no others: what others commit to the rest of a block before
-/// the unit ends is kept.
+/// A unit changes the bytes that it has written and no others. It keeps what others commit to the rest of a block
+/// before the unit ends.
 ///
 /// An example: [`Disk`].
 pub struct Aru {
@@ -65,12 +65,12 @@ impl Aru {
         }
     }
 
-    /// Blocks of the unit that memory had no room for.
+    /// Blocks of the unit that did not fit in memory.
     pub fn spilled_blocks(&self) -> u64 {
         self.shadow.spilled()
     }
 
-    /// Gives everything up.
+    /// Ends the unit without any effect.
     pub fn abort(self) {}
 
     /// Reads `len` bytes at `offset`; the pieces are in order and as long together.
@@ -96,7 +96,8 @@ impl Aru {
         Ok(cut(pieces, (offset - first * block) as usize, len as usize))
     }
 
-    /// Writes `data` at `offset`. A file grows as needed, over a hole if need be; a volume does not.
+    /// Writes `data` at `offset`. A file grows as needed, with a hole if `offset` is behind its end. A volume does not
+    /// grow.
     ///
     /// # Errors
     /// Beyond a volume's end, read-only, no room in the store or in memory, or failed. The unit goes on
@@ -136,7 +137,7 @@ impl Aru {
         }
     }
 
-    /// Writes `data`; `blocks` has it too where it is whole blocks.
+    /// Writes `data`; `blocks` also has it if it is whole blocks.
     async fn put(
         &mut self,
         volume: &Volume,
@@ -161,14 +162,15 @@ impl Aru {
         };
         let stop = offset.checked_add(len).ok_or_else(too_far)?;
         let (first, end) = (offset / block, stop.div_ceil(block));
-        // From here on a truncation by others is a conflict: what is read below would come back behind the new end.
+        // From here on a truncation by others is a conflict: otherwise the content that is read below would come back
+        // behind the new end.
         let at = self.touch(volume)?;
         let (starts, ends) = (offset.is_multiple_of(block), stop.is_multiple_of(block));
         if !(starts && ends) {
             self.shadow.check_parts(self.disk.shadows())?;
         }
         self.make_room((end - first) * block).await?;
-        // Content beside what is written, before anything changes.
+        // The content beside the written bytes is read before anything changes.
         let bytes = |index: u64| {
             let start = index * block;
             let written = offset.max(start) - start..stop.min(start + block) - start;
@@ -181,7 +183,7 @@ impl Aru {
         if !ends && (end - first > 1 || starts) {
             edges.push(self.edge(at, volume, end - 1, bytes(end - 1)).await?);
         }
-        // All in memory, or all in home space: where there is too little of that, nothing is changed.
+        // All blocks go to memory, or all go to home space. If there is too little home space, nothing has changed.
         let in_memory = self
             .shadow
             .has_room(self.disk.shadows(), (end - first) * block);
@@ -191,7 +193,7 @@ impl Aru {
         while from < end {
             let to = end.min(from + buffer_blocks);
             let bytes = ((to - from) * block) as usize;
-            // The bytes of these blocks that are the writer's.
+            // The bytes of these blocks that the caller writes.
             let base = from * block;
             let taken = (offset.max(base) - base) as usize..(stop.min(to * block) - base) as usize;
             let skipped = (base + taken.start as u64 - offset) as usize;
@@ -243,10 +245,10 @@ impl Aru {
         }
         let block = self.block();
         let (index, stays) = (size_bytes / block, (size_bytes % block) as usize);
-        // Before what stays is read, as for a write.
+        // Before the read of what stays, as for a write.
         let at = self.touch(volume)?;
-        // The tail of the last block reads as zeroes when the volume grows again, also if others put something
-        // there before this unit ends: it is written.
+        // The tail of the last block must read as zeroes when the volume grows again, also if others write there before
+        // this unit ends. So the unit writes it.
         let mut last = None;
         if stays > 0 {
             self.shadow.check_parts(self.disk.shadows())?;
@@ -283,7 +285,7 @@ impl Aru {
         known.map_or(committed, |known| known.size_over(committed))
     }
 
-    /// Makes an empty file; there for others when the unit ends.
+    /// Makes an empty file. Others see it when the unit ends.
     ///
     /// # Errors
     /// When the name is taken or impossible, or the volume table full.
@@ -390,7 +392,7 @@ impl Aru {
         }
     }
 
-    /// The volume is there for this unit, and the bytes are within it.
+    /// Checks that the unit has the volume, and that the bytes are within it.
     fn check(&self, volume: &Volume, offset: u64, len: u64) -> Result<(), DiskError> {
         self.check_there(volume)?;
         let size_bytes = self.size_bytes(volume);
@@ -418,7 +420,7 @@ impl Aru {
         self.check_there(volume)
     }
 
-    /// Place of the volume among those that the unit changes.
+    /// Index of the volume among those that the unit changes. Adds it if need be.
     fn touch(&mut self, volume: &Volume) -> Result<usize, DiskError> {
         self.check_there(volume)?;
         let mut known = self.volumes.iter();
@@ -431,7 +433,7 @@ impl Aru {
         })
     }
 
-    /// A file becomes at least `size_bytes` long.
+    /// Makes a file at least `size_bytes` long.
     fn grow(&mut self, at: usize, size_bytes: u64) -> Result<(), DiskError> {
         let volume = &self.volumes[at];
         let (size, extents) = {
@@ -470,7 +472,7 @@ impl Aru {
         Ok(())
     }
 
-    /// Reads a block of which the bytes `written` are about to be written. The volume is at `at` among the unit's.
+    /// Reads a block whose bytes `written` are about to be written. `at` is the index of the volume among the unit's.
     async fn edge(
         &self,
         at: usize,
@@ -487,7 +489,7 @@ impl Aru {
                 part.written.add(written.clone());
                 (!part.written.cover(self.block() as usize)).then_some(part)
             }
-            // Zeroes, as the unit wants it.
+            // The rest of the block is zeroes that belong to the unit.
             (None, _) if known.created || index >= known.cut => None,
             (None, _) => {
                 let watch = Rc::new(Watch::new(&known.shared.borrow().watched, index));
@@ -504,7 +506,7 @@ impl Aru {
         })
     }
 
-    /// Fills `buf` with a block that the unit has written in part: its bytes over what is committed now.
+    /// Fills `buf` with a block of which the unit has written a part: the unit's bytes over the committed content.
     async fn merge(&self, volume: &Volume, index: u64, buf: &mut Buf) -> Result<(), DiskError> {
         let key = (volume.shared().borrow().serial, index);
         let mut rest = Vec::new();
@@ -520,7 +522,7 @@ impl Aru {
         Ok(())
     }
 
-    /// The blocks `first .. end` as the unit sees them, as long as asked for wherever the volume ends.
+    /// The blocks `first .. end` as the unit sees them. Behind the volume's end they are zeroes.
     async fn blocks(&self, volume: &Volume, first: u64, end: u64) -> Result<Vec<Piece>, DiskError> {
         let serial = volume.shared().borrow().serial;
         let (mut pieces, mut at) = (Vec::new(), first);
@@ -552,7 +554,7 @@ impl Aru {
         Ok(pieces)
     }
 
-    /// Blocks from the spilled one of `key` on, `count` at most, that lie side by side in home space too.
+    /// Blocks from the spilled one of `key` on, `count` at most, that are adjacent in home space too.
     fn spilled_run(&self, (serial, index): Key, first: Spilled, count: u64) -> u64 {
         let next = |run: &u64| match self.shadow.get((serial, index + run)) {
             Some(Version::Spilled(spilled)) => {
@@ -563,8 +565,7 @@ impl Aru {
         (0..count).take_while(next).count() as u64
     }
 
-    /// Sends the unit's oldest shadows to home space until `bytes` more have room in memory, or none is left
-    /// there.
+    /// Sends the unit's oldest shadows to home space until `bytes` more fit in memory, or no shadow is left in memory.
     ///
     /// # Errors
     /// When there is no home space either, or the store fails.
@@ -589,7 +590,7 @@ impl Aru {
         Ok(())
     }
 
-    /// Gives up versions that have not become shadows.
+    /// Drops versions that have not become shadows.
     fn drop_versions(&self, versions: Vec<Version>, error: DiskError) -> DiskError {
         for version in versions {
             if let Version::Spilled(spilled) = version {
@@ -599,7 +600,7 @@ impl Aru {
         error
     }
 
-    /// The volume is changed up to byte `stop`; its serial number.
+    /// Prepares a change of the volume up to byte `stop`. Returns its serial number.
     async fn touch_to_write(&mut self, volume: &Volume, stop: u64) -> Result<u64, DiskError> {
         let at = self.touch(volume)?;
         match self.grow(at, stop) {
@@ -636,7 +637,7 @@ impl Aru {
     }
 }
 
-/// What a write writes.
+/// The data of a write.
 pub(crate) enum Content {
     /// Any bytes.
     Bytes(LooseBuf),
@@ -655,14 +656,14 @@ impl Content {
     }
 }
 
-/// A block that a write writes in part.
+/// A block of which a write writes a part.
 struct Edge {
     index: u64,
-    /// Its bytes that are written.
+    /// The bytes that the write writes.
     written: Range<usize>,
     /// Its content before.
     pieces: Vec<Piece>,
-    /// What is known of it then, unless all of it is the unit's.
+    /// Which bytes the unit had written before, unless it had written all of them.
     part: Option<Box<Part>>,
 }
 

@@ -20,7 +20,7 @@ use tonearm_engine::{
 use tonearm_format::{EXTENTS_MAX, Uuid, VolumeEntry, VolumeKind, Zones};
 use tonearm_rt::Rt;
 
-/// What is told of a volume.
+/// Name, identity and size of a volume.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct VolumeInfo {
     /// Its name.
@@ -35,7 +35,7 @@ pub struct VolumeInfo {
     pub created_unix_s: u64,
 }
 
-/// An open store; cheap to clone, of one thread.
+/// An open store; cheap to clone. One thread uses it.
 ///
 /// A store on a simulated drive, in virtual time, and recovery units ([`Aru`]):
 ///
@@ -114,11 +114,11 @@ struct Inner {
     lists: Lists,
 }
 
-/// Of the store's memory, what the cache of list pages may hold besides is one in so many parts.
+/// The cache of list pages may hold memory of its own: the store's memory divided by this.
 const PAGES_SHARE: u64 = 32;
-/// Pages that it may hold at least.
+/// Pages that the cache may hold at least.
 const PAGES_MIN: u64 = 4;
-/// Of the store's memory, what shadows may hold besides is one in so many parts; the rest goes to home space.
+/// Shadows may hold memory of their own: the store's memory divided by this. Other shadows go to home space.
 const SHADOW_SHARE: u64 = 4;
 
 /// Name of the volume that every store has from the start.
@@ -198,7 +198,7 @@ impl Disk {
         Aru::begin(self)
     }
 
-    /// Memory for a write of `len` bytes that lies free, if there is any, for `LooseBuf::copy_to`.
+    /// Free memory for a write of `len` bytes, if there is any, for `LooseBuf::copy_to`.
     pub fn spare_memory(&self, len: usize) -> Option<AlignedMemory> {
         self.pool().spare(len)
     }
@@ -216,7 +216,7 @@ impl Disk {
         self.0.shadows.used()
     }
 
-    /// Bytes of home space for what of recovery units memory has no room for.
+    /// Bytes of home space for the parts of recovery units that do not fit in memory.
     pub fn spill_bytes(&self) -> u64 {
         let space = self.table().of_kind(VolumeKind::Spill);
         space.map_or(0, |space| space.borrow().entry.size_bytes)
@@ -282,7 +282,7 @@ impl Disk {
         }
     }
 
-    /// Changes a volume's size, durably. What is cut off is gone; what is added reads as zeroes.
+    /// Changes a volume's size, durably. Content behind the new end is lost; a volume that grows reads as zeroes there.
     ///
     /// # Errors
     /// When there is none, there is no room, or the volume or the store is read-only.
@@ -294,8 +294,8 @@ impl Disk {
         let shared = self.shared(name)?;
         let volume = Volume::new(self.engine(), self.pool(), shared.clone());
         volume.shared().borrow().check_mode()?;
-        // The tail of the last block that stays must read as zeroes when the volume grows again. Unlike in a
-        // recovery unit, what is committed to the block meanwhile is kept.
+        // The tail of the last block that stays must read as zeroes when the volume grows again. Unlike in a recovery
+        // unit, changes that others commit to the block meanwhile are kept.
         let tail = volume.cut_off(size_bytes).await?;
         let lsn = {
             let mut table = self.table();
@@ -334,8 +334,8 @@ impl Disk {
         self.wait_durable(lsn).await
     }
 
-    /// Makes a plain volume refuse every change, or take changes again, durably. Writes that were answered before
-    /// are in it; recovery units that have changed it and not ended cannot end any more.
+    /// Makes a plain volume refuse every change, or take changes again, durably. The volume then has all writes that
+    /// were answered before. Recovery units that have changed it and not ended cannot end any more.
     ///
     /// # Errors
     /// When there is none, or the store is read-only.
@@ -360,7 +360,7 @@ impl Disk {
         self.wait_durable(lsn).await
     }
 
-    /// All entries of the volume table, the disk's own too.
+    /// All entries of the volume table, those of the disk's own volumes too.
     pub fn entries(&self) -> Vec<VolumeEntry> {
         let table = self.table();
         let volumes = table.volumes.values();
@@ -441,17 +441,17 @@ impl Disk {
         &self.0.shadows
     }
 
-    /// The volume table; not over an await.
+    /// The volume table. The borrow must not live over an await.
     pub(crate) fn table(&self) -> RefMut<'_, Table> {
         self.0.table.borrow_mut()
     }
 
-    /// A recovery unit begins; gives its era.
+    /// Begins a recovery unit. Returns its era.
     pub(crate) fn open_unit(&self) -> u64 {
         self.0.eras.borrow_mut().begin()
     }
 
-    /// A recovery unit of `era` has ended.
+    /// Ends a recovery unit of `era`.
     pub(crate) fn close_unit(&self, era: u64) {
         let released = self.0.eras.borrow_mut().end(era);
         if !released.is_empty() {

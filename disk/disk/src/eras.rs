@@ -1,15 +1,14 @@
-//! Quarantine: an identifier that is freed is not given out again while a recovery unit is open that may
-//! have learned it before.
+//! Quarantine: a freed identifier is not given out again while a recovery unit is open that may have learned it before.
 //!
-//! Units that begin without anything freed in between are of one era. What is freed waits for its era and
-//! all earlier ones to end. A unit costs a count, however many are open.
+//! Units between whose beginnings nothing was freed belong to one era. A freed identifier waits until its era and all
+//! earlier ones have ended. A unit costs one count, however many units are open.
 
 use std::collections::BTreeMap;
 
 struct Era<T> {
-    /// Units that are open; of the only era it may be 0.
+    /// Open units. May be 0 only if this is the only era.
     open: u64,
-    /// Freed before the next era began; empty where none is open.
+    /// What was freed before the next era began. Empty if no unit is open.
     freed: Vec<T>,
 }
 
@@ -27,7 +26,7 @@ impl<T> Eras<T> {
         }
     }
 
-    /// A unit begins; gives its era.
+    /// Begins a unit. Returns its era.
     pub fn begin(&mut self) -> u64 {
         if let Some(mut last) = self.eras.last_entry()
             && last.get().freed.is_empty()
@@ -41,7 +40,7 @@ impl<T> Eras<T> {
         self.next - 1
     }
 
-    /// Keeps what is freed now; gives it back when no unit is open.
+    /// Keeps what is freed now. Returns it when no unit is open.
     pub fn free(&mut self, freed: Vec<T>) -> Vec<T> {
         match self.eras.last_entry() {
             Some(mut last) if last.get().open > 0 => {
@@ -52,7 +51,7 @@ impl<T> Eras<T> {
         }
     }
 
-    /// A unit of `era` ends; gives what may be used again.
+    /// Ends a unit of `era`. Returns what may be used again.
     pub fn end(&mut self, era: u64) -> Vec<T> {
         let alone = self.eras.len() == 1;
         let ended = self.eras.get_mut(&era).expect("an open unit has an era");

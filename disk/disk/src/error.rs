@@ -1,4 +1,4 @@
-//! What a front end can be told.
+//! Errors of the disk, for its front ends.
 
 use tonearm_engine::EngineError;
 use tonearm_layout::HomeError;
@@ -67,7 +67,7 @@ pub enum DiskError {
     /// A recovery unit cannot end as it was meant; nothing of it was applied.
     #[error("the recovery unit conflicts with one that ended before it: {0}; begin it again")]
     Conflict(String),
-    /// Open recovery units hold as much as memory has for them.
+    /// Open recovery units use all the memory that is for them.
     #[error(
         "open recovery units hold {limit_bytes} bytes, as much as they may; end some, write less in one, or give the store more memory (--memory)"
     )]

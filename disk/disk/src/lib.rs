@@ -2,8 +2,8 @@
 //!
 //! Invariants:
 //! 1. Every write, trim or zeroing of a volume is one commit: after a crash all of it is there or nothing.
-//! 2. Bytes beside a partial write keep the value that was committed last: the block is merged with its
-//!    newest version with no await between the look and the commit.
+//! 2. Bytes beside a partial write keep the value that was committed last: the block is merged with its newest version,
+//!    with no await between the last look at that version and the commit.
 //! 3. The volume table lives in blocks of the same disk and changes by commits; free space reads as zeroes.
 
 mod aru;

@@ -7,8 +7,8 @@
 //! 1. A block is on one list or free. The records of a list are a chain in both directions. This holds for the
 //!    committed state after each commit, and so after each crash.
 //! 2. A free block is a hole: it reads as zeroes when it is given out.
-//! 3. Identifiers that a unit has taken and not yet committed are recorded in memory alone, and so are freed ones that
-//!    an open unit may know ([`crate::eras`]).
+//! 3. Identifiers that a unit has taken and not yet committed are recorded in memory alone. So are freed identifiers
+//!    that an open unit may have learned ([`crate::eras`]).
 
 pub(crate) mod area;
 mod bits;

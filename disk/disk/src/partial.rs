@@ -1,8 +1,9 @@
-//! Blocks that are written in part: which bytes are the writer's, and whether the rest has changed since it was read.
+//! Blocks that are written in part: which bytes the writer has written, and whether the rest has changed since it was
+//! read.
 //!
-//! Everything that writes bytes follows one rule, so that it loses no byte that another writer wrote: watch the block,
-//! read the rest of it, and read it again until nothing was committed to the block since ([`settle`]). The commit
-//! follows without an await.
+//! All code that writes bytes follows one rule, so that it loses no byte of another writer: watch the block, read the
+//! rest of it, and read it again until nothing has been committed to the block since ([`settle`]). The commit follows
+//! without an await.
 //!
 //! Invariants:
 //! 1. Each commit to blocks of a volume is reported to the volume's watches ([`crate::state::Watched`]), without an
@@ -29,7 +30,7 @@ pub(crate) trait Parts {
     /// Reads the rest of a block, after a look at its watch.
     ///
     /// # Errors
-    /// When the block cannot be read, or is the writer's no more.
+    /// When the block cannot be read, or no longer belongs to the writer.
     async fn read_rest(&mut self, block: Self::Block) -> Result<(), DiskError>;
 }
 

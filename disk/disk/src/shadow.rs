@@ -1,12 +1,12 @@
-//! Shadow versions: what an open recovery unit has written and no other caller sees (ARU 3.1).
+//! Shadow versions: blocks that an open recovery unit has written and that no other caller sees (ARU 3.1).
 //!
 //! Invariants:
-//! 1. A shadow is a whole block; of several versions of a block within one unit only the newest is kept. Of a block that
-//!    the unit has written in part it tells which bytes are the unit's, and watches what others commit to the rest
-//!    (`partial.rs`).
-//! 2. The shadows of all open units together stay within a budget of their own, and those of one unit within
-//!    half of it; the oldest of a unit that asks for more go to home space (`spill.rs`). In memory they hold
-//!    none of the write path's, so that units which stay open cannot stop it; a unit takes that memory when it
+//! 1. A shadow is a whole block. Of several versions of a block within one unit only the newest is kept. If the unit
+//!    has written only a part of the block, the shadow records which bytes the unit has written, and watches what
+//!    others commit to the rest (`partial.rs`).
+//! 2. The shadows of all open units together stay within a budget of their own, and those of one unit within half of
+//!    it. When a unit needs more, its oldest shadows go to home space (`spill.rs`). Shadows in memory hold none of the
+//!    write path's memory, so that units which stay open cannot stop it. A unit takes memory of the write path when it
 //!    ends.
 
 use crate::error::DiskError;
@@ -33,17 +33,17 @@ pub(crate) enum Version {
     Spilled(Spilled),
 }
 
-/// What is known of a block that a unit has written in part.
+/// A block of which a unit has written only a part.
 #[derive(Clone)]
 pub(crate) struct Part {
-    /// The unit's bytes.
+    /// The bytes that the unit has written.
     pub written: Ranges,
-    /// Looked when the rest was read.
+    /// Its last look was when the rest was read.
     pub watch: Rc<Watch>,
 }
 
 impl Part {
-    /// Memory that it takes.
+    /// Memory in bytes that the shadow takes.
     fn bytes(&self) -> u64 {
         PART_BYTES + 8 * self.written.count() as u64
     }
@@ -55,16 +55,16 @@ const PART_BYTES: u64 = 160;
 /// A block of a unit.
 struct Block {
     version: Version,
-    /// `None` when all of it is the unit's.
+    /// `None` when the unit has written all of it.
     part: Option<Box<Part>>,
 }
 
-/// What the shadows of all units have in common.
+/// State that the shadows of all units share.
 pub(crate) struct Shadows {
     pub spill: Spill,
     limit: u64,
     used: Cell<u64>,
-    /// Bytes for what is known of blocks that are written in part; they have half as much room of their own.
+    /// Memory in bytes for the records of partly written blocks. They have a budget of their own, half as large.
     parts: Cell<u64>,
 }
 
@@ -93,21 +93,21 @@ impl Shadows {
 #[derive(Default)]
 pub(crate) struct Shadow {
     blocks: BTreeMap<Key, Block>,
-    /// Blocks that are in memory, the oldest first, and some that are not any more.
+    /// Blocks in memory, the oldest first, and some blocks that are no longer in memory.
     ages: VecDeque<Key>,
-    /// In memory.
+    /// Bytes of the blocks in memory.
     bytes: u64,
-    /// Number of those that are not.
+    /// Number of blocks that are not in memory.
     spilled: u64,
-    /// Bytes for what is known of blocks that are written in part.
+    /// Memory in bytes for the records of partly written blocks.
     parts: u64,
 }
 
 impl Shadow {
-    /// Whether `bytes` more have room in the budget, for what cannot go home.
+    /// Checks that `bytes` more fit in the budget, for what cannot go home.
     ///
     /// # Errors
-    /// When they have not.
+    /// When they do not fit.
     pub fn check_room(&self, shadows: &Shadows, bytes: u64) -> Result<(), DiskError> {
         match shadows.used.get().saturating_add(bytes) <= shadows.limit {
             true => Ok(()),
@@ -117,10 +117,10 @@ impl Shadow {
         }
     }
 
-    /// Whether what is known of blocks that are written in part has room for two more.
+    /// Checks that the records of two more partly written blocks fit in their budget.
     ///
     /// # Errors
-    /// When it has not.
+    /// When they do not fit.
     pub fn check_parts(&self, shadows: &Shadows) -> Result<(), DiskError> {
         let limit_bytes = shadows.limit;
         match shadows.parts.get() + 2 * PART_BYTES <= limit_bytes / 2 {
@@ -129,13 +129,13 @@ impl Shadow {
         }
     }
 
-    /// Whether `bytes` more have room in memory.
+    /// Whether `bytes` more fit in memory.
     pub fn has_room(&self, shadows: &Shadows, bytes: u64) -> bool {
         shadows.used.get().saturating_add(bytes) <= shadows.limit
             && self.bytes.saturating_add(bytes) <= shadows.limit / 2
     }
 
-    /// Some of the oldest blocks in memory, at least one if there is any: as many as go home together.
+    /// Some of the oldest blocks in memory, as many as go home together: at least one if there is any.
     pub fn oldest(&mut self, shadows: &Shadows) -> Vec<(Key, Slice)> {
         let bytes_max = (shadows.limit / 8).min(SPILL_BYTES);
         let (blocks, mut oldest, mut bytes) = (&self.blocks, BTreeMap::new(), 0);
@@ -160,7 +160,7 @@ impl Shadow {
         oldest.into_iter().collect()
     }
 
-    /// Takes room in the budget for what is held besides blocks.
+    /// Charges the budget for memory other than blocks.
     ///
     /// # Errors
     /// When there is none.
@@ -170,7 +170,7 @@ impl Shadow {
         Ok(())
     }
 
-    /// Takes a version of a block, of which `part` is the unit's or all.
+    /// Takes a version of a block. `part` tells which bytes the unit has written; `None` for all of them.
     pub fn put(&mut self, shadows: &Shadows, key: Key, version: Version, part: Option<Box<Part>>) {
         self.enter(shadows, key, &version);
         if let Some(part) = &part {
@@ -181,7 +181,7 @@ impl Shadow {
         }
     }
 
-    /// The content of a block is in home space now.
+    /// Notes that the content of a block is in home space now.
     pub fn sent_home(&mut self, shadows: &Shadows, key: Key, spilled: Spilled) {
         let version = Version::Spilled(spilled);
         self.enter(shadows, key, &version);
@@ -233,7 +233,7 @@ impl Shadow {
         self.blocks.get(&key).map(|block| &block.version)
     }
 
-    /// What is known of a block that the unit has written in part.
+    /// Which bytes of the block the unit has written, if it has written only a part.
     pub fn part(&self, key: Key) -> Option<&Part> {
         if self.parts == 0 {
             return None;
@@ -241,7 +241,7 @@ impl Shadow {
         self.blocks.get(&key)?.part.as_deref()
     }
 
-    /// Whether others have committed to the rest of a block that the unit has written in part.
+    /// Whether others have committed to the rest of a block of which the unit has written a part.
     pub fn is_stale(&self, key: Key) -> bool {
         self.part(key).is_some_and(|part| part.watch.is_stale())
     }

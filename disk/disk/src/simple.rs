@@ -34,7 +34,7 @@ impl Disk {
             let mut aru = self.begin();
             aru.write_content(volume, offset, &content).await?;
             match aru.end().await {
-                // Others have made it shorter: this comes after that.
+                // Others have made the file shorter. This operation comes after theirs, so it is tried again.
                 Err(DiskError::Conflict(_)) => {}
                 ended => return ended,
             }

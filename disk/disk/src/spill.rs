@@ -1,12 +1,13 @@
-//! Home space for shadows that memory has no room for (ARU 4: shadow versions on disk).
+//! Home space for shadows that do not fit in memory (ARU 4: shadow versions on disk).
 //!
-//! The space is a hidden volume. It is made when it is first needed, and grows. It is given back when the store is full
-//! otherwise and no shadow is in it, and at the next opening: what units left there that never ended is of no use, and
-//! what ended units had moved from there is at home by then.
+//! The space is a hidden volume. It is made when it is first needed, and grows. It is given back when the store is
+//! otherwise full and no shadow is in it, and at the next opening. Shadows that are left there at an opening belong to
+//! units that never ended. The blocks that ended units moved from there are at home by then.
 //!
 //! Invariants:
-//! 1. A block is written here only when no recovery sees a commit that changes it or moves from it
-//!    (`Engine::retire`): when the volume got it, and when what was moved from it is at home.
+//! 1. A block is written here only when no recovery sees a commit that changes it or moves from it (`Engine::retire`).
+//!    The store makes sure of this when the volume gets the block, and again when the content that was moved from the
+//!    block is at home.
 //! 2. A block is of one shadow at most.
 
 use crate::disk::Disk;
@@ -20,7 +21,7 @@ use tonearm_base::{Lsn, Slice};
 use tonearm_format::{Extent, VolumeEntry, VolumeKind};
 use tonearm_rt::{Boxed, Rt, Semaphore};
 
-/// Where a shadow is at home, before its commit.
+/// Where a shadow lies at home, before its commit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Spilled {
     /// Home block.
@@ -29,7 +30,7 @@ pub(crate) struct Spilled {
     pub crc: u32,
 }
 
-/// Which of the space is free.
+/// The free blocks of the space.
 pub(crate) struct Spill {
     /// One unit looks for space at a time.
     turn: Semaphore,
@@ -40,7 +41,7 @@ pub(crate) struct Spill {
 struct State {
     /// Free runs: first block and count.
     free: BTreeMap<u64, u64>,
-    /// Blocks from which commits up to `through` move: free once that is retired.
+    /// Blocks from which commits up to `through` move. They are free once `through` is retired.
     moved: Vec<u64>,
     through: Lsn,
 }
@@ -63,7 +64,7 @@ impl State {
         self.free.insert(first, count);
     }
 
-    /// Runs of `count` blocks together, if there are as many.
+    /// Takes runs of `count` blocks together, if there are as many.
     fn take(&mut self, count: u64) -> Option<Vec<Extent>> {
         if self.free_blocks() < count {
             return None;
@@ -90,12 +91,12 @@ impl Spill {
         }
     }
 
-    /// A shadow is not there any more.
+    /// Frees the block of a shadow that has been dropped.
     pub fn release(&self, spilled: Spilled) {
         self.state.borrow_mut().release(spilled.block, 1);
     }
 
-    /// Commit `lsn` moves from `blocks`.
+    /// Notes that commit `lsn` moves from `blocks`.
     pub fn moved(&self, lsn: Lsn, blocks: impl Iterator<Item = u64>) {
         let mut state = self.state.borrow_mut();
         state.moved.extend(blocks);
@@ -104,7 +105,8 @@ impl Spill {
 }
 
 impl Disk {
-    /// Gives back the space that the last opening left. Nothing needs it: recovery has brought home what was moved.
+    /// Gives back the space that the last opening left. It is not needed: recovery has brought home what was moved from
+    /// it.
     ///
     /// # Errors
     /// When the store fails.
@@ -124,13 +126,13 @@ impl Disk {
         Ok(())
     }
 
-    /// Gives the space back to the store, if no shadow is in it; says whether it has. For when the store is full.
+    /// Gives the space back to the store, if no shadow is in it. Returns whether it has. Called when the store is full.
     ///
     /// # Errors
     /// When the store fails.
     pub(crate) async fn give_back_spill(&self) -> Result<bool, DiskError> {
         let spill = &self.shadows().spill;
-        // While it is held no unit takes space.
+        // While this is held, no unit takes space.
         let _turn = spill.turn.acquire(1).await;
         let Some(shared) = self.table().of_kind(VolumeKind::Spill) else {
             return Ok(false);
@@ -158,7 +160,7 @@ impl Disk {
         Ok(true)
     }
 
-    /// Writes blocks to home space of their own; durable there when it returns.
+    /// Writes blocks to home space of their own. They are durable there on return.
     ///
     /// # Errors
     /// When there is no space, or the store fails. Nothing is kept then.
@@ -206,7 +208,8 @@ impl Disk {
                 }
                 (state.moved.len(), state.through)
             };
-            // What was moved is free as soon as it is at home; growing is for when that is not enough.
+            // Blocks that were moved from are free once their content is at home. The space grows only when these
+            // blocks are not enough.
             let enough = moved as u64 + spill.state.borrow().free_blocks() >= blocks;
             if !enough {
                 match self.grow_spill(blocks).await {
@@ -217,7 +220,7 @@ impl Disk {
             }
             self.engine().retire(through).await?;
             let mut state = spill.state.borrow_mut();
-            // Units that have ended meanwhile have put theirs behind.
+            // Units that have ended meanwhile have added their blocks at the end.
             let more = state.moved.split_off(moved);
             for block in std::mem::replace(&mut state.moved, more) {
                 state.release(block, 1);
@@ -282,7 +285,7 @@ impl Disk {
         let engine = self.engine();
         let block_size = u64::from(self.block_size());
         let have = map::blocks(&entry.extents);
-        // As much as memory has for shadows, at first.
+        // The first allocation is as large as the memory for shadows.
         let ahead = self.shadows().limit() / block_size;
         let wanted = have.max(ahead).max(blocks);
         let size_blocks = engine.size_blocks();

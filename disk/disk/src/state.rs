@@ -1,4 +1,5 @@
-//! A volume as all its handles see it: its entry, where its blocks are at home, and who watches for changes.
+//! The state of a volume, common to all its handles: its entry, where its blocks are at home, and its watches for
+//! changes.
 
 #![expect(
     clippy::disallowed_types,
@@ -14,7 +15,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use tonearm_format::{Extent, VolumeEntry};
 
-/// Where a volume is in its life.
+/// The stage of a volume's life.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Life {
     /// Made by a recovery unit that has not ended: it has a slot, and no other caller sees it.
@@ -25,16 +26,16 @@ pub(crate) enum Life {
     Deleted,
 }
 
-/// A volume as all its handles see it.
+/// The state of a volume, common to all its handles.
 pub(crate) struct VolumeState {
-    /// Its number since the opening: names and slots are given out again, this is not. From 1 on.
+    /// Its number since the opening, from 1 on. Names and slots are used again; this number is not.
     pub serial: u64,
     pub slot: u64,
     pub entry: VolumeEntry,
     pub life: Life,
-    /// How often its blocks have been given other homes.
+    /// How often its blocks have moved to other homes.
     pub moves: u64,
-    /// How often some of what it had has been cut off.
+    /// How often it has been made shorter.
     pub cuts: u64,
     /// Commits that have changed it.
     pub changes: Changes,
@@ -97,13 +98,13 @@ impl VolumeState {
         found
     }
 
-    /// A commit has changed `blocks`.
+    /// Notes that a commit has changed `blocks`.
     pub fn written(&self, blocks: Range<u64>) {
         self.changes.note();
         self.watched.change(blocks);
     }
 
-    /// A commit has given it `entry`, and cut off what it had from byte `cut` on.
+    /// Notes that a commit has given the volume `entry`, and has cut off its content from byte `cut` on.
     pub fn change(&mut self, entry: VolumeEntry, cut: u64) {
         self.changes.note();
         self.moves += 1;
@@ -118,9 +119,9 @@ impl VolumeState {
 
 pub(crate) type SharedVolume = Rc<RefCell<VolumeState>>;
 
-/// Counts commits that change something: a volume's content, size or entry, or the names of all volumes. What was read
-/// after a look at the count is what is committed, as long as the count is the same. Clones share the count; it may
-/// be read on any thread.
+/// Counts commits that change something: a volume's content, size or entry, or the names of all volumes. While the
+/// count stays the same, what was read after a look at it is still the committed state. Clones share the count. Any
+/// thread may read it.
 #[derive(Clone, Default, Debug)]
 pub struct Changes(Arc<AtomicU64>);
 
@@ -130,13 +131,13 @@ impl Changes {
         self.0.load(SeqCst)
     }
 
-    /// One more, before any caller learns of it.
+    /// Counts one more commit, before any caller learns of it.
     pub(crate) fn note(&self) {
         self.0.fetch_add(1, SeqCst);
     }
 }
 
-/// Blocks of a volume that are being written in part, and which commit has changed each last.
+/// Blocks of a volume that are being written in part, each with the last change of it.
 #[derive(Default)]
 pub(crate) struct Watched {
     /// Changes so far; counted while something is watched.
@@ -154,7 +155,7 @@ impl Watched {
         self.blocks.borrow().is_empty()
     }
 
-    /// A commit has changed `blocks`.
+    /// Notes that a commit has changed `blocks`.
     pub fn change(&self, blocks: Range<u64>) {
         let mut watched = self.blocks.borrow_mut();
         if watched.is_empty() {
@@ -168,7 +169,7 @@ impl Watched {
     }
 }
 
-/// Tells whether a block has changed since the last look at it. Stale before the first look.
+/// Tells whether a block has changed since the last look at it. It counts as changed before the first look.
 pub(crate) struct Watch {
     of: Rc<Watched>,
     index: u64,
@@ -190,7 +191,7 @@ impl Watch {
         }
     }
 
-    /// The block is about to be read.
+    /// Looks at the block, which is about to be read.
     pub fn look(&self) {
         self.since.set(Some(self.of.changes.get()));
     }

@@ -13,7 +13,7 @@ use tonearm_format::{
 };
 use tonearm_layout::Piece;
 
-/// All volumes, by name, and what open recovery units hold of slots and blocks.
+/// All volumes, by name, and the slots and blocks that open recovery units hold.
 #[derive(Default)]
 pub(crate) struct Table {
     pub volumes: BTreeMap<String, SharedVolume>,
@@ -28,7 +28,7 @@ impl Table {
     /// Reads the table.
     ///
     /// # Errors
-    /// When an entry is damaged, or cannot be beside the others.
+    /// When an entry is damaged, or contradicts another one.
     pub async fn load(engine: &Engine) -> Result<Self, DiskError> {
         let mut entries = Vec::new();
         let mut slot = 0;
@@ -105,7 +105,7 @@ impl Table {
         Ok(slot)
     }
 
-    /// The slot is a volume's now, or free again.
+    /// Ends the hold on a slot, which a volume has now, or which is free again.
     pub fn release_slot(&mut self, slot: u64) {
         self.held_slots.remove(&slot);
     }
@@ -142,7 +142,7 @@ impl Table {
         Ok(held)
     }
 
-    /// The blocks are a volume's now, or free again.
+    /// Ends the hold on blocks, which a volume has now, or which are free again.
     pub fn release_blocks(&mut self, extents: &[Extent]) {
         for extent in extents {
             let at = self.held_extents.iter().position(|held| held == extent);
@@ -152,14 +152,14 @@ impl Table {
     }
 }
 
-/// Of the free space, what a preallocation may take is one in so many parts.
+/// A preallocation may take one part in so many of the free space.
 const PLENTY: u64 = 8;
 /// Least and most bytes by which a file grows ahead of its size.
 const CHUNK_MIN: u64 = 64 << 10;
 const CHUNK_MAX: u64 = 64 << 20;
 
-/// Blocks by which a file of `size_bytes` grows: an eighth of its size, within bounds. Where its extents
-/// become many there is no upper one, so that they suffice for any size.
+/// Blocks by which a file of `size_bytes` grows: an eighth of its size, within bounds. For a file with many extents
+/// there is no upper bound, so that the extents suffice for any size.
 pub(crate) fn growth_blocks(size_bytes: u64, extents: usize, block_size: u64) -> u64 {
     let most = if extents < EXTENTS_MAX / 2 {
         CHUNK_MAX
@@ -190,7 +190,7 @@ pub(crate) fn clear(engine: &Engine, pool: &tonearm_base::BufPool, slot: u64) ->
     }
 }
 
-/// Checks the name of a volume: it is also that of an NBD export, and shows up in URIs.
+/// Checks the name of a volume, which is also the name of an NBD export and appears in URIs.
 ///
 /// # Errors
 /// When it cannot name a volume.

@@ -68,8 +68,8 @@ impl Volume {
         self.engine.block_size() as u32
     }
 
-    /// Memory for a write of `bytes`, first come first served: the back-pressure. Attach the permit to the
-    /// payload's buffer before the payload is received. A write whose payload has none takes it itself.
+    /// Memory for a write of `bytes`, first come first served: the back-pressure. Attach the permit to the payload's
+    /// buffer before the payload is received. If a payload has no permit, its write takes the memory itself.
     ///
     /// # Errors
     /// When the store has failed or is closed.
@@ -82,7 +82,7 @@ impl Volume {
         Ok(self.engine.reserve(charged).await?)
     }
 
-    /// Memory for merging into `bytes` of whole blocks: the buffer, and an edge block as it is read.
+    /// Memory for merging into `bytes` of whole blocks: the buffer, and an edge block while it is read.
     fn merge_memory(&self, bytes: u64) -> u64 {
         memory_of(bytes) + memory_of(self.engine.block_size() as u64)
     }
@@ -104,8 +104,8 @@ impl Volume {
             for run in &runs {
                 pieces.extend(self.engine.read(run.start, run.count).await?);
             }
-            // A single run was looked up at once. Of several, the later ones may have got another owner
-            // while the earlier ones were read.
+            // A single run is looked up and read without an await between. The later ones of several runs may have got
+            // another owner while the earlier ones were read.
             if runs.len() == 1 || self.moves() == moves && !self.is_gone() {
                 break;
             }
@@ -142,7 +142,7 @@ impl Volume {
             let mut buf = self.pool.alloc((blocks * block) as usize);
             let written = start..start + data.len();
             buf[written.clone()].copy_from_slice(&data);
-            // The payload's memory was paid for by its sender, and pays for the copy until it is committed.
+            // The sender has paid for the payload's memory. That permit also pays for the copy until it is committed.
             buf.attach(Rc::new(data));
             let spans = vec![self.span(first, buf, written)];
             let check = || self.check_write(offset, len);
@@ -187,7 +187,7 @@ impl Volume {
         let whole = offset.is_multiple_of(block) && len.is_multiple_of(block);
         let _memory = match whole {
             true => None,
-            // At both ends there may be a block of which a part stays.
+            // A part of the block at either end may stay.
             false => {
                 let bytes = 2 * memory_of(block) + self.merge_memory(block);
                 Some(self.engine.reserve(bytes).await?)
@@ -206,7 +206,7 @@ impl Volume {
         };
         let mut spans = Vec::new();
         if first >= end {
-            // No whole block: one or two partial ones.
+            // There is no whole block, but one or two partial ones.
             spans.push(zeroes(touched.start, touched.end));
         } else {
             if offset < first * block {
@@ -304,8 +304,8 @@ impl Volume {
         state.check(offset, len)
     }
 
-    /// What makes the bytes behind `size_bytes` of the block that holds this end zeroes, for a commit that
-    /// follows without an await; nothing where no block is cut.
+    /// The changes that make the bytes behind `size_bytes`, in the block that holds this end, zeroes. They are for a
+    /// commit that follows without an await. There are none when no block is cut.
     ///
     /// # Errors
     /// When the block cannot be read.
@@ -318,7 +318,7 @@ impl Volume {
         }
         let buf = self.pool.alloc_zeroed(block as usize);
         let spans = vec![self.span(first, buf, stays..block as usize)];
-        // Others may make it as short meanwhile.
+        // Others may make the volume as short meanwhile.
         let check = || self.check(0, size_bytes + 1);
         match self.push_spans(&mut changes, spans, check).await {
             Ok(()) | Err(DiskError::OutOfRange { .. }) => Ok(changes),
@@ -330,7 +330,7 @@ impl Volume {
         self.shared.borrow().life != Life::Live
     }
 
-    /// Counts the volume's resizings: what was looked up before one may lie elsewhere after it.
+    /// How often blocks of the volume have moved. A lookup is valid as long as this stays the same.
     fn moves(&self) -> u64 {
         self.shared.borrow().moves
     }
@@ -339,7 +339,7 @@ impl Volume {
         self.shared.borrow().runs(first, count)
     }
 
-    /// Blocks wholly within a range of bytes; the volume's last block counts as whole when its end is in.
+    /// Blocks wholly within a range of bytes. The volume's last block counts as whole when the range covers its bytes.
     fn inner_blocks(&self, offset: u64, len: u64) -> (u64, u64) {
         let block = self.engine.block_size() as u64;
         let size = self.size_bytes();
@@ -364,7 +364,7 @@ impl Volume {
         }
     }
 
-    /// Blocks from `first` on, of which `written` is what the writer has put into `buf`.
+    /// Blocks from `first` on. `written` is the part of `buf` that the writer has filled.
     fn span(&self, first: u64, buf: Buf, written: Range<usize>) -> Span {
         let (block, watched) = (self.engine.block_size(), &self.shared.borrow().watched);
         let last = buf.len() / block - 1;
@@ -384,8 +384,8 @@ impl Volume {
         Span { first, buf, edges }
     }
 
-    /// Adds writes of `spans`, filled with the newest content; the commit has to follow without an await. `check` looks
-    /// whether the blocks are still the volume's.
+    /// Adds writes of `spans`, filled with the newest content. The commit has to follow without an await. `check`
+    /// checks that the blocks still belong to the volume.
     async fn push_spans(
         &self,
         changes: &mut Vec<CommitChange>,
@@ -428,7 +428,7 @@ impl Volume {
 
 /// Memory that a buffer of `bytes` takes.
 fn memory_of(bytes: u64) -> u64 {
-    // No buffer is as large as what is asked for by mistake.
+    // A size that no buffer can have comes from a caller's mistake.
     match bytes {
         0..0x10_0000_0000 => BufPool::capacity_of(bytes as usize) as u64,
         bytes => bytes,
@@ -447,7 +447,7 @@ struct Edge {
     index: u64,
     /// Where the block begins in the buffer.
     start: usize,
-    /// Its bytes that are the writer's.
+    /// The bytes that the writer writes.
     written: Range<usize>,
     watch: Watch,
 }

@@ -1,4 +1,5 @@
-//! What calls of a store cost: by a thread that is alone, by several, and what the hand-over to an engine thread would.
+//! The cost of calls of a store: by a thread that is alone, by several threads, and with a hand-over to an engine
+//! thread.
 //!
 //!     cargo run --release -p tonearm-store --example run -- [FOLDER]
 
@@ -28,7 +29,7 @@ fn main() -> Result<()> {
     let (jobs, inbox) = channel::<u32>();
     let (answers, outbox) = channel();
     std::thread::spawn(move || inbox.iter().try_for_each(|job| answers.send(job)));
-    // Once at full speed, once as clients do it who have something else to do in between.
+    // Once at full speed, once with pauses, as by clients that have other work between calls.
     let hand_over = |round| {
         jobs.send(round)?;
         outbox.recv()?;

@@ -7,8 +7,7 @@ use crate::units::{NotAvailable, UnitId, Units};
 use tonearm_base::{LooseBuf, Lsn};
 use tonearm_disk::{Disk, DiskError, Piece, Volume};
 
-/// An open recovery unit: everything that is done in it is there at once when it ends, or not at all. Dropped, it is
-/// aborted.
+/// An open recovery unit: all its changes take effect at once when it ends, or not at all. Dropping it aborts it.
 ///
 /// Volumes and files are named at each operation, as the unit sees them; lists and blocks have identifiers. See `tonearm_disk::Aru` for what units see of each
 /// other.
@@ -62,7 +61,7 @@ impl Store {
         })
     }
 
-    /// Reads at most `len` bytes at `offset` of a volume or file as it is committed, fewer at its end.
+    /// Reads at most `len` bytes at `offset` of a volume or file in the committed state, fewer at its end.
     ///
     /// # Errors
     /// When there is none, or a block is damaged.
@@ -83,7 +82,7 @@ impl Store {
         Ok(self.run(write)??)
     }
 
-    /// Size in bytes of a volume or file as it is committed.
+    /// Size in bytes of a volume or file in the committed state.
     ///
     /// # Errors
     /// When there is none.
@@ -127,8 +126,8 @@ impl Aru {
     /// Ends the unit: it is visible to all at once, and durable with [`Store::wait_durable`] or [`Store::flush`].
     ///
     /// # Errors
-    /// `Conflict` when others have ended what makes it impossible; read-only, full or failed. Nothing of the unit is
-    /// applied then.
+    /// `Conflict` when units of others that have ended before make it impossible; read-only, full or failed. Nothing of
+    /// the unit is applied then.
     pub fn end(self) -> Result<Lsn, StoreError> {
         let id = self.id;
         let ended = self.store.run(move |context| async move {
@@ -139,7 +138,7 @@ impl Aru {
         ended?
     }
 
-    /// Gives everything up.
+    /// Ends the unit without any effect.
     pub fn abort(self) {}
 
     /// Reads at most `len` bytes at `offset` as the unit sees them, fewer at the end of the volume or file.
@@ -224,7 +223,7 @@ impl Aru {
 impl Drop for Aru {
     fn drop(&mut self) {
         let id = self.id;
-        // Of a store that is closed no unit is open; of one that ended none is left.
+        // A closed store has no open units, and a unit that has ended is not open.
         let _ = self.store.run(move |context| async move {
             context.units.abort(id);
         });
@@ -243,7 +242,7 @@ pub(crate) async fn read_in_unit(
         let part = size.saturating_sub(offset).min(len as u64);
         match aru.read(volume, offset.min(size), part).await {
             Ok(pieces) => return Ok(joined(&pieces, part as usize)),
-            // It was made shorter while it was read.
+            // The file was made shorter during the read.
             Err(DiskError::OutOfRange { .. }) => {}
             Err(error) => return Err(error),
         }

@@ -8,7 +8,7 @@ use tonearm_uring::{MemberError, UringError};
 /// An error of an open store, or of opening one; each message says what, where, and what to do.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
-    /// io_uring cannot be had.
+    /// io_uring is not available.
     #[error("cannot start: {0}")]
     Uring(#[from] UringError),
     /// A member cannot be opened.
@@ -56,7 +56,7 @@ pub enum StoreError {
     /// A superblock cannot be read.
     #[error(transparent)]
     Engine(#[from] EngineError),
-    /// The store failed, or refuses.
+    /// The store failed, or refused.
     #[error(transparent)]
     Disk(#[from] DiskError),
     /// The system has no thread left.
@@ -88,10 +88,10 @@ pub enum StoreError {
     /// Called by a job of the same store.
     #[error("a job of the store called the store, which waits for that job; use the job's context")]
     Nested,
-    /// A store over an executor is of one thread.
+    /// A store over an executor may be used by one thread alone.
     #[error("this store was made for another thread alone")]
     WrongThread,
-    /// A store over an executor waits for what can never come.
+    /// A store over an executor waits for something that can never happen.
     #[error("nothing is ready, under way or timed in the world of this store: it stands still")]
     Stuck,
 }

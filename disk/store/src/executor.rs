@@ -7,7 +7,7 @@ use tonearm_uring::{Calls, RingWatch, UringDriver, UringError, UringHandle};
 /// Free buffers that are kept for reuse, in bytes.
 const POOL_BYTES: usize = 64 << 20;
 
-/// The executor and what goes with it; of one thread.
+/// The executor with its ring and buffers, for one thread.
 #[derive(Clone)]
 pub struct Executor {
     /// Tasks and I/O.
@@ -27,7 +27,8 @@ impl Executor {
         Ok(Self::over(UringDriver::new()?))
     }
 
-    /// An executor whose ring threads may use in turn, with its calls, and what threads wait for completions with.
+    /// An executor whose ring threads may use in turn. Also returns its calls, and a watch with which threads wait for
+    /// completions.
     ///
     /// # Errors
     /// When io_uring cannot be had.

@@ -46,8 +46,9 @@ impl Default for StoreOptions {
     }
 }
 
-/// An open store, shared by threads; cheap to clone. A thread that calls the store runs the engine itself, unless another
-/// thread does at that moment: then it hands its job over. A thread that is alone never waits for another one.
+/// An open store, shared by threads; cheap to clone. A thread that calls the store runs the engine itself, unless
+/// another thread runs it at that moment. In that case it hands its job over. A single thread never waits for another
+/// one.
 ///
 /// Dropping the last clone closes the store in order, which may take as long as [`Store::close`]; errors are lost
 /// then.
@@ -57,7 +58,7 @@ impl Default for StoreOptions {
 #[derive(Clone)]
 pub struct Store(Arc<Handle>);
 
-/// What a job is given; cheap to clone. It belongs to the engine and stays in its jobs.
+/// The context of a job; cheap to clone. It belongs to the engine and stays in its jobs.
 #[derive(Clone)]
 pub struct Context {
     /// The volumes, files, units and lists.
@@ -83,7 +84,7 @@ impl Context {
 
 struct Handle(Arc<Leader<Uring>>);
 
-/// The real world of a store's threads.
+/// The platform of a store that threads share: the ring and its clock.
 struct Uring(RingWatch);
 
 impl Platform for Uring {
@@ -146,7 +147,7 @@ impl Store {
         let disk = match opened {
             Ok(disk) => disk,
             Err(error) => {
-                // Lets go of the members.
+                // Releases the members.
                 rt.shut_down();
                 return Err(error);
             }
@@ -156,28 +157,28 @@ impl Store {
         Ok(Self(Arc::new(Handle(leader))))
     }
 
-    /// A store over any executor, for worlds that are simulated: no thread is started, and only the calling
-    /// thread may use it. The executor stays the caller's: closing the store does not shut it down.
+    /// A store over any executor, for simulated worlds: no thread is started, and only the calling thread may use it.
+    /// The executor stays the caller's: closing the store does not shut it down.
     pub fn over(rt: Rt, disk: Disk) -> Store {
         let context = Context::new(disk, rt);
         let leader = Leader::of_one_thread(Engine::new(context, None));
         Self(Arc::new(Handle(leader)))
     }
 
-    /// Runs `job` beside those of other threads, and waits for its end. A job that panics does so here, on
-    /// the calling thread, and disturbs no other.
+    /// Runs `job` beside those of other threads, and waits for its end. If the job panics, the panic goes on here, on
+    /// the calling thread, and affects no other job.
     ///
     /// # Errors
     /// When the store is closed, has panicked, or is called where it must not be.
     ///
     /// # Safety
-    /// The job may run on any thread that calls the store, and change threads where it waits. Its future is not `Send`,
-    /// since it holds handles of the engine, so the compiler does not check these rules:
+    /// The job may run on any thread that calls the store, and may change threads where it waits. Its future is not
+    /// `Send`, because it holds handles of the engine, so the compiler does not check these rules:
     ///
-    /// - The job puts no part of its context where other jobs or threads find it (thread-local storage, say).
-    /// - Where it waits it holds nothing of its thread: no value of thread-local storage, no guard of a lock.
+    /// - The job puts no part of its context where other jobs or threads find it (thread-local storage, for example).
+    /// - Where the job waits, it holds nothing of its thread: no value of thread-local storage, no guard of a lock.
     ///
-    /// Also, a job waits for nothing but what its context gives, and does not call the store, which refuses that.
+    /// Also, a job waits only for what its context gives. It does not call the store, which refuses such calls.
     pub unsafe fn run_job<T, F>(
         &self,
         job: impl FnOnce(Context) -> F + Send + 'static,
@@ -214,7 +215,7 @@ impl Store {
         Arc::as_ptr(&self.0.0).addr()
     }
 
-    /// Whether the store may be called here and is open: what each job looks at first.
+    /// Checks that the store may be called here and is open, as each job does first.
     pub(crate) fn check(&self) -> Result<(), StoreError> {
         self.0.0.check()
     }
@@ -227,8 +228,8 @@ impl Store {
         LocalFiles::new(self)
     }
 
-    /// Ends open sessions and units, writes everything home and marks the store clean. Calls that are under way
-    /// may fail with [`StoreError::Closed`], and later ones do.
+    /// Ends open sessions and units, writes everything home and marks the store clean. Calls that are under way may
+    /// fail with [`StoreError::Closed`], and later calls do.
     ///
     /// # Errors
     /// When something cannot be written (the next opening recovers it then), or it was closed before.
@@ -237,7 +238,7 @@ impl Store {
     }
 }
 
-/// A store that others may close.
+/// A handle that does not keep the store open.
 pub(crate) struct WeakStore(Weak<Handle>);
 
 impl Store {
@@ -255,7 +256,7 @@ impl WeakStore {
 
 impl Drop for Handle {
     fn drop(&mut self) {
-        // Nobody is left to be told.
+        // No caller is left to get the error.
         self.0
             .abandon(|context| async { drop(close(context).await) });
     }

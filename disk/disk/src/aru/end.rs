@@ -1,4 +1,4 @@
-//! The end of a recovery unit: everything in it again, over the committed state, as one commit.
+//! The end of a recovery unit: repeats all its operations over the committed state, as one commit.
 
 use super::names::Overlay;
 use super::volume::Outcome;
@@ -15,7 +15,7 @@ use tonearm_base::Lsn;
 use tonearm_engine::CommitChange;
 use tonearm_rt::Boxed;
 
-/// What the end of a unit changes.
+/// The changes that the end of a unit makes.
 struct Plan {
     changes: Vec<CommitChange>,
     /// For each volume of the unit.
@@ -24,12 +24,12 @@ struct Plan {
 }
 
 impl Aru {
-    /// Ends the unit: all of it is visible to all callers from then on, and durable with
-    /// `Disk::wait_durable` of what it returns, or with a flush. One that has changed nothing costs nothing.
+    /// Ends the unit. All callers see all of it from then on. It is durable with `Disk::wait_durable` of the result, or
+    /// with a flush. The end of a unit without changes costs nothing.
     ///
     /// # Errors
-    /// `Conflict` when others have ended what makes it impossible; read-only, full or failed. Nothing of the
-    /// unit is applied then.
+    /// `Conflict` when units of others that have ended before make it impossible; read-only, full or failed. Nothing of
+    /// the unit is applied then.
     pub fn end(self) -> Boxed<'static, Result<Lsn, DiskError>> {
         Box::pin(self.commit())
     }
@@ -90,7 +90,7 @@ impl Aru {
         Ok(lsn)
     }
 
-    /// The unit's list operations, done again over the committed lists as they are now.
+    /// Repeats the unit's list operations over the present committed lists.
     ///
     /// # Errors
     /// When one is not possible any more, or a block that was written is gone.
@@ -106,15 +106,15 @@ impl Aru {
             match replay.run(&self.lists.log, written).await {
                 Ok(()) => return Ok(Some(replay)),
                 Err(error) if replay.is_current() => return Err(error),
-                // It has met pages of different commits.
+                // The replay has read pages of different commits.
                 Err(_) => {}
             }
         }
     }
 
-    /// Takes over what others have committed to the rest of blocks that the unit has written in part. When it returns
-    /// none of them is stale, or only such as are in home space, unless `spilled` asks for them, too: they come to
-    /// memory then.
+    /// Reads again the rest of blocks that the unit has written in part, if others have committed to it. Afterwards
+    /// none of these blocks is stale, except for blocks in home space. With `spilled` those are read again too, and
+    /// come to memory.
     ///
     /// # Errors
     /// `Conflict` when others have deleted or shrunk the volume, or the store fails.
@@ -123,7 +123,7 @@ impl Aru {
         settle(&mut UnitParts { unit, spilled }).await
     }
 
-    /// The commit changes the unit's blocks: writers of parts of them read the rest again.
+    /// Notes the commit's changes in the watches of the volumes: writers of parts of these blocks read the rest again.
     fn tell_watches(&self) {
         for volume in &self.volumes {
             let watched = volume.shared.borrow().watched.clone();
@@ -134,7 +134,7 @@ impl Aru {
         }
     }
 
-    /// Most blocks of data and ranges that the unit's commit can have, as things are now.
+    /// Most blocks of data and ranges that the unit's commit can have, in the present state.
     fn cost(&self, replay: Option<&Replay>) -> (u64, u64) {
         let (mut blocks, mut ranges) = replay.map_or((0, 0), Replay::cost);
         (blocks, ranges) = (
@@ -169,7 +169,7 @@ impl Aru {
             match &outcome {
                 Outcome::Same => {}
                 Outcome::Put { entry, cut } => {
-                    // Cut off first: what is written behind the cut comes later in the commit.
+                    // The cut comes first in the commit, before what is written behind it.
                     let lost = map::split(&state.entry.extents, *cut).1;
                     changes.extend(lost.iter().map(map::trim_of));
                     changes.push(table::put(engine, pool, state.slot, entry));
@@ -231,7 +231,7 @@ impl Aru {
         }
     }
 
-    /// The commit is made: the table and the volumes follow.
+    /// Changes the table and the volumes after the commit.
     fn apply(&mut self, outcomes: Vec<Outcome>, names: Overlay) {
         let block_size = self.block();
         for (volume, outcome) in self.volumes.iter().zip(outcomes) {
@@ -301,7 +301,7 @@ impl Parts for UnitParts<'_> {
     }
 }
 
-/// Adds a block that gets what was spilled.
+/// Adds a block that gets spilled content.
 fn push_move(changes: &mut Vec<CommitChange>, home: u64, spilled: Spilled) {
     if let Some(CommitChange::Move { to, from, crcs }) = changes.last_mut()
         && *to + crcs.len() as u64 == home

@@ -8,11 +8,11 @@ use crate::lists::{BlockId, Id, ListId};
 use tonearm_format::ListRecord;
 use tonearm_layout::Piece;
 
-/// Bytes that a list operation is taken to hold in memory: its records and its entry in the log.
+/// Memory in bytes that a list operation is charged: for its records and its entry in the log.
 const OP_BYTES: u64 = 256;
 
 impl Aru {
-    /// Makes an empty list. No other unit gets its identifier from now on; others see the list when the unit ends.
+    /// Makes an empty list. No other unit gets its identifier from now on. Others see the list when the unit ends.
     ///
     /// # Errors
     /// When the store or memory is full, or failed.
@@ -25,7 +25,7 @@ impl Aru {
         Ok(ListId(list))
     }
 
-    /// Deletes a list with its blocks. It is not walked along before the unit ends.
+    /// Deletes a list with its blocks. The unit does not walk the list before its end.
     ///
     /// # Errors
     /// When there is no such list.
@@ -38,7 +38,7 @@ impl Aru {
     }
 
     /// Makes a block of zeroes on a list, behind `after` or at the head, near its predecessor. No other unit gets its
-    /// identifier from now on; others see it on the list when the unit ends.
+    /// identifier from now on. Others see the block on the list when the unit ends.
     ///
     /// # Errors
     /// When there is no such list, `after` is not on it, the store or memory is full, or failed.

@@ -1,4 +1,5 @@
-//! What a recovery unit makes, deletes and renames: done in its shadow at once, and again at its end.
+//! The volumes and files that a recovery unit makes, deletes and renames. Each change is made in the unit's shadow at
+//! once, and again at its end.
 
 use crate::error::DiskError;
 use crate::state::{Life, SharedVolume};
@@ -11,7 +12,7 @@ enum Change {
     Rename(SharedVolume, String),
 }
 
-/// Names that differ from the committed ones: of another volume, or of none.
+/// Names that differ from the committed ones. `None` stands for a name that no volume has.
 pub(super) type Overlay = BTreeMap<String, Option<SharedVolume>>;
 
 /// The name space as a unit sees it.
@@ -26,7 +27,7 @@ impl Names {
         self.changes.is_empty()
     }
 
-    /// What the unit knows of a name; `None` when that is nothing.
+    /// The unit's change of a name; `None` when it has not changed the name.
     pub fn look_up(&self, name: &str) -> Option<&Option<SharedVolume>> {
         self.overlay.get(name)
     }

@@ -13,13 +13,13 @@ pub(super) struct ShadowVolume {
     pub serial: u64,
     /// Size when the unit first changed it.
     base: u64,
-    /// How often it had been cut off by then.
+    /// How often the volume had been cut off when the unit first changed it.
     cuts: u64,
     /// Size that the unit has given it.
     pub size: u64,
-    /// The size was set, and does not just cover what was written.
+    /// True when the unit has set the size. False when the size only covers what the unit has written.
     pub resized: bool,
-    /// First block whose committed content the unit has cut off: from there on all bytes are the unit's.
+    /// First block whose committed content the unit has cut off. From there on all bytes are the unit's.
     pub cut: u64,
     /// Blocks taken for it, behind those that it has.
     pub held: Vec<Extent>,
@@ -29,13 +29,13 @@ pub(super) struct ShadowVolume {
     pub deleted: bool,
 }
 
-/// What becomes of a volume's entry when its unit ends.
+/// The change of a volume's entry when its unit ends.
 pub(super) enum Outcome {
-    /// It stays.
+    /// The entry does not change.
     Same,
     /// This entry takes its place; blocks of the volume from `cut` on lose their content.
     Put { entry: VolumeEntry, cut: u64 },
-    /// The volume goes.
+    /// The volume is deleted.
     Gone,
 }
 
@@ -60,7 +60,8 @@ impl ShadowVolume {
         Rc::ptr_eq(&self.shared, shared)
     }
 
-    /// Its size when the committed one is `committed`: what the unit has set, or at least what it wrote.
+    /// The volume's size if the committed size is `committed`: the size that the unit has set, or one that covers what
+    /// it has written.
     pub fn size_over(&self, committed: u64) -> u64 {
         match self.resized {
             true => self.size,
@@ -68,12 +69,12 @@ impl ShadowVolume {
         }
     }
 
-    /// Its entry may change, apart from its name.
+    /// True when the entry may change, apart from its name.
     pub fn changes_entry(&self) -> bool {
         self.created || self.deleted || self.resized || self.size != self.base
     }
 
-    /// Whether the unit can still end as far as this volume goes.
+    /// Checks that nothing about this volume prevents the unit's end.
     ///
     /// # Errors
     /// When others have deleted or shrunk it or made it read-only.
@@ -82,11 +83,11 @@ impl ShadowVolume {
         if !self.created && state.life != Life::Live {
             return Err(deleted(&state.entry.name));
         }
-        // It has become so since the unit began to change it.
+        // It was made read-only after the unit had begun to change it.
         if state.entry.read_only {
             return Err(DiskError::ReadOnlyVolume(state.entry.name.clone()));
         }
-        // It may be as long again by now; what the unit has read of it is another content.
+        // The volume may be as long again by now, but with other content than the unit has read.
         if !self.deleted && state.cuts != self.cuts {
             let name = &state.entry.name;
             let text = format!("volume {name:?} has been made shorter");
@@ -95,8 +96,8 @@ impl ShadowVolume {
         Ok(())
     }
 
-    /// What becomes of it now, under the name `name` if that is a new one. Takes further blocks if others
-    /// have taken some from the volume meanwhile.
+    /// The volume's outcome in the present state, under the name `name` if that is a new one. Takes further blocks if
+    /// others have taken some from the volume meanwhile.
     ///
     /// # Errors
     /// When others have deleted or shrunk it or made it read-only, or the store has become full.
@@ -152,7 +153,7 @@ impl ShadowVolume {
         })
     }
 
-    /// The unit has ended: what it took is the volume's now, or free again.
+    /// Gives back what the unit has taken: after the unit's end it belongs to the volume, or is free.
     pub fn give_back(&self, table: &mut Table) {
         table.release_blocks(&self.held);
         if self.created {

@@ -9,7 +9,7 @@ use crate::table;
 use crate::volume::Volume;
 use tonearm_format::{BlockRecord, ListRecord, RecordAt, VolumeKind};
 
-/// The area may double if that takes at most one part in so many of the free space.
+/// The area may double in size if this takes at most one part in so many of the free space.
 const PLENTY: u64 = 8;
 /// Blocks of the smallest zone: its two pages and one block.
 const ZONE_MIN: u64 = 3;
@@ -105,7 +105,7 @@ impl Disk {
         Ok(())
     }
 
-    /// Frees identifiers. They are given out again when no open unit can know them.
+    /// Frees identifiers. They are given out again when no open unit can have learned them.
     pub(crate) fn free_ids(&self, ids: Vec<Id>) {
         if ids.is_empty() {
             return;

@@ -9,7 +9,7 @@ use tonearm_layout::Piece;
 
 struct Page {
     data: Slice,
-    /// Looked at since the hand has passed.
+    /// Used since the hand has passed it.
     used: bool,
 }
 
@@ -18,7 +18,7 @@ struct Cache {
     pages: BTreeMap<u64, Page>,
     /// Where the next search for a page to evict starts (CLOCK).
     hand: u64,
-    /// While this is not 0, no page is evicted, so that the pages that a unit has loaded for its end stay.
+    /// While this is not 0, no page is evicted. So the pages that a unit has loaded for its end stay.
     holds: u64,
 }
 
@@ -46,7 +46,7 @@ impl Pages {
         self.version.get()
     }
 
-    /// A unit has committed these pages.
+    /// Takes the pages that a unit has committed.
     pub fn commit(&self, pages: impl Iterator<Item = (u64, Slice)>) {
         self.version.set(self.version.get() + 1);
         for (page, data) in pages {

@@ -218,7 +218,7 @@ pub(crate) struct Replayed {
 }
 
 impl Replayed {
-    /// The commit is made.
+    /// Updates the state in memory after the commit.
     pub fn apply(self, disk: &Disk) {
         // The cache gets copies, so that the committed memory is freed when the blocks are at home.
         let copy = |(page, data): (u64, Slice)| (page, disk.pool().copy_of(&data).share());

@@ -115,12 +115,12 @@ impl Records for View<'_> {
     }
 }
 
-/// The error when a unit's own records and those that others have committed do not form a list any more.
+/// The error when a unit's own records and records that others have committed no longer form a list.
 fn changed(list: u64) -> DiskError {
     DiskError::Conflict(format!("list {list} has been changed in the same place"))
 }
 
-/// Committed records do not make a list.
+/// The error when committed records do not form a list.
 pub(crate) fn damaged(list: u64) -> DiskError {
     DiskError::ListsDamaged(format!("the records of list {list} are no chain"))
 }

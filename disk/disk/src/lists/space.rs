@@ -29,7 +29,7 @@ impl Space {
         self.held.extend(ids);
     }
 
-    /// Identifiers are in use now, or free again.
+    /// Lets identifiers be given out again, unless they are in use now.
     pub fn release(&mut self, zones: &Zones, ids: &[Id]) {
         for id in ids {
             self.held.remove(id);

@@ -1,4 +1,5 @@
-//! Volumes and files are interfaces of bytes: a write to a part of a block keeps what other writers put into the rest of it.
+//! Volumes and files are interfaces of bytes: a write to a part of a block keeps what other writers put into the rest
+//! of it.
 
 #![allow(clippy::unwrap_used)]
 
@@ -47,7 +48,7 @@ async fn volume_write(volume: &Volume, offset: u64, data: &[u8]) -> Result<(), D
 
 type Work = Pin<Box<dyn Future<Output = Result<(), DiskError>>>>;
 
-/// What changes bytes of one block.
+/// A writer of bytes of one block.
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum Writer {
     /// A unit.
@@ -228,7 +229,7 @@ fn truncation_keeps_what_others_write_before_the_new_end() {
     });
 }
 
-/// The rest of its blocks was read before the unit waited.
+/// The unit reads the rest of its blocks before it waits.
 #[test]
 fn what_others_write_while_a_unit_waits_for_memory_to_end_is_kept() {
     for options in [OpenOptions::default(), small_memory()] {
@@ -301,7 +302,7 @@ fn what_is_known_of_parts_of_blocks_has_a_bound() {
     });
 }
 
-/// What a step of a case does to the file, in bytes.
+/// A step of a case: a change of the file, in bytes.
 #[derive(Clone, Debug)]
 enum Op {
     Write(u64, u64, u8),
@@ -363,7 +364,7 @@ type UnitWork = Pin<Box<dyn Future<Output = (Option<Aru>, Result<(), DiskError>)
 /// An operation under way.
 struct Busy {
     work: UnitWork,
-    /// What it adds to the unit's log, or commits where there is no unit.
+    /// The entry that it adds to the unit's log, or commits if there is no unit.
     op: Option<Op>,
     /// It ends the unit.
     ends: bool,

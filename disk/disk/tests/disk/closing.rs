@@ -1,4 +1,4 @@
-//! A store is closed while others use it: they are told so, what was acknowledged stays, and the store is clean.
+//! A store is closed while others use it: they get an error, what was acknowledged stays, and the store is clean.
 
 #![allow(clippy::unwrap_used)]
 
@@ -88,7 +88,7 @@ async fn close_under(rt: &Rt, disk: &Disk, clients: u64, after: Nanos) -> Vec<(u
         .collect();
     rt.sleep(after).await;
     disk.close().await.unwrap();
-    // Nobody is left waiting.
+    // No client is still waiting.
     rt.sleep(Nanos::from_secs(2)).await;
     assert_eq!(refused.get(), clients);
     for task in tasks {
@@ -187,7 +187,7 @@ fn a_commit_at_any_step_of_closing_is_refused_or_kept() {
     }
 }
 
-/// A writer that waits for log space has the log write a marker, for which nobody waits.
+/// A writer that waits for log space makes the log write a marker. No caller waits for the marker.
 #[test]
 fn closing_waits_for_a_marker_that_is_under_way() {
     for yields in 0..6 {
@@ -200,7 +200,7 @@ fn closing_waits_for_a_marker_that_is_under_way() {
                 let data = content(block, 1);
                 main.write(block * B, data, true).await.unwrap();
             }
-            // All is at home, and the log does not know yet that it is.
+            // All is at home, but the log has not been told.
             let engine = disk.engine().clone();
             engine.drain().await.unwrap();
             let most = engine.commit_blocks_max();
@@ -222,7 +222,7 @@ fn closing_waits_for_a_marker_that_is_under_way() {
     }
 }
 
-/// The medium has no space for as long as the closing lasts: who waits for room hears of the closing before.
+/// The medium has no space while the store is being closed: writers that wait for space learn of the closing at once.
 #[test]
 fn closing_refuses_at_once_those_who_wait_for_room() {
     let image = with_log(8 << 20, 1 << 20, false);

@@ -1,4 +1,4 @@
-//! A store on a drive that fails: writers are told, and nobody waits for what can never come.
+//! A store on a drive that fails: writers get an error, and no caller waits for ever.
 
 #![allow(clippy::unwrap_used)]
 
@@ -42,7 +42,7 @@ fn a_flush_that_fails_for_lack_of_space_makes_the_store_read_only() {
                 let failure = disk.stats().failure.expect("the store has failed");
                 assert!(failure.contains("flush failed on member"), "{failure}");
                 assert!(drained.await.is_err());
-                // Nobody waits for what can never come, and the first reason stays.
+                // No caller waits for ever, and the first reason stays.
                 for index in 0..512 {
                     let refused = main.write(index * B, block(2), false).await.unwrap_err();
                     assert!(refused.to_string().contains(&failure), "{refused}");
@@ -80,7 +80,7 @@ fn a_write_that_fails_for_lack_of_space_is_tried_again() {
     );
 }
 
-/// Who waits for a commit is told that it is not known to be durable, and nobody is told the contrary later.
+/// A caller that waits for a commit learns that the commit may not be durable. No later answer says the contrary.
 #[test]
 fn a_log_that_cannot_be_written_or_flushed_is_told_to_whoever_waits_and_fails_the_store() {
     for flush_fails in [false, true] {

@@ -1,5 +1,5 @@
-//! A home that is full, as one with damaged segments may be: whoever brings data is told, nothing is lost, and what is
-//! discarded makes room.
+//! A home that is full, as one with damaged segments may be: writers of data get an error, nothing is lost, and
+//! discarded data makes room.
 
 #![allow(clippy::unwrap_used)]
 
@@ -73,7 +73,7 @@ fn a_full_home_refuses_data_and_loses_nothing_and_goes_on_after_a_trim() {
         let mut versions = Vec::new();
         fill(&main, &mut versions).await;
         assert!(disk.stats().waiting_for_space);
-        // Reads and flushes go on, and whoever asks again is told again.
+        // Reads and flushes go on, and each further write gets the error again.
         check(&main, &versions).await;
         main.flush().await.unwrap();
         let again = write(&main, versions.len() as u64, 1).await.unwrap_err();

@@ -1,4 +1,4 @@
-//! Stores that nobody has made in good faith, or whose drive does not read: they open or are refused, with a reason.
+//! Stores of hostile origin, and stores on drives with unreadable parts: each opens, or is refused with a reason.
 
 #![allow(clippy::unwrap_used)]
 

@@ -1,4 +1,4 @@
-//! Whole small stores with changed fields and right checksums: what a faulty or hostile program could have left.
+//! Small stores with changed fields and right checksums, as a faulty or hostile program could leave them.
 //!
 //! An input names a store and edits of its structures (superblocks, records, tables, volumes, lists, summaries, pages of
 //! the map, checkpoints). Every checksum that covers an edit is made right again, from the inner structures to the outer
@@ -26,7 +26,7 @@ use tonearm_world::{DiskImage, Fault, FaultKind, Place, SimOptions, SimWorld};
 const BLOCK: usize = 4096;
 const MAP_HEADER_BYTES: usize = 32;
 const SUMMARY_HEADER_BYTES: usize = 96;
-/// Nothing that is asked of a small store takes longer on its drive.
+/// No operation on a small store takes longer on its drive.
 const PATIENCE: Nanos = Nanos::from_secs(600);
 /// Most edits of an input.
 const EDITS_MAX: usize = 8;

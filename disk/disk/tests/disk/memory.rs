@@ -1,4 +1,4 @@
-//! What the store keeps in memory is paid for by its budget, and is what its statistics tell.
+//! The memory that a store keeps is charged to its budget, and its statistics report it.
 
 #![allow(clippy::unwrap_used)]
 

@@ -1,5 +1,5 @@
 //! Recovery units over lists against a naive Logical Disk with its three states: a shadow for each open unit, the
-//! committed state, and the persistent one, which a power cut falls back to.
+//! committed state, and the persistent state, which is left after a power cut.
 
 #![allow(clippy::unwrap_used)]
 

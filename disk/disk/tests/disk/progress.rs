@@ -1,4 +1,4 @@
-//! Writers get on whatever readers do, and waiting costs nothing.
+//! Writers make progress whatever readers do, and waiting takes no processor time.
 
 #![allow(clippy::unwrap_used)]
 
@@ -24,7 +24,7 @@ fn a_moved_block_that_is_read_all_the_time_goes_home() {
             disk.resize_volume("main", 256 * B).await.unwrap();
             let main = disk.volume("main").unwrap();
             let data = |byte: u8| BufPool::new(0).copy_of(&[byte; BLOCK]).share();
-            // Blocks that nobody has.
+            // Blocks that belong to no volume.
             let (to, from) = (engine.size_blocks() - 10, engine.size_blocks() - 20);
             let crcs = engine.spill(from, vec![data(1)]).await.unwrap();
             let admission = engine.admit(0, 1).await.unwrap();
@@ -53,7 +53,7 @@ fn a_moved_block_that_is_read_all_the_time_goes_home() {
                     main.write(offset, data(index as u8), false).await.unwrap();
                 }
             });
-            // Bounded, since they would wait for ever.
+            // Bounded, because the readers would wait for ever.
             for _ in 0..300 {
                 if disk.stats().appended_lsn <= 3000 {
                     rt.sleep(Nanos::from_millis(10)).await;
@@ -128,7 +128,7 @@ fn polls_of_waiting(writers: u64, for_memory: bool) -> u64 {
     in_world(&store(8 << 20), options, work).0
 }
 
-/// Else a thousand writers that wait for room would be looked at whenever a block has been read.
+/// Otherwise a thousand writers that wait for space would be polled whenever a block has been read.
 #[test]
 fn writers_that_wait_for_room_are_not_woken_by_reads() {
     for for_memory in [true, false] {

@@ -164,7 +164,7 @@ fn a_full_store_takes_the_space_of_large_units_back() {
                 .unwrap();
             aru.end().await.unwrap();
         }
-        // It is nobody's space but that file's.
+        // The space belongs to that file alone.
         let mut aru = disk.begin();
         let mut index = 0;
         let error = loop {
@@ -255,7 +255,7 @@ fn what_a_read_takes_a_moved_block_from_is_not_written_over_meanwhile() {
         main.write(0, data(), true).await.unwrap();
         disk.engine().drain().await.unwrap();
         let engine = disk.engine();
-        // Blocks that nobody has.
+        // Blocks that belong to no volume.
         let (to, from) = (engine.size_blocks() - 10, engine.size_blocks() - 20);
         let crcs = engine.spill(from, vec![data()]).await.unwrap();
         let admission = engine.admit(0, 1).await.unwrap();

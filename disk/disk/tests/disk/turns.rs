@@ -1,5 +1,5 @@
-//! Writers that wait for room get it by turns: nobody waits for much longer than the others, though the write-back goes in
-//! rounds and cleans between them.
+//! Writers that wait for space get it in turn: none waits for much longer than the others, although the write-back
+//! works in rounds and cleans between them.
 
 #![allow(clippy::unwrap_used)]
 

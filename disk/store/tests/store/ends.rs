@@ -1,4 +1,4 @@
-//! How a store ends: in order, by its last handle, under the feet of others, by a panic, after a fork.
+//! The ends of a store: in order, by its last handle, while others use it, by a panic, after a fork.
 
 use crate::{Jobs, Place, make, read, write};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -264,7 +264,7 @@ fn a_forked_child_does_not_keep_the_store_of_its_parent() {
     let sleepers = crate::fork::Sleepers::new();
     sleepers.add();
     store.close().unwrap();
-    // At once: nobody waits for the child.
+    // At once: the child keeps no process waiting.
     assert!(is_clean(&place.open()));
     drop(sleepers);
 }
@@ -302,7 +302,7 @@ fn parent() -> u32 {
     std::os::unix::process::parent_id()
 }
 
-/// Threads commit and wait for log space while another closes: they are told, and the store is clean.
+/// Threads commit and wait for log space while another one closes the store: they get an error, and the store is clean.
 #[test]
 fn a_store_that_is_closed_while_its_log_is_full_is_clean() {
     for round in 0..300u64 {
@@ -313,7 +313,7 @@ fn a_store_that_is_closed_while_its_log_is_full_is_clean() {
     }
 }
 
-/// Threads whose units and waits a close meets are told so; what was durable before is there after it.
+/// A close ends the units and waits of other threads with an error. What was durable before is there after it.
 #[test]
 fn closing_meets_units_of_a_small_log() {
     for (round, log_bytes) in [512 << 10, 1 << 20, 4 << 20]

@@ -262,7 +262,7 @@ fn a_kept_write_that_fails_fails_the_end_of_its_unit() {
     // Beyond any file: found out when the engine learns of it.
     files.write(gone, Some(unit), u64::MAX - 2, b"far").unwrap();
     let late = files.size(kept, Some(unit)).unwrap_err();
-    // The unit is spoilt for good, whatever is asked of it next.
+    // The unit has failed for all later requests.
     assert_eq!(files.write(kept, Some(unit), 0, b"more").unwrap_err(), late);
     assert_eq!(files.end(unit, false).unwrap_err(), late);
     assert_eq!(files.size(kept, None).unwrap(), 0, "nothing of it is there");

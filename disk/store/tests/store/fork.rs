@@ -1,4 +1,4 @@
-//! Child processes by fork(2): for one question, and to have inherited what its parent has.
+//! Child processes by fork(2): some answer one question, others only inherit what their parent has.
 
 use std::io::{PipeReader, PipeWriter, Read, pipe};
 use std::os::fd::AsRawFd;
@@ -59,7 +59,7 @@ impl Sleepers {
 
 impl Drop for Sleepers {
     fn drop(&mut self) {
-        // All of them wake up, and end by themselves.
+        // All children wake up, and end by themselves.
         self.wake = None;
     }
 }

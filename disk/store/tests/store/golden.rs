@@ -1,4 +1,4 @@
-//! Stores that an earlier program has made get lists and files, and keep what they have.
+//! Stores of an earlier program can get lists and files, and keep their content.
 
 use flate2::read::GzDecoder;
 use std::fs::File;

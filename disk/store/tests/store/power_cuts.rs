@@ -1,4 +1,4 @@
-//! What was told to be durable is there after a power cut, in a simulated world.
+//! Changes that were reported as durable are there after a power cut, in a simulated world.
 
 use crate::files::CREATE;
 use crate::overtaken::{opened, with_file};

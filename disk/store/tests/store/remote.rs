@@ -141,7 +141,7 @@ fn a_forked_child_has_a_session_of_its_own_and_leaves_that_of_its_parent() {
         refused && !own.lock(own_file, Level::Shared).unwrap()
     });
     assert!(child);
-    // The session ends with its parent, and does not live on in a child.
+    // The session ends with its parent, although a child still has the connection.
     let sleepers = crate::fork::Sleepers::new();
     let killed = crate::fork::child(|| {
         let own = open().unwrap();
@@ -171,7 +171,7 @@ fn a_unit_that_does_not_fit_fails_while_it_is_written() {
     // The store has 64 MiB.
     let failed = (0..80).find_map(|at| write(at).err()).expect("it is told");
     assert_eq!(failed.kind, FilesErrorKind::NoSpace, "{failed}");
-    // No reader of the unit takes for its content what it has not written.
+    // A read in the unit does not return content that the unit could not write.
     let read = files.read(file, Some(unit), 0, &mut [0; 10]);
     assert_eq!(read.unwrap_err(), failed);
     assert_eq!(files.size(file, Some(unit)).unwrap_err(), failed);
@@ -205,7 +205,7 @@ fn who_was_served_leaves_the_store_to_the_server() {
         assert!(away.text.contains("tonearm serve"), "{away}");
         let _ = std::fs::remove_file(files_socket(&path));
     }
-    // The server may have it.
+    // The server may open the store.
     drop(server.place.open());
     open(Duration::ZERO).unwrap().list().unwrap();
 }
@@ -392,7 +392,7 @@ fn a_server_of_another_version_is_refused_and_named() {
     server.join().unwrap();
 }
 
-/// Frames of the protocol, as a program writes them that keeps to no other rule of it.
+/// Frames of the protocol, from a program that otherwise does not keep to it.
 mod raw {
     pub const HELLO: &[u8; 16] = b"tonearmF\x03\0\0\0\0\0\0\0";
 
@@ -437,12 +437,12 @@ fn sessions_that_never_read_keep_no_others_and_are_cut_when_memory_is_short() {
     for _ in 0..100 {
         assert_eq!(good.read(file, None, 0, &mut page).unwrap(), 4096);
     }
-    // They wait for nobody, and nobody is cut for them.
+    // They wait for no other client, and no client is cut for them.
     assert!(started.elapsed() < Duration::from_millis(1500));
     let mut whole = vec![0; 1 << 20];
     assert_eq!(good.read(file, None, 0, &mut whole).unwrap(), 1 << 20);
     assert!(whole == vec![7; 1 << 20]);
-    // Some were cut for that, long before they have stalled for too long: what they have received ends.
+    // Some clients were cut for that, long before the stall timeout: the bytes that they receive end.
     assert!(started.elapsed() < Duration::from_secs(25));
     let ended = |stream: &mut UnixStream| {
         stream.set_nonblocking(true).unwrap();

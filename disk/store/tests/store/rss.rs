@@ -10,7 +10,7 @@ const BLOCKS: u64 = 20_480;
 /// What the program takes besides, its threads and tables included.
 const BESIDES: u64 = 32 << 20;
 
-/// Zeroes in a part of each block leave a whole block to be kept, of which the caller has sent nothing.
+/// Zeroes in a part of each block make the store keep a whole block, although the caller has sent no data.
 #[test]
 fn zeroes_in_a_part_of_each_block_stay_within_the_memory_of_the_store() {
     const NAME: &str = "rss::zeroes_in_a_part_of_each_block_stay_within_the_memory_of_the_store";
@@ -46,7 +46,7 @@ fn zero_parts() {
     let mut options = StoreOptions::default();
     options.open.memory_bytes = MEMORY;
     options.open.map_cache_bytes = 4 << 20;
-    // Nothing goes home but for want of memory.
+    // Blocks go home only when memory is short.
     options.open.write_back_after = Nanos::from_secs(3600);
     let store = Store::open(&path, options).unwrap();
     let done = store.run(|context| async move {

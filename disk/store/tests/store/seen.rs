@@ -1,5 +1,4 @@
-//! What sessions know of files without asking the engine is what is committed, whoever changes them: another session,
-//! a unit, the disk itself.
+//! A session's cache returns the committed state, also after changes by another session, a unit, or the disk itself.
 
 use crate::Jobs;
 use crate::Place;
@@ -19,7 +18,7 @@ enum Step {
     Write(usize, u64, usize),
     /// Writes in one unit, which ends or not.
     Unit(Vec<(usize, u64, usize)>, bool),
-    /// A write that a unit of the first session makes, while the second one looks.
+    /// A write of a unit of the first session, during which the second session looks.
     Truncate(usize, u64),
     /// In the middle of a unit, between its writes.
     TruncateInUnit(usize, u64, u64),
@@ -130,7 +129,7 @@ impl World {
                 for write in writes {
                     self.write(session, Some(aru), write);
                 }
-                // Of the unit alone.
+                // Only this unit sees it.
                 self.check_session(session, Some(aru));
                 let after = std::mem::replace(&mut self.model, before);
                 self.check();

@@ -10,8 +10,8 @@ use tonearm_store::{Context, Store};
 
 const BLOCKS: u64 = 64;
 
-/// Each thread has a volume of its own, whose content it knows, and all have one together, where a block is seen as
-/// any of the values that were written to it and never goes back: values grow.
+/// Each thread has a volume of its own, whose content it knows. All threads share another one. A block of that one
+/// always has one of the values that were written to it, and never an older one than before: values grow.
 #[test]
 fn eight_threads_read_what_they_wrote() {
     let place = Place::new();
@@ -47,7 +47,7 @@ fn eight_threads_read_what_they_wrote() {
                             assert_eq!(seen, model[block as usize]);
                         }
                         75..90 => {
-                            // What one has seen all see from then on.
+                            // A value that one thread has seen is the least that all threads see from then on.
                             let least = floor.lock().unwrap()[block as usize];
                             let job = move |context| read(context, "shared".into(), block);
                             let seen = store.run(job).unwrap();
@@ -101,7 +101,7 @@ fn eight_threads_read_what_they_wrote() {
     }
 }
 
-/// What a thread has begun goes on when it has ended, whoever drives then.
+/// An operation that a thread has begun goes on after the thread's end, driven by another one.
 #[test]
 fn threads_that_end_at_once_leave_nothing_undone() {
     let place = Place::new();
@@ -123,7 +123,7 @@ fn threads_that_end_at_once_leave_nothing_undone() {
     store.close().unwrap();
 }
 
-/// Nobody calls: the timer thread brings the writes to their end, and home when they are old enough.
+/// No thread calls: the timer thread completes the writes, and writes them home when they are old enough.
 #[test]
 fn what_is_under_way_ends_without_callers() {
     let place = Place::new();
@@ -141,7 +141,7 @@ fn what_is_under_way_ends_without_callers() {
     assert_eq!(stats.pinned_blocks, 0, "all is at home");
 }
 
-/// A job that waits for what another thread's job does.
+/// A job that waits for an effect of another thread's job.
 #[test]
 fn jobs_meet_in_the_engine() {
     let place = Place::new();
@@ -280,8 +280,8 @@ fn who_waits_for_a_timer_does_not_spin_while_another_leads_for_long() {
     store.close().unwrap();
 }
 
-/// Two threads write parts of one cold block at a time, each in a unit of its own, or without: both are told that it is
-/// done, and both parts are there.
+/// Two threads write parts of one cold block at a time, each in a unit of its own, or without: both writes succeed, and
+/// both parts are there.
 #[test]
 fn two_threads_that_write_parts_of_one_block_keep_each_others_bytes() {
     const BLOCKS: u64 = 300;

@@ -98,7 +98,7 @@ impl FileServer {
                     let text = format!("the connection is closed: {why}");
                     link.fail(text).await;
                 }
-                // The client got no hello, and takes this for the absence of a server.
+                // A client without a hello takes the close for the absence of a server.
                 Ok(()) if state.links.is_stopping() && greeted.get() => {
                     // Requests that have begun get their replies.
                     drop(beside.acquire(BESIDE_MAX).await);
