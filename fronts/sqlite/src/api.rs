@@ -1,11 +1,11 @@
-//! The functions of the SQLite that hosts the VFS: those of an extension come in a table, those of a program in
-//! which SQLite is linked from the linker, those of a C program in a struct. A process may hold several SQLites;
-//! each VFS that is registered keeps to its own.
+//! The functions of the SQLite that hosts the VFS. An extension gets them in a table, a program that links SQLite gets
+//! them from the linker, and a C program passes them in a struct. A process may have several SQLites. Each registered
+//! VFS calls its own.
 
 use crate::ffi::{Db, Vfs};
 use std::ffi::{c_char, c_int, c_void};
 
-/// What the VFS calls in its host. The header `tonearm_sqlite.h` declares the same struct for C.
+/// The functions that the VFS calls in its host. The header `tonearm_sqlite.h` declares the same struct for C.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct Host {
@@ -25,7 +25,7 @@ pub struct Host {
     pub log: unsafe extern "C" fn(c_int, *const c_char, ...),
 }
 
-/// Places in `sqlite3_api_routines`, counted from its start in pointers. The struct only ever grows at its end.
+/// Indexes in `sqlite3_api_routines`, in pointers from its start. The struct only ever grows at its end.
 mod slot {
     pub const GET_AUTOCOMMIT: usize = 60;
     pub const LIBVERSION_NUMBER: usize = 67;
@@ -78,8 +78,8 @@ impl Host {
         }
     }
 
-    /// The functions of the SQLite that is linked into this program. Nothing of the loadable extension may call
-    /// it: there these symbols need not exist.
+    /// The functions of the SQLite that is linked into this program. No code of the loadable extension may call this,
+    /// because these symbols need not exist there.
     pub(crate) fn linked() -> Self {
         unsafe extern "C" {
             fn sqlite3_libversion_number() -> c_int;

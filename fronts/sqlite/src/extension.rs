@@ -6,7 +6,7 @@ use crate::vfs;
 use std::ffi::{c_char, c_int, c_void};
 use std::panic::catch_unwind;
 
-/// Registers, or says why not.
+/// Registers the VFS, or gives the reason why it cannot.
 ///
 /// # Safety
 /// As for the entry point of an extension.

@@ -6,16 +6,16 @@ use std::cell::RefCell;
 use std::ffi::{CString, c_char, c_int};
 use tonearm_store::files::{FilesError, FilesErrorKind};
 
-/// What a method of the VFS answers when it fails.
+/// The result of a method of the VFS that fails.
 #[derive(Debug)]
 pub struct Failure {
     /// SQLite's result code.
     pub code: c_int,
-    /// What went wrong; empty for what SQLite expects to happen.
+    /// The text of the error. Empty for results that SQLite expects.
     pub text: String,
 }
 
-/// Of a method of the VFS.
+/// The result of a method of the VFS.
 pub type Result<T> = std::result::Result<T, Failure>;
 
 impl Failure {
@@ -27,13 +27,13 @@ impl Failure {
         }
     }
 
-    /// What happens in normal work: a busy lock, a short read.
+    /// A result of normal work: a busy lock, a short read.
     pub fn silent(code: c_int) -> Self {
         Self::new(code, "")
     }
 
-    /// An error of the store, in a method whose own error is `code`. SQLite ends a transaction for `FULL`, and
-    /// may try again with a journal for `IOERR`.
+    /// An error of the store, in a method whose own error is `code`. SQLite ends a transaction after `FULL`, and may
+    /// try again with a journal after `IOERR`.
     pub fn of(code: c_int) -> impl FnOnce(FilesError) -> Self {
         move |error| {
             let code = match error.kind {
@@ -46,7 +46,7 @@ impl Failure {
         }
     }
 
-    /// The same for the end of a transaction, where SQLite takes only `FULL` and `IOERR` for final.
+    /// The error at the end of a transaction, where SQLite takes only `FULL` and `IOERR` as final.
     pub fn at_end(error: FilesError) -> Self {
         let code = match error.kind {
             FilesErrorKind::NoSpace => ffi::FULL,
@@ -60,7 +60,7 @@ thread_local! {
     static LAST: RefCell<String> = const { RefCell::new(String::new()) };
 }
 
-/// Tells SQLite of a failure, and remembers its text for [`last`].
+/// Reports a failure to SQLite, and keeps its text for [`last`].
 pub fn report(host: &Host, failure: &Failure) {
     if failure.text.is_empty() {
         return;
@@ -69,7 +69,7 @@ pub fn report(host: &Host, failure: &Failure) {
     let line = CString::new(text.replace('\0', "?")).unwrap_or_default();
     // SAFETY: the format takes one string, which lives until the call returns.
     unsafe { (host.log)(failure.code, c"%s".as_ptr(), line.as_ptr().cast::<c_char>()) };
-    // A thread that ends keeps no text any more.
+    // A thread that is ending keeps no text.
     let _ = LAST.try_with(|last| *last.borrow_mut() = text);
 }
 

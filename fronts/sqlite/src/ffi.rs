@@ -1,5 +1,5 @@
-//! SQLite's C interface, as far as a VFS needs it (sqlite3.h and sqlite3ext.h). Our own declarations, because the
-//! extension serves hosts from 3.32 on, older than those that binding crates accept.
+//! SQLite's C interface, as far as a VFS needs it (sqlite3.h and sqlite3ext.h). These are own declarations, because the
+//! extension serves hosts from 3.32 on, which are older than binding crates accept.
 
 use std::ffi::{c_char, c_double, c_int, c_void};
 

@@ -1,4 +1,4 @@
-//! Open files as SQLite holds them, and the way from its calls to a [`Handle`].
+//! Open files as SQLite holds them, and the dispatch of its calls to a [`Handle`].
 
 use crate::api::Host;
 use crate::failure::{self, Failure, Result};
@@ -7,9 +7,9 @@ use std::ffi::{c_int, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{Ordering, fence};
 
-/// An open file of some kind. Offsets and sizes are in bytes.
+/// An open file of any kind. Offsets and sizes are in bytes.
 pub trait Handle {
-    /// Reads into `buf`; the bytes read, fewer only at the end of the file.
+    /// Reads into `buf`. Returns the number of bytes, fewer only at the end of the file.
     fn read(&mut self, buf: &mut [u8], offset: u64) -> Result<usize>;
     fn write(&mut self, data: &[u8], offset: u64) -> Result<()>;
     fn truncate(&mut self, size: u64) -> Result<()>;
@@ -24,10 +24,10 @@ pub trait Handle {
     fn check_reserved_lock(&mut self) -> Result<bool> {
         Ok(false)
     }
-    /// A file control; false when it is not known.
+    /// Carries out a file control; false when the operation is not known.
     ///
     /// # Safety
-    /// `argument` is what SQLite's documentation says for `operation`.
+    /// `argument` points to what SQLite's documentation names for `operation`.
     unsafe fn control(&mut self, _operation: c_int, _argument: *mut c_void) -> Result<bool> {
         Ok(false)
     }
@@ -44,15 +44,15 @@ fn no_shm() -> Failure {
     Failure::new(ffi::IOERR_SHMMAP, "only a main database has shared memory")
 }
 
-/// What SQLite allocates for a file of ours.
+/// The memory that SQLite allocates for a file of this VFS.
 #[repr(C)]
 pub struct OsFile {
     base: File,
     host: &'static Host,
     handle: *mut Box<dyn Handle>,
-    /// Batch atomic writes are offered.
+    /// SQLite may use batch atomic writes.
     batches: bool,
-    /// Tells the process that opened it from its children.
+    /// The process that opened the file. Its children must not use it.
     forks: u32,
 }
 
@@ -82,14 +82,14 @@ impl OsFile {
     }
 }
 
-/// True of the store: a write is there as a whole or not at all, in order, and hurts nothing beside it. Files can
-/// be deleted while they are open.
+/// Properties of the store: a write is there as a whole or not at all, in order, and damages nothing beside it. Files
+/// can be deleted while they are open.
 const CHARACTERISTICS: c_int = ffi::IOCAP_ATOMIC
     | ffi::IOCAP_SAFE_APPEND
     | ffi::IOCAP_SEQUENTIAL
     | ffi::IOCAP_POWERSAFE_OVERWRITE;
 
-/// Bytes that are written at once anyway.
+/// Bytes that the store writes at once in any case.
 const SECTOR_BYTES: c_int = 4096;
 
 static WITH_SHM: IoMethods = IoMethods {
@@ -121,7 +121,7 @@ static WITHOUT_SHM: IoMethods = IoMethods {
     ..WITH_SHM
 };
 
-/// Runs a method; its result code. A panic is an error of input and output with a text.
+/// Runs a method and returns its result code. A panic becomes an I/O error with a text.
 pub fn guarded(host: &Host, work: impl FnOnce() -> Result<c_int>) -> c_int {
     let result = catch_unwind(AssertUnwindSafe(work));
     let result = result.unwrap_or_else(|_| {
@@ -165,7 +165,8 @@ unsafe extern "C" fn close(file: *mut File) -> c_int {
         let file = &mut *file.cast::<OsFile>();
         file.base.methods = std::ptr::null();
         if file.forks != tonearm_store::forks() {
-            // The parent's, with its locks, its session and its engine: nothing of them may be touched here.
+            // The file belongs to the parent, with its locks, its session and its engine. The child must not touch any
+            // of them.
             return ffi::OK;
         }
         (file.host, Box::from_raw(file.handle))

@@ -1,6 +1,6 @@
-//! Rollback journals. A transaction is one atomic recovery unit, so no journal is ever needed after a crash: it is
-//! read by the connection that wrote it alone, to roll back a statement, a savepoint or a transaction that has
-//! spilled. It therefore lives in this process's memory, and is gone when it is closed.
+//! Rollback journals. A transaction is one atomic recovery unit, so no journal is needed after a crash. Only the
+//! connection that has written a journal reads it, to roll back a statement, a savepoint, or a transaction that has
+//! spilled. So the journal lives in this process's memory, and is dropped when it is closed.
 
 use crate::failure::{Failure, Result};
 use crate::ffi;
@@ -10,7 +10,7 @@ use crate::stores::StoreRef;
 use std::io::{Read, Seek, SeekFrom, Write};
 use tempfile::SpooledTempFile;
 
-/// Bytes of a journal in memory; beyond it lies in a temporary file without a name.
+/// Bytes of a journal in memory. The rest lies in a temporary file without a name.
 const MEMORY_BYTES_MAX: usize = 16 << 20;
 
 /// A rollback journal or statement journal.
@@ -69,8 +69,8 @@ impl Handle for Journal {
     }
 }
 
-/// A super-journal: names the journals of all databases of a transaction. Its content is looked at and dropped;
-/// that it exists is known to its store from its opening to its deletion, which ends the transaction's unit.
+/// A super-journal: names the journals of all databases of a transaction. Its content is read and dropped. Its store
+/// records that it exists, from its opening to its deletion, which ends the transaction's unit.
 pub struct SuperJournal {
     store: StoreRef,
     size: u64,
@@ -88,7 +88,7 @@ impl Handle for SuperJournal {
         Ok(0)
     }
 
-    /// Takes one name, which ends with a zero byte.
+    /// Adds one name, which ends with a zero byte.
     fn write(&mut self, data: &[u8], offset: u64) -> Result<()> {
         self.size = self.size.max(offset + data.len() as u64);
         let name = data.split(|byte| *byte == 0).next().unwrap_or_default();

@@ -1,9 +1,9 @@
 //! SQLite on a Tonearm store: the VFS `tonearm`.
 //!
-//! A database is a file in a store, and a transaction is one atomic recovery unit, so no journal is written and
-//! nothing is rolled back after a crash, whatever the journal mode. How to use it, and what is promised:
-//! `docs/sqlite.md`. As a loadable extension (`libtonearm_sqlite.so`) it needs nothing else; a program in which
-//! SQLite is linked calls [`register`], and names databases `file:app.db?vfs=tonearm&store=/path/store.tn`.
+//! A database is a file in a store, and a transaction is one atomic recovery unit. So no journal is written and nothing
+//! is rolled back after a crash, whatever the journal mode. `docs/sqlite.md` says how to use the VFS, and what it
+//! promises. As a loadable extension (`libtonearm_sqlite.so`) it needs no other library. A program that links SQLite
+//! calls [`register`], and names databases `file:app.db?vfs=tonearm&store=/path/store.tn`.
 
 mod api;
 mod database;
@@ -29,8 +29,8 @@ use tonearm_store::files::Files;
 #[error("{0}")]
 pub struct RegisterError(String);
 
-/// Registers the VFS with the SQLite that is linked into this program; as the default one when `make_default` says so.
-/// Again is harmless.
+/// Registers the VFS with the SQLite that is linked into this program, as the default VFS if `make_default`. A second
+/// call changes nothing else.
 ///
 /// # Errors
 /// When that SQLite is too old, or has no VFS of its own.
@@ -38,8 +38,8 @@ pub fn register(make_default: bool) -> Result<(), RegisterError> {
     vfs::register(api::Host::linked(), make_default).map_err(RegisterError)
 }
 
-/// Has connections find `files` under the store path `path`, until [`withdraw`]: for a program that has the store open
-/// already, or holds files elsewhere.
+/// Makes connections find `files` under the store path `path`, until [`withdraw`]. For a program that has the store
+/// open already, or keeps files elsewhere.
 pub fn provide(path: &str, files: Arc<dyn Files>) {
     stores::provide(path, files);
 }
@@ -49,8 +49,8 @@ pub fn withdraw(path: &str) {
     stores::withdraw(path);
 }
 
-/// Text of the last error of the VFS in this thread, for programs that do not read SQLite's error log. Empty when
-/// there was none.
+/// Text of the last error of the VFS in this thread, for programs that do not read SQLite's error log. Empty when there
+/// was no error.
 pub fn last_error() -> String {
     failure::last()
 }

@@ -1,10 +1,10 @@
-//! A main database: its pages, its locks, and the transaction that they are written in.
+//! A main database: its pages, its locks, and the transaction in which they are written.
 //!
 //! 1. Under an exclusive lock writes go into the connection's [`Transaction`], whether SQLite brackets them with
-//!    `BEGIN_ATOMIC_WRITE` or not: pages that the cache spills come before the brackets, and with `synchronous=OFF`
-//!    there are none.
+//!    `BEGIN_ATOMIC_WRITE` or not. SQLite writes pages that its cache spills before the brackets, and uses no brackets
+//!    with `synchronous=OFF`.
 //! 2. While a write-ahead log is open (checkpoints) each write is a unit of its own.
-//! 3. `xSync` within a transaction does nothing but note that its end has to be durable.
+//! 3. `xSync` within a transaction only notes that the transaction's end has to be durable.
 
 use crate::api::Host;
 use crate::database::Database;
@@ -27,23 +27,23 @@ pub struct MainDb {
     name: String,
     file: FileId,
     level: c_int,
-    /// Where SQLite keeps the connection that uses the file now; lives as long as the file is open.
+    /// Where SQLite keeps the connection that uses the file now. The place lives as long as the file is open.
     connection: *const *mut Db,
     /// Commits wait until they are durable: `synchronous` is FULL or EXTRA.
     durable: bool,
     persist_wal: bool,
-    /// The transaction began within the brackets that are open.
+    /// The transaction began within the present brackets.
     began_in_batch: bool,
     shm: Option<ShmHandle>,
 }
 
-/// Where a write goes.
+/// The destination of a write.
 enum Unit {
-    /// Into a unit of its own.
+    /// A unit of its own.
     Own,
-    /// Into the transaction.
+    /// The transaction.
     In(AruId),
-    /// Nowhere: the transaction is lost.
+    /// None: the transaction is lost.
     Void,
 }
 
@@ -78,7 +78,7 @@ impl MainDb {
         })
     }
 
-    /// The connection, or something that is only this handle's.
+    /// Identifies the connection, or only this handle when there is no connection.
     fn connection(&self) -> *mut Db {
         if self.connection.is_null() {
             return std::ptr::from_ref(self).cast_mut().cast();
@@ -88,7 +88,7 @@ impl MainDb {
         unsafe { *self.connection }
     }
 
-    /// Whether the connection is outside of BEGIN ... COMMIT, or about to commit.
+    /// Whether the connection is outside of BEGIN ... COMMIT, or is about to commit.
     fn autocommits(&self) -> bool {
         if self.connection.is_null() {
             return true;
@@ -112,7 +112,7 @@ impl MainDb {
         }
     }
 
-    /// Where to write, which begins a transaction when there is none.
+    /// The destination of a write. Begins a transaction when there is none.
     fn unit(&mut self) -> Result<Unit> {
         if self.level < ffi::LOCK_EXCLUSIVE || self.database.is_wal() {
             return Ok(Unit::Own);
@@ -132,7 +132,7 @@ impl MainDb {
         }
     }
 
-    /// Leaves the transaction without having ended it: a rollback.
+    /// Leaves the transaction, which has not ended: a rollback.
     fn leave(&mut self) {
         if self.level == ffi::LOCK_EXCLUSIVE
             && let Some(transaction) = self.database.writer().take()
@@ -141,7 +141,7 @@ impl MainDb {
         }
     }
 
-    /// The transaction ends, of all databases of the connection.
+    /// Ends the transaction, for all databases of the connection.
     fn commit(&mut self) -> Result<()> {
         if self.level < ffi::LOCK_EXCLUSIVE {
             return Ok(());
@@ -153,7 +153,7 @@ impl MainDb {
         }
     }
 
-    /// Phase one is over for this database; `super_journal` decides about the transaction if there is one.
+    /// Ends phase one for this database. `super_journal` decides about the transaction if there is one.
     fn phase_one(&mut self, super_journal: Option<&str>) -> Result<()> {
         let Some(transaction) = self.transaction() else {
             return Ok(());
@@ -258,7 +258,7 @@ impl Handle for MainDb {
         }
         let locked = self.store.files().lock(self.file, level(wanted));
         if !locked.map_err(Failure::of(ffi::IOERR_LOCK))? {
-            // On its way to the exclusive lock the writer has got the pending one, and keeps it.
+            // On its way to the exclusive lock the writer has taken the pending one, and keeps it.
             if wanted == ffi::LOCK_EXCLUSIVE && self.level == ffi::LOCK_RESERVED {
                 self.level = ffi::LOCK_PENDING;
             }
@@ -272,7 +272,7 @@ impl Handle for MainDb {
         if wanted < ffi::LOCK_EXCLUSIVE {
             self.leave();
         }
-        // Even where we hold no more: a failed attempt at the exclusive lock may have left the pending one.
+        // Even if this handle has no higher lock: a failed attempt at the exclusive lock may have left the pending one.
         let unlocked = self.store.files().unlock(self.file, level(wanted));
         self.level = self.level.min(wanted);
         unlocked.map_err(Failure::of(ffi::IOERR_UNLOCK))
@@ -296,8 +296,8 @@ impl Handle for MainDb {
                 ffi::FCNTL_COMMIT_PHASETWO => self.commit()?,
                 ffi::FCNTL_BEGIN_ATOMIC_WRITE => self.began_in_batch = self.aru().is_none(),
                 ffi::FCNTL_COMMIT_ATOMIC_WRITE => self.phase_one(None)?,
-                // If the batch is all that the transaction holds it goes. Otherwise SQLite writes the same pages
-                // again, with a journal, or rolls them back from it, and both restore what the batch has touched.
+                // If the transaction holds nothing but the batch, it is aborted. Otherwise SQLite writes the same pages
+                // again, with a journal, or rolls them back from it. Both restore the pages of the batch.
                 ffi::FCNTL_ROLLBACK_ATOMIC_WRITE => {
                     if self.began_in_batch {
                         self.leave();
@@ -333,7 +333,7 @@ impl Handle for MainDb {
                     if is_ours && !value.is_null() {
                         self.set_synchronous(&CStr::from_ptr(value).to_string_lossy());
                     }
-                    // SQLite does its part.
+                    // SQLite carries this out itself.
                     return Ok(false);
                 }
                 _ => return Ok(false),

@@ -1,23 +1,23 @@
-//! Names. SQLite knows a file by its full name alone when it asks for it again or deletes it, so the full name
-//! says where it lies: the path of the store, a slash, and the name of the file, which has none.
+//! Full names of files. SQLite uses only a file's full name when it opens the file again or deletes it. So the full
+//! name has the path of the store, a slash, and the name of the file, which contains no slash.
 
 use crate::failure::{Failure, Result};
 use crate::ffi;
 use std::path::Path;
 
-/// The environment variable with the store of a name that tells none.
+/// The environment variable with the store for names without one.
 pub const STORE_VARIABLE: &str = "TONEARM_STORE";
 
-/// Store and file of a full name.
+/// The store and the file of a full name.
 pub fn split(full: &str) -> Option<(&str, &str)> {
     full.rsplit_once('/')
         .filter(|(store, file)| !store.is_empty() && !file.is_empty())
 }
 
-/// The full name of what a program calls `name`, with the parameter `store` of its URI.
+/// The full name of the file that a program calls `name`, with the parameter `store` of its URI.
 ///
 /// # Errors
-/// `CANTOPEN` when no store is told, or two are.
+/// `CANTOPEN` when no store is given, or two are.
 pub fn full(name: &str, store: Option<&str>, is_provided: impl Fn(&str) -> bool) -> Result<String> {
     let (told, file) = match split(name) {
         Some((told, file)) => (Some(told), file),
@@ -49,7 +49,8 @@ pub fn full(name: &str, store: Option<&str>, is_provided: impl Fn(&str) -> bool)
     Ok(format!("{}/{file}", canonical(store, &is_provided)))
 }
 
-/// One name for each store: the real path of one on this machine, what it was provided as for another.
+/// One name for each store: the real path of a store on this machine; for a provided store, the name under which it was
+/// provided.
 fn canonical(store: &str, is_provided: &impl Fn(&str) -> bool) -> String {
     if is_provided(store) {
         return store.to_owned();
@@ -59,7 +60,7 @@ fn canonical(store: &str, is_provided: &impl Fn(&str) -> bool) -> String {
     real.unwrap_or_else(|| store.to_owned())
 }
 
-/// A transaction that no single store can keep atomic.
+/// The error for a transaction that no single store can keep atomic.
 pub fn not_one_store(name: &str, store: &str) -> Failure {
     let text = format!(
         "a transaction changes databases in the store {store} and others ({name}); it can be atomic within one store \

@@ -1,4 +1,4 @@
-//! What a `PRAGMA synchronous` says.
+//! Reads the value of `PRAGMA synchronous`.
 
 /// Whether commits wait until they are durable after `PRAGMA synchronous = value`, which SQLite reads the same way
 /// (`getSafetyLevel` in its pragma.c): a number, or a word, and anything else means NORMAL.
@@ -9,7 +9,7 @@ pub fn waits(value: &str) -> bool {
         .take(9)
         .collect();
     if let Ok(number) = digits.parse::<u32>() {
-        // Of the level plus one three bits count, and no level at all means OFF.
+        // SQLite uses three bits of the number plus one. A level of zero there means OFF.
         return ((number as u8).wrapping_add(1) & 7) >= 3;
     }
     ["full", "extra"]

@@ -1,5 +1,5 @@
-//! The index of a write-ahead log: memory that the connections of this process share, and eight locks on it. It
-//! lives as long as a connection has it mapped; the next one finds zeroes and rebuilds it from the log.
+//! The index of a write-ahead log: memory that the connections of this process share, and eight locks on it. It lives
+//! as long as a connection has it mapped. The next connection finds zeroes and rebuilds the index from the log.
 
 use crate::failure::{Failure, Result};
 use crate::ffi::{self, SHM_LOCKS};
@@ -9,7 +9,7 @@ use std::sync::atomic::AtomicU64;
 /// Memory and locks.
 #[derive(Default)]
 pub struct Shm {
-    /// SQLite reads and writes them through pointers, so their content may change at any time.
+    /// The regions. SQLite reads and writes them through pointers, so their content may change at any time.
     regions: Vec<Box<[AtomicU64]>>,
     /// Handles that have it mapped.
     handles: usize,
@@ -19,7 +19,7 @@ pub struct Shm {
     exclusive: [bool; SHM_LOCKS],
 }
 
-/// What one handle holds.
+/// The locks of one handle.
 #[derive(Default)]
 pub struct ShmHandle {
     shared: [bool; SHM_LOCKS],
@@ -27,13 +27,13 @@ pub struct ShmHandle {
 }
 
 impl Shm {
-    /// Another handle maps it.
+    /// Maps the memory for another handle.
     pub fn attach(&mut self) -> ShmHandle {
         self.handles += 1;
         ShmHandle::default()
     }
 
-    /// A handle lets go of it, with its locks.
+    /// Unmaps the memory for a handle, and releases its locks.
     pub fn detach(&mut self, handle: &mut ShmHandle) {
         self.unlock(handle, 0, SHM_LOCKS);
         self.handles -= 1;
@@ -93,7 +93,7 @@ impl Shm {
         Ok(())
     }
 
-    /// Gives back what the handle has of `count` locks from `first` on.
+    /// Releases the handle's locks among the `count` locks from `first` on.
     pub fn unlock(&mut self, handle: &mut ShmHandle, first: usize, count: usize) {
         for index in first..(first + count).min(SHM_LOCKS) {
             if std::mem::take(&mut handle.shared[index]) {

@@ -1,8 +1,9 @@
-//! The stores that this process has open for SQLite: each once, shared by all connections, and closed with the last
-//! file of it, so that other processes may open it then.
+//! The stores that this process has open for SQLite. Each is open once, shared by all connections, and closed with its
+//! last open file, so that other processes can open it then.
 //!
-//! A store may have several names: a hard link, another mount of its folder, a path and what the program provides it as.
-//! What connections of one process share of a database (`database.rs`) belongs to the open store, not to a name of it.
+//! A store may have several names: a hard link, another mount of its folder, or the name under which the program
+//! provides it. The state that connections of one process share of a database (`database.rs`) belongs to the open
+//! store, not to one of its names.
 
 use crate::database::Database;
 use crate::failure::{Failure, Result};
@@ -22,9 +23,10 @@ pub struct Store {
     path: String,
     files: Arc<dyn Files>,
     databases: Mutex<BTreeMap<String, Weak<Database>>>,
-    /// By connection.
+    /// Open transactions, by connection.
     transactions: Mutex<BTreeMap<usize, Weak<Transaction>>>,
-    /// The super-journals that exist, by the name of the file, with the transaction that each belongs to once it is known.
+    /// The existing super-journals, by the name of the file. Each has the transaction that it belongs to, once that is
+    /// known.
     super_journals: Mutex<BTreeMap<String, Option<Arc<Transaction>>>>,
 }
 
@@ -43,12 +45,12 @@ impl Store {
         }
     }
 
-    /// A name of it.
+    /// One of its names.
     pub fn path(&self) -> &str {
         &self.path
     }
 
-    /// The name of the file that is called `full`, if it lies here: under this or another name of the store.
+    /// The name of the file with the full name `full`, if it lies in this store, under any name of the store.
     pub fn file_of<'a>(&self, full: &'a str) -> Option<&'a str> {
         let (path, file) = names::split(full)?;
         if path == self.path {
@@ -68,7 +70,7 @@ impl Store {
         &self.files
     }
 
-    /// What the connections of this process share of the database `name`.
+    /// The state that the connections of this process share of the database `name`.
     pub fn database(&self, name: &str) -> Arc<Database> {
         let mut databases = locked(&self.databases);
         databases.retain(|_, database| database.strong_count() > 0);
@@ -80,7 +82,7 @@ impl Store {
         database
     }
 
-    /// The open transaction of a connection, which gets another member, or a new one.
+    /// The open transaction of a connection, with one more member; a new one if there is none.
     ///
     /// # Errors
     /// Those of [`Transaction::begin`].
@@ -96,7 +98,7 @@ impl Store {
         Ok(transaction)
     }
 
-    /// A super-journal comes into being.
+    /// Adds a super-journal, which begins to exist.
     pub fn add_super_journal(&self, name: &str) {
         locked(&self.super_journals).insert(name.to_owned(), None);
     }
@@ -106,10 +108,10 @@ impl Store {
         locked(&self.super_journals).contains_key(name)
     }
 
-    /// The super-journal with the full name `full` decides about `transaction`.
+    /// Notes that the super-journal with the full name `full` decides about `transaction`.
     ///
     /// # Errors
-    /// When it is none of this store.
+    /// When it is not a super-journal of this store.
     pub fn set_super_journal(&self, full: &str, transaction: &Arc<Transaction>) -> Result<()> {
         let file = self.file_of(full);
         let mut super_journals = locked(&self.super_journals);
@@ -122,8 +124,8 @@ impl Store {
         }
     }
 
-    /// Deletes a super-journal, which ends its transaction. When that fails it still exists: SQLite rolls back
-    /// only those databases whose super-journal does.
+    /// Deletes a super-journal, which ends its transaction. If that fails, the super-journal still exists. SQLite rolls
+    /// back only databases whose super-journal exists.
     ///
     /// # Errors
     /// Those of [`Transaction::end`].
@@ -143,7 +145,7 @@ static TABLE: PerProcess<Table> = PerProcess::new();
 struct Table {
     /// All stores, by path.
     slots: BTreeMap<String, Arc<Mutex<Slot>>>,
-    /// Those that this process has for itself, by [`Files::in_process`].
+    /// The stores that only this process has open, by [`Files::in_process`].
     own: BTreeMap<usize, Weak<Store>>,
 }
 
@@ -151,7 +153,7 @@ struct Table {
 struct Slot {
     store: Option<Arc<Store>>,
     users: usize,
-    /// By the program; it stays open until it is withdrawn.
+    /// The program has provided it; it stays open until it is withdrawn.
     provided: Option<Arc<dyn Files>>,
 }
 
@@ -190,7 +192,7 @@ pub fn acquire(path: &str) -> Result<StoreRef> {
     })
 }
 
-/// The open store behind `files`, which has other names perhaps.
+/// The open store of `files`, which may be known under other names already.
 fn shared(path: &str, files: Arc<dyn Files>) -> Arc<Store> {
     let number = files.in_process();
     let store = Arc::new(Store::new(path, files));
@@ -200,7 +202,7 @@ fn shared(path: &str, files: Arc<dyn Files>) -> Arc<Store> {
     let mut table = TABLE.lock();
     table.own.retain(|_, store| store.strong_count() > 0);
     if let Some(known) = table.own.get(&number).and_then(Weak::upgrade) {
-        // The session that is one too many ends without the lock.
+        // The surplus session ends without the lock.
         drop(table);
         return known;
     }
@@ -233,7 +235,7 @@ fn open(path: &str) -> Result<Arc<dyn Files>> {
     })
 }
 
-/// Has connections find `files` under `path`, until [`withdraw`].
+/// Makes connections find `files` under `path`, until [`withdraw`].
 pub fn provide(path: &str, files: Arc<dyn Files>) {
     locked(&slot(path)).provided = Some(files);
 }
@@ -243,7 +245,7 @@ pub fn withdraw(path: &str) {
     locked(&slot(path)).provided = None;
 }
 
-/// Whether `path` is provided by the program.
+/// Whether the program provides `path`.
 pub fn is_provided(path: &str) -> bool {
     let slot = TABLE.lock().slots.get(path).cloned();
     slot.is_some_and(|slot| locked(&slot).provided.is_some())
@@ -251,7 +253,7 @@ pub fn is_provided(path: &str) -> bool {
 
 /// A share in an open store.
 pub struct StoreRef {
-    /// Taken when it is dropped.
+    /// Empty once the share is being dropped.
     store: Option<Arc<Store>>,
     slot: Arc<Mutex<Slot>>,
 }
@@ -275,14 +277,15 @@ impl Deref for StoreRef {
 
 impl Drop for StoreRef {
     fn drop(&mut self) {
-        // A thread that opens the store meanwhile waits for the lock until it is closed.
+        // A thread that wants to open the store meanwhile waits for the lock until the store is closed.
         let mut slot = locked(&self.slot);
         slot.users -= 1;
         let store = self.store.take();
         if slot.users == 0 {
             slot.store = None;
             if let Some(store) = store {
-                // What fails here has failed at every commit that asked for it, or will at the next opening.
+                // An error here has been reported by every commit that asked for durability, or will be by the next
+                // opening.
                 let _ = store.files.flush();
             }
         }

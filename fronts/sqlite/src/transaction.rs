@@ -1,9 +1,9 @@
-//! The implicit unit of a connection: everything that it writes to databases of one store from its first write under
-//! an exclusive lock to the end of its transaction is one atomic recovery unit.
+//! The implicit unit of a connection. All its writes to databases of one store, from the first write under an exclusive
+//! lock to the end of its transaction, are one atomic recovery unit.
 //!
-//! 1. It begins with the first write of any of the connection's databases, and the others join it.
-//! 2. It ends once: with the first `COMMIT_PHASETWO` of a member, or, if there is one, with the deletion of the
-//!    super-journal. SQLite has by then ended phase one of all databases, so nothing of the transaction follows.
+//! 1. The unit begins with the first write to any of the connection's databases, and the other databases join it.
+//! 2. It ends once: with the first `COMMIT_PHASETWO` of a member, or, if there is a super-journal, with the deletion of
+//!    that. SQLite has by then ended phase one of all databases, so the transaction has no later writes.
 //! 3. A member that unlocks, closes or begins anew before that rolls back, and the whole unit is aborted. What the
 //!    other members still write is void ("lost") until they unlock too: they are about to roll back as well.
 
@@ -24,14 +24,14 @@ struct State {
     durable: bool,
 }
 
-/// How far a transaction is.
+/// The state of a transaction.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Phase {
     /// Its unit is open.
     Open(AruId),
-    /// Over: what a member does now belongs to a new one.
+    /// The unit has ended. Later calls of a member belong to a new transaction.
     Ended,
-    /// Aborted by one member while others had yet to notice.
+    /// One member has aborted the unit, and others have not noticed yet.
     Lost,
 }
 
@@ -56,12 +56,12 @@ impl Transaction {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// How far it is.
+    /// Its state.
     pub fn phase(&self) -> Phase {
         self.state().phase
     }
 
-    /// Takes in another member. False when it is over.
+    /// Adds another member. False when the transaction is over.
     pub fn join(&self) -> bool {
         let mut state = self.state();
         let is_open = matches!(state.phase, Phase::Open(_));
@@ -69,12 +69,12 @@ impl Transaction {
         is_open
     }
 
-    /// From now on its end waits until it is durable.
+    /// Makes the end wait until it is durable.
     pub fn make_durable(&self) {
         self.state().durable = true;
     }
 
-    /// Fails when it was aborted by another member.
+    /// Fails when another member has aborted the unit.
     ///
     /// # Errors
     /// `IOERR`: the transaction has to be rolled back.
@@ -85,10 +85,10 @@ impl Transaction {
         }
     }
 
-    /// Ends it with all that it holds. `whole` says that the connection itself commits, so that all members do.
+    /// Ends the unit with all its writes. `whole` says that the connection itself commits, so that all members do.
     ///
     /// # Errors
-    /// `FULL` or `IOERR`: nothing of it has happened.
+    /// `FULL` or `IOERR`: none of the unit has taken effect.
     pub fn end(&self, whole: bool) -> Result<()> {
         let (aru, durable) = {
             let mut state = self.state();
@@ -109,7 +109,7 @@ impl Transaction {
         self.files.end(aru, durable).map_err(Failure::at_end)
     }
 
-    /// Ends it without any effect, when it is still open.
+    /// Ends the unit without any effect, if it is still open.
     pub fn abort(&self) {
         let mut state = self.state();
         if let Phase::Open(aru) = state.phase {

@@ -1,4 +1,4 @@
-//! The VFS `tonearm`: how names become files. What has no name, and what is not about files, is left to the VFS that
+//! The VFS `tonearm`: maps names to files. Files without a name, and calls that are not about files, go to the VFS that
 //! was the host's default before.
 
 use crate::api::Host;
@@ -17,25 +17,25 @@ use tonearm_store::files::{FilesErrorKind, Open};
 /// Name of the VFS.
 pub const NAME: &CStr = c"tonearm";
 
-/// The oldest host: before it a journal's name does not lead to its database.
+/// The oldest host. In older versions a journal's name does not lead to its database.
 const VERSION_MIN: c_int = 3_032_000;
 
 /// Bytes of a full name. SQLite reads the name of a super-journal into a buffer of one page, and a page may have 512.
 const PATHNAME_MAX: c_int = 512;
 
-/// What belongs to a registered VFS; it is never freed, as SQLite may use it until the process ends.
+/// State of a registered VFS. It is never freed, because SQLite may use it until the process ends.
 struct Registration {
     host: Host,
-    /// The host's default before us.
+    /// The host's previous default VFS.
     below: *mut Vfs,
 }
 
 /// Registers the VFS with `host`, once.
 ///
 /// # Errors
-/// A text that says what is in the way.
+/// A text that says why not.
 pub fn register(host: Host, make_default: bool) -> std::result::Result<(), String> {
-    // Two threads that load the extension at the same time.
+    // Two threads may load the extension at the same time.
     static ONCE: Mutex<()> = Mutex::new(());
     let _once = ONCE.lock();
     // SAFETY: functions of the host, called as sqlite3.h says.
@@ -150,8 +150,8 @@ unsafe extern "C" fn open(
     }
 }
 
-/// Whether SQLite is told of batch atomic writes: not with `batch=off` in the URI, which has it call as a SQLite does that
-/// was compiled without them.
+/// Whether SQLite may use batch atomic writes. With `batch=off` in the URI it may not, and behaves as a SQLite that was
+/// compiled without them.
 ///
 /// # Safety
 /// As for [`open_named`].
@@ -164,7 +164,7 @@ unsafe fn offers_batches(host: &Host, name: *const c_char, flags: c_int) -> Resu
     Ok(batch != Some("off"))
 }
 
-/// Opens what has a name; whether it also has shared memory.
+/// Opens a file with a name. Also returns whether the file has shared memory.
 ///
 /// # Safety
 /// `name` is the name that SQLite opens, with its parameters behind it.
@@ -227,8 +227,8 @@ unsafe extern "C" fn access(
     flags: c_int,
     answer: *mut c_int,
 ) -> c_int {
-    // SAFETY: SQLite's arguments, handed on as they came where they are about a directory for temporary files: of
-    // nothing else SQLite asks whether it may write there, and those are made by the VFS below.
+    // SAFETY: SQLite's arguments. Calls about a directory for temporary files are handed on as they came: SQLite asks
+    // for no other directory whether it may write there, and the VFS below makes these files.
     unsafe {
         if flags == ffi::ACCESS_READWRITE {
             let below = registration(vfs).below;

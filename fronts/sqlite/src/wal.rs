@@ -1,5 +1,5 @@
-//! Write-ahead logs, and other files that are written as they come: each write is a unit of its own, in order, and a
-//! sync waits for all before it. SQLite's own checksums make a transaction of its frames.
+//! Write-ahead logs, and other files that are not databases. Each write is a unit of its own, in order, and a sync
+//! waits for all writes before it. SQLite's own checksums make a transaction of its frames.
 
 use crate::database::Database;
 use crate::failure::{Failure, Result};
@@ -13,12 +13,12 @@ use tonearm_store::files::{FileId, Open};
 pub struct Plain {
     store: StoreRef,
     file: FileId,
-    /// Of a write-ahead log.
+    /// For a write-ahead log: what the connections share of its database.
     database: Option<Arc<Database>>,
 }
 
 impl Plain {
-    /// Opens the write-ahead log `name`, or whatever else it is.
+    /// Opens the file `name`, which is a write-ahead log or another file that is not a database.
     ///
     /// # Errors
     /// `CANTOPEN`.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// A store that SQLite finds for as long as this lives.
+/// A store that SQLite finds as long as this value lives.
 pub struct Mounted {
     pub files: Memory,
     pub path: String,
@@ -80,7 +80,7 @@ pub fn assert_sound(db: &Connection) {
     assert_eq!(get::<String>(db, "PRAGMA integrity_check"), "ok");
 }
 
-/// Two connections with `app.db` in a journal mode that wait for nobody; its table `t` has one row.
+/// Two connections with `app.db` in a journal mode, without a busy timeout. Its table `t` has one row.
 pub fn two(store: &Mounted, journal_mode: &str) -> (Connection, Connection) {
     let first = store.open("app.db");
     first

@@ -1,5 +1,5 @@
-//! Power cuts, one after every single effect: whatever the journal mode, a transaction is there as a whole or not at
-//! all, in order, and what was told to be durable is there.
+//! Power cuts, one after every single effect. In every journal mode, a transaction is there as a whole or not at all,
+//! in order, and transactions that were reported as durable are there.
 
 use crate::common::{Mounted, get};
 use crate::memory::{Content, Memory};
@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 const ACCOUNTS: i64 = 40;
 const SUM: i64 = ACCOUNTS * 100;
 
-/// A workload in one mode, and the promises that it was given.
+/// A workload in one mode, and the promises that it has got.
 struct Run<'a> {
     store: &'a Mounted,
     setup: String,
@@ -204,7 +204,8 @@ fn judge(content: &Content, promised: Option<i64>, both: bool) -> Result<(), Str
     }
 }
 
-/// Runs a workload and cuts after each effect. How many cuts, and the first that breaks a promise.
+/// Runs a workload and cuts the power after each effect. Returns the number of cuts, and the first one that breaks a
+/// promise.
 fn cuts(
     files: Memory,
     work: fn(&mut Run),

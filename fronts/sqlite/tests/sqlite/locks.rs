@@ -42,7 +42,7 @@ fn a_reader_holds_up_a_commit_and_no_new_one_comes_in() {
     assert_eq!(get::<i64>(&third, "SELECT x FROM t"), 2);
 }
 
-/// What `SQLITE_FCNTL_LOCKSTATE` tells.
+/// The result of `SQLITE_FCNTL_LOCKSTATE`.
 fn lock_state(db: &Connection) -> i32 {
     let mut state = -1;
     // SAFETY: the connection is open, and the operation writes one int.

@@ -1,5 +1,5 @@
-//! Files in memory that keep the order of all that takes effect: a power cut leaves the effects up to any of them
-//! that is not older than the last flush.
+//! Files in memory that keep the order of all effects: a power cut leaves the effects up to any one that is not older
+//! than the last flush.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -56,7 +56,7 @@ fn write(file: &mut Vec<u8>, offset: u64, data: &[u8]) {
     file[from..to].copy_from_slice(data);
 }
 
-/// What was asked for, in order.
+/// The requests, in order.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Call {
     Begin,
@@ -83,7 +83,7 @@ struct Inner {
     units: BTreeMap<u64, Unit>,
     next: u64,
     calls: Vec<Call>,
-    /// What is written in a unit takes effect at once: a store that breaks its promise.
+    /// Writes in a unit take effect at once: a store that breaks its promise.
     torn: bool,
     /// The calls from the first on to the second fail with this.
     fail: Option<(usize, usize, FilesErrorKind)>,

@@ -120,7 +120,7 @@ fn compare(mode: &str, synchronous: &str, page_size: u32, locking: &str, vacuum:
     assert_sound(&again);
 }
 
-/// SQLite's pragma-9.5: temporary files are not in a store, so neither is the directory for them.
+/// SQLite's pragma-9.5: temporary files are not in a store, and neither is their directory.
 #[test]
 fn a_directory_for_temporary_files_is_one_of_the_host() {
     let store = Mounted::empty();

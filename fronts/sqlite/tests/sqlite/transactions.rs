@@ -1,4 +1,4 @@
-//! What reaches the store: one unit for a transaction, and one wait at most.
+//! The requests that reach the store: one unit for a transaction, and one wait at most.
 
 use crate::common::{Mounted, assert_sound, dump, get};
 use crate::memory::Call;
@@ -21,7 +21,7 @@ fn outside(call: &Call) -> bool {
     )
 }
 
-/// A database of two pages or so, and nothing asked for yet.
+/// A database of about two pages, before any request.
 fn database(store: &Mounted, setup: &str) -> Connection {
     let db = store.open("app.db");
     db.execute_batch(&format!(
@@ -32,7 +32,7 @@ fn database(store: &Mounted, setup: &str) -> Connection {
     db
 }
 
-/// What one statement asks for.
+/// The requests of one statement.
 fn calls_of(store: &Mounted, db: &Connection, sql: &str) -> Vec<Call> {
     store.files.forget_calls();
     db.execute_batch(sql).unwrap();
@@ -69,7 +69,7 @@ fn the_level_of_synchronous_says_whether_a_commit_waits() {
         assert_eq!(calls.last(), Some(&Call::End { durable }), "{level}");
         assert_eq!(count(&calls, |call| *call == Call::Flush), 0, "{level}");
     }
-    // Refused within a transaction, so it changes nothing.
+    // SQLite refuses the change within a transaction, so it has no effect.
     assert!(
         db.execute_batch("BEGIN; PRAGMA synchronous = OFF;")
             .is_err()
@@ -188,7 +188,7 @@ fn a_transaction_over_two_stores_is_refused_and_rolled_back() {
     assert_eq!(get::<String>(&db, "SELECT body FROM main.t"), "one");
     assert_eq!(get::<i64>(&db, "SELECT x FROM second.t"), 1);
     assert_eq!((here.files.units(), there.files.units()), (0, 0));
-    // Where SQLite promises nothing, nothing is refused.
+    // In modes for which SQLite promises nothing, no request is refused.
     db.execute_batch("PRAGMA journal_mode = MEMORY; PRAGMA second.journal_mode = MEMORY;")
         .unwrap();
     db.execute_batch(both).unwrap();

@@ -1,4 +1,4 @@
-//! One store under two names in one process: what connections share is shared whatever they call it.
+//! One store under two names in one process: connections share its state under either name.
 
 use crate::common::{Mounted, assert_sound, get};
 use crate::memory::Memory;
