@@ -1,10 +1,10 @@
-//! The `tonearm` command: makes stores, serves their volumes over NBD, and looks after them.
+//! The `tonearm` command: makes stores, serves their volumes over NBD, and maintains them.
 //!
 //! Invariants:
 //! 1. Standard output carries results alone; progress, notes and errors go to standard error.
 //! 2. An error is one line: what, where, what to do. Exit codes: 0 done, 1 failed, 2 usage,
 //!    3 damage found.
-//! 3. A command that only looks never changes a store.
+//! 3. A command that only reads never changes a store.
 
 #![forbid(unsafe_code)]
 
@@ -19,11 +19,11 @@ use clap::error::ErrorKind;
 use mimalloc::MiMalloc;
 use std::process::ExitCode;
 
-/// A tenth of the engine's time went into the C library's allocator (4-KiB writes at depth 32).
+/// With the C library's allocator, a tenth of the engine's time went into it (4-KiB writes at depth 32).
 #[global_allocator]
 static ALLOCATOR: MiMalloc = MiMalloc;
 
-/// Commands of earlier versions that another program has now.
+/// Commands of earlier versions that are now in another program.
 const MOVED: [&str; 3] = ["calibrate", "drive", "lab"];
 
 fn main() -> ExitCode {

@@ -1,4 +1,4 @@
-//! From the words of the command line to an open store, with bars for its recovery.
+//! Opens a store as the command line asks, with bars for its recovery.
 
 use crate::cli::{AckMode, Members, WriteCacheMode};
 use std::path::Path;
@@ -36,7 +36,7 @@ pub fn open_disk(
     Ok(disk)
 }
 
-/// Options of an opening, from the words of the command line.
+/// Options of an opening, from the arguments of the command line.
 pub fn open_options(memory_bytes: u64, ack: AckMode, write_cache: WriteCacheMode) -> OpenOptions {
     OpenOptions {
         memory_bytes,

@@ -19,8 +19,8 @@ pub struct Export {
     /// Size and alignment in bytes of requests that are cheap: a power of two,
     /// at least 512.
     pub block_size_preferred: u32,
-    /// Bytes of the largest request that the store takes, a multiple of the
-    /// preferred size; clients are told this or the protocol's own limit.
+    /// Bytes of the largest request that the store takes, a multiple of the preferred size. Clients get the smaller of
+    /// this and the protocol's own limit.
     pub block_size_max: u32,
 }
 
@@ -32,8 +32,7 @@ pub struct Exports {
 }
 
 impl Exports {
-    /// A list, in the order in which clients see it. `default` names the export
-    /// that the empty name stands for.
+    /// A list, in the order in which clients see it. The empty name stands for the export named `default`.
     pub fn new(exports: Vec<Export>, default: Option<String>) -> Exports {
         Exports { exports, default }
     }

@@ -210,7 +210,7 @@ fn session(mut script: &[u8]) -> Vec<u8> {
             length: number(c, d) << (e & 7),
         };
         stream.extend_from_slice(&request.encode());
-        // Most payloads are whole, as a stream that is out of step ends at once.
+        // Most payloads are whole, because a stream with a missing payload byte ends at once.
         let bytes = match *f {
             0..240 => request.payload_bytes(),
             short => request.payload_bytes() / 16 * u32::from(short - 240),
@@ -221,7 +221,7 @@ fn session(mut script: &[u8]) -> Vec<u8> {
     stream
 }
 
-/// Asserts what the engine relies on.
+/// Asserts the properties on which the engine relies.
 fn check(command: &Command, export: &ExportInfo, negotiated: &Negotiated) {
     let (offset, length, writes) = match *command {
         Command::Disconnect | Command::Flush => return,

@@ -1,4 +1,4 @@
-//! `tonearm bench`: the store on this drive, in process, on a volume of its own.
+//! `tonearm bench`: measures a store on this drive, in process, on a volume of its own.
 
 use super::files::copy::Stop;
 use crate::cli::{AckMode, Bench};
@@ -20,7 +20,7 @@ use tonearm_terminal::{report, size};
 const VOLUME: &str = "tonearm-bench";
 const SMALL: u64 = 4 << 10;
 const LARGE: u64 = 1 << 20;
-/// Smallest scratch volume that tells anything.
+/// Smallest scratch volume with useful results.
 const SIZE_MIN: u64 = 16 << 20;
 const SECOND: f64 = 1e9;
 
@@ -49,7 +49,7 @@ enum Kind {
     ReadOn,
 }
 
-/// In this order: the reads find what the sequential writes left.
+/// In this order: the reads find the data of the sequential writes.
 const WORKS: [Work; 8] = [
     Work::new("write + flush, 1 client", Kind::WriteFlush, SMALL, 1),
     Work::new("write + flush, 32 clients", Kind::WriteFlush, SMALL, 32),
@@ -129,7 +129,7 @@ async fn on_scratch_volume(
     stop: &Stop,
 ) -> anyhow::Result<Vec<Row>> {
     if disk.volumes().iter().any(|volume| volume.name == VOLUME) {
-        // Nobody else uses this name: a run before this one was killed.
+        // No other program uses this name: an earlier run was killed.
         disk.delete_volume(VOLUME).await?;
     }
     if size_bytes < SIZE_MIN {
@@ -163,13 +163,13 @@ async fn measure_all(
         }
         report::note(format_args!("measuring {} for {seconds} s", work.name));
         rows.push(measure(executor, disk, work, seconds, stop).await?);
-        // What was measured must not be paid for by the next.
+        // The writes of one measurement must not slow down the next.
         disk.engine().drain().await?;
     }
     Ok(rows)
 }
 
-/// What the clients of one measurement share.
+/// State that the clients of one measurement share.
 struct Bed {
     rt: Rt,
     pool: BufPool,
@@ -226,7 +226,7 @@ async fn measure(
     })
 }
 
-/// Flushes that the log device was given, as such or with a write.
+/// Flushes that the log device has had, as such or with a write.
 fn flushes_of(disk: &Disk) -> u64 {
     let stats = disk.stats();
     stats.log_flushes + stats.log_durable_writes
@@ -250,7 +250,7 @@ async fn client(bed: Rc<Bed>, number: u64) -> Result<(), DiskError> {
         let took = bed.rt.now().since(started).0;
         bed.latencies.borrow_mut().saturating_record(took.max(1));
         bed.requests.set(bed.requests.get() + 1);
-        // A request that ends at once must not keep the others from their turn.
+        // A request that ends at once must still let the other clients run.
         bed.rt.yield_now().await;
     }
     Ok(())
@@ -263,7 +263,7 @@ async fn one(bed: &Bed, offset: u64, state: &mut u64) -> Result<(), DiskError> {
     }
     let permit = bed.volume.reserve(bytes).await?;
     let mut buf = bed.pool.alloc(bytes as usize);
-    // New in every word: of a block that changes in parts the log takes the parts.
+    // Every word is new: the log records only the words of a block that change.
     let first = next_random(state);
     for (index, word) in (0..).zip(buf.chunks_exact_mut(8)) {
         word.copy_from_slice(&(first ^ index).to_le_bytes());

@@ -1,7 +1,7 @@
-//! `tonearm check`: verifies a store that nobody uses; with `--repair`, mends what can be mended.
+//! `tonearm check`: verifies a store that is not in use. With `--repair`, repairs what can be repaired.
 //!
-//! A look first, always: it tells what is damaged without changing anything. A repair then opens the
-//! store for writing, which recovers it, and treats the damaged groups.
+//! Every run begins with an inspection, which finds damage without changing anything. A repair then opens the store for
+//! writing, which recovers it, and treats the damaged groups.
 
 use super::DAMAGED;
 use super::scrub::show_damage;
@@ -22,10 +22,10 @@ use tonearm_terminal::report;
 /// Memory of a rebuild.
 const REBUILD_BYTES: usize = 64 << 20;
 
-/// Checks, and repairs when asked to.
+/// Checks the store, and repairs it if asked to.
 ///
 /// # Errors
-/// When the store cannot be looked at, or a device fails.
+/// When the store cannot be inspected, or a device fails.
 pub fn run(arguments: Check) -> anyhow::Result<ExitCode> {
     let rebuilt = match arguments.rebuild {
         true => Some(rebuild(&arguments).map_err(advise_scrub)?),
@@ -52,7 +52,7 @@ pub fn run(arguments: Check) -> anyhow::Result<ExitCode> {
     })
 }
 
-/// A store that is served is not checked here.
+/// Refuses a store that is served.
 fn advise_scrub(error: anyhow::Error) -> anyhow::Error {
     match error.downcast_ref::<StoreError>() {
         Some(StoreError::Member(tonearm_uring::MemberError::InUse { .. })) => {
@@ -77,7 +77,7 @@ struct Findings {
     rebuilt: Option<Rebuilt>,
     /// Segments whose summaries do not agree with the block map.
     map_problems: Vec<String>,
-    /// Nothing when they were not looked at.
+    /// `None` when they were not checked.
     lists: Option<Lists>,
 }
 
@@ -123,7 +123,7 @@ struct Log {
 #[derive(Serialize, Default)]
 struct Repair {
     log_given_up: bool,
-    /// What of it, as far as can be told.
+    /// The content of the damage, as far as it is known.
     given_up: Option<GivenUp>,
     tables_rewritten: u64,
     blocks_unverified: u64,
@@ -132,7 +132,7 @@ struct Repair {
 
 #[derive(Serialize)]
 struct GivenUp {
-    /// Commits known of, from `first_lsn` to `last_lsn`; 0 when none is.
+    /// Number of commits known, from `first_lsn` to `last_lsn`; 0 when none is known.
     commits: u64,
     first_lsn: u64,
     last_lsn: Option<u64>,
@@ -141,7 +141,7 @@ struct GivenUp {
 }
 
 impl Findings {
-    /// A crash may cut a superblock update short, but makes nothing unreadable; of a clean store all copies are whole.
+    /// A crash may cut a superblock update short, but makes no slot unreadable. In a clean store all copies are whole.
     fn superblocks_sound(&self) -> bool {
         self.superblocks.iter().all(|member| {
             member.unreadable_slots.is_empty() && (!self.clean || member.damaged_slots.is_empty())
@@ -161,7 +161,7 @@ impl Findings {
     }
 }
 
-/// Opens the members, does `work` on them, and lets go of them.
+/// Opens the members, does `work` on them, and releases them.
 fn with_members<T: 'static, F>(
     arguments: &Check,
     access: Access,
@@ -175,7 +175,7 @@ where
     let opened = tonearm_store::open_members(&executor, path, &places, access)?;
     let Executor { rt, pool, .. } = executor;
     let result = rt.block_on(work(rt.clone(), pool, opened));
-    // Tasks of an engine and the executor hold each other, and the members, which are locked.
+    // Tasks of an engine and the executor hold each other, and with them the members, which are locked.
     rt.shut_down();
     result
 }
@@ -265,7 +265,7 @@ async fn check_lists(rt: &Rt, pool: &BufPool, members: Vec<MemberDevice>) -> Lis
             blocks: report.blocks,
             problems: report.problems,
         },
-        // Of pages that cannot be read nobody can tell.
+        // The content of pages that cannot be read is unknown.
         Err(error) => Lists {
             problems: vec![format!("the lists cannot be verified: {error}")],
             ..Lists::default()
@@ -273,7 +273,7 @@ async fn check_lists(rt: &Rt, pool: &BufPool, members: Vec<MemberDevice>) -> Lis
     }
 }
 
-/// Makes the block map anew, before anything looks at it.
+/// Makes the block map anew, before any other check.
 fn rebuild(arguments: &Check) -> anyhow::Result<Rebuilt> {
     with_members(arguments, Access::Write, async move |rt, pool, members| {
         let mut bar = Progress::new("reading summaries", Unit::Count);
@@ -408,7 +408,7 @@ fn show(findings: &Findings) -> anyhow::Result<()> {
 fn show_lists(findings: &Findings) -> anyhow::Result<()> {
     let lists = match &findings.lists {
         Some(lists) => lists,
-        // It has verified them.
+        // The repair has verified them.
         None if findings.repair.is_some() => return Ok(()),
         None => return Ok(report::line("lists are verified once recovery has run")?),
     };

@@ -1,4 +1,4 @@
-//! `tonearm create`: plans a store, makes its members, writes it; leaves nothing half-made behind.
+//! `tonearm create`: plans a store, makes its members, and writes it. A store that cannot be completed is removed.
 
 mod log_head;
 
@@ -60,7 +60,7 @@ struct Wanted {
     space: MemberSpace,
 }
 
-/// Who carries what: PATH has blocks, and the log too unless --log names another place.
+/// The roles of the members: PATH has blocks, and the log too unless --log names another place.
 fn wanted(arguments: &Create) -> anyhow::Result<Vec<Wanted>> {
     let log_inside = arguments.log.is_empty();
     let data = Roles {
@@ -126,7 +126,7 @@ fn real(folder: &Path) -> PathBuf {
         .unwrap_or_else(|_| folder.to_path_buf())
 }
 
-/// Size of a block device; `None` for what is none.
+/// Size of a block device; `None` for anything else.
 fn device_bytes(path: &Path) -> anyhow::Result<Option<u64>> {
     match rustix::fs::stat(path) {
         Ok(stat) if FileType::from_raw_mode(stat.st_mode) == FileType::BlockDevice => {
@@ -187,7 +187,7 @@ fn make(
     let is_file = member.space.available_bytes.is_none();
     let new = is_file && member.path.symlink_metadata().is_err();
     if new {
-        // Noted before it is made: an interruption may come at any time.
+        // Noted before the file is made, because an interruption may come at any time.
         made.note(&member.path);
     }
     let create = tonearm_uring::Create {
@@ -202,7 +202,7 @@ fn make(
     };
     let opened = open_member(&member.path, options);
     match &opened {
-        // What could not be opened is not ours, or was removed already.
+        // A file that could not be opened is not this command's, or was removed already.
         Err(_) => made.forget(&member.path),
         Ok(_) if is_file && !new => made.note(&member.path),
         Ok(_) => {}
@@ -233,7 +233,7 @@ fn write(
     executor.rt.block_on(making)
 }
 
-/// Says what would work where the file system refuses the size.
+/// Names a size that would work where the file system refuses the given one.
 fn advise(
     error: MemberError,
     arguments: &Create,
@@ -274,7 +274,7 @@ fn advise(
     }
 }
 
-/// Largest file that the file system of `folder` takes, tried out on a file without a name.
+/// Largest file that the file system of `folder` takes, found by trying with a file without a name.
 fn largest_file(folder: &Path) -> Option<u64> {
     let flags = OFlags::TMPFILE | OFlags::WRONLY | OFlags::CLOEXEC;
     let fd = rustix::fs::open(folder, flags, Mode::RUSR | Mode::WUSR).ok()?;
@@ -343,7 +343,7 @@ fn lock(paths: &Mutex<Vec<PathBuf>>) -> MutexGuard<'_, Vec<PathBuf>> {
 
 fn remove(paths: &Mutex<Vec<PathBuf>>) {
     for path in lock(paths).drain(..) {
-        // It may not have come into being.
+        // The file may not exist yet.
         let _ = std::fs::remove_file(path);
     }
 }

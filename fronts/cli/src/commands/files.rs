@@ -1,4 +1,4 @@
-//! `tonearm files`: through the server when the store is served, else in process.
+//! `tonearm files`: works through the server when the store is served, otherwise in process.
 
 pub mod copy;
 pub mod place;
@@ -18,7 +18,7 @@ use std::time::Duration;
 use tonearm_store::files::{FileId, FileInfo, Files, FilesError, FilesErrorKind, Level, Open};
 use tonearm_terminal::{report, size};
 
-/// Does what was asked.
+/// Carries out the command.
 ///
 /// # Errors
 /// When it cannot be done.
@@ -38,17 +38,17 @@ pub fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
 pub fn open(store: &StoreArgs) -> anyhow::Result<Arc<dyn Files>> {
     let options = tonearm_store::StoreOptions {
         members: (&store.members).into(),
-        // A command is soon over, and whoever types it wants it done.
+        // A command is short, and its user waits for it.
         server_wait: Duration::ZERO,
         ..Default::default()
     };
     Ok(tonearm_store::open_files(&store.path, options)?)
 }
 
-/// Damage has an exit code of its own.
+/// Gives damage an exit code of its own.
 ///
 /// # Errors
-/// Whatever else `result` is.
+/// Any other error of `result`.
 pub fn damage_counts(result: anyhow::Result<()>) -> anyhow::Result<ExitCode> {
     match result {
         Ok(()) => Ok(ExitCode::SUCCESS),
@@ -95,10 +95,10 @@ struct Copied<'a> {
     size_bytes: u64,
 }
 
-/// Tells of a copy that is done; not on standard output when that is where the copy went.
+/// Reports a copy that is done, but not on standard output when the copy went there.
 ///
 /// # Errors
-/// When nobody reads it.
+/// When standard output is closed.
 pub fn report_copy(
     json: bool,
     done: &str,
@@ -117,10 +117,10 @@ pub fn report_copy(
     Ok(report::line(format_args!("{done}; {}", size::text(bytes)))?)
 }
 
-/// Copies a file out of the store when `check` has nothing against it, and tells of it.
+/// Copies a file out of the store if `check` accepts it, and reports the copy.
 ///
 /// # Errors
-/// When there is none, it cannot be read, or the copy not written; those of `check`.
+/// When there is no such file, it cannot be read, or the copy not written; errors of `check`.
 pub fn copy_out(
     arguments: &CopyOut,
     check: impl FnOnce(&dyn Files, FileId, &str) -> anyhow::Result<()>,
@@ -179,10 +179,10 @@ fn put(arguments: &FilesPut) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The name that a file has by itself.
+/// The name of a file without its folder.
 ///
 /// # Errors
-/// When it has none that is text.
+/// When it has no name, or one that is not text.
 pub fn name_of(path: &Path) -> anyhow::Result<String> {
     let name = path.file_name().and_then(|name| name.to_str());
     let name = name.with_context(|| {
@@ -202,7 +202,7 @@ fn rm(arguments: &FilesRm) -> anyhow::Result<ExitCode> {
     let mut names = arguments.names.clone();
     names.sort();
     names.dedup();
-    // All of them first: nothing is removed when one cannot be.
+    // All files are opened first, so that no file is removed when one cannot be.
     for name in &names {
         let file = files.open(name, Open::default())?;
         copy::lock(&*files, file, name, Level::Exclusive)?;

@@ -1,4 +1,4 @@
-//! `tonearm info`: from the server when there is one, else by a look that changes nothing.
+//! `tonearm info`: asks the server when there is one, otherwise inspects the store without changing it.
 
 use crate::cli::{Info as Arguments, Members};
 use crate::control::{Answer, Client, Info, LogInfo, MemberInfo, Request, VolumeInfo, head_text};

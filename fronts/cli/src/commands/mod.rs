@@ -19,7 +19,7 @@ use tonearm_terminal::pages;
 /// Exit code of a check that has found damage.
 const DAMAGED: u8 = 3;
 
-/// Does what was asked.
+/// Carries out the command.
 ///
 /// # Errors
 /// With the text for the user.

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicI32, Ordering};
 use tonearm_terminal::progress::{Progress, Unit};
 use tonearm_terminal::report;
 
-/// Has the server verify all blocks.
+/// Makes the server verify all blocks.
 ///
 /// # Errors
 /// When there is no server, or a device fails.
@@ -54,8 +54,8 @@ pub fn run(arguments: Scrub) -> anyhow::Result<ExitCode> {
     })
 }
 
-/// From now on the first signal has `client` cancel the scrub, so that its result comes; the second ends the program.
-/// The signal that has come, 0 for none.
+/// From now on the first signal makes `client` cancel the scrub, so that its result comes. The second one ends the
+/// program. Returns the signal that has come, 0 for none.
 fn cancel_on_signals(mut client: Client) -> anyhow::Result<Arc<AtomicI32>> {
     let mut signals = signal_hook::iterator::Signals::new([SIGINT, SIGTERM])?;
     let come = Arc::new(AtomicI32::new(0));
@@ -64,7 +64,7 @@ fn cancel_on_signals(mut client: Client) -> anyhow::Result<Arc<AtomicI32>> {
         let mut signals = signals.forever();
         if let Some(signal) = signals.next() {
             told.store(signal, Ordering::Relaxed);
-            // The server may be one that cannot cancel: its answer is not waited for then.
+            // The server may be of a version that cannot cancel, so this does not wait for its answer.
             if client.ask(Request::ScrubCancel, |_, _| {}).is_err() {
                 std::process::exit(128 + signal);
             }
@@ -82,7 +82,7 @@ fn cancel_on_signals(mut client: Client) -> anyhow::Result<Arc<AtomicI32>> {
 /// Lists damage, group by group.
 ///
 /// # Errors
-/// When nobody reads it.
+/// When standard output is closed.
 pub fn show_damage(groups: &[DamagedGroup]) -> anyhow::Result<()> {
     for group in groups {
         if group.table_lost {

@@ -39,7 +39,7 @@ const RECONNECTING: &str = "--ack flush: what was answered and not flushed may b
 /// # Errors
 /// When it cannot start, or the store fails.
 pub fn run(arguments: Serve) -> anyhow::Result<ExitCode> {
-    // What can be refused without looking at the store comes first.
+    // Checks that do not need the store come first.
     let plan = Plan::of(&arguments)?;
     let (sender, events) = channel();
     watch_signals(&sender)?;
@@ -64,12 +64,12 @@ pub fn run(arguments: Serve) -> anyhow::Result<ExitCode> {
             result?;
             bail!("the engine thread has ended before it began");
         }
-        // Recovery may be cut at any point: the next one does it all again.
+        // Recovery may be interrupted at any point: the next one does it all again.
         Event::Signal(signal) => std::process::exit(128 + signal),
         Event::Asked | Event::Child(_) => unreachable!("nothing runs yet that could say so"),
     };
     let started = Running::start(plan, catalog, &front, &mailbox, sender);
-    // The protocol has no word by which a client could say that it reconnects. A command of --run ends with us.
+    // The protocol has no way for a client to announce that it reconnects. A command of --run ends with the server.
     let may_come_back = !arguments.read_only && arguments.run.is_none();
     if started.is_ok() && may_come_back && arguments.ack == AckMode::Flush {
         report::note(RECONNECTING);
@@ -88,7 +88,7 @@ pub fn run(arguments: Serve) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::from(code))
 }
 
-/// What was asked for, checked.
+/// The arguments, checked.
 struct Plan {
     sockets: Vec<PathBuf>,
     tcp: Vec<SocketAddr>,
@@ -175,7 +175,7 @@ fn tls_of(arguments: &Serve) -> anyhow::Result<Tls> {
     })
 }
 
-/// What runs beside the engine thread, apart from the listening part.
+/// The parts that run beside the engine thread, apart from the listening part.
 struct Running {
     _control: SocketFile,
     _files: Option<SocketFile>,
@@ -196,7 +196,7 @@ impl Running {
         let files = SocketFile::listen(&plan.files, "files", move |stream| {
             sessions.send(Message::Files(stream.into()));
         });
-        // Clients find it by the store's path alone; volumes can be served without.
+        // Clients find this socket by the store's path alone. Volumes can be served without it.
         let files = files
             .inspect_err(|error| report::note(format_args!("files are not served: {error:#}")))
             .ok();
@@ -233,7 +233,7 @@ impl Running {
         })
     }
 
-    /// Until something ends it: the exit code, and the engine's result if that has ended already.
+    /// Waits until something ends the server. Returns the exit code, and the engine's result if that has ended already.
     fn wait(&self, events: &Receiver<Event>) -> (u8, Option<anyhow::Result<()>>) {
         loop {
             match events.recv() {
@@ -241,7 +241,7 @@ impl Running {
                 Ok(Event::Child(code)) => return (code, None),
                 Ok(Event::Asked) => return (0, None),
                 Ok(Event::Signal(signal)) => match &self.child {
-                    // The command decides when it is done; its end is ours.
+                    // The command decides when the server ends.
                     Some(child) => child.signal(signal),
                     None => {
                         report::note("shutting down; a second signal ends at once");
@@ -254,7 +254,7 @@ impl Running {
         }
     }
 
-    /// The command may outlive the store, when that has failed.
+    /// The command may outlive the store if the store has failed.
     fn reap(&mut self) {
         if let Some(child) = &self.child {
             child.signal(SIGTERM);
@@ -275,7 +275,7 @@ fn report_serving(addresses: &[ListenAddress], tls: bool) -> anyhow::Result<()> 
     Ok(())
 }
 
-/// Stops in order, and gives the engine's result.
+/// Stops in order, and returns the engine's result.
 fn stop(
     server: Option<Server>,
     mailbox: &Mailbox,
@@ -303,11 +303,11 @@ fn stop(
     result
 }
 
-/// Signals this close to the first belong to it: `timeout`, a shell and a terminal send one to the process
-/// and one to its group.
+/// Signals this soon after the first one belong to it: `timeout`, a shell and a terminal send one to the process and
+/// one to its group.
 const ONE_SIGNAL: Duration = Duration::from_secs(1);
 
-/// The first signal is an event; a later one ends the process on the spot.
+/// The first signal is an event. A later one ends the process at once.
 fn watch_signals(events: &Sender<Event>) -> anyhow::Result<()> {
     let mut signals = signal_hook::iterator::Signals::new([SIGINT, SIGTERM])?;
     let events = events.clone();
@@ -324,7 +324,7 @@ fn watch_signals(events: &Sender<Event>) -> anyhow::Result<()> {
                         }
                     }
                     Some(first) if first.elapsed() < ONE_SIGNAL => {}
-                    // Whatever is not at home is in the log.
+                    // All commits that are not at home are in the log.
                     Some(_) => std::process::exit(128 + signal),
                 }
             }

@@ -1,4 +1,4 @@
-//! `tonearm sqlite`: databases into the store and out of it, and a shell on them.
+//! `tonearm sqlite`: copies databases into a store and out of it, and starts a shell on them.
 
 mod local;
 mod shell;
@@ -11,7 +11,7 @@ use anyhow::bail;
 use std::process::ExitCode;
 use tonearm_store::files::{FileId, Files, FilesErrorKind, Open};
 
-/// Does what was asked.
+/// Carries out the command.
 ///
 /// # Errors
 /// When it cannot be done.
@@ -32,7 +32,7 @@ fn import(arguments: &SqliteImport) -> anyhow::Result<ExitCode> {
     let source = LocalDatabase::open(&arguments.file)?;
     let stop = Stop::on_signals()?;
     let files = open(&arguments.store)?;
-    // A log that belongs to another database of this name would be taken for one of the new one.
+    // A log that belongs to another database of this name would be taken for a log of the new one.
     refuse_leftovers(&*files, &name)?;
     let copying = Copying {
         name: &name,

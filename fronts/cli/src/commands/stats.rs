@@ -26,7 +26,7 @@ pub fn run(arguments: Stats) -> anyhow::Result<ExitCode> {
             (false, _) => {
                 let before = last.as_ref().map(|(at, stats)| (now - *at, stats));
                 let text = page(&stats, before);
-                // Home, then the page, then clear what is left of the one before.
+                // Moves the cursor home, prints the page, then clears the rest of the page before.
                 let (home, clear) = if redraw {
                     ("\x1b[H", "\x1b[J")
                 } else {
@@ -74,7 +74,7 @@ fn page(stats: &ServerStats, before: Option<(Duration, &ServerStats)>) -> String
     text
 }
 
-/// One row for each command that was ever used; with rates when there is a time before.
+/// One row for each command that was used. With rates if there is an earlier snapshot.
 fn commands(nbd: &NbdStats, before: Option<(Duration, &NbdStats)>) -> Table {
     let mut heads = vec![
         "command", "requests", "bytes", "errors", "p50", "p99", "max",

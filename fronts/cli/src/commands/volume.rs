@@ -11,7 +11,7 @@ use tonearm_disk::DiskError;
 use tonearm_store::Executor;
 use tonearm_terminal::{report, size};
 
-/// Does the action and shows the volumes as they are then.
+/// Carries out the action and shows the volumes after it.
 ///
 /// # Errors
 /// When it cannot be done.
@@ -110,7 +110,7 @@ fn mode(read_only: bool) -> &'static str {
 
 fn offline(place: &VolumeStore, request: Request) -> anyhow::Result<Volumes> {
     if request == Request::VolumeList {
-        // Looking must not change anything: no recovery, no new epoch.
+        // A listing must not change anything: no recovery, no new epoch.
         let info = super::info::look(&place.store.path, &place.store.members)?;
         return Ok(Volumes {
             volumes: info.volumes,
@@ -126,7 +126,7 @@ fn offline(place: &VolumeStore, request: Request) -> anyhow::Result<Volumes> {
         result?;
         return Ok(volumes);
     };
-    // A closed store in files grows by itself; the space is taken as it is written.
+    // A closed store in files grows by itself. Its space is taken when it is written.
     let blocks = (needed_bytes - free_bytes).div_ceil(u64::from(room.superblock.block_size));
     let (_, index, bytes) = tonearm_disk::grown(&room.superblock, blocks)?;
     let path = &room.paths[index];
@@ -141,7 +141,7 @@ fn offline(place: &VolumeStore, request: Request) -> anyhow::Result<Volumes> {
     Ok(volumes)
 }
 
-/// What a store that is too small could be made larger by.
+/// How a store that is too small could be made larger.
 struct Room {
     superblock: tonearm_format::Superblock,
     /// Of the members, in the superblock's order.
@@ -168,7 +168,7 @@ fn change(
         (result, Volumes::of(&changing))
     });
     executor.rt.block_on(async move { disk.close().await })?;
-    // The members are released: the store can be opened again at once.
+    // The members are released, so that the store can be opened again at once.
     executor.rt.shut_down();
     Ok((result, volumes, room))
 }

@@ -1,4 +1,4 @@
-//! Asking a server.
+//! The client of the control socket.
 
 use super::protocol::{ANSWER_MAX, Answer, Event, EventLine, Request, RequestLine, VERSION};
 use anyhow::{Context, bail};
@@ -13,10 +13,10 @@ pub struct Client {
 }
 
 impl Client {
-    /// The server of the store at `store`, or at socket `control`; `None` when there is none.
+    /// Connects to the server of the store at `store`, or at socket `control`; `None` when there is none.
     ///
     /// # Errors
-    /// When there may be one, and it cannot be reached.
+    /// When there may be a server, and it cannot be reached.
     pub fn find(store: &Path, control: Option<&Path>) -> anyhow::Result<Option<Self>> {
         let path = control.map_or_else(|| tonearm_store::beside(store, "ctl"), Path::to_path_buf);
         match UnixStream::connect(&path) {
@@ -43,10 +43,10 @@ impl Client {
         }
     }
 
-    /// As [`Client::find`], for what only a server can answer.
+    /// As [`Client::find`], for requests that only a server can answer.
     ///
     /// # Errors
-    /// When there is none, with what to do.
+    /// When there is no server. The error says what to do.
     pub fn need(store: &Path, control: Option<&Path>) -> anyhow::Result<Self> {
         if let Some(client) = Self::find(store, control)? {
             return Ok(client);
@@ -61,10 +61,10 @@ impl Client {
         )
     }
 
-    /// Asks, tells `progress` how far it is, and waits for the answer.
+    /// Sends a request, reports to `progress`, and waits for the answer.
     ///
     /// # Errors
-    /// What the server says, or that it is gone.
+    /// The server's error, or that the server is gone.
     pub fn ask(
         &mut self,
         request: Request,

@@ -1,5 +1,5 @@
-//! What is told of a store and of its volumes, in the words of the protocol, whether the store is open here or looked at; and
-//! what is done to volumes on request.
+//! Describes a store and its volumes in the types of the protocol, both for an open store and for one that is only
+//! inspected. Also carries out requests that change volumes.
 
 use super::protocol::{DamagedGroup, MemberInfo, Request, VolumeInfo, Volumes};
 use tonearm_disk::{Disk, DiskError};
@@ -92,7 +92,7 @@ impl MemberInfo {
 }
 
 impl VolumeInfo {
-    /// Of a volume of an open store.
+    /// Describes a volume of an open store.
     pub fn of(volume: &tonearm_disk::VolumeInfo) -> Self {
         Self {
             name: volume.name.clone(),
@@ -104,7 +104,7 @@ impl VolumeInfo {
         }
     }
 
-    /// Of an entry of the volume table.
+    /// Describes an entry of the volume table.
     pub fn of_entry(entry: &VolumeEntry) -> Self {
         Self {
             name: entry.name.clone(),

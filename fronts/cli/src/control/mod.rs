@@ -1,6 +1,7 @@
-//! The control socket: how other commands speak with the server of a store.
+//! The control socket: other commands use it to talk to the server of a store.
 //!
-//! One line of JSON for each request, one or more for its answer: `protocol.rs` shows them. The server's end is in `serve`.
+//! A request is one line of JSON, and its answer is one line or more: `protocol.rs` shows them. The server's end is in
+//! `serve`.
 
 mod client;
 mod describe;

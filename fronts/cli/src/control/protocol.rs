@@ -1,4 +1,4 @@
-//! What goes over the control socket.
+//! The messages of the control socket.
 //!
 //! ```text
 //! -> {"tonearm":1,"request":{"command":"scrub"}}
@@ -6,8 +6,8 @@
 //! <- {"tonearm":1,"event":{"done":{"scrub":{...}}}}     or     {"tonearm":1,"event":{"failed":"why"}}
 //! ```
 //!
-//! Every request is answered by any number of `progress` and then one `done` or `failed`. Fields may
-//! be added within a version; readers ignore those that they do not know.
+//! Each request gets any number of `progress` and then one `done` or `failed`. Fields may be added within a version.
+//! Readers ignore fields that they do not know.
 
 use super::wire_stats::ServerStats;
 use serde::{Deserialize, Serialize};
@@ -37,7 +37,7 @@ pub struct EventLine {
     pub event: Event,
 }
 
-/// What can be asked of a server.
+/// A request to a server.
 #[derive(Serialize, Deserialize, Clone, PartialEq, Eq, Debug)]
 #[serde(tag = "command", rename_all = "kebab-case")]
 pub enum Request {
@@ -73,9 +73,9 @@ pub enum Request {
         /// It refuses changes.
         read_only: bool,
     },
-    /// Verify all blocks. Ends early when the client disconnects.
+    /// Verify all blocks. The scrub ends early when the client disconnects.
     Scrub,
-    /// End the scrub that is running; its client is told what it has found by then.
+    /// End the running scrub. Its client gets the result up to then.
     ScrubCancel,
     /// Shut down in order.
     Shutdown,
@@ -98,7 +98,7 @@ pub enum Event {
     Failed(String),
 }
 
-/// What was asked for.
+/// The result of a request.
 #[derive(Serialize, Deserialize, Debug)]
 #[serde(rename_all = "kebab-case")]
 pub enum Answer {
@@ -106,7 +106,7 @@ pub enum Answer {
     Stats(Box<ServerStats>),
     /// To `Info`.
     Info(Box<Info>),
-    /// To all that concerns volumes: how things are now.
+    /// To all requests about volumes: the volumes after it.
     Volumes(Volumes),
     /// To `Scrub`.
     Scrub(ScrubResult),

@@ -22,11 +22,11 @@ const PROGRESS_EVERY: Nanos = Nanos::from_millis(100);
 /// The listening part of the server, once it has started.
 pub type Front = Arc<Mutex<Option<tonearm_nbd::Server>>>;
 
-/// What requests are about; clones are handles on the same.
+/// The server that requests are about; clones are handles on the same.
 #[derive(Clone)]
 pub struct ControlHandler(Rc<State>);
 
-/// Where the scrub is; there is one at a time.
+/// The progress of the scrub. At most one runs.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Scrub {
     None,
@@ -46,7 +46,7 @@ struct State {
 }
 
 impl ControlHandler {
-    /// A handler of requests about an open store. The catalog is brought in step with the store.
+    /// A handler of requests about an open store. Brings the catalog in step with the store.
     pub fn new(
         rt: &Rt,
         disk: &Disk,
@@ -68,7 +68,7 @@ impl ControlHandler {
         handler
     }
 
-    /// Does what `request` asks; all events go to `events`.
+    /// Carries out `request`. All events go to `events`.
     pub async fn answer(self, request: Request, events: Sender<Event>) {
         let event = match self.do_it(request, &events).await {
             Ok(answer) => Event::Done(answer),
@@ -117,7 +117,7 @@ impl ControlHandler {
         volumes
     }
 
-    /// Tells handshakes what there is.
+    /// Updates the list of exports that handshakes offer.
     fn publish(&self) {
         let disk = &self.0.disk;
         let read_only = disk.engine().options().read_only;
@@ -135,7 +135,7 @@ impl ControlHandler {
             .replace(Exports::new(exports, Some("main".to_string())));
     }
 
-    /// Ends the scrub that is running with the group that it is at; false when there is none.
+    /// Ends the running scrub with its present group; false when none is running.
     pub fn cancel_scrub(&self) -> bool {
         let running = self.0.scrub.get() != Scrub::None;
         if running {
@@ -186,7 +186,7 @@ impl ControlHandler {
                     total: result.groups_total,
                 };
                 if events.send(progress).is_err() {
-                    // The client has disconnected: nobody would read the result.
+                    // The client has disconnected, so the result has no reader.
                     self.cancel_scrub();
                 }
             }
@@ -195,7 +195,7 @@ impl ControlHandler {
     }
 
     fn stats(&self) -> ServerStats {
-        // The lock is free but while the server starts or stops: nobody waits for it here.
+        // Another thread holds the lock only while the server starts or stops. The engine thread does not wait for it.
         let front = self.0.front.try_lock().ok();
         let counts = front
             .as_ref()

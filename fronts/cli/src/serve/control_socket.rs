@@ -17,7 +17,7 @@ const WRITE_TIMEOUT: Duration = Duration::from_secs(10);
 /// Listens at `path`, for its owner alone, and passes requests to `mailbox`.
 ///
 /// # Errors
-/// When the socket cannot be had.
+/// When the socket cannot be bound.
 pub fn start(path: &Path, mailbox: Mailbox) -> anyhow::Result<SocketFile> {
     let open = Arc::new(());
     SocketFile::listen(path, "control", move |stream| {
@@ -33,7 +33,7 @@ pub fn start(path: &Path, mailbox: Mailbox) -> anyhow::Result<SocketFile> {
         let _ = std::thread::Builder::new()
             .name("control-client".into())
             .spawn(move || {
-                // How a connection ends is the client's affair.
+                // An error of one connection concerns its client alone.
                 let _ = serve(stream, &mailbox);
                 drop(open);
             });

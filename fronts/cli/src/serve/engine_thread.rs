@@ -25,7 +25,7 @@ use tonearm_terminal::report;
 /// How long clients may take for their last replies at the end.
 const GRACE: Nanos = Nanos::from_secs(10);
 
-/// What the engine thread needs to begin.
+/// The parameters of the engine thread.
 pub struct Setup {
     /// The store.
     pub path: PathBuf,
@@ -33,13 +33,13 @@ pub struct Setup {
     pub places: Members,
     /// How it is opened.
     pub options: OpenOptions,
-    /// What handshakes may choose from.
+    /// The exports that handshakes may choose.
     pub catalog: tonearm_nbd::Catalog,
     /// The listening part, for its counters.
     pub front: Front,
 }
 
-/// What the main thread waits for.
+/// An event for the main thread.
 pub enum Event {
     /// The store is open.
     Ready(Mailbox),
@@ -47,7 +47,7 @@ pub enum Event {
     Ended(anyhow::Result<()>),
     /// A signal has come.
     Signal(i32),
-    /// Somebody asked for the end at the control socket.
+    /// A client of the control socket has asked for the end.
     Asked,
     /// The command of `--run` has ended, with this exit code.
     Child(u8),
@@ -68,7 +68,7 @@ pub fn start(setup: Setup, events: Sender<Event>) -> std::io::Result<JoinHandle<
                     "the engine thread has panicked; the store recovers when it is opened next"
                 )
             };
-            // The main thread is there as long as it has not heard of the end.
+            // The main thread receives until it gets this event.
             let _ = events.send(Event::Ended(result.unwrap_or_else(|_| Err(panicked()))));
         })
 }
@@ -134,7 +134,7 @@ impl Serving {
         let Executor { rt, pool, .. } = &self.executor;
         let mut buf = pool.alloc(8);
         'serving: loop {
-            // Whoever sends rings afterwards, so nothing is missed between this and the wait.
+            // A sender rings after it has sent, so no message is missed between this loop and the wait.
             while let Ok(message) = messages.try_recv() {
                 match message {
                     Message::Connection(accepted) => self.serve(accepted),
@@ -151,11 +151,11 @@ impl Serving {
             result?;
             buf = data.into_buf();
         }
-        // Threads that still ask are told at once that it is over.
+        // Threads that still ask get the end of the server as an answer at once.
         drop(messages);
         self.control.cancel_scrub();
         let done = show_closing(rt, &self.disk);
-        // Both at once: what one has under way may need log space that the other takes.
+        // Both at the same time: requests of the one may need log space that the other holds.
         self.connections.stop();
         if !self.files.shut_down(GRACE).await {
             report::note("programs that use files of the store did not end in time");

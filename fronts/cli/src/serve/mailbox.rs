@@ -1,4 +1,4 @@
-//! The way from other threads to the engine thread.
+//! The channel from other threads to the engine thread.
 
 use crate::control::{Event, Request};
 use std::os::fd::OwnedFd;
@@ -14,7 +14,7 @@ pub enum Message {
     Connection(tonearm_nbd::Accepted),
     /// A program that wants a session with the files.
     Files(OwnedFd),
-    /// A request, and where its answer goes.
+    /// A request, and the channel for its answer.
     Ask(Request, Sender<Event>),
     /// End connections and close the store.
     Stop,
@@ -28,7 +28,7 @@ pub struct Mailbox {
 }
 
 impl Mailbox {
-    /// A mailbox, and the engine thread's end of it; `bell` is rung for each message.
+    /// A mailbox, and the engine thread's end of it. Each message rings `bell`.
     pub fn new(bell: EventSender) -> (Self, Receiver<Message>) {
         let (messages, receiver) = sync_channel(CAPACITY);
         (Self { messages, bell }, receiver)
@@ -41,7 +41,7 @@ impl Mailbox {
         sent
     }
 
-    /// Asks; the events come as they are made, the last one is `Done` or `Failed`.
+    /// Asks. The events come as they are made; the last one is `Done` or `Failed`.
     pub fn ask(&self, request: Request) -> impl Iterator<Item = Event> + use<> {
         let (sender, events) = channel();
         self.send(Message::Ask(request, sender));
@@ -50,7 +50,7 @@ impl Mailbox {
             if ended {
                 return None;
             }
-            // Without an answer, the engine thread has ended meanwhile.
+            // There is no answer when the engine thread has ended meanwhile.
             let event = events.recv();
             let event =
                 event.unwrap_or_else(|_| Event::Failed("the server is shutting down".into()));

@@ -10,8 +10,8 @@
 //! Invariants:
 //! 1. Only the engine thread touches the store. The others reach it through the mailbox, which is
 //!    bounded: senders block when it is full.
-//! 2. The store is open, and so locked, before any socket is bound: a socket that is left over
-//!    belongs to a server that is gone.
+//! 2. The store is open, and so locked, before any socket is bound. So a socket file that exists by then belongs to a
+//!    server that has ended.
 
 pub mod control_handler;
 pub mod control_socket;

@@ -1,4 +1,4 @@
-//! A Unix socket of ours in the file system.
+//! A Unix socket of this program in the file system.
 
 use anyhow::{Context, bail};
 use std::fs::{self, Permissions};
@@ -18,11 +18,11 @@ pub struct SocketFile {
 }
 
 impl SocketFile {
-    /// Hands connections to `path` to `serve`, one after the other, on a thread with this name. The socket is for the owner
-    /// alone; the file of a server that is gone is replaced.
+    /// Passes connections to `path` to `serve`, one after the other, on a thread with this name. Only the owner may
+    /// connect. The file of a server that has ended is replaced.
     ///
     /// # Errors
-    /// When something else is there, or a server still is.
+    /// When `path` is another kind of file, or a server still listens there.
     pub fn listen(
         path: &Path,
         name: &str,
@@ -61,13 +61,13 @@ impl Drop for SocketFile {
     fn drop(&mut self) {
         let found = fs::symlink_metadata(&self.path);
         if found.is_ok_and(|file| (file.dev(), file.ino()) == self.identity) {
-            // Nobody is left to be told.
+            // No caller is left to get the error.
             let _ = fs::remove_file(&self.path);
         }
     }
 }
 
-/// Hands all connections that `accept` gives to `serve`, on a thread with this name.
+/// Passes all connections that `accept` returns to `serve`, on a thread with this name.
 ///
 /// # Errors
 /// When there is no thread left.
@@ -89,7 +89,7 @@ pub fn accept_all<S>(
     Ok(())
 }
 
-/// Refuses what the system would refuse with less to say.
+/// Refuses paths that the system would refuse with a worse message.
 ///
 /// # Errors
 /// When the path is too long for a socket.
@@ -114,7 +114,7 @@ fn remove_stale(path: &Path) -> anyhow::Result<()> {
             path.display()
         );
     }
-    // Only a refused connection proves that nobody listens.
+    // Only a refused connection proves that no server listens.
     match UnixStream::connect(path) {
         Err(error) if error.kind() == ErrorKind::ConnectionRefused => fs::remove_file(path)
             .with_context(|| format!("cannot remove the old socket {}", path.display())),

@@ -1,4 +1,4 @@
-//! NBD URIs of what is served (`doc/uri.md` of the NBD project).
+//! NBD URIs of the served exports (`doc/uri.md` of the NBD project).
 
 use std::net::{IpAddr, SocketAddr};
 use std::os::unix::ffi::OsStrExt;
@@ -28,7 +28,7 @@ pub fn socket_path(address: &ListenAddress) -> Option<std::path::PathBuf> {
     }
 }
 
-/// An address that stands for all of this machine's is reached from here by the loopback.
+/// An address that stands for all addresses of this machine is reached from here by the loopback.
 fn reachable(address: SocketAddr) -> SocketAddr {
     let ip = match address.ip() {
         IpAddr::V4(ip) if ip.is_unspecified() => IpAddr::from([127, 0, 0, 1]),

@@ -167,7 +167,7 @@ fn a_repair_tells_how_many_commits_it_gives_up_and_which() {
     );
 }
 
-/// A store whose space no volume has.
+/// A store whose space belongs to no volume.
 fn store_for_lists(bench: &Bench) {
     let sizes = ["--size", "16MiB", "--log-size", "8MiB"];
     bench.ok(&[&["create", "a", "--no-volume"][..], &sizes].concat());
@@ -186,7 +186,7 @@ fn make_list(bench: &Bench) -> ListId {
     list
 }
 
-/// Writes `record` over that of `list`, in a page that is whole otherwise: no checksum tells.
+/// Writes `record` over that of `list`, in a page that is otherwise whole, with a right checksum.
 fn overwrite_list(bench: &Bench, list: ListId, words: [u64; 2]) {
     let executor = Executor::new().expect("an executor");
     let opened = open_disk(

@@ -1,4 +1,4 @@
-//! The `tonearm` command as a user meets it: texts, exit codes, and what is left on disk.
+//! Tests of the `tonearm` command: its texts, its exit codes, and the files that it leaves.
 
 mod bad_input;
 mod check;

@@ -23,7 +23,7 @@ pub enum Close {
         /// Its claimed length.
         data_bytes: u32,
     },
-    /// The client goes on and on.
+    /// The client has sent too many options.
     #[error("more options than one session may send")]
     TooManyOptions,
     /// `OPT_EXPORT_NAME` named no export, and cannot be answered by an error.

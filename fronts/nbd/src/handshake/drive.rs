@@ -65,7 +65,7 @@ pub fn drive<S: Read + Write>(
             Err(error) => return Err(error.into()),
         };
         let step = negotiation.supply(&buffer[..got]);
-        // A client that aborts may be gone before the reply: not an error.
+        // A client that aborts may be gone before the reply. This is not an error.
         let sent = send(stream, negotiation);
         match step {
             Step::Close(close) => return Err(close.into()),

@@ -1,4 +1,4 @@
-//! The handshake as a state machine: bytes in, bytes and steps out.
+//! The handshake as a state machine: it takes bytes, and returns bytes and steps.
 //!
 //! Invariants:
 //!
@@ -27,7 +27,7 @@ pub const OPTIONS_MAX: u32 = 1000;
 /// Largest read in one go, in bytes.
 const READ_BYTES_MAX: usize = 16 << 10;
 
-/// How the server stands to TLS.
+/// The server's policy for TLS.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TlsPolicy {
     /// No TLS; STARTTLS is refused ("NOTLS").
@@ -38,7 +38,7 @@ pub enum TlsPolicy {
     Require,
 }
 
-/// What a successful handshake chose.
+/// The choices of a successful handshake.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Selection {
     /// The export as the catalog had it. Its name is the canonical one.
@@ -49,7 +49,7 @@ pub struct Selection {
     pub transmission_flags: u16,
 }
 
-/// What the driver does next. Output is sent first in every case.
+/// What the driver does next. It sends the output first in every case.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
     /// Read at most [`Negotiation::want`] bytes and supply them.
@@ -96,8 +96,7 @@ enum State {
     Ended,
 }
 
-/// A final reply that an option's header decides, whatever its data: an error,
-/// or the consent to ABORT.
+/// A final reply that depends on an option's header alone, not on its data: an error, or the consent to ABORT.
 #[derive(Clone, Copy, Debug)]
 struct Answer {
     kind: u32,
@@ -143,8 +142,8 @@ impl Negotiation {
         self.tls_active
     }
 
-    /// Goes on after the TLS handshake, forgetting all that was negotiated
-    /// before it. The client flags stay, as they are sent only once.
+    /// Continues after the TLS handshake. All that was negotiated before it is dropped, except for the client flags,
+    /// which are sent only once.
     ///
     /// # Panics
     /// When the last step was not [`Step::StartTls`].

@@ -75,8 +75,7 @@ impl Negotiation {
         }
     }
 
-    /// `OPT_LIST_META_CONTEXT`: no query asks for everything, and `base:` is a
-    /// wildcard.
+    /// `OPT_LIST_META_CONTEXT`. Without queries it lists all contexts. `base:` is a wildcard.
     pub(super) fn list_meta_context(&mut self, data: &[u8]) -> Step {
         let option = OPT_LIST_META_CONTEXT;
         let request = match self.meta_context_request(option, data) {
@@ -106,8 +105,8 @@ impl Negotiation {
         let Some(export) = exports.resolve(request.export) else {
             return self.unknown_export(option);
         };
-        // Queries that select nothing here are ignored: unknown namespaces must
-        // be, and unknown leaves of `base` too.
+        // Queries that select nothing are ignored: the spec demands this for unknown namespaces, and it serves for
+        // unknown leaves of `base` too.
         if request.queries.contains(&BASE_ALLOCATION) {
             self.meta_context_export = Some(export.name.clone());
             put_option_meta_context(&mut self.out, option, BASE_ALLOCATION_ID, BASE_ALLOCATION);
@@ -143,7 +142,7 @@ impl Negotiation {
         Step::Read
     }
 
-    /// What entering transmission on `export` now would mean.
+    /// The selection if the client now entered transmission on `export`.
     fn select(&self, export: Export) -> Selection {
         let base_allocation = self.structured_replies
             && self.meta_context_export.as_deref() == Some(export.name.as_str());

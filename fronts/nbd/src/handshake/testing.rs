@@ -57,7 +57,7 @@ impl Client {
         self
     }
 
-    /// An option whose claimed length is all there is.
+    /// An option with a claimed length and no data.
     pub(crate) fn claim(mut self, option: u32, data_bytes: u32) -> Client {
         self.0.extend(OptionHeader { option, data_bytes }.encode());
         self
@@ -167,7 +167,7 @@ impl Write for Script {
     }
 }
 
-/// What became of a scripted session.
+/// The end of a scripted session.
 #[derive(Debug)]
 pub(crate) struct Outcome {
     pub(crate) result: Result<Step, HandshakeError>,
@@ -200,7 +200,7 @@ impl Outcome {
         }
     }
 
-    /// The server waits for more: the script has ended before the handshake.
+    /// The server waits for more bytes: the script has ended before the handshake.
     pub(crate) fn waits(&self) -> bool {
         matches!(self.result, Err(HandshakeError::Disconnected))
     }

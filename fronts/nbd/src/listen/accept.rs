@@ -21,14 +21,13 @@ use crate::tls::{Tls, timespec};
 
 /// Stack of a handshake thread in bytes; the TLS handshake is its deepest use.
 const STACK_BYTES: usize = 256 << 10;
-/// Pause after the system refused a descriptor, so as not to spin until one is
-/// free.
+/// Pause after the system has refused a descriptor, so that the thread does not spin until one is free.
 const EXHAUSTED_PAUSE: Duration = Duration::from_millis(100);
 
 /// How a server treats its clients.
 #[derive(Clone, Debug)]
 pub struct ListenConfig {
-    /// What clients may choose.
+    /// The exports that clients may choose.
     pub catalog: Catalog,
     /// Whether TLS is off, allowed or required, on all listeners.
     pub tls: Tls,
@@ -53,7 +52,7 @@ impl ListenConfig {
     }
 }
 
-/// What a server has seen so far.
+/// Counts of a server since its start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Connections delivered.
@@ -71,7 +70,7 @@ pub struct Counts {
 type OnAccept = dyn Fn(Accepted) + Send + Sync;
 type OnRefuse = dyn Fn(&str, &HandshakeError) + Send + Sync;
 
-/// What all threads of a server share.
+/// State that all threads of a server share.
 pub(super) struct Shared {
     config: ListenConfig,
     gate: Arc<Gate>,
@@ -154,12 +153,12 @@ impl Server {
         Ok(server)
     }
 
-    /// Where clients find it, in the order of the listeners.
+    /// The addresses at which clients connect, in the order of the listeners.
     pub fn addresses(&self) -> &[ListenAddress] {
         &self.addresses
     }
 
-    /// What it has seen so far.
+    /// The counts since the start.
     pub fn counts(&self) -> Counts {
         Counts {
             accepted: self.shared.accepted.load(Ordering::Relaxed),
@@ -173,8 +172,7 @@ impl Server {
     /// Stops accepting, closes the listeners, removes the files of Unix
     /// sockets, and cuts handshakes. Connections that were delivered stay.
     pub fn stop(&mut self) {
-        // Any number but zero, in either byte order. Fails only when the counter
-        // is at its end, and so readable.
+        // Any number but zero, in either byte order. Fails only when the counter is at its maximum, and so readable.
         let _ = rustix::io::write(&self.shared.stop, &[1; 8]);
         self.shared.slots.stop();
         for acceptor in self.acceptors.drain(..) {
@@ -196,7 +194,7 @@ impl Drop for Server {
     }
 }
 
-/// The acceptor thread: until the server stops.
+/// The acceptor thread. Runs until the server stops.
 fn accept_all(shared: &Arc<Shared>, listener: &Listener) {
     loop {
         let mut fds = [
@@ -224,7 +222,7 @@ fn accept_all(shared: &Arc<Shared>, listener: &Listener) {
                 pause(shared);
                 continue;
             }
-            // The client gave up, or was faster at leaving than we at looking.
+            // The client has gone between readiness and acceptance.
             Err(_) => continue,
         };
         let Some(guard) = shared.gate.enter() else {
@@ -239,7 +237,7 @@ fn accept_all(shared: &Arc<Shared>, listener: &Listener) {
             peer,
         };
         let shared = Arc::clone(shared);
-        // Without a thread the connection is closed, as it is dropped.
+        // Without a thread the connection is dropped, which closes it.
         let _ = thread::Builder::new()
             .name("nbd-handshake".to_owned())
             .stack_size(STACK_BYTES)

@@ -1,5 +1,4 @@
-//! The handshake as real clients do it: libnbd's tools, of the Debian package
-//! `libnbd-bin`, and qemu's, of `qemu-utils`.
+//! The handshake with real clients: libnbd's tools, of the Debian package `libnbd-bin`, and qemu's, of `qemu-utils`.
 
 use std::fs;
 use std::process::Command;

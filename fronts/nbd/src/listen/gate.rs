@@ -57,7 +57,7 @@ impl Gate {
     }
 }
 
-/// A place among the open connections, given back when it is dropped.
+/// A place among the open connections. Dropping it gives the place back.
 pub struct ConnectionGuard(Arc<Entry>);
 
 impl ConnectionGuard {

@@ -11,8 +11,8 @@
 //! 1. At most `handshakes_max` handshakes and `connections_max` connections
 //!    are open. A connection counts from its acceptance until its
 //!    [`ConnectionGuard`] and its TLS pump are gone.
-//! 2. A client that says nothing holds a slot for as long as nobody else needs
-//!    it, and never longer than the handshake timeout.
+//! 2. A client that sends nothing holds a slot only until another client needs it, and never longer than the handshake
+//!    timeout.
 //! 3. After [`Server::stop`] returns nothing is accepted or delivered.
 
 mod accept;

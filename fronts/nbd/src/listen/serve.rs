@@ -21,17 +21,17 @@ pub struct Accepted {
     /// The socket to serve: the client's own, or one end of the TLS pump. The
     /// next byte on it is a request. In blocking mode.
     pub socket: OwnedFd,
-    /// What is known of the client.
+    /// The client's identity and what was negotiated.
     pub client: Client,
 }
 
-/// What the handshake has found out about a client.
+/// The results of a handshake.
 #[derive(Debug)]
 pub struct Client {
     /// Canonical name of the chosen export, which may have been deleted or
     /// resized since.
     pub export: String,
-    /// The client, for people.
+    /// Name of the client, for people.
     pub peer: String,
     /// Whether the client's side is encrypted.
     pub tls: bool,
@@ -39,8 +39,7 @@ pub struct Client {
     pub read_only: bool,
     /// What was negotiated.
     pub negotiated: Negotiated,
-    /// The place among the open connections, dropped with the socket; none for
-    /// a connection that came from elsewhere.
+    /// The place among the open connections, dropped with the socket. `None` for a connection that came from elsewhere.
     pub guard: Option<ConnectionGuard>,
 }
 
@@ -68,7 +67,7 @@ pub(super) fn serve(shared: &Shared, incoming: Incoming) {
             return;
         }
     };
-    // Cut to make room or because the server stops.
+    // The connection was cut to make room, or because the server stops.
     let Some(net) = slot.release(socket) else {
         shared.refused(&peer, &HandshakeError::Disconnected);
         return;
@@ -87,8 +86,7 @@ pub(super) fn serve(shared: &Shared, incoming: Incoming) {
         Ok((ours, theirs)) => {
             let held = guard.share();
             shared.accepted(accepted(theirs, selection, peer, true, guard));
-            // How a connection ends is the client's affair; the served socket
-            // has seen its end.
+            // The way in which a connection ends is not an error here; the served socket has seen the end.
             let _ = pump(*tls, net, ours);
             drop(held);
         }
@@ -96,7 +94,7 @@ pub(super) fn serve(shared: &Shared, incoming: Incoming) {
     }
 }
 
-/// The handshake, with the upgrade to TLS in its midst.
+/// Runs the handshake, with the upgrade to TLS within it.
 fn negotiate(
     shared: &Shared,
     socket: &OwnedFd,
@@ -132,7 +130,7 @@ fn negotiate_tls(
         Ok(step) => unreachable!("the handshake cannot end in {step:?} under TLS"),
         Err(error) => {
             tls.send_close_notify();
-            // The connection is being dropped; the alert is a courtesy.
+            // The connection is about to be dropped. The alert is only for the client's information.
             let _ = tls.write_tls(socket);
             Err(error)
         }

@@ -126,7 +126,7 @@ fn connections_over_the_limit_are_closed_at_once() {
     assert!(is_closed(&mut rig.connect()));
     assert_eq!(rig.server.counts().over_limit, 1);
     assert_eq!(rig.server.counts().open, 3);
-    // One leaves, another may come.
+    // Once one client leaves, another may come.
     delivered.pop();
     go(&mut rig.connect());
     rig.next();
@@ -153,7 +153,7 @@ fn a_thousand_silent_clients_do_not_keep_others_out() {
     };
     // Threads of other tests of this process are few.
     assert!(threads() <= 400, "threads are bounded");
-    // They all stay connected, in front of this one.
+    // All of them stay connected while this one connects.
     let mut stream = rig.connect();
     go(&mut stream);
     assert_eq!(rig.next().client.export, "main");
@@ -220,7 +220,7 @@ fn stopping_cuts_handshakes_and_leaves_connections() {
     assert!(is_closed(&mut silent));
     assert!(!rig.path().exists(), "the socket's file is gone");
     assert!(UnixStream::connect(rig.path()).is_err());
-    // The delivered one lives on.
+    // The delivered connection goes on.
     served.write_all(b"x").expect("sent");
     assert!(!rig.server.wait_connections(Duration::from_millis(50)));
     drop(accepted);

@@ -1,8 +1,7 @@
 //! The bound on open handshakes, and which client loses its slot when all are taken.
 //!
-//! A handshake is a matter of milliseconds, so one that is still open after
-//! [`GRACE`] is most likely a client that says nothing. It may wait for its
-//! deadline, but not while others queue: then the oldest one is cut.
+//! A handshake takes milliseconds, so one that is still open after [`GRACE`] is most likely that of a client that sends
+//! nothing. It may wait for its deadline, but not while others wait for a slot: then the oldest one is cut.
 
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;
@@ -107,7 +106,7 @@ impl Slots {
 }
 
 impl Open {
-    /// Ends the connection under its handshake, which then sees its end.
+    /// Shuts the socket down under its handshake, which then sees the end of the stream.
     fn cut(&mut self) {
         self.cut = true;
         // Fails only when the client is gone already.

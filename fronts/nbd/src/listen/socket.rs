@@ -123,7 +123,7 @@ impl Listener {
         }
     }
 
-    /// Where clients find it.
+    /// The address at which clients connect.
     pub fn address(&self) -> &ListenAddress {
         &self.address
     }
@@ -137,8 +137,8 @@ impl Listener {
         let fd = accept_with(&self.fd, SocketFlags::CLOEXEC)?;
         let peer = match self.address {
             ListenAddress::Tcp(_) => {
-                // Replies must not wait for acknowledgements, and a peer that
-                // vanished must not hold its connection for ever.
+                // Replies must not wait for acknowledgements, and the connection of a client that has vanished must not
+                // stay for ever.
                 set_tcp_nodelay(&fd, true)?;
                 set_socket_keepalive(&fd, true)?;
                 let peer = getpeername(&fd)?;
@@ -167,8 +167,8 @@ impl Listener {
         }
     }
 
-    /// A connection can vanish between readiness and acceptance; the acceptor
-    /// must not hang then.
+    /// Makes the listener non-blocking. A connection can vanish between readiness and acceptance, and the acceptor must
+    /// not hang then.
     fn nonblocking(self) -> Result<Listener, ListenError> {
         match ioctl_fionbio(&self.fd, true) {
             Ok(()) => Ok(self),

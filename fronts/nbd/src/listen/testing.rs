@@ -11,7 +11,7 @@ use tempfile::TempDir;
 use super::*;
 use crate::handshake::testing::{Client, catalog};
 
-/// Long enough for anything that happens at all.
+/// Longer than anything in these tests takes.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
 pub(crate) struct Rig {

@@ -1,4 +1,4 @@
-//! A socket with a deadline for everything that is done through it.
+//! A socket with a deadline for all its operations.
 
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
@@ -10,8 +10,8 @@ use rustix::net::{RecvFlags, SendFlags, recv, send};
 
 use crate::tls::timespec;
 
-/// Blocks until the deadline at most, then fails with `TimedOut`. The socket's
-/// own blocking mode does not matter and is not changed.
+/// Each operation blocks until the deadline at most, and then fails with `TimedOut`. The socket's own blocking mode
+/// does not matter and is not changed.
 pub(super) struct TimedSocket<'a> {
     pub(super) fd: &'a OwnedFd,
     pub(super) deadline: Instant,
@@ -37,8 +37,7 @@ impl TimedSocket<'_> {
 impl Read for TimedSocket<'_> {
     fn read(&mut self, space: &mut [u8]) -> io::Result<usize> {
         loop {
-            // Also checked when bytes are there: a client that drips them must
-            // not get past the deadline.
+            // Also checked when bytes are there: a client that sends byte by byte must not get past the deadline.
             self.left()?;
             match recv(self.fd, &mut *space, RecvFlags::DONTWAIT) {
                 Ok((got, _)) => return Ok(got),

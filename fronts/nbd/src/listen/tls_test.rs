@@ -50,7 +50,7 @@ fn requests_and_replies_cross_tls() {
     let mut reply = Vec::new();
     stream.read_to_end(&mut reply).expect("a clean end");
     assert_eq!(reply, b"reply");
-    // The place is held until the pump is done too.
+    // The place is held until the pump has ended too.
     drop(client.guard);
     drop(stream);
     assert!(rig.server.wait_connections(PATIENCE));
@@ -73,7 +73,7 @@ fn certificates_of_strangers_are_refused() {
     let authority = Authority::new();
     let stranger = Authority::new();
     let rig = require(Tls::Require(authority.strict_server()));
-    // The stranger does not trust the server either: it says so and leaves.
+    // The client does not trust the server either: it says so and disconnects.
     let mut stream = upgrade(rig.connect(), stranger.client(true));
     assert!(stream.write_all(b"x").is_err());
     drop(stream);

@@ -12,8 +12,8 @@
 //! | 16..24 | offset in bytes |
 //! | 24..28 | length in bytes |
 //!
-//! A wrong magic is found at its first wrong byte, so a client that talks another protocol is dropped without waiting
-//! for a whole header.
+//! A wrong magic is found at its first wrong byte, so a client of another protocol is dropped without waiting for a
+//! whole header.
 //!
 //! The rules are checked in a fixed order, so that one request has one answer: command, flags, permission, zero length,
 //! range, size. The errors are those of the spec's section "Error values"; where the spec leaves the choice open, the
@@ -45,8 +45,8 @@ pub struct Request {
     pub length: u32,
 }
 
-/// The stream is not a sequence of requests; the connection must be dropped,
-/// for nothing after this point can be framed.
+/// The stream is not a sequence of requests. The connection must be dropped, because the start of the next request is
+/// unknown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the request does not start with the NBD request magic")]
 pub struct BadMagic;
@@ -185,7 +185,7 @@ pub enum Intake {
     Run(Command),
     /// Read the payload, at most [`DRAIN_BYTES_MAX`] bytes, and throw it away; then reply with this error.
     Refuse(NbdErrno),
-    /// Drop the connection: the payload is large enough to be an attack.
+    /// Drop the connection: the payload is so large that it may be an attack.
     Disconnect,
 }
 
@@ -208,7 +208,7 @@ pub fn validate_request(
     let has = |flag: u16| request.flags & flag != 0;
     let fua = has(CMD_FLAG_FUA);
 
-    // A client that disconnects is let go, whatever else the header says.
+    // A client may always disconnect, whatever else the header says.
     if request.command == CMD_DISC {
         return Ok(Command::Disconnect);
     }

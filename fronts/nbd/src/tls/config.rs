@@ -10,7 +10,7 @@ use rustls::{RootCertStore, ServerConfig};
 
 use crate::handshake::TlsPolicy;
 
-/// Whether connections use TLS, and with what.
+/// Whether connections use TLS, and with which configuration.
 #[derive(Clone, Debug, Default)]
 pub enum Tls {
     /// No TLS.
@@ -64,12 +64,12 @@ pub enum TlsError {
         /// What happened.
         error: String,
     },
-    /// A PEM file without what it is given for.
+    /// A PEM file lacks the items that it was given for.
     #[error("TLS file {} holds no {what}", path.display())]
     Missing {
         /// The file.
         path: PathBuf,
-        /// What was looked for.
+        /// The items that were expected.
         what: &'static str,
     },
     /// A certificate authority that cannot be used.

@@ -1,8 +1,7 @@
 //! TLS for the handshake and the transmission phase.
 //!
-//! [`server_config`] reads certificates; [`pump`] carries the plaintext of one
-//! connection through a socket pair, whose other end is served like any plain
-//! socket.
+//! [`server_config`] reads certificates. [`pump`] carries the plaintext of one connection through a socket pair, whose
+//! other end is served like any plain socket.
 
 mod config;
 mod pump;

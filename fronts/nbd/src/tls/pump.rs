@@ -6,12 +6,10 @@
 //!
 //! 1. Each direction holds at most one chunk of plaintext and its records: a
 //!    side that does not read stops the other side.
-//! 2. The thread sleeps unless a descriptor it waits for can make progress. A
-//!    descriptor that is not waited for is left out of the poll set, for a
-//!    hang-up is reported there even without interest.
-//! 3. The client gets a close_notify after the last byte, unless the network
-//!    failed; and a client that does not read cannot hold a closed connection
-//!    for longer than [`FLUSH_TIMEOUT`].
+//! 2. The thread sleeps unless a descriptor that it waits for can make progress. Other descriptors are not in the poll
+//!    set, because poll(2) reports a hang-up even without interest.
+//! 3. The client gets a close_notify after the last byte, unless the network failed. A client that does not read cannot
+//!    hold a closed connection for longer than [`FLUSH_TIMEOUT`].
 
 use std::io::{self, IoSlice, Read, Write};
 use std::os::fd::OwnedFd;
@@ -143,7 +141,7 @@ impl Pump {
         let taken = self.tls.read_tls(&mut rest)?;
         self.records.consume(taken);
         if let Err(error) = self.tls.process_new_packets() {
-            // The alert that says why; the connection is lost either way.
+            // The alert says why. The connection is lost either way.
             let _ = self.tls.write_tls(&mut Net(&self.net));
             self.end_inbound();
             return Err(io::Error::new(io::ErrorKind::InvalidData, error));
@@ -167,13 +165,13 @@ impl Pump {
             Ok(0) => self.close(),
             Ok(got) => self.tls.writer().write_all(&scratch[..got])?,
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(false),
-            // The peer closed with bytes unread: no reply follows.
+            // The local side has closed with bytes unread: no reply follows.
             Err(_) => self.close(),
         }
         Ok(true)
     }
 
-    /// No more comes from the client: the local side sees the end.
+    /// Notes that no more bytes come from the client: the local side sees the end.
     fn end_inbound(&mut self) {
         self.inbound_open = false;
         self.inbound.clear();
@@ -181,8 +179,7 @@ impl Pump {
         let _ = shutdown(&self.local, Shutdown::Write);
     }
 
-    /// No more comes from the local side: what is queued leaves, then a
-    /// close_notify.
+    /// Notes that no more bytes come from the local side: queued bytes are sent, and then a close_notify.
     fn close(&mut self) {
         self.closing = true;
         self.tls.send_close_notify();
@@ -193,7 +190,7 @@ impl Pump {
         }
     }
 
-    /// Sleeps until a descriptor that matters is ready.
+    /// Sleeps until a descriptor that the pump waits for is ready.
     fn wait(&mut self) -> io::Result<()> {
         let mut net = PollFlags::empty();
         let mut local = PollFlags::empty();
@@ -212,8 +209,8 @@ impl Pump {
         if !net.is_empty() {
             fds.push(PollFd::new(&self.net, net));
         }
-        // While nothing is expected of the local side, its closing must be
-        // noticed once, so that a client that never reads cannot keep us.
+        // While the pump expects nothing of the local side, it must still notice its closing once. Otherwise a client
+        // that never reads could keep the thread.
         let watch_local = !local.is_empty() || self.flush_deadline.is_none();
         if watch_local {
             fds.push(PollFd::new(&self.local, local));

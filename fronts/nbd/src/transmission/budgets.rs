@@ -1,21 +1,21 @@
 //! Memory that clients can make the server hold: replies, and large payloads that are not yet whole.
 //!
-//! **Replies.** A connection always has a little memory of its own, so that a small request never waits for the clients
-//! of other connections. Beyond that, large replies and all others have a half each of what the connections share: a
-//! client that asks for much and takes nothing delays only those that ask for much, too. The bytes of a reply are counted
+//! **Replies.** A connection always has a little memory of its own, so that a small request never waits for other
+//! clients. The connections share more memory: one half of it is for large replies, one half for all others. So a
+//! client that asks for much and takes no reply delays only others that ask for much. The bytes of a reply are counted
 //! in its connection ([`super::link::ReplyMemory`]) and, unless they are the connection's own, held by a permit.
 //!
-//! **Large payloads.** A payload is charged at once while there is plenty of memory, else step by step, as it comes. It
-//! moves to the target's budget when all of it is there: a client that announces much and sends little holds little,
-//! and nothing of what whole payloads need.
+//! **Large payloads.** While there is plenty of memory, a payload is charged at once, otherwise step by step as it
+//! comes. It moves to the target's budget when it is whole. So a client that announces much and sends little holds
+//! little memory, and none of the memory for whole payloads.
 //!
 //! Invariants of the budget of payloads:
-//! 1. Charges are at most the limit, and what one payload needs beyond it.
-//! 2. A quarter is kept for proven clients, those that have sent a whole payload before: they do not wait for clients
-//!    that never do.
-//! 3. Payloads of proven clients wait in the order in which they began; behind them the others, the newest first: a
-//!    client that sends is served before one that has stopped. When every payload that has memory waits for more, the
-//!    first gets it and stays the first, so some payload can always become whole.
+//! 1. Charges are at most the limit, plus what one payload needs beyond it.
+//! 2. A quarter is kept for proven clients, which have sent a whole payload before. They do not wait for clients that
+//!    never do.
+//! 3. Payloads of proven clients wait in the order in which they began. Behind them wait the others, the newest first,
+//!    so that a client that sends is served before one that has stopped. When every payload that has memory waits for
+//!    more, the first gets it and stays the first, so some payload can always become whole.
 
 use super::options::TransmissionOptions;
 use std::cell::{Cell, RefCell};
@@ -29,16 +29,16 @@ const LARGE_BYTES: u64 = 1 << 20;
 /// A budget for replies.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Class {
-    /// The connection's own.
+    /// The connection's own memory.
     Own,
     /// Shared, for replies of up to a MiB.
     Shared,
-    /// Shared, for larger ones.
+    /// Shared, for larger replies.
     Large,
 }
 
 impl Class {
-    /// All of them; the place of a class is its number.
+    /// All classes. The index of a class is its number.
     pub const ALL: [Class; 3] = [Class::Own, Class::Shared, Class::Large];
 }
 
@@ -57,7 +57,7 @@ impl ReplyBudgets {
         }
     }
 
-    /// The budget that pays for a reply of `bytes` that the connection's own memory has no room for.
+    /// The budget for a reply of `bytes` that does not fit in the connection's own memory.
     pub fn for_reply(&self, bytes: u64) -> (Class, &Semaphore) {
         match bytes <= LARGE_BYTES {
             true => (Class::Shared, &self.shared),
@@ -65,7 +65,8 @@ impl ReplyBudgets {
         }
     }
 
-    /// Bytes that are missing for all that wait for memory of a class; the connection's own has no budget.
+    /// Bytes that the waiting replies of a class lack in total. The connection's own memory has no budget, and lacks
+    /// none.
     pub fn missing(&self, class: Class) -> u64 {
         match class {
             Class::Own => 0,
@@ -85,12 +86,12 @@ struct State {
     used: Cell<u64>,
     /// Payloads that have memory and do not wait for more.
     moving: Cell<usize>,
-    /// Number of the payload that has begun last.
+    /// Number of the payload that began last.
     last: Cell<u64>,
     waiting: RefCell<BTreeMap<Turn, Waiting>>,
 }
 
-/// A payload's place in the order: the least is the first.
+/// A payload's position in the order of waiting: the least is the first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Turn {
     unproven: bool,
@@ -103,7 +104,7 @@ impl Turn {
         order: 0,
     };
 
-    /// Of the payload `number`, which is not 0.
+    /// The position of payload `number`, which is not 0.
     fn of(number: u64, proven: bool) -> Self {
         Self {
             unproven: !proven,
@@ -113,9 +114,9 @@ impl Turn {
 }
 
 struct Waiting {
-    /// Bytes that it needs to go on.
+    /// Bytes that the payload needs next.
     next: u64,
-    /// Bytes that it needs to become whole.
+    /// Bytes that the payload needs to become whole.
     rest: u64,
     wake: Notify,
 }
@@ -141,7 +142,7 @@ impl PartialPayloads {
         }))
     }
 
-    /// A payload of `whole` bytes, which has no memory yet, of a client that is `proven` or not.
+    /// Begins a payload of `whole` bytes, without memory, of a client that is `proven` or not.
     pub fn begin(&self, whole: u64, proven: bool) -> Partial {
         let number = self.0.last.get() + 1;
         self.0.last.set(number);
@@ -158,7 +159,7 @@ impl PartialPayloads {
         self.0.used.get()
     }
 
-    /// Bytes that are missing for all that wait to become whole.
+    /// Bytes that the waiting payloads lack in total to become whole.
     pub fn missing(&self) -> u64 {
         let waiting = self.0.waiting.borrow();
         let wanted: u64 = waiting.values().map(|waiting| waiting.rest).sum();
@@ -193,7 +194,7 @@ impl Partial {
         self.bytes
     }
 
-    /// True when half of the budget stays free with `more` bytes: so much may be charged before anything has come.
+    /// True when half of the budget stays free with `more` bytes. Then they may be charged before any of them has come.
     pub fn is_ample(&self, more: usize) -> bool {
         let state = &self.state;
         state.used.get() + more as u64 <= state.limit / 2 && state.waiting.borrow().is_empty()
@@ -211,7 +212,7 @@ impl Partial {
             let wake = Notify::new(&state.rt);
             let _place = Place::take(self, more, &wake);
             loop {
-                // Taken before the look, so that no wake-up is missed.
+                // Registered before the check, so that no wake-up is missed.
                 let woken = wake.wait();
                 if may_go() {
                     break;
@@ -242,7 +243,7 @@ impl Drop for Partial {
     }
 }
 
-/// A payload's place among those that wait; given up when dropped.
+/// A payload's place among the waiting ones. Dropping it gives the place up.
 struct Place {
     state: Rc<State>,
     turn: Turn,
@@ -262,7 +263,7 @@ impl Place {
         if was_moving {
             state.moving.set(state.moving.get() - 1);
         }
-        // It may have been the last one that moved.
+        // This payload may have been the last one that did not wait.
         state.wake_first();
         Self {
             state,

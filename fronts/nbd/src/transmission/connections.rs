@@ -1,5 +1,5 @@
-//! All connections in the transmission phase: where they are added, listed, counted and stopped; what they share; and the
-//! watch over clients that stall.
+//! All connections in the transmission phase: adds, lists, counts and stops them, has the state that they share, and
+//! cuts clients that stall.
 //!
 //! Counters and latencies are plain cells of the engine thread, which also exports them.
 
@@ -41,7 +41,7 @@ pub struct ConnectionInfo {
     pub read_only: bool,
     /// When it was added, on the executor's clock.
     pub since: Nanos,
-    /// What it has done so far.
+    /// Its counters since the start.
     pub counters: Rc<Counters>,
     link: Rc<Link>,
 }
@@ -54,7 +54,7 @@ impl ConnectionInfo {
 }
 
 impl Connections {
-    /// None yet. Buffers come from `pool`; tasks run on `rt`.
+    /// No connections yet. Buffers come from `pool`; tasks run on `rt`.
     pub fn new(rt: &Rt, pool: &BufPool, options: TransmissionOptions) -> Self {
         Self(Rc::new(Shared {
             rt: rt.clone(),
@@ -72,9 +72,9 @@ impl Connections {
         }))
     }
 
-    /// Serves `client` over `stream`, whose next byte is a request, until one side ends it; then the
-    /// stream is closed and the client's guard dropped. Gives the connection's number. After
-    /// [`Connections::stop`] the stream is closed at once.
+    /// Serves `client` over `stream`, whose next byte is a request, until one side ends it. Then the stream is closed
+    /// and the client's guard dropped. Returns the connection's number. After [`Connections::stop`] the stream is
+    /// closed at once.
     pub fn add<T: Target>(&self, stream: DeviceId, client: Client, target: T) -> u64 {
         let shared = &self.0;
         let Client {
@@ -129,13 +129,13 @@ impl Connections {
         self.0.open.borrow().values().cloned().collect()
     }
 
-    /// True when none is open.
+    /// True when no connection is open.
     pub fn is_empty(&self) -> bool {
         self.0.open.borrow().is_empty()
     }
 
-    /// Begins the end: no new request is read, requests that were read but not started are refused
-    /// with ESHUTDOWN, what is under way is answered, and the streams are closed.
+    /// Begins to stop: no new request is read, requests that were read but not started are refused with ESHUTDOWN,
+    /// requests under way are answered, and the streams are closed.
     pub fn stop(&self) {
         self.0.stopping.set(true);
         for info in self.list() {
@@ -143,21 +143,21 @@ impl Connections {
         }
     }
 
-    /// As [`Connections::stop`], for the connections to one export: for its deletion.
+    /// As [`Connections::stop`], for the connections to one export, which is about to be deleted.
     pub fn stop_export(&self, export: &str) {
         for info in self.list().iter().filter(|info| info.export == export) {
             info.link.stop();
         }
     }
 
-    /// Cuts a connection; false when there is none of this number.
+    /// Cuts a connection; false when no connection has this number.
     pub fn cut(&self, id: u64) -> bool {
         let info = self.0.open.borrow().get(&id).cloned();
         info.as_ref().inspect(|info| info.link.close()).is_some()
     }
 
-    /// Stops, and waits until all connections are gone. Clients that have not taken their replies
-    /// after `grace` are cut; requests that are under way in the engine are waited for in any case.
+    /// Stops, and waits until all connections are gone. Clients that have not taken their replies after `grace` are
+    /// cut. Requests that are under way in the engine are always waited for.
     pub async fn shutdown(&self, grace: Nanos) {
         self.stop();
         let shared = &self.0;
@@ -173,7 +173,7 @@ impl Connections {
                     info.link.close();
                 }
             }
-            // Notes this task; `gone` is not notified while it is polled.
+            // Registers this task. `gone` is not notified while it is polled.
             let _noted = Pin::new(&mut shared.gone.wait()).poll(context);
             Poll::Pending
         })
@@ -198,7 +198,7 @@ async fn serve<T: Target>(
     shared.gone.notify();
 }
 
-/// What all connections share.
+/// State that all connections share.
 pub(super) struct Shared {
     pub rt: Rt,
     pub pool: BufPool,
@@ -214,13 +214,13 @@ pub(super) struct Shared {
     stopping: Cell<bool>,
     /// A connection has gone.
     gone: Notify,
-    /// The task that watches for stalled clients runs.
+    /// The task that watches for stalled clients is running.
     watching: Cell<bool>,
 }
 
 impl Shared {
-    /// Starts the task that cuts stalled connections, unless it runs. It ends when no client owes anything, so that an
-    /// idle server has no timer.
+    /// Starts the task that cuts stalled connections, unless it is running. It ends when no client has a request or a
+    /// reply to complete, so that an idle server has no timer.
     pub fn watch(self: &Rc<Self>) {
         if self.watching.replace(true) {
             return;
@@ -236,7 +236,7 @@ impl Shared {
         });
     }
 
-    /// Cuts the connections that stall for too long; false when no client owes anything.
+    /// Cuts the connections that stall for too long. False when no client has a request or a reply to complete.
     fn cut_stalled(&self) -> bool {
         let now = self.rt.now();
         let mut owing = false;
@@ -254,7 +254,7 @@ impl Shared {
             let starved = reserving
                 .min()
                 .is_some_and(|since| now.since(since) >= patience);
-            // Data that was written of late is sent from the memory that writes are charged for.
+            // Data that was written recently is sent from the memory that is charged for writes.
             self.make_room(now, u64::from(starved), Link::stalls_with_data);
             self.make_room(now, self.partial.missing(), Link::stalls_with_payload);
             for class in Class::ALL {
@@ -273,8 +273,8 @@ impl Shared {
         links.filter(|link| !link.is_closed()).collect()
     }
 
-    /// Cuts connections that stall while others wait for `missing` bytes, until as much is free. `stalls` gives since
-    /// when a connection has been stalling, and the bytes that it holds.
+    /// Cuts connections that stall while others wait for `missing` bytes, until as much is free. `stalls` tells since
+    /// when a connection has been stalling, and how many bytes it holds.
     fn make_room(&self, now: Nanos, missing: u64, stalls: impl Fn(&Link) -> Option<(Nanos, u64)>) {
         if missing == 0 {
             return;
@@ -302,7 +302,7 @@ impl Shared {
     }
 }
 
-/// A command as it is counted.
+/// The kind of a command, for its counters.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum CommandKind {
     /// Read.
@@ -319,7 +319,7 @@ pub enum CommandKind {
     Cache,
     /// Block status.
     BlockStatus,
-    /// A number that means nothing.
+    /// A command that the protocol does not have.
     Unknown,
 }
 
@@ -399,8 +399,8 @@ impl Counters {
     }
 }
 
-/// Latencies in nanoseconds, from the arrival of a request's first bytes in this process to the
-/// moment at which its reply is handed to the socket.
+/// Latencies in nanoseconds, from the arrival of a request's first bytes in this process until its reply is handed to
+/// the socket.
 pub struct Latency(RefCell<Histogram<u64>>);
 
 impl Default for Latency {
@@ -413,7 +413,7 @@ impl Default for Latency {
 }
 
 impl Latency {
-    /// A look at the histogram; the engine thread must not serve meanwhile.
+    /// Reads the histogram. The engine thread must not serve meanwhile.
     pub fn with<R>(&self, look: impl FnOnce(&Histogram<u64>) -> R) -> R {
         look(&self.0.borrow())
     }
@@ -423,7 +423,7 @@ impl Latency {
     }
 }
 
-/// What all connections of one [`super::Connections`] have done.
+/// Counters of all connections of one [`super::Connections`].
 #[derive(Default)]
 pub struct Metrics {
     /// Sums over all connections, those that are gone included.

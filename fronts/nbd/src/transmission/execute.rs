@@ -1,5 +1,5 @@
-//! The commands of the protocol, executed on a [`Target`]: what the transmission phase asks of a volume, and how a volume
-//! of the disk answers.
+//! Executes the commands of the protocol on a [`Target`]. Defines what the transmission phase asks of a volume, and
+//! implements it for a volume of the disk.
 
 use super::link::{Link, Ticket};
 use crate::proto::{Command, Extent, NbdErrno, STATE_HOLE, STATE_ZERO};
@@ -9,17 +9,17 @@ use tonearm_base::Slice;
 use tonearm_disk::{DiskError, ErrorKind, Piece, Volume};
 use tonearm_rt::Permit;
 
-/// Most extents of one answer; a client asks again for the rest.
+/// Most extents of one answer. A client asks again for the rest.
 const EXTENTS_PER_REPLY_MAX: usize = 4096;
 
-/// Bytes that a target reads ahead at a time: what a request of 4 GiB may hold in memory.
+/// Bytes that a target reads ahead at a time. This bounds the memory of a request, which may be for 4 GiB.
 const CACHE_STEP_BYTES: u64 = 1 << 20;
 
 /// A connection with its target.
 pub(super) struct Session<T> {
     pub link: Rc<Link>,
     pub target: T,
-    /// What the client was told.
+    /// Whether the client was told that the export is read-only.
     pub read_only: bool,
 }
 
@@ -67,7 +67,7 @@ pub(super) async fn execute<T: Target>(
             no_hole,
             ..
         } => {
-            // Zeroes are a note in the log: always fast, whatever FAST_ZERO asks.
+            // Zeroes are an entry in the log. They are always fast, whatever FAST_ZERO asks.
             target
                 .write_zeroes(offset, length.into(), no_hole, fua)
                 .await
@@ -124,15 +124,14 @@ fn extents(runs: &[(u64, bool)], length: u32, one: bool) -> Vec<Extent> {
     extents
 }
 
-/// A volume as the transmission phase sees it. Clones are handles on one volume, and so are the
-/// targets of all its connections: a flush on any connection covers what any of them completed,
-/// which is what makes `CAN_MULTI_CONN` true.
+/// A volume as the transmission phase sees it. Clones are handles on one volume, and so are the targets of all its
+/// connections. A flush on any connection covers what any of them has completed, which makes `CAN_MULTI_CONN` true.
 ///
-/// Ranges are in bytes, of any alignment. They lie within the size that [`Target::size_bytes`] gave
-/// when the request was admitted; a target that has shrunk since refuses them itself.
+/// Ranges are in bytes, of any alignment. They lie within the size that [`Target::size_bytes`] returned when the
+/// request was admitted. A target that has shrunk since refuses them itself.
 ///
-/// A future of this trait is polled once by the task that receives requests, and, if it is not ready
-/// then, by another task: its leaves must be futures of `rt`.
+/// A future of this trait is polled once by the task that receives requests, and, if it is not ready then, by another
+/// task. So it may wait only for futures of `rt`.
 pub trait Target: Clone + 'static {
     /// Size in bytes now.
     fn size_bytes(&self) -> u64;
@@ -140,16 +139,16 @@ pub trait Target: Clone + 'static {
     /// Whether changes are refused now.
     fn read_only(&self) -> bool;
 
-    /// Waits for memory for a write of `bytes`: the back-pressure. The permit gives it back when dropped.
+    /// Waits for memory for a write of `bytes`: the back-pressure. Dropping the permit gives the memory back.
     ///
     /// # Errors
-    /// As for [`Target::read`]; the payload is thrown away then.
+    /// As for [`Target::read`]. The payload is thrown away then.
     fn reserve(&self, bytes: u64) -> impl Future<Output = Result<Permit, TargetError>>;
 
     /// Reads a range: pieces in order whose lengths add up to `len`.
     ///
     /// # Errors
-    /// What the client is to be told.
+    /// The error for the client.
     fn read(&self, offset: u64, len: u64) -> impl Future<Output = Result<Vec<Piece>, TargetError>>;
 
     /// Writes `data` as one commit; durable at its end when `durable`.
@@ -199,8 +198,8 @@ pub trait Target: Clone + 'static {
     /// As for [`Target::read`].
     fn cache(&self, offset: u64, len: u64) -> impl Future<Output = Result<(), TargetError>>;
 
-    /// Runs of bytes from `offset` on, each with whether it is allocated; at least one run, perhaps
-    /// for less than `len`.
+    /// Runs of bytes from `offset` on, and whether each is allocated. At least one run, but they may cover less than
+    /// `len`.
     ///
     /// # Errors
     /// As for [`Target::read`].
@@ -211,7 +210,7 @@ pub trait Target: Clone + 'static {
     ) -> impl Future<Output = Result<Vec<(u64, bool)>, TargetError>>;
 }
 
-/// Why a target refused, in terms of the protocol.
+/// The error of a target, in terms of the protocol.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct TargetError {
@@ -236,10 +235,10 @@ impl From<DiskError> for TargetError {
         let errno = match error.kind() {
             ErrorKind::NoSpace => NbdErrno::NoSpc,
             ErrorKind::ReadOnly => NbdErrno::Perm,
-            // The range was checked when the request came: the volume has shrunk since.
+            // The range was valid when the request came: the volume has shrunk since.
             ErrorKind::OutOfRange | ErrorKind::Invalid | ErrorKind::Conflict => NbdErrno::Inval,
             ErrorKind::Damaged | ErrorKind::Failed => NbdErrno::Io,
-            // The export has ended, as on a server that is shut down: to try again is no use.
+            // The export has ended, as on a server that is shut down. Trying again does not help.
             ErrorKind::Deleted | ErrorKind::NotFound | ErrorKind::Exists => NbdErrno::Shutdown,
         };
         Self {

@@ -1,4 +1,4 @@
-//! One connection, without its target: what is under way, what is queued, and how it ends.
+//! One connection, without its target: its requests under way, its queued replies, and its end.
 //!
 //! ```text
 //!             DISC, end of stream,          nothing under way,
@@ -24,7 +24,7 @@ use std::task::Poll;
 use tonearm_base::Nanos;
 use tonearm_rt::{Data, DeviceId, Io, Notify, Op, Permit};
 
-/// A client that takes so long for a batch gets copies, so that it does not keep memory of the target.
+/// A client that takes longer than this for a batch gets copies, so that it does not keep memory of the target.
 const SLOW: Nanos = Nanos::from_secs(1);
 
 pub(super) struct Link {
@@ -40,9 +40,9 @@ pub(super) struct Link {
     /// True while the receiving task waits for the socket and holds no request that it could answer.
     pub receiver_waits: Cell<bool>,
     sending_since: Cell<Option<Nanos>>,
-    /// What is being sent lies in memory of the target.
+    /// The data that is being sent lies in memory of the target.
     sends_uncopied: Cell<bool>,
-    /// The last batch took the client long.
+    /// The client took long for the last batch.
     slow: Cell<bool>,
     /// Since when a payload has been waiting for memory of the target.
     pub reserving_since: Cell<Option<Nanos>>,
@@ -56,14 +56,14 @@ pub(super) struct Link {
     stopping: Cell<bool>,
     closed: Cell<bool>,
     closing: RefCell<Option<Io>>,
-    /// For the sending task: a reply is queued, or the end may have come.
+    /// Wakes the sending task: a reply is queued, or the end may have come.
     sender: Notify,
-    /// For the receiving task: a request was answered, or the end has come.
+    /// Wakes the receiving task: a request was answered, or the end has come.
     receiver: Notify,
 }
 
-/// A request that is not yet answered. Made when it is admitted or refused; counted out when its reply has been sent or
-/// thrown away.
+/// A request that is not yet answered. It is made when the request is admitted or refused, and counted until the reply
+/// has been sent or thrown away.
 pub(super) struct Ticket {
     pub cookie: u64,
     pub kind: CommandKind,
@@ -103,7 +103,7 @@ impl ReplyMemory {
     }
 }
 
-/// Why nothing is waited for any more.
+/// Why a wait has ended early.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Ended {
     /// The server stops: the request is refused.
@@ -159,13 +159,13 @@ impl Link {
         self.sender.notify();
     }
 
-    /// No more requests come.
+    /// Notes that no more requests come.
     pub fn set_received_all(&self) {
         self.received_all.set(true);
         self.sender.notify();
     }
 
-    /// Ends the connection at once; what is queued is thrown away.
+    /// Ends the connection at once. Queued replies are thrown away.
     pub fn close(&self) {
         if self.closed.replace(true) {
             return;
@@ -184,8 +184,8 @@ impl Link {
         }
     }
 
-    /// Waits for a place among the requests under way, and for memory for a reply of `bytes`: the connection's own or,
-    /// where it has too little, that of all.
+    /// Waits for a place among the requests under way, and for memory for a reply of `bytes`: the connection's own
+    /// memory or, where that is too small, the shared memory.
     pub async fn reserve_reply(&self, bytes: u64) -> Result<ReplyMemory, Ended> {
         while !self.may_begin(bytes) {
             if let Some(ended) = self.ended() {
@@ -233,7 +233,7 @@ impl Link {
             if !std::mem::replace(&mut sent, true) {
                 self.send_now();
             }
-            // Notes this task; the future itself keeps nothing.
+            // Registers this task; the future itself does not keep it.
             let noted = Pin::new(&mut self.receiver.wait()).poll(context);
             debug_assert!(noted.is_pending(), "nobody notifies meanwhile");
             Poll::Pending
@@ -241,7 +241,7 @@ impl Link {
         .await
     }
 
-    /// Counts a request in.
+    /// Counts a request that is admitted or refused.
     pub fn begin(&self, request: &Request, arrived: Nanos, memory: ReplyMemory) -> Ticket {
         self.in_flight.set(self.in_flight.get() + 1);
         let held = &self.reply_bytes[memory.class as usize];
@@ -256,7 +256,7 @@ impl Link {
         }
     }
 
-    /// Ends a reply, whose bytes `make` puts into the outbox, and tells the sending task.
+    /// Ends a reply, whose bytes `make` puts into the outbox, and wakes the sending task.
     pub fn reply(&self, ticket: Ticket, make: impl FnOnce(&mut Outbox)) {
         let mut outbox = self.outbox.borrow_mut();
         make(&mut outbox);
@@ -265,8 +265,8 @@ impl Link {
         self.sender.notify();
     }
 
-    /// Starts to send what is queued, unless a `Send` is under way. The receiving task calls it before
-    /// it waits, so that replies come before anything that other tasks submit in the same turn.
+    /// Starts to send the queued replies, unless a `Send` is under way. The receiving task calls it before it waits, so
+    /// that replies come before anything that other tasks submit in the same turn.
     pub fn send_now(&self) {
         if self.send_active.get() || self.closed.get() {
             return;
@@ -292,7 +292,7 @@ impl Link {
         *self.sending.borrow_mut() = Some((io, batch));
     }
 
-    /// The sending task: until nothing is left to send.
+    /// The sending task. Runs until nothing is left to send.
     pub async fn send_replies(&self) {
         loop {
             self.send_now();
@@ -303,7 +303,7 @@ impl Link {
             match sending {
                 Some((io, batch)) => {
                     let (result, data) = io.await;
-                    // Read data may be pinned in the engine: released before the receiving task goes on.
+                    // Read data may be pinned in the engine: it is released before the receiving task goes on.
                     drop(data);
                     self.send_active.set(false);
                     self.slow.set(self.is_slow());
@@ -355,7 +355,7 @@ impl Link {
         }
     }
 
-    /// From now on the client owes the rest of a request, unless it did already.
+    /// The client must send the rest of a request: its time runs from now on, unless it runs already.
     pub fn expect_rest(&self) {
         if self.receiving_since.get().is_none() {
             self.receiving_since.set(Some(self.shared.rt.now()));
@@ -363,7 +363,7 @@ impl Link {
         }
     }
 
-    /// True when the client takes long for the present batch, or has for the last one.
+    /// True when the client takes long for the present batch, or took long for the last one.
     pub fn is_slow(&self) -> bool {
         match self.sending_since.get() {
             Some(since) => self.shared.rt.now().since(since) >= SLOW,
@@ -371,20 +371,20 @@ impl Link {
         }
     }
 
-    /// Since when the client has been taking no reply, and 1 when data of its replies lies in memory of the target.
+    /// Since when the client has not taken a reply, and 1 when data of its replies lies in memory of the target.
     pub fn stalls_with_data(&self) -> Option<(Nanos, u64)> {
         let since = self.sending_since.get()?;
         let holds = self.sends_uncopied.get() || self.outbox.borrow().holds_memory();
         Some((since, u64::from(holds)))
     }
 
-    /// Since when the client has been stalling within a payload, and the memory that the payload has.
+    /// Since when the client has been stalling within a payload, and the memory of the payload.
     pub fn stalls_with_payload(&self) -> Option<(Nanos, u64)> {
         let since = self.receiving_since.get()?;
         Some((since, self.payload_bytes.get()))
     }
 
-    /// Since when the client has been taking no reply, and the memory of `class` that its replies have.
+    /// Since when the client has not taken a reply, and the memory of `class` that its replies have.
     pub fn stalls_with_replies(&self, class: Class) -> Option<(Nanos, u64)> {
         let since = self.sending_since.get()?;
         Some((since, self.reply_bytes[class as usize].get()))

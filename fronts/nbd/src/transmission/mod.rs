@@ -1,22 +1,21 @@
-//! The transmission phase: requests in, replies out, on the engine's own executor.
+//! The transmission phase: it receives requests and sends replies, on the engine's own executor.
 //!
 //! ```text
 //!  socket -> receive: window -> parse, admit -> execute (a task only if it must wait) -> reply
 //!  socket <- send:    one Send <- outbox <------------------------------------------------'
 //! ```
 //!
-//! A connection is two tasks: one receives and starts requests, one sends. A request is polled
-//! where it was received, and becomes a task of its own when it cannot end at once. Replies that are
-//! ready leave together.
+//! A connection has two tasks: one receives and starts requests, one sends. A request is polled where it was received,
+//! and becomes a task of its own when it cannot end at once. Replies that are ready are sent together.
 //!
 //! Invariants:
-//! 1. Everything a client can make the server hold is bounded: a window, one payload, requests under
-//!    way, and bytes of replies, of its own and of all together ([`TransmissionOptions`]); payloads that are
-//!    not yet whole by a budget of theirs, whole ones by the target's own reservation.
+//! 1. All memory that a client can make the server hold is bounded. A window, one payload, requests under way and bytes
+//!    of replies are bounded for each connection and for all together ([`TransmissionOptions`]). Payloads that are not
+//!    yet whole have a budget of their own. Whole payloads are bounded by the target's reservation.
 //! 2. A request is answered exactly once, or its connection has gone.
-//! 3. `CAN_MULTI_CONN` is true, since all connections to an export have handles on one [`Target`]: a
-//!    write that was answered on one connection is seen by reads of all, and a flush on any covers it.
-//! 4. A client that stalls keeps no small request of others waiting, and a large one for the shortage timeout at
+//! 3. `CAN_MULTI_CONN` is true, because all connections to an export have handles on one [`Target`]: reads on all
+//!    connections see a write that was answered on one, and a flush on any connection covers it.
+//! 4. A client that stalls makes no small request of other clients wait, and a large one for the shortage timeout at
 //!    most.
 //! 5. No clock but the executor's, no thread, no random source.
 

@@ -1,17 +1,18 @@
-//! The receiving side of a connection: bytes in, requests started.
+//! The receiving side of a connection: it receives bytes and starts requests.
 //!
-//! A request is polled where it was received, and becomes a task only if it is not ready then: one that can end at once
-//! costs neither an allocation nor a task ([`Runner`]).
+//! A request is polled where it was received, and becomes a task only if it is not ready then. A request that can end
+//! at once costs neither an allocation nor a task ([`Runner`]).
 //!
-//! The buffer that requests are received into follows the client in size ([`Window`]): small for one that sends little at
-//! a time, so that a thousand idle connections cost little, and large for one that fills it.
+//! The size of the receive buffer follows the client ([`Window`]): small for a client that sends little at a time, so
+//! that a thousand idle connections cost little memory, and large for a client that fills it.
 //!
 //! Invariants:
-//! 1. A small payload is received into the window; a large one gets its memory as it comes (`budgets.rs`). Both get memory
+//! 1. A small payload is received into the window. A large one gets memory as it comes (`budgets.rs`). Both get memory
 //!    of the target when they are whole, so that a payload that does not come holds none of it.
-//! 2. While memory or a place among the requests is waited for, nothing is read: the client's socket fills up.
+//! 2. Nothing is read while the server waits for memory or for a place among the requests. The client's socket fills up
+//!    then.
 //! 3. Requests start in the order in which they came.
-//! 4. What a client can make the server hold before a request starts is one window and one payload.
+//! 4. Before a request starts, a client can make the server hold at most one window and one payload.
 
 use super::connections::add;
 use super::execute::{Session, Target, TargetError, execute, reply_bytes};
@@ -28,13 +29,13 @@ use std::task::{Context, Poll, Waker};
 use tonearm_base::{Buf, BufPool, Nanos, Slice};
 use tonearm_rt::{Data, Op, Permit, Rt};
 
-/// Payloads from here on are received in place, as far as they have not come with their header.
+/// Payloads of at least this size are received in place, except for the bytes that came with their header.
 const IN_PLACE_BYTES_MIN: usize = 64 << 10;
 
 /// Bytes of one in-place operation: the client has the stall timeout for each.
 const STEP_BYTES: usize = 256 << 10;
 
-/// Memory that a payload begins with where that is scarce. Some of it has come before it gets any, and then it gets as
+/// Memory with which a payload begins while memory is scarce. It gets memory only once some of it has come, and then as
 /// much again as has come.
 const SCARCE_BYTES: usize = 64 << 10;
 
@@ -42,16 +43,17 @@ const SCARCE_BYTES: usize = 64 << 10;
 const WINDOW_BYTES_MIN: usize = 16 << 10;
 const WINDOW_BYTES_MAX: usize = 256 << 10;
 
-/// Bytes received after a large payload: more would be a part of the next payload, which is received in place.
+/// Bytes received after a large payload. More bytes would belong to the next payload, which is received in place.
 const PEEK_BYTES: usize = 4 << 10;
 
-/// Receives in a row that left most of the buffer unused, after which it shrinks.
+/// Consecutive receives that leave most of the buffer unused, after which it shrinks.
 const QUIET_MAX: u32 = 64;
 
 /// Places kept for reuse.
 const SPARE_MAX: usize = 64;
 
-/// `Break`: no request can follow, since the client is gone, has disconnected, or is cut, or the server stops.
+/// `Break`: no more requests can come, because the client is gone, has disconnected or is cut, or because the server
+/// stops.
 type Flow<T> = ControlFlow<(), T>;
 
 struct Receiver<T> {
@@ -64,7 +66,7 @@ struct Receiver<T> {
     proven: bool,
 }
 
-/// Receives and starts requests until none can follow.
+/// Receives and starts requests until no more can come.
 pub(super) async fn receive<T: Target>(session: Rc<Session<T>>) {
     let link = session.link.clone();
     let runner = Runner::new();
@@ -87,7 +89,7 @@ pub(super) async fn receive<T: Target>(session: Rc<Session<T>>) {
 type Started = (Ticket, Command, Option<Slice>);
 
 impl<T: Target> Receiver<T> {
-    /// The next request that is to be executed; `None` for one that was refused.
+    /// The next request to execute; `None` for one that was refused.
     async fn next(&mut self) -> Flow<Option<Started>> {
         let request = self.header().await?;
         let export = ExportInfo {
@@ -110,7 +112,7 @@ impl<T: Target> Receiver<T> {
             Err(Ended::Stopping) => return self.refuse(&request, shutdown()).await,
             Err(Ended::Closed) => return ControlFlow::Break(()),
         };
-        // Later, what the receiving task itself has waited for would count as the client's time.
+        // Taken now: later, the receiving task's own waits would count as the client's time.
         let arrived = self.arrived;
         let payload = match command {
             Command::Write { length, .. } => match self.payload(length as usize).await? {
@@ -119,8 +121,8 @@ impl<T: Target> Receiver<T> {
             },
             _ => None,
         };
-        // If the connection was closed while the last bytes came, the sending task may have ended: it would not wait for
-        // the request.
+        // If the connection was closed while the last bytes came, the sending task may have ended, and would not wait
+        // for this request.
         end_if(self.link.is_closed())?;
         let ticket = self.link.begin(&request, arrived, memory);
         ControlFlow::Continue(Some((ticket, command, payload)))
@@ -149,7 +151,8 @@ impl<T: Target> Receiver<T> {
         }
     }
 
-    /// Nothing after this point can be framed. What was asked before is still answered.
+    /// Ends the connection: the start of the next request is unknown. Requests before this point still get their
+    /// replies.
     fn violation<R>(&self) -> Flow<R> {
         add(&self.link.shared.metrics.connections_violated, 1);
         ControlFlow::Break(())
@@ -179,7 +182,8 @@ impl<T: Target> Receiver<T> {
         (result.unwrap_or(0), data)
     }
 
-    /// The payload of a write, in memory of its own that the target has given, or why it has given none.
+    /// The payload of a write, in memory of its own that the target has granted, or the reason why the target has
+    /// refused it.
     async fn payload(&mut self, len: usize) -> Flow<Result<Slice, TargetError>> {
         let mut buf = match len < IN_PLACE_BYTES_MIN {
             true => self.small_payload(len).await?,
@@ -193,7 +197,7 @@ impl<T: Target> Receiver<T> {
         }))
     }
 
-    /// A small payload, which the window holds until it is whole.
+    /// A small payload, which stays in the window until it is whole.
     async fn small_payload(&mut self, len: usize) -> Flow<Buf> {
         while self.window.bytes().len() < len {
             self.link.expect_rest();
@@ -205,7 +209,7 @@ impl<T: Target> Receiver<T> {
         ControlFlow::Continue(buf)
     }
 
-    /// A large payload, in memory that it gets as it comes.
+    /// A large payload, which gets memory as it comes.
     async fn large_payload(&mut self, len: usize) -> Flow<Buf> {
         let mut partial = self.link.shared.partial.begin(len as u64, self.proven);
         let mut buf: Buf = self.link.shared.pool.alloc(0);
@@ -222,7 +226,7 @@ impl<T: Target> Receiver<T> {
                     }
                     len.min(2 * filled.max(SCARCE_BYTES / 2))
                 };
-                // What is waited for from here on is not the client's fault.
+                // The client is not the cause of the waits from here on.
                 self.link.receiving_since.set(None);
                 let grown = partial.grow((to - filled) as u64);
                 end_if(self.link.unless_ended(grown).await.is_err())?;
@@ -248,7 +252,7 @@ impl<T: Target> Receiver<T> {
         ControlFlow::Continue(buf)
     }
 
-    /// Memory of the target for a payload that is whole.
+    /// Waits for memory of the target for a payload that is whole.
     async fn reserve(&self, len: usize) -> Flow<Result<Permit, TargetError>> {
         let reserve = self.session.target.reserve(len as u64);
         let since = &self.link.reserving_since;
@@ -262,7 +266,7 @@ impl<T: Target> Receiver<T> {
         }
     }
 
-    /// Throws the payload of `request` away and answers with `error`.
+    /// Discards the payload of `request` and answers with `error`.
     async fn refuse(&mut self, request: &Request, error: TargetError) -> Flow<Option<Started>> {
         let mut left = request.payload_bytes() as usize;
         let there = left.min(self.window.bytes().len());
@@ -281,13 +285,13 @@ impl<T: Target> Receiver<T> {
         self.answer_error(request, error).await
     }
 
-    /// Answers a request, of which nothing is left to receive, with `error`.
+    /// Answers a request that has been received completely with `error`.
     async fn answer_error(
         &mut self,
         request: &Request,
         error: TargetError,
     ) -> Flow<Option<Started>> {
-        // A refusal needs a place too: its reply has to be taken by the client.
+        // A refusal needs a place too, because the client has to take its reply.
         let place = self.link.reserve_reply(0).await;
         end_if(place.is_err_and(|ended| ended == Ended::Closed) || self.link.is_closed())?;
         let memory = ReplyMemory::own(0);
@@ -308,10 +312,10 @@ fn end_if(end: bool) -> Flow<()> {
     }
 }
 
-/// The buffer that requests are received into. A small payload waits here until it is whole.
+/// The receive buffer for requests. A small payload stays here until it is whole.
 struct Window {
     pool: BufPool,
-    /// None while an operation has it.
+    /// `None` while an operation has it.
     buf: Option<Buf>,
     start: usize,
     end: usize,
@@ -346,7 +350,7 @@ impl Window {
         debug_assert!(self.start <= self.end, "no more than was received");
     }
 
-    /// Moves as many bytes as there are to `out`; their count.
+    /// Moves as many bytes as there are to `out`. Returns their count.
     pub fn take(&mut self, out: &mut [u8]) -> usize {
         let bytes = self.bytes();
         let count = bytes.len().min(out.len());
@@ -355,12 +359,12 @@ impl Window {
         count
     }
 
-    /// The next bytes are probably one header alone: few are received at first.
+    /// The next bytes are probably a header alone, so few bytes are received at first.
     pub fn expect_header(&mut self) {
         self.peek = true;
     }
 
-    /// Memory to receive into, behind what is left, so large that `whole` bytes have room together.
+    /// Memory to receive into, behind the present bytes, so large that `whole` bytes fit together.
     pub fn lend(&mut self, whole: usize) -> Data {
         let mut buf = self.buf.take().expect("no operation has the buffer");
         let left = self.end - self.start;
@@ -383,7 +387,7 @@ impl Window {
         Data::Buf(buf, left..to)
     }
 
-    /// Memory to receive at most `bytes` into that are thrown away; the window must be empty.
+    /// Memory for at most `bytes` that are received and thrown away. The window must be empty.
     pub fn lend_waste(&mut self, bytes: usize) -> Data {
         debug_assert!(self.start == self.end, "what is left comes first");
         (self.start, self.end) = (0, 0);
@@ -419,7 +423,7 @@ impl Window {
 
 type Place<F> = Pin<Box<Option<F>>>;
 
-/// Starts requests. The memory of one that has ended serves the next.
+/// Starts requests. The memory of a request that has ended is used again for the next one.
 struct Runner<F> {
     spare: Rc<RefCell<Vec<Place<F>>>>,
 }

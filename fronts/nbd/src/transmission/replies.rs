@@ -1,4 +1,5 @@
-//! Replies: in the form that was negotiated, and as batches. All replies of a batch leave in one `Send`.
+//! Encodes replies in the form that was negotiated, and collects them in batches. All replies of a batch leave in one
+//! `Send`.
 //!
 //! With structured replies, reads and block status are answered by chunks, errors by an error chunk
 //! with its sentence, and the success of anything else by a simple reply, which the spec allows and
@@ -21,13 +22,13 @@ use tonearm_base::{Buf, BufPool, Slice};
 use tonearm_disk::Piece;
 use tonearm_rt::{Data, SLICES_MAX};
 
-/// Reads up to this many bytes are copied beside their headers; larger ones leave from where they are.
+/// Reads up to this many bytes are copied beside their headers. Larger ones are sent from the memory in which they lie.
 const COPY_BYTES_MAX: usize = 16 << 10;
 
 /// Batches kept for their memory.
 const SPARE_MAX: usize = 4;
 
-/// Bytes from which on a batch is full: a client has the stall timeout for so much.
+/// Bytes from which on a batch is full. A client has the stall timeout for each batch.
 const BATCH_BYTES: usize = 1 << 20;
 
 /// Sizes of the buffers that small parts are copied to: the first of a batch, and its others.
@@ -35,13 +36,13 @@ const HEAD_BYTES_FIRST: usize = 16 << 10;
 const HEAD_BYTES_MORE: usize = 128 << 10;
 
 impl Link {
-    /// Success without data.
+    /// Reports success, without data.
     pub fn reply_done(&self, ticket: Ticket) {
         let header = simple_reply(ticket.cookie, None);
         self.reply(ticket, |outbox| outbox.copy(&header));
     }
 
-    /// Failure.
+    /// Reports an error.
     pub fn reply_error(&self, mut ticket: Ticket, error: &TargetError) {
         ticket.failed = true;
         let mut bytes = Vec::new();
@@ -55,14 +56,14 @@ impl Link {
         self.reply(ticket, |outbox| outbox.copy(&bytes));
     }
 
-    /// The extents of a range.
+    /// Reports the extents of a range.
     pub fn reply_extents(&self, ticket: Ticket, extents: &[Extent]) {
         let mut bytes = Vec::with_capacity(24 + 8 * extents.len());
         put_block_status(&mut bytes, ticket.cookie, BASE_ALLOCATION_ID, extents, true);
         self.reply(ticket, |outbox| outbox.copy(&bytes));
     }
 
-    /// The data of a read of `ticket.bytes` bytes at `offset`.
+    /// Sends the data of a read of `ticket.bytes` bytes at `offset`.
     pub fn reply_read(&self, ticket: Ticket, offset: u64, pieces: &[Piece], whole: bool) {
         let total: usize = pieces.iter().map(piece_bytes).sum();
         if total != ticket.bytes as usize {
@@ -122,7 +123,7 @@ fn is_hole(piece: &Piece) -> bool {
     matches!(piece, Piece::Zero(_))
 }
 
-/// Neighbours of one kind.
+/// Groups adjacent pieces of one kind.
 fn runs(pieces: &[Piece]) -> impl Iterator<Item = &[Piece]> {
     pieces.chunk_by(|a, b| is_hole(a) == is_hole(b))
 }
@@ -146,11 +147,11 @@ pub(super) struct Outbox {
 /// How the data of a read gets into a batch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum How {
-    /// Copied beside the headers: there is little of it.
+    /// Copied beside the headers, for few bytes.
     Copied,
-    /// From where it is.
+    /// From the memory in which it lies.
     Shared,
-    /// From a copy: the client is slow, and must not keep the target's memory.
+    /// From a copy: a slow client must not keep the target's memory.
     Detached,
 }
 
@@ -168,7 +169,7 @@ impl Outbox {
         self.batches.is_empty()
     }
 
-    /// True when data in memory of the target is queued.
+    /// True when queued data lies in memory of the target.
     pub fn holds_memory(&self) -> bool {
         self.batches.iter().any(|batch| batch.uncopied)
     }
@@ -228,7 +229,7 @@ impl Outbox {
         last.expect("a reply has bytes").tickets.push(ticket);
     }
 
-    /// The batch that is to leave next.
+    /// Takes the batch that is to leave next.
     pub fn pop(&mut self) -> Option<Batch> {
         self.batches.pop_front()
     }
@@ -257,7 +258,7 @@ pub(super) struct Batch {
     /// Bytes of the head in use.
     used: usize,
     bytes: usize,
-    /// It has data that lies in memory of the target.
+    /// Some of its data lies in memory of the target.
     pub uncopied: bool,
     pub tickets: Vec<Ticket>,
 }
@@ -278,7 +279,7 @@ impl Batch {
         BATCH_BYTES.saturating_sub(self.bytes)
     }
 
-    /// Room for `len` bytes to copy to.
+    /// Room for `len` bytes that are to be copied.
     fn space(&mut self, pool: &BufPool, len: usize) -> &mut [u8] {
         let fits = self
             .head

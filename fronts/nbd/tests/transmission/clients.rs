@@ -88,7 +88,7 @@ fn serve(test: impl FnOnce(&str, &TempDir)) {
 }
 
 fn run(program: &str, arguments: &[&str]) -> String {
-    // The system's own Python has libnbd's module; another one that is found first has not.
+    // The system's own Python has libnbd's module. Another Python that comes first in the path has not.
     let output = Command::new(program)
         .args(arguments)
         .env("PATH", "/usr/bin:/bin")

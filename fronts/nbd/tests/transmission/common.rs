@@ -10,7 +10,7 @@ pub fn world() -> TestWorld {
     TestWorld::new(SIZE, MEMORY, TransmissionOptions::default())
 }
 
-/// Bytes that tell where they belong.
+/// Bytes that depend on their position.
 pub fn pattern(seed: u64, len: usize) -> Vec<u8> {
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     (0..len)
@@ -23,7 +23,7 @@ pub fn pattern(seed: u64, len: usize) -> Vec<u8> {
         .collect()
 }
 
-/// Runs `test` in the executor of `world`, and checks that nothing is left behind.
+/// Runs `test` in the executor of `world`, and checks that it leaves no memory and no connection behind.
 pub fn run<F: Future<Output = ()> + 'static>(world: TestWorld, test: impl FnOnce(TestWorld) -> F) {
     let (rt, connections, target) = (
         world.rt.clone(),

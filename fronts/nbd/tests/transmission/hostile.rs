@@ -208,10 +208,10 @@ fn a_thousand_idle_connections_cost_no_timer_and_little_memory() {
     });
 }
 
-/// What half-received payloads may hold in [`world`].
+/// Memory for half-received payloads in [`world`].
 const PARTIAL: u64 = 64 << 20;
 
-/// A world in which a few large replies are all that there is memory for.
+/// A world with memory for a few large replies only.
 fn world_of_readers() -> TestWorld {
     let options = TransmissionOptions {
         total_reply_bytes_max: 16 << 20,
@@ -233,7 +233,7 @@ async fn stalled_writers(
         let mut bytes = client.request(CMD_WRITE, 0, 0, len).encode().to_vec();
         bytes.extend(vec![7; sent]);
         let (rt, pool, stream) = (world.rt.clone(), world.pool.clone(), client.stream);
-        // It may take longer than the caller waits: the server does not read what it has no memory for.
+        // The caller may stop waiting before: the server does not read bytes for which it has no memory.
         world.rt.spawn_detached(async move {
             let data = Data::whole(pool.copy_of(&bytes));
             let _ = rt.stream(stream, Op::Send, data).done().await;
@@ -244,14 +244,14 @@ async fn stalled_writers(
     stalled
 }
 
-/// Connections that ask for `len` bytes `times` over and take nothing.
+/// Connections that ask for `len` bytes `times` over and take no reply.
 async fn stalled_readers(
     world: &TestWorld,
     count: usize,
     len: u32,
     times: usize,
 ) -> Vec<TestClient> {
-    // Holes would be answered by a note that they are some.
+    // Data, because holes would be answered by short chunks.
     let data = world.pool.copy_of(&pattern(1, SIZE)).share();
     let written = Target::write(&world.target, 0, data, false).await;
     written.expect("written");
@@ -314,7 +314,7 @@ fn payloads_that_are_half_sent_keep_no_small_write_and_no_large_one_for_long() {
         let stalled = stalled_writers(&world, 300, 1 << 20, 512 << 10).await;
         let held = world.connections.partial_bytes();
         assert!(held <= PARTIAL + (1 << 20), "{held} bytes are held");
-        // A client that has written before waits for none that never has.
+        // A client that has written before does not wait for clients that never have.
         let mut client = world.connect(true);
         for len in [4096, 100 << 10, 1 << 20] {
             let start = world.rt.now();
@@ -469,7 +469,7 @@ fn readers_that_take_nothing_do_not_keep_the_memory_of_writes() {
         let took = time_of(&world, CMD_WRITE, 4096).await;
         assert!(took < Nanos(2 * SHORT.0), "a small write took {took}");
         assert_eq!(stalled_and_cut(&world), 1, "as many as it takes");
-        // What is asked for later is copied for them.
+        // Later reads are copied for these clients.
         world.rt.sleep(Nanos::from_secs(2)).await;
         for client in &stalled[..7] {
             let ask = Request {

@@ -1,4 +1,4 @@
-//! The end of a connection that both sides want, and the end of the server.
+//! Connections that both sides end in order, and the stop of the server.
 
 use crate::common::*;
 use tonearm_base::Nanos;
@@ -22,7 +22,7 @@ fn disconnecting_finishes_what_is_under_way() {
             length: 0,
         };
         bytes.extend_from_slice(&last.encode());
-        // Behind the farewell nothing counts.
+        // Requests behind the disconnect do not count.
         bytes.extend_from_slice(&last.encode());
         assert!(client.send(&bytes).await);
         let mut answered = 0;

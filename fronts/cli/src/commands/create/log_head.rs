@@ -1,4 +1,4 @@
-//! What `tonearm create` tells the engine of the drives of the log.
+//! The parameters that `tonearm create` gives the engine for the drives of the log.
 
 use crate::cli::{Create, HeadMode};
 use anyhow::{Context, bail};
@@ -16,7 +16,7 @@ const DRIVE_SECTOR: u64 = 512;
 /// How the heads of the log's drives are followed, if at all.
 ///
 /// # Errors
-/// When what is needed for it is not there, with what to do.
+/// When required information is missing. The error says what to do.
 pub fn params(arguments: &Create) -> anyhow::Result<Option<HeadParams>> {
     let kind = match arguments.head {
         HeadMode::Sequential => return Ok(None),
@@ -60,7 +60,7 @@ pub fn params(arguments: &Create) -> anyhow::Result<Option<HeadParams>> {
     }))
 }
 
-/// Fills in what the drive's file tells.
+/// Fills in the values of the drive's file.
 fn describe(drive: &mut LogDrive, name: &str, kind: HeadKind) -> anyhow::Result<()> {
     let file = DriveFile::find(name)?;
     let Some(disk) = &file.spec.disk else {
@@ -92,7 +92,7 @@ fn table_of(path: &Path) -> anyhow::Result<SkipTable> {
     Ok(tonearm_engine::sheet_table(&table))
 }
 
-/// Bytes of the smallest piece that the medium writes without reading around it. Of a file nothing is known.
+/// Bytes of the smallest piece that the medium writes without reading around it. `None` for a file.
 fn physical_sector(path: &Path) -> anyhow::Result<u16> {
     let is_device = |path: &Path| {
         rustix::fs::stat(path)
@@ -114,7 +114,7 @@ fn physical_sector(path: &Path) -> anyhow::Result<u16> {
     Ok(bytes as u16)
 }
 
-/// Says what could be gained on a hard disk.
+/// Tells the user how the log could be faster on a hard disk.
 fn hint(arguments: &Create) {
     for path in &arguments.log {
         if rotates(path) == Some(true) {
@@ -127,7 +127,7 @@ fn hint(arguments: &Create) {
     }
 }
 
-/// What the kernel says of a block device.
+/// The kernel's information about a block device.
 fn rotates(path: &Path) -> Option<bool> {
     let stat = rustix::fs::stat(path).ok()?;
     if FileType::from_raw_mode(stat.st_mode) != FileType::BlockDevice {

@@ -11,12 +11,13 @@ use tonearm_terminal::progress::{Progress, Unit};
 /// Bytes at a time.
 pub const STEP_BYTES: usize = 1 << 20;
 
-/// Whether a signal has come; clones are handles on the same. A second one ends the process on the spot: nothing half done stays in a store.
+/// Whether a signal has come; clones are handles on the same. A second signal ends the process at once: no half-done
+/// change stays in a store.
 #[derive(Clone)]
 pub struct Stop(Arc<AtomicBool>);
 
 impl Stop {
-    /// From now on signals are for this.
+    /// Catches signals from now on.
     ///
     /// # Errors
     /// When the system refuses.
@@ -57,17 +58,17 @@ pub fn lock(files: &dyn Files, file: FileId, name: &str, level: Level) -> anyhow
     Ok(())
 }
 
-/// Opens the file `name` so that nobody changes it meanwhile.
+/// Opens the file `name` so that no other session changes it meanwhile.
 ///
 /// # Errors
-/// When there is none, or it is just being written.
+/// When there is no such file, or another session is writing to it.
 pub fn open_shared(files: &dyn Files, name: &str) -> anyhow::Result<FileId> {
     let file = files.open(name, Open::default())?;
     lock(files, file, name, Level::Shared)?;
     Ok(file)
 }
 
-/// Copies the whole of an open file to `target`; the bytes.
+/// Copies the whole of an open file to `target`. Returns the number of bytes.
 ///
 /// # Errors
 /// When it cannot be read, or `target` not written.
@@ -100,19 +101,20 @@ pub fn read(
 pub struct Copying<'a> {
     /// Name in the store.
     pub name: &'a str,
-    /// Bytes to come, where it is known.
+    /// Bytes to copy, where they are known.
     pub total: Option<u64>,
     /// Whether a file of that name is replaced.
     pub replace: bool,
-    /// Ends it.
+    /// The signal that ends the copy.
     pub stop: &'a Stop,
 }
 
 impl Copying<'_> {
-    /// Makes all of `source` the content of the file, as one unit, durably; the bytes.
+    /// Makes all of `source` the content of the file, as one unit, durably. Returns the number of bytes.
     ///
     /// # Errors
-    /// When it is there and not to be replaced, or in use; when `source` cannot be read or the store not written.
+    /// When the file exists and must not be replaced, or is in use; when `source` cannot be read or the store not
+    /// written.
     pub fn write(&self, files: &dyn Files, mut source: impl Read) -> anyhow::Result<u64> {
         let unit = files.begin()?;
         let written = self.target(files, unit).and_then(|file| {
@@ -133,7 +135,7 @@ impl Copying<'_> {
         }
     }
 
-    /// A new file, or the one that is there, in nobody else's use.
+    /// A new file, or the existing one, if no other session uses it.
     fn target(&self, files: &dyn Files, unit: AruId) -> anyhow::Result<FileId> {
         let name = self.name;
         match files.create(unit, name) {

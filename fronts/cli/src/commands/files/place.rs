@@ -1,4 +1,4 @@
-//! Where a copy out of a store goes: standard output, or a file that appears when it is complete.
+//! The destination of a copy out of a store: standard output, or a file that appears when it is complete.
 
 use anyhow::{Context, bail};
 use std::fs::{File, Permissions};
@@ -7,7 +7,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use tempfile::NamedTempFile;
 
-/// A place that was looked at, and not touched yet.
+/// A destination that was checked, and not changed yet.
 pub enum Place {
     /// Standard output.
     Standard,
@@ -15,16 +15,16 @@ pub enum Place {
     File {
         /// Its path.
         path: PathBuf,
-        /// Whether one that is there is replaced.
+        /// Whether an existing file is replaced.
         replace: bool,
     },
 }
 
 impl Place {
-    /// The place that the user means by `told`, for a file `name`.
+    /// The destination that the user means by `told`, for a file `name`.
     ///
     /// # Errors
-    /// When something is there that is not to be replaced.
+    /// When a file is there that must not be replaced.
     pub fn find(told: Option<&Path>, name: &str, replace: bool) -> anyhow::Result<Self> {
         if told == Some(Path::new("-")) {
             return Ok(Self::Standard);
@@ -35,7 +35,7 @@ impl Place {
             Some(folder) if folder.is_dir() => folder.join(own),
             Some(path) => path.to_path_buf(),
         };
-        // Of a link the file that it leads to is replaced, not the link.
+        // For a link, its target is replaced, not the link.
         let path = path.canonicalize().unwrap_or(path);
         let shown = path.display();
         match path.metadata() {
@@ -56,7 +56,7 @@ impl Place {
             Self::Standard => Target::Standard(io::stdout()),
             Self::File { path, replace } => {
                 let folder = tonearm_store::folder_of(&path);
-                // With what the user's mask leaves of it.
+                // With the permissions that the user's mask allows.
                 let file = tempfile::Builder::new()
                     .prefix(".tonearm-")
                     .permissions(Permissions::from_mode(0o666))
@@ -72,7 +72,7 @@ impl Place {
     }
 }
 
-/// A copy that is being made; dropped, it leaves nothing.
+/// A copy that is being made. Dropping it leaves nothing behind.
 pub enum Target {
     /// Standard output.
     Standard(io::Stdout),
@@ -80,15 +80,15 @@ pub enum Target {
     File {
         /// The file.
         file: NamedTempFile,
-        /// Its name to be.
+        /// Its later name.
         path: PathBuf,
-        /// Whether one of that name is replaced.
+        /// Whether an existing file of that name is replaced.
         replace: bool,
     },
 }
 
 impl Target {
-    /// Goes on behind `bytes` zeroes: a hole, where the target is a file.
+    /// Adds `bytes` zeroes: a hole, where the target is a file.
     ///
     /// # Errors
     /// When it cannot be written.
@@ -103,7 +103,7 @@ impl Target {
         }
     }
 
-    /// Gives the file its name, durably; the name, if it is a file.
+    /// Gives the file its name, durably. Returns the name, if it is a file.
     ///
     /// # Errors
     /// When it cannot be made durable, or the name was taken meanwhile.

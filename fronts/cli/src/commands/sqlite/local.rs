@@ -1,4 +1,4 @@
-//! A database in a file system of this machine: is it one, is it whole, is it at rest?
+//! A database in a file system of this machine: checks that it is a database, complete, and not in use.
 //!
 //! Sources: SQLite, "Database File Format" 1.3; "File Locking And Concurrency" 3 to 5; `os_unix.c` for the
 //! bytes that are locked.
@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 pub const HEADER_BYTES: usize = 100;
 const MAGIC: &[u8; 16] = b"SQLite format 3\0";
 
-/// A database that nobody can change as long as this is there.
+/// A database that no process can change as long as this value lives.
 pub struct LocalDatabase {
     file: File,
     bytes: u64,
@@ -25,7 +25,7 @@ impl LocalDatabase {
     /// Opens the database at `path` and locks it.
     ///
     /// # Errors
-    /// When it is no database, not whole, in use, or its last changes are in a journal or log beside it.
+    /// When it is not a database, is incomplete or in use, or has its last changes in a journal or log beside it.
     pub fn open(path: &Path) -> anyhow::Result<Self> {
         let shown = path.display();
         // SQLite keeps journals beside the file itself, not beside a link to it.
@@ -66,18 +66,18 @@ impl LocalDatabase {
     }
 }
 
-/// What the header tells.
+/// The contents of the header.
 pub struct Header {
     page_bytes: u64,
-    /// Size of the database; nothing when the header does not know it.
+    /// Size of the database; `None` when the header does not have it.
     pages: Option<u64>,
 }
 
 impl Header {
-    /// From the first bytes of a file: [`HEADER_BYTES`], or fewer when it has no more.
+    /// Reads the first bytes of a file: [`HEADER_BYTES`], or fewer when the file is shorter.
     ///
     /// # Errors
-    /// What the file is instead, to follow its name.
+    /// What the file is instead, as a text that follows its name.
     pub fn parse(bytes: &[u8]) -> Result<Self, &'static str> {
         if bytes.is_empty() {
             return Err("is empty: there is no database in it yet");
@@ -118,8 +118,8 @@ impl Header {
     }
 }
 
-/// Opens the file, and locks it against SQLite in other processes: alone where we may write to it, else shared,
-/// which keeps writers away.
+/// Opens the file, and locks it against SQLite in other processes: exclusively if this process may write to it,
+/// otherwise shared, which keeps writers away.
 fn open_and_lock(path: &Path) -> anyhow::Result<File> {
     let writable = File::options().read(true).write(true).open(path);
     let (file, how) = match writable {
@@ -145,8 +145,8 @@ fn open_and_lock(path: &Path) -> anyhow::Result<File> {
     }
 }
 
-/// Another process that has a lock, of whatever kind, on `length` bytes at `start` (0: all from there on). Its
-/// number where the system knows it.
+/// Another process that has a lock, of whatever kind, on `length` bytes at `start` (0: all from there on). Returns its
+/// process number where the system knows it.
 fn user_of(file: &File, start: u64, length: u64) -> anyhow::Result<Option<Option<i32>>> {
     let wanted = Flock {
         start,

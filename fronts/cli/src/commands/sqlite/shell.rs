@@ -1,4 +1,4 @@
-//! `tonearm sqlite shell`: sqlite3 with the extension, or what to write elsewhere.
+//! `tonearm sqlite shell`: starts sqlite3 with the extension, or prints how other programs open the database.
 
 use crate::cli::SqliteShell;
 use anyhow::{Context, bail};
@@ -15,7 +15,7 @@ const EXTENSION: &str = "libtonearm_sqlite.so";
 const GUARD: &str = "CREATE TEMP TABLE opened(file CONSTRAINT \"the database could not be opened\" CHECK (file <> ''));
     INSERT INTO opened SELECT file FROM pragma_database_list WHERE name = 'main'; DROP TABLE opened";
 
-/// Becomes sqlite3, or prints.
+/// Replaces this process by sqlite3, or prints.
 ///
 /// # Errors
 /// When there is no store, no extension, or no sqlite3.
@@ -30,7 +30,7 @@ pub fn run(arguments: &SqliteShell) -> anyhow::Result<ExitCode> {
     }
     let mut shell = Command::new("sqlite3");
     shell.arg("-bail");
-    // Why a database cannot be opened stands in the log alone; later on that would repeat each error.
+    // Only the log says why a database cannot be opened. Later the log would repeat each error.
     for line in [
         &load(&extension),
         ".log stderr",
@@ -56,7 +56,7 @@ fn absolute(store: &Path) -> anyhow::Result<PathBuf> {
     found.with_context(|| format!("{} cannot be reached; check the path", store.display()))
 }
 
-/// Paths go into SQL, URIs and programs: text alone can.
+/// Requires a path that is text, because it goes into SQL, URIs and programs.
 fn text(path: &Path) -> anyhow::Result<String> {
     let text = path
         .to_str()
@@ -70,7 +70,7 @@ fn text(path: &Path) -> anyhow::Result<String> {
     Ok(text.to_string())
 }
 
-/// Where the extension is: as told, else beside this program, else in `../lib/tonearm`.
+/// The place of the extension: as given, else beside this program, else in `../lib/tonearm`.
 fn extension(told: Option<&Path>) -> anyhow::Result<PathBuf> {
     let found = |path: &Path| path.canonicalize().ok().filter(|path| path.is_file());
     if let Some(told) = told {
@@ -96,7 +96,7 @@ fn uri(store: &str, name: &str) -> String {
     format!("file:{}?vfs=tonearm&store={}", escape(name), escape(store))
 }
 
-/// Percent signs for what has a meaning in a URI, or in the texts that it is put into.
+/// Escapes characters that have a meaning in a URI, or in the texts that contain the URI.
 fn escape(text: &str) -> String {
     let mut escaped = String::new();
     for byte in text.bytes() {
@@ -135,7 +135,7 @@ fn quote(text: &str) -> String {
     format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""))
 }
 
-/// What to type and to write.
+/// The commands and programs to print.
 fn lesson(extension: &str, uri: &str) -> String {
     let (load, open) = (load(extension), open(uri));
     let (extension, uri) = (quote(extension), quote(uri));

@@ -1,4 +1,4 @@
-//! Images of volumes: into a store and out of it, sparse both ways, through its server or in process.
+//! Images of volumes: copies them into a store and out of it, sparse both ways, through its server or in process.
 
 use super::super::files::copy::{STEP_BYTES, Stop, lock};
 use super::super::files::place::Place;
@@ -20,7 +20,7 @@ use tonearm_store::files::{FileId, Files, Level};
 use tonearm_terminal::progress::{Progress, Unit};
 use tonearm_terminal::{report, size};
 
-/// What is zero is told apart in pieces of so many bytes.
+/// Granularity in bytes at which zeroes are recognised.
 const PIECE: u64 = 4096;
 
 /// What was copied, in JSON.
@@ -99,7 +99,7 @@ fn copy_out(arguments: &VolumeGet) -> anyhow::Result<()> {
             let end = at + bytes;
             while at < end {
                 stop.check()?;
-                // Up to a step's border, so that pieces are the same for all.
+                // A step ends at a multiple of its size, so that all pieces are the same.
                 let border = (at / STEP_BYTES as u64 + 1) * STEP_BYTES as u64;
                 let to = if allocated { end.min(border) } else { end };
                 if allocated {
@@ -151,7 +151,7 @@ fn report_copy(
     ))?)
 }
 
-/// A volume would change below clients that keep what they have read of it, such as a mounted file system.
+/// Refuses a change of a volume below clients that keep data which they have read of it, such as a mounted file system.
 fn refuse_clients(place: &VolumeStore, name: &str) -> anyhow::Result<()> {
     let Some(mut client) = Client::find(&place.store.path, place.control.as_deref())? else {
         return Ok(());
@@ -181,7 +181,7 @@ struct Volume<'a> {
 }
 
 impl<'a> Volume<'a> {
-    /// Opens it against others who put or get it.
+    /// Opens the volume, and locks it against other commands that put or get it.
     fn open(files: &'a dyn Files, name: &'a str, level: Level) -> anyhow::Result<Self> {
         let id = files.open_volume(name)?;
         lock(files, id, name, level)?;
@@ -222,7 +222,7 @@ impl<'a> Volume<'a> {
         Ok(())
     }
 
-    /// Makes a range read as zeroes, where it does not already.
+    /// Makes a range read as zeroes, where it does not do so already.
     fn clear(&self, from: u64, to: u64) -> anyhow::Result<()> {
         let mut at = from;
         while at < to {
@@ -238,7 +238,7 @@ impl<'a> Volume<'a> {
     }
 }
 
-/// Makes `image` the content of `volume`, durably; its bytes, and how many of them are not zeroes.
+/// Makes `image` the content of `volume`, durably. Returns its bytes, and how many of them are not zeroes.
 fn copy_in(volume: &Volume<'_>, image: &mut Image, stop: &Stop) -> anyhow::Result<(u64, u64)> {
     let (mut bar, mut step) = (Progress::new("copying", Unit::Bytes), vec![0; STEP_BYTES]);
     let (mut at, mut data) = (0, 0);
@@ -286,14 +286,14 @@ fn copy_in(volume: &Volume<'_>, image: &mut Image, stop: &Stop) -> anyhow::Resul
 
 /// An image that is read from its start on.
 struct Image {
-    /// As the user called it.
+    /// Its name as the user gave it.
     name: String,
     /// `None` for standard input.
     file: Option<File>,
     size: Option<u64>,
 }
 
-/// What comes next of an image.
+/// The next part of an image.
 enum Part {
     End,
     Hole(u64),
@@ -312,7 +312,7 @@ impl Image {
         }
         let name = path.display().to_string();
         let cannot = || format!("cannot read {name}");
-        // Before it is opened: a pipe would wait for its writer.
+        // Checked before it is opened, because opening a pipe would wait for its writer.
         let about = std::fs::metadata(path).with_context(cannot)?;
         if !about.is_file() && !about.file_type().is_block_device() {
             bail!("{name} is neither a regular file nor a block device; use - for standard input");
@@ -331,7 +331,7 @@ impl Image {
         })
     }
 
-    /// What is at `at`; data goes to `step`, up to one of its borders.
+    /// The next part at `at`. Data ends at `step` or at one of its borders.
     fn part(&mut self, at: u64, step: &mut [u8]) -> io::Result<Part> {
         let border = step.len() as u64 - at % step.len() as u64;
         let (Some(file), Some(size)) = (&self.file, self.size) else {
@@ -350,7 +350,7 @@ impl Image {
             Ok(data) => data.min(size),
             // A hole up to the end.
             Err(Errno::NXIO) => size,
-            // A device, or a file system that does not know.
+            // A device, or a file system that does not report holes.
             Err(_) => at,
         };
         if data > at {
@@ -362,8 +362,8 @@ impl Image {
     }
 }
 
-/// The parts of what lies at `at`, and which are zeroes. They meet at multiples of [`PIECE`], so that a block is not
-/// written in parts.
+/// Splits the bytes at `at` into parts, and tells which are zeroes. The parts meet at multiples of [`PIECE`], so that
+/// no block is written in parts.
 fn pieces(at: u64, mut bytes: &[u8]) -> impl Iterator<Item = (&[u8], bool)> {
     let first = (PIECE - at % PIECE) as usize;
     let mut first = first.min(bytes.len());

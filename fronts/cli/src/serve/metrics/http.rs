@@ -19,7 +19,7 @@ const HEAD_MAX: usize = 8 << 10;
 /// Longest time for one request.
 const DEADLINE: Duration = Duration::from_secs(5);
 
-/// Where metrics are to be had.
+/// Where metrics are served.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Address {
     /// A loopback address.
@@ -55,20 +55,20 @@ impl FromStr for Address {
 
 /// A running responder.
 pub struct Responder {
-    /// Where it is, for people.
+    /// Its address, for people.
     pub url: String,
     _file: Option<SocketFile>,
 }
 
 impl Responder {
-    /// Listens at `address`; each page is made of counters that `mailbox` is asked for. One request is answered after the
-    /// other: a scrape takes a moment, and each has a deadline.
+    /// Listens at `address`. For each page it asks `mailbox` for the counters. Requests are answered one after the
+    /// other: a scrape is short, and each has a deadline.
     ///
     /// # Errors
-    /// When the address cannot be had.
+    /// When the address is not available.
     pub fn start(address: &Address, mailbox: Mailbox) -> anyhow::Result<Self> {
         let answer = move |stream: OwnedFd| {
-            // How a connection ends is the client's affair.
+            // An error of one connection concerns its client alone.
             let _ = respond(stream.into(), || scrape(&mailbox));
         };
         Ok(match address {
@@ -127,7 +127,7 @@ fn respond(mut stream: File, page: impl FnOnce() -> Result<String, String>) -> i
     stream.write_all(answer.as_bytes())
 }
 
-/// The request up to its empty line; the first line is all that counts.
+/// The request up to its empty line. Only the first line is used.
 fn read_head(stream: &mut File) -> io::Result<String> {
     let deadline = Instant::now() + DEADLINE;
     let mut head = Vec::new();

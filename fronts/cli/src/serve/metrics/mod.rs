@@ -1,4 +1,4 @@
-//! Prometheus metrics: a tiny HTTP responder, and the text that it gives.
+//! Prometheus metrics: a small HTTP responder, and the text of its page.
 
 mod http;
 mod text;

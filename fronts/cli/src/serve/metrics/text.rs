@@ -16,7 +16,7 @@ pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; cha
 /// The page.
 ///
 /// # Errors
-/// Never, as a string takes everything.
+/// Never fails: a string takes all of it.
 pub fn render(stats: &ServerStats) -> Result<String, fmt::Error> {
     let mut registry = Registry::with_prefix("tonearm");
     registry.register_collector(Box::new(Page(stats.clone())));
@@ -137,7 +137,7 @@ impl Page {
         )?;
         for latency in &self.0.nbd.latencies {
             let labels = [("command", latency.command.as_str())];
-            // The encoder adds the buckets up; ours are added up already.
+            // The encoder sums the buckets up, and these are sums already.
             let (mut buckets, mut below) = (Vec::new(), 0);
             for (bound_ns, up_to) in &latency.buckets {
                 buckets.push((*bound_ns as f64 / 1e9, up_to.saturating_sub(below)));

@@ -27,9 +27,9 @@ struct State {
     delay: Cell<Nanos>,
     random: Cell<u64>,
     read_only: Cell<bool>,
-    /// Reads hold memory for payloads, as those of data that was written of late do.
+    /// Reads hold memory for payloads, as reads of recently written data do.
     pinned: Cell<bool>,
-    /// Reads leave their last piece out.
+    /// Reads leave out their last piece.
     short: Cell<bool>,
     failure: RefCell<Option<TargetError>>,
     flushes: Cell<u64>,

@@ -9,7 +9,7 @@ use crate::transmission::{Connections, TransmissionOptions};
 use tonearm_base::{BufPool, Nanos};
 use tonearm_rt::{Data, DeviceId, IdleDriver, Op, Rt};
 
-/// All that a test of the transmission phase needs, in virtual time.
+/// Everything that a test of the transmission phase needs, in virtual time.
 pub struct TestWorld {
     /// The executor.
     pub rt: Rt,
@@ -17,13 +17,13 @@ pub struct TestWorld {
     pub pool: BufPool,
     /// The streams.
     pub streams: Streams,
-    /// What is served.
+    /// The target that is served.
     pub target: MemoryTarget,
     /// The server.
     pub connections: Connections,
 }
 
-/// What the handshake would have delivered.
+/// The client as a handshake would deliver it.
 pub fn client_of(structured: bool) -> Client {
     Client {
         export: "main".to_owned(),

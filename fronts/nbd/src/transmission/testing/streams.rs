@@ -1,7 +1,7 @@
-//! Connected streams in memory, before another driver that has the clock and the disks.
+//! Connected streams in memory, in front of another driver, which has the clock and the disks.
 //!
 //! Invariants:
-//! 1. Bytes arrive in order, at most `capacity` of them on their way: a sender waits beyond that.
+//! 1. Bytes arrive in order. At most `capacity` bytes are on their way; a sender waits until there is room.
 //! 2. Closing an end ends its operations, and the other end's once it has read what was sent.
 //! 3. Operations end in the time in which they became possible.
 
@@ -67,17 +67,17 @@ impl Streams {
         )
     }
 
-    /// Bytes on their way from now on.
+    /// Sets the most bytes that are on their way from now on.
     pub fn set_capacity(&self, bytes: usize) {
         self.0.borrow_mut().capacity = bytes.max(1);
     }
 
-    /// Lets `split` say how many of the bytes that are there a `Recv` gives.
+    /// Lets `split` choose how many of the available bytes a `Recv` returns.
     pub fn set_split(&self, split: impl FnMut(usize) -> usize + 'static) {
         self.0.borrow_mut().split = Box::new(split);
     }
 
-    /// A driver of these streams that leaves all else to `inner`.
+    /// A driver of these streams that leaves all other devices to `inner`.
     pub fn driver(&self, inner: Box<dyn Driver>) -> Box<dyn Driver> {
         Box::new(StreamDriver {
             streams: self.clone(),
@@ -164,7 +164,7 @@ impl State {
         });
     }
 
-    /// Moves what can be moved. Small capacities take several rounds.
+    /// Moves all bytes that can be moved. Small capacities take several rounds.
     fn advance(&mut self) {
         let mut moved = true;
         while moved {
