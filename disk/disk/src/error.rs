@@ -72,7 +72,7 @@ pub enum DiskError {
         "open recovery units hold {limit_bytes} bytes, as much as they may; end some, write less in one, or give the store more memory (--memory)"
     )]
     ShadowsFull {
-        /// What they may hold together.
+        /// Bytes that they may hold together.
         limit_bytes: u64,
     },
     /// No such list.
@@ -92,7 +92,7 @@ pub enum DiskError {
     /// Blocks are written as a whole.
     #[error("{bytes} bytes were given for a block of {block_bytes}")]
     BadBlock {
-        /// What was given.
+        /// Bytes that were given.
         bytes: usize,
         /// Bytes of a block.
         block_bytes: u64,

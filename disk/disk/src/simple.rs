@@ -115,7 +115,7 @@ impl Disk {
         Ok(())
     }
 
-    /// Reads a block as it is committed.
+    /// Reads a block in the committed state.
     ///
     /// # Errors
     /// When there is no such block, damaged, or failed.

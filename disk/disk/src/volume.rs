@@ -33,7 +33,7 @@ impl Volume {
         &self.shared
     }
 
-    /// What it is.
+    /// Its kind.
     pub fn kind(&self) -> VolumeKind {
         self.shared.borrow().entry.kind
     }

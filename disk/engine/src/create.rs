@@ -17,7 +17,7 @@ use tonearm_rt::{Boxed, Rt};
 /// Bytes zeroed by one operation on a device that is not blank.
 const ZERO_STEP: u64 = 1 << 30;
 
-/// What goes where.
+/// The plan of a new store.
 #[derive(Clone, Debug)]
 pub struct CreatePlan {
     /// The superblock of the new store.

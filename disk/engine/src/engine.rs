@@ -33,9 +33,9 @@ pub struct Engine(pub(crate) Rc<Inner>);
 pub(crate) struct Inner {
     pub shared: Rc<Shared>,
     pub write_back: Rc<WriteBack>,
-    /// In the superblock's order.
+    /// The members, in the superblock's order.
     pub members: Vec<Rc<dyn Device>>,
-    /// Of this epoch.
+    /// The superblock of this epoch.
     pub superblock: RefCell<Superblock>,
     pub counters: Counters,
     pub recovery: RecoveryReport,

@@ -1,4 +1,4 @@
-//! What can go wrong with a store.
+//! Errors of a store.
 
 use tonearm_format::FormatError;
 use tonearm_layout::{HomeError, PlanError};
@@ -164,9 +164,9 @@ pub enum EngineError {
          once, or create the store with a larger --log-size"
     )]
     CommitTooLarge {
-        /// What it takes of the log.
+        /// Bytes of log that it takes.
         bytes: u64,
-        /// What a commit may take at most.
+        /// Most bytes of log that a commit may take.
         max_bytes: u64,
     },
     /// The store is being closed: what has been committed is kept, nothing else is taken.

@@ -23,7 +23,7 @@ mod ordered;
 mod params;
 mod pinned;
 
-// What is made of them, and what an open store shares.
+// Code that uses these, and the state that the parts of an open store share.
 mod commit;
 mod images;
 mod log_drives;
@@ -37,7 +37,7 @@ mod members;
 mod plan_log;
 mod recovery;
 
-// What works on a whole store.
+// Operations on a whole store.
 mod create;
 mod inspect;
 mod write_back;

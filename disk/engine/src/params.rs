@@ -28,7 +28,7 @@ pub struct CreateParams {
 /// A member before its place is planned.
 #[derive(Clone, Debug)]
 pub struct MemberSpace {
-    /// What it is to carry.
+    /// Its roles.
     pub roles: Roles,
     /// Bytes that it has; `None` for a file that takes the size it needs.
     pub available_bytes: Option<u64>,

@@ -142,7 +142,7 @@ pub(crate) enum Known<'a> {
 pub(crate) struct Moved {
     /// The block.
     pub block: u64,
-    /// Where the content is.
+    /// The block that has the content.
     pub from: u64,
     /// CRC-32C of the content.
     pub crc: u32,
@@ -197,7 +197,7 @@ impl Pinned {
         add_range(&mut self.zeroed, first, end);
     }
 
-    /// What `block` reads as; `None` when it must be read from home.
+    /// The content of `block`; `None` when it must be read from home.
     pub fn get(&self, block: u64) -> Option<Known<'_>> {
         if let Some(known) = self.blocks.get(&block) {
             return Some(match &known.content {

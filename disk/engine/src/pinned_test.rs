@@ -19,7 +19,7 @@ const WORDS: usize = BLOCK / 8;
 
 type Content = [u64; WORDS];
 
-/// What a change of a commit is made of.
+/// A change of a commit.
 #[derive(Clone, Debug)]
 enum Step {
     Write(u64, u64),
@@ -77,7 +77,7 @@ struct World {
     account: Account,
     /// Commits from the first on.
     log: Vec<Vec<Entry>>,
-    /// What the disk holds after each commit; first the empty one.
+    /// The content of the disk after each commit; first the empty disk.
     truth: Vec<[Content; BLOCKS as usize]>,
     durable: u64,
     /// First commit that a recovery sees.
@@ -176,7 +176,7 @@ impl World {
         self.check(now);
     }
 
-    /// What is under way home may be anything until it has arrived.
+    /// Blocks that are being written home may have any content until the write has ended.
     fn start(&mut self, cursor: u64, blocks_max: usize) {
         if self.batch.is_some() {
             return;
@@ -262,7 +262,7 @@ impl World {
         self.check(truth);
     }
 
-    /// What reads see.
+    /// Checks the content that reads see.
     fn check(&self, truth: [Content; BLOCKS as usize]) {
         for (block, expected) in (0..).zip(truth) {
             let found = match self.pinned.get(block) {
@@ -382,7 +382,7 @@ proptest! {
     }
 }
 
-/// What the log gets of each commit, block by block: all of it, or so many words.
+/// The log's records of each commit, block by block: the whole block, or so many words.
 #[test]
 fn the_log_gets_the_words_that_change_of_a_block_that_it_has() {
     let mut world = World::new();
@@ -411,7 +411,7 @@ fn the_log_gets_the_words_that_change_of_a_block_that_it_has() {
     // A range takes it out of the set.
     world.commit(&[Step::Zero(0, 1)]);
     assert_eq!(value(&mut world, 0, 3, 13), None);
-    // What was moved is not in the log.
+    // Moved content is not in the log.
     world.commit(&[Step::Move(1, 5)]);
     assert_eq!(value(&mut world, 1, 3, 14), None);
     assert_eq!(value(&mut world, 1, 3, 15), Some(1));

@@ -1,4 +1,4 @@
-//! What the log records of a commit.
+//! The log's records of a commit.
 
 use crate::commit::{CommitChange, record};
 use crate::pinned::{Holds, Pinned};

@@ -20,7 +20,7 @@ use tonearm_format::{EntryKind, SECTOR, SUPERBLOCK_SLOTS, Superblock, superblock
 use tonearm_layout::{Home, ZeroRange};
 use tonearm_trail::RecoveredChange;
 
-/// What the replayed commits change. Kept only for stores with an array that needs it.
+/// The blocks that the replayed commits change. Kept only for stores with an array that needs it.
 pub(crate) struct Footprint {
     wanted: bool,
     blocks: BTreeSet<u64>,

@@ -5,11 +5,11 @@ use std::cell::RefCell;
 use tonearm_base::{BufPool, Lsn};
 use tonearm_layout::{Home, HomeBlock, HomeError, Piece};
 
-/// What a round has done.
+/// The result of a round.
 pub(crate) struct Done {
     /// Blocks written home.
     pub blocks: u64,
-    /// Of them, those that got a newer version meanwhile.
+    /// Number of those blocks that got a newer version meanwhile.
     pub superseded: u64,
     /// The block behind the last one, if there are any.
     pub next: Option<u64>,

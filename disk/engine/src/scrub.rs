@@ -4,7 +4,7 @@ use crate::engine::Engine;
 use crate::error::EngineError;
 use tonearm_layout::GroupReport;
 
-/// What a scrub has found.
+/// The result of a scrub.
 #[derive(Clone, Debug, Default)]
 pub struct ScrubReport {
     /// Groups looked at.

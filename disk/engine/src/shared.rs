@@ -1,4 +1,4 @@
-//! What the parts of an open store share, and whether the store still takes changes.
+//! State that the parts of an open store share, and whether the store still takes changes.
 
 use crate::access::Access;
 use crate::error::EngineError;

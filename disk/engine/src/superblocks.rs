@@ -26,7 +26,7 @@ pub struct MemberDevice {
     pub path: String,
 }
 
-/// What was found in the superblock slots of one member.
+/// The contents of the superblock slots of one member.
 pub struct MemberSuperblock {
     /// The newest valid copy.
     pub superblock: Superblock,

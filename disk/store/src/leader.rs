@@ -68,7 +68,7 @@ pub(crate) struct Leader<P: Platform> {
     kind: Kind<P>,
 }
 
-/// Behind the lock.
+/// The state behind the lock.
 struct Shared<P: Platform> {
     state: StateOf<P>,
     /// The condition variable of each waiter. (Not `thread::park`: the program may use the thread's own token.)

@@ -165,7 +165,7 @@ impl Store {
         self.simple(async move |context| context.disk.delete_block(block).await)
     }
 
-    /// Reads a block as it is committed: [`Store::block_size`] bytes.
+    /// Reads a block in the committed state: [`Store::block_size`] bytes.
     ///
     /// # Errors
     /// When there is no such block, damaged, or failed.
@@ -185,7 +185,7 @@ impl Store {
         self.simple(async move |context| context.disk.write_block(block, &data).await)
     }
 
-    /// The blocks of a list in order, as it is committed.
+    /// The blocks of a list in order, in the committed state.
     ///
     /// # Errors
     /// When there is no such list, or failed.

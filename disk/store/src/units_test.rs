@@ -1,4 +1,4 @@
-//! The table of units: a unit is used by one operation at a time, and gone when its operation has not come to its end.
+//! The table of units: one operation at a time uses a unit, and a unit is removed when its operation panics.
 
 use super::{NotAvailable, UnitId, Units};
 use std::rc::Rc;

@@ -30,7 +30,7 @@ const READ_AHEAD: usize = 3;
 pub struct RecoveredChange {
     /// First home block.
     pub block: u64,
-    /// What changes.
+    /// The kind of change.
     pub kind: EntryKind,
     /// Content of the block, for data.
     pub data: Option<Buf>,
@@ -60,7 +60,7 @@ pub struct ReplayStats {
     pub discarded: u64,
 }
 
-/// What a lenient replay has left out, as far as readable records show.
+/// The commits that a lenient replay has left out, as far as readable records show.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GivenUp {
     /// First lost commit: the one behind the last commit that was kept.

@@ -36,7 +36,7 @@ unsafe fn load(error: *mut *mut c_char, routines: *const c_void, done: c_int) ->
 /// Entry point that SQLite tries first in any extension.
 ///
 /// # Safety
-/// For SQLite alone.
+/// Only SQLite may call it.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sqlite3_extension_init(
     _db: *mut Db,
@@ -51,7 +51,7 @@ pub unsafe extern "C" fn sqlite3_extension_init(
 /// Entry point that SQLite derives from the file's name, `libtonearm_sqlite.so`.
 ///
 /// # Safety
-/// For SQLite alone.
+/// Only SQLite may call it.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sqlite3_tonearmsqlite_init(
     db: *mut Db,
@@ -65,7 +65,7 @@ pub unsafe extern "C" fn sqlite3_tonearmsqlite_init(
 /// Entry point for `sqlite3_auto_extension` in a program that the library is linked into.
 ///
 /// # Safety
-/// For SQLite alone.
+/// Only SQLite may call it.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sqlite3_tonearm_init(
     _db: *mut Db,

@@ -18,7 +18,7 @@ use tonearm_rt::Boxed;
 /// The changes that the end of a unit makes.
 struct Plan {
     changes: Vec<CommitChange>,
-    /// For each volume of the unit.
+    /// One for each volume of the unit.
     outcomes: Vec<Outcome>,
     names: Overlay,
 }

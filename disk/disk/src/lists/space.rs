@@ -1,5 +1,4 @@
-//! Which identifiers are free, and which of them is taken next: if possible the block behind the predecessor, because
-//! blocks of one list belong together.
+//! Finds free identifiers. It prefers the block behind the predecessor, because blocks of one list belong together.
 
 use super::Id;
 use crate::disk::Disk;

@@ -322,7 +322,7 @@ impl Op {
     }
 }
 
-/// What is committed, and how often some of the file was cut off.
+/// The committed content, and how often some of the file was cut off.
 struct Model {
     file: Vec<u8>,
     cuts: u64,
@@ -497,7 +497,7 @@ fn case(steps: Vec<Step>, options: OpenOptions, seed: u64) {
             let client = &mut clients[step.who];
             match step.what {
                 18 => rt.sleep(Nanos::from_micros(step.len % 300)).await,
-                // Not here: what is under way may read the blocks.
+                // Not here: operations under way may read the blocks.
                 19 => {
                     let engine = disk.engine().clone();
                     rt.spawn(async move { engine.drain().await });

@@ -68,7 +68,7 @@ async fn check(disk: &Disk, versions: &[(u64, u64)]) {
     }
 }
 
-/// What clients see once the store is closed `after` they have begun.
+/// The results of clients when the store is closed `after` they have begun.
 async fn close_under(rt: &Rt, disk: &Disk, clients: u64, after: Nanos) -> Vec<(u64, u64)> {
     let versions: Versions = Rc::new(RefCell::new(vec![(0, 0); BLOCKS as usize]));
     let refused = Rc::new(Cell::new(0));

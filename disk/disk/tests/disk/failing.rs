@@ -28,7 +28,7 @@ fn a_flush_that_fails_for_lack_of_space_makes_the_store_read_only() {
                 disk.resize_volume("main", 512 * B).await.unwrap();
                 let main = disk.volume("main").unwrap();
                 main.write(0, block(1), true).await.unwrap();
-                // Of the home alone: the log is flushed before, and not while it is written home.
+                // Flushes of the home alone: the log is flushed before, and not during a write home.
                 let mut written_home = false;
                 world.set_fault(move |request| {
                     written_home |= request.op == Op::Write && request.offset >= 2 << 20;
@@ -53,7 +53,7 @@ fn a_flush_that_fails_for_lack_of_space_makes_the_store_read_only() {
     }
 }
 
-/// What the file system refuses to take is not lost: it is tried again until there is space.
+/// Data that the file system refuses to take is not lost: the store tries again until there is space.
 #[test]
 fn a_write_that_fails_for_lack_of_space_is_tried_again() {
     in_world(

@@ -254,7 +254,7 @@ fn a_store_that_is_nearly_full_gives_what_is_needed() {
         };
         assert!(matches!(error, DiskError::StoreFull { .. }), "{error}");
         assert_eq!((written, disk.free_bytes()), (free, 0), "to the last block");
-        // Nor is there room when a unit holds it.
+        // There is no room either while a unit holds the space.
         disk.delete_volume("f").await.unwrap();
         let mut aru = disk.begin();
         let g = aru.create_file("g", [1; 16], 1).await.unwrap();

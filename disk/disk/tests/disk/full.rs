@@ -156,7 +156,7 @@ fn a_full_home_takes_a_trim_when_the_log_is_used_up_first_and_closes() {
         overfill(&rt, &disk, &mut versions).await;
         let stats = disk.stats();
         assert!(stats.log_full_waits > 0, "the log was used up");
-        // What has no room at home stays in the log: that is no error.
+        // Blocks without space at home stay in the log. This is not an error.
         disk.close().await.unwrap();
         versions
     };

@@ -32,7 +32,8 @@ fn crafted(image: &DiskImage, change: impl FnOnce(&mut Superblock)) -> DiskImage
 /// The lines that a command says, or its error.
 type Said = Result<Vec<String>, String>;
 
-/// What a look, and an opening that reads, writes and closes, say of `image` with unreadable pages at `bad`.
+/// The results for `image` with unreadable pages at `bad`: of an inspection, and of an opening that reads, writes and
+/// closes.
 fn looked_at_and_opened(
     image: &DiskImage,
     bad: &[u64],
@@ -252,7 +253,7 @@ fn volumes_that_contradict_the_store_or_each_other_are_refused_by_name() {
 
 #[test]
 fn a_sound_store_is_opened_and_read() {
-    // Of what the other tests craft their stores.
+    // These are the stores from which the other tests craft theirs.
     for image in [store(8 << 20), segments(8 << 20)] {
         let (look, opened, after) = looked_at_and_opened(&image, &[], OpenOptions::default());
         assert_eq!((look, opened), (Ok(Vec::new()), Ok(Vec::new())));

@@ -34,16 +34,16 @@ const EDITS_MAX: usize = 8;
 /// The stores from which an input chooses.
 pub struct Bases(Vec<(DiskImage, Vec<Structure>)>);
 
-/// Where the checksum of a structure is kept.
+/// The place of a structure's checksum.
 #[derive(Clone)]
 enum Seal {
     /// In another structure: byte offset of the field, whether it is of a checksum table, and which structure that is.
     Elsewhere(u64, bool, usize),
-    /// In itself, at this offset.
+    /// In the structure itself, at this offset.
     Own(usize),
     /// In the header of the checkpoint whose table it is, over its parts.
     Parts(u64, usize),
-    /// Of the blocks in the log, whose first byte is in the header, at this offset.
+    /// For the blocks in the log, whose first byte is in the header: in the header, at this offset.
     Payload(u64, u64, usize),
 }
 
@@ -51,7 +51,7 @@ enum Seal {
 struct Structure {
     offset: u64,
     len: usize,
-    /// Of these bytes an edit chooses.
+    /// Number of bytes among which an edit chooses.
     edited: usize,
     seals: Vec<Seal>,
     /// Inner structures come first.
@@ -171,7 +171,7 @@ impl Bases {
             let members = members(&rt, size);
             look(&rt, &pool, &members).await;
             if choice & 0x80 != 0 {
-                // Of the segments layout; an error in the other.
+                // Only the segments layout has a map; the other layout returns an error.
                 let members = members.clone();
                 let _ = tonearm_engine::rebuild_map(&rt, &pool, members, 1 << 20, |_, _| {}).await;
             }
@@ -189,7 +189,7 @@ impl Bases {
         let Some(written) = opened else {
             return;
         };
-        // What was durable is there, or an error.
+        // What was durable is read back, or is an error.
         in_world(&image, &[], async move |rt, pool| {
             let options = OpenOptions::default();
             let Ok(disk) = Disk::open(&rt, &pool, members(&rt, size), options, |_| {}).await else {

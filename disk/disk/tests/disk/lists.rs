@@ -242,7 +242,7 @@ fn deleting_a_long_list_needs_no_walk_before_the_end() {
         assert!(disk.shadow_bytes() < 2 * B);
         let gone = aru.read_block(blocks[3]).await.unwrap_err();
         assert_eq!(gone.kind(), ErrorKind::NotFound);
-        // What others add meanwhile goes with it.
+        // Blocks that others add meanwhile are deleted too.
         disk.new_block(list, Some(blocks[5])).await.unwrap();
         aru.end().await.unwrap();
         assert_eq!((sound(&disk).await, disk.shadow_bytes()), ((0, 0), 0));

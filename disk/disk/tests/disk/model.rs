@@ -161,7 +161,7 @@ impl Model {
     }
 }
 
-/// What a case does.
+/// A step of a case.
 #[derive(Clone, Debug)]
 struct Step {
     what: u8,
@@ -213,7 +213,7 @@ impl Run {
         let view = unit.over(&committed).map(|(state, _)| state);
         // A unit that cannot end any more, because others have deleted what it wrote, has no state to compare with.
         let exact = view.is_some() && unit.since.is_none_or(|since| since == version);
-        // Where others have come in between, any known identifier will do.
+        // If others have committed in between, any known identifier serves.
         let seen = view.clone().unwrap_or_else(|| committed.clone());
         let list = pick(seen.lists.keys().copied(), step.a).unwrap_or(ListId(9999));
         let block = pick(seen.data.keys().copied(), step.b).unwrap_or(BlockId(9999));
@@ -371,9 +371,10 @@ impl Run {
     }
 }
 
-/// Runs steps until the power goes off or the store is closed; what is left of the model, and the steps done.
+/// Runs steps until a power cut or the closing of the store. Returns the model after them, and the number of steps
+/// done.
 async fn life(disk: Disk, mut model: Model, steps: Vec<Step>) -> (Model, usize, bool) {
-    // What is there is a state committed at or after the last flush.
+    // The disk must have a state that was committed at or after the last flush.
     let found = Run::whole(&disk).await;
     let known = model.history.iter().rposition(|state| *state == found);
     assert!(

@@ -110,7 +110,7 @@ fn without_space_a_unit_is_told_and_can_be_given_up() {
         let own = bytes(aru.read(&f, (index - 1) * B, B).await.unwrap());
         assert_eq!(own, content(index - 1, 1));
         aru.abort();
-        // What is left is enough for another one, again and again.
+        // The free space is enough for another unit, again and again.
         for version in 0..5 {
             let f = file(&disk, 300, version).await;
             check(&f, 300, version).await;
@@ -145,7 +145,7 @@ fn small_units_go_on_beside_a_large_one() {
 #[test]
 fn a_full_store_takes_the_space_of_large_units_back() {
     with(&store(16 << 20), options(), async |disk| {
-        // What was moved from the space is not at home yet, and more than goes there at once.
+        // Content that was moved from the space is not at home yet, and there is more of it than goes home at once.
         let f = file(&disk, 1200, 1).await;
         let space = disk.spill_bytes();
         assert!(space > 0);
@@ -206,7 +206,7 @@ fn what_was_moved_stays_until_no_recovery_needs_it() {
     }
 }
 
-/// What a unit has spilled is not in memory when it becomes the block's content.
+/// Spilled content is not in memory when it becomes the block's content.
 #[test]
 fn a_partial_write_goes_on_from_what_a_large_unit_has_made_of_the_block_meanwhile() {
     let partial: [(&str, Begin, usize); 3] = [
@@ -282,7 +282,7 @@ fn what_a_read_takes_a_moved_block_from_is_not_written_over_meanwhile() {
     });
 }
 
-/// Where the drive has a block of these bytes.
+/// Offset at which the drive has a block of these bytes.
 fn place_of(world: &tonearm_world::SimWorld, value: u8) -> u64 {
     let image = world.images().remove(0);
     let mut block = vec![0; BLOCK];

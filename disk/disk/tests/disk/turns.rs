@@ -14,9 +14,9 @@ use tonearm_world::SimOptions;
 const B: u64 = BLOCK as u64;
 const BLOCKS: u64 = 8192;
 const CLIENTS: u64 = 8;
-/// Of each client.
+/// Writes of each client.
 const WRITES: u64 = 5000;
-/// Before the cleaner is in a steady state.
+/// Writes before the cleaner is in a steady state.
 const WARM_UP: u64 = 3000;
 
 async fn client(rt: Rt, volume: Volume, number: u64, waits: Rc<RefCell<Vec<Nanos>>>) {

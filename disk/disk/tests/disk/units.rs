@@ -184,7 +184,7 @@ fn after_a_power_cut_a_unit_is_there_or_not() {
     }
     assert!(seen.iter().all(|seen| *seen > 1), "each was seen: {seen:?}");
 
-    /// What there is of the unit: all or nothing; nothing at all before the volume is there.
+    /// The content of the unit that is on the disk: all of it or nothing. `None` before the volume is there.
     async fn found(disk: &Disk) -> Option<u8> {
         let v = disk.volume("v").ok()?;
         let mut found = vec![read(&v, 0, 1).await[0], read(&v, 5 * B, 1).await[0]];
@@ -241,7 +241,7 @@ fn a_unit_that_ends_has_room_in_the_log_for_what_others_make_of_it() {
         large.delete_volume("f").await.unwrap();
         let mut end = Box::pin(large.end());
         begun(&mut end).await;
-        // In many pieces: each is a range of the deletion.
+        // The files have many pieces: each is a range of the deletion.
         for blocks in 1..=150 {
             for file in [&f, &g] {
                 let mut aru = disk.begin();
@@ -256,7 +256,7 @@ fn a_unit_that_ends_has_room_in_the_log_for_what_others_make_of_it() {
     });
 }
 
-/// What it costs is known anew once it has waited; the engine refuses a commit that was admitted for less.
+/// The unit's cost is computed again after its wait: the engine refuses a commit that was admitted for less.
 #[test]
 fn a_unit_is_admitted_for_what_others_have_made_of_it_while_it_waited() {
     with(&store(16 << 20), OpenOptions::default(), async |disk| {
@@ -273,7 +273,7 @@ fn a_unit_is_admitted_for_what_others_have_made_of_it_while_it_waited() {
         let all_memory = engine.reserve(engine.options().memory_bytes).await.unwrap();
         let mut end = Box::pin(aru.end());
         begun(&mut end).await;
-        // In many pieces: each is a range of the deletion.
+        // The files have many pieces: each is a range of the deletion.
         for blocks in 2..=200 {
             for name in names {
                 disk.resize_volume(name, blocks * B).await.unwrap();

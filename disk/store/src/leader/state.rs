@@ -54,7 +54,7 @@ const IDLE_LOOKS: u32 = if cfg!(test) { 2 } else { 10 };
 /// Why a store has ended.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) enum Over {
-    /// By [`State::close`].
+    /// [`State::close`] has ended the store.
     Closed,
     /// The engine has panicked.
     Panicked,

@@ -15,7 +15,7 @@ pub fn content(files: &dyn Files, file: FileId, aru: Option<AruId>) -> Vec<u8> {
     buf
 }
 
-/// What holds for any implementation, over two sessions with one store.
+/// Checks the promises of every implementation, over two sessions with one store.
 pub fn check(one: &dyn Files, two: &dyn Files) {
     names(one, two);
     units(one, two);

@@ -9,7 +9,7 @@ pub fn child(question: impl FnOnce() -> bool) -> bool {
     // another thread may have held at the fork: the store's are taken by callers of this test alone.
     match unsafe { libc::fork() } {
         0 => {
-            // SAFETY: a signal ends the child when it waits for what nobody gives back.
+            // SAFETY: a signal ends the child if it waits for ever, for example for a lock of its parent.
             unsafe { libc::alarm(60) };
             let answer = std::panic::catch_unwind(std::panic::AssertUnwindSafe(question));
             // SAFETY: ends the child at once, without the parent's destructors.

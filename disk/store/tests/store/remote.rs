@@ -232,7 +232,7 @@ fn a_socket_that_was_left_behind_is_waited_for() {
     let (started, wait) = (Instant::now(), Duration::from_millis(300));
     let first = open_files(&place.path, waiting(wait)).unwrap();
     assert!(started.elapsed() >= wait);
-    // What this process has open is shared without any.
+    // Sessions share a store that this process has open, without a wait.
     let second = open_files(&place.path, waiting(Duration::from_secs(600))).unwrap();
     files::check(&*first, &*second);
 }
@@ -361,7 +361,7 @@ fn hostile_clients_are_told_and_closed() {
         let text = String::from_utf8_lossy(&answer);
         assert!(text.contains(why), "{text:?} names {why:?}");
     }
-    // Those that say nothing more, or half of something, and go.
+    // Clients that send nothing more, or half of a message, and disconnect.
     for bytes in [&b""[..], &hello[..7], &with_hello(&[5, 0, 0])] {
         server.raw().write_all(bytes).unwrap();
     }
@@ -406,7 +406,7 @@ mod raw {
         frame(&[&[0, name.len() as u8], name.as_bytes(), &[0, 0]])
     }
 
-    /// Of 1 MiB, of the first file that a session has opened.
+    /// A read of 1 MiB, of the first file that a session has opened.
     pub fn read() -> Vec<u8> {
         frame(&[&[7, 1, 0, 0, 0x80, 0x80, 0x40]])
     }
@@ -492,7 +492,7 @@ fn clients_that_stall_are_cut_and_idle_ones_are_not() {
     server.end();
 }
 
-/// What the unit of this number writes.
+/// The byte that the unit of this number writes.
 fn mark(unit: u64) -> u8 {
     (unit + 1) as u8
 }
@@ -533,7 +533,7 @@ fn an_end_answers_what_was_begun_and_leaves_nothing_under_way() {
         let store = clean.unwrap_or_else(|error| panic!("round {round}: {error}"));
         for (number, (done, error)) in ends.into_iter().enumerate() {
             assert_eq!(error.kind, FilesErrorKind::Failed, "{done}: {error}");
-            // What was told is there, and what is there was told.
+            // Each unit that was reported as done is there, and no other unit is.
             let name = format!("f{number}");
             let has = |unit: u64| match store.read(&name, unit % 8 * 60_000, 1) {
                 Ok(byte) => byte == [mark(unit)],

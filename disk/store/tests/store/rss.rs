@@ -1,4 +1,4 @@
-//! What a process takes in memory for a store, as the system tells it: in a process of its own.
+//! The memory that a process takes for a store, as the system reports it. The test runs in a process of its own.
 
 use crate::Jobs;
 use std::process::Command;
@@ -7,7 +7,7 @@ use tonearm_store::{CreateOptions, Store, StoreOptions, create};
 
 const MEMORY: u64 = 16 << 20;
 const BLOCKS: u64 = 20_480;
-/// What the program takes besides, its threads and tables included.
+/// Other memory of the program, including its threads and tables.
 const BESIDES: u64 = 32 << 20;
 
 /// Zeroes in a part of each block make the store keep a whole block, although the caller has sent no data.

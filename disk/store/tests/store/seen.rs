@@ -9,7 +9,7 @@ use tonearm_store::Store;
 use tonearm_store::files::{AruId, FileId, Files, Level, LocalFiles, Open};
 
 const NAMES: [&str; 3] = ["a", "b", "c"];
-/// Where SQLite has its change counter.
+/// Offset and length of SQLite's change counter.
 const COUNTER: (u64, usize) = (24, 16);
 
 #[derive(Clone, Debug)]
@@ -20,11 +20,11 @@ enum Step {
     Unit(Vec<(usize, u64, usize)>, bool),
     /// A write of a unit of the first session, during which the second session looks.
     Truncate(usize, u64),
-    /// In the middle of a unit, between its writes.
+    /// A truncation in the middle of a unit, between its writes.
     TruncateInUnit(usize, u64, u64),
     Delete(usize),
     Rename(usize, usize),
-    /// By the disk, without a session.
+    /// A write by the disk, without a session.
     Volume(usize, u64, usize),
     Resize(usize, u64),
     /// Enough for the unit not to be kept back as a whole.
@@ -50,7 +50,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// What is committed, by name.
+/// The committed content, by name.
 type Model = BTreeMap<&'static str, Vec<u8>>;
 
 fn put(content: &mut Vec<u8>, offset: u64, bytes: &[u8]) {

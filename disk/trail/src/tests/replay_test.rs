@@ -52,7 +52,7 @@ impl Log {
         self.image.write(self.geometry.byte_of(sector), &out);
     }
 
-    /// What an opening after `epoch` replays: number and changes of each commit, and why it ended.
+    /// The result of an opening after `epoch`: number and changes of each replayed commit, and why the log ended.
     fn replayed(
         &self,
         epoch: u64,

@@ -22,7 +22,7 @@ const DAMAGED: u8 = 3;
 /// Carries out the command.
 ///
 /// # Errors
-/// With the text for the user.
+/// The error has the text for the user.
 pub fn run(cli: Cli) -> anyhow::Result<ExitCode> {
     match cli.command {
         Command::Create(arguments) => create::run(arguments),

@@ -141,10 +141,10 @@ fn offline(place: &VolumeStore, request: Request) -> anyhow::Result<Volumes> {
     Ok(volumes)
 }
 
-/// How a store that is too small could be made larger.
+/// The data that is needed to enlarge a store that is too small.
 struct Room {
     superblock: tonearm_format::Superblock,
-    /// Of the members, in the superblock's order.
+    /// Paths of the members, in the superblock's order.
     paths: Vec<String>,
 }
 

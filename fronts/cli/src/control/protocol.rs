@@ -43,7 +43,7 @@ pub struct EventLine {
 pub enum Request {
     /// All counters.
     Stats,
-    /// What the store is.
+    /// A description of the store.
     Info,
     /// The volumes.
     VolumeList,
@@ -85,11 +85,11 @@ pub enum Request {
 #[derive(Serialize, Deserialize, Debug)]
 #[serde(rename_all = "kebab-case")]
 pub enum Event {
-    /// So much is done.
+    /// The progress of the request.
     Progress {
-        /// Done.
+        /// Units of work that are done.
         done: u64,
-        /// Of so many.
+        /// All units of work.
         total: u64,
     },
     /// The end.
@@ -102,21 +102,21 @@ pub enum Event {
 #[derive(Serialize, Deserialize, Debug)]
 #[serde(rename_all = "kebab-case")]
 pub enum Answer {
-    /// To `Stats`.
+    /// The answer to `Stats`.
     Stats(Box<ServerStats>),
-    /// To `Info`.
+    /// The answer to `Info`.
     Info(Box<Info>),
-    /// To all requests about volumes: the volumes after it.
+    /// The answer to all requests about volumes: the volumes after it.
     Volumes(Volumes),
-    /// To `Scrub`.
+    /// The answer to `Scrub`.
     Scrub(ScrubResult),
-    /// To `ScrubCancel`: it ends with the group that it is at.
+    /// The answer to `ScrubCancel`: the scrub ends with its present group.
     ScrubCancelled,
-    /// To `Shutdown`: it has begun.
+    /// The answer to `Shutdown`: it has begun.
     ShuttingDown,
 }
 
-/// What a store is.
+/// A description of a store.
 #[derive(Serialize, Deserialize, Clone, Debug)]
 pub struct Info {
     /// Identity of the store.
@@ -175,7 +175,7 @@ pub struct LogInfo {
     pub commits: Option<u64>,
     /// Blocks that are not at home, where they are known.
     pub blocks: Option<u64>,
-    /// What there is to say of it.
+    /// A note for the user.
     pub state: String,
 }
 

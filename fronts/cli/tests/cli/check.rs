@@ -7,7 +7,7 @@ use tonearm_layout::Piece;
 use tonearm_store::{Executor, ListId, Members, Store, StoreOptions, open_disk};
 
 const SLOT: usize = 256 << 10;
-/// Behind the log of the stores here: superblocks and 8 MiB of log.
+/// Offset behind the log of these stores: superblocks and 8 MiB of log.
 const HOME: u64 = 9 << 20;
 
 fn store(bench: &Bench) {

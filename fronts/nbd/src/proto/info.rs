@@ -1,4 +1,4 @@
-//! What both sides know when transmission starts.
+//! Facts that both sides know when transmission starts.
 
 use super::consts::*;
 

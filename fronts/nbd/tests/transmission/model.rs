@@ -47,7 +47,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 1..40)
 }
 
-/// What the protocol wants of `step`, done to the model.
+/// Applies `step` to the model. Returns the answer that the protocol demands.
 fn expect(
     step: &Step,
     cookie: u64,

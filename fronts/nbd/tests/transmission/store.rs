@@ -1,4 +1,4 @@
-//! With the real disk below, on simulated devices: clients, crash, resize, deletion.
+//! The transmission phase over the real disk, on simulated devices: clients, crash, resize, deletion.
 
 use crate::common::pattern;
 use std::rc::Rc;

@@ -16,7 +16,7 @@ struct Run<'a> {
     setup: String,
     /// Number of the last transaction.
     last: i64,
-    /// By the number of durable effects, the last transaction that they must hold.
+    /// For each number of durable effects, the last transaction that they must hold.
     acknowledged: BTreeMap<usize, i64>,
 }
 
@@ -148,7 +148,7 @@ fn attached(run: &mut Run) {
     }
 }
 
-/// What a bank holds: the number of its last transaction, and its money. None before there is a bank.
+/// The content of a bank: the number of its last transaction, and its money. `None` before there is a bank.
 fn look(store: &Mounted, name: &str) -> Result<Option<(i64, i64)>, String> {
     let text = |error: rusqlite::Error| format!("{name}: {error}");
     let db = store.try_open(name).map_err(text)?;
@@ -270,7 +270,7 @@ fn a_transaction_is_there_as_a_whole_or_not_at_all() {
                 if mode == "WAL" && index == 4 {
                     continue;
                 }
-                // Nor rollbacks without a journal, which are part of this one.
+                // SQLite does not promise rollbacks without a journal either, and this workload has some.
                 if mode == "OFF" && index == 2 {
                     continue;
                 }

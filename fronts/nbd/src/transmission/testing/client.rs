@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 /// A whole answer.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Answer {
-    /// Of the request.
+    /// Cookie of the request.
     pub cookie: u64,
     /// Failure.
     pub error: Option<NbdErrno>,
