@@ -1,6 +1,7 @@
 //! The engine of one store: commits, and the other operations of callers.
 //!
-//! Back-pressure: a commit gets its memory ([`Engine::reserve`]) and its log space ([`Engine::admit`]) before it is made.
+//! Back-pressure: a commit gets its memory ([`Engine::reserve`]) and its log space ([`Engine::admit`]) before it is
+//! made.
 
 use crate::commit::{CommitChange, record};
 use crate::error::EngineError;

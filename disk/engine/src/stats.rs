@@ -1,4 +1,5 @@
-//! The numbers of a store. Each is declared once, here: its help, its name as a metric, its unit, and where it comes from.
+//! The numbers of a store. Each is declared once, here: its help, its name as a metric, its unit, and where it comes
+//! from.
 
 use crate::engine::Engine;
 use serde::{Deserialize, Serialize};

@@ -9,8 +9,8 @@ use tonearm_disk::{Disk, DiskError, Piece, Volume};
 
 /// An open recovery unit: all its changes take effect at once when it ends, or not at all. Dropping it aborts it.
 ///
-/// Volumes and files are named at each operation, as the unit sees them; lists and blocks have identifiers. See `tonearm_disk::Aru` for what units see of each
-/// other.
+/// Volumes and files are named at each operation, as the unit sees them; lists and blocks have identifiers. See
+/// `tonearm_disk::Aru` for what units see of each other.
 ///
 /// ```
 /// # let folder = tempfile::tempdir()?;

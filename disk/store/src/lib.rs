@@ -1,8 +1,8 @@
 //! Tonearm inside a program, in two parts:
 //!
 //! - A [`Store`] that threads share: opening, the leader (`leader.rs`), recovery units and lists.
-//! - [`files`]: sessions with the files of a store, in this process or through its server. Front ends such as the one for
-//!   SQLite are written against [`files::Files`].
+//! - [`files`]: sessions with the files of a store, in this process or through its server. Front ends such as the one
+//!   for SQLite are written against [`files::Files`].
 
 mod aru;
 mod create;

@@ -1,9 +1,10 @@
 //! Small stores with changed fields and right checksums, as a faulty or hostile program could leave them.
 //!
-//! An input names a store and edits of its structures (superblocks, records, tables, volumes, lists, summaries, pages of
-//! the map, checkpoints). Every checksum that covers an edit is made right again, from the inner structures to the outer
-//! ones. The store is then looked at, opened, read, changed and closed, or its power is cut. Nothing may panic or wait
-//! for ever, and what was written is read back or is an error. The fuzz target `images` and the tests share this file.
+//! An input names a store and edits of its structures (superblocks, records, tables, volumes, lists, summaries, pages
+//! of the map, checkpoints). Every checksum that covers an edit is made right again, from the inner structures to the
+//! outer ones. The store is then looked at, opened, read, changed and closed, or its power is cut. Nothing may panic or
+//! wait for ever, and what was written is read back or is an error. The fuzz target `images` and the tests share this
+//! file.
 
 use std::collections::BTreeSet;
 use std::rc::Rc;

@@ -11,8 +11,8 @@ use tonearm_engine::CommitChange;
 
 const B: u64 = BLOCK as u64;
 
-/// The log keeps the commit that moves a block until the block is at home. Readers of the block read where it comes from,
-/// so that they do not keep it from being written home.
+/// The log keeps the commit that moves a block until the block is at home. Readers of the block read where it comes
+/// from, so that they do not keep it from being written home.
 #[test]
 fn a_moved_block_that_is_read_all_the_time_goes_home() {
     in_world(

@@ -1,5 +1,5 @@
-//! Writes that a session keeps back until their unit ends. SQLite writes page after page and reads none of them back, so a
-//! transaction is one call of the engine.
+//! Writes that a session keeps back until their unit ends. SQLite writes page after page and reads none of them back,
+//! so a transaction is one call of the engine.
 
 use super::{AruId, FileId, FilesError, FilesErrorKind};
 use std::collections::BTreeMap;

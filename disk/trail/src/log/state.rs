@@ -5,9 +5,9 @@
 //! gap-free run of completed writes. `durable` is what is known to be on the medium. At a start nothing is known to be
 //! durable before the first explicit flush (5.3), so recovery flushes the log before it reads it.
 //!
-//! [`RetainedCommits`] tells which commits the log must still keep. Each pinned block (or pending trim) holds the oldest
-//! commit that wrote it since it was last durable at home. A newer version takes over the hold, so that the tracks of
-//! all versions are freed together (Trail 4.1). The log starts with the oldest commit that is held.
+//! [`RetainedCommits`] tells which commits the log must still keep. Each pinned block (or pending trim) holds the
+//! oldest commit that wrote it since it was last durable at home. A newer version takes over the hold, so that the
+//! tracks of all versions are freed together (Trail 4.1). The log starts with the oldest commit that is held.
 
 use super::heads::DriveHead;
 use super::writer::CommitDelay;

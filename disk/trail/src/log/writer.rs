@@ -1,16 +1,16 @@
 //! The writer and the flusher of the log.
 //!
-//! [`plan`] decides what the writer does next: a pure function of the log's state, without I/O. A record goes to the log
-//! when commits are queued, or when commits wait for log space and a marker would free some. A marker is a record without
-//! entries. It names a new log start, and the tracks before that start are free once the marker is durable. The tasks
-//! carry out what the plan says, and note what the devices have completed.
+//! [`plan`] decides what the writer does next: a pure function of the log's state, without I/O. A record goes to the
+//! log when commits are queued, or when commits wait for log space and a marker would free some. A marker is a record
+//! without entries. It names a new log start, and the tracks before that start are free once the marker is durable. The
+//! tasks carry out what the plan says, and note what the devices have completed.
 //!
 //! Group commit ([`GroupCommit`]): callers that commit again and again share one device write. Such callers come back
 //! soon after their last commits are durable. If the next device write started with the first of them, the others would
-//! wait for that write and then for one of their own. From then on there would be two groups of callers in turn, each of
-//! which waits for two writes. So the first caller waits for the others, for at most the time of a device write. When a
-//! wait brings no other caller, because callers pause for longer between commits, the next few writes start without a
-//! wait.
+//! wait for that write and then for one of their own. From then on there would be two groups of callers in turn, each
+//! of which waits for two writes. So the first caller waits for the others, for at most the time of a device write.
+//! When a wait brings no other caller, because callers pause for longer between commits, the next few writes start
+//! without a wait.
 
 use super::state::{Live, Point, State};
 use super::{LogGeometry, Trail, TrailOptions, WriteCache};

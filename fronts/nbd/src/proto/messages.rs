@@ -20,8 +20,8 @@
 //! reason is given beside the rule.
 //!
 //! A simple reply is 16 bytes: magic, error, cookie. A structured reply is a sequence of chunks, each with a 20-byte
-//! header: magic, flags (2), type (2), cookie (8), payload length (4). Encoders of data chunks make the header alone; the
-//! caller sends the data from its own buffer.
+//! header: magic, flags (2), type (2), cookie (8), payload length (4). Encoders of data chunks make the header alone;
+//! the caller sends the data from its own buffer.
 
 use super::consts::*;
 use super::errno::NbdErrno;

@@ -182,7 +182,7 @@ impl Connection {
             ));
         }
         while !self.link.is_ending() {
-            // The payload is received once its length is there, which is bounded.
+            // The frame is received once its length is there, which is bounded.
             let len = match wire::frame_len(incoming.bytes())? {
                 Some(len) => len,
                 None => match incoming.exactly(4).await {

@@ -6,9 +6,9 @@
 //! reply             length u32 of what follows, number u32, `Result<T, FilesError>`, data of a read
 //! ```
 //!
-//! Versions, lengths and numbers are little-endian. `Request` and `Result` are encoded by postcard; `T` is what the request
-//! asks for. Any change of these types needs another [`VERSION`]. The number of a reply is that of its request; 0 is the
-//! server's when it ends the connection. The length is at most [`FRAME_MAX`].
+//! Versions, lengths and numbers are little-endian. `Request` and `Result` are encoded by postcard; `T` is what the
+//! request asks for. Any change of these types needs another [`VERSION`]. The number of a reply is that of its request;
+//! 0 is the server's when it ends the connection. The length is at most [`FRAME_MAX`].
 
 use crate::files::{AruId, FileId, FileInfo, FilesError, Level, Open};
 use serde::{Deserialize, Serialize};
