@@ -1,13 +1,14 @@
 //! A store with its volumes.
 
 use crate::aru::Aru;
+use crate::changes::Changes;
 use crate::eras::Eras;
 use crate::error::DiskError;
 use crate::lists::pages::Pages;
 use crate::lists::{Id, Lists};
 use crate::map;
 use crate::shadow::Shadows;
-use crate::state::{Changes, Life, SharedVolume};
+use crate::state::{Life, SharedVolume};
 use crate::table::{self, Table};
 use crate::volume::Volume;
 use std::cell::{RefCell, RefMut};

@@ -7,6 +7,7 @@
 //! 3. The volume table lives in blocks of the same disk and changes by commits; free space reads as zeroes.
 
 mod aru;
+mod changes;
 mod disk;
 mod eras;
 mod error;
@@ -21,11 +22,11 @@ mod table;
 mod volume;
 
 pub use aru::Aru;
+pub use changes::Changes;
 pub use disk::{Disk, VolumeInfo, create};
 pub use error::{DiskError, ErrorKind};
 pub use lists::check::ListsReport;
 pub use lists::{BlockId, ListId};
-pub use state::Changes;
 pub use tonearm_engine::{
     Ack, CreateParams, CreatePlan, HeadParams, HomeParams, LogDrive, MemberDevice, MemberSpace,
     NewMember, NumberKind, NumberUnit, OpenOptions, Progress, RecoveryReport, ScrubReport,

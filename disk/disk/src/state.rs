@@ -1,18 +1,12 @@
 //! The state of a volume, common to all its handles: its entry, where its blocks are at home, and its watches for
 //! changes.
 
-#![expect(
-    clippy::disallowed_types,
-    reason = "only the engine writes the count of changes, and callers on any thread read it"
-)]
-
+use crate::changes::Changes;
 use crate::error::DiskError;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::rc::Rc;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use tonearm_format::{Extent, VolumeEntry};
 
 /// The stage of a volume's life.
@@ -118,24 +112,6 @@ impl VolumeState {
 }
 
 pub(crate) type SharedVolume = Rc<RefCell<VolumeState>>;
-
-/// Counts commits that change something: a volume's content, size or entry, or the names of all volumes. While the
-/// count stays the same, what was read after a look at it is still the committed state. Clones share the count. Any
-/// thread may read it.
-#[derive(Clone, Default, Debug)]
-pub struct Changes(Arc<AtomicU64>);
-
-impl Changes {
-    /// Commits so far.
-    pub fn count(&self) -> u64 {
-        self.0.load(SeqCst)
-    }
-
-    /// Counts one more commit, before any caller learns of it.
-    pub(crate) fn note(&self) {
-        self.0.fetch_add(1, SeqCst);
-    }
-}
 
 /// Blocks of a volume that are being written in part, each with the last change of it.
 #[derive(Default)]

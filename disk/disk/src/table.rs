@@ -1,8 +1,9 @@
 //! The volume table: one system block for each volume.
 
+use crate::changes::Changes;
 use crate::error::DiskError;
 use crate::map;
-use crate::state::{Changes, Life, SharedVolume, VolumeState};
+use crate::state::{Life, SharedVolume, VolumeState};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;

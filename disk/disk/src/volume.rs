@@ -1,9 +1,10 @@
 //! A volume: bytes over blocks.
 
+use crate::changes::Changes;
 use crate::error::DiskError;
 use crate::map;
 use crate::partial::{Parts, fill_around, piece_len, settle};
-use crate::state::{Changes, Life, SharedVolume, Watch};
+use crate::state::{Life, SharedVolume, Watch};
 use std::ops::Range;
 use std::rc::Rc;
 use tonearm_base::{ALIGN, Buf, BufPool, Lsn, Slice};

@@ -88,6 +88,7 @@ impl Engine {
     /// # Errors
     /// When the store has failed or is closed, or the call would have to wait while the home is full.
     pub async fn reserve(&self, bytes: u64) -> Result<Permit, EngineError> {
+        self.0.check_writable()?;
         let delay = self.0.write_back.delay(bytes);
         if delay > Nanos(0) {
             self.0.rt.sleep(delay).await;
@@ -171,8 +172,8 @@ impl Engine {
     /// When the store takes no changes.
     ///
     /// # Panics
-    /// When there is no change, data is not a whole number of blocks, or the admission was given for less: the log
-    /// would stand still once it is full.
+    /// When there is no change, a change goes beyond the store's end, data is not a whole number of blocks, or the
+    /// admission was given for less: the log would stand still once it is full.
     pub fn commit(
         &self,
         admission: Admission,
@@ -183,7 +184,7 @@ impl Engine {
         let (mut blocks, mut ranges, mut bytes, mut has_zeroes) = (0, 0, 0, false);
         for change in &changes {
             let (first, count) = change.blocks(block_size);
-            self.0.debug_assert_range(first, count);
+            self.0.assert_range(first, count);
             match change {
                 CommitChange::Write { data, .. } => {
                     self.charge(data);
@@ -195,7 +196,7 @@ impl Engine {
                     has_zeroes = true;
                 }
                 CommitChange::Move { from, .. } => {
-                    self.0.debug_assert_range(*from, count);
+                    self.0.assert_range(*from, count);
                     ranges += count;
                     bytes += count * block_size as u64;
                 }

@@ -27,7 +27,7 @@ impl Engine {
     pub async fn spill(&self, first: u64, data: Vec<Slice>) -> Result<Vec<u32>, EngineError> {
         self.0.check_writable()?;
         let end = first + data.len() as u64;
-        self.0.debug_assert_range(first, data.len() as u64);
+        self.0.assert_range(first, data.len() as u64);
         {
             let pinned = self.0.pinned.borrow();
             let known = (first..end).any(|block| pinned.get(block).is_some());

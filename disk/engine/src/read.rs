@@ -27,7 +27,7 @@ impl Engine {
     /// # Errors
     /// When a block fails its checksum or cannot be read, or the store is closed.
     pub async fn read(&self, first: u64, count: u64) -> Result<Vec<Piece>, EngineError> {
-        self.0.debug_assert_range(first, count);
+        self.0.assert_range(first, count);
         if self.0.life.borrow().closed {
             return Err(EngineError::Closed);
         }
@@ -93,7 +93,7 @@ impl Engine {
     /// # Errors
     /// As for [`Engine::read`].
     pub async fn status(&self, first: u64, count: u64) -> Result<Vec<(u64, bool)>, EngineError> {
-        self.0.debug_assert_range(first, count);
+        self.0.assert_range(first, count);
         let mut runs: Vec<(u64, bool)> = Vec::new();
         let mut add = |blocks: u64, allocated: bool| match runs.last_mut() {
             Some(last) if last.1 == allocated => last.0 += blocks,

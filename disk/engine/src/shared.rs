@@ -68,9 +68,13 @@ impl Shared {
     }
 
     /// Callers stay within the store: each operation of a volume checks its range, and extents lie within the store.
-    pub fn debug_assert_range(&self, first: u64, count: u64) {
+    /// A range beyond the store must never reach the log, because every recovery would meet it.
+    ///
+    /// # Panics
+    /// When the range goes beyond the store's end.
+    pub fn assert_range(&self, first: u64, count: u64) {
         let end = first.checked_add(count);
-        debug_assert!(
+        assert!(
             end.is_some_and(|end| end <= self.shape.size_blocks),
             "{count} blocks from block {first} on, beyond the store"
         );

@@ -130,7 +130,7 @@ store_stats! {
     durable_lsn: gauge durable_lsn = trail.durable().0;
     /// Device writes of the log, one for each batch.
     log_writes: counter log_writes = log.writes;
-    /// Device writes of the log that were written through.
+    /// Device writes of the log with FUA.
     log_durable_writes: counter log_durable_writes = log.durable_writes;
     /// Bytes written to the log.
     log_bytes: counter log_written in bytes = log.bytes;

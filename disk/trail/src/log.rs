@@ -319,9 +319,8 @@ impl Trail {
     pub async fn sync_written(&self) -> Result<(), TrailError> {
         let seq = {
             let mut state = self.0.state.borrow_mut();
-            let seq = state.durability.flushed().seq;
-            state.force_seq = state.force_seq.max(seq);
-            seq
+            state.force_flush();
+            state.durability.flushed().seq
         };
         self.0.flush.notify();
         while self.0.state.borrow().durability.durable().seq < seq {

@@ -277,7 +277,7 @@ fn a_dropped_driver_leaves_a_call_its_descriptor() {
     let mut found = [0; 8192];
     file.read_exact_at(&mut found, 0).unwrap();
     assert_eq!(found[..4096], [7; 4096]);
-    assert_eq!(found[4096..], [0; 4096], "nobody has made the other call");
+    assert_eq!(found[4096..], [0; 4096], "the other call was not made");
     drop(dir);
 }
 

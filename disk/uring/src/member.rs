@@ -100,7 +100,7 @@ pub enum MemberError {
     #[error("{path} is neither a regular file nor a block device; choose another path")]
     WrongKind { path: PathText },
     #[error(
-        "{path}: no permission; run as a user who may read and write it, or change its owner or mode"
+        "{path}: no permission; run as a user with read and write permission, or change its owner or mode"
     )]
     Permission { path: PathText },
     #[error("{path}: no room for {size_bytes} bytes{}; free some space, or choose a smaller size", available_text(*.available_bytes))]

@@ -278,7 +278,10 @@ fn a_forked_child_may_have_the_store_after_its_parent() {
         let refused = opens().unwrap_err().to_string();
         refused.contains(&format!("in use by process {}", parent()))
     });
-    assert!(child, "the child was told who has it");
+    assert!(
+        child,
+        "the child gets an error that names the process that uses the store"
+    );
     drop(files);
     assert!(crate::fork::child(|| opens().is_ok()));
     opens().unwrap();

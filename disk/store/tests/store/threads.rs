@@ -245,7 +245,7 @@ fn a_timer_that_is_set_while_others_sleep_is_seen_to() {
             done.send(()).unwrap();
         });
         let ended = is_done.recv_timeout(Duration::from_secs(20));
-        assert!(ended.is_ok(), "nobody has seen to the second timer");
+        assert!(ended.is_ok(), "no thread has handled the second timer");
         waiter.join().unwrap();
     }
     store.close().unwrap();

@@ -453,7 +453,7 @@ fn show_repair(repair: &Repair) -> anyhow::Result<()> {
     }
     if repair.blocks_unverified > 0 {
         report::line(format_args!(
-            "repaired: {} blocks got a checksum of what they hold now; nobody can tell whether that is right",
+            "repaired: {} blocks got a checksum of what they hold now; whether that content is right is unknown",
             repair.blocks_unverified
         ))?;
     }

@@ -81,7 +81,7 @@ pub(super) async fn execute<T: Target>(
             Ok(runs) => match extents(&runs, length, one_extent) {
                 extents if extents.is_empty() => Err(TargetError {
                     errno: NbdErrno::Io,
-                    message: "the store told nothing of the range".to_owned(),
+                    message: "the store returned no allocation status for the range".to_owned(),
                 }),
                 extents => return link.reply_extents(ticket, &extents),
             },

@@ -301,7 +301,7 @@ fn payloads_that_are_announced_and_not_sent_take_no_memory_from_others() {
                 let took = time_of(&world, CMD_WRITE, len).await;
                 assert!(took < SOON, "a write of {len} bytes took {took}");
             }
-            assert_eq!(stalled_and_cut(&world), 0, "nobody waited for memory");
+            assert_eq!(stalled_and_cut(&world), 0, "no request waited for memory");
             assert!(world.connections.list().len() >= stalled.len());
         });
     }
@@ -324,7 +324,7 @@ fn payloads_that_are_half_sent_keep_no_small_write_and_no_large_one_for_long() {
             let took = world.rt.now().since(start);
             assert!(took < SOON, "a write of {len} bytes took {took}");
         }
-        assert_eq!(stalled_and_cut(&world), 0, "nobody has waited for long");
+        assert_eq!(stalled_and_cut(&world), 0, "no request has waited for long");
         let took = time_of(&world, CMD_WRITE, 1 << 20).await;
         assert!(took < Nanos(2 * SHORT.0), "a first large write took {took}");
         assert!(stalled_and_cut(&world) > 0);
@@ -424,7 +424,7 @@ fn readers_that_take_nothing_are_cut_when_others_wait_for_their_memory() {
         let stalled = stalled_readers(&world, 12, 1 << 20, 1).await;
         let took = time_of(&world, CMD_READ, 4096).await;
         assert!(took < SOON, "a small read took {took}");
-        assert_eq!(stalled_and_cut(&world), 0, "nobody waits for long yet");
+        assert_eq!(stalled_and_cut(&world), 0, "no request waits for long yet");
         for len in [100 << 10, 1 << 20] {
             let took = time_of(&world, CMD_READ, len).await;
             assert!(took < Nanos(2 * SHORT.0), "a large read took {took}");

@@ -75,7 +75,11 @@ fn stopping_answers_what_runs_and_refuses_what_waits() {
         assert!(world.rt.now().since(start) < Nanos::from_secs(1));
         assert!(!idle.send(&[0]).await);
         let mut late = world.connect(false);
-        assert_eq!(late.answers().await, None, "nobody is served any more");
+        assert_eq!(
+            late.answers().await,
+            None,
+            "no connection is served any more"
+        );
     });
 }
 

@@ -1,0 +1,27 @@
+//! A count of the commits that change something.
+
+#![expect(
+    clippy::disallowed_types,
+    reason = "only the engine writes the count, and callers on any thread read it"
+)]
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+
+/// Counts commits that change something: a volume's content, size or entry, or the names of all volumes. While the
+/// count stays the same, what was read after a look at it is still the committed state. Clones share the count. Any
+/// thread may read it.
+#[derive(Clone, Default, Debug)]
+pub struct Changes(Arc<AtomicU64>);
+
+impl Changes {
+    /// Commits so far.
+    pub fn count(&self) -> u64 {
+        self.0.load(SeqCst)
+    }
+
+    /// Counts one more commit, before any caller learns of it.
+    pub(crate) fn note(&self) {
+        self.0.fetch_add(1, SeqCst);
+    }
+}
