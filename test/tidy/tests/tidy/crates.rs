@@ -55,6 +55,7 @@ const MAY_NAME: &[(&str, &[&str])] = &[
     ("test/command-rig", &[]),
     ("test/world", &["base", "rt", "device"]),
     ("lab/trace", &["base"]),
+    ("lab/workload", &["base", "trace"]),
     ("lab/drive-file", &["base", "head"]),
     ("lab/drive", &["base", "world", "drive-file"]),
     ("lab/head-study", &["base", "head"]),
