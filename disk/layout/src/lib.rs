@@ -16,4 +16,6 @@ pub use error::{HomeError, PlanError};
 pub use home::{Home, HomeBlock, HomeShape, HomeStats, Piece, RoundOrder, ZeroRange};
 pub use overwrite::{LOST, Overwrite, OverwriteMember};
 pub use report::{BadBlock, GroupReport, RepairOptions, RepairReport, SlotReport};
-pub use segments::{Policy, RebuildReport, Segments, SegmentsMember, SegmentsOptions};
+pub use segments::{
+    Policy, RebuildReport, Segments, SegmentsMember, SegmentsOptions, choose, worth,
+};

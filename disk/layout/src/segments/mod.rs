@@ -36,7 +36,7 @@ mod table;
 mod walk;
 mod write_back;
 
-pub use policy::Policy;
+pub use policy::{Policy, choose, worth};
 pub use rebuild::RebuildReport;
 pub use space::{SegmentsMember, SegmentsOptions};
 pub(crate) use space::{blocks_of, members, options, units};

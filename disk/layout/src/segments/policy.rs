@@ -13,7 +13,7 @@ pub enum Policy {
 
 /// The value of cleaning a segment; higher is better. `live` of its `capacity` blocks are live, and the youngest of
 /// them has the age `age` (in any unit).
-pub(crate) fn worth(policy: Policy, live: u64, capacity: u64, age: u64) -> u128 {
+pub fn worth(policy: Policy, live: u64, capacity: u64, age: u64) -> u128 {
     let free = u128::from(capacity.saturating_sub(live));
     match policy {
         Policy::Greedy => free,
@@ -23,7 +23,7 @@ pub(crate) fn worth(policy: Policy, live: u64, capacity: u64, age: u64) -> u128 
 }
 
 /// The `most` best of `candidates` (segment, live blocks, age), best first.
-pub(crate) fn choose(
+pub fn choose(
     policy: Policy,
     candidates: impl Iterator<Item = (u64, u64, u64)>,
     capacity: u64,

@@ -151,14 +151,7 @@ impl Separator {
         // Counters of pages without content are not pages.
         pages[0] = live - counted;
         let (decision, count) = self.least(&pages, &writes, live, inputs);
-        for (order, current) in self.order.iter_mut().zip(&mut self.current) {
-            *order = match self.estimate {
-                Estimate::SameWrites => *current,
-                Estimate::LaterWrites => (*order / 2).saturating_add(*current),
-            };
-            *current = 0;
-        }
-        (self.excess, self.writes) = (0, 0);
+        self.begin_interval();
         self.threshold = match self.estimate {
             Estimate::SameWrites => count,
             Estimate::LaterWrites => self.threshold_of(decision.hot_share, live),
@@ -167,6 +160,30 @@ impl Separator {
             threshold: self.threshold,
             ..decision
         }
+    }
+
+    /// Ends an interval with a hot share that is given, for studies of what another share costs.
+    pub fn decide_share(&mut self, hot_share: f64, inputs: Inputs) -> Decision {
+        let live = (inputs.live_pages >> self.shift).max(1);
+        self.begin_interval();
+        self.threshold = self.threshold_of(hot_share, live);
+        Decision {
+            hot_share,
+            threshold: self.threshold,
+            ..Decision::default()
+        }
+    }
+
+    /// Lets the counts of the interval order the pages from now on.
+    fn begin_interval(&mut self) {
+        for (order, current) in self.order.iter_mut().zip(&mut self.current) {
+            *order = match self.estimate {
+                Estimate::SameWrites => *current,
+                Estimate::LaterWrites => (*order / 2).saturating_add(*current),
+            };
+            *current = 0;
+        }
+        (self.excess, self.writes) = (0, 0);
     }
 
     /// The decision with the least cost, and the least count of its hot pages.

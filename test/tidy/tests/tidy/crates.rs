@@ -58,6 +58,10 @@ const MAY_NAME: &[(&str, &[&str])] = &[
     ("lab/workload", &["base", "trace"]),
     ("lab/drive-file", &["base", "head"]),
     ("lab/drive", &["base", "world", "drive-file"]),
+    (
+        "lab/pages",
+        &["base", "layout", "world", "drive-file", "drive", "workload"],
+    ),
     ("lab/head-study", &["base", "head"]),
     (
         "lab/calibrate",

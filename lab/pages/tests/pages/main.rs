@@ -1,0 +1,7 @@
+//! Tests of whole simulations.
+
+mod common;
+mod layouts;
+mod steady;
+mod tiny;
+mod verification;

@@ -1,0 +1,69 @@
+//! When a state is steady.
+
+use crate::common::{Load, setup};
+use tonearm_pages::{Band, Cleaning, Layout, Setup, Simulation};
+
+#[test]
+fn the_measurement_begins_after_the_data_have_spread() {
+    let load = Load {
+        pages: 40_000,
+        hot: 10,
+        writes: 100,
+    };
+    let band = Band::new(load.pages, 1.0);
+    let setup = Setup {
+        cleaning: Cleaning::Greedy,
+        ..setup(Layout::Lfs, load.pages, 0.8)
+    };
+    let mut simulation = load.on(&setup, 3);
+    let steady = simulation.steady(&band).expect("no trace");
+    assert!(steady.is_steady);
+    assert!(steady.warm.is_some_and(|warm| warm >= 4));
+    // The first window finds free segments; its cost is not that of the steady state.
+    let first = steady.windows[0].write_ms;
+    let last = steady.windows[steady.windows.len() - 1].write_ms;
+    assert!(first < 0.6 * last, "{first} against {last}");
+    let measured: u64 = steady.windows[steady.windows.len() - 4..]
+        .iter()
+        .map(|window| window.counts.requests)
+        .sum();
+    assert_eq!(measured, steady.counts.requests);
+}
+
+#[test]
+fn a_stream_that_ends_gives_what_there_is() {
+    let load = Load {
+        pages: 40_000,
+        hot: 10,
+        writes: 100,
+    };
+    let setup = setup(Layout::Lfs, load.pages, 0.8);
+    let mut requests = load.requests(3);
+    requests.left = 25_000;
+    let mut simulation = Simulation::new(&setup, requests).expect("a setup that works");
+    let steady = simulation
+        .steady(&Band::new(load.pages, 1.0))
+        .expect("no trace");
+    assert!(!steady.is_steady);
+    assert_eq!((steady.windows.len(), steady.warm), (2, None));
+    assert!((20_000..20_100).contains(&steady.counts.requests));
+}
+
+#[test]
+fn a_band_that_is_too_narrow_is_never_reached() {
+    let load = Load {
+        pages: 40_000,
+        hot: 10,
+        writes: 50,
+    };
+    let setup = setup(Layout::Lfs, load.pages, 0.8);
+    let mut simulation = load.on(&setup, 3);
+    let steady = simulation
+        .steady(&Band {
+            width: 0.0,
+            most: 12,
+            ..Band::new(load.pages, 0.5)
+        })
+        .expect("no trace");
+    assert!(!steady.is_steady && steady.windows.len() == 12);
+}
