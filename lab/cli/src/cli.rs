@@ -3,12 +3,14 @@
 mod calibrate;
 mod drive;
 mod lab;
+mod workload;
 
 pub use self::calibrate::{Calibrate, ProfileGrid};
 pub use self::drive::{
     BenchDrive, Deltas, Drive, DriveAction, List, Replay, Show, Switch, Switched, Validate,
 };
 pub use self::lab::{Lab, LabAction, LabHow, LabList, LabRun};
+pub use self::workload::{Make, SkewLoad, StandIn, TpccLoad, TraceLoad, Workload, WorkloadAction};
 
 use clap::{Parser, Subcommand};
 use tonearm_terminal::pages::{Completions, Man};
@@ -29,6 +31,7 @@ Start here:
                                                and a real one, by reads alone
   tonearm-lab lab run log-latency --drive ./sdx.toml
                                                what a log on that drive would gain
+  tonearm-lab workload tpcc                    what TPC-C asks of a disk, and what it logs
   tonearm create /dev/md0 --size 2TB --log /dev/sdx --log-drive sdx.toml --force
                                                a store whose log follows its head
 
@@ -68,6 +71,8 @@ pub enum Command {
     Calibrate(Calibrate),
     /// Run experiments on simulated drives: the papers' figures, and which log suits a drive
     Lab(Lab),
+    /// Make loads of page accesses: TPC-C, skewed loads, traces; as traces, or only their figures
+    Workload(Workload),
     /// Print a completion script for a shell
     #[command(after_help = COMPLETIONS)]
     Completions(Completions),

@@ -22,7 +22,7 @@ mod trace_pages;
 pub use access::{Access, Workload, WorkloadError};
 pub use pool::{PageIo, Pool, Pooled};
 pub use random::Random;
-pub use shares::WriteCounts;
+pub use shares::PageCounts;
 pub use skew::{BadSkew, Skew, SkewOptions, SkewedPages};
 pub use synthetic::{Published, campus, financial};
 pub use tpcc::Tpcc;

@@ -1,13 +1,13 @@
-//! How uneven the writes of a run were.
+//! How often each page was accessed, and how uneven that was.
 
-/// Writes to each page.
+/// Accesses of one kind to each page.
 #[derive(Default)]
-pub struct WriteCounts {
+pub struct PageCounts {
     counts: Vec<u32>,
 }
 
-impl WriteCounts {
-    /// Counts a write to `page`.
+impl PageCounts {
+    /// Counts an access to `page`.
     #[inline]
     pub fn add(&mut self, page: u64) {
         let index = page as usize;
@@ -17,18 +17,21 @@ impl WriteCounts {
         self.counts[index] = self.counts[index].saturating_add(1);
     }
 
-    /// For each of `tops`, the share of the writes that went to this share of `pages` pages: those with the most
-    /// writes. Pages without a write count among the pages.
+    /// The pages with an access, in ascending order, and how many each has.
+    pub fn iter(&self) -> impl Iterator<Item = (u64, u64)> {
+        let counts = (0..).zip(&self.counts);
+        counts.filter_map(|(page, count)| (*count > 0).then_some((page, u64::from(*count))))
+    }
+
+    /// For each of `tops`, the share of the accesses that went to this share of `pages` pages: those with the most
+    /// accesses. Pages without an access count among the pages.
     pub fn shares(mut self, pages: u64, tops: &[f64]) -> Vec<f64> {
         self.counts.sort_unstable_by(|one, other| other.cmp(one));
-        let total: u64 = self.counts.iter().map(|count| u64::from(*count)).sum();
+        let sum = |counts: &[u32]| -> u64 { counts.iter().map(|count| u64::from(*count)).sum() };
+        let total = sum(&self.counts).max(1) as f64;
         let share = |top: &f64| {
             let first = ((pages as f64 * top).round() as usize).min(self.counts.len());
-            let writes: u64 = self.counts[..first]
-                .iter()
-                .map(|count| u64::from(*count))
-                .sum();
-            writes as f64 / total.max(1) as f64
+            sum(&self.counts[..first]) as f64 / total
         };
         tops.iter().map(share).collect()
     }

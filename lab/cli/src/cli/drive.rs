@@ -241,7 +241,7 @@ impl ValueEnum for TraceFormat {
 }
 
 /// `5`, or `8,16` as one number.
-fn device(text: &str) -> Result<u32, String> {
+pub(super) fn device(text: &str) -> Result<u32, String> {
     let number = match text.split_once(',') {
         None => text.parse().ok(),
         Some((major, minor)) => {

@@ -3,6 +3,8 @@
 mod calibrate;
 mod drive;
 mod lab;
+mod output;
+mod workload;
 
 use crate::cli::{Cli, Command};
 use clap::CommandFactory;
@@ -18,6 +20,7 @@ pub fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Drive(arguments) => drive::run(arguments),
         Command::Calibrate(arguments) => calibrate::run(arguments),
         Command::Lab(arguments) => lab::run(&arguments),
+        Command::Workload(arguments) => workload::run(arguments),
         Command::Completions(arguments) => pages::completions(Cli::command(), &arguments),
         Command::Man(arguments) => pages::man(Cli::command(), &arguments),
     }

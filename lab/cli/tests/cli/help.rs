@@ -28,7 +28,7 @@ fn manual_pages_and_completions_are_made() {
     let bench = bench();
     contains(&bench.ok(&["man"]), ".TH tonearm-lab 1");
     bench.ok(&["man", "--out", "man1"]);
-    for name in ["drive-replay", "calibrate", "lab-run"] {
+    for name in ["drive-replay", "calibrate", "lab-run", "workload-tpcc"] {
         let page = bench.path(&format!("man1/tonearm-lab-{name}.1"));
         let page = std::fs::read_to_string(page).expect("a page");
         contains(&page, &format!(".TH tonearm-lab-{name} 1"));

@@ -5,3 +5,4 @@ mod common;
 mod drive;
 mod help;
 mod lab;
+mod workload;

@@ -78,6 +78,35 @@ fn a_scan_reads_every_leaf_of_its_range() {
     assert_eq!(reads(&work), tree.levels() as usize - 1 + leaves);
 }
 
+#[test]
+fn a_removed_greatest_key_may_come_back_into_a_full_leaf() {
+    let per_leaf = u64::from(options().entries_per_page(Index::Orders));
+    let (mut tree, mut space) = load(&[0].into());
+    let mut work = Work::new(0);
+    for key in [1_000].into_iter().chain(1..per_leaf - 1) {
+        tree.insert(key, &mut space, &mut work);
+    }
+    assert_eq!(tree.levels(), 1);
+    tree.remove(1_000, &mut work);
+    tree.insert(per_leaf, &mut space, &mut work);
+    tree.insert(1_000, &mut space, &mut work);
+    tree.check().unwrap();
+    assert_eq!(tree.levels(), 2);
+}
+
+#[test]
+fn a_leaf_takes_over_the_keys_of_a_removed_leaf_before_it() {
+    let (mut tree, mut space) = load(&[0, 500, 1_000, 2_000].into());
+    let mut work = Work::new(0);
+    tree.remove(0, &mut work);
+    tree.remove(500, &mut work);
+    // They lie below the least key of the leaf of 1,000, which splits.
+    for key in 501..520 {
+        tree.insert(key, &mut space, &mut work);
+        tree.check().unwrap();
+    }
+}
+
 proptest! {
     #[test]
     fn any_order_of_insertions_and_removals_keeps_the_tree_whole(

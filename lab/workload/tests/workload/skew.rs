@@ -1,9 +1,10 @@
 //! Skewed accesses against their distribution functions.
 
 use crate::common::{all, chi_square_deviations, near};
+use tonearm_workload::tpcc::TpccOptions;
 use tonearm_workload::{
-    Pool, Pooled, Published, Skew, SkewOptions, SkewedPages, Workload, WriteCounts, campus,
-    financial,
+    Access, PageCounts, Pool, Pooled, Published, Skew, SkewOptions, SkewedPages, Tpcc, Workload,
+    campus, financial,
 };
 
 const SKEWS: [&str; 9] = [
@@ -181,8 +182,19 @@ fn stand_ins_have_the_published_sizes_and_ratios() {
     assert!(top(financial(1)) > top(campus(1)));
 }
 
+/// Reads for each write, and the share of the writes that the hottest 10 % of the pages get.
+fn ratio_and_top(accesses: &[Access], pages: u64) -> (f64, f64) {
+    let mut counts = PageCounts::default();
+    let writes = accesses.iter().filter(|access| access.write);
+    writes.clone().for_each(|access| counts.add(access.page));
+    let writes = writes.count() as f64;
+    let ratio = (accesses.len() as f64 - writes) / writes;
+    (ratio, counts.shares(pages, &[0.1])[0])
+}
+
 #[test]
-fn stand_ins_have_the_published_ratios_behind_a_pool_of_400_mb() {
+fn behind_a_pool_stand_ins_have_the_published_ratios_and_are_more_skewed_than_tpcc() {
+    let mut tops = Vec::new();
     // A sixteenth of everything: pages, accesses, pool.
     for (published, options) in [
         (Published::FINANCIAL, financial(1)),
@@ -195,25 +207,42 @@ fn stand_ins_have_the_published_ratios_behind_a_pool_of_400_mb() {
             ..options
         };
         let found = all(&mut Pooled::new(SkewedPages::new(&small), Pool::new(pool)));
-        let writes = found.iter().filter(|access| access.write).count() as f64;
-        let ratio = (found.len() as f64 - writes) / writes;
+        let (ratio, top) = ratio_and_top(&found, small.pages);
         assert!(
             (ratio / published.physical_ratio - 1.0).abs() < 0.05,
             "{}: {ratio}",
             published.name
         );
+        tops.push(top);
     }
+    // 3 of 50 warehouses, and as many transactions for each of them as the paper's trace has.
+    let tpcc = Tpcc::new(&TpccOptions {
+        warehouses: 3,
+        transactions: 72_000,
+        ..TpccOptions::default()
+    });
+    // The pool keeps the items, of which there are as many in any database: 2,689 pages with their index.
+    let pool = (102_400 - 2_689) * 3 / 50 + 2_689;
+    let mut tpcc = Pooled::new(tpcc.unwrap(), Pool::new(pool));
+    let found = all(&mut tpcc);
+    let (ratio, top) = ratio_and_top(&found, tpcc.into_inner().allocated());
+    tops.push(top);
+    // Known: the paper has 1.37. docs/workloads.md says what makes the difference.
+    assert!((1.5..2.1).contains(&ratio), "{ratio}");
+    assert!(tops[0] > tops[1] && tops[1] > tops[2], "{tops:?}");
 }
 
 #[test]
-fn shares_of_writes_count_pages_without_a_write() {
-    let mut counts = WriteCounts::default();
+fn shares_count_pages_without_an_access() {
+    let mut counts = PageCounts::default();
     for (page, writes) in [(3, 6), (900, 3), (5, 1)] {
         (0..writes).for_each(|_| counts.add(page));
     }
+    let counted: Vec<(u64, u64)> = counts.iter().collect();
+    assert_eq!(counted, [(3, 6), (5, 1), (900, 3)]);
     let shares = counts.shares(1_000, &[0.001, 0.002, 0.5]);
     assert_eq!(shares, [0.6, 0.9, 1.0]);
-    assert_eq!(WriteCounts::default().shares(10, &[0.5]), [0.0]);
+    assert_eq!(PageCounts::default().shares(10, &[0.5]), [0.0]);
 }
 
 #[test]

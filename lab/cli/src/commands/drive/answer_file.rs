@@ -1,100 +1,43 @@
-//! The output file of a replay: a line for each request.
+//! The answers of a replay as text: a line for each request.
 
 use super::exact_ms;
 use super::run::Answer;
-use anyhow::Context;
-use std::fs::File;
-use std::io::{BufWriter, Write};
-use std::path::{Path, PathBuf};
+use crate::commands::output::Output;
+use std::path::Path;
 use tonearm_trace::Op;
 
 const HEADER: &str = "arrival_ms,lba,sectors,rw,response_ms";
-/// The output file. It gets its name when it is complete, unless the name is that of a device or a pipe.
-pub struct Output {
-    file: BufWriter<Box<dyn Write>>,
-    path: PathBuf,
-    /// The unfinished file.
-    part: Option<PathBuf>,
+
+/// Begins the file.
+///
+/// # Errors
+/// When it cannot be written.
+pub fn create(path: &Path) -> anyhow::Result<Output> {
+    let mut output = Output::create(path)?;
+    output.line(format_args!("{HEADER}"))?;
+    Ok(output)
 }
 
-impl Output {
-    /// Begins the file.
-    ///
-    /// # Errors
-    /// When it cannot be written.
-    pub fn create(path: &Path) -> anyhow::Result<Self> {
-        let (file, part): (Box<dyn Write>, _) = if path.as_os_str() == "-" {
-            (Box::new(std::io::stdout()), None)
-        } else if path.exists() && !path.is_file() {
-            let file = File::options().write(true).open(path);
-            (Box::new(file.with_context(|| cannot_write(path))?), None)
-        } else {
-            let mut part = path.as_os_str().to_os_string();
-            part.push(".part");
-            let part = PathBuf::from(part);
-            let file = File::create(&part).with_context(|| cannot_write(path))?;
-            (Box::new(file), Some(part))
-        };
-        let mut output = Self {
-            file: BufWriter::with_capacity(1 << 16, file),
-            path: path.to_path_buf(),
-            part,
-        };
-        writeln!(output.file, "{HEADER}")?;
-        Ok(output)
-    }
-
-    /// Adds a line.
-    ///
-    /// # Errors
-    /// When it cannot be written.
-    pub fn write(&mut self, answer: &Answer) -> anyhow::Result<()> {
-        let Answer {
-            record,
-            issued,
-            response,
-        } = answer;
-        let letter = match record.op {
-            Op::Read => 'R',
-            Op::Write => 'W',
-            Op::Flush => 'F',
-        };
-        writeln!(
-            self.file,
-            "{},{},{},{letter},{}",
-            exact_ms(*issued),
-            record.sector,
-            record.sectors,
-            exact_ms(*response)
-        )
-        .with_context(|| cannot_write(&self.path))
-    }
-
-    /// Ends the file and gives it its name.
-    ///
-    /// # Errors
-    /// When it cannot be written.
-    pub fn keep(mut self) -> anyhow::Result<()> {
-        self.file
-            .flush()
-            .with_context(|| cannot_write(&self.path))?;
-        if let Some(part) = &self.part {
-            std::fs::rename(part, &self.path).with_context(|| cannot_write(&self.path))?;
-            self.part = None;
-        }
-        Ok(())
-    }
-}
-
-fn cannot_write(path: &Path) -> String {
-    format!("cannot write {}", path.display())
-}
-
-impl Drop for Output {
-    fn drop(&mut self) {
-        if let Some(part) = &self.part {
-            // An earlier error is the one to report.
-            let _ = std::fs::remove_file(part);
-        }
-    }
+/// Adds a line.
+///
+/// # Errors
+/// When it cannot be written.
+pub fn write(output: &mut Output, answer: &Answer) -> anyhow::Result<()> {
+    let Answer {
+        record,
+        issued,
+        response,
+    } = answer;
+    let letter = match record.op {
+        Op::Read => 'R',
+        Op::Write => 'W',
+        Op::Flush => 'F',
+    };
+    output.line(format_args!(
+        "{},{},{},{letter},{}",
+        exact_ms(*issued),
+        record.sector,
+        record.sectors,
+        exact_ms(*response)
+    ))
 }

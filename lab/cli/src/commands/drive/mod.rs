@@ -49,7 +49,7 @@ fn scheduler(file: &DriveFile, how: &Switched) -> Option<Scheduler> {
 }
 
 /// Milliseconds, exactly.
-fn exact_ms(time: Nanos) -> String {
+pub fn exact_ms(time: Nanos) -> String {
     format!("{}.{:06}", time.0 / 1_000_000, time.0 % 1_000_000)
 }
 
@@ -58,7 +58,7 @@ fn ms(time: Nanos) -> f64 {
 }
 
 /// Processor time of this process so far, in seconds.
-fn cpu_seconds() -> f64 {
+pub fn cpu_seconds() -> f64 {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
     time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
 }

@@ -1,10 +1,11 @@
 //! `tonearm-lab drive replay`: runs a trace on a simulated drive, and writes each request's response time.
 
-use super::answer_file::Output;
+use super::answer_file;
 use super::run::{Answer, Run};
 use super::trace_file::{Fit, open_trace};
 use super::{cpu_seconds, ms, scheduler, switch_on};
 use crate::cli::Replay;
+use crate::commands::output::Output;
 use anyhow::bail;
 use hdrhistogram::Histogram;
 use serde::Serialize;
@@ -54,7 +55,7 @@ pub fn run(arguments: &Replay) -> anyhow::Result<ExitCode> {
     if to_stdout && arguments.json {
         bail!("--out - and --json both write to standard output; give --out a file");
     }
-    let mut output = Output::create(&arguments.out)?;
+    let mut output = answer_file::create(&arguments.out)?;
     let summary = replay(arguments, &file, &mut output)?;
     output.keep()?;
     match (to_stdout, arguments.json) {
@@ -91,7 +92,7 @@ fn replay(arguments: &Replay, file: &DriveFile, output: &mut Output) -> anyhow::
         run.issue(fit.place(record)?)?;
         while let Some(answer) = run.answer() {
             tally.take(&answer);
-            output.write(&answer)?;
+            answer_file::write(output, &answer)?;
         }
         if (number as u64).is_multiple_of(PART) {
             position.show();
@@ -100,7 +101,7 @@ fn replay(arguments: &Replay, file: &DriveFile, output: &mut Output) -> anyhow::
     run.finish()?;
     while let Some(answer) = run.answer() {
         tally.take(&answer);
-        output.write(&answer)?;
+        answer_file::write(output, &answer)?;
     }
     let end = run.now();
     let response = |quantile| tally.histogram.value_at_quantile(quantile) as f64 / 1e6;
