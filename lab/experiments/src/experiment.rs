@@ -1,6 +1,6 @@
 //! An experiment, and the context in which it runs.
 
-use crate::report::{Figure, Finding, Report};
+use crate::report::{Figure, Finding, KnownMiss, Report};
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 use rayon::prelude::*;
@@ -20,6 +20,8 @@ pub struct Experiment {
     pub about: &'static str,
     /// The drives on which it runs if none is named: one of `lab/drives/`, or all mechanical ones.
     pub drives: Drives,
+    /// The bounds that it misses on these drives, with the reasons.
+    pub known: &'static [KnownMiss],
     /// The program.
     pub run: fn(&Context<'_>, &[DriveFile]) -> Outcome,
 }
@@ -127,6 +129,9 @@ impl Experiment {
     ///
     /// # Errors
     /// When the drive does not suit it.
+    ///
+    /// # Panics
+    /// When a known miss names no finding.
     pub fn run(&self, run: &Run<'_>) -> Result<Report, LabError> {
         let drives = match &run.drive {
             None => self.drives.named(),
@@ -145,7 +150,16 @@ impl Experiment {
             done: AtomicU64::new(0),
             total: AtomicU64::new(0),
         };
-        let outcome = (self.run)(&context, &drives);
+        let mut outcome = (self.run)(&context, &drives);
+        // Reasons and limits are those of the experiment's own drives.
+        let known = if run.drive.is_none() { self.known } else { &[] };
+        for miss in known {
+            let found = outcome.findings.iter_mut().find(|f| f.what == miss.what);
+            let found = found.unwrap_or_else(|| {
+                panic!("{}: there is no finding '{}'", self.name, miss.what);
+            });
+            found.know(*miss);
+        }
         let drive = match &run.drive {
             None => Cow::Borrowed(""),
             Some(drive) => Cow::Owned(format!(" --drive {}", drive.name)),

@@ -14,5 +14,6 @@ pub use experiment::{Context, Drives, Effort, Experiment, LabError, Outcome, Ran
 pub use experiments::{EXPERIMENTS, find};
 pub use harness::{Brackets, Client, Deletion};
 pub use report::{
-    Axis, Bound, Figure, Finding, Legend, Line, Panel, Report, Style, Table, Verdict, number,
+    Axis, Bound, Figure, Finding, KnownMiss, Legend, Line, Panel, Report, Style, Table, Verdict,
+    number,
 };

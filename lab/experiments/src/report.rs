@@ -47,6 +47,20 @@ pub struct Finding {
     pub verdict: Verdict,
     /// The reason: the parameter of the drive that determines the value.
     pub because: Option<String>,
+    /// The entry of the experiment's list of known misses that names this finding.
+    pub known_miss: Option<KnownMiss>,
+}
+
+/// A bound that is missed for a known reason.
+#[derive(Serialize, Clone, Copy, PartialEq, Debug)]
+pub struct KnownMiss {
+    /// The finding: its [`Finding::what`].
+    #[serde(skip)]
+    pub what: &'static str,
+    /// The miss is a known one within this limit. Beyond it the bound counts as missed.
+    pub limit: Bound,
+    /// Why the bound is missed.
+    pub reason: &'static str,
 }
 
 /// The bound of a finding.
@@ -72,6 +86,8 @@ pub enum Bound {
 pub enum Verdict {
     /// The bound holds.
     Held,
+    /// The bound does not hold, for a known reason, and the value is within the limit of that miss.
+    KnownMiss,
     /// The bound does not hold.
     Missed,
     /// There is no bound.
@@ -197,6 +213,7 @@ impl std::fmt::Display for Verdict {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.pad(match self {
             Self::Held => "held",
+            Self::KnownMiss => "known miss",
             Self::Missed => "missed",
             Self::Shown => "",
         })
@@ -214,6 +231,7 @@ impl Finding {
             bound: None,
             verdict: Verdict::Shown,
             because: None,
+            known_miss: None,
         }
     }
 
@@ -234,6 +252,23 @@ impl Finding {
         };
         self.bound = Some(bound);
         self
+    }
+
+    /// Sets the known miss, and with it the verdict if the bound is missed.
+    ///
+    /// # Panics
+    /// When there is no bound to miss.
+    pub fn know(&mut self, known: KnownMiss) {
+        assert!(self.bound.is_some(), "'{}' has no bound to miss", self.what);
+        if self.verdict == Verdict::Missed && known.limit.holds(self.ours) {
+            self.verdict = Verdict::KnownMiss;
+        }
+        self.known_miss = Some(known);
+    }
+
+    /// True when the list of known misses names this finding although its bound holds.
+    pub fn is_known_miss_no_more(&self) -> bool {
+        self.known_miss.is_some() && self.verdict == Verdict::Held
     }
 
     /// Sets the reason.

@@ -115,11 +115,20 @@ fn run_these(
             ))?;
         }
     }
+    for found in &reports {
+        for finding in &found.findings {
+            if finding.is_known_miss_no_more() {
+                let (experiment, what) = (&found.experiment, &finding.what);
+                eprintln!("{experiment}: '{what}' is listed as a known miss, and its bound holds");
+            }
+        }
+    }
     let missed = count(&reports, Verdict::Missed);
     if !how.json {
         report::line(format_args!(
-            "{} bounds held, {missed} missed; {:.0} s",
+            "{} bounds held, {} known misses, {missed} missed; {:.0} s",
             count(&reports, Verdict::Held),
+            count(&reports, Verdict::KnownMiss),
             took.iter().sum::<f64>()
         ))?;
     }
@@ -169,6 +178,12 @@ fn show(found: &Report, seconds: f64) -> std::io::Result<()> {
         for finding in &found.findings {
             if let Some(why) = &finding.because {
                 report::line(format_args!("  {}: {why}", finding.what))?;
+            }
+            if let Some(miss) = &finding.known_miss {
+                report::line(format_args!(
+                    "  {}: known miss, limit {}: {}",
+                    finding.what, miss.limit, miss.reason
+                ))?;
             }
         }
     }

@@ -17,6 +17,7 @@ pub const EXPERIMENT: Experiment = Experiment {
             and read in sequence and at random; half a million units are begun and ended with nothing in them. One \
             client with one unit at a time against eight with units side by side, and against no units at all.",
     drives: Drives::One("hp_c2490a"),
+    known: &[],
     run,
 };
 

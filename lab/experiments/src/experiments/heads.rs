@@ -4,7 +4,9 @@ use crate::experiment::{Context, Drives, Experiment, Outcome};
 use crate::harness::{
     Lost, Rig, Writes, formula, paper_grid, profile, region, tracks_within, turn, write_log,
 };
-use crate::report::{Axis, Bound, Figure, Finding, Legend, Line, Panel, Style, Table, number};
+use crate::report::{
+    Axis, Bound, Figure, Finding, KnownMiss, Legend, Line, Panel, Style, Table, number,
+};
 use tonearm_base::Nanos;
 use tonearm_drive::Drift;
 use tonearm_drive_file::DriveFile;
@@ -21,8 +23,37 @@ pub const EXPERIMENT: Experiment = Experiment {
             that the drive could have given at that moment. Then the spindle changes its speed, nothing happens for an \
             hour, other requests move the head, or the log runs in another zone than the profile.",
     drives: Drives::Mechanical,
+    known: KNOWN,
     run,
 };
+
+const UNEXPLAINED: &str = "Not explained yet. Measured: hp_c3323a loses with each of the seeds 1 to 3 when requests have up to 200 KB, and \
+     with none when they have 4 KB; the seed decides which of the other drives lose. It is not the spare sectors: \
+     hp_c3323a and st41601n lose as much when their files have none.";
+
+const KNOWN: &[KnownMiss] = &[
+    KnownMiss {
+        what: "online, 4 to 200 KB: drives on which it loses more than the full table",
+        limit: Bound::AtMost(4.0),
+        reason: UNEXPLAINED,
+    },
+    KnownMiss {
+        what: "online, 4 KB: drives on which it loses more than the full table",
+        limit: Bound::AtMost(1.0),
+        reason: "Not explained yet. Measured: cheetah4LP loses with seed 1, over all of 2,000 writes, and with neither \
+                 seed 2 nor 3.",
+    },
+    KnownMiss {
+        what: "online, 0.1 % faster: drives on which it loses over 1.1 times what the table lost before",
+        limit: Bound::AtMost(4.0),
+        reason: UNEXPLAINED,
+    },
+    KnownMiss {
+        what: "online, after an hour: drives on which it loses over 1.1 times what the table lost before",
+        limit: Bound::AtMost(4.0),
+        reason: UNEXPLAINED,
+    },
+];
 
 const TOLERANCE: Nanos = Nanos(500_000);
 /// Bytes that the learning predictor may use.
@@ -226,7 +257,8 @@ fn measure(
         } else {
             0.0
         },
-        warm_up: context.count(500, 300),
+        // What a predictor learns needs as many writes in a quick run.
+        warm_up: 500,
         idle: Nanos(if scenario == Scenario::Idle {
             3_600_000_000_000
         } else {
@@ -294,6 +326,21 @@ fn findings<'a>(
                 (0..drives.len()).filter(beyond).collect(),
             ));
         }
+    }
+    for head in [ONLINE, WITH_TRACKS] {
+        let of = |head: usize| mean(drives, |drive| at(drive, 0, head).mean_ms);
+        let most = if head == ONLINE { 100.0 } else { 6.0 };
+        findings.push(
+            Finding::shown(
+                format!(
+                    "{}, {}: mean loss over all drives, against that of the full table",
+                    NAMES[head], SCENARIOS[0].1
+                ),
+                100.0 * of(head) / of(MIMIC),
+                "%",
+            )
+            .bound(Bound::AtMost(most)),
+        );
     }
     let most = (0..drives.len())
         .map(|drive| at(drive, 0, ONLINE).bytes)

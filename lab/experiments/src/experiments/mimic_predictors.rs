@@ -19,6 +19,7 @@ pub const EXPERIMENT: Experiment = Experiment {
     about: "From one profile, the full Disk Mimic table, lines fitted through its best skips, a thinned table, and the \
             compact forms that look at all skips that are good enough; and the linear predictor, which knows no profile.",
     drives: Drives::One("mimic80"),
+    known: &[],
     run,
 };
 

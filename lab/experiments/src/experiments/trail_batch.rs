@@ -2,7 +2,9 @@
 
 use crate::experiment::{Context, Drives, Experiment, Outcome};
 use crate::harness::{Moves, Rig, TrailLog, all_tracks, formula, ms, online};
-use crate::report::{Axis, Bound, Figure, Finding, Legend, Line, Panel, Style, Table, number};
+use crate::report::{
+    Axis, Bound, Figure, Finding, KnownMiss, Legend, Line, Panel, Style, Table, number,
+};
 use tonearm_base::Nanos;
 use tonearm_drive::{ClosedLoop, Drive, DriveOptions};
 use tonearm_drive_file::DriveFile;
@@ -16,8 +18,40 @@ pub const EXPERIMENT: Experiment = Experiment {
     about: "32 synchronous writes of one sector go to the log in batches of 1 to 32; after each physical write the \
             head is moved to the next track by a read.",
     drives: Drives::One("st41601n"),
+    known: KNOWN,
     run,
 };
+
+const KNOWN: &[KnownMiss] = &[
+    known(BATCHES[0], 152.5),
+    known(BATCHES[1], 78.6),
+    known(BATCHES[2], 41.65),
+    known(BATCHES[3], 23.0),
+    known(BATCHES[4], 14.68),
+    known(BATCHES[5], 10.42),
+];
+
+const BATCHES: [&str; 6] = [
+    "32 one-sector writes in batches of 1, formula",
+    "32 one-sector writes in batches of 2, formula",
+    "32 one-sector writes in batches of 4, formula",
+    "32 one-sector writes in batches of 8, formula",
+    "32 one-sector writes in batches of 16, formula",
+    "32 one-sector writes in batches of 32, formula",
+];
+
+const fn known(what: &'static str, measured_ms: f64) -> KnownMiss {
+    KnownMiss {
+        what,
+        limit: Bound::Within {
+            value: measured_ms,
+            percent: 2.0,
+        },
+        reason: "On the model a write after a read, and the read that moves the head, take longer than on the paper's \
+                 drive. With the best free place at each moment all six columns would still be 11 to 29 % above the \
+                 paper; the formula adds at most 6 %.",
+    }
+}
 
 /// Batch size, and elapsed time in the paper's Table 1, in ms.
 const TABLE_1: [(u32, f64); 6] = [
@@ -38,6 +72,8 @@ struct Elapsed {
     total_ms: f64,
     write_ms: f64,
     move_ms: f64,
+    /// The whole time, if each write had taken the least that the drive could have given at that moment.
+    best_ms: f64,
 }
 
 fn run(context: &Context<'_>, drives: &[DriveFile]) -> Outcome {
@@ -65,6 +101,7 @@ fn run(context: &Context<'_>, drives: &[DriveFile]) -> Outcome {
         "one write, ms",
         "one move, ms",
         "the drive's least, ms",
+        "best free place each time, ms",
         "online, ms",
     ]);
     for (index, (batch, paper)) in TABLE_1.iter().enumerate() {
@@ -78,21 +115,23 @@ fn run(context: &Context<'_>, drives: &[DriveFile]) -> Outcome {
             number(elapsed.write_ms),
             number(elapsed.move_ms),
             number(least),
+            number(elapsed.best_ms),
             number(online[index].total_ms),
         ]);
         if drive.name == "st41601n" {
-            let what = format!("32 one-sector writes in batches of {batch}, formula");
             let within = Bound::Within {
                 value: *paper,
                 percent: 10.0,
             };
-            let finding = Finding::shown(what, elapsed.total_ms, "ms")
+            let finding = Finding::shown(BATCHES[index], elapsed.total_ms, "ms")
                 .paper(number(*paper))
                 .bound(within);
             outcome.findings.push(finding.because(format!(
-                "At least {} ({:+.0} %) on this drive: {why}.",
+                "At least {} ({:+.0} %) on this drive: {why}. With the best free place at each moment {} ({:+.0} %).",
                 number(least),
-                100.0 * (least / paper - 1.0)
+                100.0 * (least / paper - 1.0),
+                number(elapsed.best_ms),
+                100.0 * (elapsed.best_ms / paper - 1.0)
             )));
         }
     }
@@ -135,11 +174,12 @@ fn elapsed(mut log: TrailLog<'_>, batch: u32, sequences: u64) -> Elapsed {
         log.after_write();
     }
     let before = log.totals.move_time;
-    let mut elapsed = 0;
+    let (mut elapsed, mut least) = (0, 0);
     for _ in 0..sequences {
         log.think(Nanos(20_000_000));
         let start = log.rig.now();
         for _ in 0..WRITES / batch {
+            least += log.least_write(1 + batch).0;
             log.write(1 + batch);
             log.after_write();
         }
@@ -154,6 +194,7 @@ fn elapsed(mut log: TrailLog<'_>, batch: u32, sequences: u64) -> Elapsed {
         total_ms: elapsed / sequences as f64,
         write_ms: (elapsed - moved) / physical,
         move_ms: moved / physical,
+        best_ms: (ms(Nanos(least)) + moved) / sequences as f64,
     }
 }
 

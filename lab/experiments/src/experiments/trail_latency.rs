@@ -4,7 +4,9 @@ use crate::experiment::{Context, Drives, Experiment, Outcome};
 use crate::harness::{
     Arrivals, Before, Floor, Load, Moves, Rig, Times, TrailLog, all_tracks, in_place, online,
 };
-use crate::report::{Axis, Bound, Figure, Finding, Legend, Line, Panel, Style, Table, number};
+use crate::report::{
+    Axis, Bound, Figure, Finding, KnownMiss, Legend, Line, Panel, Style, Table, number,
+};
 use tonearm_base::Nanos;
 use tonearm_drive_file::DriveFile;
 use tonearm_head::Access;
@@ -17,9 +19,21 @@ pub const EXPERIMENT: Experiment = Experiment {
             log that writes where the head is waits for the command and the transfer; writing in place waits for a \
             seek and half a turn.",
     drives: Drives::One("st41601n"),
+    known: KNOWN,
     run,
 };
 
+const KNOWN: &[KnownMiss] = &[KnownMiss {
+    what: ONE_SECTOR,
+    limit: Bound::Within {
+        value: 1.69,
+        percent: 3.0,
+    },
+    reason: "The model of the drive, which is fitted to a trace of the real one, takes at least 1.61 ms. The drive of the \
+             paper needs a shorter command.",
+}];
+
+const ONE_SECTOR: &str = "a write of one sector to the log";
 /// Sizes in KiB.
 const SIZES: [u32; 7] = [1, 2, 4, 8, 16, 32, 64];
 /// Longer than the head needs to the next track (Trail 5.1).
@@ -201,6 +215,8 @@ fn small_writes(context: &Context<'_>, drive: &DriveFile) -> (Vec<Finding>, Figu
         .chain(everything.iter().filter(|other| other.name != drive.name))
         .collect();
     let writes = context.count(10_000, 500);
+    // What the predictor learns needs as many writes in a quick run.
+    let warm_up = 2_500;
     let measured = context.map(&drives, |drive| {
         let map = all_tracks(drive);
         let floor = Floor::new(drive);
@@ -209,11 +225,11 @@ fn small_writes(context: &Context<'_>, drive: &DriveFile) -> (Vec<Finding>, Figu
             let mut log = TrailLog::new(rig, &map, online(&map), Moves::Used(THRESHOLD));
             let (mut times, mut least) = (Times::default(), 0.0);
             let mut before: Option<Access> = None;
-            for count in 0..writes + writes / 4 {
+            for count in 0..writes + warm_up {
                 log.idle_until(Nanos(log.rig.now().0 + PAUSE.0));
                 let write = log.write(sectors);
                 log.after_write();
-                if count >= writes / 4 {
+                if count >= warm_up {
                     times.push(Nanos(write.done.0 - write.sent.0));
                     let last = before.map_or(0, |access| access.end() - 1);
                     let before = Before {
@@ -268,7 +284,7 @@ fn small_writes(context: &Context<'_>, drive: &DriveFile) -> (Vec<Finding>, Figu
     if name == "st41601n" {
         findings.insert(
             0,
-            Finding::shown("a write of one sector to the log", one, "ms")
+            Finding::shown(ONE_SECTOR, one, "ms")
                 .paper("1.40")
                 .bound(Bound::Within { value: 1.40, percent: 5.0 })
                 .because(format!(

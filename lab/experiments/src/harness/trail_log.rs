@@ -126,6 +126,16 @@ impl<'a> TrailLog<'a> {
         }
     }
 
+    /// The least time that a physical write of `sectors` sectors could take now, at the best of the free places, by the
+    /// model of the drive. The predictor does not see it.
+    pub fn least_write(&mut self, sectors: u32) -> Nanos {
+        let next = self.map.track((self.track.index + 1) % self.map.tracks());
+        let spans = self.free.iter().copied().chain([span(&next)]);
+        let fit = spans.filter(|free| free.len() >= u64::from(sectors));
+        let times = fit.map(|free| self.rig.least_write(free, sectors));
+        times.min().expect("an empty track has room")
+    }
+
     /// One physical write.
     ///
     /// # Panics

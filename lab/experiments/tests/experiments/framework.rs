@@ -5,7 +5,8 @@ use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
 use tonearm_drive_file::DriveFile;
 use tonearm_experiments::{
-    Bound, Drives, EXPERIMENTS, Effort, Finding, LabError, Run, Verdict, find, number,
+    Bound, Context, Drives, EXPERIMENTS, Effort, Experiment, Finding, KnownMiss, LabError, Outcome,
+    Run, Verdict, find, number,
 };
 
 #[test]
@@ -128,6 +129,84 @@ fn verdicts_follow_the_bounds() {
     assert_eq!(verdict(11.85, Bound::AtLeast(11.85)), Verdict::Held);
     assert_eq!(verdict(11.8, Bound::AtLeast(11.85)), Verdict::Missed);
     assert_eq!(Finding::shown("", 1.0, "").verdict, Verdict::Shown);
+}
+
+const MISS: &str = "a bound that is missed";
+
+fn experiment(run: fn(&Context<'_>, &[DriveFile]) -> Outcome) -> Experiment {
+    Experiment {
+        name: "planted",
+        title: "An experiment with a known miss",
+        source: "none",
+        about: "It finds what its test wants.",
+        drives: Drives::One("mimic80"),
+        known: &[KnownMiss {
+            what: MISS,
+            limit: Bound::AtMost(3.0),
+            reason: "it is planted",
+        }],
+        run,
+    }
+}
+
+fn outcome(ours: f64) -> Outcome {
+    Outcome {
+        findings: vec![Finding::shown(MISS, ours, "drives").bound(Bound::AtMost(0.0))],
+        ..Outcome::default()
+    }
+}
+
+#[test]
+fn a_known_miss_that_gets_worse_is_a_miss_and_one_that_holds_is_told() {
+    let found = |experiment: Experiment, drive: Option<&str>| {
+        let run = Run {
+            drive: drive.map(DriveFile::of_library),
+            seed: 1,
+            effort: Effort::Quick,
+            progress: &|_, _| (),
+        };
+        experiment.run(&run).unwrap().findings[0].clone()
+    };
+    let within = found(experiment(|_, _| outcome(3.0)), None);
+    assert_eq!(within.verdict, Verdict::KnownMiss);
+    assert_eq!(within.known_miss.unwrap().reason, "it is planted");
+    assert!(!within.is_known_miss_no_more());
+    let worse = found(experiment(|_, _| outcome(3.5)), None);
+    assert_eq!(worse.verdict, Verdict::Missed);
+    let holds = found(experiment(|_, _| outcome(0.0)), None);
+    assert_eq!(holds.verdict, Verdict::Held);
+    assert!(holds.is_known_miss_no_more());
+    // The reason is that of the experiment's own drive.
+    let other = found(experiment(|_, _| outcome(3.0)), Some("mimic80"));
+    assert_eq!(other.verdict, Verdict::Missed);
+}
+
+#[test]
+#[should_panic(expected = "there is no finding")]
+fn a_known_miss_names_a_finding() {
+    let nothing = experiment(|_, _| Outcome::default());
+    let run = Run {
+        drive: None,
+        seed: 1,
+        effort: Effort::Quick,
+        progress: &|_, _| (),
+    };
+    nothing.run(&run).unwrap();
+}
+
+#[test]
+fn the_reasons_of_known_misses_are_sentences() {
+    for experiment in EXPERIMENTS {
+        for miss in experiment.known {
+            assert!(miss.reason.len() > 60, "{}: {}", experiment.name, miss.what);
+            assert!(
+                miss.reason.ends_with('.'),
+                "{}: {}",
+                experiment.name,
+                miss.what
+            );
+        }
+    }
 }
 
 #[test]

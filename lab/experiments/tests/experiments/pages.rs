@@ -39,7 +39,14 @@ fn the_keys_of_the_json_stay() {
     ];
     assert_eq!(keys(&report), BTreeSet::from(expected));
     let finding = [
-        "because", "bound", "ours", "paper", "unit", "verdict", "what",
+        "because",
+        "bound",
+        "known_miss",
+        "ours",
+        "paper",
+        "unit",
+        "verdict",
+        "what",
     ];
     assert_eq!(keys(&report["findings"][0]), BTreeSet::from(finding));
     let figure = ["caption", "name", "panels", "table", "title"];
@@ -126,14 +133,18 @@ fn a_page_shows_all_findings() {
             assert!(page.contains(&escaped(note)), "{note}");
         }
     }
-    let missed = reports
-        .iter()
-        .flat_map(|report| &report.findings)
-        .filter(|f| f.verdict == Verdict::Missed);
-    assert_eq!(
-        page.matches("class=\"verdict missed\"").count(),
-        missed.count()
-    );
+    let findings = reports.iter().flat_map(|report| &report.findings);
+    for (verdict, class) in [
+        (Verdict::Missed, "missed"),
+        (Verdict::KnownMiss, "known-miss"),
+    ] {
+        let count = findings.clone().filter(|f| f.verdict == verdict).count();
+        let shown = page.matches(&format!("class=\"verdict {class}\"")).count();
+        assert_eq!(shown, count, "{class}");
+    }
+    for miss in findings.filter_map(|finding| finding.known_miss) {
+        assert!(page.contains(&escaped(miss.reason)), "{}", miss.what);
+    }
 }
 
 #[test]
