@@ -29,6 +29,7 @@ pub fn library() -> &'static [LibraryDrive] {
         "dec_rz26",
         "hp_c2247a",
         "hp_c2490a",
+        "hp_c3010",
         "hp_c3323a",
         "hylog2003",
         "hylog2008",

@@ -58,6 +58,7 @@ fn the_library_is_listed() {
         "barracuda",
         "hp_c2247a",
         "hp_c2490a",
+        "hp_c3010",
         "hp_c3323a",
         "dec_rz26",
         "ibm18es",

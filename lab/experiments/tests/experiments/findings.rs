@@ -126,8 +126,8 @@ fn each_log_beats_writing_in_place_and_the_journal() {
     let table = report.figures[0].table.as_ref().unwrap();
     assert_eq!(
         table.rows.len(),
-        32,
-        "sixteen drives, one and eight clients"
+        34,
+        "seventeen drives, one and eight clients"
     );
     for row in table
         .rows
