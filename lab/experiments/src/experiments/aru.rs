@@ -2,28 +2,62 @@
 
 use crate::experiment::{Context, Drives, Experiment, Outcome, Random};
 use crate::harness::{Brackets, Client, Deletion, SimStore, StoreShape};
-use crate::report::{Axis, Bound, Figure, Finding, Legend, Line, Panel, Style, Table, number};
+use crate::report::{
+    Axis, Bound, Figure, Finding, KnownMiss, Legend, Line, Panel, Style, Table, number,
+};
 use std::rc::Rc;
 use tonearm_base::Nanos;
-use tonearm_disk::{Disk, DiskError};
+use tonearm_disk::{Disk, DiskError, HomeParams};
 use tonearm_drive_file::DriveFile;
 use tonearm_rt::Rt;
 
 pub const EXPERIMENT: Experiment = Experiment {
     name: "aru",
-    title: "Atomic recovery units: small files, a large file, empty units",
+    title: "Atomic recovery units: small files, a large file, the smallest units",
     source: "ARU 5.2 and 5.3, Figures 5 and 6",
     about: "Small files are created and written, read, and deleted, each on a list of its own; a large file is written \
-            and read in sequence and at random; half a million units are begun and ended with nothing in them. One \
-            client with one unit at a time against eight with units side by side, and against no units at all.",
-    drives: Drives::One("hp_c2490a"),
-    known: &[],
+            and read in sequence and at random; half a million units are begun and ended with nothing in them, and with \
+            the least that a unit can have. Units are compared with the same operations without units, and eight clients \
+            with units side by side with one client with one unit at a time.",
+    drives: Drives::One("hp_c3010"),
+    known: KNOWN,
     run,
 };
 
+const KNOWN: &[KnownMiss] = &[
+    dearer("1 KB files, delete: units, dearer than no units", 40.0),
+    dearer(
+        "1 KB files, delete: units with list delete, dearer than no units",
+        40.0,
+    ),
+    dearer("10 KB files, delete: units, dearer than no units", 145.0),
+    dearer(
+        "10 KB files, delete: units with list delete, dearer than no units",
+        145.0,
+    ),
+];
+
+const fn dearer(what: &'static str, limit_percent: f64) -> KnownMiss {
+    KnownMiss {
+        what,
+        limit: Bound::AtMost(limit_percent),
+        reason: "Not explained yet. Measured: the log gets only 3 and 10 % more bytes for a deletion in a unit. With a tenth \
+                 of the files, units are 4 and 23 % cheaper than none; and 2 and 41 % with all files under overwrite on \
+                 hp_c2490a, where inodes and entries did not really change.",
+    }
+}
+
 const MIB: u64 = 1 << 20;
-/// The partition of ARU 5.3.
+/// The partition of ARU 5.3: 100,000 blocks.
 const STORE_BYTES: u64 = 400 * MIB;
+/// The segments of ARU 5.3.
+const SEGMENTS: HomeParams = HomeParams::Segments {
+    segment_bytes: 512 << 10,
+    spare_percent: 10,
+};
+/// Homes on which the large file is written.
+const HOMES: [(&str, HomeParams); 2] =
+    [("segments", SEGMENTS), ("overwrite", HomeParams::Overwrite)];
 const LOG_BYTES: u64 = 32 * MIB;
 const MEMORY_BYTES: u64 = 8 * MIB;
 /// Clients with units side by side.
@@ -102,10 +136,11 @@ impl Meter {
     }
 }
 
-fn store(drive: &DriveFile, seed: u64) -> Result<SimStore, DiskError> {
+fn store(drive: &DriveFile, home: HomeParams, seed: u64) -> Result<SimStore, DiskError> {
     let shape = StoreShape {
         drive,
         log_drive: None,
+        home,
         size_bytes: STORE_BYTES,
         log_bytes: LOG_BYTES,
         memory_bytes: MEMORY_BYTES,
@@ -122,7 +157,7 @@ fn small(
     files: u64,
     blocks: usize,
 ) -> Result<[Phase; 3], DiskError> {
-    let store = Rc::new(store(drive, seed)?);
+    let store = Rc::new(store(drive, SEGMENTS, seed)?);
     let own = store.clone();
     store.rt.block_on(async move {
         let disk = own.open().await?;
@@ -172,8 +207,13 @@ const LARGE: [&str; 5] = [
     "read3, in sequence",
 ];
 
-fn large(drive: &DriveFile, seed: u64, blocks: u64) -> Result<[Phase; 5], DiskError> {
-    let store = Rc::new(store(drive, seed)?);
+fn large(
+    drive: &DriveFile,
+    home: HomeParams,
+    seed: u64,
+    blocks: u64,
+) -> Result<[Phase; 5], DiskError> {
+    let store = Rc::new(store(drive, home, seed)?);
     let own = store.clone();
     store.rt.block_on(async move {
         let disk = own.open().await?;
@@ -228,16 +268,25 @@ fn shuffle(order: &mut [usize], random: &mut Random) {
     }
 }
 
-/// Bytes of log and the drive's time for `count` empty units.
-fn empty(drive: &DriveFile, seed: u64, count: u64) -> Result<Phase, DiskError> {
-    let store = Rc::new(store(drive, seed)?);
+/// Bytes of log and the drive's time for `count` units, which are empty or `change` one word of a block.
+fn smallest(drive: &DriveFile, seed: u64, count: u64, change: bool) -> Result<Phase, DiskError> {
+    let store = Rc::new(store(drive, SEGMENTS, seed)?);
     let own = store.clone();
     store.rt.block_on(async move {
         let disk = own.open().await?;
+        let list = disk.new_list().await?;
+        let block = disk.new_block(list, None).await?;
+        let mut page = vec![0xa5; 4096];
+        disk.write_block(block, &page).await?;
         disk.flush().await?;
         let meter = Meter::new(&own.rt, &disk);
-        for _ in 0..count {
-            disk.begin().end().await?;
+        for number in 0..count {
+            let mut unit = disk.begin();
+            if change {
+                page[..8].copy_from_slice(&number.to_le_bytes());
+                unit.write_block(block, &page).await?;
+            }
+            unit.end().await?;
         }
         disk.flush().await?;
         let phase = meter.end(&disk);
@@ -252,27 +301,22 @@ fn run(context: &Context<'_>, drives: &[DriveFile]) -> Outcome {
     let mut outcome = Outcome::default();
     small_files(context, drive, seed, &mut outcome);
     large_file(context, drive, seed, &mut outcome);
-    let units = context.count(500_000, 10_000);
-    let phases = context.map(&[()], |()| empty(drive, seed, units).expect("units end"));
-    outcome.findings.push(
-        Finding::shown(
-            "an empty unit: log",
-            phases[0].log_bytes as f64 / units as f64,
-            "bytes",
-        )
-        .paper("25 (24 segments of 0.5 MB for 500,000)")
-        .bound(Bound::AtMost(16.0))
-        .because("a unit without changes has nothing to tell the log"),
-    );
+    smallest_units(context, drive, seed, &mut outcome);
     outcome.notes = vec![
         "Drive time alone: what the host takes for it is not in these figures; tonearm-bench-virtual measures it.".into(),
         "Creation and deletion are units as in the paper: the list, the inode's block and the directory's block; the \
-         file's own blocks are written by simple operations. Each client has a directory of its own."
+         file's own blocks are written by simple operations. Each client has a directory of its own, and changes its inodes \
+         of 64 bytes and entries of 16."
+            .into(),
+        "The paper compares two versions of its prototype, with one unit at a time and with concurrent units. Here it is \
+         one store: without units, with one unit at a time, and with units of eight clients side by side."
             .into(),
         "Each phase ends with a flush; before the next one everything is written home, so that reads are of the drive."
             .into(),
         format!(
-            "Blocks of 4 KiB, a store of {} MiB with a log of {} MiB on one drive, {} MiB of memory for written blocks.",
+            "Blocks of 4 KiB, a store of {} MiB in segments of 0.5 MB with a log of {} MiB on one drive, {} MiB of memory for \
+             written blocks. Each block is written twice, to the log and to a segment; the paper's prototype has its \
+             segments alone.",
             STORE_BYTES / MIB,
             LOG_BYTES / MIB,
             MEMORY_BYTES / MIB
@@ -281,8 +325,36 @@ fn run(context: &Context<'_>, drives: &[DriveFile]) -> Outcome {
     outcome
 }
 
+fn smallest_units(context: &Context<'_>, drive: &DriveFile, seed: u64, outcome: &mut Outcome) {
+    let units = context.count(500_000, 50_000);
+    let phases = context.map(&[false, true], |change| {
+        smallest(drive, seed, units, *change).expect("units end")
+    });
+    let each = |amount: u64| amount as f64 / units as f64;
+    outcome.findings.extend([
+        Finding::shown("an empty unit: log", each(phases[0].log_bytes), "bytes")
+            .paper("25 (24 segments of 0.5 MB for 500,000)")
+            .bound(Bound::AtMost(0.0))
+            .because("A unit without changes has nothing to tell the log. It is dropped, so it is not the paper's empty unit."),
+        Finding::shown(
+            "the smallest unit that is not empty, one word of a block: log",
+            each(phases[1].log_bytes),
+            "bytes",
+        )
+        .paper("25, an empty one")
+        .bound(Bound::AtMost(32.0)),
+        Finding::shown(
+            "the smallest unit that is not empty: time of the drive",
+            each(phases[1].time.0) / 1e3,
+            "us",
+        )
+        .paper("78.47, an empty one, with the processor's"),
+    ]);
+}
+
 fn small_files(context: &Context<'_>, drive: &DriveFile, seed: u64, outcome: &mut Outcome) {
-    let sizes = SIZES.map(|(files, name, blocks)| (context.count(files, 200), name, blocks));
+    // As many in a quick run: with fewer files there is less write-back, and units cost the drive less than none.
+    let sizes = SIZES;
     let mut cases = Vec::new();
     for size in sizes {
         cases.extend(WAYS.map(|way| (size, way)));
@@ -313,32 +385,32 @@ fn small_files(context: &Context<'_>, drive: &DriveFile, seed: u64, outcome: &mu
             let time = |way: usize| results[way][phase].time.0 as f64;
             100.0 * (time(way) / time(than) - 1.0)
         };
-        let (create, delete, delete_list) = if size == "1 KB" {
-            ("7.2", "24.6", "20.5")
-        } else {
-            ("4.0", "25.5", "17.9")
+        // As the paper has it: create, delete, delete with the list.
+        let [create, delete, delete_list] = match size {
+            "1 KB" => [7.2, 24.6, 20.5],
+            _ => [4.0, 25.5, 17.9],
+        };
+        let finding = |what: &str, percent: f64, paper: f64| {
+            Finding::shown(format!("{size} files, {what}"), percent, "%")
+                .paper(number(paper))
+                .bound(Bound::AtMost(paper))
         };
         outcome.findings.extend([
-            Finding::shown(
-                format!(
-                    "{size} files, create and write: units side by side, dearer than one at a time"
-                ),
+            finding(
+                "create and write: units side by side, dearer than one at a time",
                 percent(0, 3, 2),
-                "%",
-            )
-            .paper(create),
-            Finding::shown(
-                format!("{size} files, delete: units, dearer than no units"),
+                create,
+            ),
+            finding(
+                "delete: units, dearer than no units",
                 percent(2, 1, 0),
-                "%",
-            )
-            .paper(delete),
-            Finding::shown(
-                format!("{size} files, delete: units with list delete, dearer than no units"),
+                delete,
+            ),
+            finding(
+                "delete: units with list delete, dearer than no units",
                 percent(2, 2, 0),
-                "%",
-            )
-            .paper(delete_list),
+                delete_list,
+            ),
         ]);
     }
     let lines = lines.into_iter().enumerate();
@@ -366,33 +438,48 @@ fn small_files(context: &Context<'_>, drive: &DriveFile, seed: u64, outcome: &mu
 fn large_file(context: &Context<'_>, drive: &DriveFile, seed: u64, outcome: &mut Outcome) {
     // 78.125 MB of 4-KiB blocks.
     let blocks = context.count(20_000, 2_000);
-    let results = context.map(&[()], |()| {
-        large(drive, seed, blocks).expect("a large file")
+    let results = context.map(&HOMES, |(_, home)| {
+        large(drive, *home, seed, blocks).expect("a large file")
     });
     let rate = |phase: &Phase| blocks as f64 * 4096.0 * 1e9 / phase.time.0 as f64 / 1e6;
-    let mut table = Table::new(&["phase", "MB/s", "log bytes for a block"]);
-    let mut points = Vec::new();
-    for (index, (name, phase)) in LARGE.iter().zip(&results[0]).enumerate() {
-        points.push(((index + 1) as f64, rate(phase)));
-        table.row(vec![
-            (*name).into(),
-            number(rate(phase)),
-            number(phase.log_bytes as f64 / blocks as f64),
-        ]);
+    let mut table = Table::new(&["phase", "home", "MB/s", "log bytes for a block"]);
+    let mut lines = Vec::new();
+    for (color, ((home, _), phases)) in HOMES.iter().zip(&results).enumerate() {
+        let mut points = Vec::new();
+        for (index, (name, phase)) in LARGE.iter().zip(phases).enumerate() {
+            points.push(((index + 1) as f64, rate(phase)));
+            table.row(vec![
+                (*name).into(),
+                (*home).into(),
+                number(rate(phase)),
+                number(phase.log_bytes as f64 / blocks as f64),
+            ]);
+        }
+        lines.push(Line::new(home, Style::Dots, color, points));
+        let again = Finding::shown(
+            format!("a large file, {home}: read in sequence after random writes, against before"),
+            100.0 * rate(&phases[4]) / rate(&phases[1]),
+            "%",
+        );
+        // Fixed places keep their order. Segments have the order of the writes.
+        outcome.findings.push(match *home {
+            "overwrite" => again.bound(Bound::AtLeast(95.0)),
+            _ => again.bound(Bound::AtMost(50.0)),
+        });
     }
     let panel = Panel {
         title: drive.name.clone(),
         x: Axis::of("", LARGE.map(str::to_string).to_vec()),
         y: Axis::linear("throughput, MB/s"),
-        lines: vec![Line::new("", Style::Dots, 0, points)],
+        lines,
         legend: Legend::Outside,
     };
     outcome.figures.push(
         Figure::plot(
             "aru-large",
             "A file of 78.125 MB on one list",
-            "Figure 6 of the paper. Blocks have fixed homes, so that read3 is as fast as read1 after random writes; a \
-             log-structured home, the paper's, pays there.",
+            "Figure 6 of the paper. In segments, as in the paper, blocks lie in the order in which they were written, so \
+             read3 is slower after random writes; under overwrite they have fixed places.",
             vec![panel],
         )
         .with(table),

@@ -56,7 +56,7 @@ struct Measured {
 
 fn run(context: &Context<'_>, drives: &[DriveFile]) -> Outcome {
     let drive = &drives[0];
-    let samples = context.count(25, 5) as u8;
+    let samples = 25;
     let profile = profile(
         context,
         drive,

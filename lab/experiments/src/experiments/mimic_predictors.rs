@@ -4,7 +4,9 @@ use crate::experiment::{Context, Drives, Experiment, Outcome};
 use crate::harness::{
     LATE_MS, Rig, ms, one_size, paper_grid, profile, region, skip_response, turn,
 };
-use crate::report::{Axis, Bound, Figure, Finding, Legend, Line, Panel, Style, Table, number};
+use crate::report::{
+    Axis, Bound, Figure, Finding, KnownMiss, Legend, Line, Panel, Style, Table, number,
+};
 use tonearm_base::Nanos;
 use tonearm_drive_file::DriveFile;
 use tonearm_head::{Cell, Profile, SkipModel};
@@ -19,10 +21,41 @@ pub const EXPERIMENT: Experiment = Experiment {
     about: "From one profile, the full Disk Mimic table, lines fitted through its best skips, a thinned table, and the \
             compact forms that look at all skips that are good enough; and the linear predictor, which knows no profile.",
     drives: Drives::One("mimic80"),
-    known: &[],
+    known: KNOWN,
     run,
 };
 
+const KNOWN: &[KnownMiss] = &[
+    KnownMiss {
+        what: OUTLIERS[3].1,
+        limit: Bound::AtMost(0.13),
+        reason: "At the ends of a run its skip is just within 0.5 ms by the profile. Later writes are longer there by the \
+                 noise of the profile's means: the greatest loss is 1.0 ms, and no write waits for another turn.",
+    },
+    KnownMiss {
+        what: OUT_OF_ORDER,
+        limit: Bound::AtMost(2.0),
+        reason: "The best skips of the simulated drive lie so straight that Line Fitting and Coarse Segments have outliers at \
+                 3 and 4 of 91 think times, fewer than Basic Compact; on the paper's drive at 44 and 18. Their losses are in \
+                 the paper's order, because each of their outliers waits for a turn.",
+    },
+];
+
+const OUT_OF_ORDER: &str =
+    "outlier fractions out of order (Disk Mimic, Basic Compact, Coarse Segments, Line Fitting)";
+
+/// Place in the table of predictors, and what is found.
+const OUTLIERS: [(usize, &str); 6] = [
+    (0, "Disk Mimic: outliers beyond 0.5 ms"),
+    (1, "Line Fitting: outliers beyond 0.5 ms"),
+    (2, "Coarse Segments: outliers beyond 0.5 ms"),
+    (3, "Basic Compact: outliers beyond 0.5 ms"),
+    (4, "Line Compact: outliers beyond 0.5 ms"),
+    (5, "Plane Compact: outliers beyond 0.5 ms"),
+];
+
+/// Samples at each point of the profile, as in the paper.
+const SAMPLES: u8 = 25;
 const TOLERANCE: Nanos = Nanos(500_000);
 /// 4 KiB.
 const SECTORS: u32 = 8;
@@ -46,19 +79,27 @@ struct Measured {
 
 fn run(context: &Context<'_>, drives: &[DriveFile]) -> Outcome {
     let drive = &drives[0];
-    let samples = context.count(25, 5) as u8;
-    let profile = profile(
+    let learned = profile(
         context,
         drive,
-        one_size(paper_grid(drive, samples), 0),
+        one_size(paper_grid(drive, SAMPLES), 0),
         0,
         LATE_MS,
     );
-    let grid = *profile.grid();
+    // Writes after the profile, at other places and moments. They judge the predictors: by the profile that it was made
+    // from, a form that keeps the tolerance has no outliers.
+    let after = profile(
+        context,
+        drive,
+        one_size(paper_grid(drive, 4 * SAMPLES), 0),
+        1,
+        LATE_MS,
+    );
+    let grid = *learned.grid();
     let policy = Policy::AverageLimit {
         tolerance: TOLERANCE,
     };
-    let choices = Choices::new(&profile, policy).expect("the profile is whole");
+    let choices = Choices::new(&learned, policy).expect("the profile is whole");
     let models: [Box<dyn SkipModel + Sync>; 6] = [
         Box::new(choices.table()),
         Box::new(LineFit::new(&choices)),
@@ -83,7 +124,7 @@ fn run(context: &Context<'_>, drives: &[DriveFile]) -> Outcome {
             .collect()
     };
     let measured = context.map(&models, |model| Measured {
-        loss: Loss::of(&profile, model, 0, TOLERANCE),
+        loss: Loss::of(&after, model, 0, TOLERANCE),
         bytes: model.stored_bytes(),
         responses: ask(&|think| u64::from(model.skip(0, think))),
     });
@@ -92,7 +133,7 @@ fn run(context: &Context<'_>, drives: &[DriveFile]) -> Outcome {
         .disk
         .as_ref()
         .map_or(0, |disk| disk.geometry.zones[0].track_sectors);
-    let linear = Linear::new(least(&profile), turn(drive), track);
+    let linear = Linear::new(least(&learned), turn(drive), track);
     let linear = ask(&|think| linear.skip(thinks[think]));
     let mut outcome = Outcome::default();
     let mut table = Table::new(&[
@@ -125,10 +166,16 @@ fn run(context: &Context<'_>, drives: &[DriveFile]) -> Outcome {
             .filter(|pair| value(pair[0]) > value(pair[1]))
             .count() as f64
     };
-    outcome.findings = vec![
-        Finding::shown("Line Fitting: outliers beyond 0.5 ms", outliers(1), "").paper("0.48"),
+    for (at, what) in OUTLIERS {
+        let finding = Finding::shown(what, outliers(at), "").paper(PAPER[at].1);
+        // The paper's forms have none.
+        outcome.findings.push(match at {
+            1 | 2 => finding,
+            _ => finding.bound(Bound::AtMost(0.05)),
+        });
+    }
+    outcome.findings.extend([
         Finding::shown("Line Fitting: mean loss", mean(1), "ms").paper("0.57"),
-        Finding::shown("Coarse Segments: outliers beyond 0.5 ms", outliers(2), "").paper("0.20"),
         Finding::shown("Coarse Segments: mean loss", mean(2), "ms").paper("0.23"),
         Finding::shown(
             "mean losses out of order (Disk Mimic, Coarse Segments, Line Fitting)",
@@ -137,27 +184,16 @@ fn run(context: &Context<'_>, drives: &[DriveFile]) -> Outcome {
         )
         .paper("0")
         .bound(Bound::AtMost(0.0)),
-        Finding::shown(
-            "outlier fractions out of order (Disk Mimic, the compact forms, Coarse Segments, Line Fitting)",
-            wrong(&[0, 3, 2, 1], &outliers),
-            "",
-        )
-        .paper("0")
-        .bound(Bound::AtMost(0.0)),
-        Finding::shown(
-            "compact forms: most outliers beyond 0.5 ms",
-            (3..6).map(outliers).fold(0.0, f64::max),
-            "",
-        )
-        .paper("0")
-        .bound(Bound::AtMost(0.0)),
+        Finding::shown(OUT_OF_ORDER, wrong(&[0, 3, 2, 1], &outliers), "")
+            .paper("0")
+            .bound(Bound::AtMost(0.0)),
         Finding::shown(
             "Disk Mimic: mean response at all think times",
             average(&measured[0].responses),
             "ms",
         ),
         Finding::shown("linear: the same", average(&linear), "ms"),
-    ];
+    ]);
     let line = |name, style, color, values: &[f64]| {
         let points = thinks
             .iter()
@@ -177,8 +213,8 @@ fn run(context: &Context<'_>, drives: &[DriveFile]) -> Outcome {
         Figure::table(
             "mimic-table",
             "Outliers and losses, 4 KiB",
-            "By the profile: the share of think times at which a predictor's skip is more than 0.5 ms slower on \
-             average than the best one, and the mean of what it loses.",
+            "By writes after the profile: the share of think times at which a predictor's skip is more than 0.5 ms \
+             slower on average than the best one, and the mean of what it loses.",
             table,
         ),
         Figure::plot(
@@ -195,7 +231,7 @@ fn run(context: &Context<'_>, drives: &[DriveFile]) -> Outcome {
             "mimic-compact",
             "Naive and compact predictors, 4 KiB",
             "As Figures 5 and 7: interpolation falls short of the place here and there and waits for a revolution; the \
-             compact forms stay within 0.5 ms.",
+             compact forms stay within about 0.5 ms.",
             vec![
                 panel(
                     "Naive",
@@ -217,6 +253,11 @@ fn run(context: &Context<'_>, drives: &[DriveFile]) -> Outcome {
         ),
     ];
     outcome.notes = vec![
+        format!(
+            "The profile has {SAMPLES} samples at each point, as the paper's. Outliers and losses are those of a second one \
+             with {} samples, taken afterwards at other places: the least mean of a think time in it counts as the best.",
+            4 * SAMPLES
+        ),
         format!(
             "Plots: {writes} writes at each think time, after the profile and at other places of the log. Coarse \
              Segments stores a third of the table, as in the paper."

@@ -25,7 +25,7 @@ const TOLERANCE: Nanos = Nanos(500_000);
 
 fn run(context: &Context<'_>, drives: &[DriveFile]) -> Outcome {
     let drive = &drives[0];
-    let samples = context.count(25, 5) as u8;
+    let samples = 25;
     let profile = profile(
         context,
         drive,

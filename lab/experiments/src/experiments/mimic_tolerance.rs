@@ -7,7 +7,7 @@ use crate::report::{
 };
 use tonearm_base::Nanos;
 use tonearm_drive_file::DriveFile;
-use tonearm_head::SkipModel;
+use tonearm_head::{Grid, SkipModel};
 use tonearm_head_study::{BasicCompact, Choices, LineCompact, Loss, PlaneCompact, Policy};
 
 pub const EXPERIMENT: Experiment = Experiment {
@@ -21,18 +21,53 @@ pub const EXPERIMENT: Experiment = Experiment {
     run,
 };
 
-const KNOWN: &[KnownMiss] = &[KnownMiss {
-    what: "Basic Compact: times smaller than the table at 0.5 ms",
-    limit: Bound::AtLeast(2.25),
-    reason: "A skip stays within 0.5 ms of the best while the platter turns by about 0.5 ms, which is 5 think times of \
-             the grid. The runs are the fewest that the candidate sets allow, and one takes 4 bytes, an entry of the \
-             table 2: so the form is about 2.5 times smaller.",
-}];
+const KNOWN: &[KnownMiss] = &[
+    KnownMiss {
+        what: "Basic Compact: times smaller than the table at 0.5 ms",
+        limit: Bound::AtLeast(2.25),
+        reason: "A skip stays within 0.5 ms of the best while the platter turns by about 0.5 ms, which is 5 think times of \
+                 the grid. The runs are the fewest that the candidate sets allow, and one takes 4 bytes, an entry of the \
+                 table 2: so the form is about 2.5 times smaller.",
+    },
+    loss("Basic Compact: mean loss at 1.5 ms", 0.68),
+    loss("Line Compact: mean loss at 1.5 ms", 0.62),
+    loss("Plane Compact: mean loss at 1.5 ms", 0.62),
+    KnownMiss {
+        what: OUTLIERS[0][0],
+        limit: Bound::AtMost(0.08),
+        reason: "A run ends where its skip is just within the tolerance by the profile. Later writes are longer there by \
+                 the noise of the profile's means of 25 samples. Line Compact and Plane Compact follow the platter within \
+                 a run, and have half as many outliers or fewer.",
+    },
+];
+
+const fn loss(what: &'static str, limit_ms: f64) -> KnownMiss {
+    KnownMiss {
+        what,
+        limit: Bound::AtMost(limit_ms),
+        reason: "A run goes on while its skip loses less than 1.5 ms by the profile. The platter turns evenly, so the \
+                 losses in a run lie between 0 and 1.5 ms, up to 0.75 on average. The paper does not say how its skips \
+                 lie in the tolerance.",
+    }
+}
 
 /// Tolerances in tenths of a millisecond.
 const TOLERANCES: [u64; 10] = [1, 2, 3, 5, 7, 9, 11, 13, 15, 20];
 /// Samples at each point of the profile, as in the paper.
 const SAMPLES: u8 = 25;
+/// At 0.5 and at 1.5 ms.
+const OUTLIERS: [[&str; 3]; 2] = [
+    [
+        "Basic Compact: outliers at 0.5 ms",
+        "Line Compact: outliers at 0.5 ms",
+        "Plane Compact: outliers at 0.5 ms",
+    ],
+    [
+        "Basic Compact: outliers at 1.5 ms",
+        "Line Compact: outliers at 1.5 ms",
+        "Plane Compact: outliers at 1.5 ms",
+    ],
+];
 const NAMES: [&str; 3] = ["Basic Compact", "Line Compact", "Plane Compact"];
 
 #[derive(Clone, Copy)]
@@ -50,12 +85,18 @@ fn run(context: &Context<'_>, drives: &[DriveFile]) -> Outcome {
     // With fewer samples chance decides which skips are good, and runs of think times get short.
     let mut grid = paper_grid(drive, SAMPLES);
     if !context.is_full() {
-        grid.sizes.count = 5;
+        grid.sizes.count = 10;
     }
-    let profile = profile(context, drive, grid, 0, LATE_MS);
+    let learned = profile(context, drive, grid, 0, LATE_MS);
+    // Writes after the profile judge the forms, as in mimic-predictors.
+    let again = Grid {
+        samples: 4 * SAMPLES,
+        ..grid
+    };
+    let after = profile(context, drive, again, 1, LATE_MS);
     let measured = context.map(&TOLERANCES, |tenths| {
         let tolerance = Nanos(tenths * 100_000);
-        let choices = Choices::new(&profile, Policy::AverageLimit { tolerance })
+        let choices = Choices::new(&learned, Policy::AverageLimit { tolerance })
             .expect("the profile is whole");
         let table = choices.table().stored_bytes();
         let models: [Box<dyn SkipModel>; 3] = [
@@ -66,14 +107,14 @@ fn run(context: &Context<'_>, drives: &[DriveFile]) -> Outcome {
         models.map(|model| {
             let sizes = grid.sizes.len();
             let losses: Vec<Loss> = (0..sizes)
-                .map(|size| Loss::of(&profile, &model, size, tolerance))
+                .map(|size| Loss::of(&after, &model, size, tolerance))
                 .collect();
             Measured {
                 smaller: table as f64 / model.stored_bytes() as f64,
                 bytes: model.stored_bytes(),
                 mean_ms: losses.iter().map(|loss| ms(loss.mean)).sum::<f64>() / sizes as f64,
                 most_ms: losses.iter().map(|loss| ms(loss.most)).fold(0.0, f64::max),
-                outliers: losses.iter().map(|loss| loss.outliers).fold(0.0, f64::max),
+                outliers: losses.iter().map(|loss| loss.outliers).sum::<f64>() / sizes as f64,
             }
         })
     });
@@ -101,29 +142,26 @@ fn run(context: &Context<'_>, drives: &[DriveFile]) -> Outcome {
                 "",
             )
             .paper("6")
-            .bound(Bound::AtLeast(6.0)),
+            .bound(Bound::AtLeast(if *name == "Plane Compact" {
+                30.0
+            } else {
+                6.0
+            })),
         );
     }
     for (name, found) in NAMES.iter().zip(at(15)) {
         outcome.findings.push(
             Finding::shown(format!("{name}: mean loss at 1.5 ms"), found.mean_ms, "ms")
-                .paper("0.4"),
+                .paper("0.4")
+                .bound(Bound::AtMost(0.4)),
         );
     }
-    let outliers = measured
-        .iter()
-        .flatten()
-        .map(|found| found.outliers)
-        .fold(0.0, f64::max);
-    outcome.findings.push(
-        Finding::shown(
-            "most outliers beyond the tolerance, all forms, tolerances and sizes",
-            outliers,
-            "",
-        )
-        .paper("0")
-        .bound(Bound::AtMost(0.0)),
-    );
+    for (tenths, forms) in [5, 15].into_iter().zip(OUTLIERS) {
+        for (what, found) in forms.into_iter().zip(at(tenths)) {
+            let finding = Finding::shown(what, found.outliers, "").paper("0");
+            outcome.findings.push(finding.bound(Bound::AtMost(0.05)));
+        }
+    }
     let panel = |y: &str, legend, value: fn(&Measured) -> f64, more: Option<Line>| {
         let line = |form: usize| {
             let points = TOLERANCES.iter().zip(&measured);
@@ -147,6 +185,7 @@ fn run(context: &Context<'_>, drives: &[DriveFile]) -> Outcome {
         "times smaller",
         "mean loss, ms",
         "greatest loss, ms",
+        "outliers",
     ]);
     for (tenths, found) in TOLERANCES.iter().zip(&measured) {
         for (name, found) in NAMES.iter().zip(found) {
@@ -157,6 +196,7 @@ fn run(context: &Context<'_>, drives: &[DriveFile]) -> Outcome {
                 number(found.smaller),
                 number(found.mean_ms),
                 number(found.most_ms),
+                number(found.outliers),
             ]);
         }
     }
@@ -173,8 +213,8 @@ fn run(context: &Context<'_>, drives: &[DriveFile]) -> Outcome {
         .with(table),
     ];
     outcome.notes = vec![format!(
-        "All request sizes of the paper's grid ({} of them), {SAMPLES} samples at each point; the loss is that by the \
-         profile, averaged over sizes.",
+        "All request sizes of the paper's grid ({} of them), {SAMPLES} samples at each point; losses and \
+         outliers are those of a second profile with 100 samples, taken afterwards, averaged over sizes.",
         grid.sizes.count
     )];
     outcome

@@ -74,14 +74,14 @@ fn run(context: &Context<'_>, drives: &[DriveFile]) -> Outcome {
             "",
         )
         .paper("more than 3.5")
-        .bound(Bound::AtLeast(3.0)),
+        .bound(Bound::AtLeast(3.5)),
         Finding::shown(
             "most tracks read to find the end of a log of up to 100,000 tracks",
             most as f64,
             "tracks",
         )
         .paper("less than 30")
-        .bound(Bound::AtMost(30.0)),
+        .bound(Bound::AtMost(20.0)),
         Finding::shown(
             format!("tracks read in a log of {} tracks, mean", map.tracks()),
             last.searched,

@@ -23,6 +23,8 @@ pub struct StoreShape<'a> {
     pub drive: &'a DriveFile,
     /// A drive for the log alone.
     pub log_drive: Option<&'a DriveFile>,
+    /// Where its blocks live.
+    pub home: HomeParams,
     /// Bytes for volumes, files and lists.
     pub size_bytes: u64,
     /// Bytes of the log.
@@ -52,7 +54,7 @@ impl SimStore {
             track_bytes: None,
             head,
             block_size: 4096,
-            home: HomeParams::Overwrite,
+            home: shape.home,
             store: *b"a store of a lab",
             created_unix_s: 0,
         };

@@ -102,8 +102,12 @@ fn the_best_skip_follows_the_platter() {
 #[test]
 fn predictors_lose_in_the_order_of_the_paper() {
     let report = quick("mimic-predictors");
-    held(&report, "compact forms");
+    held(&report, "mean losses out of order");
+    held(&report, "Disk Mimic: outliers");
+    held(&report, "Line Compact: outliers");
+    // They are judged by writes after the profile. By the profile itself a compact form would have none.
     let outliers = |name: &str| finding(&report, &format!("{name}: outliers")).ours;
+    assert!(outliers("Basic Compact") > 0.0);
     assert!(outliers("Line Fitting") > 0.0);
     assert!(outliers("Coarse Segments") > 0.0);
 }
@@ -111,7 +115,6 @@ fn predictors_lose_in_the_order_of_the_paper() {
 #[test]
 fn more_tolerance_takes_less_memory_and_loses_more() {
     let report = quick("mimic-tolerance");
-    held(&report, "most outliers");
     for panel in &report.figures[0].panels {
         for line in panel.lines.iter().filter(|line| line.points.len() > 2) {
             let (first, last) = (line.points[0].1, line.points[line.points.len() - 1].1);
@@ -187,12 +190,21 @@ fn a_store_commits_more_than_five_times_as_often_as_a_rollback_journal() {
 }
 
 #[test]
-fn an_empty_unit_writes_no_log_and_units_cost_a_drive_as_much_as_simple_operations() {
+fn an_empty_unit_writes_no_log_the_smallest_one_a_few_words() {
     let report = quick("aru");
     held(&report, "an empty unit: log");
+    held(&report, "one word of a block: log");
+    held(&report, "a large file, overwrite");
+    held(&report, "a large file, segments");
     for size in ["1 KB", "10 KB"] {
-        let what = format!("{size} files, delete: units with list delete");
-        let dearer = finding(&report, &what).ours;
-        assert!(dearer < 20.5, "{what}: {dearer} %");
+        let of = |what: &str| finding(&report, &format!("{size} files, {what}")).clone();
+        assert_eq!(
+            of("create and write: units side by side").verdict,
+            Verdict::Held
+        );
+        assert_eq!(
+            of("delete: units with list delete").verdict,
+            Verdict::KnownMiss
+        );
     }
 }
