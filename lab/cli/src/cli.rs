@@ -9,7 +9,7 @@ pub use self::calibrate::{Calibrate, ProfileGrid};
 pub use self::drive::{
     BenchDrive, Deltas, Drive, DriveAction, List, Replay, Show, Switch, Switched, Validate,
 };
-pub use self::lab::{Lab, LabAction, LabHow, LabList, LabRun};
+pub use self::lab::{Lab, LabAction, LabCost, LabHow, LabList, LabRun};
 pub use self::workload::{Make, SkewLoad, StandIn, TpccLoad, TraceLoad, Workload, WorkloadAction};
 
 use clap::{Parser, Subcommand};

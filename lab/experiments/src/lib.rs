@@ -1,12 +1,13 @@
 //! Experiments on simulated drives: named, described, seeded.
 //!
-//! An [`Experiment`] gives a [`Report`], which is data: findings with the papers' figures, plots and tables. [`svg`]
-//! and [`html`] show it. The same seed gives the same report with any number of threads.
+//! An [`Experiment`] gives a [`Report`], which is data: findings with the papers' figures, plots and tables. [`svg`],
+//! [`html`] and [`markdown`] show it. The same seed gives the same report with any number of threads.
 
 mod experiment;
 mod experiments;
 mod harness;
 pub mod html;
+pub mod markdown;
 mod report;
 pub mod svg;
 

@@ -30,6 +30,22 @@ pub enum LabAction {
     Run(LabRun),
     /// Run all experiments
     All(LabAll),
+    /// Time predictions of the head's position on this machine's processor
+    Cost(LabCost),
+}
+
+/// `tonearm-lab lab cost`.
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Example:
+  tonearm-lab lab cost --drive atlas10k")]
+pub struct LabCost {
+    /// Name of a drive, or a .toml file
+    #[arg(long, value_name = "NAME|FILE.toml", default_value = "st41601n")]
+    pub drive: String,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// `tonearm-lab lab list`.
@@ -82,6 +98,9 @@ pub struct LabHow {
     /// Write a report into this folder: index.html, and each figure as .svg
     #[arg(long, value_name = "DIR")]
     pub report: Option<PathBuf>,
+    /// Write the results as Markdown, too, with links to the figures of the report
+    #[arg(long, value_name = "FILE.md", requires = "report")]
+    pub markdown: Option<PathBuf>,
     /// Print JSON
     #[arg(long)]
     pub json: bool,

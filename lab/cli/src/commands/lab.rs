@@ -32,6 +32,7 @@ pub fn run(arguments: &Lab) -> anyhow::Result<ExitCode> {
             let all: Vec<&Experiment> = tonearm_experiments::EXPERIMENTS.iter().collect();
             run_these(&all, None, &arguments.how)
         }
+        LabAction::Cost(arguments) => super::cost::run(arguments),
     }
 }
 
@@ -108,6 +109,17 @@ fn run_these(
     }
     if let Some(folder) = &how.report {
         write(folder, &reports, &took)?;
+        if let Some(page) = &how.markdown {
+            let beside = page
+                .parent()
+                .and_then(|above| folder.strip_prefix(above).ok());
+            let figures = beside.unwrap_or(folder).display().to_string();
+            std::fs::write(
+                page,
+                tonearm_experiments::markdown::page(&reports, &figures),
+            )
+            .with_context(|| format!("cannot write {}", page.display()))?;
+        }
         if !how.json {
             report::line(format_args!(
                 "report: {}",

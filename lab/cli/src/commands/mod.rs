@@ -1,6 +1,7 @@
 //! One file or folder for each command.
 
 mod calibrate;
+mod cost;
 mod drive;
 mod lab;
 mod output;

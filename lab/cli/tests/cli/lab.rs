@@ -113,6 +113,43 @@ fn a_missed_bound_is_an_exit_code_when_asked_for_and_a_known_miss_is_none() {
 }
 
 #[test]
+fn the_cost_of_a_prediction_is_timed_for_each_predictor() {
+    let bench = bench();
+    let costs = bench.json(&["lab", "cost", "--json"]);
+    let costs = costs.as_array().expect("an array");
+    assert_eq!(costs.len(), 4);
+    for cost in costs {
+        for key in ["prediction_ns", "learning_ns"] {
+            let ns = cost[key].as_f64().expect("a number");
+            assert!(ns > 0.0 && ns < 1e6, "{cost}");
+        }
+    }
+    contains(&bench.ok(&["lab", "cost"]), "less than 1000 ns");
+    contains(
+        &bench.fails(&["lab", "cost", "--drive", "ssd"]),
+        "ssd has no platter to predict",
+    );
+}
+
+#[test]
+fn a_page_of_markdown_shows_the_results_and_links_their_figures() {
+    let bench = bench();
+    let run = [
+        "lab",
+        "run",
+        "trail-recovery",
+        "--quick",
+        "--markdown",
+        "page.md",
+    ];
+    assert_eq!(bench.run(&run).code, Some(2), "it needs --report");
+    bench.ok(&[&run[..], &["--report", "figures"]].concat());
+    let page = std::fs::read_to_string(bench.path("page.md")).expect("a page");
+    contains(&page, "## trail-recovery\n");
+    contains(&page, "](figures/trail-search.svg)");
+}
+
+#[test]
 fn wrong_names_and_drives_are_reported() {
     let bench = bench();
     contains(
