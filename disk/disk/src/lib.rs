@@ -29,8 +29,8 @@ pub use lists::check::ListsReport;
 pub use lists::{BlockId, ListId};
 pub use tonearm_engine::{
     Ack, CreateParams, CreatePlan, HeadParams, HomeParams, LogDrive, MemberDevice, MemberSpace,
-    NewMember, NumberKind, NumberUnit, OpenOptions, Progress, RecoveryReport, ScrubReport,
-    StoreNumber, StoreStats, grown, load_superblock, plan_create,
+    NewMember, NumberKind, NumberUnit, OpenOptions, Placement, Progress, RecoveryReport,
+    ScrubReport, StoreNumber, StoreStats, grown, load_superblock, plan_create,
 };
 pub use tonearm_format::VolumeKind;
 pub use tonearm_layout::Piece;

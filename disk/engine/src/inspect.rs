@@ -6,6 +6,7 @@
 use crate::error::EngineError;
 use crate::log_drives::LogDrives;
 use crate::members::{Assembled, assemble};
+use crate::options::OpenOptions;
 use crate::recovery::describe;
 use crate::superblocks::MemberDevice;
 use std::collections::BTreeMap;
@@ -14,7 +15,8 @@ use tonearm_base::{Buf, BufPool};
 use tonearm_format::{
     EntryKind, SYSTEM_BLOCKS, State, Superblock, VolumeEntry, VolumeKind, volume_faults,
 };
-use tonearm_layout::{GroupReport, Home, HomeError, Piece, RebuildReport, layouts};
+use tonearm_layout::layouts::{self, HomeOptions};
+use tonearm_layout::{GroupReport, Home, HomeError, Piece, RebuildReport};
 use tonearm_rt::Rt;
 use tonearm_trail::Replay;
 
@@ -97,7 +99,12 @@ impl Inspection {
             devices,
             ..
         } = assemble(pool, members).await?;
-        let home = layouts::open(rt, pool, &superblock, &devices, TABLE_CACHE_BYTES, true).await?;
+        let how = HomeOptions {
+            map_cache_bytes: TABLE_CACHE_BYTES,
+            separation_interval: OpenOptions::default().separation_interval,
+            read_only: true,
+        };
+        let home = layouts::open(rt, pool, &superblock, &devices, how).await?;
         let mut look = Self {
             home,
             log: LogReport {

@@ -19,7 +19,7 @@ use std::rc::Rc;
 use tonearm_base::BufPool;
 use tonearm_device::Device;
 use tonearm_format::State as StoreState;
-use tonearm_layout::layouts;
+use tonearm_layout::layouts::{self, HomeOptions};
 use tonearm_rt::{Boxed, Notify, Rt, Semaphore};
 use tonearm_trail::{Trail, TrailOptions, TrailStart, WriteCache};
 
@@ -72,8 +72,12 @@ async fn open(
         }
         superblock = larger;
     }
-    let cache = options.map_cache_bytes;
-    let home = layouts::open(rt, pool, &superblock, &devices, cache, options.read_only).await?;
+    let how = HomeOptions {
+        map_cache_bytes: options.map_cache_bytes,
+        separation_interval: options.separation_interval,
+        read_only: options.read_only,
+    };
+    let home = layouts::open(rt, pool, &superblock, &devices, how).await?;
     let memory = Semaphore::new(rt, options.memory_bytes);
     let log_drives = LogDrives::load(pool, &superblock, &devices).await?;
     let mut report = RecoveryReport {

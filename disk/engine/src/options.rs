@@ -19,6 +19,8 @@ pub struct OpenOptions {
     pub memory_bytes: u64,
     /// Bound on the home's tables or map pages in memory.
     pub map_cache_bytes: usize,
+    /// Time between two decisions which blocks are hot, in the layouts wolf and hylog (HyLog 4.2).
+    pub separation_interval: Nanos,
     /// When writes are acknowledged.
     pub ack: Ack,
     /// What is known of the storage's cache.
@@ -44,6 +46,7 @@ impl Default for OpenOptions {
         Self {
             memory_bytes: 256 << 20,
             map_cache_bytes: 32 << 20,
+            separation_interval: Nanos::from_secs(20 * 60),
             ack: Ack::Flush,
             write_cache: WriteCache::Volatile,
             read_only: false,

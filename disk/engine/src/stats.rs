@@ -194,6 +194,20 @@ store_stats! {
     segments_bytes: gauge segments_size in bytes = home.segments * home.segment_blocks * block_size;
     /// Segments that the cleaner has emptied.
     cleaned_segments: counter segments_cleaned = home.cleaned_segments;
+    /// Blocks that were overwritten in place (layout hylog).
+    overwritten_blocks: counter segments_overwritten_blocks = home.overwritten_blocks;
+    /// Hot blocks, in thousandths of the live ones (layout hylog).
+    hot_share_permille: gauge hot_share_permille = home.hot_share_permille;
+    /// Writes of hot blocks, in thousandths of all.
+    hot_writes_permille: gauge hot_writes_permille = home.hot_writes_permille;
+    /// Recent writes from which on a block is hot.
+    hot_threshold: gauge hot_threshold = home.hot_threshold;
+    /// Measured time of a block that is overwritten, in thousandths of that of an appended one.
+    efficiency_milli: gauge segment_efficiency_milli = home.efficiency_milli;
+    /// Expected cost of a write, in thousandths of an appended one without cleaning.
+    write_cost_milli: gauge write_cost_milli = home.write_cost_milli;
+    /// Live blocks that the cleaner has copied.
+    cleaned_blocks: counter segments_cleaned_blocks = home.cleaned_blocks;
     /// Blocks that failed their checksum.
     checksum_errors: counter checksum_errors = home.checksum_errors;
     /// Time that opening the store took.

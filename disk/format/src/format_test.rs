@@ -216,6 +216,7 @@ fn with_segments() -> Superblock {
     let mut superblock = superblock();
     superblock.layout = Layout::Segments {
         segment_bytes: 1 << 20,
+        placement: Placement::Append,
     };
     superblock.members[1].groups = 40;
     superblock
@@ -266,13 +267,28 @@ fn the_segments_layout_is_in_the_superblock() {
         Superblock::decode(&superblock.encode()),
         Ok(superblock.clone())
     );
+    for placement in Placement::ALL {
+        let segment_bytes = 7680 << 10;
+        let layout = Layout::Segments {
+            segment_bytes,
+            placement,
+        };
+        let placed = Superblock {
+            layout,
+            ..superblock.clone()
+        };
+        assert_eq!(Superblock::decode(&placed.encode()).unwrap().layout, layout);
+    }
     let layout = superblock.segments().unwrap();
     assert_eq!((layout.segments, layout.segment_blocks()), (40, 256));
     let end = superblock.members[1].data_offset + layout.checkpoint_bytes() + (40 << 20);
     assert_eq!(superblock.data_end(1), end);
     for segment_bytes in [0, 4096, 65536 + 512, 128 << 20] {
         let mut bad = superblock.clone();
-        bad.layout = Layout::Segments { segment_bytes };
+        bad.layout = Layout::Segments {
+            segment_bytes,
+            placement: Placement::Append,
+        };
         assert!(
             Superblock::decode(&bad.encode()).is_err(),
             "{segment_bytes}"

@@ -38,8 +38,8 @@ pub use segments::{
 };
 pub use summary::{SUMMARY_ENTRY_BYTES, Summary, SummaryEntry, SummaryKind, summary_blocks};
 pub use superblock::{
-    HeadKind, LOG_TRACKS_MIN, Layout, LogState, MEMBERS_MAX, MemberEntry, PATH_MAX, Roles, State,
-    Superblock, TRACK_BYTES_MAX, TRACK_OVERHEAD_SECTORS,
+    HeadKind, LOG_TRACKS_MIN, Layout, LogState, MEMBERS_MAX, MemberEntry, PATH_MAX, Placement,
+    Roles, State, Superblock, TRACK_BYTES_MAX, TRACK_OVERHEAD_SECTORS,
 };
 pub use table::{HOLE, TableSlot, entry_of_crc, slot_entries};
 pub use track_sheet::{SHEET_BYTES_MAX, SHEET_OFFSETS, SheetRun, SkipAxis, SkipTable, TrackSheet};

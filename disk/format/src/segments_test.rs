@@ -14,16 +14,21 @@ fn summary(entries: Vec<SummaryEntry>) -> Summary {
 }
 
 fn entries(count: u64) -> Vec<SummaryEntry> {
-    let kinds = |n: u64| match n % 3 {
+    let kinds = |n: u64| match n % 4 {
         0 => SummaryKind::Data { block: n, crc: 5 },
         1 => SummaryKind::Page {
             level: 2,
             index: n,
             crc: u32::MAX,
         },
-        _ => SummaryKind::Hole {
+        2 => SummaryKind::Hole {
             first: n,
             count: 1 << 40,
+        },
+        _ => SummaryKind::Overwritten {
+            block: NUMBER_MAX - n,
+            place: (NUMBER_MAX >> 1) + n,
+            crc: 0x8000_0001,
         },
     };
     let entry = |n| SummaryEntry {
@@ -68,8 +73,8 @@ fn a_tombstone_of_an_impossible_range_is_refused() {
 }
 
 #[test]
-fn places_in_a_partial_leave_tombstones_out() {
-    let summary = summary(entries(6));
+fn places_in_a_partial_leave_out_entries_without_a_block() {
+    let summary = summary(entries(8));
     let placed: Vec<u64> = summary.placed(4096).map(|(place, _)| place).collect();
     assert_eq!(placed, [257, 258, 259, 260]);
     assert_eq!(summary.blocks(4096), 6);
@@ -114,6 +119,7 @@ fn a_checkpoint_and_a_segment_come_back() {
     let entry = SegmentEntry {
         live: 16383,
         has_holes: true,
+        has_notes: true,
         first: NUMBER_MAX,
         age: 1,
     };

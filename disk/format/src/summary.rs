@@ -55,6 +55,15 @@ pub enum SummaryKind {
         /// How many.
         count: u64,
     },
+    /// A block that was overwritten in place.
+    Overwritten {
+        /// Its number, below 2^48.
+        block: u64,
+        /// Its place, below 2^48.
+        place: u64,
+        /// CRC-32C of its new content.
+        crc: u32,
+    },
 }
 
 impl SummaryKind {
@@ -62,7 +71,7 @@ impl SummaryKind {
     pub const fn crc(&self) -> Option<u32> {
         match self {
             Self::Data { crc, .. } | Self::Page { crc, .. } => Some(*crc),
-            Self::Hole { .. } => None,
+            Self::Hole { .. } | Self::Overwritten { .. } => None,
         }
     }
 }
@@ -132,6 +141,12 @@ impl Summary {
                 SummaryKind::Data { block, crc } => (1, 0, block, u64::from(crc)),
                 SummaryKind::Page { level, index, crc } => (2, level, index, u64::from(crc)),
                 SummaryKind::Hole { first, count } => (3, 0, first, count),
+                SummaryKind::Overwritten { block, place, crc } => (
+                    4,
+                    0,
+                    block | place >> 32 << 48,
+                    u64::from(crc) | place << 32,
+                ),
             };
             slot[0..8].copy_from_slice(&block.to_le_bytes());
             slot[8..14].copy_from_slice(&entry.version.to_le_bytes()[..6]);
@@ -180,6 +195,11 @@ impl Summary {
                 3 if block.checked_add(value).is_some() => SummaryKind::Hole {
                     first: block,
                     count: value,
+                },
+                4 => SummaryKind::Overwritten {
+                    block: block & NUMBER_MAX,
+                    place: block >> 48 << 32 | value >> 32,
+                    crc,
                 },
                 _ => return Err(bad("an entry has an unknown kind")),
             };

@@ -131,11 +131,30 @@ pub enum Layout {
     /// Each block has one fixed place.
     #[default]
     Overwrite,
-    /// Blocks are appended to segments and found through a map.
+    /// Blocks are found through a map in segments.
     Segments {
         /// Bytes of a segment.
         segment_bytes: u32,
+        /// Which blocks are appended, and in which order.
+        placement: Placement,
     },
+}
+
+/// How the segments layout places blocks that are written again.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Placement {
+    /// All are appended.
+    #[default]
+    Append = 1,
+    /// All are appended, those that are written most often first (WOLF).
+    Wolf = 2,
+    /// Those that are written often are appended, the others are overwritten in place (HyLog).
+    Hylog = 3,
+}
+
+impl Placement {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Append, Self::Wolf, Self::Hylog];
 }
 
 /// One member of the store.
@@ -243,8 +262,12 @@ impl Superblock {
         raw.log_sector_bytes = self.log_sector_bytes.into();
         raw.head = (self.head as u16).into();
         raw.flags = u16::from(self.physical_tracks).into();
-        if let Layout::Segments { segment_bytes } = self.layout {
-            raw.layout = 1.into();
+        if let Layout::Segments {
+            segment_bytes,
+            placement,
+        } = self.layout
+        {
+            raw.layout = (placement as u16).into();
             raw.segment_bytes = segment_bytes.into();
         }
         raw.track_bytes = self.track_bytes.into();
@@ -291,11 +314,15 @@ impl Superblock {
             VERSION_HEAD => *head != HeadKind::Sequential,
             _ => true,
         });
-        let layout = match (version, raw.layout.get()) {
-            (..VERSION, _) | (_, 0) => Layout::Overwrite,
-            (_, 1) => Layout::Segments {
+        let number = raw.layout.get();
+        let placement = Placement::ALL.into_iter().find(|one| *one as u16 == number);
+        let layout = match (version, placement) {
+            (..VERSION, _) => Layout::Overwrite,
+            (_, Some(placement)) => Layout::Segments {
                 segment_bytes: raw.segment_bytes.get(),
+                placement,
             },
+            (_, None) if number == 0 => Layout::Overwrite,
             _ => return Err(bad("the layout is unknown")),
         };
         let superblock = Self {
@@ -341,7 +368,7 @@ impl Superblock {
 
     /// The segments layout, if the store has it.
     pub fn segments(&self) -> Option<SegmentLayout> {
-        let Layout::Segments { segment_bytes } = self.layout else {
+        let Layout::Segments { segment_bytes, .. } = self.layout else {
             return None;
         };
         let data = self.members.iter().filter(|member| member.roles.data);
@@ -497,7 +524,7 @@ impl Superblock {
                 let blocks = crate::slot_entries(self.block_size) as u64;
                 (blocks, (blocks + 2) * block)
             }
-            Layout::Segments { segment_bytes } => {
+            Layout::Segments { segment_bytes, .. } => {
                 let bytes = u64::from(segment_bytes);
                 if !(SEGMENT_BYTES_MIN..=SEGMENT_BYTES_MAX).contains(&segment_bytes)
                     || !bytes.is_multiple_of(block)

@@ -138,12 +138,12 @@ pub enum HomeError {
 pub enum PlanError {
     /// The size of a segment is not possible.
     #[error(
-        "a segment has a power of two of bytes, from {SEGMENT_BYTES_MIN} to {SEGMENT_BYTES_MAX}, and at least \
-         {SEGMENT_BLOCKS_MIN} blocks"
+        "a segment has a whole number of blocks, at least {SEGMENT_BLOCKS_MIN}, and from {SEGMENT_BYTES_MIN} to \
+         {SEGMENT_BYTES_MAX} bytes"
     )]
     SegmentBytes,
     /// The spare share is not possible.
-    #[error("the spare share of the segments must be from 5 to 75 percent")]
+    #[error("the spare share of the segments must be from 2 to 75 percent")]
     Spare,
     /// The home does not fit on the data members.
     #[error("the data members are too small: at most --size {size_bytes} fits on them")]
@@ -153,7 +153,7 @@ pub enum PlanError {
     },
     /// The layout has a fixed size.
     #[error(
-        "a store of the segments layout cannot grow: its checkpoints have no room for more segments; make a \
+        "a store with segments cannot grow: its checkpoints have no room for more segments; make a \
          larger store and copy the volumes"
     )]
     CannotGrow,

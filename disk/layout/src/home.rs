@@ -35,14 +35,10 @@ use tonearm_rt::Boxed;
 /// # What a new layout must provide
 ///
 /// An implementation of this trait; an arm in each function of [`crate::layouts`]; a variant of
-/// `tonearm_format::Layout`, with its fields in the superblock; a page in `docs/format/`. Decision 20 checks the trait
-/// against two layouts that do not exist yet:
+/// `tonearm_format::Layout`, with its fields in the superblock; a page in `docs/format/`. A layout that only chooses other
+/// places for blocks needs none of this: see decision 23. Decision 20 checks the trait against a layout that does not
+/// exist yet:
 ///
-/// - **Cold blocks overwritten in place, hot blocks appended** (HyLog, WOLF). [`RoundOrder::OldestFirst`] with rounds
-///   of several megabytes, which the layout sorts into the appended and the overwritten part. A cold block may be
-///   overwritten in place although recovery may use it: by rule 3 its content may be anything until the round has
-///   returned, and the log has it. The layout does not yet learn how often a block was rewritten. That becomes a field
-///   of [`HomeBlock`], counted by the engine's pinned set, which sees every version.
 /// - **Segments as objects in a bucket.** A segment is one object that is put once and deleted once, so `write_back`
 ///   ends with a put instead of a write and a flush, and `interrupted` is empty. Rounds are as large as an object,
 ///   oldest blocks first. The layout retries after transient network errors; [`HomeError::NoSpace`] tells the engine to
@@ -232,6 +228,8 @@ pub struct HomeStats {
     pub live_blocks: u64,
     /// Blocks and holes that write-backs have brought.
     pub written_blocks: u64,
+    /// Those of the blocks that were overwritten in place.
+    pub overwritten_blocks: u64,
     /// Segments that the cleaner has emptied.
     pub cleaned_segments: u64,
     /// Live blocks in them, which it has copied.
@@ -246,4 +244,14 @@ pub struct HomeStats {
     pub recovered_partials: u64,
     /// Bytes of the tables or map pages in the cache now.
     pub map_cache_bytes: usize,
+    /// Hot blocks, in thousandths of the live ones, by the last decision; 0 before the first, like all fields below.
+    pub hot_share_permille: u64,
+    /// Writes of hot blocks, in thousandths of all.
+    pub hot_writes_permille: u64,
+    /// Writes, those of earlier intervals halved in each, from which on a block is hot.
+    pub hot_threshold: u64,
+    /// Measured segment I/O efficiency, in thousandths (HyLog, equation 1).
+    pub efficiency_milli: u64,
+    /// Expected cost of a write, in thousandths of an appended one without cleaning (HyLog, equation 8).
+    pub write_cost_milli: u64,
 }

@@ -6,9 +6,9 @@ use crate::home::Home;
 use crate::overwrite::{self, Overwrite};
 use crate::segments::{self, RebuildReport, Segments};
 use std::rc::Rc;
-use tonearm_base::BufPool;
+use tonearm_base::{BufPool, Nanos};
 use tonearm_device::Device;
-use tonearm_format::{Layout, Superblock};
+use tonearm_format::{Layout, Placement, Superblock};
 use tonearm_rt::Rt;
 
 /// The layout of a new store.
@@ -23,6 +23,8 @@ pub enum HomeParams {
         segment_bytes: u32,
         /// Share of the segments, in percent, that stays free. A larger share makes less work for the cleaner.
         spare_percent: u64,
+        /// Which blocks are appended, and in which order.
+        placement: Placement,
     },
 }
 
@@ -31,7 +33,19 @@ impl HomeParams {
     pub const SEGMENTS: Self = Self::Segments {
         segment_bytes: 1 << 20,
         spare_percent: 10,
+        placement: Placement::Append,
     };
+}
+
+/// How a home is opened.
+#[derive(Clone, Copy, Debug)]
+pub struct HomeOptions {
+    /// Bound on tables or map pages in memory. Those in use take a little more.
+    pub map_cache_bytes: usize,
+    /// Time between two decisions which blocks are hot (HyLog 4.2). The first ones come sooner.
+    pub separation_interval: Nanos,
+    /// Nothing is written.
+    pub read_only: bool,
 }
 
 /// Space for the home on a data member of a new store.
@@ -78,7 +92,14 @@ pub fn plan(
         HomeParams::Segments {
             segment_bytes,
             spare_percent,
-        } => segments::units(block_size, size_blocks, segment_bytes, spare_percent)?,
+            placement,
+        } => segments::units(
+            block_size,
+            size_blocks,
+            segment_bytes,
+            spare_percent,
+            placement,
+        )?,
     };
     let mut left = units.wanted;
     let mut groups = vec![0; members.len()];
@@ -109,6 +130,7 @@ pub fn plan(
             HomeParams::Segments {
                 segment_bytes,
                 spare_percent,
+                ..
             } => segments::blocks_of(
                 block_size,
                 segment_bytes,
@@ -140,16 +162,18 @@ pub async fn create(
     match superblock.layout {
         // Space that reads as zeroes is a home of holes.
         Layout::Overwrite => Ok(()),
-        Layout::Segments { segment_bytes } => {
+        Layout::Segments {
+            segment_bytes,
+            placement,
+        } => {
             let members = segments::members(superblock, devices);
-            let options = segments::options(superblock, segment_bytes);
+            let options = segments::options(superblock, segment_bytes, placement);
             Segments::create(rt, pool, members, &options).await
         }
     }
 }
 
-/// Opens the home of `superblock` on all members of the store, in its order, and recovers it if need be. Tables or map
-/// pages take at most `map_cache_bytes` of memory, and those in use a little more. Nothing is written if `read_only`.
+/// Opens the home of `superblock` on all members of the store, in its order, and recovers it if need be.
 ///
 /// # Errors
 /// When the home cannot be recovered, or a device fails.
@@ -158,8 +182,7 @@ pub async fn open(
     pool: &BufPool,
     superblock: &Superblock,
     devices: &[Rc<dyn Device>],
-    map_cache_bytes: usize,
-    read_only: bool,
+    how: HomeOptions,
 ) -> Result<Rc<dyn Home>, HomeError> {
     Ok(match superblock.layout {
         Layout::Overwrite => {
@@ -170,15 +193,19 @@ pub async fn open(
                 pool,
                 members,
                 size_blocks,
-                map_cache_bytes,
+                how.map_cache_bytes,
             ))
         }
-        Layout::Segments { segment_bytes } => {
+        Layout::Segments {
+            segment_bytes,
+            placement,
+        } => {
             let members = segments::members(superblock, devices);
             let options = segments::SegmentsOptions {
-                map_cache_bytes,
-                read_only,
-                ..segments::options(superblock, segment_bytes)
+                map_cache_bytes: how.map_cache_bytes,
+                separation_interval: how.separation_interval,
+                read_only: how.read_only,
+                ..segments::options(superblock, segment_bytes, placement)
             };
             Rc::new(Segments::open(rt, pool, members, &options).await?)
         }
@@ -213,11 +240,14 @@ pub async fn rebuild_map(
 ) -> Result<RebuildReport, HomeError> {
     match superblock.layout {
         Layout::Overwrite => Err(HomeError::NoMap),
-        Layout::Segments { segment_bytes } => {
+        Layout::Segments {
+            segment_bytes,
+            placement,
+        } => {
             let members = segments::members(superblock, devices);
             let options = segments::SegmentsOptions {
                 map_cache_bytes,
-                ..segments::options(superblock, segment_bytes)
+                ..segments::options(superblock, segment_bytes, placement)
             };
             Segments::rebuild(rt, pool, members, &options, progress).await
         }

@@ -140,11 +140,11 @@ pub struct Create {
     /// Where blocks live once they leave the log
     #[arg(long, value_enum, default_value_t = LayoutMode::Overwrite)]
     pub layout: LayoutMode,
-    /// Bytes of a segment, for --layout segments: a power of two from 64KiB to 64MiB
+    /// Bytes of a segment, for the layouts with segments: whole blocks from 64KiB to 64MiB
     #[arg(long, value_name = "SIZE", value_parser = size::parse, default_value = "1MiB")]
     pub segment_size: u64,
-    /// Percent of the segments that stay free, for --layout segments: the more, the less there is to clean (5 to
-    /// 75)
+    /// Percent of the segments that stay free, for the layouts with segments: the more, the less there is to clean
+    /// (2 to 75)
     #[arg(long, value_name = "PERCENT", default_value_t = 10)]
     pub spare: u64,
     /// Take all space now instead of when it is written
@@ -166,6 +166,12 @@ pub enum LayoutMode {
     /// Blocks are appended to segments and found through a map: for random writes on hard disks. Trimmed space is
     /// used again, and never given back to the file system below
     Segments,
+    /// As segments, but blocks that are written often are kept apart from the others, two segments at a time: less to
+    /// clean when the store is nearly full
+    Wolf,
+    /// As segments, but only blocks that are written often are appended. The others are overwritten in place, so the
+    /// store may be nearly full (--spare 5, or even 2)
+    Hylog,
 }
 
 /// How the log finds the place of its next write.
@@ -248,6 +254,9 @@ pub struct Serve {
     /// Bound on checksum tables or map pages in memory, whatever the size of the store
     #[arg(long, value_name = "SIZE", value_parser = size::parse, default_value = "32MiB")]
     pub map_cache: u64,
+    /// Seconds between two decisions which blocks are written often, for the layouts wolf and hylog
+    #[arg(long, value_name = "SECONDS", default_value_t = 1200, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+    pub separation_interval: u64,
     /// Serve while this command runs (by sh -c), then end with its exit code
     #[arg(long, value_name = "COMMAND")]
     pub run: Option<String>,

@@ -143,6 +143,7 @@ fn superblocks() -> Vec<Vec<u8>> {
     let mut in_segments = superblock.clone();
     in_segments.layout = Layout::Segments {
         segment_bytes: 1 << 20,
+        placement: tonearm_format::Placement::Hylog,
     };
     let mut with_head = superblock.clone();
     with_head.head = HeadKind::Online;

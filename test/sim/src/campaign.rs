@@ -7,7 +7,7 @@ use crate::drives;
 use crate::generate::Size;
 use crate::oracle::Oracle;
 use crate::script::Model;
-use crate::store::{Heads, Shape, StoreImage};
+use crate::store::{Heads, SEPARATION_INTERVAL, Shape, StoreImage};
 use crate::workload::{self, SharedOracle, read_stamps};
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
@@ -248,6 +248,7 @@ pub(crate) fn options_of(rng: &mut ChaCha8Rng, ordered: bool) -> OpenOptions {
     OpenOptions {
         memory_bytes: [256 << 10, 1 << 20, 8 << 20][rng.next_u32() as usize % 3],
         map_cache_bytes: 32 << 10,
+        separation_interval: SEPARATION_INTERVAL,
         write_cache: cut::cache(ordered),
         write_back_on_recovery: rng.next_u32().is_multiple_of(3),
         write_back_after: Nanos::from_millis([1, 20, 1000][rng.next_u32() as usize % 3]),

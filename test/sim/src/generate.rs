@@ -1,7 +1,7 @@
 //! Makes scripts from seeds: weighted operations with hot spots, several volumes and clients, restarts, faults.
 
 use crate::script::{End, Generation, Model, Op, Script};
-use crate::store::{Heads, Shape, small_segments};
+use crate::store::{Heads, Layout, Shape};
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 use tonearm_base::Nanos;
@@ -43,8 +43,8 @@ pub struct Size {
     pub operations: u64,
     /// Number of generations.
     pub generations: u32,
-    /// All stores have the segments layout, or none has. None: the seed chooses.
-    pub segments: Option<bool>,
+    /// Layout of all stores. None: the seed chooses.
+    pub layout: Option<Layout>,
     /// Time for which the log delays commits that are not awaited. None: the seed of each generation chooses.
     pub linger: Option<Nanos>,
 }
@@ -54,19 +54,16 @@ pub struct Size {
 const LINGERS_MS: [u64; 4] = [0, 0, 1, 30];
 
 impl Size {
-    /// True when the store of `seed` has the segments layout. Without a setting one store in three has.
-    pub fn segments(&self, seed: u64) -> bool {
-        // This does not use the seed's random sequence, so that a seed makes the same operations on either layout.
-        let chosen = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
-        self.segments.unwrap_or(chosen.is_multiple_of(3))
-    }
-
-    /// The parameters of the home for `seed`.
+    /// The parameters of the home for `seed`. Without a setting half of the stores are overwritten in place.
     pub fn home(&self, seed: u64, block_size: u32) -> HomeParams {
-        match self.segments(seed) {
-            true => small_segments(block_size),
-            false => HomeParams::Overwrite,
-        }
+        // This does not use the seed's random sequence, so that a seed makes the same operations on each layout.
+        let chosen = match (seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) % 6 {
+            0 => Layout::Segments,
+            1 => Layout::Wolf,
+            2 => Layout::Hylog,
+            _ => Layout::Overwrite,
+        };
+        self.layout.unwrap_or(chosen).home(block_size)
     }
 
     /// The commit delay for a generation with `seed`.

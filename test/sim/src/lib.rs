@@ -29,7 +29,7 @@ mod sqlite;
 mod store;
 mod workload;
 
-pub use self::store::{Heads, Shape, StoreImage, create, members};
+pub use self::store::{Heads, Layout, Shape, StoreImage, create, members};
 pub use arus::{Counts, Met};
 pub use blame::Blame;
 pub use campaign::{Campaign, Failure, Outcome, run_seed};

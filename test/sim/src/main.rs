@@ -6,7 +6,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 use tonearm_base::Nanos;
-use tonearm_sim::{Counts, Failure, Kind, Outcome, Script, Size, shrink, try_script};
+use tonearm_sim::{Counts, Failure, Kind, Layout, Outcome, Script, Size, shrink, try_script};
 use tonearm_world::FaultKind;
 
 /// Runs seeded workloads on simulated stores, cuts the power at every step of their I/O, makes drives fail, and checks
@@ -48,12 +48,6 @@ struct Args {
     shrink: u64,
 }
 
-#[derive(clap::ValueEnum, Clone, Copy, PartialEq, Eq)]
-enum Layout {
-    Overwrite,
-    Segments,
-}
-
 fn main() -> anyhow::Result<()> {
     let args = Args::parse();
     if let Some(path) = &args.script {
@@ -71,7 +65,7 @@ fn main() -> anyhow::Result<()> {
     let size = Size {
         operations: args.operations,
         generations: args.generations,
-        segments: args.layout.map(|layout| layout == Layout::Segments),
+        layout: args.layout,
         linger: args.linger_ms.map(Nanos::from_millis),
     };
     loop {
@@ -143,11 +137,9 @@ fn report(args: &Args, kind: Kind, seed: u64, size: Size, failure: Failure) -> a
         "crash --kind {kind} --seed {seed} --seeds 1 --operations {} --generations {}",
         args.operations, args.generations
     );
-    again += match args.layout {
-        None => "",
-        Some(Layout::Overwrite) => " --layout overwrite",
-        Some(Layout::Segments) => " --layout segments",
-    };
+    if let Some(layout) = args.layout {
+        again += &format!(" --layout {layout:?}").to_lowercase();
+    }
     if let Some(linger) = args.linger_ms {
         again += &format!(" --linger-ms {linger}");
     }

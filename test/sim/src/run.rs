@@ -9,7 +9,7 @@ use crate::drives;
 use crate::model::Model;
 use crate::observer::Observer;
 use crate::script::{End, Generation, Script};
-use crate::store::StoreImage;
+use crate::store::{SEPARATION_INTERVAL, StoreImage};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use tonearm_base::BufPool;
@@ -110,6 +110,7 @@ async fn live(
     let options = OpenOptions {
         memory_bytes: generation.memory_bytes,
         map_cache_bytes: 32 << 10,
+        separation_interval: SEPARATION_INTERVAL,
         ack: match generation.ack_write {
             true => Ack::Write,
             false => Ack::Flush,

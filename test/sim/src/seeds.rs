@@ -1,11 +1,12 @@
 //! Runs that once found a fault, stored in files. `NAME.seed` holds `KIND seed=N operations=N generations=N`, with
-//! `linger_ms=N` where the seed does not choose the commit delay and `segments=1` for stores of that layout.
+//! `linger_ms=N` where the seed does not choose the commit delay and `layout=NAME` where it is not overwrite.
 //! `NAME.script` holds a script. The comments in a file say what the run found.
 
 use crate::campaign::{Failure, Outcome};
 use crate::generate::Size;
 use crate::kind::{Kind, try_script};
 use crate::script::Script;
+use crate::store::Layout;
 use std::fs;
 use std::path::Path;
 use tonearm_base::Nanos;
@@ -69,17 +70,19 @@ fn seed(text: &str) -> Result<What, String> {
         let value = value.and_then(|value| value.parse::<u64>().ok());
         value.ok_or_else(|| format!("{word:?} is not {key}=NUMBER"))
     };
-    let (mut segments, mut linger) = (false, None);
+    let (mut layout, mut linger) = (Layout::Overwrite, None);
     for word in rest {
         match *word {
-            "segments=1" => segments = true,
+            word if word.starts_with("layout=") => {
+                layout = clap::ValueEnum::from_str(&word["layout=".len()..], false)?;
+            }
             word => linger = Some(Nanos::from_millis(number(word, "linger_ms")?)),
         }
     }
     let size = Size {
         operations: number(operations, "operations")?,
         generations: number(generations, "generations")? as u32,
-        segments: Some(segments),
+        layout: Some(layout),
         linger,
     };
     Ok(What::Seed(kind.parse()?, number(seed, "seed")?, size))

@@ -7,7 +7,7 @@ use crate::campaign::{Failure, Outcome, within_time};
 use crate::cut::{self, cache};
 use crate::cuts::Cuts;
 use crate::generate::Size;
-use crate::store::{Heads, Shape, StoreImage};
+use crate::store::{Heads, SEPARATION_INTERVAL, Shape, StoreImage};
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 use std::cell::RefCell;
@@ -67,6 +67,7 @@ pub fn run(seed: u64, size: Size) -> Result<Outcome, Failure> {
     let options = OpenOptions {
         memory_bytes: [1 << 20, 8 << 20][rng.next_u32() as usize % 2],
         map_cache_bytes: 32 << 10,
+        separation_interval: SEPARATION_INTERVAL,
         write_cache: cache(ordered),
         write_back_after: Nanos::from_millis([1, 20, 1000][rng.next_u32() as usize % 3]),
         linger: size.linger(seed),

@@ -2,13 +2,14 @@
 
 use serde::{Deserialize, Serialize};
 use std::rc::Rc;
+use tonearm_base::Nanos;
 use tonearm_device::RawDevice;
 use tonearm_disk::{
     CreateParams, Disk, DiskError, HeadParams, HomeParams, LogDrive, MemberDevice, MemberSpace,
     NewMember, OpenOptions, plan_create,
 };
 use tonearm_engine::{Engine, EngineError};
-use tonearm_format::{HeadKind, Roles, SECTOR, SYSTEM_BLOCKS, SkipAxis, SkipTable};
+use tonearm_format::{HeadKind, Placement, Roles, SECTOR, SYSTEM_BLOCKS, SkipAxis, SkipTable};
 use tonearm_head::{Delta, Deltas, Track, TrackMap};
 use tonearm_rt::{DeviceId, Rt};
 use tonearm_world::{DiskImage, SimOptions, SimWorld};
@@ -129,11 +130,46 @@ pub struct StoreImage {
     pub shape: Shape,
 }
 
-/// The segments layout with small segments, so that the cleaner runs and checkpoints are written often.
-pub fn small_segments(block_size: u32) -> HomeParams {
-    HomeParams::Segments {
-        segment_bytes: 16 * block_size,
-        spare_percent: 10,
+/// Time between two decisions which blocks are hot: short, so that blocks change their side in a run.
+pub const SEPARATION_INTERVAL: Nanos = Nanos::from_millis(40);
+
+/// Layout of a store, for arguments and scripts.
+#[derive(clap::ValueEnum, Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+#[allow(missing_docs)]
+pub enum Layout {
+    Overwrite,
+    Segments,
+    Wolf,
+    Hylog,
+}
+
+impl Layout {
+    /// The parameters of the home. Segments are small, so that the cleaner runs and checkpoints are written often.
+    pub fn home(self, block_size: u32) -> HomeParams {
+        let placement = match self {
+            Self::Overwrite => return HomeParams::Overwrite,
+            Self::Segments => Placement::Append,
+            Self::Wolf => Placement::Wolf,
+            Self::Hylog => Placement::Hylog,
+        };
+        HomeParams::Segments {
+            segment_bytes: 16 * block_size,
+            spare_percent: 10,
+            placement,
+        }
+    }
+
+    /// The layout of `home`.
+    pub fn of(home: &HomeParams) -> Self {
+        match home {
+            HomeParams::Overwrite => Self::Overwrite,
+            HomeParams::Segments { placement, .. } => match placement {
+                Placement::Append => Self::Segments,
+                Placement::Wolf => Self::Wolf,
+                Placement::Hylog => Self::Hylog,
+            },
+        }
     }
 }
 

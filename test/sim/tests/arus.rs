@@ -9,7 +9,7 @@ fn runs_produce_every_event() {
     let size = Size {
         operations: 200,
         generations: 2,
-        segments: None,
+        layout: None,
         linger: None,
     };
     let mut met = Counts::default();

@@ -6,7 +6,7 @@ use tonearm_sim::{Campaign, Kind, Outcome, Script, Size, regressions, run_seed};
 use tonearm_world::FaultKind;
 
 const SIZE: Size = Size {
-    segments: None,
+    layout: None,
     linger: None,
     operations: 60,
     generations: 3,

@@ -13,7 +13,7 @@ use tonearm_disk::{
     CreateParams, CreatePlan, Disk, DiskError, MemberDevice, MemberSpace, NewMember, OpenOptions,
     Piece, plan_create,
 };
-use tonearm_format::{Roles, SECTOR};
+use tonearm_format::{Placement, Roles, SECTOR};
 use tonearm_rt::{DeviceId, Rt};
 use tonearm_world::{DiskImage, SimOptions, SimWorld};
 
@@ -41,6 +41,7 @@ pub fn with_log(bytes: u64, log_bytes: u64, segments: bool) -> DiskImage {
         true => tonearm_disk::HomeParams::Segments {
             segment_bytes: 64 << 10,
             spare_percent: 50,
+            placement: Placement::Append,
         },
     };
     made(bytes, log_bytes, home, false)
@@ -51,6 +52,7 @@ pub fn segments(bytes: u64) -> DiskImage {
     let home = tonearm_disk::HomeParams::Segments {
         segment_bytes: 64 << 10,
         spare_percent: 15,
+        placement: Placement::Append,
     };
     made(bytes, 16 << 20, home, false)
 }
@@ -60,6 +62,7 @@ pub fn short_of_segments(bytes: u64) -> DiskImage {
     let home = tonearm_disk::HomeParams::Segments {
         segment_bytes: 64 << 10,
         spare_percent: 5,
+        placement: Placement::Append,
     };
     made(bytes, 2 << 20, home, true)
 }

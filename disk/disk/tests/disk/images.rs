@@ -16,9 +16,9 @@ use tonearm_disk::{
 };
 use tonearm_engine::{EngineError, Inspection};
 use tonearm_format::{
-    ENTRY_BYTES, EntryKind, HomeCheckpoint, MAP_ENTRY_BYTES, MapEntry, RECORD_FIXED_BYTES,
-    RecordHeader, Roles, SECTOR, SEGMENT_ENTRY_BYTES, SUMMARY_ENTRY_BYTES, Summary, Superblock,
-    TableSlot, entry_of_crc, superblock_offset,
+    ENTRY_BYTES, EntryKind, HomeCheckpoint, MAP_ENTRY_BYTES, MapEntry, Placement,
+    RECORD_FIXED_BYTES, RecordHeader, Roles, SECTOR, SEGMENT_ENTRY_BYTES, SUMMARY_ENTRY_BYTES,
+    Summary, Superblock, TableSlot, entry_of_crc, superblock_offset,
 };
 use tonearm_layout::RepairOptions;
 use tonearm_rt::{DeviceId, Rt};
@@ -82,6 +82,7 @@ impl Bases {
         let segments = HomeParams::Segments {
             segment_bytes: 64 << 10,
             spare_percent: 15,
+            placement: Placement::Append,
         };
         let mut images = Vec::new();
         for home in [HomeParams::Overwrite, segments] {

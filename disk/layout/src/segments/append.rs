@@ -2,6 +2,7 @@
 
 use crate::error::HomeError;
 use crate::segments::Segments;
+use crate::separation::Kind;
 use std::collections::VecDeque;
 use tonearm_base::Slice;
 use tonearm_format::{
@@ -11,7 +12,7 @@ use tonearm_rt::{Data, JoinHandle};
 
 /// Most blocks of data in one partial, because its slices go into one device write.
 const PAYLOAD_MAX: u64 = 500;
-/// Most entries of one partial; tombstones have no block.
+/// Most entries of one partial; tombstones and notes have no block.
 const ENTRIES_MAX: usize = 2048;
 /// Partials under way together.
 const WRITES_MAX: usize = 8;
@@ -23,7 +24,7 @@ pub(crate) struct Item {
     /// The version that it already has; none if it is new.
     pub version: Option<u64>,
     pub kind: SummaryKind,
-    /// Exactly one block, unless it is a tombstone.
+    /// Exactly one block; none for a tombstone or a note.
     pub data: Option<Slice>,
 }
 
@@ -218,7 +219,7 @@ impl Segments {
         };
         let mut place = end.place + summary_len;
         let mut slices: Vec<Slice> = Vec::with_capacity(payload as usize + 2);
-        let mut holes = 0;
+        let (mut holes, mut notes) = (0, 0);
         for Item {
             version,
             kind,
@@ -228,8 +229,20 @@ impl Segments {
             let version = version.unwrap_or(seq);
             summary.entries.push(SummaryEntry { version, kind });
             let Some(data) = data else {
-                holes += 1;
-                placed.push(MapEntry::hole(version));
+                placed.push(match kind {
+                    SummaryKind::Overwritten { place, crc, .. } => {
+                        notes += 1;
+                        MapEntry {
+                            place,
+                            version,
+                            crc,
+                        }
+                    }
+                    _ => {
+                        holes += 1;
+                        MapEntry::hole(version)
+                    }
+                });
                 continue;
             };
             let crc = kind.crc().expect("what has a block has a checksum");
@@ -257,6 +270,7 @@ impl Segments {
             state.table.begin_use(segment, seq);
         }
         state.table.add_holes(segment, holes);
+        state.table.add_notes(segment, notes);
         state.table.set_needed(segment);
         assert!(
             seq < NUMBER_MAX,
@@ -270,6 +284,7 @@ impl Segments {
         let (member, offset) = self.media.locate(end.place);
         let home = self.clone();
         Ok(async move {
+            let _timed = home.media.timed(Kind::Append, blocks);
             home.media
                 .write_at(member, offset, Data::Slices(slices))
                 .await

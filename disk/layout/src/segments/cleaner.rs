@@ -4,7 +4,8 @@
 //!
 //! Tombstones. A tombstone of version T stays necessary for a block while the block is a hole of version T and an older
 //! copy, written before T, may still be on the medium: a rebuild would take this copy for the newest. A pass copies the
-//! necessary tombstones of its segments with their versions.
+//! necessary tombstones of its segments with their versions. Notes of blocks that were overwritten in place are carried
+//! likewise (`in_place.rs`).
 
 use crate::error::HomeError;
 use crate::segments::Segments;
@@ -32,6 +33,7 @@ pub(crate) fn pass_segments(layout: &SegmentLayout) -> u64 {
 struct Living {
     items: Vec<Item>,
     pages: Vec<PageId>,
+    /// Tombstones, and notes of blocks that were overwritten in place.
     holes: Vec<Item>,
     /// Places found, for comparison with the segment table.
     found: u64,
@@ -214,16 +216,41 @@ impl Segments {
             }
         }
         for entry in &summary.entries {
-            if let SummaryKind::Hole { first, count } = entry.kind {
-                let end = (first + count).min(self.size_blocks);
-                if own.oldest <= entry.version {
+            match entry.kind {
+                SummaryKind::Hole { first, count } if own.oldest <= entry.version => {
+                    let end = (first + count).min(self.size_blocks);
                     let range = first.min(end)..end;
                     self.collect_holes(range, entry.version, &mut own.holes)
                         .await?;
                 }
+                SummaryKind::Overwritten { block, place, .. } if block < self.size_blocks => {
+                    let necessary = match self.entry(block).await {
+                        Ok(known) => {
+                            (known.version, known.place) == (entry.version, place)
+                                && self.is_older(place, entry.version)
+                        }
+                        // The damaged page may lead to this block.
+                        Err(HomeError::MapPage { .. }) => true,
+                        Err(error) => return Err(error),
+                    };
+                    if necessary {
+                        own.holes.push(Item {
+                            version: Some(entry.version),
+                            kind: entry.kind,
+                            data: None,
+                        });
+                    }
+                }
+                _ => {}
             }
         }
         Ok(true)
+    }
+
+    /// True when `place` lies in a segment that has been in use since before partial `version`.
+    pub(crate) fn is_older(&self, place: u64, version: u64) -> bool {
+        let segment = self.media.segment_of(place);
+        self.state.borrow().table.is_older(segment, version)
     }
 
     /// The parts of `range` that are holes of `version`.

@@ -3,7 +3,8 @@
 use crate::error::HomeError;
 use crate::home::HomeStats;
 use crate::segments::SegmentsMember;
-use std::cell::Cell;
+use crate::separation::{Kind, ServiceTimes};
+use std::cell::{Cell, RefCell};
 use tonearm_base::{Buf, BufPool};
 use tonearm_format::SegmentLayout;
 use tonearm_rt::{Data, IoError, Op, Rt, Semaphore};
@@ -22,6 +23,26 @@ pub(crate) struct Media {
     /// Bound on reads under way.
     reads: Semaphore,
     pub stats: Cell<HomeStats>,
+    /// How long devices take for single blocks and for partials.
+    pub times: RefCell<ServiceTimes>,
+    rt: Rt,
+}
+
+/// Measures a device operation until it is dropped.
+pub(crate) struct Timed<'a> {
+    media: &'a Media,
+    kind: Kind,
+    pages: u64,
+}
+
+impl Drop for Timed<'_> {
+    fn drop(&mut self) {
+        let now = self.media.rt.now();
+        self.media
+            .times
+            .borrow_mut()
+            .end(self.kind, self.pages, now);
+    }
 }
 
 impl Media {
@@ -44,6 +65,18 @@ impl Media {
             pool: pool.clone(),
             reads: Semaphore::new(rt, READS_MAX),
             stats: Cell::default(),
+            times: RefCell::default(),
+            rt: rt.clone(),
+        }
+    }
+
+    /// Measures an operation of `pages` blocks from now until the result is dropped.
+    pub fn timed(&self, kind: Kind, pages: u64) -> Timed<'_> {
+        self.times.borrow_mut().begin(kind, self.rt.now());
+        Timed {
+            media: self,
+            kind,
+            pages,
         }
     }
 

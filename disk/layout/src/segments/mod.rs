@@ -16,13 +16,16 @@
 //! 4. When `write_back` returns, all its partials are in the chain and flushed.
 //! 5. The version of a block or tombstone is the number of the partial that first contained it; copies of the cleaner
 //!    keep it. Of all copies on the medium the one of the highest version is valid (`rebuild.rs`).
-//! 6. The cleaner copies a tombstone (the entry of a hole in a summary) until no older copy of its blocks can still be
+//! 6. A block that is overwritten in place (HyLog) keeps its place, and a partial of the same call has its new version
+//!    and checksum (`in_place.rs`).
+//! 7. The cleaner copies a tombstone (the entry of a hole in a summary) until no older copy of its blocks can still be
 //!    on the medium (`cleaner.rs`).
 
 mod append;
 mod check;
 mod checkpoint;
 mod cleaner;
+mod in_place;
 mod map;
 mod media;
 mod page_cache;
@@ -45,6 +48,7 @@ use crate::error::HomeError;
 use crate::home::{Home, HomeBlock, HomeShape, HomeStats, Piece, RoundOrder, ZeroRange};
 use crate::report::{GroupReport, RepairOptions, RepairReport};
 use append::ChainEnd;
+use in_place::Separation;
 use media::Media;
 use page_cache::PageCache;
 use std::cell::RefCell;
@@ -84,6 +88,8 @@ pub struct Inner {
     /// The cache has space for all pages of the map.
     map_in_memory: bool,
     policy: Policy,
+    /// Tells blocks to be overwritten in place, instead of the separator.
+    given: Option<fn(u64) -> bool>,
     /// Nothing is written; the recovered state stays in memory.
     read_only: bool,
     /// Held by a call that changes the map.
@@ -108,6 +114,8 @@ struct State {
     since_checkpoint: u64,
     /// Grows whenever a page has got another place.
     moved: u64,
+    /// How often blocks are written, where the placement depends on it.
+    separation: Option<Separation>,
 }
 
 impl Deref for Segments {
@@ -148,6 +156,7 @@ impl Segments {
             changed_max: changed,
             map_in_memory: 2 * pages <= cached,
             policy: options.policy,
+            given: options.given,
             read_only: options.read_only,
             writer: Semaphore::new(rt, 1),
             state: RefCell::new(State {
@@ -161,6 +170,7 @@ impl Segments {
                 new_epoch: true,
                 since_checkpoint: 0,
                 moved: 0,
+                separation: Separation::new(options, rt.now()),
             }),
         }))
     }
@@ -175,14 +185,17 @@ impl Segments {
     }
 
     fn stats(&self) -> HomeStats {
-        let state = self.state.borrow();
+        let (state, counted) = (self.state.borrow(), self.media.stats.get());
         HomeStats {
             map_cache_bytes: state.pages.bytes(),
             segments: state.table.len(),
             free_segments: state.table.free_and_held().0,
             live_blocks: state.table.live(),
             segment_blocks: self.media.layout.payload_blocks(),
-            ..self.media.stats.get()
+            ..state
+                .separation
+                .as_ref()
+                .map_or(counted, |separation| separation.stats(counted))
         }
     }
 }

@@ -6,12 +6,17 @@
 //! whose newest version is damaged stays damaged: no older version takes its place. The rebuild may find blocks that
 //! are newer than the end of the chain. They are also in the engine's log, and its replay writes them again.
 //!
+//! A note tells the version and checksum of a block that was overwritten in place. The cleaner may have copied that
+//! version since. The place of the note is taken if there is no whole copy of the version, and the segment there has not
+//! been used again since.
+//!
 //! Memory is bounded: the rebuild goes over the blocks in windows, twice. The first pass counts the live blocks of each
 //! segment, and so finds the free segments. The second pass writes the leaves of the map there.
 
 use crate::error::HomeError;
 use crate::segments::table::SegmentTable;
 use crate::segments::{EPOCH_GAP, Segments, SegmentsMember, SegmentsOptions};
+use std::num::NonZeroU64;
 use std::ops::Range;
 use tonearm_base::BufPool;
 use tonearm_format::{MapEntry, PARTIAL_SEQ_MAX, SegmentEntry, SummaryKind};
@@ -35,7 +40,9 @@ pub struct RebuildReport {
 struct Best {
     entry: MapEntry,
     whole: bool,
-    /// For a hole, the segment of the tombstone.
+    /// The place that a note of this version tells.
+    noted: Option<NonZeroU64>,
+    /// For a hole or a note, the segment where it lies.
     segment: u64,
 }
 
@@ -82,6 +89,9 @@ impl Segments {
                 .await;
             let mut state = home.state.borrow_mut();
             for best in &best {
+                if best.noted.is_some() {
+                    state.table.entry_mut(best.segment).has_notes = true;
+                }
                 if best.entry.is_placed() {
                     let segment = home.media.segment_of(best.entry.place);
                     state.table.take(segment, best.entry.version);
@@ -162,6 +172,27 @@ impl Segments {
                     }
                 }
                 for entry in &summary.entries {
+                    if let SummaryKind::Overwritten { block, place, crc } = entry.kind
+                        && range.contains(&block)
+                        && self.media.holds(place)
+                    {
+                        let known = &mut best[(block - range.start) as usize];
+                        let version = entry.version;
+                        if known.entry.version < version {
+                            let entry = MapEntry {
+                                place,
+                                version,
+                                crc,
+                            };
+                            *known = Best {
+                                entry,
+                                ..Best::default()
+                            };
+                        }
+                        if known.entry.version == version && known.noted.is_none() {
+                            (known.noted, known.segment) = (NonZeroU64::new(place), segment);
+                        }
+                    }
                     if let SummaryKind::Hole { first, count } = entry.kind {
                         let part = first.max(range.start)..(first + count).min(range.end);
                         for block in part {
@@ -171,6 +202,7 @@ impl Segments {
                                 *known = Best {
                                     entry: MapEntry::hole(entry.version),
                                     whole: true,
+                                    noted: None,
                                     segment,
                                 };
                             }
@@ -199,9 +231,17 @@ impl Segments {
                             version,
                             crc,
                         };
+                        // A copy of the block that a note tells of.
+                        let noted = known.noted.filter(|_| same);
+                        let segment = if noted.is_some() {
+                            known.segment
+                        } else {
+                            segment
+                        };
                         *known = Best {
                             entry,
                             whole,
+                            noted,
                             segment,
                         };
                     }
@@ -209,6 +249,25 @@ impl Segments {
             }
             step(segment);
         }
+        for known in &mut best {
+            if let Some(noted) = known.noted.filter(|_| !known.whole) {
+                self.take_noted(noted.get(), known).await;
+            }
+        }
         best
+    }
+
+    /// Takes the place of a note if the block still lies there; else the version is lost.
+    async fn take_noted(&self, place: u64, known: &mut Best) {
+        if !self.is_older(place, known.entry.version) {
+            // Another block lies there. A damaged copy stays an error at its own place.
+            if known.entry.place == place {
+                known.entry.place = MapEntry::LOST.place;
+            }
+            return;
+        }
+        let bytes = self.media.read(place, 1).await;
+        known.whole = bytes.is_ok_and(|bytes| tonearm_base::crc32c(&bytes) == known.entry.crc);
+        known.entry.place = place;
     }
 }

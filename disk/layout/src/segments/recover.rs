@@ -7,8 +7,11 @@
 //! A block of a partial may fail its checksum: a crash has torn it before it was acknowledged, or it was damaged later.
 //! The two cases look the same. Content that is new in this partial is entered into the map in both cases: if it was
 //! torn, the engine's log replays it, and if it was damaged, reads must give an error. Copies of the cleaner are
-//! entered only if they are whole. Otherwise the original is still in its place, because a segment is used again only
-//! when the copies of its content are durable.
+//! entered only if they are whole, or if the chain uses the segment of the original again. Otherwise the original is
+//! still in its place, because a segment is used again only when the copies of its content are durable.
+//!
+//! A copy may also have been overwritten in place since. Then the note of that comes later in the chain, and has the
+//! place. Notes that the cleaner carries are not applied: the map knows of them.
 //!
 //! A segment that was emptied since the checkpoint may have been used again. In the chain, the newer versions of its
 //! old content come before its new content, so they are applied first. Pages of the map that were written since the
@@ -165,7 +168,9 @@ impl Segments {
         for (place, entry) in summary.placed(self.media.layout.block_size) {
             if let SummaryKind::Data { block, crc } = entry.kind
                 && block < self.size_blocks
-                && (entry.version == summary.seq || !damaged.contains(&place))
+                && (entry.version == summary.seq
+                    || !damaged.contains(&place)
+                    || self.is_used_again(block, summary.seq).await?)
             {
                 let version = entry.version;
                 blocks.push((
@@ -176,6 +181,20 @@ impl Segments {
                         crc,
                     },
                 ));
+            }
+        }
+        for entry in &summary.entries {
+            if let SummaryKind::Overwritten { block, place, crc } = entry.kind {
+                self.state.borrow_mut().table.add_notes(segment, 1);
+                let version = entry.version;
+                if version == summary.seq && block < self.size_blocks && self.media.holds(place) {
+                    let entry = MapEntry {
+                        place,
+                        version,
+                        crc,
+                    };
+                    blocks.push((block, entry));
+                }
             }
         }
         blocks.sort_by_key(|(block, _)| *block);
@@ -195,6 +214,15 @@ impl Segments {
             }
         }
         Ok(())
+    }
+
+    /// True when the segment where the map finds `block` is used again by the chain behind partial `seq`.
+    async fn is_used_again(&self, block: u64, seq: u64) -> Result<bool, HomeError> {
+        match self.entry(block).await {
+            Ok(known) => Ok(known.is_placed() && !self.is_older(known.place, seq)),
+            Err(HomeError::MapPage { .. }) => Ok(false),
+            Err(error) => Err(error),
+        }
     }
 
     /// Notes that a written page equals the page in memory, so that it need not be written again. If they differ,

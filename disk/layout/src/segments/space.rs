@@ -4,12 +4,15 @@ use crate::error::PlanError;
 use crate::layouts::Units;
 use crate::segments::Policy;
 use std::rc::Rc;
+use tonearm_base::Nanos;
 use tonearm_device::Device;
 use tonearm_format::{
-    Layout, SEGMENT_BLOCKS_MIN, SEGMENT_BYTES_MAX, SEGMENT_BYTES_MIN, SYSTEM_BLOCKS, SegmentLayout,
-    Superblock, Uuid, segments_for, segments_reserved,
+    Layout, Placement, SEGMENT_BLOCKS_MIN, SEGMENT_BYTES_MAX, SEGMENT_BYTES_MIN, SYSTEM_BLOCKS,
+    SegmentLayout, Superblock, Uuid, segments_for, segments_reserved,
 };
 
+/// Time between two decisions which blocks are hot, for callers that give none (HyLog 4.2).
+const SEPARATION_INTERVAL: Nanos = Nanos::from_secs(20 * 60);
 /// Bound on map pages in memory for callers that give none.
 const MAP_CACHE_BYTES: usize = 32 << 20;
 
@@ -39,6 +42,12 @@ pub struct SegmentsOptions {
     pub map_cache_bytes: usize,
     /// Which segments are cleaned.
     pub policy: Policy,
+    /// Which blocks are appended, and in which order.
+    pub placement: Placement,
+    /// Time between two decisions which blocks are hot.
+    pub separation_interval: Nanos,
+    /// Tells which blocks are overwritten in place, instead of `placement`. For tests and studies.
+    pub given: Option<fn(u64) -> bool>,
     /// Nothing is written.
     pub read_only: bool,
 }
@@ -52,15 +61,16 @@ pub(crate) fn units(
     size_blocks: u64,
     segment_bytes: u32,
     spare_percent: u64,
+    placement: Placement,
 ) -> Result<Units, PlanError> {
     let blocks = u64::from(segment_bytes / block_size);
-    if !segment_bytes.is_power_of_two()
+    if !segment_bytes.is_multiple_of(block_size)
         || !(SEGMENT_BYTES_MIN..=SEGMENT_BYTES_MAX).contains(&segment_bytes)
         || blocks < SEGMENT_BLOCKS_MIN
     {
         return Err(PlanError::SegmentBytes);
     }
-    if !(5..=75).contains(&spare_percent) {
+    if !(2..=75).contains(&spare_percent) {
         return Err(PlanError::Spare);
     }
     let layout = SegmentLayout {
@@ -69,7 +79,10 @@ pub(crate) fn units(
         segments: segments_for(block_size, segment_bytes, size_blocks, spare_percent),
     };
     Ok(Units {
-        layout: Layout::Segments { segment_bytes },
+        layout: Layout::Segments {
+            segment_bytes,
+            placement,
+        },
         bytes: u64::from(segment_bytes),
         wanted: layout.segments,
         before_first: layout.checkpoint_bytes(),
@@ -109,7 +122,11 @@ pub(crate) fn members(superblock: &Superblock, devices: &[Rc<dyn Device>]) -> Ve
 }
 
 /// The usual options for the store of `superblock`.
-pub(crate) fn options(superblock: &Superblock, segment_bytes: u32) -> SegmentsOptions {
+pub(crate) fn options(
+    superblock: &Superblock,
+    segment_bytes: u32,
+    placement: Placement,
+) -> SegmentsOptions {
     SegmentsOptions {
         store: superblock.store,
         block_size: superblock.block_size,
@@ -117,6 +134,9 @@ pub(crate) fn options(superblock: &Superblock, segment_bytes: u32) -> SegmentsOp
         size_blocks: superblock.size_blocks,
         map_cache_bytes: MAP_CACHE_BYTES,
         policy: Policy::default(),
+        placement,
+        separation_interval: SEPARATION_INTERVAL,
+        given: None,
         read_only: false,
     }
 }

@@ -19,13 +19,13 @@ struct Segment {
     drained: bool,
     /// Recovery from the newest checkpoint reads it.
     needed: bool,
-    /// Tombstones in it, as far as this process knows.
+    /// Tombstones and notes in it, as far as this process knows.
     holes: u32,
 }
 
 impl Segment {
     fn is_empty(&self) -> bool {
-        !self.free && self.entry.live == 0 && !self.entry.has_holes
+        !self.free && self.entry.live == 0 && !self.entry.has_holes && !self.entry.has_notes
     }
 }
 
@@ -132,7 +132,7 @@ impl SegmentTable {
     pub fn begin_use(&mut self, segment: u64, first: u64) {
         let own = &mut self.segments[segment as usize];
         (own.entry.first, own.entry.age) = (first, 0);
-        (own.entry.has_holes, own.holes) = (false, 0);
+        (own.entry.has_holes, own.entry.has_notes, own.holes) = (false, false, 0);
     }
 
     /// `count` tombstones are written in `segment`.
@@ -140,6 +140,21 @@ impl SegmentTable {
         let own = &mut self.segments[segment as usize];
         own.entry.has_holes |= count > 0;
         own.holes += count;
+    }
+
+    /// `count` notes of blocks that were overwritten in place are written in `segment`.
+    pub fn add_notes(&mut self, segment: u64, count: u32) {
+        let own = &mut self.segments[segment as usize];
+        own.entry.has_notes |= count > 0;
+        own.holes += count;
+    }
+
+    /// True when `segment` has been in use since before partial `version`, so a block that was overwritten then may
+    /// still lie there.
+    pub fn is_older(&self, segment: u64, version: u64) -> bool {
+        self.segments
+            .get(segment as usize)
+            .is_some_and(|own| own.entry.first <= version)
     }
 
     fn note_empty(&mut self, segment: u64) {
@@ -229,9 +244,10 @@ impl SegmentTable {
     }
 
     /// Notes that the cleaner has copied the content of `segment`. Recovery does not learn that tombstones were copied,
-    /// so a segment with tombstones counts as used until the next checkpoint.
+    /// so a segment with tombstones counts as used until the next checkpoint. Notes count for a rebuild alone.
     pub fn set_drained(&mut self, segment: u64) {
         let own = &mut self.segments[segment as usize];
+        own.entry.has_notes = false;
         own.drained = true;
         own.needed |= std::mem::take(&mut own.entry.has_holes);
         own.holes = 0;
@@ -258,7 +274,7 @@ impl SegmentTable {
     }
 
     /// Segments that can be cleaned. They are free after that without a checkpoint, unless they have a page of the map.
-    /// Each comes with its number of tombstones, as far as it is known.
+    /// Each comes with its number of tombstones and notes, as far as it is known.
     pub fn candidates(&self, end: Option<u64>) -> impl Iterator<Item = (u64, SegmentEntry, u32)> {
         let numbered = self.segments.iter().enumerate().skip(1);
         let usable = numbered.filter(move |(number, segment)| {

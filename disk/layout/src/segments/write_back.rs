@@ -1,4 +1,5 @@
-//! Writes blocks and zeroes home: appends them, flushes, and enters them into the map.
+//! Writes blocks and zeroes home: appends them or overwrites them in place (`in_place.rs`), flushes, and enters them into
+//! the map.
 //!
 //! A power cut at any moment is harmless: partials go to free segments, which no valid map uses. After the cut the map
 //! is that of the checkpoint with the chain of partials up to the first torn one. The engine's log replays the blocks
@@ -87,11 +88,13 @@ impl Segments {
         if !has_space && !tombstones {
             return Ok(false);
         }
+        let written = items.len() as u64;
+        let items = self.overwrite_cold(items).await?;
         let kinds: Vec<SummaryKind> = items.iter().map(|item| item.kind).collect();
+        let blocks = items.iter().filter(|item| item.data.is_some()).count() as u64;
         let placed = self.append(items).await?;
         self.enter(&kinds, &placed).await?;
-        let blocks = placed.len() as u64;
-        self.media.count(|stats| stats.written_blocks += blocks);
+        self.media.count(|stats| stats.written_blocks += written);
         if !has_space {
             self.checkpoint().await?;
             return Ok(true);
@@ -101,7 +104,7 @@ impl Segments {
         Ok(true)
     }
 
-    /// Enters appended items into the map: holes, then blocks (ascending).
+    /// Enters appended items into the map: holes, then blocks.
     pub(crate) async fn enter(
         &self,
         kinds: &[SummaryKind],
@@ -113,10 +116,13 @@ impl Segments {
                 SummaryKind::Hole { first, count } => {
                     self.set_holes(first..first + count, entry.version).await?;
                 }
-                SummaryKind::Data { block, .. } => blocks.push((block, *entry)),
+                SummaryKind::Data { block, .. } | SummaryKind::Overwritten { block, .. } => {
+                    blocks.push((block, *entry));
+                }
                 SummaryKind::Page { .. } => {}
             }
         }
+        blocks.sort_unstable_by_key(|(block, _)| *block);
         self.set_blocks(&blocks).await
     }
 

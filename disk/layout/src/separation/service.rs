@@ -15,8 +15,6 @@ const FEWEST: u64 = 100;
 /// Kind of an operation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
-    /// A page is read.
-    PageRead,
     /// A page is overwritten in place.
     PageWrite,
     /// Pages are appended.
@@ -35,7 +33,7 @@ struct Sum {
 #[derive(Clone, Debug, Default)]
 pub struct ServiceTimes {
     now: Nanos,
-    sums: [Sum; 3],
+    sums: [Sum; 2],
     /// Time with and without an operation under way.
     busy: f64,
     idle: f64,
@@ -95,15 +93,16 @@ impl ServiceTimes {
         if all > 0.0 { self.idle / all } else { 0.0 }
     }
 
+    /// True when enough operations of `kind` were measured.
+    pub fn is_known(&self, kind: Kind) -> bool {
+        self.sums[kind as usize].operations >= FEWEST
+    }
+
     /// Segment I/O efficiency (equation 1): the time of a page that is overwritten in place, in units of that of an
-    /// appended one. Where too few were overwritten, reads of pages tell, and `write_reads` is how much longer a write
-    /// takes than a read. None while too little is known.
-    pub fn efficiency(&self, write_reads: f64) -> Option<f64> {
+    /// appended one. None while too little is known.
+    pub fn efficiency(&self) -> Option<f64> {
         let append = self.page_nanos(Kind::Append)?;
-        let write = self.page_nanos(Kind::PageWrite).or_else(|| {
-            self.page_nanos(Kind::PageRead)
-                .map(|read| read * write_reads)
-        })?;
+        let write = self.page_nanos(Kind::PageWrite)?;
         (append > 0.0).then(|| write / append)
     }
 }

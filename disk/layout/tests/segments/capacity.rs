@@ -13,6 +13,7 @@ fn tight(blocks: u64, segment_bytes: u32, cache_bytes: usize, policy: Policy) ->
         segments: segments_for(4096, segment_bytes, blocks, 5),
         cache_bytes,
         policy,
+        given: None,
     })
 }
 

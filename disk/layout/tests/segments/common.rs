@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
-use tonearm_base::{BufPool, crc32c};
+use tonearm_base::{BufPool, Nanos, crc32c};
 use tonearm_device::{Device, RawDevice};
-use tonearm_format::{HEADER_AREA_BYTES, SegmentLayout, segments_for};
+use tonearm_format::{HEADER_AREA_BYTES, Placement, SegmentLayout, segments_for};
 use tonearm_layout::{
     Home, HomeBlock, HomeError, Piece, Policy, RebuildReport, Segments, SegmentsMember,
     SegmentsOptions, ZeroRange,
@@ -22,7 +22,12 @@ pub struct Shape {
     pub segments: u64,
     pub cache_bytes: usize,
     pub policy: Policy,
+    /// Which blocks are overwritten in place.
+    pub given: Option<fn(u64) -> bool>,
 }
+
+/// All blocks are appended, or two of three are overwritten in place.
+pub const GIVEN: [Option<fn(u64) -> bool>; 2] = [None, Some(|block| block % 3 != 0)];
 
 impl Shape {
     pub fn small(blocks: u64) -> Self {
@@ -32,6 +37,7 @@ impl Shape {
             segments: segments_for(4096, 64 << 10, blocks, 10),
             cache_bytes: 32 << 10,
             policy: Policy::CostAge,
+            given: None,
         }
     }
 
@@ -59,6 +65,9 @@ impl Shape {
             size_blocks: self.blocks,
             map_cache_bytes: self.cache_bytes,
             policy: self.policy,
+            placement: Placement::Append,
+            separation_interval: Nanos::from_secs(1200),
+            given: self.given,
             read_only: false,
         }
     }

@@ -24,6 +24,7 @@ fn overwrite(blocks: u64, percent: u64, times: u64) -> Cost {
         segments: 0,
         cache_bytes: 4 << 20,
         policy: Policy::Greedy,
+        given: None,
     };
     let payload = shape.layout().payload_blocks();
     // The segments kept for the cleaner and checkpoints are within the free share.

@@ -1,6 +1,6 @@
 //! Random writes and trims while the cleaner runs, with occasional reopening.
 
-use crate::common::{Numbers, Shape, Store};
+use crate::common::{GIVEN, Numbers, Shape, Store};
 use tonearm_layout::Home as _;
 
 /// A step of random work: a few blocks and now and then a hole.
@@ -17,9 +17,12 @@ fn step(store: &mut Store, numbers: &mut Numbers, within: u64) {
 
 #[test]
 fn written_blocks_survive_cleaning_and_power_cuts() {
-    for seed in 0..6 {
+    for seed in 0..12 {
         let mut numbers = Numbers(seed);
-        let mut store = Store::new(Shape::small(900));
+        let mut store = Store::new(Shape {
+            given: GIVEN[seed as usize / 6],
+            ..Shape::small(900)
+        });
         let (mut cleaned, mut checkpoints, mut recovered) = (0, 0, 0);
         for round in 0..400 {
             step(&mut store, &mut numbers, 880);
@@ -39,7 +42,7 @@ fn written_blocks_survive_cleaning_and_power_cuts() {
         }
         assert!(cleaned > 50, "{cleaned} segments cleaned");
         assert!(
-            checkpoints > 8 && recovered > 8,
+            checkpoints > 4 && recovered > 8,
             "{checkpoints} {recovered}"
         );
     }

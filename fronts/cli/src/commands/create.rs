@@ -12,7 +12,9 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use tonearm_disk::{CreateParams, CreatePlan, HomeParams, MemberSpace, NewMember, plan_create};
+use tonearm_disk::{
+    CreateParams, CreatePlan, HomeParams, MemberSpace, NewMember, Placement, plan_create,
+};
 use tonearm_format::Roles;
 use tonearm_store::{Executor, new_uuid, now_unix_s};
 use tonearm_terminal::progress::{Progress, Unit};
@@ -160,9 +162,12 @@ fn params(arguments: &Create) -> anyhow::Result<CreateParams> {
 }
 
 fn home_params(arguments: &Create) -> anyhow::Result<HomeParams> {
-    if arguments.layout == LayoutMode::Overwrite {
-        return Ok(HomeParams::Overwrite);
-    }
+    let placement = match arguments.layout {
+        LayoutMode::Overwrite => return Ok(HomeParams::Overwrite),
+        LayoutMode::Segments => Placement::Append,
+        LayoutMode::Wolf => Placement::Wolf,
+        LayoutMode::Hylog => Placement::Hylog,
+    };
     let Ok(segment_bytes) = u32::try_from(arguments.segment_size) else {
         bail!(
             "a segment of {} bytes is not possible; 1MiB is a good one",
@@ -172,6 +177,7 @@ fn home_params(arguments: &Create) -> anyhow::Result<HomeParams> {
     Ok(HomeParams::Segments {
         segment_bytes,
         spare_percent: arguments.spare,
+        placement,
     })
 }
 

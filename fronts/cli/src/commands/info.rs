@@ -1,7 +1,9 @@
 //! `tonearm info`: asks the server when there is one, otherwise inspects the store without changing it.
 
 use crate::cli::{Info as Arguments, Members};
-use crate::control::{Answer, Client, Info, LogInfo, MemberInfo, Request, VolumeInfo, head_text};
+use crate::control::{
+    Answer, Client, Info, LogInfo, MemberInfo, Request, VolumeInfo, head_text, layout_text,
+};
 use anyhow::bail;
 use std::path::Path;
 use std::process::ExitCode;
@@ -73,6 +75,7 @@ pub fn look(path: &Path, places: &Members) -> anyhow::Result<Info> {
         Ok(Info {
             store: report::uuid(superblock.store),
             format_version: superblock.version,
+            layout: layout_text(superblock.layout).to_string(),
             state: if log.clean { "clean" } else { "crashed" }.to_string(),
             pid,
             size_bytes,
@@ -142,6 +145,7 @@ fn show(info: &Info) -> anyhow::Result<()> {
                 size::text(info.free_bytes)
             ),
         ),
+        ("layout", info.layout.clone()),
         ("block size", size::text(info.block_size.into())),
         ("log", log),
         ("head", info.log.head.clone()),

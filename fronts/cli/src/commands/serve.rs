@@ -22,6 +22,7 @@ use std::process::{Child, Command, ExitCode};
 use std::sync::PoisonError;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
+use tonearm_base::Nanos;
 use tonearm_nbd::listen::{ListenAddress, ListenConfig, Listener};
 use tonearm_nbd::tls::{Tls, TlsFiles, server_config};
 use tonearm_nbd::{Catalog, Server};
@@ -52,6 +53,7 @@ pub fn run(arguments: Serve) -> anyhow::Result<ExitCode> {
             read_only: arguments.read_only,
             write_back_on_recovery: arguments.write_back_on_recovery,
             map_cache_bytes: arguments.map_cache as usize,
+            separation_interval: Nanos::from_secs(arguments.separation_interval),
             ..opening::open_options(arguments.memory, arguments.ack, arguments.write_cache)
         },
         catalog: catalog.clone(),

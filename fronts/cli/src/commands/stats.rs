@@ -202,6 +202,28 @@ fn store(stats: &ServerStats, before: Option<(Duration, &ServerStats)>) -> Table
             ),
         ));
     }
+    if now.efficiency_milli > 0 {
+        let share = |permille: u64| permille as f64 / 10.0;
+        let times = |milli: u64| milli as f64 / 1000.0;
+        rows.push((
+            "hot blocks",
+            format!(
+                "{:.1} % of the blocks get {:.1} % of the writes, from {} recent writes on; {} blocks overwritten in place",
+                share(now.hot_share_permille),
+                share(now.hot_writes_permille),
+                now.hot_threshold,
+                report::count(now.overwritten_blocks)
+            ),
+        ));
+        rows.push((
+            "write cost",
+            format!(
+                "{:.1} expected, {:.1} if all were overwritten (an appended block without cleaning costs 1)",
+                times(now.write_cost_milli),
+                times(now.efficiency_milli)
+            ),
+        ));
+    }
     if now.checksum_errors > 0 {
         rows.push(("checksum errors", report::count(now.checksum_errors)));
     }

@@ -4,7 +4,8 @@
 use super::protocol::{DamagedGroup, MemberInfo, Request, VolumeInfo, Volumes};
 use tonearm_disk::{Disk, DiskError};
 use tonearm_format::{
-    HeadKind, MemberEntry, Roles, SYSTEM_BLOCKS, Superblock, VolumeEntry, VolumeKind,
+    HeadKind, Layout, MemberEntry, Placement, Roles, SYSTEM_BLOCKS, Superblock, VolumeEntry,
+    VolumeKind,
 };
 use tonearm_layout::{GroupReport, SlotReport};
 use tonearm_terminal::report;
@@ -30,6 +31,18 @@ pub async fn change_volumes(disk: &Disk, request: &Request) -> Result<(), DiskEr
 pub async fn create_volume(disk: &Disk, name: &str, size_bytes: u64) -> Result<(), DiskError> {
     let (uuid, now) = (tonearm_store::new_uuid(), tonearm_store::now_unix_s());
     disk.create_volume(name, size_bytes, uuid, now).await
+}
+
+/// The name of a layout, as `create --layout` takes it.
+pub fn layout_text(layout: Layout) -> &'static str {
+    match layout {
+        Layout::Overwrite => "overwrite",
+        Layout::Segments { placement, .. } => match placement {
+            Placement::Append => "segments",
+            Placement::Wolf => "wolf",
+            Placement::Hylog => "hylog",
+        },
+    }
 }
 
 /// How the log finds the place of its next write, in words.

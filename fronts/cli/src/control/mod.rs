@@ -9,7 +9,7 @@ mod protocol;
 mod wire_stats;
 
 pub use client::Client;
-pub use describe::{carries_text, change_volumes, create_volume, head_text};
+pub use describe::{carries_text, change_volumes, create_volume, head_text, layout_text};
 pub use protocol::{
     Answer, DamagedGroup, Event, EventLine, Info, LogInfo, MemberInfo, REQUEST_MAX, Request,
     RequestLine, ScrubResult, VERSION, VolumeInfo, Volumes,

@@ -127,6 +127,9 @@ pub struct Info {
     pub state: String,
     /// Process that has it open.
     pub pid: Option<u32>,
+    /// `overwrite`, `segments`, `wolf` or `hylog`; empty when an older server answers.
+    #[serde(default)]
+    pub layout: String,
     /// Bytes for volumes.
     pub size_bytes: u64,
     /// Bytes that no volume has.

@@ -2,7 +2,7 @@
 
 use crate::control::{
     Answer, DamagedGroup, Event, Info, LogInfo, MemberInfo, NbdStats, Request, ScrubResult,
-    ServerStats, Volumes, change_volumes, head_text,
+    ServerStats, Volumes, change_volumes, head_text, layout_text,
 };
 use std::cell::Cell;
 use std::rc::Rc;
@@ -219,6 +219,7 @@ impl ControlHandler {
         Info {
             store: report::uuid(superblock.store),
             format_version: superblock.version,
+            layout: layout_text(superblock.layout).to_string(),
             state: "served".to_string(),
             pid: Some(std::process::id()),
             size_bytes: disk.size_bytes(),

@@ -17,7 +17,7 @@ use std::rc::Rc;
 use tonearm_base::{BufPool, Nanos};
 use tonearm_bench::Contents;
 use tonearm_bench::report::table;
-use tonearm_disk::{HomeParams, OpenOptions};
+use tonearm_disk::{HomeParams, OpenOptions, Placement};
 use tonearm_engine::{CommitChange, Engine, EngineError};
 use tonearm_format::SYSTEM_BLOCKS;
 use tonearm_layout::Piece;
@@ -29,6 +29,13 @@ const LATENCY_NS_MAX: u64 = 3_600_000_000_000;
 /// Blocks of one commit while the store is filled.
 const FILL_BLOCKS: u64 = 64;
 
+#[derive(clap::ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
+enum Layout {
+    Segments,
+    Wolf,
+    Hylog,
+}
+
 #[derive(clap::Args)]
 pub struct Args {
     /// Drives of log and home
@@ -37,6 +44,15 @@ pub struct Args {
     /// Percent of the segments that hold live blocks
     #[arg(long = "utilisation", default_values_t = [80, 90])]
     utilisations: Vec<u64>,
+    /// Layouts with segments, measured beside overwrite
+    #[arg(long = "layout", value_enum, default_values_t = [Layout::Segments, Layout::Hylog])]
+    layouts: Vec<Layout>,
+    /// Seconds between two decisions of wolf and hylog which blocks are hot
+    #[arg(long, default_value_t = 20)]
+    separation_interval: u64,
+    /// Percent of the writes that go to every tenth block; the others go to all blocks. By default all do
+    #[arg(long)]
+    hot: Option<u64>,
     /// MiB of the store
     #[arg(long, default_value_t = 512)]
     mib: u64,
@@ -103,14 +119,22 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         let mut homes = vec![("overwrite".to_owned(), HomeParams::Overwrite)];
         for percent in &args.utilisations {
             ensure!(
-                (25..=95).contains(percent),
-                "utilisations are from 25 to 95"
+                (25..=98).contains(percent),
+                "utilisations are from 25 to 98"
             );
-            let home = HomeParams::Segments {
-                segment_bytes: args.segment_kib << 10,
-                spare_percent: 100 - percent,
-            };
-            homes.push((format!("segments {percent} %"), home));
+            for layout in &args.layouts {
+                let home = HomeParams::Segments {
+                    segment_bytes: args.segment_kib << 10,
+                    spare_percent: 100 - percent,
+                    placement: match layout {
+                        Layout::Segments => Placement::Append,
+                        Layout::Wolf => Placement::Wolf,
+                        Layout::Hylog => Placement::Hylog,
+                    },
+                };
+                let name = format!("{layout:?} {percent} %").to_lowercase();
+                homes.push((name, home));
+            }
         }
         for (name, home) in homes {
             let figures = one(args, drive, home).with_context(|| format!("{drive}, {name}"))?;
@@ -149,6 +173,8 @@ struct Work {
     left: Cell<u64>,
     latencies: RefCell<Histogram<u64>>,
     stalls: Cell<u64>,
+    /// Percent of the writes that go to the hot blocks.
+    hot: Option<u64>,
 }
 
 fn one(args: &Args, drive: &str, home: HomeParams) -> anyhow::Result<Figures> {
@@ -164,11 +190,13 @@ fn one(args: &Args, drive: &str, home: HomeParams) -> anyhow::Result<Figures> {
     let own = running.clone();
     let (memory_bytes, clients, writes) =
         (args.memory_mib << 20, args.clients, args.times * blocks);
-    let paced = args.paced;
+    let (paced, hot) = (args.paced, args.hot);
+    let separation_interval = Nanos::from_secs(args.separation_interval);
     ensure!((1..=100).contains(&paced), "--paced is a percentage");
     let figures = running.rt.block_on(async move {
         let options = OpenOptions {
             memory_bytes,
+            separation_interval,
             ..OpenOptions::default()
         };
         let work = Rc::new(Work {
@@ -181,6 +209,7 @@ fn one(args: &Args, drive: &str, home: HomeParams) -> anyhow::Result<Figures> {
             left: Cell::new(0),
             latencies: RefCell::new(Histogram::new_with_max(LATENCY_NS_MAX, 3)?),
             stalls: Cell::new(0),
+            hot,
         });
         for first in (0..blocks).step_by(FILL_BLOCKS as usize) {
             let all: Vec<u64> = (first..blocks.min(first + FILL_BLOCKS)).collect();
@@ -262,7 +291,14 @@ impl Work {
 
     /// Makes a durable write of one block and records its time.
     async fn write(&self, random: u64) -> Result<(), EngineError> {
-        let index = random % self.versions.borrow().len() as u64;
+        let blocks = self.versions.borrow().len() as u64;
+        let index = match self.hot {
+            // Every tenth block is hot.
+            Some(share) if random >> 32 < (u64::from(u32::MAX) * share) / 100 => {
+                random % (blocks / 10) * 10
+            }
+            _ => random % blocks,
+        };
         let since = self.running.rt.now();
         self.commit(&[index]).await?;
         let took = self.running.rt.now() - since;

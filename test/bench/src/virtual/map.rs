@@ -62,6 +62,9 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         size_blocks: blocks,
         map_cache_bytes: args.map_cache_mib << 20,
         policy: Policy::CostAge,
+        placement: tonearm_format::Placement::Append,
+        separation_interval: tonearm_base::Nanos::from_secs(1200),
+        given: None,
         read_only: false,
     };
     let before = meter::peak_rss_bytes();

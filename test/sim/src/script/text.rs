@@ -3,11 +3,10 @@
 //! with `#` is a comment.
 
 use super::{Generation, Model, Op, Script};
-use crate::store::{Shape, small_segments};
+use crate::store::{Layout, Shape};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
-use tonearm_engine::HomeParams;
 use tonearm_world::Fault;
 
 /// An item of a script.
@@ -17,7 +16,7 @@ enum Line {
     Store {
         #[serde(flatten)]
         shape: Shape,
-        segments: bool,
+        layout: Layout,
         ordered: bool,
         drives: Option<Model>,
     },
@@ -32,7 +31,7 @@ impl fmt::Display for Script {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut lines = vec![Line::Store {
             shape: self.shape,
-            segments: self.shape.home != HomeParams::Overwrite,
+            layout: Layout::of(&self.shape.home),
             ordered: self.ordered,
             drives: self.model.clone(),
         }];
@@ -68,14 +67,12 @@ impl FromStr for Script {
             let line = serde_json::from_str(text).map_err(|error| wrong(&error))?;
             if let Line::Store {
                 mut shape,
-                segments,
+                layout,
                 ordered,
                 drives: model,
             } = line
             {
-                if segments {
-                    shape.home = small_segments(shape.block_size);
-                }
+                shape.home = layout.home(shape.block_size);
                 script = Some(Script {
                     shape,
                     ordered,

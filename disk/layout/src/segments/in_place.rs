@@ -1,0 +1,238 @@
+//! Which blocks of a write-back are overwritten in place, and in which order the others are appended (HyLog 4).
+//!
+//! A block that is overwritten keeps its place. A partial gets a *note* of it: block, place, version and checksum. A
+//! power cut at any moment is harmless. Until the call has returned, the engine's log has the block and replays it.
+//! Afterwards both the block and its note are durable, and recovery takes place and checksum from the note.
+//!
+//! For a rebuild of the map, a note stays necessary while the block is the one that it tells of, and lies in a segment
+//! whose own summaries tell of an older version (`cleaner.rs` carries it on).
+
+use crate::error::HomeError;
+use crate::home::HomeStats;
+use crate::segments::append::Item;
+use crate::segments::{Segments, SegmentsOptions, State};
+use crate::separation::{Decision, Estimate, Inputs, Kind, Separator};
+use std::collections::VecDeque;
+use tonearm_base::{Nanos, Slice};
+use tonearm_format::{MapEntry, Placement, SummaryKind};
+use tonearm_rt::{Data, JoinHandle};
+
+/// Device writes in place that are under way together.
+const WRITES_MAX: usize = 16;
+/// Most blocks of one device write.
+const RUN_MAX: usize = 256;
+/// The first interval after an opening is this part of the usual one. Each is twice as long as the one before.
+const FIRST_INTERVAL: u64 = 16;
+/// Memory for counters of writes.
+const COUNTER_BYTES: usize = 32 << 20;
+/// Segment I/O efficiency until it is measured: that of a drive of 2003 (HyLog, Figure 1).
+const EFFICIENCY: f64 = 32.8;
+/// While it is not, one of so many blocks is overwritten to measure it.
+const PROBE: u64 = 16;
+/// Until the first decision, blocks are overwritten when more than this share of the space is in use. From there on
+/// overwriting is cheaper even with uniform updates on a drive of 1999 (HyLog, Figure 3).
+const CROWDED: f64 = 0.94;
+
+/// What is known of the blocks that are written.
+pub(crate) struct Separation {
+    placement: Placement,
+    separator: Separator,
+    /// When the interval ends, how long the next one is, and how long later ones are.
+    ends: Nanos,
+    next: Nanos,
+    interval: Nanos,
+    /// The last decision, with the efficiency that it took.
+    decision: Option<(Decision, f64)>,
+}
+
+impl Separation {
+    /// None where the placement does not depend on how often blocks are written.
+    pub fn new(options: &SegmentsOptions, now: Nanos) -> Option<Self> {
+        let needed = matches!(options.placement, Placement::Wolf | Placement::Hylog);
+        let (first, interval) = (
+            options.separation_interval.0 / FIRST_INTERVAL,
+            options.separation_interval,
+        );
+        needed.then(|| Self {
+            placement: options.placement,
+            separator: Separator::new(options.size_blocks, COUNTER_BYTES, Estimate::LaterWrites),
+            ends: Nanos(now.0 + first),
+            next: Nanos(2 * first),
+            interval,
+            decision: None,
+        })
+    }
+}
+
+impl Separation {
+    /// `counted` with the last decision.
+    pub fn stats(&self, counted: HomeStats) -> HomeStats {
+        let Some((decision, efficiency)) = self.decision else {
+            return counted;
+        };
+        let milli = |number: f64| (1000.0 * number).round() as u64;
+        HomeStats {
+            hot_share_permille: milli(decision.hot_share),
+            hot_writes_permille: milli(decision.hot_writes),
+            hot_threshold: decision.threshold.into(),
+            efficiency_milli: milli(efficiency),
+            write_cost_milli: milli(decision.cost),
+            ..counted
+        }
+    }
+}
+
+/// A block that is overwritten in place.
+struct InPlace {
+    place: u64,
+    block: u64,
+    crc: u32,
+    data: Slice,
+}
+
+impl Segments {
+    /// Blocks that all segments can hold.
+    fn space(&self, state: &State) -> f64 {
+        (state.table.len() * self.capacity).max(1) as f64
+    }
+
+    /// Counts the writes of `items`, and ends the separator's interval when it is time.
+    fn count_writes(&self, items: &[Item]) {
+        let mut state = self.state.borrow_mut();
+        let live_pages = state.table.live();
+        let utilisation = live_pages as f64 / self.space(&state);
+        let Some(separation) = &mut state.separation else {
+            return;
+        };
+        let now = self.rt.now();
+        if now >= separation.ends {
+            let known = separation.decision.map(|(_, efficiency)| efficiency);
+            let measured = self.media.times.borrow().efficiency();
+            let efficiency = measured.or(known).unwrap_or(EFFICIENCY);
+            let decision = separation.separator.decide(Inputs {
+                live_pages,
+                utilisation,
+                efficiency,
+            });
+            separation.decision = Some((decision, efficiency));
+            separation.ends = Nanos(now.0 + separation.next.0);
+            separation.next = Nanos((2 * separation.next.0).min(separation.interval.0));
+        }
+        for item in items {
+            if let SummaryKind::Data { block, .. } = item.kind {
+                separation.separator.note_write(block);
+            }
+        }
+    }
+
+    /// True when `block` is to be overwritten if it has a place.
+    fn is_cold(&self, block: u64) -> bool {
+        if let Some(given) = self.given {
+            return given(block);
+        }
+        let state = self.state.borrow();
+        match &state.separation {
+            Some(known) if known.placement == Placement::Hylog => {
+                let is_known = self.media.times.borrow().is_known(Kind::PageWrite);
+                let is_probe = !is_known && block.is_multiple_of(PROBE);
+                is_probe
+                    || match known.decision {
+                        Some(_) => !known.separator.is_hot(block),
+                        None => state.table.live() as f64 > CROWDED * self.space(&state),
+                    }
+            }
+            _ => false,
+        }
+    }
+
+    /// Overwrites the cold ones of `items` in place, each of which becomes a note. Returns what is to be appended, notes
+    /// first. Nothing is durable before a flush.
+    pub(crate) async fn overwrite_cold(&self, items: Vec<Item>) -> Result<Vec<Item>, HomeError> {
+        self.count_writes(&items);
+        let (mut cold, mut hot) = (Vec::new(), Vec::with_capacity(items.len()));
+        for item in items {
+            match (item.kind, &item.data) {
+                (SummaryKind::Data { block, crc }, Some(data)) if self.is_cold(block) => {
+                    let known = match self.entry(block).await {
+                        Ok(known) => known,
+                        // The append begins a new page for the damaged one.
+                        Err(HomeError::MapPage { .. }) => MapEntry::LOST,
+                        Err(error) => return Err(error),
+                    };
+                    if known.is_placed() && self.media.holds(known.place) {
+                        cold.push(InPlace {
+                            place: known.place,
+                            block,
+                            crc,
+                            data: data.clone(),
+                        });
+                    } else {
+                        hot.push(item);
+                    }
+                }
+                _ => hot.push(item),
+            }
+        }
+        if let Some(separation) = &self.state.borrow().separation
+            && separation.placement == Placement::Wolf
+        {
+            let frequency = |item: &Item| match item.kind {
+                SummaryKind::Data { block, .. } => separation.separator.frequency(block),
+                _ => 0,
+            };
+            hot.sort_by_cached_key(|item| std::cmp::Reverse(frequency(item)));
+        }
+        cold.sort_by_key(|one| one.place);
+        let mut notes: Vec<Item> = cold
+            .iter()
+            .map(|one| Item {
+                version: None,
+                kind: SummaryKind::Overwritten {
+                    block: one.block,
+                    place: one.place,
+                    crc: one.crc,
+                },
+                data: None,
+            })
+            .collect();
+        self.write_in_place(cold).await?;
+        notes.append(&mut hot);
+        Ok(notes)
+    }
+
+    /// Writes blocks, in the order of their places, over their older content. Neighbours share a device write.
+    async fn write_in_place(&self, blocks: Vec<InPlace>) -> Result<(), HomeError> {
+        let count = blocks.len() as u64;
+        self.media.count(|stats| stats.overwritten_blocks += count);
+        let mut under_way: VecDeque<JoinHandle<Result<(), HomeError>>> = VecDeque::new();
+        let mut failed = None;
+        let joins = |a: &InPlace, b: &InPlace| {
+            a.place + 1 == b.place
+                && self.media.segment_of(a.place) == self.media.segment_of(b.place)
+        };
+        let runs = blocks.chunk_by(joins).flat_map(|run| run.chunks(RUN_MAX));
+        for run in runs {
+            if under_way.len() == WRITES_MAX {
+                let first = under_way.pop_front().expect("writes are under way");
+                failed = first.await.err();
+            }
+            if failed.is_some() {
+                break;
+            }
+            let slices = run.iter().map(|one| one.data.clone()).collect();
+            let (member, offset) = self.media.locate(run[0].place);
+            let (home, pages) = (self.clone(), run.len() as u64);
+            under_way.push_back(self.rt.spawn(async move {
+                let _timed = home.media.timed(Kind::PageWrite, pages);
+                home.media
+                    .write_at(member, offset, Data::Slices(slices))
+                    .await
+            }));
+        }
+        for write in under_way {
+            let result = write.await;
+            failed = failed.or(result.err());
+        }
+        failed.map_or(Ok(()), Err)
+    }
+}
