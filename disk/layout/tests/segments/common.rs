@@ -275,6 +275,26 @@ impl Store {
         assert_eq!(wrong, Ok(Vec::new()));
     }
 
+    /// Byte offset of a copy of the newest version of each block; of several, any one.
+    pub fn places(&self) -> BTreeMap<u64, u64> {
+        let (device, pool) = (self.device(), self.pool.clone());
+        let (from, to) = (self.shape.first_segment(), self.shape.size());
+        let model = self.model.clone();
+        self.rt.block_on(async move {
+            let mut places = BTreeMap::new();
+            for offset in (from..to).step_by(BLOCK) {
+                let bytes = device.read(offset, pool.alloc(BLOCK)).await.unwrap();
+                let block = u64::from_le_bytes(bytes[..8].try_into().unwrap());
+                let version = u32::from_le_bytes(bytes[8..12].try_into().unwrap());
+                if model.get(&block) == Some(&version) && bytes[..] == Self::content(block, version)
+                {
+                    places.insert(block, offset);
+                }
+            }
+            places
+        })
+    }
+
     pub fn device(&self) -> Rc<dyn Device> {
         member(&self.rt, self.shape).device
     }

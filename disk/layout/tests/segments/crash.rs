@@ -1,8 +1,9 @@
 //! Power cuts at every moment of a write-back while the cleaner runs. Blocks of earlier calls are there at once, and
 //! those of the interrupted call after the replay of the log.
 
-use crate::common::{GIVEN, Numbers, Shape, Store};
+use crate::common::{BLOCK, GIVEN, Numbers, Shape, Store};
 use std::cell::RefCell;
+use std::collections::VecDeque;
 use std::rc::Rc;
 use tonearm_format::HEADER_AREA_BYTES;
 use tonearm_layout::{Home as _, Policy};
@@ -203,4 +204,58 @@ fn a_power_cut_in_a_call_that_uses_segments_that_it_has_cleaned_loses_nothing() 
         store.compare();
     }
     assert!(cuts > 200, "{cuts} power cuts");
+}
+
+/// The cleaner has copied blocks, and their first places were used again. If recovery or a rebuild then finds a copy
+/// damaged and takes the first place for the block's, the next write in place destroys the block that lies there now.
+#[test]
+fn a_damaged_copy_leads_to_no_place_of_another_block() {
+    let blocks = 3000;
+    let mut store = Store::new(Shape {
+        segments: blocks / 14 + 44,
+        cache_bytes: 256 << 10,
+        given: GIVEN[1],
+        ..Shape::small(blocks)
+    });
+    for part in (0..blocks).collect::<Vec<_>>().chunks(50) {
+        store.write(part, &[]);
+    }
+    let mut numbers = Numbers(7);
+    let mut checkpoints = store.home.stats().checkpoints;
+    let (mut tried, mut overwritten) = (0, VecDeque::new());
+    while tried < 120 {
+        // Every third block is appended, and one of the others is overwritten.
+        let mut written: Vec<u64> = (0..30).map(|_| 3 * numbers.below(blocks / 3)).collect();
+        let cold = 3 * numbers.below(blocks / 3) + 1;
+        written.push(cold);
+        overwritten.push_back(cold);
+        let old = store.world.images();
+        store.write(&written, &[]);
+        let now = store.home.stats().checkpoints;
+        if now == checkpoints {
+            continue;
+        }
+        // The longest chain is there just before a checkpoint.
+        checkpoints = now;
+        let before = store.on(old).unwrap();
+        let places = before.places();
+        let never = (1..blocks).step_by(600).map(|block| block - block % 3 + 1);
+        let once = overwritten.drain(..overwritten.len().saturating_sub(20));
+        for cold in never
+            .chain(once.step_by(2))
+            .filter(|cold| !written.contains(cold))
+        {
+            let rotten = before.reopened(0).unwrap();
+            rotten.destroy(places[&cold], BLOCK);
+            if tried % 2 == 0 {
+                let slots = rotten.shape.layout().checkpoint_bytes();
+                rotten.destroy(HEADER_AREA_BYTES, slots as usize);
+                rotten.rebuild(64 << 10);
+            }
+            let mut again = rotten.reopened(0).unwrap();
+            again.replay(&[cold], &[]);
+            again.compare_but(|other| written.contains(&other));
+            tried += 1;
+        }
+    }
 }
