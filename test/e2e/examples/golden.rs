@@ -5,8 +5,14 @@ use tonearm_tests::{Bench, DIFFERENCES, golden_block, golden_differences};
 
 fn main() {
     let folder = std::env::args().nth(1).expect("usage: golden FOLDER");
-    let versions = [1, 2, 3].into_iter();
-    for (version, crashed) in versions.flat_map(|version| [(version, false), (version, true)]) {
+    let stores = [
+        (1, "overwrite"),
+        (2, "overwrite"),
+        (3, "segments"),
+        (3, "hylog"),
+    ]
+    .into_iter();
+    for ((version, layout), crashed) in stores.flat_map(|store| [(store, false), (store, true)]) {
         let bench = Bench::new();
         let mut create = vec!["create", "s.tn", "--size", "4MiB", "--log-size", "512KiB"];
         let mut files = vec!["s.tn"];
@@ -16,7 +22,7 @@ fn main() {
             files.extend(["a.log", "b.log"]);
         }
         if version == 3 {
-            create.extend(["--layout", "segments", "--segment-size", "64KiB"]);
+            create.extend(["--layout", layout, "--segment-size", "64KiB"]);
         }
         bench.ok(&create);
         bench.ok(&["volume", "resize", "s.tn", "main", "--size", "1MiB"]);
@@ -58,12 +64,10 @@ fn main() {
             server.end_ok();
         }
         let name = if crashed { "crashed" } else { "clean" };
+        let kind = if layout == "hylog" { "hylog-" } else { "" };
         for file in files {
-            pack(
-                &bench,
-                file,
-                &format!("{folder}/format-{version}-{name}.{file}.gz"),
-            );
+            let packed = format!("{folder}/format-{version}-{kind}{name}.{file}.gz");
+            pack(&bench, file, &packed);
         }
     }
     differences(&folder);

@@ -25,7 +25,7 @@ pub const GIB: u64 = 1 << 30;
 pub const TIB: u64 = 1 << 40;
 
 /// Arguments of `create` for each layout of the home.
-pub const LAYOUTS: [&[&str]; 2] = [&[], &["--layout", "segments"]];
+pub const LAYOUTS: [&[&str]; 3] = [&[], &["--layout", "segments"], &["--layout", "hylog"]];
 
 /// Pseudorandom bytes, the same for the same seed.
 pub fn noise(seed: u64, length: usize) -> Vec<u8> {

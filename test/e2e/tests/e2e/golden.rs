@@ -105,6 +105,27 @@ fn format_3_of_the_segments_layout_killed() {
 }
 
 #[test]
+fn format_3_of_the_layout_hylog_closed_in_order() {
+    let bench = unpacked("format-3-hylog-clean", &["s.tn"]);
+    is(&bench, "clean", 3);
+    contains(&bench.ok(&["info", "s.tn"]), "hylog");
+    contains(&bench.ok(&["check", "s.tn"]), "no damage found");
+    flushed_content_is_there(&bench);
+    // The home can be rebuilt from the segment summaries alone, notes of overwritten blocks included.
+    bench.ok(&["check", "s.tn", "--rebuild"]);
+    flushed_content_is_there(&bench);
+    contains(&bench.ok(&["check", "s.tn"]), "no damage found");
+}
+
+#[test]
+fn format_3_of_the_layout_hylog_killed() {
+    let bench = unpacked("format-3-hylog-crashed", &["s.tn"]);
+    is(&bench, "crashed", 3);
+    contains(&bench.ok(&["check", "s.tn"]), "for recovery");
+    flushed_content_is_there(&bench);
+}
+
+#[test]
 fn records_with_runs_of_words_in_the_log_of_a_killed_program() {
     let bench = unpacked("records-3-crashed", &["s.tn"]);
     let store = std::fs::read(bench.path("s.tn")).expect("read");
