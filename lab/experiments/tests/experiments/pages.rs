@@ -4,7 +4,7 @@ use crate::quick;
 use minijinja::HtmlEscape;
 use serde_json::Value;
 use std::collections::BTreeSet;
-use tonearm_experiments::{EXPERIMENTS, Report, Verdict, html, svg};
+use tonearm_experiments::{EXPERIMENTS, Report, Verdict, html, markdown, svg};
 
 fn all() -> Vec<Report> {
     EXPERIMENTS
@@ -221,5 +221,58 @@ fn a_logarithmic_axis_has_no_zero() {
                 );
             }
         }
+    }
+}
+
+/// `docs/lab.md` is written by `make lab-docs`. Its figures come from full runs, so only its structure is compared.
+#[test]
+fn the_page_of_the_documents_is_that_of_these_experiments() {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs");
+    let page = std::fs::read_to_string(format!("{folder}/lab.md")).unwrap();
+    let again = "run `make lab-docs`";
+    let now = markdown::page(&all(), "lab");
+    let opening = |page: &str| page.split("## Known misses").next().unwrap().to_owned();
+    assert_eq!(opening(&page), opening(&now), "text and list: {again}");
+    let structure = |page: &str| -> Vec<String> {
+        let lines = page
+            .lines()
+            .filter(|line| line.starts_with('#') || line.starts_with("!["));
+        lines.map(str::to_owned).collect()
+    };
+    assert_eq!(
+        structure(&page),
+        structure(&now),
+        "sections and figures: {again}"
+    );
+    let mut known = 0;
+    for experiment in EXPERIMENTS {
+        assert!(
+            page.contains(experiment.about),
+            "{}: {again}",
+            experiment.name
+        );
+        for miss in experiment.known {
+            let row = format!("{} | {} |", miss.limit, miss.reason);
+            assert!(page.contains(&row), "{}: {again}", miss.what);
+            known += 1;
+        }
+    }
+    let misses = page.split("## Known misses").nth(1).unwrap();
+    let misses = misses.split("\n## ").next().unwrap();
+    assert_eq!(
+        misses.matches("\n| `").count(),
+        known,
+        "known misses: {again}"
+    );
+    let mut figures: Vec<_> = std::fs::read_dir(format!("{folder}/lab"))
+        .unwrap()
+        .map(|entry| format!("lab/{}", entry.unwrap().file_name().to_str().unwrap()))
+        .collect();
+    figures.sort();
+    for figure in figures {
+        assert!(
+            page.contains(&format!("]({figure})")),
+            "{figure} is shown nowhere: {again}"
+        );
     }
 }
