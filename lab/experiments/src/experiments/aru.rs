@@ -9,6 +9,7 @@ use std::rc::Rc;
 use tonearm_base::Nanos;
 use tonearm_disk::{Disk, DiskError, HomeParams};
 use tonearm_drive_file::DriveFile;
+use tonearm_format::Placement;
 use tonearm_rt::Rt;
 
 pub const EXPERIMENT: Experiment = Experiment {
@@ -54,6 +55,7 @@ const STORE_BYTES: u64 = 400 * MIB;
 const SEGMENTS: HomeParams = HomeParams::Segments {
     segment_bytes: 512 << 10,
     spare_percent: 10,
+    placement: Placement::Append,
 };
 /// Homes on which the large file is written.
 const HOMES: [(&str, HomeParams); 2] =
