@@ -8,6 +8,7 @@
 //! 4. A range that is not wholly inside the device, or not of whole blocks, is refused with `EINVAL` and changes
 //!    nothing.
 
+use crate::raid::{ArrayStatus, RaidError, RebuildRate};
 use std::future::Future;
 use std::ops::Range;
 use std::pin::Pin;
@@ -29,6 +30,12 @@ pub struct Interrupted {
 
 /// A recovery in progress: [`Redundancy::recover`].
 pub type Recovering = Pin<Box<dyn Future<Output = Result<(), IoError>>>>;
+
+/// Gets the number of parts done, and of all.
+pub type OnProgress = Box<dyn FnMut(u64, u64)>;
+
+/// Work on a whole array in progress.
+pub type Working<T> = Pin<Box<dyn Future<Output = Result<T, RaidError>>>>;
 
 /// A block device; the engine holds it as `Rc<dyn Device>`.
 pub trait Device {
@@ -62,6 +69,30 @@ pub trait Redundancy {
     /// Corrects the parity where the crash before this session may have interrupted writes, and trusts it from
     /// then on. The caller knows that no write outside of `interrupted` was interrupted.
     fn recover(&self, interrupted: Interrupted) -> Recovering;
+
+    /// Ends the use of the array: the next opening knows that parity and data agree. No write may be under way or
+    /// follow.
+    fn close(&self) -> Working<()> {
+        Box::pin(std::future::ready(Ok(())))
+    }
+
+    /// The array's members and counters; `None` where they are those of arrays below.
+    fn status(&self) -> Option<ArrayStatus> {
+        None
+    }
+
+    /// Compares the parity of all stripes with their data, and corrects it. `progress` gets the number of stripes done,
+    /// and of all. The number of stripes that were wrong.
+    fn resync(&self, progress: OnProgress) -> Working<u64> {
+        drop(progress);
+        Box::pin(std::future::ready(Ok(0)))
+    }
+
+    /// Rebuilds the replacement of a missing member ([`crate::raid::Raid5::rebuild`]).
+    fn rebuild(&self, rate: RebuildRate, progress: OnProgress) -> Working<()> {
+        drop((rate, progress));
+        Box::pin(std::future::ready(Ok(())))
+    }
 }
 
 /// A device over another one that changes only some operations. Everything else is that of the inner device.

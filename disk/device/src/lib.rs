@@ -1,14 +1,19 @@
 //! Block devices as the engine sees them: something of a size that reads, writes and flushes.
 //!
 //! At the bottom is a [`RawDevice`] over the executor's driver. A [`Filter`] wraps a device and is a device itself,
-//! so filters stack: [`FlushFence`] fails every flush after a failed one. [`raid`] combines several devices into
+//! so filters stack: [`FlushFence`] fails every flush after a failed one. A [`Section`] is a part of a device. [`raid`] combines several devices into
 //! one. Filters for tests, and the suite that every device must pass, are in `tonearm_world`.
 
 mod device;
 mod fence;
 pub mod raid;
 mod raw;
+mod section;
 
-pub use device::{Device, DeviceIo, Filter, Interrupted, Recovering, Redundancy, at_once, span};
+pub use device::{
+    Device, DeviceIo, Filter, Interrupted, OnProgress, Recovering, Redundancy, Working, at_once,
+    span,
+};
 pub use fence::FlushFence;
 pub use raw::RawDevice;
+pub use section::Section;

@@ -53,7 +53,11 @@ impl Engine {
             superblock.clone()
         };
         let flush = self.0.options.write_cache == WriteCache::Volatile;
-        superblocks::store(&self.0.pool, &self.0.members, &superblock, flush).await
+        superblocks::store(&self.0.pool, &self.0.members, &superblock, flush).await?;
+        for array in self.0.members.iter().filter_map(|m| m.redundancy()) {
+            array.close().await?;
+        }
+        Ok(())
     }
 
     /// Writes everything home and ends the use of the home; false when there is no space for all of it.

@@ -115,7 +115,7 @@ pub fn plan_create(
         entry.groups = groups;
     }
     let superblock = Superblock {
-        version: Superblock::VERSION,
+        version: Superblock::version_written(None),
         store: params.store,
         generation: 1,
         epoch: 0,
@@ -142,6 +142,7 @@ pub fn plan_create(
         size_blocks,
         created_unix_s: params.created_unix_s,
         layout: home.layout,
+        array: None,
         members: entries,
     };
     let member_bytes = (0..members.len()).map(|index| bytes_of(&superblock, index));
@@ -217,5 +218,9 @@ async fn write_empty(
     let devices: Vec<Rc<dyn Device>> = members.iter().map(|member| member.device.clone()).collect();
     log_drives::store_sheets(pool, &plan.sheets, &devices).await?;
     layouts::create(rt, pool, superblock, &devices).await?;
-    superblocks::store(pool, &devices, superblock, true).await
+    superblocks::store(pool, &devices, superblock, true).await?;
+    for array in devices.iter().filter_map(|device| device.redundancy()) {
+        array.close().await?;
+    }
+    Ok(())
 }

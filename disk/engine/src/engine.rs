@@ -16,7 +16,8 @@ use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::task::Poll;
 use tonearm_base::{Lsn, Nanos, Slice};
-use tonearm_device::Device;
+use tonearm_device::raid::{ArrayStatus, RebuildRate};
+use tonearm_device::{Device, OnProgress};
 use tonearm_format::Superblock;
 use tonearm_layout::Home;
 use tonearm_rt::Permit;
@@ -50,6 +51,12 @@ impl Deref for Inner {
 }
 
 impl Inner {
+    /// The array that has the home blocks.
+    pub fn array(&self) -> Option<ArrayStatus> {
+        let mut arrays = self.members.iter().filter_map(|m| m.redundancy());
+        arrays.find_map(|array| array.status())
+    }
+
     /// True while anything writes to the home.
     pub fn is_home_written(&self) -> bool {
         self.write_back.has_round() || self.access.has_spill()
@@ -280,6 +287,28 @@ impl Engine {
     pub fn member_paths(&self) -> Vec<String> {
         let members = self.0.members.iter();
         members.map(|member| member.name().to_string()).collect()
+    }
+
+    /// The array that has the home blocks, if the store has one.
+    pub fn array(&self) -> Option<ArrayStatus> {
+        self.0.array()
+    }
+
+    /// Rebuilds the replacement of the array's missing member, while the store is in use.
+    ///
+    /// # Errors
+    /// When there is no replacement, it fails, or a stripe has a second unreadable unit.
+    pub async fn rebuild_array(
+        &self,
+        rate: RebuildRate,
+        progress: OnProgress,
+    ) -> Result<(), EngineError> {
+        self.0.check_alive()?;
+        let mut arrays = self.0.members.iter().filter_map(|m| m.redundancy());
+        match arrays.find(|array| array.status().is_some()) {
+            Some(array) => Ok(array.rebuild(rate, progress).await?),
+            None => Ok(()),
+        }
     }
 
     /// The options with which the store was opened.

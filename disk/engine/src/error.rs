@@ -1,5 +1,6 @@
 //! Errors of a store.
 
+use tonearm_device::raid::RaidError;
 use tonearm_format::FormatError;
 use tonearm_layout::{HomeError, PlanError};
 use tonearm_rt::IoError;
@@ -133,6 +134,45 @@ pub enum EngineError {
         /// The cause.
         error: IoError,
     },
+    /// The descriptor of the store's array is gone.
+    #[error(
+        "{member}: no copy of the array's descriptor is valid; it alone says which members the array has; restore the \
+         first MiB of the member from a backup"
+    )]
+    ArrayDescriptorLost {
+        /// Path of the primary member.
+        member: String,
+    },
+    /// A member of an array cannot be read.
+    #[error("{member}: the array's descriptor cannot be read: {error}")]
+    ArrayMember {
+        /// Its path.
+        member: String,
+        /// The cause.
+        error: IoError,
+    },
+    /// The state of an array could not be saved.
+    #[error("{member}: the array's state cannot be written: {error}")]
+    ArrayState {
+        /// Path of the member.
+        member: String,
+        /// The cause.
+        error: IoError,
+    },
+    /// Too many members of an array are missing.
+    #[error(
+        "{array} cannot be opened without these members: {lacking}; connect them again, name their places with --member \
+         if they were moved, or restore from a backup"
+    )]
+    ArrayIncomplete {
+        /// The array.
+        array: String,
+        /// The members, each with the reason.
+        lacking: String,
+    },
+    /// An array cannot be used.
+    #[error(transparent)]
+    Raid(#[from] RaidError),
     /// The log failed or is damaged.
     #[error(transparent)]
     Log(#[from] TrailError),

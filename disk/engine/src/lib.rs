@@ -42,6 +42,8 @@ mod create;
 mod inspect;
 mod write_back;
 
+mod arrays;
+
 mod engine;
 
 // Operations of the engine.
@@ -52,6 +54,10 @@ mod read;
 mod scrub;
 mod stats;
 
+pub use arrays::{
+    ArrayParams, ArrayPlan, Candidate, StoreArray, create_array, load_descriptor, open_array,
+    plan_array,
+};
 pub use commit::CommitChange;
 pub use create::{CreatePlan, NewMember, create, plan_create};
 pub use engine::Engine;

@@ -90,7 +90,13 @@ impl Footprint {
         devices: &[Rc<dyn Device>],
         home: &dyn Home,
     ) -> Result<(), EngineError> {
-        if !self.wanted || !self.known {
+        if !self.wanted {
+            return Ok(());
+        }
+        if !self.known {
+            for array in devices.iter().filter_map(suspect) {
+                array.resync(Box::new(|_, _| {})).await?;
+            }
             return Ok(());
         }
         let mut of_home = home.interrupted(self.zeroes, &self.blocks).into_iter();

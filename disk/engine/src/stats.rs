@@ -3,6 +3,7 @@
 
 use crate::engine::Engine;
 use serde::{Deserialize, Serialize};
+use tonearm_device::raid::{ArrayStatus, MemberState, RaidStats};
 
 /// How a number changes over time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -37,6 +38,37 @@ pub struct StoreNumber {
     pub unit: NumberUnit,
     /// Takes it out of a snapshot.
     pub value: fn(&StoreStats) -> u64,
+}
+
+/// The numbers of the array, all 0 without one.
+#[derive(Default)]
+struct ArrayNumbers {
+    members: u64,
+    degraded: u64,
+    rebuilt_bytes: u64,
+    rebuild_bytes: u64,
+    stats: RaidStats,
+}
+
+impl ArrayNumbers {
+    fn of(status: Option<ArrayStatus>) -> Self {
+        let Some(status) = status else {
+            return Self::default();
+        };
+        let mut numbers = Self {
+            members: status.members.len() as u64,
+            stats: status.stats,
+            ..Self::default()
+        };
+        for member in &status.members {
+            numbers.degraded += u64::from(member.state != MemberState::InUse);
+            if let MemberState::Rebuilding { rebuilt_rows } = member.state {
+                numbers.rebuilt_bytes = rebuilt_rows * status.stripes.unit;
+                numbers.rebuild_bytes = status.stripes.rows * status.stripes.unit;
+            }
+        }
+        numbers
+    }
 }
 
 macro_rules! kind {
@@ -109,6 +141,7 @@ store_stats! {
         let (counters, rounds) = (&inner.counters, &write_back.counters);
         let block_size = inner.shape.block_size as u64;
         let log_size_bytes = trail.geometry().bytes();
+        let array = ArrayNumbers::of(inner.array());
     }
     /// Commits made: writes, trims and zeroings.
     commits: counter commits = counters.commits.get();
@@ -208,6 +241,20 @@ store_stats! {
     write_cost_milli: gauge write_cost_milli = home.write_cost_milli;
     /// Live blocks that the cleaner has copied.
     cleaned_blocks: counter segments_cleaned_blocks = home.cleaned_blocks;
+    /// Members of the array.
+    array_members: gauge array_members = array.members;
+    /// Members of the array that do not have all of its data; a failure of another one loses data.
+    array_degraded: gauge array_degraded_members = array.degraded;
+    /// Bytes of the replaced member that a rebuild has restored.
+    array_rebuilt_bytes: gauge array_rebuilt in bytes = array.rebuilt_bytes;
+    /// Bytes of the replaced member.
+    array_rebuild_bytes: gauge array_rebuild in bytes = array.rebuild_bytes;
+    /// Ranges computed from the other members, because a member was missing or unreadable.
+    array_reconstructed: counter array_reconstructed = array.stats.reconstructed;
+    /// Unreadable ranges of members that were rewritten.
+    array_repaired: counter array_repaired = array.stats.repaired;
+    /// Ranges whose parity was corrected.
+    array_parity_fixed: counter array_parity_fixed = array.stats.parity_fixed;
     /// Blocks that failed their checksum.
     checksum_errors: counter checksum_errors = home.checksum_errors;
     /// Time that opening the store took.

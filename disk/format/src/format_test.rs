@@ -6,6 +6,7 @@ fn superblock() -> Superblock {
     Superblock {
         version: 3,
         layout: Layout::Overwrite,
+        array: None,
         store: [7; 16],
         generation: 3,
         epoch: 2,
@@ -96,7 +97,7 @@ fn another_version_is_reported() {
     let error = Superblock::decode(&sector).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "superblock has format version 9, this program reads versions up to 3"
+        "superblock has format version 9, this program reads versions up to 4"
     );
 }
 
@@ -294,6 +295,51 @@ fn the_segments_layout_is_in_the_superblock() {
             "{segment_bytes}"
         );
     }
+}
+
+/// A store whose home blocks are on an array.
+fn with_array(level: ArrayLevel) -> Superblock {
+    Superblock {
+        version: 4,
+        array: Some(level),
+        ..superblock()
+    }
+}
+
+#[test]
+fn only_a_store_with_an_array_has_version_4() {
+    for (level, code) in [(ArrayLevel::Raid0, 1), (ArrayLevel::Raid5, 5)] {
+        let superblock = with_array(level);
+        let encoded = superblock.encode();
+        assert_eq!((encoded[8], &encoded[248..250]), (4, &[code, 0][..]));
+        assert_eq!(Superblock::decode(&encoded), Ok(superblock));
+    }
+    assert_eq!(superblock().encode()[8], 3);
+    // Programs of version 3 would take the array for a plain member.
+    let older = in_version(&with_array(ArrayLevel::Raid5), 3);
+    assert_eq!(Superblock::decode(&older).unwrap().array, None);
+}
+
+#[test]
+fn an_array_is_the_only_data_member_beside_the_log() {
+    let changes: [fn(&mut Superblock); 3] = [
+        |s| s.members[0].roles.data = true,
+        |s| s.members.push(s.members[1].clone()),
+        |s| s.members[1].roles.data = false,
+    ];
+    for (index, change) in changes.into_iter().enumerate() {
+        let mut wrong = with_array(ArrayLevel::Raid5);
+        wrong.members[0].data_offset = HEADER_AREA_BYTES + (64 << 20);
+        wrong.members[0].groups = 1;
+        change(&mut wrong);
+        assert!(wrong.check().is_err(), "change {index}");
+    }
+    let mut unknown = with_array(ArrayLevel::Raid5).encode();
+    unknown[248] = 6;
+    unknown[12..16].fill(0);
+    let crc = tonearm_base::crc32c(&unknown);
+    unknown[12..16].copy_from_slice(&crc.to_le_bytes());
+    assert!(Superblock::decode(&unknown).is_err());
 }
 
 #[test]

@@ -3,6 +3,7 @@
 //!
 //! Decoders accept any bytes, never panic, and report why they refuse.
 
+mod array;
 mod error;
 mod geometry;
 mod home_checkpoint;
@@ -19,6 +20,10 @@ mod track_sheet;
 mod volume;
 mod volume_table;
 
+pub use array::{
+    ARRAY_BYTES, ARRAY_MEMBERS_MAX, ArrayDescriptor, ArrayLevel, ArrayMember, ArrayMissing,
+    STRIPE_MAX, array_offset,
+};
 pub use error::FormatError;
 pub use geometry::{
     BLOCK_SIZE_MAX, BLOCK_SIZE_MIN, COUNTER_MAX, Geometry, HEADER_AREA_BYTES, LOG_SECTOR_MIN,
@@ -52,6 +57,8 @@ pub const FORMAT_VERSION: u32 = 1;
 /// Identity of a store or member.
 pub type Uuid = [u8; 16];
 
+#[cfg(test)]
+mod array_test;
 #[cfg(test)]
 mod format_test;
 #[cfg(test)]

@@ -3,6 +3,7 @@
 //! Valid if and only if: signature and version match, the checksum of the whole sector is right, and the fields are
 //! consistent with each other. Of several valid copies the one with the highest generation counts.
 
+use crate::array::ArrayLevel;
 use crate::error::check_numbers;
 use crate::geometry::{
     BLOCK_SIZE_MAX, BLOCK_SIZE_MIN, COUNTER_MAX, Geometry, HEADER_AREA_BYTES, SECTOR, SYSTEM_BLOCKS,
@@ -18,9 +19,10 @@ use zerocopy::byteorder::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 const MAGIC: [u8; 8] = *b"TONEARM\0";
-/// Version that this program writes. Version 1 has neither heads nor layouts. Version 2 says how the head of the log's
-/// drive is followed.
-const VERSION: u32 = 3;
+/// Newest version. Version 1 has neither heads nor layouts. Version 2 says how the head of the log's drive is followed.
+/// Version 4 says that home blocks are on an array; only a store with one has it.
+const VERSION: u32 = 4;
+const VERSION_PLAIN: u32 = 3;
 const VERSION_HEAD: u32 = 2;
 /// The log's tracks are those of the drives. Each log member has a [`crate::TrackSheet`].
 const FLAG_PHYSICAL_TRACKS: u16 = 1;
@@ -69,7 +71,9 @@ struct Raw {
     layout: U16,
     reserved_c: U16,
     segment_bytes: U32,
-    reserved_d: [u8; 88],
+    reserved_d: [u8; 80],
+    redundancy: U16,
+    reserved_e: [u8; 6],
     members: [RawMember; MEMBERS_MAX],
 }
 
@@ -195,7 +199,7 @@ pub struct LogState {
 /// The superblock of one member.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Superblock {
-    /// Version of the format in which it was read; [`Superblock::VERSION`] is written.
+    /// Version of the format in which it was read.
     pub version: u32,
     /// Identity of the store.
     pub store: Uuid,
@@ -231,13 +235,24 @@ pub struct Superblock {
     pub created_unix_s: u64,
     /// Where blocks live at home.
     pub layout: Layout,
+    /// The data member is an array. Its [`crate::ArrayDescriptor`] is on the primary member and on the array's members.
+    pub array: Option<ArrayLevel>,
     /// All members.
     pub members: Vec<MemberEntry>,
 }
 
 impl Superblock {
-    /// Version of the format that this program writes.
+    /// Newest version of the format that this program reads.
     pub const VERSION: u32 = VERSION;
+
+    /// The version in which it is written: the one with an array only if there is one, so that earlier programs go on
+    /// opening other stores.
+    pub fn version_written(array: Option<ArrayLevel>) -> u32 {
+        match array {
+            None => VERSION_PLAIN,
+            Some(_) => VERSION,
+        }
+    }
 
     /// The superblock as one sector.
     ///
@@ -246,7 +261,7 @@ impl Superblock {
     pub fn encode(&self) -> [u8; SECTOR] {
         let mut raw = Raw::new_zeroed();
         raw.magic = MAGIC;
-        raw.version = VERSION.into();
+        raw.version = Self::version_written(self.array).into();
         raw.store = self.store;
         raw.generation = self.generation.into();
         raw.epoch = self.epoch.into();
@@ -270,6 +285,12 @@ impl Superblock {
             raw.layout = (placement as u16).into();
             raw.segment_bytes = segment_bytes.into();
         }
+        raw.redundancy = match self.array {
+            None => 0,
+            Some(ArrayLevel::Raid0) => 1,
+            Some(ArrayLevel::Raid5) => 5,
+        }
+        .into();
         raw.track_bytes = self.track_bytes.into();
         raw.log_offset = self.log_offset.into();
         raw.log_tracks = self.log_tracks.into();
@@ -317,13 +338,19 @@ impl Superblock {
         let number = raw.layout.get();
         let placement = Placement::ALL.into_iter().find(|one| *one as u16 == number);
         let layout = match (version, placement) {
-            (..VERSION, _) => Layout::Overwrite,
+            (..VERSION_PLAIN, _) => Layout::Overwrite,
             (_, Some(placement)) => Layout::Segments {
                 segment_bytes: raw.segment_bytes.get(),
                 placement,
             },
             (_, None) if number == 0 => Layout::Overwrite,
             _ => return Err(bad("the layout is unknown")),
+        };
+        let array = match (version, raw.redundancy.get()) {
+            (..VERSION, _) => None,
+            (_, 1) => Some(ArrayLevel::Raid0),
+            (_, 5) => Some(ArrayLevel::Raid5),
+            _ => return Err(bad("the redundancy is unknown")),
         };
         let superblock = Self {
             version,
@@ -360,6 +387,7 @@ impl Superblock {
             size_blocks: raw.size_blocks.get(),
             created_unix_s: raw.created_unix_s.get(),
             layout,
+            array,
             members: members_of(raw)?,
         };
         superblock.check()?;
@@ -513,6 +541,15 @@ impl Superblock {
         }
         if log.log_start_seq > log.log_end_seq + 1 || log.log_end_epoch > self.epoch {
             return Err(bad("the log's sequence numbers do not fit"));
+        }
+        let data = self.members.iter().filter(|member| member.roles.data);
+        let apart = self.members[0].roles
+            == Roles {
+                log: true,
+                data: false,
+            };
+        if self.array.is_some() && !(plain && apart && count == 2 && data.count() == 1) {
+            return Err(bad("an array is the only data member, beside the log"));
         }
         self.check_data()
     }

@@ -8,7 +8,10 @@ use std::rc::Rc;
 use tonearm_base::BufPool;
 use tonearm_device::RawDevice;
 use tonearm_disk::{Disk, MemberDevice, OpenOptions, Progress};
-use tonearm_engine::{MemberSuperblock, load_superblock};
+use tonearm_engine::{
+    Candidate, EngineError, MemberSuperblock, StoreArray, load_descriptor, load_superblock,
+    open_array,
+};
 use tonearm_uring::{Lock, MemberError, MemberOptions, open_member};
 
 /// Where the members of a store are.
@@ -46,6 +49,8 @@ pub struct Opened {
     pub devices: Vec<MemberDevice>,
     /// What their superblock slots hold, in the same order.
     pub superblocks: Vec<MemberSuperblock>,
+    /// The array that is the second member, if the store has one.
+    pub array: Option<StoreArray>,
 }
 
 /// Opens the members of the store at `path`.
@@ -64,6 +69,9 @@ pub fn open_members(
         direct: places.direct,
     };
     let (primary, superblock) = opener.open(path)?;
+    if superblock.superblock.array.is_some() {
+        return opener.open_array(path, primary, superblock, places);
+    }
     let store = superblock.superblock.store;
     let count = superblock.superblock.members.len();
     let mut slots: Vec<Option<(MemberDevice, MemberSuperblock)>> =
@@ -107,6 +115,7 @@ pub fn open_members(
     Ok(Opened {
         devices,
         superblocks,
+        array: None,
     })
 }
 
@@ -168,7 +177,82 @@ struct Opener<'a> {
 }
 
 impl Opener<'_> {
+    /// Opens the store whose home blocks are on an array. `primary` has its log.
+    fn open_array(
+        &self,
+        path: &Path,
+        primary: MemberDevice,
+        superblock: MemberSuperblock,
+        places: &Members,
+    ) -> Result<Opened, StoreError> {
+        let (rt, pool) = (self.executor.rt.clone(), self.executor.pool.clone());
+        let (own, of) = (pool.clone(), primary.clone());
+        let descriptor = self
+            .executor
+            .rt
+            .block_on(async move { load_descriptor(&own, &of).await })?;
+        let members = descriptor.map_or(Vec::new(), |descriptor| descriptor.members);
+        let (mut candidates, mut absent, mut seen) = (Vec::new(), Vec::new(), Vec::new());
+        for place in &places.moved {
+            seen.extend(place.canonicalize().ok());
+            candidates.push(Candidate {
+                device: self.open_device(place)?,
+                expected: None,
+            });
+        }
+        for (index, member) in members.iter().enumerate() {
+            let place = folder_of(path).join(&member.path);
+            // A file that --member names may lie where another member was.
+            if place
+                .canonicalize()
+                .is_ok_and(|place| seen.contains(&place))
+            {
+                continue;
+            }
+            match self.open_device(&place) {
+                Ok(device) => candidates.push(Candidate {
+                    device,
+                    expected: Some(index),
+                }),
+                Err(StoreError::Member(MemberError::NotFound { .. })) => {
+                    absent.push((index, "it does not exist".into()));
+                }
+                Err(StoreError::Member(MemberError::Io { source, .. })) => {
+                    absent.push((index, format!("it cannot be opened: {source}")));
+                }
+                // In use, or no permission: nothing is wrong with the member.
+                Err(cause) => {
+                    return Err(StoreError::MemberLost {
+                        path: path.to_path_buf(),
+                        index: index + 1,
+                        cause: Box::new(cause),
+                    });
+                }
+            }
+        }
+        let read_only = self.access != Access::Write;
+        let log = primary.clone();
+        let (array, member, inside) = self.executor.rt.block_on(async move {
+            let array = open_array(&rt, &pool, &log, candidates, absent, read_only).await?;
+            let member = array.member();
+            let inside = load_superblock(&pool, &member).await?;
+            Ok::<_, EngineError>((array, member, inside))
+        })?;
+        Ok(Opened {
+            devices: vec![primary, member],
+            superblocks: vec![superblock, inside],
+            array: Some(array),
+        })
+    }
+
     fn open(&self, path: &Path) -> Result<(MemberDevice, MemberSuperblock), StoreError> {
+        let member = self.open_device(path)?;
+        let (pool, looked_at) = (self.executor.pool.clone(), member.clone());
+        let superblock = self.executor.rt.block_on(load(pool, looked_at))?;
+        Ok((member, superblock))
+    }
+
+    fn open_device(&self, path: &Path) -> Result<MemberDevice, StoreError> {
         let options = MemberOptions {
             create: None,
             read_only: self.access != Access::Write,
@@ -179,18 +263,22 @@ impl Opener<'_> {
                 Access::Peek => Lock::None,
             },
         };
-        let member = device_of(self.executor, open_member(path, options)?);
-        let (pool, looked_at) = (self.executor.pool.clone(), member.clone());
-        let superblock = self.executor.rt.block_on(load(pool, looked_at))?;
-        Ok((member, superblock))
+        Ok(device_of(self.executor, open_member(path, options)?))
     }
 }
 
-async fn load(
-    pool: BufPool,
-    member: MemberDevice,
-) -> Result<MemberSuperblock, tonearm_engine::EngineError> {
-    load_superblock(&pool, &member).await
+async fn load(pool: BufPool, member: MemberDevice) -> Result<MemberSuperblock, EngineError> {
+    let loaded = load_superblock(&pool, &member).await;
+    if let Err(EngineError::NotAStore { .. }) = &loaded
+        && let Ok(Some(_)) = load_descriptor(&pool, &member).await
+    {
+        return Err(EngineError::WrongMember {
+            member: member.path,
+            why: "is a member of a store's array; name the path of the store, where its log is"
+                .into(),
+        });
+    }
+    loaded
 }
 
 /// An opened member as a device of the executor.

@@ -120,7 +120,7 @@ fn superblocks() -> Vec<Vec<u8>> {
         path: "disk.tonearm".to_owned(),
     };
     let superblock = Superblock {
-        version: Superblock::VERSION,
+        version: Superblock::version_written(None),
         store: [2; 16],
         generation: 1,
         epoch: 1,
@@ -138,6 +138,7 @@ fn superblocks() -> Vec<Vec<u8>> {
         size_blocks: 1024,
         created_unix_s: 0,
         layout: Layout::Overwrite,
+        array: None,
         members: vec![member],
     };
     let mut in_segments = superblock.clone();
@@ -157,6 +158,9 @@ fn superblocks() -> Vec<Vec<u8>> {
         ..with_head.members[0].clone()
     });
     with_head.members[0].roles.data = false;
+    let mut on_array = with_head.clone();
+    (on_array.head, on_array.physical_tracks) = (HeadKind::Sequential, false);
+    (on_array.log_sector_bytes, on_array.array) = (SECTOR as u16, Some(ArrayLevel::Raid5));
     let sheet = TrackSheet {
         store: [2; 16],
         period_ps: 11_117_287_382,
@@ -194,6 +198,7 @@ fn superblocks() -> Vec<Vec<u8>> {
         tagged(4, &superblock.encode(), SECTOR),
         tagged(8, &with_head.encode(), 1024),
         tagged(16, &in_segments.encode(), 1024),
+        tagged(24, &on_array.encode(), 1536),
         tagged(3, &sheet.encode(), 256),
     ]
 }

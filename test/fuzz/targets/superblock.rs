@@ -40,14 +40,16 @@ fuzz_target!(init: tonearm_fuzz::write_seeds("superblock"), |data: &[u8]| {
                 match choice >> 3 {
                     0 => {}
                     1 => reversion(&mut sector, 2),
+                    2 => reversion(&mut sector, 3),
                     _ => reversion(&mut sector, Superblock::VERSION),
                 }
             }
             if let Ok(superblock) = Superblock::decode(&sector) {
                 assert!(superblock.log_tracks > 0, "a store has a log");
                 let again = Superblock::decode(&superblock.encode());
-                // A superblock of an older version is written in the newest version.
-                let written = Superblock { version: Superblock::VERSION, ..superblock };
+                // A superblock of an older version is written in the newest version that it needs.
+                let version = Superblock::version_written(superblock.array);
+                let written = Superblock { version, ..superblock };
                 assert_eq!(again, Ok(written), "an encoded superblock decodes to the same superblock");
             }
         }

@@ -16,7 +16,7 @@ use super::io::min_size;
 use super::locks::RowLocks;
 use super::records::Records;
 use super::rows::RowSet;
-use super::state::{ARRAY_LOST, Missing, Raid5State, RaidError, RaidStats, StateSink};
+use super::state::{ARRAY_LOST, MemberState, Missing, Raid5State, RaidError, RaidStats, StateSink};
 use super::write::Pending;
 #[cfg(doc)]
 use crate::device::Redundancy;
@@ -26,7 +26,7 @@ use std::collections::BTreeMap;
 use std::ops::Deref;
 use std::rc::Rc;
 use tonearm_base::BufPool;
-use tonearm_rt::{Data, IoError, Op, Rt, Semaphore};
+use tonearm_rt::{Data, IoError, Notify, Op, Rt, Semaphore};
 
 /// Most members of an array.
 pub const RAID5_MEMBERS_MAX: usize = 32;
@@ -45,6 +45,9 @@ pub struct Raid5Options {
     /// A small device for parity records that fails independently of the members: 4096 bytes and a stripe unit for each
     /// update under way. Without it, a power cut of a degraded array can destroy blocks that were not being written.
     pub records: Option<Rc<dyn Device>>,
+    /// Write nothing: no unreadable range is rewritten, and the sink is told nothing. The state must be clean, or what is
+    /// read may be wrong where a crash interrupted writes to a degraded array.
+    pub read_only: bool,
     /// Write records even while all members are there. Then a member that fails in a power cut costs no block either, for
     /// one more write to each small write.
     pub record_always: bool,
@@ -66,12 +69,27 @@ pub struct Array {
     pub(super) pending: RefCell<BTreeMap<u64, Vec<Rc<Pending>>>>,
     pub(super) records: Option<Records>,
     pub(super) record_always: bool,
+    pub(super) read_only: bool,
     members: RefCell<Vec<Option<Rc<dyn Device>>>>,
     names: RefCell<Vec<String>>,
     pub(super) health: RefCell<Health>,
     sink: Rc<dyn StateSink>,
     publishing: Semaphore,
+    /// Updates of a part of a stripe that began with all members, and have no parity record.
+    unguarded: Cell<u64>,
+    unguarded_ended: Notify,
     stats: Cell<RaidStats>,
+}
+
+/// An update that a power cut could tear although a member is missing, because it began before the member failed. The
+/// failure is saved when all of them have ended: until then the next opening takes the member for a good one.
+pub(super) struct Unguarded(Rc<Array>);
+
+impl Drop for Unguarded {
+    fn drop(&mut self) {
+        self.0.unguarded.set(self.0.unguarded.get() - 1);
+        self.0.unguarded_ended.notify();
+    }
 }
 
 pub(super) struct Health {
@@ -207,14 +225,19 @@ impl Raid5 {
             pending: RefCell::default(),
             records,
             record_always: options.record_always,
+            read_only: options.read_only,
             members: RefCell::new(members),
             names: RefCell::new(names),
             health: RefCell::new(health),
             sink,
             publishing: Semaphore::new(rt, 1),
+            unguarded: Cell::new(0),
+            unguarded_ended: Notify::new(rt),
             stats: Cell::default(),
         }));
-        array.apply_records(!state.clean).await?;
+        if !array.read_only {
+            array.apply_records(!state.clean).await?;
+        }
         Ok(array)
     }
 
@@ -238,9 +261,42 @@ impl Raid5 {
         saved.map_err(|error| self.error(error))
     }
 
+    /// Saves the present state, also if it is saved already.
+    ///
+    /// # Errors
+    /// When it cannot be saved.
+    pub async fn save(&self) -> Result<(), RaidError> {
+        self.health.borrow_mut().version += 1;
+        let saved = self.publish().await;
+        saved.map_err(|error| self.error(error))
+    }
+
+    /// Notes that an update begins that has all members and no parity record. The caller drops the note when the writes
+    /// have ended, before it waits for a save of the state.
+    pub(super) fn unguarded(&self) -> Unguarded {
+        self.unguarded.set(self.unguarded.get() + 1);
+        Unguarded(self.0.clone())
+    }
+
     /// The present state, which is saved or about to be.
     pub fn state(&self) -> Raid5State {
         self.health.borrow().state
+    }
+
+    /// What the array does with each member.
+    pub fn member_states(&self) -> Vec<MemberState> {
+        let missing = self.state().missing;
+        let state = |(index, member): (usize, &Option<Rc<dyn Device>>)| match missing {
+            Some(missing) if missing.member == index => match member {
+                None => MemberState::Missing,
+                Some(_) => MemberState::Rebuilding {
+                    rebuilt_rows: missing.rebuilt_rows,
+                },
+            },
+            _ => MemberState::InUse,
+        };
+        let members = self.members.borrow();
+        members.iter().enumerate().map(state).collect()
     }
 
     /// Why the array is lost, if it is.
@@ -401,9 +457,12 @@ impl Array {
         self.check_lost()
     }
 
-    /// Saves the state if it has changed. After a failure the other members are flushed first, because a power cut could
-    /// tear earlier writes that were made with all members and without parity records.
+    /// Saves the state if it has changed. After a failure, updates that began before it end first, and the other members
+    /// are flushed, because a power cut could tear writes that were made with all members and without parity records.
     pub(super) async fn publish(&self) -> Result<(), IoError> {
+        if self.read_only {
+            return Ok(());
+        }
         let is_current = || {
             let health = self.health.borrow();
             health.published == health.version
@@ -415,8 +474,10 @@ impl Array {
         while !is_current() {
             let flush = std::mem::take(&mut self.health.borrow_mut().flush_wanted);
             if flush {
+                self.await_unguarded().await;
                 self.flush_members().await;
             }
+            let present: Vec<bool> = self.members.borrow().iter().map(Option::is_some).collect();
             let (version, state) = {
                 let health = self.health.borrow();
                 let mut state = health.state;
@@ -425,12 +486,27 @@ impl Array {
                 }
                 (health.version, state)
             };
-            let saving = self.sink.save(state);
-            saving.await?;
-            let mut health = self.health.borrow_mut();
-            (health.published, health.saved) = (version, state);
+            let saving = self.sink.save(state, &present);
+            let untold = saving.await?;
+            {
+                let mut health = self.health.borrow_mut();
+                (health.published, health.saved) = (version, state);
+            }
+            for (member, error) in untold {
+                self.mark_failed(member, error);
+            }
         }
         Ok(())
+    }
+
+    async fn await_unguarded(&self) {
+        loop {
+            let ended = self.unguarded_ended.wait();
+            if self.unguarded.get() == 0 {
+                return;
+            }
+            ended.await;
+        }
     }
 
     /// Flushes every member, and marks those that fail.

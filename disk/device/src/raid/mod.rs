@@ -25,7 +25,10 @@ pub use array::{RAID5_MEMBERS_MAX, Raid5, Raid5Options};
 pub use geometry::Stripes;
 pub use raid0::Raid0;
 pub use rebuild::RebuildRate;
-pub use state::{ARRAY_LOST, Missing, Raid5State, RaidError, RaidStats, Saving, StateSink};
+pub use state::{
+    ARRAY_LOST, ArrayStatus, MemberState, MemberStatus, Missing, Raid5State, RaidError, RaidStats,
+    Saving, StateSink,
+};
 
 #[cfg(test)]
 mod cut_test;

@@ -46,6 +46,11 @@ impl Raid0 {
         })
     }
 
+    /// Its division into stripes.
+    pub fn stripes(&self) -> Stripes {
+        self.stripes
+    }
+
     /// The members that have redundancy, each with its index.
     fn arrays(&self) -> impl Iterator<Item = (usize, &dyn Redundancy)> {
         let members = self.members.iter().enumerate();

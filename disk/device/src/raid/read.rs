@@ -102,7 +102,7 @@ impl Array {
         let bytes = self.compute_cell(row, member, range).await?;
         self.count(|stats| stats.reconstructed += 1);
         // In a suspect stripe the computed data may be wrong, so it is not written.
-        if let Some(device) = own.filter(|_| !self.is_suspect_row(row)) {
+        if let Some(device) = own.filter(|_| !self.read_only && !self.is_suspect_row(row)) {
             let copy = Data::whole(self.pool.copy_of(&bytes));
             match device.write(offset, copy).await {
                 Ok(()) => self.count(|stats| stats.repaired += 1),

@@ -19,23 +19,38 @@ const SAVE_BYTES: u64 = 64 << 20;
 
 /// Speed of a rebuild, which may be changed while it runs. Clones share it.
 #[derive(Clone, Default)]
-pub struct RebuildRate(Rc<Cell<u64>>);
+pub struct RebuildRate(Rc<Rate>);
+
+#[derive(Default)]
+struct Rate {
+    bytes_per_second: Cell<u64>,
+    stopped: Cell<bool>,
+}
 
 impl RebuildRate {
     /// At most this many bytes of the replacement a second; 0 means no limit.
     pub fn new(bytes_per_second: u64) -> Self {
-        Self(Rc::new(Cell::new(bytes_per_second)))
+        let rate = Self::default();
+        rate.set(bytes_per_second);
+        rate
     }
 
     /// Changes the rate.
     pub fn set(&self, bytes_per_second: u64) {
-        self.0.set(bytes_per_second);
+        self.0.bytes_per_second.set(bytes_per_second);
+    }
+
+    /// Ends the rebuild at the next stripe. Another one goes on from there.
+    pub fn stop(&self) {
+        self.0.stopped.set(true);
     }
 
     /// Least time for `bytes`.
     fn span(&self, bytes: u64) -> Nanos {
         let nanos = u128::from(bytes) * 1_000_000_000;
-        let span = nanos.checked_div(u128::from(self.0.get())).unwrap_or(0);
+        let span = nanos
+            .checked_div(u128::from(self.0.bytes_per_second.get()))
+            .unwrap_or(0);
         Nanos(u64::try_from(span).unwrap_or(u64::MAX))
     }
 }
@@ -95,6 +110,13 @@ impl Raid5 {
             let at = self.rebuilding(member)?;
             if at >= end {
                 break;
+            }
+            if rate.0.stopped.get() {
+                self.save_watermark(at).await?;
+                return Err(RaidError::RebuildStopped {
+                    done: at,
+                    rows: end,
+                });
             }
             let rows = at..end.min(at + step);
             let bytes = (rows.end - rows.start) * self.stripes.unit;

@@ -63,6 +63,7 @@ impl Raid5 {
 
     async fn compare_rows(&self, rows: Range<u64>, repair: bool) -> Result<u64, RaidError> {
         let _lock = self.locks.lock(rows.clone()).await;
+        let _note = self.unguarded();
         let unit = self.stripes.unit as usize;
         let whole = rows.clone().all(|row| self.absent(row).is_none());
         let mut wrong = 0;
@@ -156,6 +157,7 @@ impl Raid5 {
             let array = self.clone();
             tasks.push(self.rt.spawn(async move {
                 let _lock = array.locks.lock(row..row + 1).await;
+                let _note = array.unguarded();
                 // Without one of its units, the parity of a stripe cannot be compared.
                 let result = match array.absent(row) {
                     None => array.fix_parity(row, range).await.map(|_| ()),

@@ -1,7 +1,9 @@
 //! The state that an array needs at its next opening, and its errors.
 
+use super::geometry::Stripes;
 use std::future::Future;
 use std::pin::Pin;
+use tonearm_format::ArrayLevel;
 use tonearm_rt::IoError;
 
 /// Error of an operation on an array that has lost two members (`ENODEV`). [`RaidError::Lost`] names them.
@@ -26,14 +28,15 @@ pub struct Raid5State {
     pub missing: Option<Missing>,
 }
 
-/// A save in progress.
-pub type Saving = Pin<Box<dyn Future<Output = Result<(), IoError>>>>;
+/// A save in progress. It ends with the members that could not be told, each with its error.
+pub type Saving = Pin<Box<dyn Future<Output = Result<Vec<(usize, IoError)>, IoError>>>>;
 
 /// Where the state is kept.
 pub trait StateSink {
     /// Makes `state` durable. A write that depends on the state (a member has failed, the array is in use) ends after the
-    /// save. Saves do not overlap.
-    fn save(&self, state: Raid5State) -> Saving;
+    /// save. Saves do not overlap. `present` tells of each member whether the array uses it: a sink that keeps a part of
+    /// the state on the members writes to these alone. A member that cannot be told counts as failed.
+    fn save(&self, state: Raid5State, present: &[bool]) -> Saving;
 }
 
 /// Why an array cannot be opened, used or rebuilt.
@@ -77,6 +80,24 @@ pub enum RaidError {
         member: String,
         /// The reason.
         why: String,
+    },
+    /// There is nothing to rebuild on.
+    #[error(
+        "{member} is missing, and no replacement is in its place; use `tonearm member replace` first"
+    )]
+    NoReplacement {
+        /// The missing member.
+        member: String,
+    },
+    /// The rebuild was ended before it was done.
+    #[error(
+        "the rebuild was stopped after {done} of {rows} stripes; start it again to go on from there"
+    )]
+    RebuildStopped {
+        /// Stripes that are restored.
+        done: u64,
+        /// Stripes of the array.
+        rows: u64,
     },
     /// The replacement failed in the rebuild.
     #[error("rebuild: {member} failed ({error}); replace it again")]
@@ -125,4 +146,50 @@ pub struct RaidStats {
     pub unprotected: u64,
     /// Ranges whose parity was corrected after a crash or by a resync.
     pub parity_fixed: u64,
+}
+
+/// What an array does with a member.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum MemberState {
+    /// It has the array's data.
+    InUse,
+    /// It is not there, or has failed, or its content is old.
+    Missing,
+    /// It is a replacement, and has the data of this number of stripes, from the first one on.
+    Rebuilding {
+        /// Stripes that are restored.
+        rebuilt_rows: u64,
+    },
+}
+
+/// A member of an array, for those who look after it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct MemberStatus {
+    /// Its path.
+    pub name: String,
+    /// What the array does with it.
+    pub state: MemberState,
+    /// Why it is not in use.
+    pub trouble: Option<String>,
+}
+
+/// An array, for those who look after it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ArrayStatus {
+    /// How it spreads its content.
+    pub level: ArrayLevel,
+    /// Its division into stripes.
+    pub stripes: Stripes,
+    /// The members in their order.
+    pub members: Vec<MemberStatus>,
+    /// Counters.
+    pub stats: RaidStats,
+}
+
+impl ArrayStatus {
+    /// True while a member does not have all of the array's data.
+    pub fn is_degraded(&self) -> bool {
+        let in_use = |member: &MemberStatus| member.state == MemberState::InUse;
+        !self.members.iter().all(in_use)
+    }
 }

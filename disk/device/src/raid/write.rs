@@ -4,7 +4,7 @@
 //! unchanged (reconstruct-write), whichever takes fewer reads. If both take the same, read-modify-write is used,
 //! because it uses fewer members. Requests that wait for the same stripe share one update.
 
-use super::array::{Absent, Array, Raid5};
+use super::array::{Absent, Array, Raid5, Unguarded};
 use super::cut::{Band, Payload, Piece, Source, bands};
 use super::io::{JOINED_BYTES_MAX, Transfer, run};
 use super::xor::{xor_into, xor_slices};
@@ -155,9 +155,11 @@ impl Raid5 {
     ) -> Result<(), IoError> {
         self.begin_write().await?;
         if self.health.borrow().torn.contains(row) {
+            let _note = self.unguarded();
             self.mend_row(row).await?;
         }
         let missing = self.absent(row);
+        let note = || missing.is_none().then(|| self.unguarded());
         let apart = match missing {
             Some(Absent::Column(column)) => Some(column),
             _ => None,
@@ -165,13 +167,16 @@ impl Raid5 {
         let mut bands = bands(pieces, apart);
         if bands.len() == 1 {
             let band = bands.remove(0);
-            return self.clone().write_band(row, band, missing, durable).await;
+            return self
+                .clone()
+                .write_band(row, band, missing, note(), durable)
+                .await;
         }
         let updates: Vec<_> = bands
             .into_iter()
             .map(|band| {
                 self.rt
-                    .spawn(self.clone().write_band(row, band, missing, durable))
+                    .spawn(self.clone().write_band(row, band, missing, note(), durable))
             })
             .collect();
         let mut result = Ok(());
@@ -186,6 +191,7 @@ impl Raid5 {
         row: u64,
         band: Band,
         missing: Option<Absent>,
+        mut unguarded: Option<Unguarded>,
         durable: bool,
     ) -> Result<(), IoError> {
         if let Some(records) = &self.records {
@@ -202,7 +208,7 @@ impl Raid5 {
         let (modify, endangers) = match missing {
             Some(Absent::Parity) => {
                 let under_way = self.start_data(row, band, missing, durable);
-                return self.end_writes(row, under_way).await;
+                return self.end_writes(row, under_way, None).await;
             }
             Some(Absent::Column(column)) => {
                 (changed[column].is_empty(), changed[column].is_empty())
@@ -223,7 +229,11 @@ impl Raid5 {
             (false, _) => stats.reconstruct_writes += 1,
         });
         let record = match (&self.records, endangers) {
-            (Some(records), true) => Some(records.record(&self, row, &band, &parity).await?),
+            (Some(records), true) => {
+                // Others may wait for the save before they give a slot back.
+                unguarded = None;
+                Some(records.record(&self, row, &band, &parity).await?)
+            }
             (None, true) => {
                 self.count(|stats| stats.unprotected += 1);
                 None
@@ -247,7 +257,7 @@ impl Raid5 {
         );
         let mut under_way = self.start_data(row, band, missing, durable);
         under_way.extend(self.start(of_parity, row, durable));
-        let result = self.end_writes(row, under_way).await;
+        let result = self.end_writes(row, under_way, unguarded).await;
         if let (Some(index), Some(records)) = (record, &self.records) {
             records.ended(index, settles && result.is_ok());
         }
@@ -281,7 +291,8 @@ impl Raid5 {
             Payload::Bytes(slices) => self.start_rows(rows.clone(), slices, durable),
         };
         self.count(|stats| stats.full_writes += rows.end - rows.start);
-        let result = self.end_writes(rows.start, under_way).await;
+        // The log has all of the data, so nothing else is endangered.
+        let result = self.end_writes(rows.start, under_way, None).await;
         self.note_rows(&rows, result.is_ok());
         result?;
         if durable && (self.absent(rows.end - 1).is_some() || self.is_unsaved_row(rows.end - 1)) {
@@ -457,7 +468,12 @@ impl Array {
     }
 
     /// Waits for writes. A member that fails is marked so, and the others make the write good.
-    async fn end_writes(&self, row: u64, under_way: UnderWay) -> Result<(), IoError> {
+    async fn end_writes(
+        &self,
+        row: u64,
+        under_way: UnderWay,
+        unguarded: Option<Unguarded>,
+    ) -> Result<(), IoError> {
         let mut refused = None;
         for (member, io) in under_way {
             let Err(error) = io.await.0 else { continue };
@@ -473,6 +489,7 @@ impl Array {
             self.health.borrow_mut().torn.insert(row..row + 1);
             return Err(error);
         }
+        drop(unguarded);
         self.publish().await?;
         self.check_lost()
     }

@@ -22,9 +22,9 @@ impl Kept {
 }
 
 impl StateSink for Kept {
-    fn save(&self, state: Raid5State) -> Saving {
+    fn save(&self, state: Raid5State, _: &[bool]) -> Saving {
         self.0.borrow_mut().push(state);
-        Box::pin(std::future::ready(Ok(())))
+        Box::pin(std::future::ready(Ok(Vec::new())))
     }
 }
 
@@ -104,6 +104,7 @@ impl World {
             unit,
             records: records.then(|| self.devices[given.len()].clone()),
             record_always,
+            read_only: false,
         };
         let (rt, kept) = (self.rt.clone(), Rc::new(self.kept.clone()));
         let pool = BufPool::new(1 << 20);

@@ -230,6 +230,7 @@ fn after_a_cut_any_member_may_fail() {
                         unit: UNIT,
                         records: None,
                         record_always: false,
+                        read_only: false,
                     };
                     let (state, kept) = (own.kept.last(), Rc::new(Kept::default()));
                     let opened = Raid5::open(&rt, &pool, given, options, state, kept);

@@ -239,7 +239,7 @@ fn a_full_member_refuses_the_write_and_the_stripe_is_corrected() {
 fn a_state_that_cannot_be_saved_fails_the_write() {
     struct Broken;
     impl tonearm_device::raid::StateSink for Broken {
-        fn save(&self, _: Raid5State) -> tonearm_device::raid::Saving {
+        fn save(&self, _: Raid5State, _: &[bool]) -> tonearm_device::raid::Saving {
             Box::pin(std::future::ready(Err(IoError::ENOSPC)))
         }
     }
@@ -251,6 +251,7 @@ fn a_state_that_cannot_be_saved_fails_the_write() {
         unit: UNIT,
         records: None,
         record_always: false,
+        read_only: false,
     };
     let (rt, pool) = (world.rt.clone(), tonearm_base::BufPool::new(0));
     world.rt.block_on(async move {

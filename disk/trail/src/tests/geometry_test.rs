@@ -47,7 +47,8 @@ fn superblock() -> Superblock {
         size_blocks: 1,
         created_unix_s: 0,
         layout: tonearm_format::Layout::Overwrite,
-        version: Superblock::VERSION,
+        array: None,
+        version: Superblock::version_written(None),
         members: vec![MemberEntry {
             uuid: [1; 16],
             roles: Roles {

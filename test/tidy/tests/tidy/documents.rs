@@ -16,6 +16,7 @@ const FORMATS: &[(&str, &[&str])] = &[
         &["TASEGSUM", "TAMAP", "TACHKPNT", "96", "24", "32", "16"],
     ),
     ("parity", &["TNPARITY", "512", "256"]),
+    ("array", &["TNARRAY", "16384", "480", "128"]),
     ("track-sheet", &["TNTRACKS", "128", "48", "72"]),
 ];
 

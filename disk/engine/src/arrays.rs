@@ -1,0 +1,235 @@
+//! The array of a store: RAID-0 or RAID-5 over files or devices that have no superblock of their own, but a descriptor.
+//!
+//! The engine sees a store of two members: the primary one with the log, and the array. The array is put together here
+//! from its members, before the store is opened. Who belongs to it, and which member is missing, is in the descriptor
+//! ([`tonearm_format::ArrayDescriptor`]). The copy on the primary member decides.
+//!
+//! Invariants ([decision 24](../../../docs/decisions/0024-the-state-of-an-array.md)):
+//! 1. A member that lacks an acknowledged write is never used: the descriptor on the primary member says that it is
+//!    missing before the write is acknowledged (`keeper.rs`).
+//! 2. Each opening for writing and each change of the state has a generation of its own. The members in use are told
+//!    before the primary member. So a member whose generation is lower than that of the primary member was away while
+//!    the array was in use, and counts as missing (`open.rs`).
+//! 3. A replacement has an identity of its own, so the member that it replaces is never taken for it.
+
+mod create;
+mod keeper;
+mod open;
+
+pub use create::{ArrayParams, ArrayPlan, create_array, plan_array};
+pub use open::{Candidate, load_descriptor, open_array};
+
+use crate::superblocks::MemberDevice;
+use keeper::Keeper;
+use std::rc::Rc;
+use tonearm_device::raid::{ArrayStatus, MemberState, Raid0, Raid5, RaidError, RebuildRate};
+use tonearm_device::{
+    Device, DeviceIo, Interrupted, OnProgress, Recovering, Redundancy, Section, Working,
+};
+use tonearm_format::{ArrayDescriptor, ArrayMember, HEADER_AREA_BYTES, PATH_MAX, Uuid};
+use tonearm_rt::{Data, Op};
+
+/// The array of an open store, as a device. Clones are handles of the same array.
+#[derive(Clone)]
+pub struct StoreArray(Rc<Inner>);
+
+struct Inner {
+    kind: Kind,
+    keeper: Rc<Keeper>,
+    name: String,
+    read_only: bool,
+}
+
+enum Kind {
+    Raid0(Raid0),
+    Raid5(Raid5),
+}
+
+impl StoreArray {
+    fn new(kind: Kind, keeper: Rc<Keeper>, read_only: bool) -> Self {
+        let name = name_of(&keeper.descriptor());
+        Self(Rc::new(Inner {
+            kind,
+            keeper,
+            name,
+            read_only,
+        }))
+    }
+
+    fn device(&self) -> &dyn Device {
+        match &self.0.kind {
+            Kind::Raid0(array) => array,
+            Kind::Raid5(array) => array,
+        }
+    }
+
+    /// The array as a member of its store.
+    pub fn member(&self) -> MemberDevice {
+        MemberDevice {
+            device: Rc::new(self.clone()),
+            path: self.0.name.clone(),
+        }
+    }
+
+    /// What the descriptor says now.
+    pub fn descriptor(&self) -> ArrayDescriptor {
+        self.0.keeper.descriptor()
+    }
+
+    /// Puts `device` in the place of the missing member, durably. `path` is where later openings find it, and `uuid`
+    /// its new identity. A rebuild then restores the data.
+    ///
+    /// # Errors
+    /// When no member is missing, or the device does not fit or fails.
+    pub async fn replace(
+        &self,
+        device: MemberDevice,
+        path: String,
+        uuid: Uuid,
+    ) -> Result<(), RaidError> {
+        let refuse = |why: String| RaidError::Replacement {
+            member: device.path.clone(),
+            why,
+        };
+        let Kind::Raid5(array) = &self.0.kind else {
+            return Err(refuse("raid0 has no redundancy to rebuild from".into()));
+        };
+        let Some(missing) = array.state().missing else {
+            return Err(refuse("all members are in use".into()));
+        };
+        if path.len() > PATH_MAX {
+            return Err(refuse(format!("its path has more than {PATH_MAX} bytes")));
+        }
+        let keeper = &self.0.keeper;
+        let needed = keeper.descriptor().member_bytes();
+        let found = device.device.size_bytes();
+        if found < needed {
+            return Err(refuse(format!(
+                "it has {found} bytes of the {needed} that are needed"
+            )));
+        }
+        // What an earlier store or array has left there must not be found.
+        let cleared = device.device.zero(0, HEADER_AREA_BYTES).await;
+        cleared.map_err(|error| refuse(format!("its header area cannot be written: {error}")))?;
+        if let MemberState::Rebuilding { .. } = array.member_states()[missing.member] {
+            // The replacement that is being rebuilt is itself replaced.
+            array.fail(missing.member).await?;
+        }
+        let section = section_of(&device, needed);
+        array.replace(section)?;
+        keeper.put(missing.member, device.clone(), ArrayMember { uuid, path });
+        array.save().await?;
+        match array.member_states()[missing.member] {
+            MemberState::Missing => Err(refuse("its header area cannot be written".into())),
+            _ => Ok(()),
+        }
+    }
+
+    async fn run_rebuild(self, rate: RebuildRate, progress: OnProgress) -> Result<(), RaidError> {
+        let Kind::Raid5(array) = &self.0.kind else {
+            return Ok(());
+        };
+        if let Some(missing) = array.state().missing
+            && array.member_states()[missing.member] == MemberState::Missing
+        {
+            return Err(RaidError::NoReplacement {
+                member: self.0.keeper.name(missing.member),
+            });
+        }
+        array.rebuild(&rate, progress).await
+    }
+}
+
+/// The part of a member that holds stripes.
+fn section_of(member: &MemberDevice, member_bytes: u64) -> Rc<dyn Device> {
+    let range = HEADER_AREA_BYTES..member_bytes;
+    Rc::new(Section::new(member.device.clone(), range))
+}
+
+/// The array's name in messages.
+fn name_of(descriptor: &ArrayDescriptor) -> String {
+    let paths: Vec<&str> = descriptor.members.iter().map(|m| m.path.as_str()).collect();
+    format!("{} of {}", descriptor.level.name(), paths.join(", "))
+}
+
+impl Device for StoreArray {
+    fn name(&self) -> &str {
+        &self.0.name
+    }
+
+    fn size_bytes(&self) -> u64 {
+        self.device().size_bytes()
+    }
+
+    fn block_size(&self) -> u32 {
+        self.device().block_size()
+    }
+
+    fn io(&self, op: Op, offset: u64, len: u64, data: Data) -> DeviceIo {
+        self.device().io(op, offset, len, data)
+    }
+
+    fn redundancy(&self) -> Option<&dyn Redundancy> {
+        Some(self)
+    }
+}
+
+impl Redundancy for StoreArray {
+    fn is_suspect(&self) -> bool {
+        match &self.0.kind {
+            Kind::Raid0(_) => false,
+            Kind::Raid5(array) => array.is_suspect(),
+        }
+    }
+
+    fn recover(&self, interrupted: Interrupted) -> Recovering {
+        match &self.0.kind {
+            Kind::Raid0(_) => Box::pin(std::future::ready(Ok(()))),
+            Kind::Raid5(array) => array.recover(interrupted),
+        }
+    }
+
+    fn close(&self) -> Working<()> {
+        let own = self.clone();
+        Box::pin(async move {
+            if own.0.read_only {
+                return Ok(());
+            }
+            match &own.0.kind {
+                Kind::Raid5(array) => array.close().await,
+                Kind::Raid0(_) => own.0.keeper.save_clean().await,
+            }
+        })
+    }
+
+    fn status(&self) -> Option<ArrayStatus> {
+        let descriptor = self.descriptor();
+        let (stripes, states, stats) = match &self.0.kind {
+            Kind::Raid0(array) => {
+                let states = vec![MemberState::InUse; descriptor.members.len()];
+                (array.stripes(), states, Default::default())
+            }
+            Kind::Raid5(array) => (array.stripes(), array.member_states(), array.stats()),
+        };
+        Some(ArrayStatus {
+            level: descriptor.level,
+            stripes,
+            members: self.0.keeper.describe(states),
+            stats,
+        })
+    }
+
+    fn resync(&self, progress: OnProgress) -> Working<u64> {
+        let own = self.clone();
+        Box::pin(async move {
+            match &own.0.kind {
+                Kind::Raid0(_) => Ok(0),
+                Kind::Raid5(array) => array.resync(progress).await,
+            }
+        })
+    }
+
+    fn rebuild(&self, rate: RebuildRate, progress: OnProgress) -> Working<()> {
+        Box::pin(self.clone().run_rebuild(rate, progress))
+    }
+}

@@ -1,0 +1,221 @@
+//! Makes a store whose home blocks are on an array.
+
+use super::keeper::Keeper;
+use super::open::{Candidate, open_array};
+use crate::create::{CreatePlan, NewMember, plan_create};
+use crate::error::EngineError;
+use crate::params::{CreateParams, MemberSpace};
+use crate::superblocks::MemberDevice;
+use tonearm_base::BufPool;
+use tonearm_format::{
+    ARRAY_MEMBERS_MAX, ArrayDescriptor, ArrayLevel, ArrayMember, HEADER_AREA_BYTES, PATH_MAX,
+    Roles, SECTOR, STRIPE_MAX, Superblock, Uuid,
+};
+use tonearm_rt::Rt;
+
+/// Bytes for parity records, as far as that makes enough slots.
+const RECORDS_BYTES: u64 = 16 << 20;
+/// Fewest and most slots for parity records.
+const RECORDS: std::ops::RangeInclusive<u64> = 8..=128;
+
+/// The array of a new store.
+#[derive(Clone, Copy, Debug)]
+pub struct ArrayParams {
+    /// How it spreads its content.
+    pub level: ArrayLevel,
+    /// Bytes of a stripe unit.
+    pub stripe_bytes: u64,
+    /// Its identity.
+    pub uuid: Uuid,
+}
+
+/// The plan of an array.
+#[derive(Clone, Debug)]
+pub struct ArrayPlan {
+    /// The descriptor of the new array.
+    pub descriptor: ArrayDescriptor,
+    /// Bytes that each of its members needs.
+    pub member_bytes: u64,
+    /// Bytes that the primary member needs.
+    pub primary_bytes: u64,
+}
+
+/// Plans a store with its log on `primary`, and its home blocks on an array of `members`. In the plan of the store the
+/// array is its second member.
+///
+/// # Errors
+/// When sizes, or the number of members, do not work. The error says which would.
+pub fn plan_array(
+    params: &CreateParams,
+    array: &ArrayParams,
+    primary: &MemberSpace,
+    members: &[MemberSpace],
+) -> Result<(CreatePlan, ArrayPlan), EngineError> {
+    let fail = |why: String| Err(EngineError::Create(why));
+    let (least, level) = (array.level.members_min(), array.level.name());
+    if !(least..=ARRAY_MEMBERS_MAX).contains(&members.len()) {
+        return fail(format!(
+            "{level} takes {least} to {ARRAY_MEMBERS_MAX} members, each with its own --data; {} given",
+            members.len()
+        ));
+    }
+    if params.head.is_some() {
+        return fail("an array cannot yet go with a log that follows its drive's head".into());
+    }
+    if let Some(member) = members.iter().find(|m| m.path.len() > PATH_MAX) {
+        let path = &member.path;
+        return fail(format!(
+            "{path}: a member's path has at most {PATH_MAX} bytes"
+        ));
+    }
+    let unit = array.stripe_bytes;
+    if !(SECTOR as u64..=u64::from(STRIPE_MAX)).contains(&unit) || !unit.is_power_of_two() {
+        return fail(format!(
+            "a stripe unit of {unit} bytes is not possible: it is a power of two from 4 KiB to 64 MiB; 64KiB is a good \
+             one"
+        ));
+    }
+    let parity = array.level == ArrayLevel::Raid5;
+    let row_bytes = (members.len() - usize::from(parity)) as u64 * unit;
+    let records_bytes = match parity {
+        true => {
+            let slot = unit + SECTOR as u64;
+            (RECORDS_BYTES / slot).clamp(*RECORDS.start(), *RECORDS.end()) * slot
+        }
+        false => 0,
+    };
+    // All members count as large as the smallest. The home may begin up to a stripe later than it would elsewhere.
+    let smallest = members
+        .iter()
+        .filter_map(|member| member.available_bytes)
+        .min();
+    let available = smallest.map(|bytes| {
+        let rows = bytes.saturating_sub(HEADER_AREA_BYTES) / unit;
+        (rows * row_bytes).saturating_sub(row_bytes)
+    });
+    let logical = [
+        MemberSpace {
+            roles: Roles {
+                log: true,
+                data: false,
+            },
+            available_bytes: primary
+                .available_bytes
+                .map(|b| b.saturating_sub(records_bytes)),
+            ..primary.clone()
+        },
+        MemberSpace {
+            roles: Roles {
+                log: false,
+                data: true,
+            },
+            available_bytes: available,
+            uuid: array.uuid,
+            path: "array".into(),
+        },
+    ];
+    let mut plan = plan_create(params, &logical)?;
+    let superblock = &mut plan.superblock;
+    superblock.array = Some(array.level);
+    superblock.version = Superblock::version_written(superblock.array);
+    // Where segments are whole stripes, they begin with a stripe.
+    let before = superblock.first_segment_offset(1) - superblock.members[1].data_offset;
+    let first = (HEADER_AREA_BYTES + before).next_multiple_of(row_bytes);
+    superblock.members[1].data_offset = first - before;
+    let rows = superblock.data_end(1).div_ceil(row_bytes);
+    plan.member_bytes[1] = rows * row_bytes;
+    let records_offset = plan.member_bytes[0].next_multiple_of(SECTOR as u64);
+    plan.member_bytes[0] = records_offset + records_bytes;
+    let entries = members.iter().map(|member| ArrayMember {
+        uuid: member.uuid,
+        path: member.path.clone(),
+    });
+    let descriptor = ArrayDescriptor {
+        store: params.store,
+        array: array.uuid,
+        generation: 0,
+        level: array.level,
+        clean: true,
+        own_index: None,
+        stripe_bytes: unit as u32,
+        rows,
+        missing: None,
+        records_offset: if parity { records_offset } else { 0 },
+        records_bytes,
+        members: entries.collect(),
+    };
+    descriptor
+        .check()
+        .map_err(|error| EngineError::Create(error.to_string()))?;
+    let of_array = ArrayPlan {
+        member_bytes: descriptor.member_bytes(),
+        primary_bytes: plan.member_bytes[0],
+        descriptor,
+    };
+    Ok((plan, of_array))
+}
+
+/// Makes the array of `members` for a new store, and gives the two members of that store: the primary one, which reads as
+/// zeroes but for the descriptor, and the array. `progress` gets members done, and of all.
+///
+/// # Errors
+/// When a member cannot be written.
+pub async fn create_array(
+    rt: &Rt,
+    pool: &BufPool,
+    plan: &ArrayPlan,
+    primary: NewMember,
+    members: &[NewMember],
+    mut progress: impl FnMut(u64, u64),
+) -> Result<Vec<NewMember>, EngineError> {
+    let failed = |member: &str, error| EngineError::ArrayState {
+        member: member.to_string(),
+        error,
+    };
+    let all = members.len() as u64 + 1;
+    let sizes = std::iter::once(plan.primary_bytes).chain(std::iter::repeat(plan.member_bytes));
+    let each = std::iter::once(&primary).chain(members).zip(sizes);
+    for ((member, bytes), done) in each.zip(1..) {
+        // The parity of an array that reads as zeroes is right.
+        if !member.blank {
+            let punched = member.device.punch(0, bytes).await;
+            punched.map_err(|error| failed(member.device.name(), error))?;
+        }
+        progress(done, all);
+    }
+    let named = |member: &NewMember| MemberDevice {
+        path: member.device.name().to_string(),
+        device: member.device.clone(),
+    };
+    let first = named(&primary);
+    let devices: Vec<MemberDevice> = members.iter().map(named).collect();
+    let keeper = Keeper::new(
+        pool,
+        first.clone(),
+        plan.descriptor.clone(),
+        devices.iter().cloned().map(Some).collect(),
+        vec![None; members.len()],
+    );
+    let present = vec![true; members.len()];
+    let saved = keeper.save(plan.descriptor.clone(), &present).await;
+    let untold = saved.map_err(|error| failed(&keeper.culprit(), error))?;
+    if let Some((index, error)) = untold.first() {
+        return Err(failed(members[*index].device.name(), *error));
+    }
+    let candidates = devices.into_iter().enumerate();
+    let candidates = candidates.map(|(index, device)| Candidate {
+        device,
+        expected: Some(index),
+    });
+    let array = open_array(rt, pool, &first, candidates.collect(), Vec::new(), false).await?;
+    let array = NewMember {
+        device: array.member().device,
+        blank: true,
+        log_written: false,
+    };
+    let primary = NewMember {
+        blank: true,
+        ..primary
+    };
+    Ok(vec![primary, array])
+}

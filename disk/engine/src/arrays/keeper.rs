@@ -1,0 +1,240 @@
+//! Keeps the descriptor of an array on its members and on the primary member of the store.
+//!
+//! Invariants:
+//! 1. A save has the next generation. It goes to the members in use first, and to the primary member last. It has taken
+//!    effect when the primary member has it durably; a power cut before that leaves the state before.
+//! 2. A save goes to one pair of the four copies on each device first (generations take the pairs in turn), and to the
+//!    other pair when the first one is durable. So a torn save leaves a whole copy of the state before. When it has
+//!    ended, all four copies have it, and damage to two of them does not bring an older state back.
+//! 3. A save that too few members could take does not reach the primary member. Otherwise members that have all data
+//!    would count as stale.
+//! 4. When the primary member cannot be written, no later save is tried: what it holds is not known.
+
+use crate::superblocks::MemberDevice;
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use tonearm_base::BufPool;
+use tonearm_device::raid::{MemberState, MemberStatus, Raid5State, RaidError, Saving, StateSink};
+use tonearm_device::{Device, DeviceIo};
+use tonearm_format::{ArrayDescriptor, ArrayMember, ArrayMissing, SUPERBLOCK_SLOTS, array_offset};
+use tonearm_rt::{Data, IoError, Op};
+
+/// The members of an array, and the descriptor that was saved last.
+pub(super) struct Keeper {
+    pool: BufPool,
+    primary: MemberDevice,
+    descriptor: RefCell<ArrayDescriptor>,
+    /// The whole devices of the members in use.
+    members: RefCell<Vec<Option<MemberDevice>>>,
+    /// Why a member was not taken at the opening.
+    troubles: RefCell<Vec<Option<String>>>,
+    failed: Cell<Option<IoError>>,
+    /// The member that made the last save fail; without one it was the primary member.
+    untold: Cell<Option<usize>>,
+}
+
+impl Keeper {
+    pub fn new(
+        pool: &BufPool,
+        primary: MemberDevice,
+        descriptor: ArrayDescriptor,
+        members: Vec<Option<MemberDevice>>,
+        troubles: Vec<Option<String>>,
+    ) -> Self {
+        Self {
+            pool: pool.clone(),
+            primary,
+            descriptor: RefCell::new(descriptor),
+            members: RefCell::new(members),
+            troubles: RefCell::new(troubles),
+            failed: Cell::new(None),
+            untold: Cell::new(None),
+        }
+    }
+
+    pub fn descriptor(&self) -> ArrayDescriptor {
+        self.descriptor.borrow().clone()
+    }
+
+    /// Path of a member, for messages.
+    pub fn name(&self, index: usize) -> String {
+        match &self.members.borrow()[index] {
+            Some(member) => member.path.clone(),
+            None => self.descriptor.borrow().members[index].path.clone(),
+        }
+    }
+
+    /// Path of the device that made the last save fail.
+    pub fn culprit(&self) -> String {
+        match self.untold.get() {
+            Some(index) => self.name(index),
+            None => self.primary.path.clone(),
+        }
+    }
+
+    /// Name, state and trouble of each member.
+    pub fn describe(&self, states: Vec<MemberState>) -> Vec<MemberStatus> {
+        let troubles = self.troubles.borrow();
+        let status = |(index, state): (usize, MemberState)| MemberStatus {
+            name: self.name(index),
+            state,
+            trouble: match (state, &troubles[index]) {
+                (MemberState::Missing, None) => Some("it has failed while in use".to_string()),
+                (MemberState::Missing, Some(why)) => Some(why.clone()),
+                _ => None,
+            },
+        };
+        states.into_iter().enumerate().map(status).collect()
+    }
+
+    /// Takes a replacement; the next save makes it durable.
+    pub fn put(&self, index: usize, device: MemberDevice, member: ArrayMember) {
+        self.members.borrow_mut()[index] = Some(device);
+        self.troubles.borrow_mut()[index] = None;
+        self.descriptor.borrow_mut().members[index] = member;
+    }
+
+    /// The member is not used any more, for this reason.
+    pub fn drop_member(&self, index: usize, why: String) {
+        self.members.borrow_mut()[index] = None;
+        self.troubles.borrow_mut()[index] = Some(why);
+    }
+
+    /// Saves `changed` with the next generation. The members that could not be told.
+    ///
+    /// # Errors
+    /// When the primary member cannot be written.
+    pub async fn save(
+        &self,
+        changed: ArrayDescriptor,
+        present: &[bool],
+    ) -> Result<Vec<(usize, IoError)>, IoError> {
+        if let Some(error) = self.failed.get() {
+            return Err(error);
+        }
+        let next = ArrayDescriptor {
+            generation: self.descriptor.borrow().generation + 1,
+            own_index: None,
+            ..changed
+        };
+        if next.check().is_err() {
+            return Err(IoError::EINVAL);
+        }
+        let in_use: Vec<(usize, Rc<dyn Device>)> = {
+            let members = self.members.borrow();
+            let members = members.iter().zip(present).enumerate();
+            members
+                .filter_map(|(index, (member, present))| Some((index, member.as_ref()?, present)))
+                .filter(|(_, _, present)| **present)
+                .map(|(index, member, _)| (index, member.device.clone()))
+                .collect()
+        };
+        let mut untold: Vec<(usize, IoError)> = Vec::new();
+        for pair in pairs(next.generation) {
+            let mut under_way = Vec::new();
+            for (index, device) in &in_use {
+                let own = ArrayDescriptor {
+                    own_index: Some(*index as u16),
+                    ..next.clone()
+                };
+                let writes = self.write_pair(device, &own, pair);
+                under_way.extend(writes.into_iter().map(|write| (*index, write)));
+            }
+            for (index, write) in under_way {
+                if let (Err(error), _) = write.await
+                    && untold.iter().all(|(other, _)| *other != index)
+                {
+                    untold.push((index, error));
+                }
+            }
+        }
+        let missing = next.missing.map(|missing| usize::from(missing.member));
+        let others = untold.iter().filter(|(index, _)| Some(*index) != missing);
+        let lacking = others.clone().count() + usize::from(missing.is_some());
+        if let Some((index, error)) = others.clone().next()
+            && lacking > next.level.spare_members()
+        {
+            self.untold.set(Some(*index));
+            return Err(*error);
+        }
+        for pair in pairs(next.generation) {
+            for write in self.write_pair(&self.primary.device, &next, pair) {
+                if let (Err(error), _) = write.await {
+                    self.failed.set(Some(error));
+                    return Err(error);
+                }
+            }
+        }
+        *self.descriptor.borrow_mut() = next;
+        Ok(untold)
+    }
+
+    /// Saves that an array without redundancy was closed in order.
+    pub async fn save_clean(&self) -> Result<(), RaidError> {
+        let (clean, present) = {
+            let descriptor = self.descriptor();
+            let present = vec![true; descriptor.members.len()];
+            (
+                ArrayDescriptor {
+                    clean: true,
+                    ..descriptor
+                },
+                present,
+            )
+        };
+        let saved = self.save(clean, &present).await;
+        let failed = |member: String, error| RaidError::Array {
+            array: member,
+            error,
+        };
+        match saved {
+            Err(error) => Err(failed(self.culprit(), error)),
+            Ok(untold) => match untold.first() {
+                Some((index, error)) => Err(failed(self.name(*index), *error)),
+                None => Ok(()),
+            },
+        }
+    }
+
+    fn write_pair(
+        &self,
+        device: &Rc<dyn Device>,
+        descriptor: &ArrayDescriptor,
+        pair: u64,
+    ) -> Vec<DeviceIo> {
+        let bytes = descriptor.encode();
+        let write = |slot| {
+            let data = Data::whole(self.pool.copy_of(&bytes));
+            device.io(Op::WriteDurable, array_offset(slot), 0, data)
+        };
+        [pair, pair + 1].map(write).into()
+    }
+}
+
+/// The first slots of the two pairs, in the order in which a save takes them.
+fn pairs(generation: u64) -> [u64; 2] {
+    let first = generation % 2 * 2;
+    [first, (first + 2) % SUPERBLOCK_SLOTS]
+}
+
+/// The keeper as the place where an array keeps its state.
+pub(super) struct Sink(pub Rc<Keeper>);
+
+impl StateSink for Sink {
+    fn save(&self, state: Raid5State, present: &[bool]) -> Saving {
+        let (keeper, present) = (self.0.clone(), present.to_vec());
+        let changed = ArrayDescriptor {
+            clean: state.clean,
+            missing: state.missing.map(|missing| {
+                let replaced = present[missing.member];
+                ArrayMissing {
+                    member: missing.member as u16,
+                    replaced,
+                    rebuilt_rows: if replaced { missing.rebuilt_rows } else { 0 },
+                }
+            }),
+            ..keeper.descriptor()
+        };
+        Box::pin(async move { keeper.save(changed, &present).await })
+    }
+}

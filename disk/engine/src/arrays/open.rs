@@ -1,0 +1,355 @@
+//! Puts an array together from the devices that were found.
+
+use super::keeper::{Keeper, Sink};
+use super::{Kind, StoreArray, name_of, section_of};
+use crate::error::EngineError;
+use crate::superblocks::MemberDevice;
+use std::rc::Rc;
+use tonearm_base::BufPool;
+use tonearm_device::Section;
+use tonearm_device::raid::{Missing, Raid0, Raid5, Raid5Options, Raid5State};
+use tonearm_format::{
+    ARRAY_BYTES, ArrayDescriptor, ArrayLevel, ArrayMissing, FormatError, SUPERBLOCK_SLOTS,
+    array_offset,
+};
+use tonearm_rt::{IoError, Rt};
+
+/// A device that may be a member of the array.
+pub struct Candidate {
+    /// The device.
+    pub device: MemberDevice,
+    /// Index of the member that should be there; `None` for a device that the caller has named, which must be a member.
+    pub expected: Option<usize>,
+}
+
+/// The descriptor of `member` with the highest generation; `None` when it has none.
+///
+/// # Errors
+/// When the only descriptors are of a later version, or no copy is valid and some cannot be read.
+pub async fn load_descriptor(
+    pool: &BufPool,
+    member: &MemberDevice,
+) -> Result<Option<ArrayDescriptor>, EngineError> {
+    let (mut best, mut later): (Option<ArrayDescriptor>, Option<FormatError>) = (None, None);
+    let mut unreadable = None;
+    for slot in 0..SUPERBLOCK_SLOTS {
+        let offset = array_offset(slot);
+        if offset + ARRAY_BYTES as u64 > member.device.size_bytes() {
+            continue;
+        }
+        match member.device.read(offset, pool.alloc(ARRAY_BYTES)).await {
+            Err(error) => unreadable = Some(error),
+            Ok(bytes) => match ArrayDescriptor::decode(&bytes) {
+                Ok(found)
+                    if best
+                        .as_ref()
+                        .is_none_or(|b| b.generation < found.generation) =>
+                {
+                    best = Some(found);
+                }
+                Err(error @ FormatError::Version { .. }) => later = Some(error),
+                _ => {}
+            },
+        }
+    }
+    match (best, later, unreadable) {
+        (Some(best), _, _) => Ok(Some(best)),
+        (None, Some(cause), _) => Err(EngineError::NotAStore {
+            member: member.path.clone(),
+            cause,
+        }),
+        (None, None, Some(error)) => Err(EngineError::ArrayMember {
+            member: member.path.clone(),
+            error,
+        }),
+        (None, None, None) => Ok(None),
+    }
+}
+
+/// What is known of the members while an array is put together.
+struct Found {
+    descriptor: ArrayDescriptor,
+    members: Vec<Option<MemberDevice>>,
+    troubles: Vec<Option<String>>,
+}
+
+/// Opens the array whose descriptor is on `primary`, with the members among `candidates`, in any order. `absent` says of
+/// members by their index why they cannot be opened. A RAID-5 array opens without one member. Nothing is written if
+/// `read_only`.
+///
+/// # Errors
+/// When too many members are missing or stale, a candidate belongs to another store, or the primary member cannot be
+/// written.
+pub async fn open_array(
+    rt: &Rt,
+    pool: &BufPool,
+    primary: &MemberDevice,
+    candidates: Vec<Candidate>,
+    absent: Vec<(usize, String)>,
+    read_only: bool,
+) -> Result<StoreArray, EngineError> {
+    let descriptor = load_descriptor(pool, primary).await?;
+    let descriptor = descriptor.ok_or_else(|| EngineError::ArrayDescriptorLost {
+        member: primary.path.clone(),
+    })?;
+    let count = descriptor.members.len();
+    let mut found = Found {
+        members: (0..count).map(|_| None).collect(),
+        troubles: vec![None; count],
+        descriptor,
+    };
+    for (index, why) in absent {
+        found.troubles[index] = Some(why);
+    }
+    for candidate in candidates {
+        found.take(pool, primary, candidate).await?;
+    }
+    for index in 0..count {
+        if found.members[index].is_none() && found.troubles[index].is_none() {
+            found.troubles[index] = Some("it was not found".into());
+        }
+    }
+    found.check_complete()?;
+    let level = found.descriptor.level;
+    match level {
+        ArrayLevel::Raid0 => found.open_raid0(pool, primary, read_only).await,
+        ArrayLevel::Raid5 => found.open_raid5(rt, pool, primary, read_only).await,
+    }
+}
+
+impl Found {
+    /// Finds out which member `candidate` is, and whether its content is that of the array.
+    async fn take(
+        &mut self,
+        pool: &BufPool,
+        primary: &MemberDevice,
+        candidate: Candidate,
+    ) -> Result<(), EngineError> {
+        let Candidate { device, expected } = candidate;
+        let wrong = |why: String| EngineError::WrongMember {
+            member: device.path.clone(),
+            why,
+        };
+        let own = match load_descriptor(pool, &device).await {
+            Ok(Some(own)) => own,
+            Ok(None) if expected.is_none() => {
+                return Err(wrong(
+                    "is no member of an array; to put it in the place of a missing member, use \
+                     `tonearm member replace`"
+                        .into(),
+                ));
+            }
+            // A new drive in the place of an old one, or a drive that cannot be read.
+            Ok(None) => return self.reject(expected, "it has no array descriptor"),
+            Err(EngineError::ArrayMember { error, .. }) => {
+                return self.reject(expected, &format!("it cannot be read: {error}"));
+            }
+            Err(error) => return Err(error),
+        };
+        if own.store != self.descriptor.store || own.array != self.descriptor.array {
+            let primary = &primary.path;
+            return Err(wrong(format!(
+                "is a member of another store than {primary}; name the right file with --member"
+            )));
+        }
+        let index = usize::from(own.own_index.unwrap_or(u16::MAX));
+        let identity = own.members.get(index).map(|member| member.uuid);
+        let is_member = |at: usize| Some(self.descriptor.members[at].uuid) == identity;
+        let Some(index) = (0..self.members.len()).find(|at| is_member(*at)) else {
+            if expected.is_none() {
+                return Err(wrong(
+                    "was replaced and is no member of the array any more".into(),
+                ));
+            }
+            return self.reject(expected, "it is a member that was replaced");
+        };
+        if self.members[index].is_some() {
+            return Err(wrong(format!(
+                "member {index} of the array was given twice"
+            )));
+        }
+        let (known, needed) = (self.descriptor.generation, self.descriptor.member_bytes());
+        if own.generation > known + 1 {
+            return Err(wrong(format!(
+                "is newer than {} (update {}, {} has {known}): that is an old copy; use the present one",
+                primary.path, own.generation, primary.path
+            )));
+        }
+        let failed =
+            |missing: &ArrayMissing| usize::from(missing.member) == index && !missing.replaced;
+        let trouble = if self.descriptor.missing.as_ref().is_some_and(failed) {
+            Some("it is stale: the array was in use without it".into())
+        } else if own.generation < known {
+            Some(format!(
+                "it is stale: the array was in use without it (update {} of {known})",
+                own.generation
+            ))
+        } else if device.device.size_bytes() < needed {
+            let bytes = device.device.size_bytes();
+            Some(format!("it is truncated: it has {bytes} bytes of {needed}"))
+        } else {
+            None
+        };
+        if trouble.is_none() {
+            self.members[index] = Some(device);
+        }
+        self.troubles[index] = trouble;
+        Ok(())
+    }
+
+    /// A device where a member should be is not used.
+    fn reject(&mut self, expected: Option<usize>, why: &str) -> Result<(), EngineError> {
+        if let Some(index) = expected.filter(|index| self.members[*index].is_none()) {
+            self.troubles[index] = Some(why.to_string());
+        }
+        Ok(())
+    }
+
+    /// Index of the only member that does not have all data, if the array can do without it.
+    fn check_complete(&self) -> Result<(), EngineError> {
+        let rebuilding = self
+            .descriptor
+            .missing
+            .map(|missing| usize::from(missing.member));
+        let lacks = |index: &usize| self.troubles[*index].is_some() || rebuilding == Some(*index);
+        let lacking: Vec<usize> = (0..self.members.len()).filter(lacks).collect();
+        if lacking.len() <= self.descriptor.level.spare_members() {
+            return Ok(());
+        }
+        let text = |index: &usize| {
+            let path = &self.descriptor.members[*index].path;
+            let trouble = self.troubles[*index].as_deref();
+            format!("{path}: {}", trouble.unwrap_or("it is not rebuilt"))
+        };
+        let lacking: Vec<String> = lacking.iter().map(text).collect();
+        Err(EngineError::ArrayIncomplete {
+            array: name_of(&self.descriptor),
+            lacking: lacking.join("; "),
+        })
+    }
+
+    fn keeper(&self, pool: &BufPool, primary: &MemberDevice) -> Keeper {
+        Keeper::new(
+            pool,
+            primary.clone(),
+            self.descriptor.clone(),
+            self.members.clone(),
+            self.troubles.clone(),
+        )
+    }
+
+    async fn open_raid0(
+        self,
+        pool: &BufPool,
+        primary: &MemberDevice,
+        read_only: bool,
+    ) -> Result<StoreArray, EngineError> {
+        let keeper = self.keeper(pool, primary);
+        let bytes = self.descriptor.member_bytes();
+        let devices = self.members.iter().flatten();
+        let devices = devices.map(|member| section_of(member, bytes)).collect();
+        let unit = u64::from(self.descriptor.stripe_bytes);
+        let array = Raid0::new(pool, &name_of(&self.descriptor), devices, unit)?;
+        if !read_only {
+            let open = ArrayDescriptor {
+                clean: false,
+                ..self.descriptor.clone()
+            };
+            let present = vec![true; self.members.len()];
+            let saved = keeper.save(open, &present).await;
+            let untold = saved.map_err(|error| unsaved(&keeper.culprit(), error))?;
+            if let Some((index, error)) = untold.first() {
+                return Err(unsaved(&keeper.name(*index), *error));
+            }
+        }
+        Ok(StoreArray::new(
+            Kind::Raid0(array),
+            Rc::new(keeper),
+            read_only,
+        ))
+    }
+
+    async fn open_raid5(
+        mut self,
+        rt: &Rt,
+        pool: &BufPool,
+        primary: &MemberDevice,
+        read_only: bool,
+    ) -> Result<StoreArray, EngineError> {
+        let keeper = Rc::new(self.keeper(pool, primary));
+        if !read_only {
+            // Every opening is told to the members, so that one that is away meanwhile is known by its generation.
+            loop {
+                self.note_missing();
+                let present: Vec<bool> = self.members.iter().map(Option::is_some).collect();
+                let saved = keeper.save(self.descriptor.clone(), &present).await;
+                let untold = saved.map_err(|error| unsaved(&keeper.culprit(), error))?;
+                if untold.is_empty() {
+                    break;
+                }
+                for (index, error) in untold {
+                    let why = format!("its header area cannot be written: {error}");
+                    keeper.drop_member(index, why.clone());
+                    (self.members[index], self.troubles[index]) = (None, Some(why));
+                }
+                self.check_complete()?;
+            }
+        }
+        self.note_missing();
+        let descriptor = &self.descriptor;
+        let bytes = descriptor.member_bytes();
+        let section = |member: &Option<MemberDevice>| Some(section_of(member.as_ref()?, bytes));
+        let devices: Vec<_> = self.members.iter().map(section).collect();
+        let records =
+            descriptor.records_offset..descriptor.records_offset + descriptor.records_bytes;
+        if primary.device.size_bytes() < records.end {
+            return Err(EngineError::Truncated {
+                member: primary.path.clone(),
+                found: primary.device.size_bytes(),
+                needed: records.end,
+            });
+        }
+        let options = Raid5Options {
+            name: name_of(descriptor),
+            id: descriptor.array,
+            unit: u64::from(descriptor.stripe_bytes),
+            records: Some(Rc::new(Section::new(primary.device.clone(), records))),
+            read_only,
+            record_always: false,
+        };
+        let missing = descriptor.missing.map(|missing| Missing {
+            member: usize::from(missing.member),
+            rebuilt_rows: missing.rebuilt_rows,
+        });
+        let state = Raid5State {
+            clean: descriptor.clean,
+            missing,
+        };
+        let sink = Rc::new(Sink(keeper.clone()));
+        let array = Raid5::open(rt, pool, devices.clone(), options, state, sink).await?;
+        if let Some(missing) = missing.filter(|missing| missing.rebuilt_rows == 0)
+            && let Some(replacement) = &devices[missing.member]
+        {
+            array.replace(replacement.clone())?;
+        }
+        Ok(StoreArray::new(Kind::Raid5(array), keeper, read_only))
+    }
+
+    /// The state names the member that is not there.
+    fn note_missing(&mut self) {
+        if let Some(index) = self.members.iter().position(Option::is_none) {
+            self.descriptor.missing = Some(ArrayMissing {
+                member: index as u16,
+                replaced: false,
+                rebuilt_rows: 0,
+            });
+        }
+    }
+}
+
+fn unsaved(member: &str, error: IoError) -> EngineError {
+    EngineError::ArrayState {
+        member: member.to_string(),
+        error,
+    }
+}

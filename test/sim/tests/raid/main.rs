@@ -1,0 +1,8 @@
+//! Stores over arrays, with a power cut at every I/O: the parity (`parity.rs`), and the state of the array, with members
+//! that fail, stay away and come back (`stores.rs`).
+
+#![allow(clippy::unwrap_used)]
+
+mod blocks;
+mod parity;
+mod stores;
