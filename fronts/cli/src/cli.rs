@@ -1,9 +1,11 @@
 //! The command line: what can be asked, and the texts that teach it.
 
 mod files;
+mod member;
 mod sqlite;
 
 pub use self::files::{CopyOut, Files, FilesAction, FilesList, FilesPut, FilesRm};
+pub use self::member::{Member, MemberAction};
 pub use self::sqlite::{Sqlite, SqliteAction, SqliteImport, SqliteShell};
 
 use clap::{ArgGroup, Args, Parser, Subcommand, ValueEnum};
@@ -69,6 +71,8 @@ pub enum Command {
     Files(Files),
     /// SQLite databases in a store: import, export, a shell
     Sqlite(Sqlite),
+    /// The members of a store's array: list them, replace a failed one, rebuild its data
+    Member(Member),
     /// Tell what a store is and in what state; never changes it
     Info(Info),
     /// Verify a store that is not being served; --repair mends what can be mended
@@ -101,6 +105,8 @@ Examples:
         for files alone, such as SQLite's databases
   tonearm create disk.tonearm --size 32TiB --data /b/disk.2 --data /c/disk.3
         blocks spread over three files
+  tonearm create disk.tonearm --size 8TiB --redundancy raid5 --data /b/1 --data /c/2 --data /d/3 --data /e/4
+        the log in disk.tonearm, and blocks on four members of which any one may fail
   tonearm create /dev/md0 --size 2TB --log /dev/sdx --log-drive sdx.toml --force
         log on a hard disk of its own, written where its head is (first: tonearm-lab calibrate /dev/sdx)
   tonearm create /dev/sdx --size 500GB --force
@@ -131,6 +137,12 @@ pub struct Create {
     /// Put blocks on this file or device, too (may be repeated)
     #[arg(long, value_name = "PATH")]
     pub data: Vec<PathBuf>,
+    /// How blocks are spread over the --data members: with raid0 and raid5 these make an array, and PATH has the log
+    #[arg(long, value_enum, default_value_t = RedundancyMode::None)]
+    pub redundancy: RedundancyMode,
+    /// Bytes of a stripe unit, for --redundancy raid0 and raid5: a power of two from 4KiB to 64MiB
+    #[arg(long, value_name = "SIZE", value_parser = size::parse, default_value = "64KiB")]
+    pub stripe: u64,
     /// Bytes of a block: 4096, 8192, 16384, 32768 or 65536
     #[arg(long, value_name = "SIZE", value_parser = size::parse, default_value = "4096")]
     pub block_size: u64,
@@ -172,6 +184,17 @@ pub enum LayoutMode {
     /// As segments, but only blocks that are written often are appended. The others are overwritten in place, so the
     /// store may be nearly full (--spare 5, or even 2)
     Hylog,
+}
+
+/// How blocks are spread over the data members.
+#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
+pub enum RedundancyMode {
+    /// One after the other; a member that is lost is lost
+    None,
+    /// In stripes over all members; one member that is lost loses all
+    Raid0,
+    /// In stripes with parity over three members or more; any one may fail, and can be replaced
+    Raid5,
 }
 
 /// How the log finds the place of its next write.

@@ -1,6 +1,7 @@
 //! Opens a store as the command line asks, with bars for its recovery.
 
 use crate::cli::{AckMode, Members, WriteCacheMode};
+use crate::control::ArrayInfo;
 use std::path::Path;
 use tonearm_disk::{Ack, Disk, OpenOptions};
 use tonearm_store::{Executor, StoreError};
@@ -32,6 +33,13 @@ pub fn open_disk(
     let disk = tonearm_store::open_disk(executor, path, &places.into(), options, progress)?;
     for slot in disk.recovery().unreadable {
         report::note(format_args!("{slot}; the other copies count"));
+    }
+    let array = disk.engine().array();
+    for warning in array
+        .iter()
+        .flat_map(|array| ArrayInfo::of(array).warnings(&path.display().to_string()))
+    {
+        report::note(warning);
     }
     Ok(disk)
 }

@@ -2,7 +2,7 @@
 
 mod log_head;
 
-use crate::cli::{Create, LayoutMode};
+use crate::cli::{Create, LayoutMode, RedundancyMode};
 use crate::control::{carries_text, head_text};
 use anyhow::{Context, bail};
 use rustix::fs::{FileType, Mode, OFlags};
@@ -15,7 +15,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tonearm_disk::{
     CreateParams, CreatePlan, HomeParams, MemberSpace, NewMember, Placement, plan_create,
 };
-use tonearm_format::Roles;
+use tonearm_engine::{ArrayParams, ArrayPlan, create_array, plan_array};
+use tonearm_format::{ArrayLevel, HEADER_AREA_BYTES, Roles};
 use tonearm_store::{Executor, new_uuid, now_unix_s};
 use tonearm_terminal::progress::{Progress, Unit};
 use tonearm_terminal::{report, size};
@@ -30,15 +31,18 @@ pub fn run(arguments: Create) -> anyhow::Result<ExitCode> {
     let spaces: Vec<MemberSpace> = wanted.iter().map(|member| member.space.clone()).collect();
     let mut params = params(&arguments)?;
     params.head = log_head::params(&arguments)?;
-    let plan = plan_create(&params, &spaces)?;
+    let Planned { plan, array, sizes } = planned(&arguments, &params, &spaces)?;
     let made = Made::default();
     made.remove_when_interrupted()?;
     let executor = Executor::new()?;
     let mut members = Vec::new();
-    for (index, (member, bytes)) in wanted.iter().zip(&plan.member_bytes).enumerate() {
-        let written = match arguments.preallocate {
-            true => 0..*bytes,
-            false => plan.superblock.log_range(index),
+    for (index, (member, bytes)) in wanted.iter().zip(&sizes).enumerate() {
+        let written = match (arguments.preallocate, &array) {
+            (true, _) => 0..*bytes,
+            (false, None) => plan.superblock.log_range(index),
+            // A full disk must stop neither the log nor the parity records behind it.
+            (false, Some(_)) if index == 0 => HEADER_AREA_BYTES..*bytes,
+            (false, Some(_)) => 0..0,
         };
         let opened = make(member, *bytes, written, &arguments, &made);
         let opened = opened.map_err(|error| advise(error, &arguments, &params, &spaces))?;
@@ -49,11 +53,75 @@ pub fn run(arguments: Create) -> anyhow::Result<ExitCode> {
             log_written: blank,
         });
     }
+    if let Some(array) = array {
+        members = make_array(&executor, array, members)?;
+    }
     let main_bytes = (!arguments.no_volume).then_some(params.size_bytes);
     write(&executor, &plan, members, main_bytes)?;
     made.keep();
-    report_made(&arguments, &plan, &wanted)?;
+    report_made(&arguments, &plan, &wanted, &sizes)?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// The plan of a store, and what each of its files or devices needs.
+struct Planned {
+    plan: CreatePlan,
+    array: Option<ArrayPlan>,
+    sizes: Vec<u64>,
+}
+
+fn planned(
+    arguments: &Create,
+    params: &CreateParams,
+    spaces: &[MemberSpace],
+) -> anyhow::Result<Planned> {
+    let level = match arguments.redundancy {
+        RedundancyMode::None => {
+            let plan = plan_create(params, spaces)?;
+            return Ok(Planned {
+                sizes: plan.member_bytes.clone(),
+                plan,
+                array: None,
+            });
+        }
+        RedundancyMode::Raid0 => ArrayLevel::Raid0,
+        RedundancyMode::Raid5 => ArrayLevel::Raid5,
+    };
+    if !arguments.log.is_empty() {
+        bail!(
+            "--redundancy {}: PATH itself has the log, and the --data members have the blocks; leave --log out",
+            level.name()
+        );
+    }
+    let array = ArrayParams {
+        level,
+        stripe_bytes: arguments.stripe,
+        uuid: new_uuid(),
+    };
+    let (plan, array) = plan_array(params, &array, &spaces[0], &spaces[1..])?;
+    let mut sizes = vec![array.member_bytes; spaces.len()];
+    sizes[0] = array.primary_bytes;
+    Ok(Planned {
+        plan,
+        array: Some(array),
+        sizes,
+    })
+}
+
+/// Makes the array of all members but the first one. The two members of the store: that one, and the array.
+fn make_array(
+    executor: &Executor,
+    array: ArrayPlan,
+    mut members: Vec<NewMember>,
+) -> anyhow::Result<Vec<NewMember>> {
+    let (rt, pool) = (executor.rt.clone(), executor.pool.clone());
+    let mut bar = Progress::new("clearing", Unit::Count);
+    let progress = move |done, total| bar.at(done, total);
+    let primary = members.remove(0);
+    let made = executor.rt.block_on(async move {
+        create_array(&rt, &pool, &array, primary, &members, progress).await
+    });
+    Ok(made?)
 }
 
 /// A member that is to be made.
@@ -65,6 +133,7 @@ struct Wanted {
 /// The roles of the members: PATH has blocks, and the log too unless --log names another place.
 fn wanted(arguments: &Create) -> anyhow::Result<Vec<Wanted>> {
     let log_inside = arguments.log.is_empty();
+    let with_array = arguments.redundancy != RedundancyMode::None;
     let data = Roles {
         log: false,
         data: true,
@@ -77,7 +146,7 @@ fn wanted(arguments: &Create) -> anyhow::Result<Vec<Wanted>> {
         &arguments.path,
         Roles {
             log: log_inside,
-            data: true,
+            data: !with_array,
         },
     )];
     members.extend(arguments.log.iter().map(|path| (path, log)));
@@ -98,20 +167,12 @@ fn wanted(arguments: &Create) -> anyhow::Result<Vec<Wanted>> {
                 path.display()
             );
         }
-        // A store may move as a folder; what lies elsewhere is found by its full path.
-        let recorded = whole.strip_prefix(&folder).unwrap_or(&whole);
-        let recorded = recorded.to_str().with_context(|| {
-            format!("{}: the path is not UTF-8; choose another", path.display())
-        })?;
+        let recorded = recorded(&folder, &whole)?;
         let space = MemberSpace {
             roles,
             available_bytes: device_bytes(path)?,
             uuid: new_uuid(),
-            path: if index == 0 {
-                String::new()
-            } else {
-                recorded.to_string()
-            },
+            path: if index == 0 { String::new() } else { recorded },
         };
         seen.push(whole);
         wanted.push(Wanted {
@@ -120,6 +181,31 @@ fn wanted(arguments: &Create) -> anyhow::Result<Vec<Wanted>> {
         });
     }
     Ok(wanted)
+}
+
+/// How the store at `store` records the path of its member at `path`.
+///
+/// # Errors
+/// When the path is not UTF-8.
+pub fn recorded_path(store: &Path, path: &Path) -> anyhow::Result<String> {
+    let absolute = |path: &Path| -> anyhow::Result<(PathBuf, PathBuf)> {
+        let absolute = std::path::absolute(path)?;
+        let folder = real(tonearm_store::folder_of(&absolute));
+        Ok((folder, absolute))
+    };
+    let ((folder, _), (own, whole)) = (absolute(store)?, absolute(path)?);
+    let name = whole
+        .file_name()
+        .with_context(|| format!("{} has no file name", path.display()))?;
+    recorded(&folder, &own.join(name))
+}
+
+/// A store may move as a folder; what lies elsewhere is found by its full path.
+fn recorded(folder: &Path, whole: &Path) -> anyhow::Result<String> {
+    let recorded = whole.strip_prefix(folder).unwrap_or(whole).to_str();
+    let recorded = recorded
+        .with_context(|| format!("{}: the path is not UTF-8; choose another", whole.display()))?;
+    Ok(recorded.to_string())
 }
 
 fn real(folder: &Path) -> PathBuf {
@@ -249,6 +335,9 @@ fn advise(
     let MemberError::TooLarge { path, size_bytes } = &error else {
         return error.into();
     };
+    if arguments.redundancy != RedundancyMode::None {
+        return error.into();
+    }
     let advice = largest_file(tonearm_store::folder_of(&path.0)).and_then(|largest| {
         let fits = |size_bytes: u64| {
             plan_create(
@@ -363,6 +452,8 @@ struct Report {
     log_bytes: u64,
     head: String,
     members: Vec<Member>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    redundancy: Option<&'static str>,
     volumes: Vec<Volume>,
 }
 
@@ -379,16 +470,18 @@ struct Volume {
     size_bytes: u64,
 }
 
-fn report_made(arguments: &Create, plan: &CreatePlan, wanted: &[Wanted]) -> anyhow::Result<()> {
+fn report_made(
+    arguments: &Create,
+    plan: &CreatePlan,
+    wanted: &[Wanted],
+    sizes: &[u64],
+) -> anyhow::Result<()> {
     let superblock = &plan.superblock;
-    let members = wanted
-        .iter()
-        .zip(&plan.member_bytes)
-        .map(|(member, bytes)| Member {
-            path: member.path.display().to_string(),
-            carries: carries_text(member.space.roles),
-            bytes: *bytes,
-        });
+    let members = wanted.iter().zip(sizes).map(|(member, bytes)| Member {
+        path: member.path.display().to_string(),
+        carries: carries_text(member.space.roles),
+        bytes: *bytes,
+    });
     let report = Report {
         store: report::uuid(superblock.store),
         path: arguments.path.display().to_string(),
@@ -397,6 +490,7 @@ fn report_made(arguments: &Create, plan: &CreatePlan, wanted: &[Wanted]) -> anyh
         log_bytes: superblock.log_size_bytes(),
         head: head_text(superblock),
         members: members.collect(),
+        redundancy: superblock.array.map(ArrayLevel::name),
         volumes: vec![Volume {
             name: "main",
             size_bytes: arguments.size,
@@ -417,6 +511,11 @@ fn report_made(arguments: &Create, plan: &CreatePlan, wanted: &[Wanted]) -> anyh
         ("head", report.head.clone()),
         ("volume", volume.to_string()),
     ];
+    if let Some(level) = report.redundancy {
+        let (count, unit) = (report.members.len() - 1, size::text(arguments.stripe));
+        let text = format!("{level} over {count} members, stripe units of {unit}");
+        rows.push(("redundancy", text));
+    }
     for (member, wanted) in report.members.iter().zip(wanted) {
         let bytes = size::text(member.bytes);
         let space = match (wanted.space.available_bytes, arguments.preallocate) {

@@ -2,11 +2,13 @@
 
 use crate::cli::{Info as Arguments, Members};
 use crate::control::{
-    Answer, Client, Info, LogInfo, MemberInfo, Request, VolumeInfo, head_text, layout_text,
+    Answer, ArrayInfo, Client, Info, LogInfo, MemberInfo, Request, VolumeInfo, head_text,
+    layout_text,
 };
 use anyhow::bail;
 use std::path::Path;
 use std::process::ExitCode;
+use tonearm_device::Redundancy;
 use tonearm_disk::VolumeKind;
 use tonearm_engine::{Inspection, LogReport};
 use tonearm_store::Access;
@@ -45,6 +47,7 @@ pub fn look(path: &Path, places: &Members) -> anyhow::Result<Info> {
     let unreadable = opened.superblocks.iter();
     let unreadable = unreadable.flat_map(|found| found.unreadable_slots.clone());
     let unreadable: Vec<_> = unreadable.collect();
+    let array = opened.array.and_then(|array| array.status());
     let members = opened.devices;
     let paths: Vec<String> = members.iter().map(|member| member.path.clone()).collect();
     let (rt, pool) = (executor.rt.clone(), executor.pool.clone());
@@ -90,6 +93,7 @@ pub fn look(path: &Path, places: &Members) -> anyhow::Result<Info> {
                 .filter(|entry| entry.kind == VolumeKind::Plain)
                 .map(VolumeInfo::of_entry)
                 .collect(),
+            array: array.as_ref().map(ArrayInfo::of),
             problems,
         })
     })
@@ -157,10 +161,37 @@ fn show(info: &Info) -> anyhow::Result<()> {
         }
         rows.push(("member", text));
     }
+    if let Some(array) = &info.array {
+        rows.push(("redundancy", array_text(array)));
+        for member in &array.members {
+            rows.push(("", super::member::member_text(member)));
+        }
+    }
     report::line(report::pairs(rows))?;
     report::line(super::volume::table(&info.volumes))?;
+    for warning in info
+        .array
+        .iter()
+        .flat_map(|array| array.warnings(&info.members[0].path))
+    {
+        report::note(warning);
+    }
     for problem in &info.problems {
         report::note(problem);
     }
     Ok(())
+}
+
+fn array_text(array: &ArrayInfo) -> String {
+    let state = if array.degraded {
+        "DEGRADED"
+    } else {
+        "all members in use"
+    };
+    let unit = size::text(array.stripe_bytes);
+    format!(
+        "{} over {} members, stripe units of {unit}: {state}",
+        array.level,
+        array.members.len()
+    )
 }

@@ -5,6 +5,7 @@ mod check;
 mod create;
 mod files;
 mod info;
+mod member;
 mod scrub;
 mod serve;
 mod sqlite;
@@ -30,6 +31,7 @@ pub fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Volume(arguments) => volume::run(arguments),
         Command::Files(arguments) => files::run(arguments),
         Command::Sqlite(arguments) => sqlite::run(arguments),
+        Command::Member(arguments) => member::run(arguments),
         Command::Info(arguments) => info::run(arguments),
         Command::Check(arguments) => check::run(arguments),
         Command::Scrub(arguments) => scrub::run(arguments),

@@ -224,6 +224,25 @@ fn store(stats: &ServerStats, before: Option<(Duration, &ServerStats)>) -> Table
             ),
         ));
     }
+    if now.array_members > 0 {
+        let state = match (now.array_degraded, now.array_rebuild_bytes) {
+            (0, _) => "all in use".to_string(),
+            (_, 0) => "DEGRADED".to_string(),
+            (_, all) => format!(
+                "DEGRADED, rebuilding: {}",
+                gauge(now.array_rebuilt_bytes, all)
+            ),
+        };
+        rows.push((
+            "array",
+            format!(
+                "{} members, {state}; {} ranges reconstructed, {} repaired",
+                now.array_members,
+                report::count(now.array_reconstructed),
+                report::count(now.array_repaired)
+            ),
+        ));
+    }
     if now.checksum_errors > 0 {
         rows.push(("checksum errors", report::count(now.checksum_errors)));
     }

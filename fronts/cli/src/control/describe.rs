@@ -1,7 +1,11 @@
 //! Describes a store and its volumes in the types of the protocol, both for an open store and for one that is only
 //! inspected. Also carries out requests that change volumes.
 
-use super::protocol::{DamagedGroup, MemberInfo, Request, VolumeInfo, Volumes};
+use super::protocol::{
+    ArrayInfo, ArrayMemberInfo, DamagedGroup, MemberInfo, Request, VolumeInfo, Volumes,
+};
+use std::path::Path;
+use tonearm_device::raid::{ArrayStatus, MemberState, MemberStatus};
 use tonearm_disk::{Disk, DiskError};
 use tonearm_format::{
     HeadKind, Layout, MemberEntry, Placement, Roles, SYSTEM_BLOCKS, Superblock, VolumeEntry,
@@ -101,6 +105,63 @@ impl MemberInfo {
             data_bytes: member.groups * group_bytes,
         };
         members.map(info).collect()
+    }
+}
+
+impl ArrayInfo {
+    /// Describes an array.
+    pub fn of(status: &ArrayStatus) -> Self {
+        let member = |member: &MemberStatus| {
+            let stale = || {
+                member
+                    .trouble
+                    .as_deref()
+                    .is_some_and(|why| why.contains("stale"))
+            };
+            let (state, percent) = match member.state {
+                MemberState::InUse => ("in use", 100.0),
+                MemberState::Missing if stale() => ("stale", 0.0),
+                MemberState::Missing => ("missing", 0.0),
+                MemberState::Rebuilding { rebuilt_rows } => {
+                    let share = rebuilt_rows as f64 / status.stripes.rows as f64;
+                    ("rebuilding", (share * 1000.0).floor() / 10.0)
+                }
+            };
+            ArrayMemberInfo {
+                path: member.name.clone(),
+                state: state.to_string(),
+                rebuilt_percent: percent,
+                trouble: member.trouble.clone(),
+            }
+        };
+        Self {
+            level: status.level.name().to_string(),
+            stripe_bytes: status.stripes.unit,
+            degraded: status.is_degraded(),
+            members: status.members.iter().map(member).collect(),
+        }
+    }
+
+    /// What the user must know and do, one line for each member that is not in use.
+    pub fn warnings(&self, store: &str) -> Vec<String> {
+        let store = report::shell_word(Path::new(store));
+        let warning = |member: &ArrayMemberInfo| {
+            let (path, level) = (&member.path, &self.level);
+            let trouble = member.trouble.as_deref().unwrap_or("it has failed");
+            match member.state.as_str() {
+                "in use" => None,
+                "rebuilding" => Some(format!(
+                    "the {level} array is DEGRADED: {path} is rebuilt to {} %; go on with \
+                     `tonearm member rebuild {store}`",
+                    member.rebuilt_percent
+                )),
+                _ => Some(format!(
+                    "the {level} array is DEGRADED, and the failure of another member loses data: {path}: {trouble}; put \
+                     a new file or device in its place with `tonearm member replace {store} NEW`"
+                )),
+            }
+        };
+        self.members.iter().filter_map(warning).collect()
     }
 }
 

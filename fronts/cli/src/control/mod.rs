@@ -11,8 +11,8 @@ mod wire_stats;
 pub use client::Client;
 pub use describe::{carries_text, change_volumes, create_volume, head_text, layout_text};
 pub use protocol::{
-    Answer, DamagedGroup, Event, EventLine, Info, LogInfo, MemberInfo, REQUEST_MAX, Request,
-    RequestLine, ScrubResult, VERSION, VolumeInfo, Volumes,
+    Answer, ArrayInfo, ArrayMemberInfo, DamagedGroup, Event, EventLine, Info, LogInfo, MemberInfo,
+    REQUEST_MAX, Request, RequestLine, ScrubResult, VERSION, VolumeInfo, Volumes,
 };
 #[cfg(test)]
 pub use wire_stats::LatencyStats;

@@ -77,6 +77,11 @@ pub enum Request {
     Scrub,
     /// End the running scrub. Its client gets the result up to then.
     ScrubCancel,
+    /// Rebuild the replacement of the array's missing member. It goes on when the client disconnects.
+    MemberRebuild {
+        /// At most this many bytes of the replacement a second; 0 means no limit.
+        bytes_per_second: u64,
+    },
     /// Shut down in order.
     Shutdown,
 }
@@ -112,6 +117,8 @@ pub enum Answer {
     Scrub(ScrubResult),
     /// The answer to `ScrubCancel`: the scrub ends with its present group.
     ScrubCancelled,
+    /// The answer to `MemberRebuild`: all members of the array have all of its data.
+    MemberRebuilt,
     /// The answer to `Shutdown`: it has begun.
     ShuttingDown,
 }
@@ -146,8 +153,38 @@ pub struct Info {
     pub log: LogInfo,
     /// Its volumes, by name.
     pub volumes: Vec<VolumeInfo>,
+    /// The array that has its blocks, if there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub array: Option<ArrayInfo>,
     /// What could not be read.
     pub problems: Vec<String>,
+}
+
+/// The array of a store.
+#[derive(Serialize, Deserialize, Clone, PartialEq, Debug)]
+pub struct ArrayInfo {
+    /// `raid0`, `raid5`.
+    pub level: String,
+    /// Bytes of a stripe unit.
+    pub stripe_bytes: u64,
+    /// A member does not have all of the data: a second failure loses it.
+    pub degraded: bool,
+    /// Its members, in their order.
+    pub members: Vec<ArrayMemberInfo>,
+}
+
+/// A member of an array.
+#[derive(Serialize, Deserialize, Clone, PartialEq, Debug)]
+pub struct ArrayMemberInfo {
+    /// Where it is, or was.
+    pub path: String,
+    /// `in use`, `missing`, `stale`, `rebuilding`.
+    pub state: String,
+    /// Percent of its data that is there.
+    pub rebuilt_percent: f64,
+    /// Why it is not in use.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trouble: Option<String>,
 }
 
 /// A file or device of a store.

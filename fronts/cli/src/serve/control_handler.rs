@@ -1,19 +1,20 @@
 //! Answers requests of the control socket, on the engine thread.
 
 use crate::control::{
-    Answer, DamagedGroup, Event, Info, LogInfo, MemberInfo, NbdStats, Request, ScrubResult,
-    ServerStats, Volumes, change_volumes, head_text, layout_text,
+    Answer, ArrayInfo, DamagedGroup, Event, Info, LogInfo, MemberInfo, NbdStats, Request,
+    ScrubResult, ServerStats, Volumes, change_volumes, head_text, layout_text,
 };
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex};
 use tonearm_base::Nanos;
+use tonearm_device::raid::RebuildRate;
 use tonearm_disk::Disk;
 use tonearm_engine::EngineError;
 use tonearm_nbd::transmission::Connections;
 use tonearm_nbd::{Catalog, Export, Exports};
-use tonearm_rt::Rt;
+use tonearm_rt::{Notify, Rt};
 use tonearm_terminal::report;
 
 /// Shortest time between two reports of progress.
@@ -42,6 +43,9 @@ struct State {
     front: Front,
     started: Nanos,
     scrub: Cell<Scrub>,
+    /// The speed of the rebuild that is running.
+    rebuild: RefCell<Option<RebuildRate>>,
+    rebuild_ended: Notify,
     asked_to_stop: Box<dyn Fn()>,
 }
 
@@ -62,6 +66,8 @@ impl ControlHandler {
             front,
             started: rt.now(),
             scrub: Cell::new(Scrub::None),
+            rebuild: RefCell::new(None),
+            rebuild_ended: Notify::new(rt),
             asked_to_stop: Box::new(asked_to_stop),
         }));
         handler.publish();
@@ -89,6 +95,9 @@ impl ControlHandler {
                 true => Ok(Answer::ScrubCancelled),
                 false => anyhow::bail!("no scrub is running"),
             },
+            Request::MemberRebuild { bytes_per_second } => {
+                self.rebuild(bytes_per_second, events).await
+            }
             Request::Shutdown => {
                 (self.0.asked_to_stop)();
                 Ok(Answer::ShuttingDown)
@@ -194,6 +203,46 @@ impl ControlHandler {
         Ok(result)
     }
 
+    async fn rebuild(
+        &self,
+        bytes_per_second: u64,
+        events: &Sender<Event>,
+    ) -> anyhow::Result<Answer> {
+        if self.0.rebuild.borrow().is_some() {
+            anyhow::bail!(
+                "a rebuild is running already; `tonearm member list` shows how far it is"
+            );
+        }
+        let rate = RebuildRate::new(bytes_per_second);
+        *self.0.rebuild.borrow_mut() = Some(rate.clone());
+        let (clock, events, mut next) = (self.0.rt.clone(), events.clone(), Nanos(0));
+        let progress = Box::new(move |done, total| {
+            let now = clock.now();
+            if now >= next {
+                next = now + PROGRESS_EVERY.0;
+                // The client may have disconnected; the rebuild goes on.
+                let _ = events.send(Event::Progress { done, total });
+            }
+        });
+        let result = self.0.disk.engine().rebuild_array(rate, progress).await;
+        *self.0.rebuild.borrow_mut() = None;
+        self.0.rebuild_ended.notify();
+        result?;
+        Ok(Answer::MemberRebuilt)
+    }
+
+    /// Ends the running rebuild where it is, and waits for its end. The next rebuild goes on from there.
+    pub async fn stop_rebuild(&self) {
+        loop {
+            let ended = self.0.rebuild_ended.wait();
+            match &*self.0.rebuild.borrow() {
+                Some(rate) => rate.stop(),
+                None => return,
+            }
+            ended.await;
+        }
+    }
+
     fn stats(&self) -> ServerStats {
         // Another thread holds the lock only while the server starts or stops. The engine thread does not wait for it.
         let front = self.0.front.try_lock().ok();
@@ -238,6 +287,7 @@ impl ControlHandler {
                 state,
             },
             volumes: self.volumes().volumes,
+            array: disk.engine().array().as_ref().map(ArrayInfo::of),
             problems: Vec::new(),
         }
     }

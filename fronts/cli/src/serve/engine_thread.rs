@@ -154,6 +154,7 @@ impl Serving {
         // Threads that still ask get the end of the server as an answer at once.
         drop(messages);
         self.control.cancel_scrub();
+        self.control.stop_rebuild().await;
         let done = show_closing(rt, &self.disk);
         // Both at the same time: requests of the one may need log space that the other holds.
         self.connections.stop();

@@ -5,5 +5,6 @@ mod check;
 mod common;
 mod create;
 mod help;
+mod raid;
 mod serve;
 mod volume;

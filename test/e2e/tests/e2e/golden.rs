@@ -140,3 +140,15 @@ fn records_with_runs_of_words_in_the_log_of_a_killed_program() {
     server.end_ok();
     contains(&bench.ok(&["check", "s.tn"]), "no damage found");
 }
+
+#[test]
+fn format_4_closed_in_order_opens_without_any_member_of_its_array() {
+    let files = ["s.tn", "d1", "d2", "d3"];
+    for lost in &files[1..] {
+        let bench = unpacked("format-4-clean", &files);
+        is(&bench, "clean", 4);
+        contains(&bench.ok(&["check", "s.tn"]), "no damage found");
+        std::fs::remove_file(bench.path(lost)).expect("removed");
+        flushed_content_is_there(&bench);
+    }
+}

@@ -12,7 +12,7 @@ use tonearm_engine::{
     ArrayParams, Candidate, CreateParams, Engine, HomeParams, MemberDevice, MemberSpace, NewMember,
     OpenOptions, StoreArray, create_array, open_array, plan_array,
 };
-use tonearm_format::{ArrayLevel, Roles};
+use tonearm_format::{ArrayLevel, Placement, Roles};
 use tonearm_rt::{DeviceId, IoError, Rt};
 use tonearm_sim::Oracle;
 use tonearm_world::{DiskImage, SimOptions, SimWorld};
@@ -41,6 +41,16 @@ const SEGMENTS: Plan = Plan {
     home: HomeParams::Segments {
         segment_bytes: 128 << 10,
         spare_percent: 30,
+        placement: Placement::Append,
+    },
+    ..OVERWRITE
+};
+
+const HYLOG: Plan = Plan {
+    home: HomeParams::Segments {
+        segment_bytes: 128 << 10,
+        spare_percent: 30,
+        placement: Placement::Hylog,
     },
     ..OVERWRITE
 };
@@ -341,7 +351,7 @@ fn campaign(plan: Plan, seeds: std::ops::Range<u64>, pulls: u64, step: u64) -> T
 
 #[test]
 fn a_member_that_fails_and_comes_back_is_stale_after_every_cut() {
-    for plan in [OVERWRITE, SEGMENTS] {
+    for plan in [OVERWRITE, SEGMENTS, HYLOG] {
         let tally = campaign(plan, 0..2, 12, 29);
         println!(
             "{} pulls, {} cuts, {} with a stale member",

@@ -41,6 +41,7 @@ const MAY_NAME: &[(&str, &[&str])] = &[
             "format",
             "rt",
             "uring",
+            "device",
             "head",
             "trail",
             "layout",

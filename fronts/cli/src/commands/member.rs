@@ -1,0 +1,181 @@
+//! `tonearm member`: the members of a store's array. Listing and rebuilding go through the control socket when the store
+//! is served, else in process. A rebuild in process opens the store, so that recovery comes first.
+
+use super::create::recorded_path;
+use crate::cli::{AckMode, Member, MemberAction, VolumeStore, WriteCacheMode};
+use crate::control::{Answer, ArrayInfo, ArrayMemberInfo, Client, Request};
+use crate::opening;
+use anyhow::{Context, bail};
+use std::path::Path;
+use std::process::ExitCode;
+use tonearm_device::Redundancy;
+use tonearm_device::raid::RebuildRate;
+use tonearm_store::{Access, Executor, new_uuid};
+use tonearm_terminal::progress::{Progress, Unit};
+use tonearm_terminal::report;
+use tonearm_uring::{MemberOptions, open_member};
+
+/// Memory of a store that is opened for a rebuild.
+const MEMORY_BYTES: u64 = 64 << 20;
+
+/// Carries out the action.
+///
+/// # Errors
+/// When it cannot be done.
+pub fn run(arguments: Member) -> anyhow::Result<ExitCode> {
+    match arguments.action {
+        MemberAction::List { store } => list(&store)?,
+        MemberAction::Replace { store, new, force } => replace(&store, &new, force)?,
+        MemberAction::Rebuild { store, rate } => rebuild(&store, rate.unwrap_or(0))?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// A member in a line.
+pub fn member_text(member: &ArrayMemberInfo) -> String {
+    let state = match member.state.as_str() {
+        "rebuilding" => format!("rebuilding, {} % done", member.rebuilt_percent),
+        other => other.to_string(),
+    };
+    match &member.trouble {
+        Some(why) => format!("{}: {state}: {why}", member.path),
+        None => format!("{}: {state}", member.path),
+    }
+}
+
+fn list(place: &VolumeStore) -> anyhow::Result<()> {
+    let array = found(place)?;
+    if place.store.json {
+        return report::json(&array);
+    }
+    let mut table = report::table(&["member", "state", "path", "why"]);
+    for (index, member) in array.members.iter().enumerate() {
+        let state = match member.state.as_str() {
+            "rebuilding" => format!("rebuilding {} %", member.rebuilt_percent),
+            other => other.to_string(),
+        };
+        let why = member.trouble.as_deref().unwrap_or("");
+        table.add_row([&index.to_string(), &state, &member.path, why]);
+    }
+    report::line(table)?;
+    for warning in array.warnings(&place.store.path.display().to_string()) {
+        report::note(warning);
+    }
+    Ok(())
+}
+
+/// The array as the server sees it, or as a look at the store finds it.
+fn found(place: &VolumeStore) -> anyhow::Result<ArrayInfo> {
+    let path = &place.store.path;
+    let array = match Client::find(path, place.control.as_deref())? {
+        Some(mut client) => match client.ask(Request::Info, |_, _| {})? {
+            Answer::Info(info) => info.array,
+            _ => bail!("the server gave another answer than was asked for"),
+        },
+        None => {
+            let executor = Executor::new()?;
+            let places = (&place.store.members).into();
+            let opened = tonearm_store::open_members(&executor, path, &places, Access::Peek)?;
+            let status = opened.array.and_then(|array| array.status());
+            status.as_ref().map(ArrayInfo::of)
+        }
+    };
+    array.with_context(|| no_array(path))
+}
+
+fn no_array(path: &Path) -> String {
+    format!(
+        "{} has no array: it was made without --redundancy; `tonearm info` shows its members",
+        path.display()
+    )
+}
+
+fn replace(place: &VolumeStore, new: &Path, force: bool) -> anyhow::Result<()> {
+    let path = &place.store.path;
+    if Client::find(path, place.control.as_deref())?.is_some() {
+        bail!(
+            "a member is replaced while the store is not served; stop the server first, rebuild with the server again"
+        );
+    }
+    let executor = Executor::new()?;
+    let places = (&place.store.members).into();
+    let opened = tonearm_store::open_members(&executor, path, &places, Access::Write)?;
+    let array = opened.array.with_context(|| no_array(path))?;
+    let before = array.status().context("an array has members")?;
+    if !before.is_degraded() {
+        bail!("all members of the array are in use; nothing is to be replaced");
+    }
+    let recorded = recorded_path(path, new)?;
+    let is_new = new.symlink_metadata().is_err();
+    let create = tonearm_uring::Create {
+        size_bytes: array.descriptor().member_bytes(),
+        written: 0..0,
+        force,
+        progress: None,
+    };
+    let options = MemberOptions {
+        create: Some(create),
+        direct: !place.store.members.no_direct,
+        ..MemberOptions::default()
+    };
+    let device = tonearm_store::device_of(&executor, open_member(new, options)?);
+    let replacing = array.clone();
+    let replaced = executor
+        .rt
+        .block_on(async move { replacing.replace(device, recorded, new_uuid()).await });
+    if replaced.is_err() && is_new {
+        // The file was made for this.
+        let _ = std::fs::remove_file(new);
+    }
+    replaced?;
+    let index = before
+        .members
+        .iter()
+        .position(|m| m.state != tonearm_device::raid::MemberState::InUse);
+    let index = index.context("a member was not in use")?;
+    let (old, new) = (&before.members[index].name, new.display());
+    report::line(format_args!(
+        "{new} takes the place of member {index}, {old}"
+    ))?;
+    let store = report::shell_word(path);
+    Ok(report::line(format_args!(
+        "next: tonearm member rebuild {store}"
+    ))?)
+}
+
+fn rebuild(place: &VolumeStore, rate: u64) -> anyhow::Result<()> {
+    let path = &place.store.path;
+    let mut bar = Progress::new("rebuilding", Unit::Count);
+    match Client::find(path, place.control.as_deref())? {
+        Some(mut client) => {
+            let request = Request::MemberRebuild {
+                bytes_per_second: rate,
+            };
+            match client.ask(request, |done, total| bar.at(done, total))? {
+                Answer::MemberRebuilt => {}
+                _ => bail!("the server gave another answer than was asked for"),
+            }
+        }
+        None => {
+            let executor = Executor::new()?;
+            let options =
+                opening::open_options(MEMORY_BYTES, AckMode::Flush, WriteCacheMode::Volatile);
+            let disk = opening::open_disk(&executor, path, &place.store.members, options)?;
+            if disk.engine().array().is_none() {
+                bail!(no_array(path));
+            }
+            executor.rt.block_on(async move {
+                let progress = Box::new(move |done, total| bar.at(done, total));
+                let rebuilt = disk
+                    .engine()
+                    .rebuild_array(RebuildRate::new(rate), progress)
+                    .await;
+                // What is restored is kept in any case.
+                let closed = disk.close().await;
+                rebuilt?;
+                anyhow::Ok(closed?)
+            })?;
+        }
+    }
+    Ok(report::line("all members of the array are in use")?)
+}

@@ -1,0 +1,311 @@
+//! Stores over arrays, with real files: members that are deleted, come back, are swapped, replaced and rebuilt.
+
+use crate::common::{Bench, contains};
+
+const SIZE: usize = 12 << 20;
+const DISKS: [&str; 4] = ["d1", "d2", "d3", "d4"];
+
+/// A store `a` of the level over four files, with an image in it.
+fn created(level: &str, layout: &str) -> Bench {
+    let bench = Bench::new();
+    let text = bench.ok(&[
+        "create",
+        "a",
+        "--size",
+        "16MiB",
+        "--log-size",
+        "8MiB",
+        "--redundancy",
+        level,
+        "--layout",
+        layout,
+        "--data",
+        "d1",
+        "--data",
+        "d2",
+        "--data",
+        "d3",
+        "--data",
+        "d4",
+    ]);
+    contains(
+        &text,
+        &format!("{level} over 4 members, stripe units of 64 KiB"),
+    );
+    put(&bench, 1);
+    bench
+}
+
+fn image(seed: u64) -> Vec<u8> {
+    let mut state = seed;
+    let mut word = || {
+        state = state
+            .wrapping_mul(0x5851_f42d_4c95_7f2d)
+            .wrapping_add(0x1405_7b7e_f767_814f);
+        (state ^ (state >> 29)).to_le_bytes()
+    };
+    (0..SIZE / 8).flat_map(|_| word()).collect()
+}
+
+fn put(bench: &Bench, seed: u64) {
+    std::fs::write(bench.path("image"), image(seed)).expect("written");
+    bench.ok(&["volume", "put", "a", "main", "image"]);
+}
+
+/// The content of `main` is image `seed`.
+#[track_caller]
+fn has(bench: &Bench, seed: u64) {
+    bench.ok(&["volume", "get", "a", "main", "copy", "--force"]);
+    let copy = std::fs::read(bench.path("copy")).expect("read");
+    assert!(copy[..SIZE] == image(seed)[..], "image {seed}");
+}
+
+#[track_caller]
+fn states(bench: &Bench) -> Vec<String> {
+    let list = bench.json(&["member", "list", "a", "--json"]);
+    let members = list["members"].as_array().expect("members");
+    let state = |member: &serde_json::Value| member["state"].as_str().expect("a state").to_string();
+    members.iter().map(state).collect()
+}
+
+fn remove(bench: &Bench, name: &str) {
+    std::fs::remove_file(bench.path(name)).expect("removed");
+}
+
+#[test]
+fn each_member_may_be_lost_in_turn_and_is_replaced() {
+    for layout in ["overwrite", "segments"] {
+        let bench = created("raid5", layout);
+        let info = bench.json(&["info", "a", "--json"]);
+        assert_eq!(
+            (&info["format_version"], &info["array"]["degraded"]),
+            (&4.into(), &false.into())
+        );
+        assert_eq!(states(&bench), ["in use"; 4]);
+        for (round, disk) in DISKS.iter().enumerate() {
+            remove(&bench, disk);
+            has(&bench, round as u64 + 1);
+            assert_eq!(states(&bench)[round], "missing");
+            contains(&bench.ok(&["info", "a"]), "DEGRADED");
+            put(&bench, round as u64 + 2);
+            has(&bench, round as u64 + 2);
+            let new = format!("n{round}");
+            let replaced = bench.ok(&["member", "replace", "a", &new]);
+            contains(
+                &replaced,
+                &format!("{new} takes the place of member {round}, {disk}"),
+            );
+            assert_eq!(states(&bench)[round], "rebuilding");
+            contains(
+                &bench.ok(&["member", "rebuild", "a"]),
+                "all members of the array are in use",
+            );
+            assert_eq!(states(&bench), ["in use"; 4]);
+            has(&bench, round as u64 + 2);
+        }
+        contains(&bench.ok(&["check", "a"]), "no damage found");
+    }
+}
+
+#[test]
+fn a_stale_member_that_comes_back_is_not_used() {
+    let bench = created("raid5", "overwrite");
+    std::fs::rename(bench.path("d2"), bench.path("away")).expect("renamed");
+    put(&bench, 2);
+    std::fs::rename(bench.path("away"), bench.path("d2")).expect("renamed");
+    assert_eq!(states(&bench), ["in use", "stale", "in use", "in use"]);
+    let list = bench.run(&["info", "a"]);
+    contains(&list.err, "is stale: the array was in use without it");
+    contains(&list.err, "tonearm member replace a NEW");
+    has(&bench, 2);
+    // Without another one as well, the store does not open, and nothing is taken from the stale one.
+    std::fs::rename(bench.path("d3"), bench.path("away")).expect("renamed");
+    let refused = bench.fails(&["volume", "list", "a"]);
+    contains(
+        &refused,
+        "cannot be opened without these members: d2: it is stale",
+    );
+    contains(&refused, "d3: it does not exist");
+    std::fs::rename(bench.path("away"), bench.path("d3")).expect("renamed");
+    contains(
+        &bench.fails(&["member", "replace", "a", "d2"]),
+        "exists already",
+    );
+    bench.ok(&["member", "replace", "a", "n2"]);
+    bench.ok(&["member", "rebuild", "a"]);
+    assert_eq!(states(&bench), ["in use"; 4]);
+    remove(&bench, "d1");
+    has(&bench, 2);
+}
+
+#[test]
+fn an_old_copy_of_a_member_is_stale() {
+    let bench = created("raid5", "overwrite");
+    std::fs::copy(bench.path("d4"), bench.path("old")).expect("copied");
+    put(&bench, 2);
+    std::fs::copy(bench.path("old"), bench.path("d4")).expect("copied");
+    assert_eq!(states(&bench)[3], "stale");
+    has(&bench, 2);
+    // The old copy is of the primary member.
+    let bench = created("raid5", "overwrite");
+    std::fs::copy(bench.path("a"), bench.path("old")).expect("copied");
+    put(&bench, 2);
+    std::fs::copy(bench.path("old"), bench.path("a")).expect("copied");
+    contains(
+        &bench.fails(&["volume", "list", "a"]),
+        "that is an old copy; use the present one",
+    );
+}
+
+#[test]
+fn members_are_known_by_their_identity() {
+    let bench = created("raid5", "overwrite");
+    for (from, to) in [("d1", "x"), ("d3", "d1"), ("x", "d3")] {
+        std::fs::rename(bench.path(from), bench.path(to)).expect("renamed");
+    }
+    assert_eq!(states(&bench), ["in use"; 4]);
+    has(&bench, 1);
+    std::fs::rename(bench.path("d2"), bench.path("moved")).expect("renamed");
+    bench.ok(&[
+        "volume", "get", "a", "main", "copy", "--force", "--member", "moved",
+    ]);
+    std::fs::rename(bench.path("moved"), bench.path("d2")).expect("renamed");
+    assert_eq!(states(&bench), ["in use"; 4], "it was not away");
+    contains(
+        &bench.fails(&["info", "d2"]),
+        "is a member of a store's array",
+    );
+    bench.ok(&[
+        "create",
+        "b",
+        "--size",
+        "16MiB",
+        "--log-size",
+        "8MiB",
+        "--redundancy",
+        "raid5",
+        "--data",
+        "e1",
+        "--data",
+        "e2",
+        "--data",
+        "e3",
+    ]);
+    std::fs::copy(bench.path("e2"), bench.path("d2")).expect("copied");
+    contains(
+        &bench.fails(&["info", "a"]),
+        "is a member of another store than a",
+    );
+}
+
+#[test]
+fn raid0_needs_all_of_its_members() {
+    let bench = created("raid0", "overwrite");
+    has(&bench, 1);
+    assert_eq!(states(&bench), ["in use"; 4]);
+    contains(
+        &bench.fails(&["member", "replace", "a", "n"]),
+        "nothing is to be replaced",
+    );
+    std::fs::rename(bench.path("d2"), bench.path("away")).expect("renamed");
+    contains(
+        &bench.fails(&["volume", "list", "a"]),
+        "without these members: d2: it does not exist",
+    );
+    std::fs::rename(bench.path("away"), bench.path("d2")).expect("renamed");
+    has(&bench, 1);
+}
+
+#[test]
+fn arrays_that_are_not_possible_are_refused() {
+    let bench = Bench::new();
+    let create = |more: &[&str]| bench.fails(&[&["create", "a", "--size", "16MiB"], more].concat());
+    let two = ["--data", "d1", "--data", "d2"];
+    let of = |level: &'static str| [&["--redundancy", level], &two[..]].concat();
+    contains(&create(&of("raid5")), "raid5 takes 3 to 32 members");
+    contains(
+        &create(&["--redundancy", "raid0", "--data", "d1"]),
+        "raid0 takes 2 to 32 members",
+    );
+    contains(
+        &create(&[&of("raid0")[..], &["--stripe", "5000"]].concat()),
+        "a stripe unit of 5000 bytes is not possible",
+    );
+    contains(
+        &create(&[&of("raid0")[..], &["--log", "l"]].concat()),
+        "leave --log out",
+    );
+    assert_eq!(bench.files(), [""; 0], "nothing was made");
+    bench.ok(&["create", "a", "--size", "16MiB"]);
+    contains(&bench.fails(&["member", "list", "a"]), "a has no array");
+}
+
+#[test]
+fn a_served_store_is_rebuilt_under_load_and_after_a_kill() {
+    let bench = created("raid5", "overwrite");
+    remove(&bench, "d2");
+    let serving = bench.serve(&["a"]);
+    assert_eq!(states(&bench)[1], "missing");
+    contains(
+        &bench.fails(&["member", "rebuild", "a"]),
+        "no replacement is in its place",
+    );
+    contains(
+        &bench.fails(&["member", "replace", "a", "n"]),
+        "while the store is not served",
+    );
+    contains(&bench.ok(&["stats", "a"]), "4 members, DEGRADED");
+    serving.end("-TERM");
+    bench.ok(&["member", "replace", "a", "n"]);
+    let serving = bench.serve(&["a"]);
+    // At this rate the rebuild takes longer than the test.
+    let slow = bench
+        .command(&["member", "rebuild", "a", "--rate", "1MiB"])
+        .spawn();
+    let mut slow = slow.expect("tonearm runs");
+    let rebuilt =
+        || bench.json(&["member", "list", "a", "--json"])["members"][1]["rebuilt_percent"].as_f64();
+    while rebuilt() == Some(0.0) {
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    contains(
+        &bench.fails(&["member", "rebuild", "a"]),
+        "a rebuild is running already",
+    );
+    put(&bench, 2);
+    serving.kill();
+    slow.wait().expect("an end");
+    assert_eq!(states(&bench)[1], "rebuilding");
+    let serving = bench.serve(&["a"]);
+    contains(
+        &bench.ok(&["member", "rebuild", "a"]),
+        "all members of the array are in use",
+    );
+    assert_eq!(states(&bench), ["in use"; 4]);
+    serving.end("-TERM");
+    remove(&bench, "d3");
+    has(&bench, 2);
+}
+
+#[test]
+fn a_server_that_stops_ends_its_rebuild_and_the_next_goes_on() {
+    let bench = created("raid5", "segments");
+    remove(&bench, "d4");
+    bench.ok(&["member", "replace", "a", "n"]);
+    let serving = bench.serve(&["a"]);
+    let mut slow = bench
+        .command(&["member", "rebuild", "a", "--rate", "2MiB"])
+        .spawn()
+        .expect("tonearm runs");
+    let rebuilt =
+        || bench.json(&["member", "list", "a", "--json"])["members"][3]["rebuilt_percent"].as_f64();
+    while rebuilt() == Some(0.0) {
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    assert_eq!(serving.end("-TERM").code, Some(0));
+    slow.wait().expect("an end");
+    assert!(rebuilt() > Some(0.0), "what was restored is kept");
+    bench.ok(&["member", "rebuild", "a"]);
+    remove(&bench, "d1");
+    has(&bench, 1);
+}
