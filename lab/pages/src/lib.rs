@@ -7,7 +7,7 @@
 //! Invariants:
 //! 1. The same setup, seed and workload give the same figures.
 //! 2. A page is in at most one slot, and a slot has at most one page. A page without a slot is in a buffer.
-//! 3. A request allocates no memory. Memory is 12 bytes for each page, 4 for each slot, and what the buffers and queues hold.
+//! 3. A request allocates no memory. Memory is 10 bytes for each page, 4 for each slot, and what the buffers and queues hold.
 //! 4. Users take a free segment only while the cleaner keeps as many as it needs to end its pass.
 
 mod array;

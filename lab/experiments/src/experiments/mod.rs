@@ -2,6 +2,8 @@
 
 mod aru;
 mod heads;
+mod hylog_cleaning;
+mod hylog_model;
 mod log_latency;
 mod mimic_policies;
 mod mimic_predictors;
@@ -28,6 +30,8 @@ pub static EXPERIMENTS: &[Experiment] = &[
     mimic_predictors::EXPERIMENT,
     mimic_tolerance::EXPERIMENT,
     mimic_policies::EXPERIMENT,
+    hylog_model::EXPERIMENT,
+    hylog_cleaning::EXPERIMENT,
     aru::EXPERIMENT,
     heads::EXPERIMENT,
     log_latency::EXPERIMENT,

@@ -18,6 +18,8 @@ fn the_list_is_complete_and_each_experiment_is_described() {
     let expected = BTreeSet::from([
         "aru",
         "heads",
+        "hylog-cleaning",
+        "hylog-model",
         "log-latency",
         "mimic-policies",
         "mimic-predictors",

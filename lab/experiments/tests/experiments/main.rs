@@ -4,6 +4,7 @@
 
 mod findings;
 mod framework;
+mod hylog;
 mod pages;
 
 use std::sync::{Mutex, OnceLock};

@@ -1,0 +1,35 @@
+//! Findings of HyLog's experiments that also hold in quick runs.
+
+use crate::quick;
+use tonearm_experiments::Verdict;
+
+/// Prints all findings, so that a failure shows the others too.
+fn all_held(name: &'static str) {
+    let report = quick(name);
+    for finding in &report.findings {
+        let bound = finding
+            .bound
+            .map_or(String::new(), |bound| bound.to_string());
+        println!(
+            "{:?} {} {} ({bound})",
+            finding.verdict, finding.what, finding.ours
+        );
+    }
+    for figure in &report.figures {
+        for row in figure.table.iter().flat_map(|table| &table.rows) {
+            println!("{}: {}", figure.name, row.join(" | "));
+        }
+    }
+    let missed = |finding: &&tonearm_experiments::Finding| finding.verdict == Verdict::Missed;
+    assert_eq!(report.findings.iter().filter(missed).count(), 0);
+}
+
+#[test]
+fn the_model_gives_the_numbers_that_the_paper_prints() {
+    all_held("hylog-model");
+}
+
+#[test]
+fn a_log_costs_what_the_formulas_say() {
+    all_held("hylog-cleaning");
+}
