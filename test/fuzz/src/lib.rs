@@ -4,14 +4,14 @@
 #[path = "../../../disk/disk/tests/disk/images.rs"]
 pub mod images;
 
-use tonearm_format::{
-    BlockRecord, Entry, EntryKind, Extent, HeadKind, Layout, ListRecord, LogState, MemberEntry,
-    RecordHeader, Roles, SECTOR, SheetRun, State, Superblock, TableSlot, TrackSheet, VolumeEntry,
-    VolumeKind,
-};
-use tonearm_head::{Grid, Profile, Steps};
 use std::fs;
 use std::path::Path;
+use tonearm_format::{
+    ArrayLevel, BlockRecord, Entry, EntryKind, Extent, HeadKind, Layout, ListRecord, LogState,
+    MemberEntry, RecordHeader, Roles, SECTOR, SheetRun, State, Superblock, TableSlot, TrackSheet,
+    VolumeEntry, VolumeKind,
+};
+use tonearm_head::{Grid, Profile, Steps};
 
 /// Writes the seeds of `target` into its corpus.
 ///
@@ -398,7 +398,12 @@ fn edits() -> Vec<Vec<u8>> {
         seeds.push(vec![base, 0]);
         for index in 0..24 {
             let (one, other) = (
-                edit(index, 40 + 8 * index, 3 + 4 * (index as u8 % 8), u64::from(index) + 1),
+                edit(
+                    index,
+                    40 + 8 * index,
+                    3 + 4 * (index as u8 % 8),
+                    u64::from(index) + 1,
+                ),
                 edit(3 * index, 96 + index, 4, 7),
             );
             let choice = index as u8;
