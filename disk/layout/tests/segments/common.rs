@@ -23,11 +23,14 @@ pub struct Shape {
     pub cache_bytes: usize,
     pub policy: Policy,
     /// Which blocks are overwritten in place.
-    pub given: Option<fn(u64) -> bool>,
+    pub given: Option<Cold>,
 }
 
+/// Tells which blocks are overwritten in place.
+pub type Cold = fn(u64) -> bool;
+
 /// All blocks are appended, or two of three are overwritten in place.
-pub const GIVEN: [Option<fn(u64) -> bool>; 2] = [None, Some(|block| block % 3 != 0)];
+pub const GIVEN: [Option<Cold>; 2] = [None, Some(|block| block % 3 != 0)];
 
 impl Shape {
     pub fn small(blocks: u64) -> Self {
