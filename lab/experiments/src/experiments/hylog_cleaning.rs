@@ -133,8 +133,8 @@ fn utilisations(shares: &[f64], greedy: &[Point], aged: &[Point], outcome: &mut 
             "The share of live pages in the segments that are cleaned.",
             vec![Panel {
                 title: String::new(),
-                x: Axis::upto("share of live pages on the disk", 1.0),
-                y: Axis::upto("share in cleaned segments", 1.0),
+                x: Axis::upto("live pages on the disk, share", 1.0),
+                y: Axis::upto("live pages in cleaned segments, share", 1.0),
                 lines: vec![
                     Line::new("formula (2)", Style::Solid, 0, formula),
                     Line::new("greedy", Style::Dots, 1, line(greedy)),
@@ -209,8 +209,8 @@ fn costs<'a>(shares: &[f64], of: &dyn Fn(usize) -> &'a [Point], outcome: &mut Ou
         .collect();
     let panel = |title: &str, line: &dyn Fn(usize) -> Vec<(f64, f64)>| Panel {
         title: title.into(),
-        x: Axis::upto("share of live pages on the disk", 1.0),
-        y: Axis::linear("cost of a write"),
+        x: Axis::upto("live pages on the disk, share", 1.0),
+        y: Axis::linear("cost of a write, appended pages"),
         lines: vec![
             Line::new("cost-age", Style::Marked, 0, line(1)),
             Line::new("plugging", Style::Marked, 1, line(2)),

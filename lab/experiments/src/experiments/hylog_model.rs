@@ -192,7 +192,7 @@ fn efficiency(context: &Context<'_>, drives: &[DriveFile], outcome: &mut Outcome
             vec![Panel {
                 title: String::new(),
                 x: Axis::log("segment, KB"),
-                y: Axis::linear("E"),
+                y: Axis::linear("page time by appended page time, times"),
                 lines,
                 legend: Legend::TopLeft,
             }],
@@ -212,8 +212,8 @@ fn costs(outcome: &mut Outcome) {
         };
         Panel {
             title: row.name.into(),
-            x: Axis::upto("cleaning utilisation", 1.0),
-            y: Axis::upto("cost of a write", 50.0),
+            x: Axis::upto("live pages in cleaned segments, share", 1.0),
+            y: Axis::upto("cost of a write, appended pages", 50.0),
             lines: vec![
                 Line::new("overwrite", Style::Solid, 0, line(&|_| cost::overwrite(e))),
                 Line::new("cleaning", Style::Solid, 1, line(&cost::cleaning)),
@@ -274,7 +274,7 @@ fn potential(outcome: &mut Outcome) {
         .collect();
     let panel = |title: &str, y: Axis, legend, of: &dyn Fn(Skew, f64) -> f64| Panel {
         title: title.into(),
-        x: Axis::upto("hot share of the pages", 1.0),
+        x: Axis::upto("hot pages, share", 1.0),
         y,
         lines: SKEWS
             .iter()
@@ -291,19 +291,19 @@ fn potential(outcome: &mut Outcome) {
     let panels = vec![
         panel(
             "writes to the hottest pages",
-            Axis::upto("share of the writes", 1.0),
+            Axis::upto("writes of hot pages, share", 1.0),
             Legend::BottomRight,
             &Skew::share,
         ),
         panel(
             "90 % used",
-            Axis::linear("cost of a write"),
+            Axis::linear("cost of a write, appended pages"),
             Legend::TopRight,
             &cost_at(0.90),
         ),
         panel(
             "97 % used",
-            Axis::linear("cost of a write"),
+            Axis::linear("cost of a write, appended pages"),
             Legend::TopLeft,
             &cost_at(0.97),
         ),
