@@ -46,6 +46,11 @@ pub(crate) struct Separation {
 }
 
 impl Separation {
+    /// True when blocks are sorted by how often they are written, over a round of two segments.
+    pub fn sorts(&self) -> bool {
+        self.placement == Placement::Wolf
+    }
+
     /// None where the placement does not depend on how often blocks are written.
     pub fn new(options: &SegmentsOptions, now: Nanos) -> Option<Self> {
         let needed = matches!(options.placement, Placement::Wolf | Placement::Hylog);
@@ -148,6 +153,9 @@ impl Segments {
     /// Overwrites the cold ones of `items` in place, each of which becomes a note. Returns what is to be appended, notes
     /// first. Nothing is durable before a flush.
     pub(crate) async fn overwrite_cold(&self, items: Vec<Item>) -> Result<Vec<Item>, HomeError> {
+        if self.given.is_none() && self.state.borrow().separation.is_none() {
+            return Ok(items);
+        }
         self.count_writes(&items);
         let (mut cold, mut hot) = (Vec::new(), Vec::with_capacity(items.len()));
         for item in items {
@@ -174,7 +182,7 @@ impl Segments {
             }
         }
         if let Some(separation) = &self.state.borrow().separation
-            && separation.placement == Placement::Wolf
+            && separation.sorts()
         {
             let frequency = |item: &Item| match item.kind {
                 SummaryKind::Data { block, .. } => separation.separator.frequency(block),

@@ -60,10 +60,11 @@ use tonearm_base::BufPool;
 use tonearm_device::Interrupted;
 use tonearm_format::{MapEntry, SegmentLayout, Uuid, map_entries, map_levels, map_pages};
 use tonearm_rt::{Boxed, Rt, Semaphore};
+use write_back::PORTION_SEGMENTS;
 
 /// Most partials of an epoch of which a rebuild may find no trace.
 pub(crate) const EPOCH_GAP: u64 = 1 << 16;
-/// Bytes of one round. A larger round gains nothing, because all blocks are appended, and writers would wait for the
+/// Bytes of one round, unless blocks are sorted. A larger round gains nothing, because all blocks are appended, and writers would wait for the
 /// cleaning that it needs. A smaller one costs two blocks of summaries more often.
 const ROUND_BYTES: usize = 512 << 10;
 
@@ -202,12 +203,18 @@ impl Segments {
 
 impl Home for Segments {
     fn shape(&self) -> HomeShape {
+        // WOLF sorts the blocks of two segments, so that each gets its own kind.
+        let separation = &self.state.borrow().separation;
+        let round_bytes_max = match separation.as_ref().is_some_and(Separation::sorts) {
+            true => (PORTION_SEGMENTS * self.capacity) as usize * self.block_size(),
+            false => ROUND_BYTES.max(2 * self.block_size()),
+        };
         HomeShape {
             block_size: self.block_size(),
             size_blocks: self.size_blocks,
             group_blocks: self.fanout as u64,
             order: RoundOrder::OldestFirst,
-            round_bytes_max: ROUND_BYTES.max(2 * self.block_size()),
+            round_bytes_max,
         }
     }
 

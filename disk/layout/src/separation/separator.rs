@@ -2,7 +2,7 @@
 
 use crate::separation::cost;
 
-/// Most counters for each value of a counter, and one above: the values of a `u8`.
+/// Values that a counter can have.
 const VALUES: usize = 256;
 
 /// How the share of writes that go to the hottest pages is estimated.
@@ -59,8 +59,6 @@ pub struct Separator {
     current: Vec<u8>,
     /// Writes of this interval that no counter had room for.
     excess: u64,
-    /// Writes of this interval.
-    writes: u64,
     /// Pages are hot when their order count is at least this.
     threshold: u16,
 }
@@ -80,7 +78,6 @@ impl Separator {
             order: vec![0; counters],
             current: vec![0; counters],
             excess: 0,
-            writes: 0,
             threshold: 0,
         }
     }
@@ -95,18 +92,12 @@ impl Separator {
         self.order.len() + self.current.len()
     }
 
-    /// Writes since the last decision.
-    pub fn writes(&self) -> u64 {
-        self.writes
-    }
-
     /// Counts a write of `page` to the disk.
     ///
     /// # Panics
     /// When there is no such page.
     pub fn note_write(&mut self, page: u64) {
         let counter = &mut self.current[(page >> self.shift) as usize];
-        self.writes += 1;
         match counter.checked_add(1) {
             Some(more) => *counter = more,
             None => self.excess += 1,
@@ -183,7 +174,7 @@ impl Separator {
             };
             *current = 0;
         }
-        (self.excess, self.writes) = (0, 0);
+        self.excess = 0;
     }
 
     /// The decision with the least cost, and the least count of its hot pages.

@@ -2,7 +2,7 @@
 //! and overwritten without end.
 
 use crate::common::{Numbers, Shape, Store};
-use tonearm_format::segments_for;
+use tonearm_format::{Placement, segments_for};
 use tonearm_layout::{Home as _, Policy};
 
 /// A store of `blocks` blocks with the smallest spare share that is allowed.
@@ -13,6 +13,7 @@ fn tight(blocks: u64, segment_bytes: u32, cache_bytes: usize, policy: Policy) ->
         segments: segments_for(4096, segment_bytes, blocks, 5),
         cache_bytes,
         policy,
+        placement: Placement::Append,
         given: None,
     })
 }

@@ -22,6 +22,7 @@ pub struct Shape {
     pub segments: u64,
     pub cache_bytes: usize,
     pub policy: Policy,
+    pub placement: Placement,
     /// Which blocks are overwritten in place.
     pub given: Option<Cold>,
 }
@@ -40,6 +41,7 @@ impl Shape {
             segments: segments_for(4096, 64 << 10, blocks, 10),
             cache_bytes: 32 << 10,
             policy: Policy::CostAge,
+            placement: Placement::Append,
             given: None,
         }
     }
@@ -68,7 +70,7 @@ impl Shape {
             size_blocks: self.blocks,
             map_cache_bytes: self.cache_bytes,
             policy: self.policy,
-            placement: Placement::Append,
+            placement: self.placement,
             separation_interval: Nanos::from_secs(1200),
             given: self.given,
             read_only: false,

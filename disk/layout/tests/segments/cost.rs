@@ -1,7 +1,7 @@
 //! The cost of cleaning, compared with the formulas of HyLog 2: write amplification of random overwrites.
 
 use crate::common::{Numbers, Shape, Store};
-use tonearm_format::map_pages;
+use tonearm_format::{Placement, map_pages};
 use tonearm_layout::{Home as _, HomeStats, Policy};
 
 /// The cost of random overwrites of a store.
@@ -24,6 +24,7 @@ fn overwrite(blocks: u64, percent: u64, times: u64) -> Cost {
         segments: 0,
         cache_bytes: 4 << 20,
         policy: Policy::Greedy,
+        placement: Placement::Append,
         given: None,
     };
     let payload = shape.layout().payload_blocks();

@@ -1,6 +1,7 @@
 //! Random writes and trims while the cleaner runs, with occasional reopening.
 
-use crate::common::{GIVEN, Numbers, Shape, Store};
+use crate::common::{BLOCK, GIVEN, Numbers, Shape, Store};
+use tonearm_format::Placement;
 use tonearm_layout::Home as _;
 
 /// A step of random work: a few blocks and now and then a hole.
@@ -97,4 +98,29 @@ fn a_trim_of_a_store_that_was_never_written_touches_no_map_page() {
     let stats = store.home.stats();
     assert_eq!((stats.table_loads, stats.table_writes), (0, 0), "{stats:?}");
     assert!(stats.writes < 8, "{stats:?}");
+}
+
+/// WOLF: of the blocks of one round, those that are written most often fill the first segment.
+#[test]
+fn wolf_puts_blocks_that_are_written_often_into_other_segments() {
+    let mut store = Store::new(Shape {
+        placement: Placement::Wolf,
+        ..Shape::small(900)
+    });
+    let round = store.home.shape().round_bytes_max / BLOCK;
+    let segment = store.shape.layout().payload_blocks() as usize;
+    assert!(round >= 2 * segment, "a round of {round} blocks");
+    // Hot and cold blocks by turns.
+    let hot: Vec<u64> = (0..segment as u64).map(|index| 2 * index).collect();
+    for _ in 0..5 {
+        store.write(&hot, &[]);
+    }
+    let all: Vec<u64> = (0..2 * segment as u64).collect();
+    store.write(&all, &[]);
+    let places = store.places();
+    let (hot, cold): (Vec<u64>, Vec<u64>) = all.iter().partition(|block| *block % 2 == 0);
+    let last_hot = hot.iter().map(|block| places[block]).max();
+    let first_cold = cold.iter().map(|block| places[block]).min();
+    assert!(last_hot < first_cold, "{last_hot:?} {first_cold:?}");
+    store.compare();
 }
