@@ -1,4 +1,7 @@
-//! Columns named in a header: measured traces, output of a simulator, and output of a replay.
+//! Columns named in a header: measured traces, output of a simulator, output of a replay, and what `tonearm trace record`
+//! writes.
+//!
+//! A header that comes again is skipped, so that the files of a recording can be joined.
 
 use crate::disksim::letter;
 use crate::error::Reason;
@@ -17,6 +20,8 @@ struct Columns {
     sectors: usize,
     when: When,
     response: Option<usize>,
+    device: Option<usize>,
+    fua: Option<usize>,
 }
 
 /// A file with both columns is a closed loop: its arrivals are those of another drive.
@@ -29,6 +34,7 @@ enum When {
 #[derive(Default)]
 pub(crate) struct Csv {
     columns: Option<Columns>,
+    header: Vec<u8>,
     think: Nanos,
 }
 
@@ -37,32 +43,46 @@ impl Parser for Csv {
         let fields = Fields::commas(line);
         let Some(columns) = &self.columns else {
             self.columns = Some(Columns::find(&fields)?);
+            self.header = line.to_vec();
             return Ok(());
         };
-        let op = fields.read(columns.op, "R, W or F", operation)?;
+        if line == self.header {
+            return Ok(());
+        }
+        let op = fields.read(columns.op, "R, W, F, T or Z", operation)?;
         let sector = fields.integer(columns.sector, "a sector number")?;
         let sectors = fields.integer(columns.sectors, "a number of sectors")?;
         let extent = match op {
-            Op::Flush => Extent {
+            None | Some(Op::Flush) => Extent {
                 sector: 0,
                 sectors: 0,
             },
-            Op::Read | Op::Write => Extent::new(sector, sectors)?,
+            Some(Op::Read | Op::Write) => Extent::new(sector, sectors)?,
         };
         let time = |index| fields.time(index, "a time in milliseconds", MS);
         let response = columns.response.map(time).transpose()?;
+        let device = columns
+            .device
+            .map(|index| fields.small(index, "a device number"));
+        let device = device.transpose()?.unwrap_or(0);
+        let fua = columns.fua.map(|index| fields.read(index, "0 or 1", flag));
+        let fua = fua.transpose()?.unwrap_or(false);
         let arrival = match columns.when {
             When::Arrival(index) => Arrival::At(sink.arrival(time(index)?)?),
             When::ThinkBeforeNext(index) => {
                 Arrival::AfterThink(std::mem::replace(&mut self.think, time(index)?))
             }
         };
+        let Some(op) = op else {
+            sink.skipped += 1;
+            return Ok(());
+        };
         sink.push(Record {
             line: sink.line,
             arrival,
-            device: 0,
+            device,
             op,
-            fua: false,
+            fua,
             sector: extent.sector,
             sectors: extent.sectors,
             response,
@@ -91,13 +111,25 @@ impl Columns {
             sectors: need("blocks", "sectors")?,
             when,
             response: find("measured_ms").or_else(|| find("response_ms")),
+            device: find("device"),
+            fua: find("fua"),
         })
     }
 }
 
-fn operation(field: &[u8]) -> Option<Op> {
+/// `Some(None)` for a trim and for a zeroing, which have no meaning for the drives of this project.
+fn operation(field: &[u8]) -> Option<Option<Op>> {
     match field {
-        b"F" | b"f" => Some(Op::Flush),
-        _ => letter(field),
+        b"F" | b"f" => Some(Some(Op::Flush)),
+        b"T" | b"t" | b"Z" | b"z" => Some(None),
+        _ => letter(field).map(Some),
+    }
+}
+
+fn flag(field: &[u8]) -> Option<bool> {
+    match field {
+        b"0" => Some(false),
+        b"1" => Some(true),
+        _ => None,
     }
 }

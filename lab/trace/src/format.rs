@@ -22,7 +22,9 @@ pub enum Format {
     /// fio's iolog, version 2 (closed loop, `wait` as think time) and 3 (timestamps in us).
     FioIolog,
     /// Columns named in a header: `rw`, `blkno` or `lba`, `blocks` or `sectors`; then `think_ms_before_next` (closed
-    /// loop) or `arrival_ms`; `measured_ms` or `response_ms` if known. Measured traces, and the output of a replay.
+    /// loop) or `arrival_ms`; `measured_ms` or `response_ms`, `device` and `fua` (0 or 1) if known. Measured traces, the
+    /// output of a replay, and that of `tonearm trace record`. `rw` is R, W or F (flush); T (trim) and Z (zeroing) are
+    /// left out.
     Csv,
 }
 
@@ -69,7 +71,9 @@ impl Format {
             Self::Msr => "timestamp,host,disk,Read|Write,offset_bytes,size_bytes,response (100 ns)",
             Self::Blkparse => "the default text output of blkparse",
             Self::FioIolog => "fio's iolog, version 2 or 3",
-            Self::Csv => "columns named in a header, as of a measured trace or a replay",
+            Self::Csv => {
+                "columns named in a header, as of a measured trace, a replay or `tonearm trace record`"
+            }
         }
     }
 }

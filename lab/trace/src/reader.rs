@@ -52,7 +52,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Requests left out so far: discards, and those of zero bytes.
+    /// Requests left out so far: discards, zeroings, and those of zero bytes.
     pub fn skipped(&self) -> u64 {
         self.sink.skipped
     }

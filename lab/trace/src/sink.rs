@@ -16,7 +16,7 @@ pub(crate) struct Sink {
     last: Nanos,
     /// Number of the line that is being read.
     pub line: u64,
-    /// Requests that have no meaning for a drive of this project: discards, and those of zero bytes.
+    /// Requests that have no meaning for a drive of this project: discards, zeroings, and those of zero bytes.
     pub skipped: u64,
     /// Arrivals that were moved up to the previous one.
     pub clamped: u64,

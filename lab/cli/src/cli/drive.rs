@@ -140,6 +140,9 @@ Examples:
   blktrace -d /dev/sda -o - | blkparse -i - > sda.txt
   tonearm-lab drive replay --drive ./mine.toml --trace sda.txt --format blkparse --out answer.csv
         what this machine's disk was asked, on a drive of your own
+  tonearm trace record disk.tonearm --out day.csv --for 24h
+  tonearm-lab drive replay --drive sata2tb --trace day.csv --format csv --device 0 --out answer.csv
+        what the first volume of a served store was asked, on another drive
 
 Writes a line for each request: arrival_ms,lba,sectors,rw,response_ms. rw is R, W, or F for a
 flush; lba counts sectors of 512 bytes. Files may be gzipped.

@@ -256,6 +256,45 @@ fn requests_beyond_the_end_are_refused_or_folded() {
 }
 
 #[test]
+fn a_trace_of_a_served_store_is_replayed_and_described() {
+    let bench = bench();
+    // Lines as `tonearm trace record` writes them.
+    let trace = "\
+# tonearm trace record, version 0.1.0: all volumes of store 0, \"disk.tn\"
+arrival_ms,device,rw,lba,sectors,fua,response_ms
+# device 0: volume \"main\"
+0.250000,0,W,8192,8,0,0.098765
+0.500000,0,F,0,0,0,1.250000
+# device 1: volume \"b\"
+1.000000,1,W,0,1,1,2.000000
+2.000000,0,T,0,2097152,0,0.010000
+3.000000,0,R,8192,8,0,0.050000
+# end after 4.000 s: 5 requests; 0 lost; 0 left out, answered with an error
+";
+    std::fs::write(bench.path("t"), trace).expect("written");
+    let mut arguments = replay("atlas10k", "t", "csv", "out.csv");
+    arguments.extend(["--device", "0"]);
+    bench.ok(&arguments);
+    let rows = answer(&bench, "out.csv");
+    let kinds: Vec<_> = rows
+        .iter()
+        .map(|row| (row.0, row.1, row.3.as_str()))
+        .collect();
+    assert_eq!(
+        kinds,
+        [
+            (250_000, 8192, "W"),
+            (500_000, 0, "F"),
+            (3_000_000, 8192, "R")
+        ]
+    );
+    let figures = bench.json(&["workload", "trace", "t", "--format", "csv", "--json"]);
+    assert_eq!(figures["pages"], 2, "{figures}");
+    // The flush and the trim.
+    assert_eq!(figures["skipped"], 2, "{figures}");
+}
+
+#[test]
 fn one_device_of_a_trace_can_be_chosen() {
     let bench = bench();
     let trace = "\

@@ -1,8 +1,8 @@
 //! Each format, with lines of well-known traces.
 
-use crate::{at_ns, open, read};
+use crate::{at_ns, open, read, refused};
 use tonearm_base::Nanos;
-use tonearm_trace::{Arrival, Format, Op, Record};
+use tonearm_trace::{Arrival, Format, Op, Reader, Record};
 
 #[test]
 fn disksim_validation_traces_are_closed_loops() {
@@ -147,6 +147,60 @@ fn the_output_of_a_replay_can_be_read() {
     };
     assert_eq!(records[0], first);
     assert_eq!((records[1].op, records[1].sectors), (Op::Flush, 0));
+}
+
+#[test]
+fn a_recorded_trace_has_volumes_and_durable_writes() {
+    // As `tonearm trace record` writes it, with two of its files joined.
+    let text = "\
+# tonearm trace record, version 0.1.0
+arrival_ms,device,rw,lba,sectors,fua,response_ms
+# device 0: volume \"main\"
+0.000500,0,W,8,16,0,0.010000
+0.001000,0,F,0,0,0,1.000000
+# device 1: volume \"b\"
+0.001001,1,W,0,1,1,2.000000
+0.002000,0,T,0,2097152,1,0.001000
+0.002000,0,Z,0,8,0,0.001000
+arrival_ms,device,rw,lba,sectors,fua,response_ms
+0.003000,1,R,0,1,0,0.002000
+# end
+";
+    let mut reader = Reader::new("trace.csv", Format::Csv, text.as_bytes());
+    let records: Result<Vec<Record>, _> = reader.by_ref().collect();
+    let shape: Vec<_> = records
+        .unwrap()
+        .iter()
+        .map(|record| (record.op, record.device, record.fua, at_ns(record)))
+        .collect();
+    assert_eq!(
+        shape,
+        [
+            (Op::Write, 0, false, 500),
+            (Op::Flush, 0, false, 1_000),
+            (Op::Write, 1, true, 1_001),
+            (Op::Read, 1, false, 3_000),
+        ]
+    );
+    assert_eq!(reader.skipped(), 2, "a trim and a zeroing");
+}
+
+#[test]
+fn columns_of_a_recorded_trace_are_checked() {
+    let header = "arrival_ms,device,rw,lba,sectors,fua\n";
+    let refused = |line: &str| refused(Format::Csv, format!("{header}{line}\n"));
+    assert_eq!(
+        refused("0,0,W,0,8,yes"),
+        "trace.txt:2: 6th field 'yes' is not 0 or 1"
+    );
+    assert_eq!(
+        refused("0,main,W,0,8,0"),
+        "trace.txt:2: 2nd field 'main' is not a device number"
+    );
+    assert_eq!(
+        refused("0,0,X,0,8,0"),
+        "trace.txt:2: 3rd field 'X' is not R, W, F, T or Z"
+    );
 }
 
 #[test]
