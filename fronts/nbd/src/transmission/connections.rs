@@ -8,6 +8,7 @@ use super::execute::{Session, Target};
 use super::link::Link;
 use super::options::TransmissionOptions;
 use super::receive::receive;
+use super::recording::{Recorded, Recording};
 use crate::listen::{Client, ConnectionGuard};
 use crate::proto;
 use hdrhistogram::Histogram;
@@ -61,6 +62,7 @@ impl Connections {
             pool: pool.clone(),
             options,
             metrics: Metrics::default(),
+            recording: RefCell::default(),
             replies: ReplyBudgets::new(rt, &options),
             partial: PartialPayloads::new(rt, options.partial_payload_bytes_max),
             zeroes: pool.alloc_zeroed(ZEROES_BYTES).share(),
@@ -85,7 +87,12 @@ impl Connections {
             negotiated,
             guard,
         } = client;
-        let link = Rc::new(Link::new(shared.clone(), stream, negotiated));
+        let link = Rc::new(Link::new(
+            shared.clone(),
+            stream,
+            export.clone(),
+            negotiated,
+        ));
         let id = shared.next_id.get();
         shared.next_id.set(id + 1);
         let info = ConnectionInfo {
@@ -117,6 +124,31 @@ impl Connections {
     /// Counters and latencies.
     pub fn metrics(&self) -> &Metrics {
         &self.0.metrics
+    }
+
+    /// Begins to record the requests of one volume or of all; false when a recording is under way already.
+    pub fn start_recording(&self, volume: Option<String>) -> bool {
+        let mut recording = self.0.recording.borrow_mut();
+        let starts = recording.is_none();
+        if starts {
+            *recording = Some(Recording::new(volume, self.0.rt.now()));
+        }
+        starts
+    }
+
+    /// The requests that have ended since the last call; none without a recording.
+    pub fn take_recorded(&self) -> Option<Recorded> {
+        let mut recording = self.0.recording.borrow_mut();
+        recording
+            .as_mut()
+            .map(|recording| recording.take(self.0.rt.now()))
+    }
+
+    /// Ends the recording, if one is under way, and returns its last requests.
+    pub fn stop_recording(&self) -> Option<Recorded> {
+        let recorded = self.take_recorded();
+        *self.0.recording.borrow_mut() = None;
+        recorded
     }
 
     /// Bytes of memory of large payloads that are being received.
@@ -204,6 +236,8 @@ pub(super) struct Shared {
     pub pool: BufPool,
     pub options: TransmissionOptions,
     pub metrics: Metrics,
+    /// At most one.
+    pub recording: RefCell<Option<Recording>>,
     /// Bytes of replies of all connections.
     pub replies: ReplyBudgets,
     /// Bytes of large payloads that are being received.

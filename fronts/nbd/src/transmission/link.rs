@@ -15,7 +15,7 @@
 use super::budgets::Class;
 use super::connections::{CommandKind, Counters, Shared, add};
 use super::replies::{Batch, Outbox};
-use crate::proto::{Negotiated, Request};
+use crate::proto::{CMD_FLAG_FUA, Negotiated, Request};
 use std::cell::{Cell, RefCell};
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
@@ -30,6 +30,8 @@ const SLOW: Nanos = Nanos::from_secs(1);
 pub(super) struct Link {
     pub shared: Rc<Shared>,
     pub stream: DeviceId,
+    /// Canonical name of the export.
+    export: String,
     pub negotiated: Negotiated,
     pub counters: Rc<Counters>,
     outbox: RefCell<Outbox>,
@@ -67,8 +69,12 @@ pub(super) struct Link {
 pub(super) struct Ticket {
     pub cookie: u64,
     pub kind: CommandKind,
+    /// First byte of the request's range.
+    pub offset: u64,
     /// Length of the request's range in bytes.
     pub bytes: u32,
+    /// The reply comes when the change is durable.
+    pub fua: bool,
     pub failed: bool,
     /// When its header was received.
     pub arrived: Nanos,
@@ -113,13 +119,19 @@ pub(super) enum Ended {
 }
 
 impl Link {
-    pub fn new(shared: Rc<Shared>, stream: DeviceId, negotiated: Negotiated) -> Self {
+    pub fn new(
+        shared: Rc<Shared>,
+        stream: DeviceId,
+        export: String,
+        negotiated: Negotiated,
+    ) -> Self {
         Self {
             outbox: RefCell::new(Outbox::new(shared.pool.clone(), shared.zeroes.clone())),
             sender: Notify::new(&shared.rt),
             receiver: Notify::new(&shared.rt),
             shared,
             stream,
+            export,
             negotiated,
             counters: Rc::default(),
             receiving_since: Cell::new(None),
@@ -249,7 +261,9 @@ impl Link {
         Ticket {
             cookie: request.cookie,
             kind: CommandKind::of(request.command),
+            offset: request.offset,
             bytes: request.length,
+            fua: request.flags & CMD_FLAG_FUA != 0,
             failed: false,
             arrived,
             memory,
@@ -277,12 +291,17 @@ impl Link {
         let data = batch.take_data();
         let now = self.shared.rt.now();
         let metrics = &self.shared.metrics;
+        let mut recording = self.shared.recording.borrow_mut();
         for ticket in &batch.tickets {
             let bytes = u64::from(ticket.bytes);
             self.counters.record(ticket.kind, bytes, ticket.failed);
             metrics.total.record(ticket.kind, bytes, ticket.failed);
             metrics.record_latency(ticket.kind, now.since(ticket.arrived));
+            if let Some(recording) = &mut *recording {
+                recording.note(&self.export, ticket, now);
+            }
         }
+        drop(recording);
         add(&metrics.sends, 1);
         self.send_active.set(true);
         self.sending_since.set(Some(now));

@@ -25,6 +25,7 @@ mod execute;
 mod link;
 mod options;
 mod receive;
+mod recording;
 mod replies;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
@@ -34,3 +35,4 @@ pub use connections::{
 };
 pub use execute::{Target, TargetError};
 pub use options::TransmissionOptions;
+pub use recording::{REQUESTS_MAX, Recorded, RecordedRequest};

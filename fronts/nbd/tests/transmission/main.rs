@@ -8,6 +8,7 @@ mod common;
 mod fuzzed;
 mod hostile;
 mod model;
+mod recording;
 mod shutdown;
 mod sockets;
 mod splits;
