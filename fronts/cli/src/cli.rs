@@ -3,10 +3,12 @@
 mod files;
 mod member;
 mod sqlite;
+mod trace;
 
 pub use self::files::{CopyOut, Files, FilesAction, FilesList, FilesPut, FilesRm};
 pub use self::member::{Member, MemberAction};
 pub use self::sqlite::{Sqlite, SqliteAction, SqliteImport, SqliteShell};
+pub use self::trace::{Trace, TraceAction, TraceRecord};
 
 use clap::{ArgGroup, Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
@@ -28,6 +30,8 @@ Start here:
   nbdinfo 'nbd+unix:///main?socket=disk.tonearm.sock'
   nbdcopy image.raw 'nbd+unix:///main?socket=disk.tonearm.sock'
   tonearm stats disk.tonearm --watch           see it work, from another terminal
+  tonearm trace record disk.tonearm --out t.csv
+                                               record its requests, for tonearm-lab and other tools
   tonearm sqlite --help                        SQLite databases in the store
   tonearm-lab --help                           another program: drives, simulated and calibrated
 
@@ -81,6 +85,8 @@ pub enum Command {
     Scrub(Scrub),
     /// Show the counters of a store that is being served
     Stats(Stats),
+    /// Record the requests of a store that is being served, as a trace
+    Trace(Trace),
     /// Measure a store on this drive, in process
     Bench(Bench),
     /// Print a completion script for a shell

@@ -11,6 +11,9 @@ mod program;
 pub mod progress;
 pub mod report;
 pub mod size;
+pub mod span;
+mod status;
 
 pub use comfy_table::Table;
 pub use program::run;
+pub use status::StatusLine;

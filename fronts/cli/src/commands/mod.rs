@@ -10,6 +10,7 @@ mod scrub;
 mod serve;
 mod sqlite;
 mod stats;
+mod trace;
 mod volume;
 
 use crate::cli::{Cli, Command};
@@ -36,6 +37,7 @@ pub fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Check(arguments) => check::run(arguments),
         Command::Scrub(arguments) => scrub::run(arguments),
         Command::Stats(arguments) => stats::run(arguments),
+        Command::Trace(arguments) => trace::run(arguments),
         Command::Bench(arguments) => bench::run(arguments),
         Command::Completions(arguments) => pages::completions(Cli::command(), &arguments),
         Command::Man(arguments) => pages::man(Cli::command(), &arguments),

@@ -6,6 +6,7 @@
 mod client;
 mod describe;
 mod protocol;
+mod trace;
 mod wire_stats;
 
 pub use client::Client;
@@ -14,6 +15,7 @@ pub use protocol::{
     Answer, ArrayInfo, ArrayMemberInfo, DamagedGroup, Event, EventLine, Info, LogInfo, MemberInfo,
     REQUEST_MAX, Request, RequestLine, ScrubResult, VERSION, VolumeInfo, Volumes,
 };
+pub use trace::{TraceBatch, TraceOp, TraceRequest, TraceStart};
 #[cfg(test)]
 pub use wire_stats::LatencyStats;
 pub use wire_stats::{CommandStats, NbdStats, ServerStats};

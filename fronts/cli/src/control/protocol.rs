@@ -9,6 +9,7 @@
 //! Each request gets any number of `progress` and then one `done` or `failed`. Fields may be added within a version.
 //! Readers ignore fields that they do not know.
 
+use super::trace::{TraceBatch, TraceStart};
 use super::wire_stats::ServerStats;
 use serde::{Deserialize, Serialize};
 
@@ -82,6 +83,16 @@ pub enum Request {
         /// At most this many bytes of the replacement a second; 0 means no limit.
         bytes_per_second: u64,
     },
+    /// Begin to record requests. The recording ends with the connection. One can run at a time.
+    TraceStart {
+        /// The only volume to record; all if none.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        volume: Option<String>,
+    },
+    /// Take what this connection has recorded since the last time.
+    TraceTake,
+    /// As `TraceTake`, and end the recording.
+    TraceStop,
     /// Shut down in order.
     Shutdown,
 }
@@ -119,6 +130,10 @@ pub enum Answer {
     ScrubCancelled,
     /// The answer to `MemberRebuild`: all members of the array have all of its data.
     MemberRebuilt,
+    /// The answer to `TraceStart`.
+    TraceStarted(TraceStart),
+    /// The answer to `TraceTake` and `TraceStop`.
+    Trace(TraceBatch),
     /// The answer to `Shutdown`: it has begun.
     ShuttingDown,
 }

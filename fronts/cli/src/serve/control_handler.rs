@@ -2,7 +2,8 @@
 
 use crate::control::{
     Answer, ArrayInfo, DamagedGroup, Event, Info, LogInfo, MemberInfo, NbdStats, Request,
-    ScrubResult, ServerStats, Volumes, change_volumes, head_text, layout_text,
+    ScrubResult, ServerStats, TraceBatch, TraceStart, Volumes, change_volumes, head_text,
+    layout_text,
 };
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -98,6 +99,9 @@ impl ControlHandler {
             Request::MemberRebuild { bytes_per_second } => {
                 self.rebuild(bytes_per_second, events).await
             }
+            Request::TraceStart { volume } => self.start_trace(volume),
+            Request::TraceTake => recorded(self.0.connections.take_recorded()),
+            Request::TraceStop => recorded(self.0.connections.stop_recording()),
             Request::Shutdown => {
                 (self.0.asked_to_stop)();
                 Ok(Answer::ShuttingDown)
@@ -142,6 +146,29 @@ impl ControlHandler {
         self.0
             .catalog
             .replace(Exports::new(exports, Some("main".to_string())));
+    }
+
+    fn start_trace(&self, volume: Option<String>) -> anyhow::Result<Answer> {
+        if let Some(name) = &volume
+            && !self
+                .volumes()
+                .volumes
+                .iter()
+                .any(|known| known.name == *name)
+        {
+            anyhow::bail!(
+                "there is no volume '{name}' in this store; `tonearm volume list` names them"
+            );
+        }
+        if !self.0.connections.start_recording(volume) {
+            anyhow::bail!(
+                "another `tonearm trace record` is recording this store; wait until it has ended, or end it"
+            );
+        }
+        Ok(Answer::TraceStarted(TraceStart {
+            store: report::uuid(self.0.disk.engine().superblock().store),
+            version: env!("CARGO_PKG_VERSION").to_string(),
+        }))
     }
 
     /// Ends the running scrub with its present group; false when none is running.
@@ -290,5 +317,12 @@ impl ControlHandler {
             array: disk.engine().array().as_ref().map(ArrayInfo::of),
             problems: Vec::new(),
         }
+    }
+}
+
+fn recorded(recorded: Option<tonearm_nbd::transmission::Recorded>) -> anyhow::Result<Answer> {
+    match recorded {
+        Some(recorded) => Ok(Answer::Trace(TraceBatch::of(recorded))),
+        None => anyhow::bail!("nothing is being recorded"),
     }
 }

@@ -2,7 +2,7 @@
 
 use super::mailbox::Mailbox;
 use super::socket_file::SocketFile;
-use crate::control::{Event, EventLine, REQUEST_MAX, Request, RequestLine, VERSION};
+use crate::control::{Answer, Event, EventLine, REQUEST_MAX, Request, RequestLine, VERSION};
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
@@ -43,6 +43,10 @@ pub fn start(path: &Path, mailbox: Mailbox) -> anyhow::Result<SocketFile> {
 fn serve(stream: UnixStream, mailbox: &Mailbox) -> io::Result<()> {
     stream.set_write_timeout(Some(WRITE_TIMEOUT))?;
     let mut reader = BufReader::new(&stream);
+    let mut recording = Recording {
+        mailbox,
+        runs: false,
+    };
     loop {
         let mut line = Vec::new();
         let read = (&mut reader)
@@ -58,12 +62,33 @@ fn serve(stream: UnixStream, mailbox: &Mailbox) -> io::Result<()> {
             );
         }
         match parse(&line) {
+            Ok(Request::TraceTake | Request::TraceStop) if !recording.runs => {
+                let why = "this connection records nothing; it begins with trace-start";
+                send(&stream, Event::Failed(why.into()))?;
+            }
             Ok(request) => {
+                let stops = request == Request::TraceStop;
                 for event in mailbox.ask(request) {
+                    recording.runs |= matches!(event, Event::Done(Answer::TraceStarted(_)));
                     send(&stream, event)?;
                 }
+                recording.runs &= !stops;
             }
             Err(why) => send(&stream, Event::Failed(why))?,
+        }
+    }
+}
+
+/// The recording of requests that a connection has started. It ends with the connection.
+struct Recording<'a> {
+    mailbox: &'a Mailbox,
+    runs: bool,
+}
+
+impl Drop for Recording<'_> {
+    fn drop(&mut self) {
+        if self.runs {
+            self.mailbox.ask(Request::TraceStop).for_each(drop);
         }
     }
 }

@@ -7,4 +7,5 @@ mod create;
 mod help;
 mod raid;
 mod serve;
+mod trace;
 mod volume;

@@ -21,5 +21,6 @@ mod scrub;
 mod served_databases;
 mod sessions;
 mod shutdown;
+mod traces;
 mod two_names;
 mod volume_images;
