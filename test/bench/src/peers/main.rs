@@ -9,6 +9,7 @@
 
 mod client;
 mod fio;
+mod recorder;
 mod recovery;
 mod report;
 mod sample;
@@ -27,7 +28,7 @@ use workload::WORKLOADS;
 #[derive(Parser)]
 #[command(after_help = "\
 Examples:
-  tonearm-bench-peers                      everything: medians of 5 rounds, about 40 minutes
+  tonearm-bench-peers                      everything: medians of 5 rounds, about 45 minutes
   tonearm-bench-peers --quick              one short round: does it work, not how fast it is
   tonearm-bench-peers --only flush-1       one workload (may be repeated)
   tonearm-bench-peers --json > run.json    all samples")]
@@ -53,10 +54,11 @@ fn main() -> anyhow::Result<()> {
             println!("{:16} {}", workload.name, workload.title);
         }
         println!("{:16} {}", recovery::NAME, recovery::TITLE);
+        println!("{:16} {}", recorder::NAME, recorder::TITLE);
         return Ok(());
     }
     let known = WORKLOADS.iter().map(|workload| workload.name);
-    let known: Vec<_> = known.chain([recovery::NAME]).collect();
+    let known: Vec<_> = known.chain([recovery::NAME, recorder::NAME]).collect();
     options::check_names(&common.only, "workload", &known)?;
     let wanted = |name: &str| options::wanted(&common.only, name);
     let rounds = common.rounds();
@@ -92,12 +94,35 @@ fn main() -> anyhow::Result<()> {
             recoveries.push(recovery);
         }
     }
+    let mut recorders = Vec::new();
+    if wanted(recorder::NAME) {
+        for round in 0..rounds {
+            for name in recorder::LOADS {
+                let load = recorder::workload(name)?;
+                let pair = recorder::measure(&bench, load, round).context("recorder")?;
+                eprintln!("{}", pair.lines(round + 1, rounds));
+                recorders.push(pair);
+            }
+        }
+    }
     bench.clean_up();
     let machine = machine::describe(&args.dir, &["nbdkit", "qemu-nbd", "fio"]);
     if common.json {
-        report::json(&machine, &common.log_size, &samples, &recoveries)
+        report::json(
+            &machine,
+            &common.log_size,
+            &samples,
+            &recoveries,
+            &recorders,
+        )
     } else {
-        report::tables(&machine, &common.log_size, &samples, &recoveries);
+        report::tables(
+            &machine,
+            &common.log_size,
+            &samples,
+            &recoveries,
+            &recorders,
+        );
         Ok(())
     }
 }

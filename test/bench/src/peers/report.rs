@@ -1,5 +1,6 @@
 //! Tables and JSON of a run.
 
+use crate::recorder::{self, Pair};
 use crate::recovery::{self, Recovery};
 use crate::sample::Sample;
 use crate::server::Kind;
@@ -43,12 +44,22 @@ fn ratio(samples: &[Sample], workload: &str) -> Option<Spread> {
 }
 
 /// Prints the run as Markdown.
-pub fn tables(machine: &Machine, log_size: &str, samples: &[Sample], recoveries: &[Recovery]) {
+pub fn tables(
+    machine: &Machine,
+    log_size: &str,
+    samples: &[Sample],
+    recoveries: &[Recovery],
+    recorders: &[Pair],
+) {
     let rounds = samples
         .iter()
         .map(|sample| sample.round + 1)
         .max()
-        .unwrap_or(recoveries.len());
+        .unwrap_or(
+            recoveries
+                .len()
+                .max(recorders.len() / recorder::LOADS.len()),
+        );
     println!("{}; tonearm with a log of {log_size}\n", machine.line());
     println!(
         "Requests in a second (MiB/s where a request is 1 MiB), median (min-max) of {rounds} rounds.\n"
@@ -74,7 +85,26 @@ pub fn tables(machine: &Machine, log_size: &str, samples: &[Sample], recoveries:
             recovery::TARGET_S
         );
     }
-    print_noisy(samples.iter().map(|sample| sample.surroundings));
+    for name in recorder::LOADS {
+        let pairs = || recorders.iter().filter(|pair| pair.with.workload == name);
+        let Some(ratio) = Spread::of(pairs().map(Pair::ratio)) else {
+            continue;
+        };
+        let lost: u64 = pairs().map(|pair| pair.lost).sum();
+        println!(
+            "\n{name}: {} {}; target {}: {}; {lost} requests lost",
+            recorder::TITLE,
+            ratio.text(3),
+            recorder::TARGET,
+            verdict(ratio.median >= recorder::TARGET)
+        );
+    }
+    let pairs = recorders
+        .iter()
+        .flat_map(|pair| [&pair.without, &pair.with]);
+    let all = samples.iter().chain(pairs);
+    let surroundings: Vec<_> = all.map(|sample| sample.surroundings).collect();
+    print_noisy(surroundings.into_iter());
 }
 
 fn names() -> [&'static str; Kind::ALL.len()] {
@@ -133,6 +163,7 @@ pub fn json(
     log_size: &str,
     samples: &[Sample],
     recoveries: &[Recovery],
+    recorders: &[Pair],
 ) -> anyhow::Result<()> {
     let workloads: Vec<_> = WORKLOADS
         .iter()
@@ -154,5 +185,6 @@ pub fn json(
         "workloads": workloads,
         "samples": samples,
         "recoveries": recoveries,
+        "recorders": recorders,
     }))
 }

@@ -121,20 +121,41 @@ impl Bench {
     /// # Errors
     /// When the server or the load fails.
     pub fn sample(&self, workload: &Workload, kind: Kind, round: usize) -> anyhow::Result<Sample> {
+        self.sample_beside(workload, kind, round, || Ok(()))
+    }
+
+    /// As [`Bench::sample`], while the value lives that `beside` starts after the server.
+    ///
+    /// # Errors
+    /// As those of [`Bench::sample`], and those of `beside`.
+    pub fn sample_beside<B>(
+        &self,
+        workload: &Workload,
+        kind: Kind,
+        round: usize,
+        beside: impl Fn() -> anyhow::Result<B>,
+    ) -> anyhow::Result<Sample> {
         let again = !self.quiet_max.is_zero() && workload.span != Span::Sustained;
         let surroundings = |sample: &Sample| sample.surroundings;
         machine::quieter(again, surroundings, || {
-            self.sample_once(workload, kind, round)
+            self.sample_once(workload, kind, round, &beside)
         })
     }
 
-    fn sample_once(&self, workload: &Workload, kind: Kind, round: usize) -> anyhow::Result<Sample> {
+    fn sample_once<B>(
+        &self,
+        workload: &Workload,
+        kind: Kind,
+        round: usize,
+        beside: &impl Fn() -> anyhow::Result<B>,
+    ) -> anyhow::Result<Sample> {
         self.settle()?;
         if workload.cold {
             self.drop_caches(kind)?;
         }
         let server = Server::start(self, kind, &self.target(kind), &[])?;
         let watch = Watch::begin(self.quiet_max);
+        let running = beside()?;
         let mut client = match workload.load {
             Load::Batches(_) | Load::Fua => Some(self.client(&server, round)?),
             Load::Fio(_) | Load::FioOnce(_) => None,
@@ -166,6 +187,7 @@ impl Bench {
         };
         let cpu = machine::cpu_seconds(server.pid()) - cpu_before;
         let surroundings = watch.end();
+        drop(running);
         drop(client);
         server.stop()?;
         Ok(Sample {
@@ -208,6 +230,9 @@ impl Bench {
             "bench.tn",
             "bench.raw",
             "recovery.tn",
+            "recorder.csv",
+            "recorder.csv.1",
+            "recorder.json",
             "server.log",
             "bench.sock",
         ] {

@@ -1,0 +1,130 @@
+//! Measures what `tonearm trace record` costs: the same load with and without a recorder, in pairs.
+
+use crate::sample::{Bench, Sample};
+use crate::server::Kind;
+use crate::workload::{WORKLOADS, Workload};
+use anyhow::{Context, bail};
+use rustix::process::{Pid, Signal, kill_process};
+use serde::Serialize;
+use serde_json::Value;
+use std::fs::File;
+use std::io::{BufRead, BufReader};
+use std::process::{Child, ChildStderr, Command, Stdio};
+
+/// Name on the command line.
+pub const NAME: &str = "recorder";
+/// Description.
+pub const TITLE: &str = "rate while `tonearm trace record` runs, by that without";
+/// Workloads that are compared.
+pub const LOADS: [&str; 2] = ["flush-1", "read-32"];
+/// Least ratio.
+pub const TARGET: f64 = 0.97;
+
+/// Two samples of one round.
+#[derive(Serialize)]
+pub struct Pair {
+    /// Without a recorder.
+    pub without: Sample,
+    /// With one.
+    pub with: Sample,
+    /// Requests in the trace.
+    pub recorded: u64,
+    /// Requests that the trace has lost.
+    pub lost: u64,
+}
+
+impl Pair {
+    /// Rate with a recorder by that without.
+    pub fn ratio(&self) -> f64 {
+        self.with.rate / self.without.rate
+    }
+
+    /// The lines that a run prints for this pair.
+    pub fn lines(&self, round: usize, rounds: usize) -> String {
+        format!(
+            "{}\n{}\n{NAME} {}: {:.3}, {} requests recorded, {} lost",
+            self.without.line(round, rounds),
+            self.with.line(round, rounds),
+            self.with.workload,
+            self.ratio(),
+            self.recorded,
+            self.lost
+        )
+    }
+}
+
+/// The workload of this name.
+///
+/// # Errors
+/// When there is none.
+pub fn workload(name: &str) -> anyhow::Result<&'static Workload> {
+    let mut all = WORKLOADS.iter();
+    all.find(|workload| workload.name == name)
+        .with_context(|| format!("no workload {name}"))
+}
+
+/// Takes both samples; which one comes first changes from round to round.
+///
+/// # Errors
+/// When the server, the load or the recorder fails.
+pub fn measure(bench: &Bench, workload: &Workload, round: usize) -> anyhow::Result<Pair> {
+    let with = || bench.sample_beside(workload, Kind::Tonearm, round, || Recorder::start(bench));
+    let without = || bench.sample(workload, Kind::Tonearm, round);
+    let (without, with) = match round.is_multiple_of(2) {
+        true => {
+            let without = without()?;
+            (without, with()?)
+        }
+        false => {
+            let with = with()?;
+            (without()?, with)
+        }
+    };
+    let text = std::fs::read(bench.dir.join("recorder.json"))?;
+    let summary: Value = serde_json::from_slice(&text).context("the recorder's summary")?;
+    let number = |name: &str| summary[name].as_u64().with_context(|| format!("no {name}"));
+    let (recorded, lost) = (number("requests")?, number("lost")?);
+    if recorded == 0 {
+        bail!("the trace has no request");
+    }
+    Ok(Pair {
+        without,
+        with,
+        recorded,
+        lost,
+    })
+}
+
+/// A recorder that ends when it is dropped.
+struct Recorder {
+    child: Child,
+    _err: BufReader<ChildStderr>,
+}
+
+impl Recorder {
+    fn start(bench: &Bench) -> anyhow::Result<Self> {
+        let mut command = Command::new(&bench.tonearm);
+        command
+            .args(["trace", "record", "--json", "--force"])
+            .args(["--max-bytes", "64MiB", "--files", "2", "--out"])
+            .arg(bench.dir.join("recorder.csv"))
+            .arg(bench.target(Kind::Tonearm));
+        let out = File::create(bench.dir.join("recorder.json"))?;
+        let mut child = command.stdout(out).stderr(Stdio::piped()).spawn()?;
+        let mut err = BufReader::new(child.stderr.take().context("piped")?);
+        let mut line = String::new();
+        err.read_line(&mut line)?;
+        if !line.contains("recording") {
+            bail!("no recorder: {}", line.trim());
+        }
+        Ok(Self { child, _err: err })
+    }
+}
+
+impl Drop for Recorder {
+    fn drop(&mut self) {
+        // Without its end there is no summary, which the caller reports.
+        let _ = kill_process(Pid::from_child(&self.child), Signal::INT);
+        let _ = self.child.wait();
+    }
+}
