@@ -141,7 +141,15 @@ impl Recorder {
                 Some(_) => Request::TraceStop,
                 None => Request::TraceTake,
             };
-            self.take(ask(client, request).with_context(|| self.kept())?);
+            match ask(client, request) {
+                Ok(batch) => self.take(batch),
+                Err(error) => {
+                    // What was taken before is kept.
+                    let kept = self.write(true).and_then(|_| self.files.end());
+                    kept.with_context(|| self.kept())?;
+                    return Err(error).with_context(|| self.kept());
+                }
+            }
             let whole = self.write(ended.is_some()).with_context(|| self.kept())?;
             if !whole {
                 return Ok(Ended::Full);
