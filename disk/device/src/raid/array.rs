@@ -459,6 +459,10 @@ impl Array {
 
     /// Saves the state if it has changed. After a failure, updates that began before it end first, and the other members
     /// are flushed, because a power cut could tear writes that were made with all members and without parity records.
+    ///
+    /// Nothing is saved once the array is lost. A second member that failed in one of these updates, or in the flush, may
+    /// lack writes. If the next opening took the first member for a failed one, it would compute the first member's units
+    /// from these stripes. With both members in use, all writes that they lack are in the writer's log.
     pub(super) async fn publish(&self) -> Result<(), IoError> {
         if self.read_only {
             return Ok(());
@@ -477,6 +481,7 @@ impl Array {
                 self.await_unguarded().await;
                 self.flush_members().await;
             }
+            self.check_lost()?;
             let present: Vec<bool> = self.members.borrow().iter().map(Option::is_some).collect();
             let (version, state) = {
                 let health = self.health.borrow();
@@ -509,7 +514,8 @@ impl Array {
         }
     }
 
-    /// Flushes every member, and marks those that fail.
+    /// Flushes every member, and marks those that fail. Writes with a parity record count as durable only if the array has
+    /// not lost two members.
     pub(super) async fn flush_members(&self) {
         let written = self.records.as_ref().map(Records::flush_begins);
         let flushes: Vec<(usize, DeviceIo)> = {
@@ -525,7 +531,8 @@ impl Array {
                 self.mark_failed(member, error);
             }
         }
-        if let (Some(records), Some(written)) = (&self.records, written) {
+        if let (Some(records), Some(written), Ok(())) = (&self.records, written, self.check_lost())
+        {
             records.flush_ended(written);
         }
     }

@@ -139,7 +139,10 @@ impl Records {
             };
             match found {
                 None => return Ok(()),
-                Some((_, Use::Written)) => array.flush_members().await,
+                Some((_, Use::Written)) => {
+                    array.flush_members().await;
+                    array.check_lost()?;
+                }
                 Some((index, Use::Settled)) => self.erase(array, index).await?,
                 // Another stripe's record is about to take its place.
                 Some((_, Use::Busy | Use::Free)) => changed.await,
@@ -175,7 +178,7 @@ impl Records {
         band: &Band,
         kept: &[u8],
     ) -> Result<usize, IoError> {
-        let index = self.take_slot(array, (row, band.range.clone())).await;
+        let index = self.take_slot(array, (row, band.range.clone())).await?;
         let mut extents = Vec::new();
         for column in 0..array.stripes.columns() {
             let extent = |run: Range<u64>| ParityExtent {
@@ -215,7 +218,7 @@ impl Records {
     }
 
     /// A slot without a needed record.
-    async fn take_slot(&self, array: &Array, covers: (u64, Range<u64>)) -> usize {
+    async fn take_slot(&self, array: &Array, covers: (u64, Range<u64>)) -> Result<usize, IoError> {
         loop {
             let changed = self.changed.wait();
             let flush = {
@@ -231,12 +234,15 @@ impl Records {
                     slot.stamp = self.stamp.get();
                     slot.used = Use::Busy;
                     slot.covers.push(covers);
-                    return index;
+                    return Ok(index);
                 }
                 slots.iter().any(|slot| slot.used == Use::Written)
             };
             match flush {
-                true => array.flush_members().await,
+                true => {
+                    array.flush_members().await;
+                    array.check_lost()?;
+                }
                 false => changed.await,
             }
         }

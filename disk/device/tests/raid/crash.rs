@@ -10,9 +10,10 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::rc::Rc;
 use tonearm_base::BufPool;
-use tonearm_device::raid::{Raid5, Raid5State, RaidStats, RebuildRate};
+use tonearm_device::raid::{ARRAY_LOST, Raid5, Raid5State, RaidStats, RebuildRate};
 use tonearm_device::{Device, Interrupted, Redundancy};
-use tonearm_rt::Data;
+use tonearm_rt::{Data, Op};
+use tonearm_world::filters::Effect;
 use tonearm_world::{Crash, DiskImage};
 
 const UNIT: u64 = 4096;
@@ -308,6 +309,110 @@ fn a_cut_beside_a_rebuild_destroys_nothing() {
         }
     }
     assert!(points > 300, "{points} cuts");
+}
+
+/// A failure of two members.
+#[derive(Clone, Copy, Debug)]
+enum Second {
+    /// The second one fails a write of an update that began before the first one failed.
+    Write,
+    /// The second one drops a write from its cache, and says so in the flush before the failure of the first is saved.
+    Flush,
+}
+
+/// Two members fail together, as when a controller resets, and both answer again afterwards. Nothing may say that the
+/// first is missing: what the second has dropped would make the first one's blocks uncomputable.
+#[test]
+fn two_members_that_fail_together_and_come_back_lose_nothing() {
+    for second in [Second::Write, Second::Flush] {
+        let (members, first_member, second_member) = (4, 0, 1);
+        let world = World::new(3, members + 1, MEMBER);
+        let array = world
+            .open(members, UNIT, crate::common::CLEAN, true)
+            .unwrap();
+        let device: Rc<dyn Device> = Rc::new(array.clone());
+        let plans = [first_member, second_member].map(|member| world.plans[member].clone());
+        let row = array.stripes().row_bytes();
+        let mut log = Log::default();
+        let mut change = |offset: u64| {
+            log.open.insert(offset / PIECE, 1000 + offset);
+            bytes(PIECE as usize, 1000 + offset)
+        };
+        // The stripes 0 and 4 have their parity on member 3, and their columns on 0, 1 and 2.
+        let (of_first, of_second) = (change(0), change(4 * row + UNIT));
+        let pieces = array.size_bytes() / PIECE;
+        log.durable = (0..pieces).map(|piece| (piece, piece)).collect();
+        world.rt.block_on(async move {
+            for piece in 0..pieces {
+                let written = device.write(piece * PIECE, bytes(PIECE as usize, piece));
+                written.await.unwrap();
+            }
+            device.flush().await.unwrap();
+            let fails = crate::failures::EIO;
+            plans[0].once(|access| access.is_write(), fails);
+            match second {
+                Second::Write => plans[1].once(|access| access.is_write(), fails),
+                Second::Flush => {
+                    plans[1].once(|access| access.is_write(), Effect::Lose);
+                    plans[1].once(|access| access.op == Op::Flush, fails);
+                }
+            }
+            let both = [
+                device.write(4 * row + UNIT, of_second),
+                device.write(0, of_first),
+            ];
+            for write in both {
+                assert_eq!(write.await, Err(ARRAY_LOST), "{second:?}");
+            }
+            assert_eq!((plans[0].acted(), plans[1].acted() > 0), (1, true));
+        });
+        assert_eq!(world.kept.last().missing, None, "{second:?}");
+        let cut = Cut {
+            crash: world.world.crash(),
+            log,
+            state: world.kept.last(),
+        };
+        let (after, array) = recover(&cut, members, 4, None, false);
+        assert_nothing_lost(&after, array, &cut);
+    }
+}
+
+/// In a degraded stripe, a flush that loses the array makes no write durable, so the write's record is still needed.
+#[test]
+fn a_record_outlives_a_flush_that_loses_the_array() {
+    let (members, missing, second) = (4, 0, 1);
+    let world = World::new(3, members + 1, MEMBER);
+    let state = crate::common::without(missing);
+    let array = world.open(members, UNIT, state, true).unwrap();
+    let device: Rc<dyn Device> = Rc::new(array.clone());
+    let plan = world.plans[second].clone();
+    let mut log = Log::default();
+    let pieces = array.size_bytes() / PIECE;
+    log.durable = (0..pieces).map(|piece| (piece, piece)).collect();
+    // Stripe 0 has its columns on 0, 1 and 2. Member 0 is missing.
+    log.open.insert(UNIT / PIECE, 5000);
+    world.rt.block_on(async move {
+        for piece in 0..pieces {
+            let written = device.write(piece * PIECE, bytes(PIECE as usize, piece));
+            written.await.unwrap();
+        }
+        device.flush().await.unwrap();
+        plan.once(|access| access.is_write(), Effect::Lose);
+        plan.once(|access| access.op == Op::Flush, crate::failures::EIO);
+        let first = device.write(UNIT, bytes(PIECE as usize, 5000));
+        first.await.unwrap();
+        // The same bytes again: the first write must be durable before its record is erased.
+        let again = device.write(UNIT, bytes(PIECE as usize, 5000));
+        assert_eq!(again.await, Err(ARRAY_LOST));
+        assert_eq!(plan.acted(), 2);
+    });
+    let cut = Cut {
+        crash: world.world.crash(),
+        log,
+        state: world.kept.last(),
+    };
+    let (after, array) = recover(&cut, members, 4, None, false);
+    assert_nothing_lost(&after, array, &cut);
 }
 
 /// Shows that the tests above can fail: without records a cut in a degraded stripe loses blocks.
