@@ -3,6 +3,7 @@
 use super::array::{Array, Raid5};
 use super::geometry::Part;
 use super::io::{Place, copy_to, read_places};
+use super::state::is_refusal;
 use super::xor::xor_into;
 use crate::device::DeviceIo;
 use std::ops::Range;
@@ -64,6 +65,7 @@ impl Raid5 {
         let _job = self.jobs.acquire(1).await;
         let (row, start) = (place.at / self.stripes.unit, place.at % self.stripes.unit);
         let _lock = self.locks.lock(row..row + 1).await;
+        self.mend_degraded_row(row).await?;
         self.read_cell(row, place.member, start..start + place.len)
             .await
     }
@@ -106,6 +108,8 @@ impl Array {
             let copy = Data::whole(self.pool.copy_of(&bytes));
             match device.write(offset, copy).await {
                 Ok(()) => self.count(|stats| stats.repaired += 1),
+                // It stays unreadable. The drive needs no new space to replace a sector, but a file system may.
+                Err(error) if is_refusal(error) => {}
                 Err(error) => self.mark_failed(member, error),
             }
         }

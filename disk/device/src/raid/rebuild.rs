@@ -6,7 +6,7 @@
 
 use super::array::{Health, Raid5};
 use super::io::JOINED_BYTES_MAX;
-use super::state::{Missing, RaidError};
+use super::state::{Missing, RaidError, is_refusal};
 use crate::device::Device;
 use std::cell::Cell;
 use std::ops::Range;
@@ -120,7 +120,13 @@ impl Raid5 {
             }
             let rows = at..end.min(at + step);
             let bytes = (rows.end - rows.start) * self.stripes.unit;
-            self.rebuild_rows(member, rows.clone()).await?;
+            if let Err(error) = self.rebuild_rows(member, rows.clone()).await {
+                // What is restored is kept. The first error tells more than one of this save.
+                if let Ok(done) = self.rebuilding(member) {
+                    self.save_watermark(done).await.ok();
+                }
+                return Err(error);
+            }
             progress(rows.end, end);
             unsaved += bytes;
             if unsaved >= SAVE_BYTES {
@@ -171,6 +177,10 @@ impl Raid5 {
 
     async fn rebuild_rows(&self, member: usize, rows: Range<u64>) -> Result<(), RaidError> {
         let lock = self.locks.lock(rows.clone()).await;
+        for row in rows.clone() {
+            let mended = self.mend_degraded_row(row).await;
+            mended.map_err(|error| self.error(error))?;
+        }
         let unit = self.stripes.unit;
         let count = (rows.end - rows.start) as usize;
         let range = 0..count as u64 * unit;
@@ -198,9 +208,16 @@ impl Raid5 {
             None => Err(IoError::EIO),
         };
         if let Err(error) = written {
+            let member_name = self.member_name(member);
+            if is_refusal(error) {
+                return Err(RaidError::RebuildRefused {
+                    member: member_name,
+                    error,
+                });
+            }
             self.mark_failed(member, error);
             return Err(RaidError::RebuildFailed {
-                member: self.member_name(member),
+                member: member_name,
                 error,
             });
         }

@@ -13,7 +13,7 @@
 
 use super::array::{Absent, Array, Raid5};
 use super::cut::Band;
-use super::state::RaidError;
+use super::state::{RaidError, is_refusal};
 use super::xor::xor_into;
 use crate::device::Device;
 use std::cell::{Cell, RefCell};
@@ -21,7 +21,7 @@ use std::ops::Range;
 use std::rc::Rc;
 use tonearm_base::{Buf, Slice, crc32c};
 use tonearm_format::{PARITY_EXTENTS_MAX, ParityExtent, ParityRecord, SECTOR};
-use tonearm_rt::{Data, IoError, Notify, Op, Rt};
+use tonearm_rt::{Data, IoError, Notify, Rt};
 
 /// Most slots that are used.
 const SLOTS_MAX: u64 = 256;
@@ -36,6 +36,8 @@ enum Use {
     Written,
     /// The write is durable. The record is not needed any more, and is harmless until the bytes that it covers change.
     Settled,
+    /// A member has refused the write. The record is applied before the stripe is used again.
+    Torn,
 }
 
 struct Slot {
@@ -111,11 +113,59 @@ impl Records {
         self.changed.notify();
     }
 
-    /// The write of the record in slot `index` has ended.
-    pub fn ended(&self, index: usize, durable: bool) {
-        let used = if durable { Use::Settled } else { Use::Written };
+    /// The write of the record in slot `index` has ended. It is `durable`, or has torn the stripe, or is in caches.
+    pub fn ended(&self, index: usize, durable: bool, torn: bool) {
+        let used = match durable {
+            true => Use::Settled,
+            false if torn => Use::Torn,
+            false => Use::Written,
+        };
         self.slots.borrow_mut()[index].used = used;
         self.changed.notify();
+    }
+
+    /// Stripes that refused writes have torn.
+    pub fn torn_rows(&self) -> Vec<u64> {
+        let slots = self.slots.borrow();
+        let torn = slots.iter().filter(|slot| slot.used == Use::Torn);
+        torn.flat_map(|slot| slot.covers.iter().map(|(row, _)| *row))
+            .collect()
+    }
+
+    /// True when torn stripes keep so many slots that writes to other stripes could run out of them.
+    pub fn are_scarce(&self) -> bool {
+        let slots = self.slots.borrow();
+        let torn = slots.iter().filter(|slot| slot.used == Use::Torn);
+        2 * torn.count() >= slots.len()
+    }
+
+    /// Applies the records of refused writes to `row`, whose lock the caller has.
+    pub async fn apply_torn(&self, array: &Array, row: u64) -> Result<(), RaidError> {
+        for index in self.torn_slots(row) {
+            let slot = self.read_slot(array, index).await?;
+            if let Ok(Some((record, kept))) = ParityRecord::decode(&slot) {
+                let kept = array.pool.copy_of(kept).share();
+                array.apply_record(&record, &kept).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The parity of `row` is correct again, perhaps in caches.
+    pub fn mended(&self, row: u64) {
+        for index in self.torn_slots(row) {
+            self.ended(index, false, false);
+        }
+    }
+
+    fn torn_slots(&self, row: u64) -> Vec<usize> {
+        let slots = self.slots.borrow();
+        let of_row = |slot: &Slot| slot.covers.iter().any(|(other, _)| *other == row);
+        let slots = slots.iter().enumerate();
+        slots
+            .filter(|(_, slot)| slot.used == Use::Torn && of_row(slot))
+            .map(|(index, _)| index)
+            .collect()
     }
 
     /// Leaves no valid record over `range` of `rows`, whose locks the caller has.
@@ -143,7 +193,8 @@ impl Records {
                     array.flush_members().await;
                     array.check_lost()?;
                 }
-                Some((index, Use::Settled)) => self.erase(array, index).await?,
+                // A torn stripe is about to be written as a whole; any other write has mended it before.
+                Some((index, Use::Settled | Use::Torn)) => self.erase(array, index).await?,
                 // Another stripe's record is about to take its place.
                 Some((_, Use::Busy | Use::Free)) => changed.await,
             }
@@ -236,7 +287,12 @@ impl Records {
                     slot.covers.push(covers);
                     return Ok(index);
                 }
-                slots.iter().any(|slot| slot.used == Use::Written)
+                let any = |used: Use| slots.iter().any(|slot| slot.used == used);
+                if !any(Use::Written) && !any(Use::Busy) {
+                    // All slots are those of writes that members have refused.
+                    return Err(IoError::ENOSPC);
+                }
+                any(Use::Written)
             };
             match flush {
                 true => {
@@ -246,6 +302,14 @@ impl Records {
                 false => changed.await,
             }
         }
+    }
+
+    /// Keeps the `record` in slot `index`, which could not be applied.
+    fn keep_torn(&self, index: usize, record: &ParityRecord) {
+        let (start, len) = (u64::from(record.start), u64::from(record.len));
+        let slot = &mut self.slots.borrow_mut()[index];
+        slot.used = Use::Torn;
+        slot.covers = vec![(record.row, start..start + len)];
     }
 
     async fn read_slot(&self, array: &Array, index: usize) -> Result<Buf, RaidError> {
@@ -281,7 +345,16 @@ impl Raid5 {
                 _ => None,
             };
             if let Some((record, kept)) = record.filter(|_| unclean) {
-                self.apply_record(&record, &kept).await?;
+                match self.apply_record(&record, &kept).await {
+                    Err(error) if is_refusal(error.io_error()) => {
+                        // The member is full. The stripe stays as it is until it is used.
+                        records.keep_torn(index, &record);
+                        let rows = record.row..record.row + 1;
+                        self.health.borrow_mut().torn.insert(rows);
+                        continue;
+                    }
+                    applied => applied?,
+                }
             }
             found.push(index);
         }
@@ -296,7 +369,9 @@ impl Raid5 {
         }
         Ok(())
     }
+}
 
+impl Array {
     async fn apply_record(&self, record: &ParityRecord, kept: &Slice) -> Result<(), RaidError> {
         let row = record.row;
         let range = u64::from(record.start)..u64::from(record.start) + u64::from(record.len);
@@ -342,8 +417,10 @@ impl Raid5 {
             let Some(device) = self.member(member) else {
                 continue;
             };
-            if let Err(error) = device.io(Op::Write, offset, 0, data).await.0 {
-                self.mark_failed(member, error);
+            match device.write(offset, data).await {
+                Err(error) if is_refusal(error) => return Err(self.error(error)),
+                Err(error) => self.mark_failed(member, error),
+                Ok(()) => {}
             }
         }
         self.count(|stats| stats.parity_fixed += 1);

@@ -3,13 +3,13 @@
 use super::array::{Array, Raid5};
 use super::io::JOINED_BYTES_MAX;
 use super::rows::RowSet;
-use super::state::RaidError;
+use super::state::{RaidError, is_refusal};
 use super::xor::xor_into;
 use crate::device::Interrupted;
 use std::collections::BTreeMap;
 use std::ops::Range;
 use tonearm_base::{Buf, is_zero};
-use tonearm_rt::{Data, IoError, Op};
+use tonearm_rt::{Data, IoError};
 
 /// Stripes that are corrected at the same time.
 const REPAIRS_MAX: u64 = 16;
@@ -49,7 +49,8 @@ impl Raid5 {
             wrong += self.compare_rows(rows.clone(), repair).await?;
             at = rows.end;
             if repair {
-                self.note_rows(&rows, true);
+                let mut health = self.health.borrow_mut();
+                health.suspect.remove(rows.clone());
             }
             progress(at, end);
         }
@@ -169,7 +170,7 @@ impl Raid5 {
         }
         for task in tasks {
             let done = task.await;
-            done.map_err(|_| IoError::EIO)?;
+            done.map_err(|error| error.io_error())?;
         }
         self.trust_all_but(suspect);
         // The corrections are durable before the caller forgets the crash.
@@ -209,22 +210,53 @@ impl Array {
             return Ok(false);
         }
         let data = Data::whole(parity);
-        let written = device.io(Op::Write, offset, 0, data).await.0;
-        if let Err(error) = written {
-            self.mark_failed(of_parity, error);
+        let written = device.write(offset, data).await;
+        match written {
+            Err(error) if is_refusal(error) => return Err(self.error(error)),
+            Err(error) => self.mark_failed(of_parity, error),
+            Ok(()) => {}
         }
         self.count(|stats| stats.parity_fixed += 1);
         self.check_lost().map_err(|error| self.error(error))?;
         Ok(true)
     }
 
-    /// Corrects the parity of a stripe that a refused write has changed in part.
+    /// Corrects the parity of a stripe that a refused write has changed in part. Without one of its units, the stripe has
+    /// a parity record if the missing unit depends on it. The caller holds the stripe's lock.
     pub(super) async fn mend_row(&self, row: u64) -> Result<(), IoError> {
-        if self.absent(row).is_none() {
-            let fixed = self.fix_parity(row, 0..self.stripes.unit).await;
-            fixed.map_err(|_| IoError::EIO)?;
+        let mended = match (self.absent(row), &self.records) {
+            (None, _) => self.fix_parity(row, 0..self.stripes.unit).await.map(|_| ()),
+            (Some(_), Some(records)) => records.apply_torn(self, row).await,
+            (Some(_), None) => Ok(()),
+        };
+        mended.map_err(|error| error.io_error())?;
+        if let Some(records) = &self.records {
+            records.mended(row);
         }
         self.health.borrow_mut().torn.remove(row..row + 1);
+        Ok(())
+    }
+
+    /// As [`Array::mend_row`], where a unit is to be computed that no member holds.
+    pub(super) async fn mend_degraded_row(&self, row: u64) -> Result<(), IoError> {
+        let torn = self.health.borrow().torn.contains(row);
+        match torn && self.absent(row).is_some() {
+            true => self.mend_row(row).await,
+            false => Ok(()),
+        }
+    }
+
+    /// Corrects those of `rows` that refused writes have torn.
+    pub(super) async fn mend_rows(
+        &self,
+        rows: impl IntoIterator<Item = u64>,
+    ) -> Result<(), IoError> {
+        for row in rows {
+            let _lock = self.locks.lock(row..row + 1).await;
+            if self.health.borrow().torn.contains(row) {
+                self.mend_row(row).await?;
+            }
+        }
         Ok(())
     }
 }

@@ -9,6 +9,19 @@ use tonearm_rt::IoError;
 /// Error of an operation on an array that has lost two members (`ENODEV`). [`RaidError::Lost`] names them.
 pub const ARRAY_LOST: IoError = IoError { errno: 19 };
 
+/// True for an error by which a member refuses an operation (no space, a quota, not that operation) and stays in use. The
+/// medium has not failed.
+pub(super) fn is_refusal(error: IoError) -> bool {
+    const EDQUOT: IoError = IoError { errno: 122 };
+    [
+        IoError::ENOSPC,
+        EDQUOT,
+        IoError::EOPNOTSUPP,
+        IoError::EINVAL,
+    ]
+    .contains(&error)
+}
+
 /// A member that does not, or not yet, have the array's data.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Missing {
@@ -107,6 +120,17 @@ pub enum RaidError {
         /// Its error.
         error: IoError,
     },
+    /// The replacement refused a write in the rebuild.
+    #[error(
+        "rebuild: {member} refused a write ({error}); free space there and start the rebuild again, which goes on \
+         from there"
+    )]
+    RebuildRefused {
+        /// Its name.
+        member: String,
+        /// Its error.
+        error: IoError,
+    },
     /// The device for parity records failed.
     #[error("parity records on {member}: {error}")]
     Journal {
@@ -123,6 +147,24 @@ pub enum RaidError {
         /// The cause.
         error: IoError,
     },
+}
+
+impl RaidError {
+    /// The error of an operation that fails for this reason.
+    pub fn io_error(&self) -> IoError {
+        match self {
+            Self::Lost { .. } => ARRAY_LOST,
+            Self::Unreadable { error, .. }
+            | Self::RebuildRefused { error, .. }
+            | Self::RebuildFailed { error, .. }
+            | Self::Journal { error, .. }
+            | Self::Array { error, .. } => *error,
+            Self::Shape(_)
+            | Self::Replacement { .. }
+            | Self::NoReplacement { .. }
+            | Self::RebuildStopped { .. } => IoError::EIO,
+        }
+    }
 }
 
 /// Counters of an array.

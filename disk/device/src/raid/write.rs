@@ -7,6 +7,7 @@
 use super::array::{Absent, Array, Raid5, Unguarded};
 use super::cut::{Band, Payload, Piece, Source, bands};
 use super::io::{JOINED_BYTES_MAX, Transfer, run};
+use super::state::is_refusal;
 use super::xor::{xor_into, xor_slices};
 use crate::device::DeviceIo;
 use std::cell::RefCell;
@@ -38,6 +39,11 @@ impl Raid5 {
         durable: bool,
     ) -> Result<(), IoError> {
         self.begin_write().await?;
+        if let Some(records) = &self.records
+            && records.are_scarce()
+        {
+            self.mend_rows(records.torn_rows()).await?;
+        }
         let failures = self.failures();
         let mut source = source;
         let (mut at, end, row_bytes) = (offset, offset + len, self.stripes.row_bytes());
@@ -208,7 +214,7 @@ impl Raid5 {
         let (modify, endangers) = match missing {
             Some(Absent::Parity) => {
                 let under_way = self.start_data(row, band, missing, durable);
-                return self.end_writes(row, under_way, None).await;
+                return self.end_writes(row, under_way, None, true).await;
             }
             Some(Absent::Column(column)) => {
                 (changed[column].is_empty(), changed[column].is_empty())
@@ -257,9 +263,12 @@ impl Raid5 {
         );
         let mut under_way = self.start_data(row, band, missing, durable);
         under_way.extend(self.start(of_parity, row, durable));
-        let result = self.end_writes(row, under_way, unguarded).await;
+        let endangers_none = missing.is_some() && !endangers;
+        let can_mend = record.is_some() || endangers_none;
+        let result = self.end_writes(row, under_way, unguarded, can_mend).await;
         if let (Some(index), Some(records)) = (record, &self.records) {
-            records.ended(index, settles && result.is_ok());
+            let torn = self.health.borrow().torn.contains(row);
+            records.ended(index, settles && result.is_ok(), torn);
         }
         result?;
         let is_missing = match missing {
@@ -292,7 +301,7 @@ impl Raid5 {
         };
         self.count(|stats| stats.full_writes += rows.end - rows.start);
         // The log has all of the data, so nothing else is endangered.
-        let result = self.end_writes(rows.start, under_way, None).await;
+        let result = self.end_writes(rows.start, under_way, None, true).await;
         self.note_rows(&rows, result.is_ok());
         result?;
         if durable && (self.absent(rows.end - 1).is_some() || self.is_unsaved_row(rows.end - 1)) {
@@ -468,19 +477,20 @@ impl Array {
     }
 
     /// Waits for writes. A member that fails is marked so, and the others make the write good.
+    ///
+    /// A member that refuses a write leaves the stripe torn until [`Array::mend_row`]. In a stripe without one of its units
+    /// that is possible only if `can_mend`: the update has a parity record, or leaves nothing of the missing unit as it was.
     async fn end_writes(
         &self,
         row: u64,
         under_way: UnderWay,
         unguarded: Option<Unguarded>,
+        can_mend: bool,
     ) -> Result<(), IoError> {
         let mut refused = None;
         for (member, io) in under_way {
             let Err(error) = io.await.0 else { continue };
-            // Out of space, or not that operation: no failure of the medium.
-            let refusal = [IoError::ENOSPC, IoError::EOPNOTSUPP, IoError::EINVAL].contains(&error);
-            let healthy = self.absent(row).is_none();
-            match refusal && healthy {
+            match is_refusal(error) && (can_mend || self.absent(row).is_none()) {
                 true => refused = Some(error),
                 false => self.mark_failed(member, error),
             }

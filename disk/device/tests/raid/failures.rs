@@ -235,6 +235,128 @@ fn a_full_member_refuses_the_write_and_the_stripe_is_corrected() {
     }
 }
 
+pub const EDQUOT: IoError = IoError { errno: 122 };
+
+#[test]
+fn a_full_member_stays_in_use_however_often_it_refuses() {
+    for (victim, error) in (0..4).flat_map(|v| [IoError::ENOSPC, EDQUOT].map(|error| (v, error))) {
+        let world = World::new(1, 4, 4 << 20);
+        let array = world.open(4, UNIT, CLEAN, false).unwrap();
+        let device: Rc<dyn Device> = Rc::new(array.clone());
+        let plan = world.plans[victim].clone();
+        world.rt.block_on(async move {
+            device.write(0, bytes(LEN, 1)).await.unwrap();
+            plan.on(|access| access.is_write(), Effect::Fail(error));
+            // Stripe 0 has column 0 on member 0 and the parity on member 3. From the second write on it is torn.
+            for _ in 0..3 {
+                let written = device.write(0, bytes(4096, 2)).await;
+                let concerned = victim == 0 || victim == 3;
+                assert_eq!(written, if concerned { Err(error) } else { Ok(()) });
+                assert_eq!(array.state().missing, None, "no failure of the member");
+            }
+            plan.clear();
+            device.write(0, bytes(4096, 3)).await.unwrap();
+            let mut expected = pattern(LEN, 1);
+            expected[..4096].copy_from_slice(&pattern(4096, 3));
+            assert!(read(&device, 0, LEN).await[..] == expected[..]);
+            assert_eq!(array.check_parity(|_, _| {}).await, Ok(0));
+        });
+    }
+}
+
+/// A refused write to a degraded stripe has a parity record, which restores the missing unit: at once, after a crash, and
+/// when there is space again.
+#[test]
+fn a_full_member_of_a_degraded_array_loses_nothing() {
+    for victim in 1..4 {
+        let world = World::new(1, 5, 4 << 20);
+        let array = world.open(4, UNIT, without(0), true).unwrap();
+        let device: Rc<dyn Device> = Rc::new(array.clone());
+        let plan = world.plans[victim].clone();
+        let own = array.clone();
+        world.rt.block_on(async move {
+            device.write(0, bytes(LEN, 1)).await.unwrap();
+            device.flush().await.unwrap();
+            plan.set_room(Some(0));
+            for round in 0..3 {
+                let written = device.write(UNIT, bytes(4096, 2)).await;
+                let full = Err(IoError::ENOSPC);
+                assert_eq!(written, if victim == 2 { Ok(()) } else { full });
+                // The unit of the missing member. It cannot be computed while the parity itself is refused.
+                let found = device.read(0, BufPool::new(0).alloc(UNIT as usize)).await;
+                match found {
+                    Ok(found) => assert!(found[..] == pattern(LEN, 1)[..UNIT as usize]),
+                    Err(error) => assert_eq!((error, victim), (IoError::ENOSPC, 3), "{round}"),
+                }
+                assert_eq!(own.failure(), None);
+            }
+        });
+        let mut expected = pattern(LEN, 1);
+        // The process ends here, and the member is still full.
+        let after = World::of(2, world.world.crash().images(3));
+        after.plans[victim].set_room(Some(0));
+        let reopened = after.open(4, UNIT, world.kept.last(), true).unwrap();
+        for (place, array) in [(&world, array), (&after, reopened)] {
+            let device: Rc<dyn Device> = Rc::new(array.clone());
+            let plan = place.plans[victim].clone();
+            expected[UNIT as usize..][..4096].copy_from_slice(&pattern(4096, 5));
+            let expected = expected[..].to_vec();
+            place.rt.block_on(async move {
+                plan.set_room(None);
+                device.write(UNIT, bytes(4096, 5)).await.unwrap();
+                assert!(
+                    read(&device, 0, LEN).await[..] == expected[..],
+                    "member {victim}"
+                );
+                assert_eq!(array.failure(), None);
+            });
+        }
+    }
+}
+
+#[test]
+fn refused_writes_leave_parity_records_for_others() {
+    let mut images = vec![tonearm_world::DiskImage::new(4 << 20); 4];
+    images.push(tonearm_world::DiskImage::new(4 * (UNIT + 4096)));
+    let world = World::of(1, images);
+    let array = world.open(4, UNIT, without(0), true).unwrap();
+    let device: Rc<dyn Device> = Rc::new(array.clone());
+    let plan = world.plans[3].clone();
+    world.rt.block_on(async move {
+        device.write(0, bytes(LEN, 1)).await.unwrap();
+        plan.set_room(Some(0));
+        let row = array.stripes().row_bytes();
+        // Column 1 of stripes whose parity is on member 3: as many as there are records, and more.
+        for stripe in 0..8 {
+            let written = device.write(4 * stripe * row + UNIT, bytes(512, 2)).await;
+            assert_eq!(written, Err(IoError::ENOSPC), "stripe {}", 4 * stripe);
+        }
+        plan.set_room(None);
+        for stripe in 0..8 {
+            let place = 4 * stripe * row + UNIT;
+            device.write(place, bytes(512, 3)).await.unwrap();
+            assert!(read(&device, place, 512).await[..] == pattern(512, 3)[..]);
+        }
+        assert!(read(&device, 0, UNIT as usize).await[..] == pattern(LEN, 1)[..UNIT as usize]);
+        assert_eq!(array.failure(), None);
+    });
+}
+
+#[test]
+fn an_unreadable_place_that_cannot_be_rewritten_for_lack_of_space_is_computed() {
+    let world = World::new(1, 4, 4 << 20);
+    let array = world.open(4, UNIT, CLEAN, false).unwrap();
+    let device: Rc<dyn Device> = Rc::new(array.clone());
+    let plan = world.plans[1].clone();
+    world.rt.block_on(async move {
+        device.write(0, bytes(LEN, 1)).await.unwrap();
+        plan.on(|access| access.op == Op::Read && access.touches(100), EIO);
+        plan.set_room(Some(0));
+        assert!(read(&device, 0, LEN).await[..] == pattern(LEN, 1)[..]);
+        assert_eq!((array.state().missing, array.stats().repaired), (None, 0));
+    });
+}
+
 #[test]
 fn a_state_that_cannot_be_saved_fails_the_write() {
     struct Broken;

@@ -202,6 +202,33 @@ fn a_replacement_that_fails_is_replaced_again() {
 }
 
 #[test]
+fn a_full_replacement_keeps_what_is_restored_and_the_rebuild_goes_on() {
+    let (world, array) = degraded(4, 16 << 20);
+    array.replace(world.devices[4].clone()).unwrap();
+    let (plan, kept) = (world.plans[4].clone(), world.kept.clone());
+    plan.set_room(Some(9 << 20));
+    world.rt.block_on(async move {
+        let refused = array.rebuild(&RebuildRate::default(), |_, _| {}).await;
+        let text = refused.unwrap_err().to_string();
+        assert!(
+            text.starts_with("rebuild: disk-4 refused a write"),
+            "{text}"
+        );
+        let saved = kept.last().missing.unwrap();
+        assert_eq!(saved.rebuilt_rows, (9 << 20) / UNIT);
+        assert_content(&array).await;
+        plan.clear();
+        array
+            .rebuild(&RebuildRate::default(), |_, _| {})
+            .await
+            .unwrap();
+        assert_eq!(array.state().missing, None);
+        assert_content(&array).await;
+        assert_eq!(array.check_parity(|_, _| {}).await, Ok(0));
+    });
+}
+
+#[test]
 fn a_second_unreadable_place_stops_the_rebuild_and_is_named() {
     let (world, array) = degraded(4, 16 << 20);
     array.replace(world.devices[4].clone()).unwrap();
