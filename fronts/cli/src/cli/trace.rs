@@ -35,12 +35,12 @@ Examples:
   tonearm-lab drive replay --drive sata2tb --trace day.csv --format csv --out answer.csv
         what the trace is like, and how another drive would have done
 
-Each line is a request that was answered: when it arrived (ms since the start), number of the volume,
-R, W, F (flush), T (trim) or Z (zeroing), first sector, sectors of 512 bytes, 1 for FUA, and how long
-it took (ms). There is no content of a block in it. Requests come in order of arrival, and are written
-5 seconds later for that. When this program or its disk is too slow, requests are lost, which the
-trace and the last line say; the server and its clients never wait for it. Requests of programs that
-use the store without NBD, such as SQLite's, are not recorded.")]
+Each line is a request that was answered: when it arrived (ms since the start), number of the
+volume, R, W, F (flush), T (trim) or Z (zeroing), first sector, sectors of 512 bytes, 1 for FUA,
+and how long it took (ms). There is no content of a block in it. Requests come in order of arrival,
+and are written 5 seconds later for that. When this program or its disk is too slow, requests are
+lost, and the trace says how many; the server and its clients never wait for it. Requests of
+programs that use the store without NBD, such as SQLite's, are not recorded.")]
 pub struct TraceRecord {
     /// The store's primary file or block device
     #[arg(value_name = "STORE")]

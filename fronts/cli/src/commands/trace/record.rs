@@ -67,6 +67,7 @@ pub fn run(arguments: TraceRecord) -> anyhow::Result<ExitCode> {
         files: TraceFiles::create(place, about)?,
         order: Order::default(),
         last: TraceBatch::default(),
+        taken: 0,
         requests: 0,
     };
     let (store, out) = (arguments.path.display(), arguments.out.display());
@@ -114,6 +115,8 @@ struct Recorder {
     order: Order,
     /// The counts of the last batch; its requests have been taken.
     last: TraceBatch,
+    /// Requests that the server has given; the last ones are held for their order.
+    taken: u64,
     /// Requests in the files, or once in files that are not kept any more.
     requests: u64,
 }
@@ -160,15 +163,15 @@ impl Recorder {
             let (at, before) = shown;
             let span = at.elapsed();
             if span >= Duration::from_secs(1) {
-                let rate = (self.requests - before) as f64 / span.as_secs_f64();
+                let rate = (self.taken - before) as f64 / span.as_secs_f64();
                 status.show(format_args!(
                     "{} requests, {}/s, {}, {} lost",
-                    report::count(self.requests),
+                    report::count(self.taken),
                     report::count(rate.round() as u64),
                     size::text(self.files.bytes()),
                     report::count(self.last.lost)
                 ));
-                shown = (Instant::now(), self.requests);
+                shown = (Instant::now(), self.taken);
             }
         }
     }
@@ -189,6 +192,7 @@ impl Recorder {
                 "{lost} requests that ended before {until} ms are lost: they were not taken in time"
             ));
         }
+        self.taken += batch.requests.len() as u64;
         for request in std::mem::take(&mut batch.requests) {
             self.order.push(request);
         }
