@@ -264,11 +264,11 @@ fn a_trace_of_a_served_store_is_replayed_and_described() {
 arrival_ms,device,rw,lba,sectors,fua,response_ms
 # device 0: volume \"main\"
 0.250000,0,W,8192,8,0,0.098765
-0.500000,0,F,0,0,0,1.250000
+500.000000,0,F,0,0,0,1.250000
 # device 1: volume \"b\"
-1.000000,1,W,0,1,1,2.000000
-2.000000,0,T,0,2097152,0,0.010000
-3.000000,0,R,8192,8,0,0.050000
+1000.000000,1,W,0,1,1,2.000000
+2000.000000,0,T,0,2097152,0,0.010000
+3000.000000,0,R,8192,8,0,0.050000
 # end after 4.000 s: 5 requests; 0 lost; 0 left out, answered with an error
 ";
     std::fs::write(bench.path("t"), trace).expect("written");
@@ -284,8 +284,8 @@ arrival_ms,device,rw,lba,sectors,fua,response_ms
         kinds,
         [
             (250_000, 8192, "W"),
-            (500_000, 0, "F"),
-            (3_000_000, 8192, "R")
+            (500_000_000, 0, "F"),
+            (3_000_000_000, 8192, "R")
         ]
     );
     let figures = bench.json(&["workload", "trace", "t", "--format", "csv", "--json"]);
