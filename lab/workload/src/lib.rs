@@ -10,6 +10,7 @@
 //! format of `trace`). A [`Pooled`] workload is what an LRU write-back buffer pool leaves of another one.
 
 mod access;
+mod footprint;
 mod permutation;
 mod pool;
 mod random;
@@ -20,6 +21,7 @@ pub mod tpcc;
 mod trace_pages;
 
 pub use access::{Access, Workload, WorkloadError};
+pub use footprint::{Footprint, Touched};
 pub use pool::{PageIo, Pool, Pooled};
 pub use random::Random;
 pub use shares::PageCounts;

@@ -2,17 +2,15 @@
 //!
 //! A request becomes one access for each page that it touches, in ascending order and with the request's time. The
 //! pages that the trace touches are numbered without gaps, in the order of device and address, so that neighbours stay
-//! neighbours. The trace is read twice for that: once to collect its pages, once to replay them. Memory holds 24 bytes
-//! for each run of neighbouring pages, however long the requests are.
+//! neighbours ([`Footprint`]). The trace is read twice for that: once to collect its pages, once to replay them.
 
 use crate::access::{Access, Workload, WorkloadError};
+use crate::footprint::{Footprint, Touched};
 use std::io::{self, BufRead};
 use tonearm_base::Nanos;
 use tonearm_trace::{Arrival, Format, Op, Reader, Record, SECTOR_BYTES};
 
 const PAGE_BYTES_MAX: u64 = 1 << 24;
-/// Collected spans that are not yet merged with the others.
-const UNMERGED_MIN: usize = 1 << 20;
 
 /// How a trace is read.
 #[derive(Clone, Debug)]
@@ -27,27 +25,13 @@ pub struct TracePagesOptions {
     pub device: Option<u32>,
 }
 
-/// A page of a device.
-type Place = (u32, u64);
-
-/// Pages that follow each other on a device: the first one, and the one behind the last.
-type Span = (Place, u64);
-
-/// A span with its place in the dense space.
-struct Run {
-    first: Place,
-    /// Number of the first page in the dense space.
-    number: u64,
-}
-
 /// A trace as a workload. `open` opens the trace's file from its beginning.
 pub struct TracePages<'a, F> {
     options: TracePagesOptions,
     page_sectors: u64,
     open: F,
     reader: Reader<'a>,
-    runs: Vec<Run>,
-    pages: u64,
+    footprint: Footprint,
     /// What is left of the current request: line, device, pages, and the access for each of them.
     pending: Option<Pending>,
     skipped: u64,
@@ -78,33 +62,18 @@ where
         }
         let page_sectors = bytes / SECTOR_BYTES;
         let reader = start(&options, &mut open)?;
-        let mut spans: Vec<Span> = Vec::new();
-        let mut merged = 0;
+        let mut touched = Touched::default();
         for record in reader {
-            let Some(pending) = take(&options, page_sectors, &record?) else {
-                continue;
-            };
-            spans.push(((pending.device, pending.next), pending.last + 1));
-            if spans.len() > 2 * merged + UNMERGED_MIN {
-                merge(&mut spans);
-                merged = spans.len();
+            if let Some(pending) = take(&options, page_sectors, &record?) {
+                touched.add(pending.device, pending.next..pending.last + 1);
             }
         }
-        merge(&mut spans);
-        if spans.is_empty() {
+        let footprint = Footprint::of(touched);
+        if footprint.pages() == 0 {
             return Err(WorkloadError::Empty {
                 name: options.name,
                 device: options.device,
             });
-        }
-        let mut pages = 0;
-        let mut runs = Vec::with_capacity(spans.len());
-        for (first, end) in spans {
-            runs.push(Run {
-                first,
-                number: pages,
-            });
-            pages += end - first.1;
         }
         let reader = start(&options, &mut open)?;
         Ok(Self {
@@ -112,8 +81,7 @@ where
             page_sectors,
             open,
             reader,
-            runs,
-            pages,
+            footprint,
             pending: None,
             skipped: 0,
         })
@@ -137,20 +105,11 @@ impl<F> TracePages<'_, F> {
     pub fn skipped(&self) -> u64 {
         self.skipped + self.reader.skipped()
     }
-
-    /// The number of a page in the dense space.
-    fn number(&self, place: Place) -> Option<u64> {
-        let index = self.runs.partition_point(|run| run.first <= place);
-        let run = &self.runs[index.checked_sub(1)?];
-        let end = self.runs.get(index).map_or(self.pages, |run| run.number);
-        let number = run.number + (place.1 - run.first.1);
-        (run.first.0 == place.0 && number < end).then_some(number)
-    }
 }
 
 impl<F> Workload for TracePages<'_, F> {
     fn pages(&self) -> u64 {
-        self.pages
+        self.footprint.pages()
     }
 
     fn next_access(&mut self) -> Result<Option<Access>, WorkloadError> {
@@ -166,8 +125,8 @@ impl<F> Workload for TracePages<'_, F> {
                 }
             },
         };
-        let place = (pending.device, pending.next);
-        let Some(page) = self.number(place) else {
+        let page = self.footprint.number(pending.device, pending.next);
+        let Some(page) = page else {
             return Err(WorkloadError::Changed {
                 name: self.options.name.clone(),
                 line: pending.line,
@@ -184,19 +143,6 @@ impl<F> Workload for TracePages<'_, F> {
         }
         Ok(Some(access))
     }
-}
-
-/// Sorts the spans and joins those that overlap or touch.
-fn merge(spans: &mut Vec<Span>) {
-    spans.sort_unstable();
-    spans.dedup_by(|next, before| {
-        let ((device, first), end) = *next;
-        let joins = before.0.0 == device && first <= before.1;
-        if joins {
-            before.1 = before.1.max(end);
-        }
-        joins
-    });
 }
 
 fn start<'a, R: BufRead + 'a>(
