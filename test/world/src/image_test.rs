@@ -17,7 +17,7 @@ fn an_image_keeps_any_bytes() {
         let most = (SIZE - from).min([16, 600, 4096, 20_000, 1 << 20][round % 5]);
         let len = 1 + rng.next_u64() as usize % most;
         let range = from..from + len;
-        match rng.next_u32() % 5 {
+        match rng.next_u32() % 6 {
             0 => {
                 image.zero(from as u64, len as u64);
                 model[range].fill(0);
@@ -29,7 +29,15 @@ fn an_image_keeps_any_bytes() {
                 image.write(from as u64, &data);
                 model[range].copy_from_slice(&data);
             }
+            // Copies of a few bytes.
             2 => {
+                let mut copied = [0; 16];
+                rng.fill_bytes(&mut copied);
+                let data: Vec<u8> = copied.iter().copied().cycle().take(len).collect();
+                image.write(from as u64, &data);
+                model[range].copy_from_slice(&data);
+            }
+            3 => {
                 let mut data = vec![0; len];
                 rng.fill_bytes(&mut data);
                 image.write(from as u64, &data);

@@ -1,5 +1,5 @@
 //! Lossless content in little memory. A page that is zero behind its first 16 bytes is kept as these 16 bytes (a
-//! stamp). Any other page is kept up to its last sector that is not zero.
+//! stamp), and so is a page that repeats its first 16 bytes. Any other page is kept up to its last sector that is not zero.
 
 use crate::image::DiskImage;
 use std::ops::Range;
@@ -18,6 +18,8 @@ pub(crate) enum Page {
     #[default]
     Zero,
     Stamp([u8; STAMP]),
+    /// The page consists of copies of these bytes.
+    Repeat([u8; STAMP]),
     /// The first bytes; the rest is zero.
     Bytes(Rc<[u8]>),
 }
@@ -37,33 +39,45 @@ fn significant(bytes: &[u8]) -> usize {
     }
 }
 
+fn stamp(bytes: &[u8]) -> [u8; STAMP] {
+    let mut stamp = [0; STAMP];
+    stamp.copy_from_slice(&bytes[..STAMP]);
+    stamp
+}
+
+/// True when the page `bytes` consists of copies of its first bytes.
+fn repeats(bytes: &[u8]) -> bool {
+    bytes.len() == PAGE && bytes[STAMP..] == bytes[..PAGE - STAMP]
+}
+
 impl Page {
     /// The page that begins with `bytes`.
     pub fn of(bytes: &[u8]) -> Self {
         match significant(bytes) {
             0 => Page::Zero,
-            STAMP => {
-                let mut stamp = [0; STAMP];
-                stamp.copy_from_slice(&bytes[..STAMP]);
-                Page::Stamp(stamp)
-            }
+            STAMP => Page::Stamp(stamp(bytes)),
+            _ if repeats(bytes) => Page::Repeat(stamp(bytes)),
             len => Page::Bytes(Rc::from(
                 &bytes[..len.next_multiple_of(SECTOR).min(bytes.len())],
             )),
         }
     }
 
-    fn bytes(&self) -> &[u8] {
-        match self {
+    /// Copies the part `within` of the page to `out`, which has the same length.
+    pub fn read(&self, within: Range<usize>, out: &mut [u8]) {
+        let bytes: &[u8] = match self {
             Page::Zero => &[],
             Page::Stamp(stamp) => stamp,
             Page::Bytes(bytes) => bytes,
-        }
-    }
-
-    /// Copies the part `within` of the page to `out`, which has the same length.
-    pub fn read(&self, within: Range<usize>, out: &mut [u8]) {
-        let bytes = self.bytes();
+            Page::Repeat(stamp) => {
+                let mut turned = *stamp;
+                turned.rotate_left(within.start % STAMP);
+                for part in out.chunks_mut(STAMP) {
+                    part.copy_from_slice(&turned[..part.len()]);
+                }
+                return;
+            }
+        };
         let there = bytes.len().clamp(within.start, within.end) - within.start;
         out[..there].copy_from_slice(&bytes[within.start.min(bytes.len())..][..there]);
         out[there..].fill(0);
@@ -72,10 +86,11 @@ impl Page {
     /// Overwrites the page from `at` on.
     pub fn write(&mut self, at: usize, data: &[u8]) {
         if at == 0 && data.len() == PAGE {
-            // A page in full size is overwritten in place, unless the new content needs less than half of it.
+            // A page in full size is overwritten in place, unless the new content needs much less.
             if let Page::Bytes(bytes) = self
                 && bytes.len() == PAGE
                 && data[PAGE / 2..].iter().any(|byte| *byte != 0)
+                && !repeats(data)
                 && let Some(bytes) = Rc::get_mut(bytes)
             {
                 bytes.copy_from_slice(data);
