@@ -2,7 +2,7 @@
 
 use crate::report::{Bound, Figure, Report, number};
 use crate::svg;
-use minijinja::value::Serde;
+use minijinja::value::{Serde, Value};
 use minijinja::{Environment, context};
 
 /// The page of these reports. `took` gives the seconds of each, where they are known.
@@ -10,21 +10,27 @@ use minijinja::{Environment, context};
 /// # Panics
 /// When the template of the page does not fit a report.
 pub fn page(reports: &[Report], took: &[f64]) -> String {
-    let mut pages = Environment::new();
-    pages.add_filter("number", number);
-    pages.add_filter("bound", |bound: Serde<Bound>| bound.to_string());
-    pages.add_filter("plot", |figure: Serde<Figure>| inline(&figure));
     let findings: Vec<_> = reports.iter().flat_map(|report| &report.findings).collect();
     let content = context! {
         reports => Serde(reports),
         findings => Serde(findings),
         took => Serde(took),
     };
+    render("page.html", include_str!("page.html"), content)
+}
+
+/// Renders the template `text` behind the macros that all pages share.
+pub(crate) fn render(name: &str, text: &str, content: Value) -> String {
+    let mut pages = Environment::new();
+    pages.add_filter("number", number);
+    pages.add_filter("bound", |bound: Serde<Bound>| bound.to_string());
+    pages.add_filter("plot", |figure: Serde<Figure>| inline(&figure));
+    let text = format!("{}{text}", include_str!("common.html"));
     pages
-        .add_template("page.html", include_str!("page.html"))
-        .and_then(|()| pages.get_template("page.html"))
+        .add_template_owned(name.to_string(), text)
+        .and_then(|()| pages.get_template(name))
         .and_then(|page| page.render(content))
-        .expect("the template fits a report")
+        .expect("the template fits its content")
 }
 
 /// The plots of `figure`, with a box of their own size so that the page can shrink them, and with ids that no other
