@@ -9,6 +9,7 @@ mod harness;
 pub mod html;
 pub mod markdown;
 mod report;
+pub mod study;
 pub mod svg;
 
 pub use experiment::{Context, Drives, Effort, Experiment, LabError, Outcome, Random, Run};

@@ -46,6 +46,13 @@ impl Touched {
         }
     }
 
+    /// How many pages were added so far, each counted once.
+    pub fn pages(&mut self) -> u64 {
+        self.merge();
+        let pages = self.spans.iter().map(|(first, end)| end - first.1);
+        pages.sum()
+    }
+
     /// Sorts the spans and joins those that overlap or touch.
     fn merge(&mut self) {
         self.spans.sort_unstable();

@@ -140,12 +140,9 @@ impl Meter {
 
 fn store(drive: &DriveFile, home: HomeParams, seed: u64) -> Result<SimStore, DiskError> {
     let shape = StoreShape {
-        drive,
-        log_drive: None,
-        home,
-        size_bytes: STORE_BYTES,
-        log_bytes: LOG_BYTES,
+        log_bytes: Some(LOG_BYTES),
         memory_bytes: MEMORY_BYTES,
+        ..StoreShape::new(drive, home, STORE_BYTES)
     };
     SimStore::create(&shape, seed)
 }

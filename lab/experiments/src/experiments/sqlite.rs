@@ -104,12 +104,10 @@ fn in_store(
     // Experiments run concurrently in one process, and a VFS knows stores by name.
     static NUMBER: AtomicU64 = AtomicU64::new(0);
     let shape = StoreShape {
-        drive,
         log_drive,
-        home: HomeParams::Overwrite,
-        size_bytes: 256 * MIB,
-        log_bytes: 64 * MIB,
+        log_bytes: Some(64 * MIB),
         memory_bytes: 64 * MIB,
+        ..StoreShape::new(drive, HomeParams::Overwrite, 256 * MIB)
     };
     let world = Rc::new(SimStore::create(&shape, seed).expect("a store is made"));
     let opening = world.clone();

@@ -33,7 +33,7 @@ pub use sequential::{group_commit, journal, sequential};
 pub use small_files::{Brackets, Client, Deletion};
 #[cfg(feature = "sqlite")]
 pub use sqlite_load::{Session, Spent, Transaction};
-pub use store::{SimStore, StoreShape};
+pub use store::{STRIPE_BYTES, SimStore, StoreShape};
 pub use times::{Times, ms};
 pub use tracks::{all_tracks, tracks_within, turn};
 pub use trail_log::{Moves, TrailLog};

@@ -1,8 +1,10 @@
-//! A store on simulated drives: log and home on one drive, or the log on a drive of its own, with its head followed.
+//! A store on simulated drives: log and home on one drive, or the log on a drive of its own, with its head followed; the
+//! home on one drive, on several, or on an array.
 
+use std::ops::Range;
 use std::rc::Rc;
 use tonearm_base::BufPool;
-use tonearm_device::{Device, RawDevice};
+use tonearm_device::{Device, RawDevice, Section};
 use tonearm_disk::{
     CreateParams, Disk, DiskError, HeadParams, HomeParams, LogDrive, MemberDevice, MemberSpace,
     NewMember, OpenOptions, plan_create,
@@ -10,34 +12,155 @@ use tonearm_disk::{
 use tonearm_drive::{Drive, DriveOptions};
 use tonearm_drive_file::DriveFile;
 use tonearm_drive_file::{track_map, turn};
-use tonearm_format::{HEADER_AREA_BYTES, HeadKind, Roles};
-use tonearm_rt::{DeviceId, Rt};
+use tonearm_engine::{
+    ArrayParams, ArrayPlan, Candidate, CreatePlan, EngineError, create_array, open_array,
+    plan_array,
+};
+use tonearm_format::{ArrayLevel, HEADER_AREA_BYTES, HeadKind, Roles};
+use tonearm_rt::{DeviceId, Op, Rt};
+use tonearm_world::filters::Counted;
 use tonearm_world::{DiskImage, SimDisk, SimOptions, SimWorld, Zeroing};
 
 /// Bytes of a sector of the drives.
 const SECTOR: u32 = 512;
+/// Bytes of a stripe unit of an array, as `tonearm create` chooses it.
+pub const STRIPE_BYTES: u64 = 64 << 10;
 
 /// The drives and parameters of a store.
 pub struct StoreShape<'a> {
     /// The drive of the home, and of the log if it has none of its own.
     pub drive: &'a DriveFile,
+    /// How many such drives the home has.
+    pub disks: usize,
+    /// How the home is spread over them; `None` for one behind the other.
+    pub array: Option<ArrayLevel>,
     /// A drive for the log alone.
     pub log_drive: Option<&'a DriveFile>,
     /// Where its blocks live.
     pub home: HomeParams,
     /// Bytes for volumes, files and lists.
     pub size_bytes: u64,
-    /// Bytes of the log.
-    pub log_bytes: u64,
+    /// Bytes of the log; `None` for as many as the product chooses.
+    pub log_bytes: Option<u64>,
     /// Bound on payload in memory.
     pub memory_bytes: u64,
+}
+
+impl<'a> StoreShape<'a> {
+    /// A store with log and home on one drive, and the product's choice of everything else.
+    pub fn new(drive: &'a DriveFile, home: HomeParams, size_bytes: u64) -> Self {
+        Self {
+            drive,
+            disks: 1,
+            array: None,
+            log_drive: None,
+            home,
+            size_bytes,
+            log_bytes: None,
+            memory_bytes: OpenOptions::default().memory_bytes,
+        }
+    }
+
+    /// What goes where.
+    ///
+    /// # Errors
+    /// When the parameters are not possible.
+    pub fn plan(&self) -> Result<Planned, EngineError> {
+        // An array cannot go with a log that follows a head.
+        let followed = self.log_drive.filter(|_| self.array.is_none());
+        let params = CreateParams {
+            size_bytes: self.size_bytes,
+            log_bytes: self.log_bytes,
+            track_bytes: None,
+            head: followed.and_then(follow),
+            block_size: 4096,
+            home: self.home,
+            store: *b"a store of a lab",
+            created_unix_s: 0,
+        };
+        let space = |log: bool, data: bool, path: String| MemberSpace {
+            roles: Roles { log, data },
+            available_bytes: None,
+            uuid: [1; 16],
+            path,
+        };
+        let own_log = self.log_drive.is_some();
+        let homes = (0..self.disks).map(|index| {
+            let path = format!("{index}");
+            match (index, self.array) {
+                (0, None) => space(!own_log, true, String::new()),
+                _ => space(false, true, path),
+            }
+        });
+        let homes: Vec<MemberSpace> = homes.collect();
+        let Some(level) = self.array else {
+            let log = own_log.then(|| space(true, false, "log".into()));
+            let spaces: Vec<MemberSpace> = homes.into_iter().chain(log).collect();
+            let plan = plan_create(&params, &spaces)?;
+            let parts = (0..).zip(&plan.member_bytes);
+            let parts = parts.map(|(drive, bytes)| (drive, 0..*bytes)).collect();
+            return Ok(Planned {
+                plan,
+                array: None,
+                parts,
+            });
+        };
+        let array = ArrayParams {
+            level,
+            stripe_bytes: STRIPE_BYTES,
+            uuid: [3; 16],
+        };
+        let primary = space(true, false, String::new());
+        let members = homes
+            .into_iter()
+            .zip(0u8..)
+            .map(|(member, index)| MemberSpace {
+                uuid: [16 + index; 16],
+                ..member
+            });
+        let members: Vec<MemberSpace> = members.collect();
+        let (plan, array) = plan_array(&params, &array, &primary, &members)?;
+        // Without a drive of its own the log is on the first part of the first drive.
+        let log = array.primary_bytes.next_multiple_of(1 << 20);
+        let mut parts = vec![if own_log {
+            (self.disks, 0..array.primary_bytes)
+        } else {
+            (0, 0..array.primary_bytes)
+        }];
+        parts.extend((0..self.disks).map(|drive| {
+            let first = if drive == 0 && !own_log { log } else { 0 };
+            (drive, first..first + array.member_bytes)
+        }));
+        Ok(Planned {
+            plan,
+            array: Some(array),
+            parts,
+        })
+    }
+}
+
+/// The plan of a store.
+pub struct Planned {
+    plan: CreatePlan,
+    array: Option<ArrayPlan>,
+    /// The drive of each member, and its bytes there. The log's own drive is behind those of the home.
+    parts: Vec<(usize, Range<u64>)>,
+}
+
+impl Planned {
+    /// Bytes that are needed of drive `index`.
+    pub fn bytes_of(&self, index: usize) -> u64 {
+        let parts = self.parts.iter().filter(|(drive, _)| *drive == index);
+        parts.map(|(_, range)| range.end).max().unwrap_or(0)
+    }
 }
 
 /// A store and the executor of its world.
 pub struct SimStore {
     /// Its executor, whose clock is the drives'.
     pub rt: Rt,
-    sizes: Vec<u64>,
+    planned: Planned,
+    drives: Vec<Rc<Counted>>,
     memory_bytes: u64,
 }
 
@@ -47,32 +170,11 @@ impl SimStore {
     /// # Errors
     /// The error of the engine.
     pub fn create(shape: &StoreShape<'_>, seed: u64) -> Result<Self, DiskError> {
-        let head = shape.log_drive.and_then(follow);
-        let params = CreateParams {
-            size_bytes: shape.size_bytes,
-            log_bytes: Some(shape.log_bytes),
-            track_bytes: None,
-            head,
-            block_size: 4096,
-            home: shape.home,
-            store: *b"a store of a lab",
-            created_unix_s: 0,
-        };
-        let space = |log: bool, data: bool, path: &str| MemberSpace {
-            roles: Roles { log, data },
-            available_bytes: None,
-            uuid: [1; 16],
-            path: path.into(),
-        };
-        let spaces = match shape.log_drive {
-            None => vec![space(true, true, "")],
-            Some(_) => vec![space(false, true, ""), space(true, false, "log")],
-        };
-        let plan = plan_create(&params, &spaces)?;
-        let drives = [Some(shape.drive), shape.log_drive].into_iter().flatten();
-        let disks = drives.zip(&plan.member_bytes).zip(0..);
-        let disks = disks.map(|((drive, bytes), index)| SimDisk {
-            image: DiskImage::new(*bytes),
+        let planned = shape.plan()?;
+        let homes = std::iter::repeat_n(shape.drive, shape.disks);
+        let files: Vec<&DriveFile> = homes.chain(shape.log_drive).collect();
+        let disks = files.iter().zip(0..).map(|(drive, index)| SimDisk {
+            image: DiskImage::new(planned.bytes_of(index as usize)),
             timing: Box::new(Drive::new(
                 &drive.spec,
                 &DriveOptions {
@@ -89,19 +191,36 @@ impl SimStore {
             ..SimOptions::default()
         };
         let world = SimWorld::with_disks(options, disks.collect());
+        let rt = Rt::new(world.driver());
+        let drives = (0..files.len()).map(|index| {
+            let (id, bytes) = (DeviceId(index as u32), planned.bytes_of(index));
+            let device = RawDevice::new(&rt, id, bytes, SECTOR, &format!("drive {index}"));
+            Rc::new(Counted::new(Rc::new(device)))
+        });
         let store = Self {
-            rt: Rt::new(world.driver()),
-            sizes: plan.member_bytes.clone(),
+            drives: drives.collect(),
+            rt,
+            planned,
             memory_bytes: shape.memory_bytes,
         };
-        let members = store.devices().map(|device| NewMember {
-            device,
-            blank: true,
-            log_written: false,
-        });
-        let (rt, members) = (store.rt.clone(), members.collect());
+        let members: Vec<NewMember> = store
+            .members()
+            .into_iter()
+            .map(|member| NewMember {
+                device: member.device,
+                blank: true,
+                log_written: false,
+            })
+            .collect();
+        let rt = store.rt.clone();
+        let (plan, array) = (store.planned.plan.clone(), store.planned.array.clone());
         store.rt.block_on(async move {
             let pool = BufPool::new(1 << 20);
+            let mut members = members;
+            if let Some(array) = &array {
+                let primary = members.remove(0);
+                members = create_array(&rt, &pool, array, primary, &members, |_, _| {}).await?;
+            }
             tonearm_disk::create(&rt, &pool, &plan, members, 1 << 20, [2; 16], |_, _| {}).await
         })?;
         Ok(store)
@@ -112,24 +231,57 @@ impl SimStore {
     /// # Errors
     /// The error of the engine.
     pub async fn open(&self) -> Result<Disk, DiskError> {
-        let pool = BufPool::new(4 << 20);
-        let members = self.devices().zip(0..).map(|(device, index)| MemberDevice {
-            device,
-            path: format!("member-{index}"),
-        });
-        let options = OpenOptions {
-            memory_bytes: self.memory_bytes,
-            ..OpenOptions::default()
-        };
-        Disk::open(&self.rt, &pool, members.collect(), options, |_| {}).await
+        self.open_with(OpenOptions::default()).await
     }
 
-    fn devices(&self) -> impl Iterator<Item = Rc<dyn Device>> {
-        self.sizes.iter().enumerate().map(|(index, bytes)| {
-            let id = DeviceId(index as u32);
-            let device = RawDevice::new(&self.rt, id, *bytes, SECTOR, "drive");
-            Rc::new(device) as Rc<dyn Device>
-        })
+    /// Opens it with these options, but with the memory of its shape.
+    ///
+    /// # Errors
+    /// The error of the engine.
+    pub async fn open_with(&self, options: OpenOptions) -> Result<Disk, DiskError> {
+        let pool = BufPool::new(4 << 20);
+        let mut members = self.members();
+        if self.planned.array.is_some() {
+            let primary = members.remove(0);
+            let candidates = members.into_iter().enumerate();
+            let candidates = candidates.map(|(index, device)| Candidate {
+                device,
+                expected: Some(index),
+            });
+            let candidates = candidates.collect();
+            let array =
+                open_array(&self.rt, &pool, &primary, candidates, Vec::new(), false).await?;
+            members = vec![primary, array.member()];
+        }
+        let options = OpenOptions {
+            memory_bytes: self.memory_bytes,
+            ..options
+        };
+        Disk::open(&self.rt, &pool, members, options, |_| {}).await
+    }
+
+    /// Bytes that all drives have read and written since they were switched on.
+    pub fn moved(&self) -> (u64, u64) {
+        let sum = |ops: &[Op]| {
+            let all = self.drives.iter().flat_map(|drive| {
+                let bytes = ops.iter().map(|op| drive.count(*op).bytes);
+                bytes.collect::<Vec<_>>()
+            });
+            all.sum()
+        };
+        (sum(&[Op::Read]), sum(&[Op::Write, Op::WriteDurable]))
+    }
+
+    fn members(&self) -> Vec<MemberDevice> {
+        let parts = self.planned.parts.iter().enumerate();
+        let members = parts.map(|(index, (drive, range))| {
+            let drive: Rc<dyn Device> = self.drives[*drive].clone();
+            MemberDevice {
+                device: Rc::new(Section::new(drive, range.clone())),
+                path: format!("member-{index}"),
+            }
+        });
+        members.collect()
     }
 }
 
