@@ -3,6 +3,7 @@
 mod calibrate;
 mod drive;
 mod lab;
+mod study;
 mod workload;
 
 pub use self::calibrate::{Calibrate, ProfileGrid};
@@ -10,6 +11,7 @@ pub use self::drive::{
     BenchDrive, Deltas, Drive, DriveAction, List, Replay, Show, Switch, Switched, Validate,
 };
 pub use self::lab::{Lab, LabAction, LabCost, LabHow, LabList, LabRun};
+pub use self::study::{Redundancy, Study};
 pub use self::workload::{Make, SkewLoad, StandIn, TpccLoad, TraceLoad, Workload, WorkloadAction};
 
 use clap::{Parser, Subcommand};
@@ -32,6 +34,8 @@ Start here:
   tonearm-lab lab run log-latency --drive ./sdx.toml
                                                what a log on that drive would gain
   tonearm-lab workload tpcc                    what TPC-C asks of a disk, and what it logs
+  tonearm-lab study --trace sda.txt --drive ./sdx.toml --report study
+                                               which layout suits the requests of a trace
   tonearm create /dev/md0 --size 2TB --log /dev/sdx --log-drive sdx.toml --force
                                                a store whose log follows its head
 
@@ -71,6 +75,8 @@ pub enum Command {
     Calibrate(Calibrate),
     /// Run experiments on simulated drives: the papers' figures, and which log suits a drive
     Lab(Lab),
+    /// Tell which layout suits a trace on given drives: one page with a recommendation and its figures
+    Study(Study),
     /// Make loads of page accesses: TPC-C, skewed loads, traces; as traces, or only their figures
     Workload(Workload),
     /// Print a completion script for a shell

@@ -5,6 +5,7 @@ mod cost;
 mod drive;
 mod lab;
 mod output;
+mod study;
 mod workload;
 
 use crate::cli::{Cli, Command};
@@ -21,6 +22,7 @@ pub fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Drive(arguments) => drive::run(arguments),
         Command::Calibrate(arguments) => calibrate::run(arguments),
         Command::Lab(arguments) => lab::run(&arguments),
+        Command::Study(arguments) => study::run(&arguments),
         Command::Workload(arguments) => workload::run(arguments),
         Command::Completions(arguments) => pages::completions(Cli::command(), &arguments),
         Command::Man(arguments) => pages::man(Cli::command(), &arguments),

@@ -9,6 +9,7 @@ fn help_shows_the_way_from_a_drive_to_a_store_on_it() {
         "tonearm-lab drive list",
         "tonearm-lab calibrate /dev/sdx",
         "tonearm-lab lab run",
+        "tonearm-lab study --trace",
         "tonearm create",
         "Exit codes",
     ] {
@@ -28,7 +29,13 @@ fn manual_pages_and_completions_are_made() {
     let bench = bench();
     contains(&bench.ok(&["man"]), ".TH tonearm-lab 1");
     bench.ok(&["man", "--out", "man1"]);
-    for name in ["drive-replay", "calibrate", "lab-run", "workload-tpcc"] {
+    for name in [
+        "drive-replay",
+        "calibrate",
+        "lab-run",
+        "study",
+        "workload-tpcc",
+    ] {
         let page = bench.path(&format!("man1/tonearm-lab-{name}.1"));
         let page = std::fs::read_to_string(page).expect("a page");
         contains(&page, &format!(".TH tonearm-lab-{name} 1"));

@@ -5,4 +5,5 @@ mod common;
 mod drive;
 mod help;
 mod lab;
+mod study;
 mod workload;

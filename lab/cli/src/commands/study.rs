@@ -1,0 +1,165 @@
+//! `tonearm-lab study`: tells which layout suits a trace.
+
+use super::drive::cpu_seconds;
+use crate::cli::{Redundancy, Study as Arguments};
+use anyhow::{Context, bail};
+use std::ffi::OsString;
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::{Mutex, PoisonError};
+use tonearm_drive_file::DriveFile;
+use tonearm_experiments::study::{
+    CASE_HEADS, Load, Setup, Source, Study, guess_format, page, rows_of_character,
+};
+use tonearm_format::ArrayLevel;
+use tonearm_terminal::progress::{Progress, Unit};
+use tonearm_terminal::{report, size};
+
+/// Least memory of a store.
+const MEMORY_MIN: u64 = 4 << 20;
+
+/// Runs the command.
+///
+/// # Errors
+/// With the text for the user.
+pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
+    let begun = cpu_seconds();
+    let setup = setup(arguments)?;
+    // Finds out whether the report can be written before a long run.
+    if let Some(folder) = &arguments.report {
+        let what = || format!("cannot make the folder {}", folder.display());
+        std::fs::create_dir_all(folder).with_context(what)?;
+    }
+    let source = Source {
+        path: arguments.trace.clone(),
+        format: match arguments.format {
+            Some(format) => format.0,
+            None => guess_format(&arguments.trace)?,
+        },
+        device: arguments.device,
+        requests: arguments.requests,
+        seconds: arguments.seconds,
+    };
+    let load = Load::read(&source)?;
+    let bar = Mutex::new(Progress::new("studying the trace", Unit::Count));
+    let study = setup.run(load, move |done, total| {
+        let mut bar = bar.lock().unwrap_or_else(PoisonError::into_inner);
+        bar.at(done, total);
+    })?;
+    if let Some(folder) = &arguments.report {
+        write(folder, &study)?;
+    }
+    if arguments.json {
+        report::json(&study)?;
+    } else {
+        show(&study)?;
+        if let Some(folder) = &arguments.report {
+            let page = folder.join("index.html");
+            report::line(format_args!("report: {}", page.display()))?;
+        }
+        let requests: u64 = study.cases.iter().map(|case| case.measured.requests).sum();
+        let took = cpu_seconds() - begun;
+        report::line(format_args!(
+            "{} requests measured in {} cases; {took:.0} s of the processor, {:.1} s for 100,000 of them",
+            report::count(requests),
+            study.cases.len(),
+            took * 1e5 / requests as f64
+        ))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn setup(arguments: &Arguments) -> anyhow::Result<Setup> {
+    let array = match arguments.redundancy {
+        Redundancy::None => None,
+        Redundancy::Raid0 => Some(ArrayLevel::Raid0),
+        Redundancy::Raid5 => Some(ArrayLevel::Raid5),
+    };
+    if let Some(level) = array
+        && usize::from(arguments.disks) < level.members_min()
+    {
+        bail!(
+            "--redundancy {} takes {} drives or more; give --disks",
+            level.name(),
+            level.members_min()
+        );
+    }
+    if arguments.memory < MEMORY_MIN {
+        bail!(
+            "--memory {} is too little; the least is {}",
+            size::text(arguments.memory),
+            size::text(MEMORY_MIN)
+        );
+    }
+    let drive = DriveFile::find(&arguments.drive)?;
+    let log_drive = match &arguments.log_drive {
+        Some(name) => DriveFile::find(name)?,
+        None => drive.clone(),
+    };
+    let mut utilisations = arguments.utilisation.clone();
+    utilisations.sort_unstable();
+    utilisations.dedup();
+    Ok(Setup {
+        drive,
+        disks: arguments.disks.into(),
+        array,
+        log_drive,
+        utilisations,
+        requests: arguments.requests,
+        clients: arguments.clients,
+        memory_bytes: arguments.memory,
+        seed: arguments.seed,
+    })
+}
+
+/// Prints the study as text.
+fn show(study: &Study) -> std::io::Result<()> {
+    let mut drives = format!("{} x {}", study.disks, study.drive);
+    if study.redundancy != "none" {
+        drives = format!("{drives}, {}", study.redundancy);
+    }
+    let about = [
+        ("trace", study.trace.trace.clone()),
+        (
+            "drives",
+            format!("{drives}; log drive: {}", study.log_drive),
+        ),
+    ];
+    report::line(report::pairs(
+        about.into_iter().chain(rows_of_character(study)),
+    ))?;
+    let mut table = report::table(&CASE_HEADS);
+    for case in &study.cases {
+        table.add_row(case.cells());
+    }
+    report::align_right(&mut table, 1..CASE_HEADS.len());
+    report::line(table)?;
+    for note in &study.notes {
+        report::line(format_args!("  - {note}"))?;
+    }
+    report::line(format_args!(
+        "\n{}\n{}",
+        study.recommendation.sentence, study.recommendation.log_drive
+    ))
+}
+
+/// Writes `index.html` and each plot.
+fn write(folder: &Path, study: &Study) -> anyhow::Result<()> {
+    let put = |name: &str, text: String| {
+        let path = folder.join(name);
+        std::fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))
+    };
+    for figure in &study.figures {
+        let svg = tonearm_experiments::svg::figure(&figure.title, &figure.panels);
+        put(&format!("{}.svg", figure.name), svg)?;
+    }
+    put("index.html", page(study, &command()))
+}
+
+/// The command line of this process.
+fn command() -> String {
+    let words = std::env::args_os().skip(1);
+    let words = std::iter::once(OsString::from("tonearm-lab")).chain(words);
+    let words = words.map(|word| report::shell_word(Path::new(&word)));
+    words.collect::<Vec<_>>().join(" ")
+}

@@ -1,0 +1,237 @@
+//! `tonearm-lab study` from the command line: a small study, and an error for each trace that cannot be studied.
+
+use crate::common::{Bench, bench, contains};
+use serde_json::Value;
+
+/// A skewed load without times, and a short study of it.
+const SMALL: [&str; 13] = [
+    "study",
+    "--trace",
+    "skew.csv",
+    "--drive",
+    "atlas10k",
+    "--requests",
+    "2000",
+    "--utilisation",
+    "0.8",
+    "--clients",
+    "4",
+    "--memory",
+    "4MiB",
+];
+
+fn with_skewed_trace() -> Bench {
+    let bench = bench();
+    let mut command = vec!["workload", "skew", "hot-cold:90-10", "--size", "8MiB"];
+    command.extend(["--accesses", "4000", "--writes", "80", "--out", "skew.csv"]);
+    bench.ok(&command);
+    bench
+}
+
+fn refused(trace: &str, more: &[&str]) -> String {
+    let bench = bench();
+    std::fs::write(bench.path("t"), trace).expect("a trace");
+    let command = ["study", "--trace", "t", "--drive", "hp_c2247a"];
+    let ran = bench.run(&[&command, more].concat());
+    assert_eq!(ran.code, Some(1), "{}", ran.err);
+    ran.err
+}
+
+fn case<'a>(study: &'a Value, layout: &str, log_drive: bool, load: u64) -> &'a Value {
+    let cases = study["cases"].as_array().expect("cases");
+    let found = cases.iter().find(|case| {
+        case["layout"] == layout && case["log_drive"] == log_drive && case["load"] == load
+    });
+    found.expect("the case")
+}
+
+#[test]
+fn a_study_measures_every_layout_and_recommends_one() {
+    let bench = bench();
+    // 50 requests per second on 8 MiB. Three quarters of them are writes, and a third of those go to a tenth of the blocks.
+    let mut trace = String::from("rw,lba,sectors,arrival_ms\n");
+    for index in 0..1500u64 {
+        let page = index * 7919 % [2048, 204][usize::from(index % 2 == 0)];
+        let rw = ["R", "W"][usize::from(index % 4 > 0)];
+        trace += &format!("{rw},{},8,{}\n", page * 8, index * 20);
+    }
+    std::fs::write(bench.path("slow.csv"), trace).expect("a trace");
+    let mut command = vec![
+        "study", "--trace", "slow.csv", "--drive", "atlas10k", "--json",
+    ];
+    command.extend(["--requests", "2000", "--utilisation", "0.8"]);
+    let study = bench.json(&command);
+    assert_eq!(study["cases"].as_array().map(Vec::len), Some(16));
+    for layout in ["overwrite", "segments", "wolf", "hylog"] {
+        for log_drive in [false, true] {
+            for load in [1, 2] {
+                let case = case(&study, layout, log_drive, load);
+                assert_eq!(case["requests"], 2000);
+                assert_eq!(case["saturated"], false);
+                let figure = |path: &str| {
+                    let value = case.pointer(path).and_then(Value::as_f64);
+                    value.unwrap_or_else(|| panic!("{layout}: {path} in {case}"))
+                };
+                let rate = figure("/requests_per_s") / (50.0 * load as f64);
+                assert!((0.98..1.02).contains(&rate), "{layout}: {rate}");
+                assert!(figure("/durable_writes/p99_ms") > figure("/durable_writes/p50_ms"));
+                assert!(figure("/reads/max_ms") > 1.0, "{layout}: {case}");
+                assert!(figure("/write_cost") > 0.3, "{layout}: {case}");
+                assert!(figure("/written_bytes") > figure("/log_bytes"), "{layout}");
+            }
+        }
+    }
+    let share = study["trace"]["writes_to_hottest_tenth_percent"].as_f64();
+    assert!((30.0..45.0).contains(&share.expect("a share")), "{share:?}");
+    let sentence = study["recommendation"]["sentence"].as_str();
+    contains(sentence.expect("a sentence"), "Choose ");
+    let notes = study["notes"].to_string();
+    contains(
+        &notes,
+        "The 1500 requests that were taken of the trace are too few for a steady state, and were repeated",
+    );
+    // The same seed gives the same figures, whatever the order in which the threads come to the cases.
+    assert_eq!(bench.json(&command), study);
+}
+
+#[test]
+fn a_report_is_one_page_with_plots() {
+    let bench = with_skewed_trace();
+    let text = bench.ok(&[&SMALL[..], &["--report", "out"]].concat());
+    for part in ["Choose ", "skew", "hylog", "What the models do not know"] {
+        contains(&text, part);
+    }
+    let page = std::fs::read_to_string(bench.path("out/index.html")).expect("the page");
+    for part in [
+        "Choose ",
+        "<svg role=\"img\"",
+        "hottest 10 %",
+        "--clients 4",
+        "</html>",
+    ] {
+        contains(&page, part);
+    }
+    for plot in ["throughput", "reads-p99", "writes-p99", "write-cost"] {
+        assert!(bench.path(&format!("out/{plot}.svg")).is_file(), "{plot}");
+    }
+}
+
+#[test]
+fn an_array_is_studied_with_its_parity() {
+    let bench = with_skewed_trace();
+    let raid = ["--disks", "3", "--redundancy", "raid5", "--json"];
+    let study = bench.json(&[&SMALL[..], &raid].concat());
+    let single = bench.json(&[&SMALL[..], &["--json"]].concat());
+    let written = |study: &Value| {
+        let case = case(study, "overwrite", true, 1);
+        case["written_bytes"].as_f64().expect("bytes")
+    };
+    assert!(written(&study) > written(&single), "parity is written too");
+    let ran = bench.run(&[&SMALL[..], &["--redundancy", "raid5"]].concat());
+    contains(
+        &ran.err,
+        "--redundancy raid5 takes 3 drives or more; give --disks",
+    );
+}
+
+#[test]
+fn a_store_that_cannot_keep_up_is_saturated() {
+    let bench = bench();
+    let mut trace = String::from("rw,lba,sectors,arrival_ms\n");
+    for index in 0..1500u64 {
+        let (rw, lba) = (
+            ["R", "W"][usize::from(index % 8 == 0)],
+            index * 7919 % 4096 * 8,
+        );
+        trace += &format!("{rw},{lba},8,{}\n", index as f64 / 10.0);
+    }
+    std::fs::write(bench.path("fast.csv"), trace).expect("a trace");
+    let mut command = vec![
+        "study",
+        "--trace",
+        "fast.csv",
+        "--drive",
+        "hp_c2247a",
+        "--json",
+    ];
+    command.extend(["--requests", "1500", "--utilisation", "0.9"]);
+    let study = bench.json(&command);
+    assert_eq!(study["trace"]["requests_per_s"], 10_000.0);
+    let case = case(&study, "overwrite", false, 1);
+    assert_eq!(case["saturated"], true, "{case}");
+    assert_eq!(case["response"], Value::Null);
+    assert!(case["requests_per_s"].as_f64() < Some(1000.0), "{case}");
+}
+
+#[test]
+fn a_trace_that_is_not_there_is_told() {
+    let bench = bench();
+    let ran = bench.run(&["study", "--trace", "none.csv", "--drive", "ssd"]);
+    assert_eq!(ran.code, Some(1));
+    contains(&ran.err, "cannot open the trace none.csv: No such file");
+    let ran = bench.run(&["study", "--trace", ".", "--drive", "ssd"]);
+    contains(&ran.err, ". is a folder, not a trace");
+}
+
+#[test]
+fn an_empty_trace_is_told() {
+    contains(
+        &refused("", &[]),
+        "the trace t has no read and no write; is it complete, and is --format right?",
+    );
+    contains(
+        &refused("0,8,4096,w,0.5\n", &["--device", "3"]),
+        "the trace t has no read and no write of device 3",
+    );
+}
+
+#[test]
+fn a_trace_out_of_order_is_told_with_its_line() {
+    let trace = "0,8,4096,w,100.5\n0,8,4096,w,101.5\n0,16,4096,w,1.5\n";
+    contains(
+        &refused(trace, &[]),
+        "t:3: arrives 100.000 s before the line above: are several traces joined here?; sort the lines by their times, \
+         or --requests N takes the N requests before it",
+    );
+}
+
+#[test]
+fn a_trace_that_is_cut_short_is_told() {
+    let trace = "0,8,4096,w,0.5\n0,8,4096,w,1.5\n0,16,40";
+    let error = refused(trace, &[]);
+    contains(&error, "t:3: 4th field");
+    contains(
+        &error,
+        "the file ends within a line, so it may be cut short: copy it again",
+    );
+    let trace = "0,8,4096,w,0.5\n0,8,4096,w,1.5\n0,16,nonsense,w,3\n";
+    let error = refused(trace, &[]);
+    contains(&error, "t:3: 3rd field 'nonsense'");
+    contains(&error, "is the file of the format spc?");
+}
+
+#[test]
+fn a_format_that_cannot_be_told_is_asked_for() {
+    contains(
+        &refused("hello\nworld\n", &[]),
+        "the first request of the trace t is of none of the known formats; give its --format",
+    );
+}
+
+#[test]
+fn a_trace_that_does_not_fit_the_drive_is_told() {
+    // Two requests of 1 GiB on a drive of 1 GB.
+    let trace = "rw,lba,sectors,arrival_ms\nW,0,2097152,0\nR,2097152,2097152,1000\n";
+    let error = refused(trace, &["--utilisation", "0.5"]);
+    contains(
+        &error,
+        "the trace t touches 2 GiB, which needs 5.10 GiB of each drive at 50 % utilisation, and hp_c2247a has 0.980 GiB; \
+         take a larger drive, more --disks, one --device, or a part of the trace (--requests, --for)",
+    );
+    let trace = "rw,lba,sectors,arrival_ms\nW,0,200000000,0\n";
+    contains(
+        &refused(trace, &[]),
+        "the blocks that the trace t touches up to line 2 have 95.37 GiB, and a study holds at most 64 GiB; take one \
+         --device, or a part of the trace (--requests, --for)",
+    );
+}
