@@ -3,7 +3,8 @@
 use super::drive::{TraceFormat, device};
 use clap::{Args, ValueEnum};
 use std::path::PathBuf;
-use tonearm_terminal::size;
+use std::time::Duration;
+use tonearm_terminal::{size, span};
 
 /// `tonearm-lab study`.
 #[derive(Args, Debug)]
@@ -16,6 +17,9 @@ same trace and seed give the same figures.
 Examples:
   tonearm-lab study --trace sda.txt --drive sata2tb --report study
         then open study/index.html
+  tonearm trace record disk.tonearm --out day.csv --for 24h
+  tonearm-lab study --trace day.csv --drive ./sdx.toml
+        the requests of a store that is served
   tonearm-lab study --trace Financial1.spc.gz --device 0 --drive atlas10k --disks 5 --redundancy raid5
   tonearm-lab study --trace hm_0.csv.gz --format msr --drive ./mine.toml --log-drive ssd \\
       --utilisation 0.7,0.9 --requests 500000 --json > study.json
@@ -55,9 +59,9 @@ pub struct Study {
     #[arg(long, value_name = "N", default_value_t = 100_000,
         value_parser = clap::value_parser!(u64).range(100..=5_000_000))]
     pub requests: u64,
-    /// Take only the first seconds of the trace
-    #[arg(long = "for", value_name = "SECONDS", value_parser = seconds)]
-    pub seconds: Option<f64>,
+    /// Take only the first part of the trace, such as 90s, 10m or 24h
+    #[arg(long = "for", value_name = "TIME", value_parser = span::parse)]
+    pub span: Option<Duration>,
     /// Clients of a trace without arrival times; each sends a request when its last one is answered
     #[arg(long, value_name = "N", default_value_t = 1,
         value_parser = clap::value_parser!(u64).range(1..=256))]
@@ -95,11 +99,4 @@ fn share(text: &str) -> Result<u64, String> {
     whole
         .map(|percent| percent.round() as u64)
         .ok_or_else(|| "a share from 0.25 to 0.98 with at most two digits, such as 0.9".to_string())
-}
-
-fn seconds(text: &str) -> Result<f64, String> {
-    let seconds = text.parse::<f64>().ok();
-    seconds
-        .filter(|seconds| seconds.is_finite() && *seconds > 0.0)
-        .ok_or_else(|| "a number of seconds above 0".to_string())
 }

@@ -38,7 +38,7 @@ pub fn run(arguments: &Arguments) -> anyhow::Result<ExitCode> {
         },
         device: arguments.device,
         requests: arguments.requests,
-        seconds: arguments.seconds,
+        seconds: arguments.span.map(|span| span.as_secs_f64()),
     };
     let load = Load::read(&source)?;
     let bar = Mutex::new(Progress::new("studying the trace", Unit::Count));

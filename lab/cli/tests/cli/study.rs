@@ -95,6 +95,52 @@ fn a_study_measures_every_layout_and_recommends_one() {
 }
 
 #[test]
+fn the_character_of_a_trace_is_counted() {
+    let bench = bench();
+    // A request each second, and ten more in the last one. Each fourth is a read of one of 5 blocks. Of the 75 writes 50
+    // go to one block, and 25 to 9 others. Two flushes say that the writes need not be durable.
+    let mut trace = String::from("rw,lba,sectors,arrival_ms\n");
+    for index in 0..100u64 {
+        let (rw, block) = match index % 4 {
+            0 => ("R", 1000 + index / 4 % 5),
+            2 => ("W", 1 + index / 4 % 9),
+            _ => ("W", 0),
+        };
+        let at = index.min(89) * 1000 + index.saturating_sub(89) * 10;
+        trace += &format!("{rw},{},8,{at}\n", block * 8);
+    }
+    trace += "F,0,0,89200\nF,0,0,90000\n";
+    std::fs::write(bench.path("t.csv"), trace).expect("a trace");
+    let command = [
+        "study",
+        "--trace",
+        "t.csv",
+        "--drive",
+        "ssd",
+        "--requests",
+        "102",
+    ];
+    let study = bench.json(&[&command[..], &["--utilisation", "0.5", "--json"]].concat());
+    let expected = serde_json::json!({
+        "trace": "t.csv", "format": "csv", "complete": true,
+        "requests": 102, "reads": 25, "writes": 75, "flushes": 2, "durable_writes": 0,
+        "left_out": 0, "other_devices": 0, "moved_up": 0, "closed_loop": false,
+        "seconds": 90.0, "requests_per_s": 101.0 / 90.0, "busiest_second": 12.0 / (101.0 / 90.0),
+        "read_bytes": 25 * 4096, "write_bytes": 75 * 4096,
+        "request_bytes_p50": 4096, "request_bytes_p90": 4096, "request_bytes_max": 4096,
+        "footprint_bytes": 15 * 4096, "written_footprint_bytes": 10 * 4096,
+        "writes_to_hottest_tenth_percent": 100.0 * (50.0 / 75.0),
+    });
+    for (name, value) in expected.as_object().expect("figures") {
+        assert_eq!(&study["trace"][name], value, "{name}");
+    }
+    // Of the first 60 seconds only those that arrive by then.
+    let study = bench.json(&[&command[..], &["--for", "60s", "--json"]].concat());
+    assert_eq!(study["trace"]["requests"], 61);
+    assert_eq!(study["trace"]["complete"], false);
+}
+
+#[test]
 fn a_report_is_one_page_with_plots() {
     let bench = with_skewed_trace();
     let text = bench.ok(&[&SMALL[..], &["--report", "out"]].concat());
