@@ -7,6 +7,7 @@ use crate::html;
 use crate::report::{Axis, Figure, Legend, Line, Panel, Style};
 use minijinja::context;
 use minijinja::value::Serde;
+use tonearm_format::{SegmentLayout, segments_reserved};
 
 /// The study as one self-contained HTML page. `command` is the command that made it.
 ///
@@ -193,6 +194,23 @@ pub(super) fn notes(study: &Study, setup: &Setup, load: &Load) -> Vec<String> {
         "wolf and hylog decided which blocks are hot every {without:.0} s ({with:.0} s with a log drive), a 20th of the \
          measured time. The product's default is 20 minutes, of which a short trace has too few."
     ));
+    let data = load.blocks * BLOCK;
+    let reserved = u64::from(setup.segment_bytes())
+        * segments_reserved(&SegmentLayout {
+            block_size: BLOCK as u32,
+            segment_bytes: setup.segment_bytes(),
+            segments: 0,
+        });
+    let most = setup.utilisations.iter().copied().max().unwrap_or(100);
+    let real = 100.0 * data as f64 / (data * 100 / most + reserved) as f64;
+    if real < most as f64 - 1.0 {
+        notes.push(format!(
+            "The trace touches little: besides the spare share, a store with segments has {} in reserve, which counts for \
+             more here than in a large store. With it the data takes {real:.0} % of the segments where {most} % is \
+             written, so these layouts look better here than with more data.",
+            mib(reserved)
+        ));
+    }
     let unsteady = study.cases.iter().filter(|case| !case.is_steady()).count();
     if unsteady > 0 {
         notes.push(format!(
