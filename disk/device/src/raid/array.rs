@@ -14,6 +14,7 @@
 use super::geometry::Stripes;
 use super::io::min_size;
 use super::locks::RowLocks;
+use super::read::Failed;
 use super::records::Records;
 use super::rows::RowSet;
 use super::state::{ARRAY_LOST, MemberState, Missing, Raid5State, RaidError, RaidStats, StateSink};
@@ -30,6 +31,8 @@ use tonearm_rt::{Data, IoError, Notify, Op, Rt, Semaphore};
 
 /// Most members of an array.
 pub const RAID5_MEMBERS_MAX: usize = 32;
+/// Places that are named of those that were given up.
+const PLACES_MAX: usize = 16;
 /// Stripe updates of one array under way.
 const JOBS_MAX: u64 = 256;
 
@@ -79,6 +82,8 @@ pub struct Array {
     unguarded: Cell<u64>,
     unguarded_ended: Notify,
     stats: Cell<RaidStats>,
+    /// The first of the places that were given up.
+    given_up: RefCell<Vec<Failed>>,
 }
 
 /// An update that a power cut could tear although a member is missing, because it began before the member failed. The
@@ -234,6 +239,7 @@ impl Raid5 {
             unguarded: Cell::new(0),
             unguarded_ended: Notify::new(rt),
             stats: Cell::default(),
+            given_up: RefCell::default(),
         }));
         if !array.read_only {
             array.apply_records(!state.clean).await?;
@@ -336,6 +342,35 @@ impl Array {
         let mut stats = self.stats.get();
         change(&mut stats);
         self.stats.set(stats);
+    }
+
+    pub(super) fn note_given_up(&self, place: Failed) {
+        let mut places = self.given_up.borrow_mut();
+        if places.len() < PLACES_MAX {
+            places.push(place);
+        }
+    }
+
+    /// Forgets the places that were given up.
+    pub(super) fn forget_given_up(&self) {
+        self.given_up.borrow_mut().clear();
+    }
+
+    /// The error for the first places that were given up, of `count` places.
+    pub(super) fn rebuilt_in_part(&self, count: u64) -> RaidError {
+        let unit = self.stripes.unit;
+        let place = |place: &Failed| {
+            let (row, member) = (place.offset / unit, self.member_name(place.member));
+            format!("stripe {row}, {member} at byte {}", place.offset)
+        };
+        let mut places: Vec<String> = self.given_up.borrow().iter().map(place).collect();
+        if (places.len() as u64) < count {
+            places.push("...".into());
+        }
+        RaidError::RebuiltInPart {
+            count,
+            places: places.join("; "),
+        }
     }
 
     /// The error of the array for the `error` of an operation.

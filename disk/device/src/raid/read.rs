@@ -3,7 +3,7 @@
 use super::array::{Array, Raid5};
 use super::geometry::Part;
 use super::io::{Place, copy_to, read_places};
-use super::state::is_refusal;
+use super::state::{ARRAY_LOST, RaidError, is_of_medium, is_refusal};
 use super::xor::xor_into;
 use crate::device::DeviceIo;
 use std::ops::Range;
@@ -66,8 +66,9 @@ impl Raid5 {
         let (row, start) = (place.at / self.stripes.unit, place.at % self.stripes.unit);
         let _lock = self.locks.lock(row..row + 1).await;
         self.mend_degraded_row(row).await?;
-        self.read_cell(row, place.member, start..start + place.len)
-            .await
+        let range = start..start + place.len;
+        let read = self.read_cell(row, place.member, range, Unreadable::Fails);
+        read.await.map_err(|failed| failed.error)
     }
 
     fn place(&self, part: &Part, dest: u64) -> Place {
@@ -80,15 +81,93 @@ impl Raid5 {
     }
 }
 
+/// A place near the middle of `range`, which is longer than `least`, at a multiple of `least`.
+fn half(range: &Range<u64>, least: u64) -> u64 {
+    let middle = (range.start + range.end) / 2;
+    let below = middle / least * least;
+    match below > range.start {
+        true => below,
+        false => below + least,
+    }
+}
+
+/// Least bytes that are read apart from others after an error: a sector of most drives.
+const SECTOR_BYTES: u64 = 4096;
+
+/// What a read does where too few members of a stripe can be read to compute the others.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Unreadable {
+    /// It fails.
+    Fails,
+    /// It gives the unreadable sectors up, which are lost in any case ([`Array::give_up`]).
+    GivenUp,
+}
+
+/// A read that failed.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Failed {
+    pub member: usize,
+    /// First byte on the member.
+    pub offset: u64,
+    pub error: IoError,
+}
+
 impl Array {
+    /// The error for a stripe that cannot be computed.
+    pub(super) fn unreadable(&self, failed: Failed) -> RaidError {
+        match self.health.borrow().lost.clone() {
+            Some(lost) => lost,
+            None => RaidError::Unreadable {
+                row: failed.offset / self.stripes.unit,
+                member: self.member_name(failed.member),
+                offset: failed.offset,
+                error: failed.error,
+            },
+        }
+    }
+
     /// Bytes `range` of the unit of `row` on `member`, data or parity. An unreadable range is computed from all other
-    /// members and rewritten. The caller holds the stripe's lock.
+    /// members and rewritten. Where that fails, too, it is done again for each half, down to a sector: two members may
+    /// have unreadable sectors in different places of a unit. The caller holds the stripe's lock.
     pub(super) async fn read_cell(
         &self,
         row: u64,
         member: usize,
         range: Range<u64>,
-    ) -> Result<Buf, IoError> {
+        unreadable: Unreadable,
+    ) -> Result<Buf, Failed> {
+        let least = SECTOR_BYTES.max(u64::from(self.block_size));
+        let mut whole: Option<Buf> = None;
+        let mut parts = vec![range.clone()];
+        while let Some(part) = parts.pop() {
+            let mut found = self.read_part(row, member, part.clone()).await;
+            let len = part.end - part.start;
+            if let Err(failed) = &found
+                && failed.error != ARRAY_LOST
+            {
+                if len > least {
+                    let middle = half(&part, least);
+                    parts.extend([middle..part.end, part.start..middle]);
+                    continue;
+                }
+                if unreadable == Unreadable::GivenUp {
+                    self.give_up(row, part.clone()).await?;
+                    found = self.read_part(row, member, part.clone()).await;
+                }
+            }
+            let found = found?;
+            if part == range {
+                return Ok(found);
+            }
+            let bytes = (range.end - range.start) as usize;
+            let whole = whole.get_or_insert_with(|| self.pool.alloc_zeroed(bytes));
+            let from = (part.start - range.start) as usize;
+            whole[from..from + len as usize].copy_from_slice(&found);
+        }
+        Ok(whole.expect("a range has parts"))
+    }
+
+    async fn read_part(&self, row: u64, member: usize, range: Range<u64>) -> Result<Buf, Failed> {
         let offset = row * self.stripes.unit + range.start;
         let len = (range.end - range.start) as usize;
         let mut own = None;
@@ -101,7 +180,7 @@ impl Array {
                 _ => own = Some(device),
             }
         }
-        let bytes = self.compute_cell(row, member, range).await?;
+        let bytes = self.compute_cell(row, member, range.clone()).await?;
         self.count(|stats| stats.reconstructed += 1);
         // In a suspect stripe the computed data may be wrong, so it is not written.
         if let Some(device) = own.filter(|_| !self.read_only && !self.is_suspect_row(row)) {
@@ -122,23 +201,109 @@ impl Array {
         row: u64,
         member: usize,
         range: Range<u64>,
-    ) -> Result<Buf, IoError> {
+    ) -> Result<Buf, Failed> {
+        let failed = |member, error| Failed {
+            member,
+            offset: row * self.stripes.unit + range.start,
+            error,
+        };
         let others = (0..self.stripes.members).filter(|other| *other != member);
         let others: Vec<usize> = others.collect();
         if others.iter().any(|other| !self.alive(*other, row)) {
-            self.check_lost()?;
-            return Err(IoError::EIO);
+            self.check_lost().map_err(|error| failed(member, error))?;
+            return Err(failed(member, IoError::EIO));
         }
         let len = (range.end - range.start) as usize;
         let mut bytes = self.pool.alloc_zeroed(len);
-        for read in self.start_reads(row, &others, range) {
+        let reads = self.start_reads(row, &others, range.clone());
+        for (other, read) in others.into_iter().zip(reads) {
             let (result, data) = read.await;
-            if result? != len {
-                return Err(IoError::EIO);
+            let got = result.map_err(|error| failed(other, error))?;
+            if got != len {
+                return Err(failed(other, IoError::EIO));
             }
             xor_into(&mut bytes, &data.into_buf());
         }
         Ok(bytes)
+    }
+
+    /// Zeroes the unreadable sectors of `range` of the units of `row`, where so few members can be read that nothing is
+    /// computed. Their content is lost, and so is that of the unit that no member holds: the writer's checksums tell of
+    /// each block. After that, the stripe can be read and written again. Where the errors have passed nothing is changed.
+    ///
+    /// # Errors
+    /// When a member has failed as a whole, as far as its reads tell: what it holds may be readable again later.
+    async fn give_up(&self, row: u64, range: Range<u64>) -> Result<(), Failed> {
+        let offset = row * self.stripes.unit + range.start;
+        let absent = self.absent(row).is_some();
+        let mut bad = Vec::new();
+        for member in (0..self.stripes.members).filter(|member| self.alive(*member, row)) {
+            let is_bad = self.is_bad_place(member, offset, range.end - range.start);
+            let failed = |error| Failed {
+                member,
+                offset,
+                error,
+            };
+            if is_bad.await.map_err(failed)? {
+                bad.push(member);
+            }
+        }
+        // With all members there, the last unreadable unit follows from the others.
+        let zeroed = bad.len() - usize::from(!absent && !bad.is_empty());
+        for member in bad.drain(..zeroed) {
+            let Some(device) = self.member(member) else {
+                continue;
+            };
+            let zeroes = self.pool.alloc_zeroed((range.end - range.start) as usize);
+            let written = device.write(offset, Data::whole(zeroes)).await;
+            if let Err(error) = written {
+                if !is_refusal(error) {
+                    self.mark_failed(member, error);
+                }
+                return Err(Failed {
+                    member,
+                    offset,
+                    error,
+                });
+            }
+            self.count(|stats| stats.given_up += 1);
+            self.note_given_up(Failed {
+                member,
+                offset,
+                error: IoError::EIO,
+            });
+        }
+        Ok(())
+    }
+
+    /// True if `member` cannot read these bytes, but can read others. Its error if it reads nothing.
+    async fn is_bad_place(&self, member: usize, offset: u64, len: u64) -> Result<bool, IoError> {
+        let read = async |offset: u64| {
+            let Some(device) = self.member(member) else {
+                return Err(IoError::EIO);
+            };
+            let buf = self.pool.alloc(len as usize);
+            device.read(offset, buf).await.map(|_| ())
+        };
+        let Err(error) = read(offset).await else {
+            return Ok(false);
+        };
+        if !is_of_medium(error) {
+            return Err(error);
+        }
+        let end = self.stripes.rows * self.stripes.unit;
+        let least = SECTOR_BYTES.max(u64::from(self.block_size));
+        let mut answers = false;
+        for far in [end / 2, end / 3] {
+            let other = (offset + far) % end / least * least;
+            let apart = other + len <= offset || offset + len <= other;
+            answers |= apart && other + len <= end && read(other).await.is_ok();
+        }
+        match read(offset).await {
+            Ok(()) => Ok(false),
+            Err(_) if answers => Ok(true),
+            Err(error) => Err(error),
+        }
     }
 
     /// Starts to read `range` of the units of `row` on `members`.

@@ -6,6 +6,7 @@
 
 use super::array::{Health, Raid5};
 use super::io::JOINED_BYTES_MAX;
+use super::read::Unreadable;
 use super::state::{Missing, RaidError, is_refusal};
 use crate::device::Device;
 use std::cell::Cell;
@@ -17,7 +18,8 @@ use tonearm_rt::{Data, IoError};
 /// Bytes of the replacement between two saves of the watermark.
 const SAVE_BYTES: u64 = 64 << 20;
 
-/// Speed of a rebuild, which may be changed while it runs. Clones share it.
+/// How a rebuild runs: its speed, which may be changed while it runs, and whether it goes on where a stripe cannot be
+/// computed. Clones share it.
 #[derive(Clone, Default)]
 pub struct RebuildRate(Rc<Rate>);
 
@@ -25,6 +27,7 @@ pub struct RebuildRate(Rc<Rate>);
 struct Rate {
     bytes_per_second: Cell<u64>,
     stopped: Cell<bool>,
+    skips_unreadable: Cell<bool>,
 }
 
 impl RebuildRate {
@@ -38,6 +41,13 @@ impl RebuildRate {
     /// Changes the rate.
     pub fn set(&self, bytes_per_second: u64) {
         self.0.bytes_per_second.set(bytes_per_second);
+    }
+
+    /// Has the rebuild give up sectors that cannot be read where a member is missing. They are lost, each with the bytes
+    /// of the missing member that it was to restore. The rebuild ends with [`RaidError::RebuiltInPart`] then.
+    pub fn skip_unreadable(self) -> Self {
+        self.0.skips_unreadable.set(true);
+        self
     }
 
     /// Ends the rebuild at the next stripe. Another one goes on from there.
@@ -92,7 +102,8 @@ impl Raid5 {
     ///
     /// # Errors
     /// When the replacement fails, or a stripe has a second unreadable unit. The watermark stays before that stripe, and
-    /// the rebuild can be called again.
+    /// the rebuild can be called again. With [`RebuildRate::skip_unreadable`] the rebuild goes on there, and the error at
+    /// its end names what is lost.
     pub async fn rebuild(
         &self,
         rate: &RebuildRate,
@@ -103,6 +114,12 @@ impl Raid5 {
         let Some(Missing { member, .. }) = self.state().missing else {
             return Ok(());
         };
+        let unreadable = match rate.0.skips_unreadable.get() {
+            true => Unreadable::GivenUp,
+            false => Unreadable::Fails,
+        };
+        let given_up = self.stats().given_up;
+        self.forget_given_up();
         let step = (JOINED_BYTES_MAX / self.stripes.unit).max(1);
         let (end, mut unsaved) = (self.stripes.rows, 0);
         let mut due = self.rt.now();
@@ -120,7 +137,7 @@ impl Raid5 {
             }
             let rows = at..end.min(at + step);
             let bytes = (rows.end - rows.start) * self.stripes.unit;
-            if let Err(error) = self.rebuild_rows(member, rows.clone()).await {
+            if let Err(error) = self.rebuild_rows(member, rows.clone(), unreadable).await {
                 // What is restored is kept. The first error tells more than one of this save.
                 if let Ok(done) = self.rebuilding(member) {
                     self.save_watermark(done).await.ok();
@@ -140,7 +157,11 @@ impl Raid5 {
         self.rebuilding(member)?;
         self.change_state(|health| health.state.missing = None);
         let saved = self.publish().await;
-        saved.map_err(|error| self.error(error))
+        saved.map_err(|error| self.error(error))?;
+        match self.stats().given_up - given_up {
+            0 => Ok(()),
+            count => Err(self.rebuilt_in_part(count)),
+        }
     }
 
     /// The watermark, if there is a replacement.
@@ -175,7 +196,12 @@ impl Raid5 {
         health.version += 1;
     }
 
-    async fn rebuild_rows(&self, member: usize, rows: Range<u64>) -> Result<(), RaidError> {
+    async fn rebuild_rows(
+        &self,
+        member: usize,
+        rows: Range<u64>,
+        unreadable: Unreadable,
+    ) -> Result<(), RaidError> {
         let lock = self.locks.lock(rows.clone()).await;
         for row in rows.clone() {
             let mended = self.mend_degraded_row(row).await;
@@ -184,21 +210,18 @@ impl Raid5 {
         let unit = self.stripes.unit;
         let count = (rows.end - rows.start) as usize;
         let range = 0..count as u64 * unit;
-        let bytes = match self.compute_cell(rows.start, member, range).await {
+        let computed = match count {
+            1 => self.read_cell(rows.start, member, range, unreadable).await,
+            _ => self.compute_cell(rows.start, member, range).await,
+        };
+        let bytes = match computed {
             Ok(bytes) => bytes,
             // One stripe at a time, to rebuild as many as possible and to name the one that fails.
-            Err(error) if count == 1 => {
-                return Err(RaidError::Unreadable {
-                    row: rows.start,
-                    member: format!("a member beside {}", self.member_name(member)),
-                    offset: rows.start * unit,
-                    error,
-                });
-            }
+            Err(failed) if count == 1 => return Err(self.unreadable(failed)),
             Err(_) => {
                 drop(lock);
                 for row in rows {
-                    Box::pin(self.rebuild_rows(member, row..row + 1)).await?;
+                    Box::pin(self.rebuild_rows(member, row..row + 1, unreadable)).await?;
                 }
                 return Ok(());
             }

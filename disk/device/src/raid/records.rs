@@ -13,6 +13,7 @@
 
 use super::array::{Absent, Array, Raid5};
 use super::cut::Band;
+use super::read::Unreadable;
 use super::state::{RaidError, is_refusal};
 use super::xor::xor_into;
 use crate::device::Device;
@@ -385,7 +386,10 @@ impl Array {
         }
         let missing = match self.absent(row) {
             // With all units, parity follows from the data. Without parity there is nothing to correct.
-            None => return self.fix_parity(row, range).await.map(|_| ()),
+            None => {
+                let fixed = self.fix_parity(row, range, Unreadable::Fails);
+                return fixed.await.map(|_| ());
+            }
             Some(Absent::Parity) => return Ok(()),
             Some(Absent::Column(column)) => column,
         };
@@ -401,8 +405,15 @@ impl Array {
                 continue;
             }
             let place = u64::from(extent.start)..u64::from(extent.start) + u64::from(extent.len);
-            let data = self.read_member(row, self.stripes.member(row, column), place);
-            xor_into(&mut parity[within], &data.await?);
+            // The writer's log restores this data, too, so an unreadable sector of it is no loss.
+            let member = self.stripes.member(row, column);
+            let data = self
+                .read_cell(row, member, place, Unreadable::GivenUp)
+                .await;
+            xor_into(
+                &mut parity[within],
+                &data.map_err(|failed| self.unreadable(failed))?,
+            );
         }
         let mut at = 0;
         for run in own.chunk_by(|a, b| a == b) {
@@ -425,24 +436,5 @@ impl Array {
         }
         self.count(|stats| stats.parity_fixed += 1);
         Ok(())
-    }
-
-    /// Reads a member whose data cannot be computed from others.
-    async fn read_member(
-        &self,
-        row: u64,
-        member: usize,
-        range: Range<u64>,
-    ) -> Result<Buf, RaidError> {
-        let offset = row * self.stripes.unit + range.start;
-        let failed = |error| RaidError::Unreadable {
-            row,
-            member: self.member_name(member),
-            offset,
-            error,
-        };
-        let device = self.member(member).ok_or_else(|| failed(IoError::EIO))?;
-        let buf = self.pool.alloc((range.end - range.start) as usize);
-        device.read(offset, buf).await.map_err(failed)
     }
 }

@@ -2,6 +2,7 @@
 
 use super::array::{Array, Raid5};
 use super::io::JOINED_BYTES_MAX;
+use super::read::Unreadable;
 use super::rows::RowSet;
 use super::state::{RaidError, is_refusal};
 use super::xor::xor_into;
@@ -74,7 +75,8 @@ impl Raid5 {
                     if !is_zero(xor) {
                         wrong += 1;
                         if repair {
-                            self.fix_parity(row, 0..self.stripes.unit).await?;
+                            self.fix_parity(row, 0..self.stripes.unit, Unreadable::Fails)
+                                .await?;
                         }
                     }
                 }
@@ -91,7 +93,8 @@ impl Raid5 {
 
     async fn fix_or_compare(&self, row: u64, repair: bool) -> Result<bool, RaidError> {
         if repair {
-            return self.fix_parity(row, 0..self.stripes.unit).await;
+            let unit = 0..self.stripes.unit;
+            return self.fix_parity(row, unit, Unreadable::Fails).await;
         }
         let xor = self.xor_of_rows(row..row + 1).await;
         let offset = row * self.stripes.unit;
@@ -161,7 +164,10 @@ impl Raid5 {
                 let _note = array.unguarded();
                 // Without one of its units, the parity of a stripe cannot be compared.
                 let result = match array.absent(row) {
-                    None => array.fix_parity(row, range).await.map(|_| ()),
+                    None => {
+                        let fixed = array.fix_parity(row, range, Unreadable::Fails);
+                        fixed.await.map(|_| ())
+                    }
                     Some(_) => Ok(()),
                 };
                 drop(permit);
@@ -186,20 +192,22 @@ impl Array {
 
     /// Corrects `range` of the parity of `row`. True if it was wrong. The caller holds the stripe's lock, and no unit of
     /// the stripe is missing.
-    pub(super) async fn fix_parity(&self, row: u64, range: Range<u64>) -> Result<bool, RaidError> {
+    pub(super) async fn fix_parity(
+        &self,
+        row: u64,
+        range: Range<u64>,
+        unreadable: Unreadable,
+    ) -> Result<bool, RaidError> {
         let of_parity = self.stripes.parity_member(row);
         let others = (0..self.stripes.members).filter(|member| *member != of_parity);
         let len = (range.end - range.start) as usize;
-        let failed = |member: usize, error| RaidError::Unreadable {
-            row,
-            member: self.member_name(member),
-            offset: row * self.stripes.unit + range.start,
-            error,
-        };
         let mut parity = self.pool.alloc_zeroed(len);
         for member in others {
-            let bytes = self.read_cell(row, member, range.clone()).await;
-            xor_into(&mut parity, &bytes.map_err(|error| failed(member, error))?);
+            let bytes = self.read_cell(row, member, range.clone(), unreadable).await;
+            xor_into(
+                &mut parity,
+                &bytes.map_err(|failed| self.unreadable(failed))?,
+            );
         }
         let Some(device) = self.member(of_parity) else {
             return Ok(false);
@@ -225,7 +233,10 @@ impl Array {
     /// a parity record if the missing unit depends on it. The caller holds the stripe's lock.
     pub(super) async fn mend_row(&self, row: u64) -> Result<(), IoError> {
         let mended = match (self.absent(row), &self.records) {
-            (None, _) => self.fix_parity(row, 0..self.stripes.unit).await.map(|_| ()),
+            (None, _) => self
+                .fix_parity(row, 0..self.stripes.unit, Unreadable::GivenUp)
+                .await
+                .map(|_| ()),
             (Some(_), Some(records)) => records.apply_torn(self, row).await,
             (Some(_), None) => Ok(()),
         };

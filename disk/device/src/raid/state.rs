@@ -22,6 +22,16 @@ pub(super) fn is_refusal(error: IoError) -> bool {
     .contains(&error)
 }
 
+/// True for an error by which a drive tells that it cannot read a place: an I/O error, or one that Linux gives for an
+/// unreadable medium, a wrong checksum or a time limit.
+pub(super) fn is_of_medium(error: IoError) -> bool {
+    const ENODATA: i32 = 61;
+    const EILSEQ: i32 = 84;
+    const ETIMEDOUT: i32 = 110;
+    const EREMOTEIO: i32 = 121;
+    error == IoError::EIO || [ENODATA, EILSEQ, ETIMEDOUT, EREMOTEIO].contains(&error.errno)
+}
+
 /// A member that does not, or not yet, have the array's data.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Missing {
@@ -102,6 +112,17 @@ pub enum RaidError {
         /// The missing member.
         member: String,
     },
+    /// The rebuild is done, but for these places.
+    #[error(
+        "all stripes are rebuilt, but {count} places could not be read and are lost, each with what it was to restore: \
+         {places}; `tonearm scrub` finds the blocks that are damaged by it"
+    )]
+    RebuiltInPart {
+        /// Their number.
+        count: u64,
+        /// Stripe, member and byte of the first of them.
+        places: String,
+    },
     /// The rebuild was ended before it was done.
     #[error(
         "the rebuild was stopped after {done} of {rows} stripes; start it again to go on from there"
@@ -162,6 +183,7 @@ impl RaidError {
             Self::Shape(_)
             | Self::Replacement { .. }
             | Self::NoReplacement { .. }
+            | Self::RebuiltInPart { .. }
             | Self::RebuildStopped { .. } => IoError::EIO,
         }
     }
@@ -182,6 +204,8 @@ pub struct RaidStats {
     pub reconstructed: u64,
     /// Unreadable ranges that were rewritten.
     pub repaired: u64,
+    /// Unreadable sectors that were overwritten with zeroes, because the array could not compute them either.
+    pub given_up: u64,
     /// Parity records written.
     pub records: u64,
     /// Updates of a degraded stripe without a parity record, because there is no device for records.

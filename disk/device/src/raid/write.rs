@@ -3,10 +3,14 @@
 //! An update of a part of a stripe reads the old data and parity (read-modify-write), or the data that it leaves
 //! unchanged (reconstruct-write), whichever takes fewer reads. If both take the same, read-modify-write is used,
 //! because it uses fewer members. Requests that wait for the same stripe share one update.
+//!
+//! An unreadable sector that cannot be computed either is given up: it is lost, and an update that reads it would fail for
+//! ever, and with it the store.
 
 use super::array::{Absent, Array, Raid5, Unguarded};
 use super::cut::{Band, Payload, Piece, Source, bands};
 use super::io::{JOINED_BYTES_MAX, Transfer, run};
+use super::read::Unreadable;
 use super::state::is_refusal;
 use super::xor::{xor_into, xor_slices};
 use crate::device::DeviceIo;
@@ -438,7 +442,10 @@ impl Array {
             let len = (range.end - range.start) as usize;
             let bytes = match read.await {
                 (Ok(got), data) if got == len => data.into_buf(),
-                _ => self.read_cell(row, member, range.clone()).await?,
+                _ => {
+                    let read = self.read_cell(row, member, range.clone(), Unreadable::GivenUp);
+                    read.await.map_err(|failed| failed.error)?
+                }
             };
             let from = (range.start - band.range.start) as usize;
             xor_into(&mut xor[from..from + len], &bytes);

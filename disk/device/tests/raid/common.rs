@@ -7,8 +7,8 @@ use tonearm_device::raid::{
     Missing, Raid5, Raid5Options, Raid5State, RaidError, Saving, StateSink,
 };
 use tonearm_device::{Device, RawDevice};
-use tonearm_rt::{Data, DeviceId, Op, Rt};
-use tonearm_world::filters::{Counted, Fault, FaultPlan};
+use tonearm_rt::{Data, DeviceId, IoError, Op, Rt};
+use tonearm_world::filters::{Counted, Effect, Fault, FaultPlan};
 use tonearm_world::{DiskImage, SimOptions, SimWorld};
 
 /// Keeps the state of an array in memory.
@@ -169,6 +169,18 @@ impl Random {
     pub fn below(&mut self, bound: u64) -> u64 {
         self.next() % bound.max(1)
     }
+}
+
+/// The byte at `place` of a member cannot be read until it is written again.
+pub fn bad_sector(plan: &FaultPlan, place: u64) {
+    let mut healed = false;
+    plan.on(
+        move |access| {
+            healed |= access.is_write() && access.touches(place);
+            access.op == Op::Read && access.touches(place) && !healed
+        },
+        Effect::Fail(IoError::EIO),
+    );
 }
 
 pub async fn read(device: &Rc<dyn Device>, offset: u64, len: usize) -> Buf {

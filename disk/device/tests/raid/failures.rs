@@ -1,6 +1,6 @@
 //! Members that fail: what the array works around, what it reports, and what it never returns.
 
-use crate::common::{CLEAN, UNIT, World, bytes, pattern, read, without};
+use crate::common::{CLEAN, UNIT, World, bad_sector, bytes, pattern, read, without};
 use std::rc::Rc;
 use tonearm_base::BufPool;
 use tonearm_device::Device;
@@ -206,6 +206,98 @@ fn an_unreadable_place_of_a_degraded_array_is_an_error_of_its_stripe_alone() {
         assert!(rest[..] == pattern(LEN, 1)[3 * unit..]);
         assert_eq!(array.failure(), None);
     });
+}
+
+#[test]
+fn unreadable_sectors_at_different_places_of_a_stripe_are_all_computed() {
+    let world = World::new(1, 4, 4 << 20);
+    let array = world.open(4, UNIT, CLEAN, false).unwrap();
+    let device: Rc<dyn Device> = Rc::new(array.clone());
+    let plans = world.plans.clone();
+    world.rt.block_on(async move {
+        device.write(0, bytes(LEN, 1)).await.unwrap();
+        for (member, plan) in plans[..4].iter().enumerate() {
+            bad_sector(plan, 4096 * member as u64 + 100);
+        }
+        for column in 0..3 {
+            let from = column * UNIT as usize;
+            let found = read(&device, from as u64, UNIT as usize).await;
+            assert!(found[..] == pattern(LEN, 1)[from..from + UNIT as usize]);
+        }
+        let stats = array.stats();
+        assert_eq!((stats.given_up, stats.repaired), (0, 3));
+        // The parity's sector is found when the parity is compared.
+        assert_eq!(array.resync(|_, _| {}).await, Ok(1));
+        assert_eq!(array.check_parity(|_, _| {}).await, Ok(0));
+    });
+}
+
+/// Stripe 0 has its columns on members 0, 1 and 2. Without member 0, an unreadable sector of member 1 is lost, with the
+/// bytes of column 0 in the same place. That is an error of reads, and never one of writes.
+#[test]
+fn a_sector_that_is_lost_fails_no_write() {
+    for (missing, bad, written) in [
+        (Some(0), &[1][..], 1),
+        (Some(0), &[1], 0),
+        (Some(0), &[3], 1),
+        (Some(0), &[3], 2),
+        (None, &[0, 1], 0),
+        (None, &[0, 1], 2),
+        (None, &[1, 3], 1),
+    ] {
+        let world = World::new(1, 5, 4 << 20);
+        let state = missing.map_or(CLEAN, without);
+        let array = world.open(4, UNIT, state, true).unwrap();
+        let device: Rc<dyn Device> = Rc::new(array.clone());
+        let plans = world.plans.clone();
+        world.rt.block_on(async move {
+            device.write(0, bytes(LEN, 1)).await.unwrap();
+            bad.iter()
+                .for_each(|member| bad_sector(&plans[*member], 100));
+            let place = written * UNIT;
+            device.write(place, bytes(8192, 2)).await.unwrap();
+            assert_eq!(read(&device, place, 8192).await[..], pattern(8192, 2)[..]);
+            assert_eq!(array.failure(), None);
+            // Only what shares its place in the unit is lost, and not where nothing had to be given up.
+            let mut expected = pattern(LEN, 1);
+            expected[place as usize..][..8192].copy_from_slice(&pattern(8192, 2));
+            let unit = UNIT as usize;
+            for column in 0..3 {
+                let range = column * unit + 4096..(column + 1) * unit;
+                let found = read(&device, range.start as u64, range.len()).await;
+                assert!(found[..] == expected[range], "{missing:?} {bad:?} {column}");
+            }
+            let rest = read(&device, 3 * UNIT, LEN - 3 * unit).await;
+            assert!(rest[..] == expected[3 * unit..]);
+            if missing.is_none() {
+                device.write(place, bytes(8192, 3)).await.unwrap();
+                array.resync(|_, _| {}).await.unwrap();
+                assert_eq!(array.check_parity(|_, _| {}).await, Ok(0));
+            }
+        });
+    }
+}
+
+/// A member that reads nothing has failed as a whole. What it holds is not given up, because it may come back.
+#[test]
+fn nothing_is_given_up_because_of_a_member_that_answers_no_read() {
+    for missing in [Some(0), None] {
+        let world = World::new(1, 5, 4 << 20);
+        let state = missing.map_or(CLEAN, without);
+        let array = world.open(4, UNIT, state, true).unwrap();
+        let device: Rc<dyn Device> = Rc::new(array.clone());
+        let plans = world.plans.clone();
+        world.rt.block_on(async move {
+            device.write(0, bytes(LEN, 1)).await.unwrap();
+            plans[1].on(|access| access.op == Op::Read, EIO);
+            bad_sector(&plans[2], 100);
+            let failed = device.write(UNIT, bytes(4096, 2)).await;
+            assert_eq!(failed, Err(IoError::EIO), "without {missing:?}");
+            assert_eq!(array.stats().given_up, 0);
+            plans.iter().for_each(|plan| plan.clear());
+            assert!(read(&device, 0, LEN).await[..] == pattern(LEN, 1)[..]);
+        });
+    }
 }
 
 #[test]

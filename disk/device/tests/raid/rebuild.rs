@@ -245,7 +245,7 @@ fn a_second_unreadable_place_stops_the_rebuild_and_is_named() {
             .unwrap_err();
         let text = failed.to_string();
         assert!(
-            text.starts_with("stripe 5 cannot be reconstructed"),
+            text.starts_with("stripe 5 cannot be reconstructed: disk-2 at byte"),
             "{text}"
         );
         assert_eq!(array.state().missing.unwrap().rebuilt_rows, 5);
@@ -257,6 +257,48 @@ fn a_second_unreadable_place_stops_the_rebuild_and_is_named() {
             .await
             .unwrap();
         assert_content(&array).await;
+    });
+}
+
+#[test]
+fn a_rebuild_may_skip_what_cannot_be_read_and_names_it() {
+    let (world, array) = degraded(4, 16 << 20);
+    array.replace(world.devices[4].clone()).unwrap();
+    // The parity of stripe 5, from which column 2 on the missing member 1 would be computed.
+    crate::common::bad_sector(&world.plans[2], 5 * UNIT + 100);
+    let (rt, kept) = (world.rt.clone(), world.kept.clone());
+    rt.block_on(async move {
+        let rate = RebuildRate::default();
+        let failed = array.rebuild(&rate, |_, _| {}).await;
+        assert!(matches!(failed, Err(RaidError::Unreadable { .. })));
+        assert_eq!(
+            kept.last().missing.unwrap().rebuilt_rows,
+            5,
+            "the restored stripes are saved"
+        );
+        let rate = rate.skip_unreadable();
+        let told = array.rebuild(&rate, |_, _| {}).await.unwrap_err();
+        let text = told.to_string();
+        let place = format!("stripe 5, disk-2 at byte {};", 5 * UNIT);
+        assert!(
+            matches!(told, RaidError::RebuiltInPart { count: 1, .. }),
+            "{text}"
+        );
+        assert!(text.contains(&place), "{text}");
+        assert_eq!(kept.last().missing, None);
+        assert_eq!(array.check_parity(|_, _| {}).await, Ok(0));
+        let device: Rc<dyn Device> = Rc::new(array.clone());
+        let lost = (5 * 3 + 2) * UNIT as usize;
+        let mut found = read(&device, 0, 1 << 20).await;
+        let expected = pattern(1 << 20, 0);
+        assert!(found[lost..lost + 4096] != expected[lost..lost + 4096]);
+        found[lost..lost + 4096].copy_from_slice(&expected[lost..lost + 4096]);
+        assert!(found[..] == expected[..]);
+        // Any member may fail now.
+        array.fail(0).await.unwrap();
+        let mut found = read(&device, 0, 1 << 20).await;
+        found[lost..lost + 4096].copy_from_slice(&expected[lost..lost + 4096]);
+        assert!(found[..] == expected[..]);
     });
 }
 
