@@ -387,8 +387,7 @@ impl Array {
         let missing = match self.absent(row) {
             // With all units, parity follows from the data. Without parity there is nothing to correct.
             None => {
-                let fixed = self.fix_parity(row, range, Unreadable::Fails);
-                return fixed.await.map(|_| ());
+                return self.fix_parity(row, range).await.map(|_| ());
             }
             Some(Absent::Parity) => return Ok(()),
             Some(Absent::Column(column)) => column,

@@ -7,13 +7,15 @@ use super::rows::RowSet;
 use super::state::{RaidError, is_refusal};
 use super::xor::xor_into;
 use crate::device::Interrupted;
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::ops::Range;
+use std::rc::Rc;
 use tonearm_base::{Buf, is_zero};
-use tonearm_rt::{Data, IoError};
+use tonearm_rt::{Data, IoError, Semaphore};
 
-/// Stripes that are corrected at the same time.
-const REPAIRS_MAX: u64 = 16;
+/// Steps of a recovery at the same time. Each takes up to [`JOINED_BYTES_MAX`] bytes, or a stripe unit, of every member.
+const REPAIRS_MAX: u64 = 4;
 
 impl Raid5 {
     /// Compares the parity of all stripes with their data, and corrects it. `progress` gets the number of stripes done,
@@ -66,6 +68,9 @@ impl Raid5 {
     async fn compare_rows(&self, rows: Range<u64>, repair: bool) -> Result<u64, RaidError> {
         let _lock = self.locks.lock(rows.clone()).await;
         let _note = self.unguarded();
+        if rows.clone().all(|row| self.absent(row).is_some()) {
+            return Ok(0);
+        }
         let unit = self.stripes.unit as usize;
         let whole = rows.clone().all(|row| self.absent(row).is_none());
         let mut wrong = 0;
@@ -75,8 +80,7 @@ impl Raid5 {
                     if !is_zero(xor) {
                         wrong += 1;
                         if repair {
-                            self.fix_parity(row, 0..self.stripes.unit, Unreadable::Fails)
-                                .await?;
+                            self.fix_parity(row, 0..self.stripes.unit).await?;
                         }
                     }
                 }
@@ -94,7 +98,7 @@ impl Raid5 {
     async fn fix_or_compare(&self, row: u64, repair: bool) -> Result<bool, RaidError> {
         if repair {
             let unit = 0..self.stripes.unit;
-            return self.fix_parity(row, unit, Unreadable::Fails).await;
+            return self.fix_parity(row, unit).await;
         }
         let xor = self.xor_of_rows(row..row + 1).await;
         let offset = row * self.stripes.unit;
@@ -129,59 +133,95 @@ impl Raid5 {
             return Ok(());
         }
         self.begin_write().await?;
-        // For each stripe, the smallest range of a stripe unit that contains all interrupted writes.
-        let mut rows: BTreeMap<u64, Range<u64>> = BTreeMap::new();
-        let mut changed = |range: Range<u64>| {
-            for part in self.stripes.parts(range) {
-                let hull = rows.entry(part.row).or_insert(part.range.clone());
-                *hull = hull.start.min(part.range.start)..hull.end.max(part.range.end);
-            }
-        };
-        let (row_bytes, end) = (self.stripes.row_bytes(), self.stripes.size_bytes());
-        let inside = |range: Range<u64>| range.start.min(end)..range.end.min(end);
-        interrupted
-            .changed
-            .into_iter()
-            .for_each(|range| changed(inside(range)));
-        let mut suspect = RowSet::default();
-        for range in interrupted.zeroed.into_iter().map(inside) {
-            let whole = range.start.div_ceil(row_bytes)..range.end / row_bytes;
-            if whole.is_empty() {
-                changed(range);
-                continue;
-            }
-            changed(range.start..whole.start * row_bytes);
-            changed(whole.end * row_bytes..range.end);
-            suspect.insert(whole);
-        }
-        let at_once = tonearm_rt::Semaphore::new(&self.rt, REPAIRS_MAX);
-        let mut tasks = Vec::new();
-        for (row, range) in rows {
+        let (suspect, work) = self.uncertain(interrupted);
+        // The first error. The others would tell the same of other stripes.
+        let failed: Rc<RefCell<Option<RaidError>>> = Rc::default();
+        let at_once = Semaphore::new(&self.rt, REPAIRS_MAX);
+        for part in work {
             let permit = at_once.acquire(1).await;
-            let array = self.clone();
-            tasks.push(self.rt.spawn(async move {
-                let _lock = array.locks.lock(row..row + 1).await;
-                let _note = array.unguarded();
-                // Without one of its units, the parity of a stripe cannot be compared.
-                let result = match array.absent(row) {
-                    None => {
-                        let fixed = array.fix_parity(row, range, Unreadable::Fails);
-                        fixed.await.map(|_| ())
-                    }
-                    Some(_) => Ok(()),
+            if failed.borrow().is_some() {
+                break;
+            }
+            let (array, failed) = (self.clone(), failed.clone());
+            self.rt.spawn_detached(async move {
+                let done = match part {
+                    Uncertain::Whole(rows) => array.compare_rows(rows, true).await.map(|_| ()),
+                    Uncertain::Part(row, range) => array.correct_part(row, range).await,
                 };
+                if let Err(error) = done {
+                    failed.borrow_mut().get_or_insert(error);
+                }
                 drop(permit);
-                result
-            }));
+            });
         }
-        for task in tasks {
-            let done = task.await;
-            done.map_err(|error| error.io_error())?;
+        let _all_ended = at_once.acquire(REPAIRS_MAX).await;
+        if let Some(error) = failed.take() {
+            return Err(error.io_error());
         }
         self.trust_all_but(suspect);
         // The corrections are durable before the caller forgets the crash.
         self.flush().await
     }
+
+    /// The stripes whose parity is compared: whole ones in steps, and of the others the smallest range of a stripe unit
+    /// that contains all interrupted writes. The set has the whole stripes that the caller zeroes again.
+    fn uncertain(&self, interrupted: Interrupted) -> (RowSet, impl Iterator<Item = Uncertain>) {
+        let (row_bytes, end) = (self.stripes.row_bytes(), self.stripes.size_bytes());
+        let mut parts: BTreeMap<u64, Range<u64>> = BTreeMap::new();
+        let mut cut = |range: &Range<u64>, whole: &mut RowSet| {
+            let range = range.start.min(end)..range.end.min(end);
+            let mut ends = vec![range.clone()];
+            let rows = range.start.div_ceil(row_bytes)..range.end / row_bytes;
+            if !rows.is_empty() {
+                ends = vec![
+                    range.start..rows.start * row_bytes,
+                    rows.end * row_bytes..range.end,
+                ];
+                whole.insert(rows);
+            }
+            for part in ends.into_iter().flat_map(|range| self.stripes.parts(range)) {
+                let hull = parts.entry(part.row).or_insert(part.range.clone());
+                *hull = hull.start.min(part.range.start)..hull.end.max(part.range.end);
+            }
+        };
+        let (mut changed, mut zeroed) = (RowSet::default(), RowSet::default());
+        interrupted
+            .changed
+            .iter()
+            .for_each(|range| cut(range, &mut changed));
+        interrupted
+            .zeroed
+            .iter()
+            .for_each(|range| cut(range, &mut zeroed));
+        parts.retain(|row, _| !changed.contains(*row));
+        let step = (JOINED_BYTES_MAX / self.stripes.unit).max(1);
+        let runs: Vec<Range<u64>> = changed.runs().collect();
+        let steps = runs.into_iter().flat_map(move |run| {
+            let starts = run.clone().step_by(step as usize);
+            starts.map(move |at| Uncertain::Whole(at..run.end.min(at + step)))
+        });
+        let parts = parts
+            .into_iter()
+            .map(|(row, range)| Uncertain::Part(row, range));
+        (zeroed, steps.chain(parts))
+    }
+
+    /// Corrects `range` of the parity of `row`. Without one of its units, the parity of a stripe cannot be compared.
+    async fn correct_part(&self, row: u64, range: Range<u64>) -> Result<(), RaidError> {
+        let _lock = self.locks.lock(row..row + 1).await;
+        let _note = self.unguarded();
+        if self.absent(row).is_none() {
+            self.fix_parity(row, range).await?;
+        }
+        Ok(())
+    }
+}
+
+/// Stripes whose parity a crash may have left wrong.
+enum Uncertain {
+    Whole(Range<u64>),
+    /// A range of the units of one stripe.
+    Part(u64, Range<u64>),
 }
 
 impl Array {
@@ -190,20 +230,17 @@ impl Array {
         (health.suspect_anywhere, health.suspect) = (false, suspect);
     }
 
-    /// Corrects `range` of the parity of `row`. True if it was wrong. The caller holds the stripe's lock, and no unit of
-    /// the stripe is missing.
-    pub(super) async fn fix_parity(
-        &self,
-        row: u64,
-        range: Range<u64>,
-        unreadable: Unreadable,
-    ) -> Result<bool, RaidError> {
+    /// Corrects `range` of the parity of `row`. True if it was wrong. Sectors that cannot be read or computed are given up,
+    /// or the opening would end there for ever. The caller holds the stripe's lock, and no unit of the stripe is missing.
+    pub(super) async fn fix_parity(&self, row: u64, range: Range<u64>) -> Result<bool, RaidError> {
         let of_parity = self.stripes.parity_member(row);
         let others = (0..self.stripes.members).filter(|member| *member != of_parity);
         let len = (range.end - range.start) as usize;
         let mut parity = self.pool.alloc_zeroed(len);
         for member in others {
-            let bytes = self.read_cell(row, member, range.clone(), unreadable).await;
+            let bytes = self
+                .read_cell(row, member, range.clone(), Unreadable::GivenUp)
+                .await;
             xor_into(
                 &mut parity,
                 &bytes.map_err(|failed| self.unreadable(failed))?,
@@ -233,10 +270,7 @@ impl Array {
     /// a parity record if the missing unit depends on it. The caller holds the stripe's lock.
     pub(super) async fn mend_row(&self, row: u64) -> Result<(), IoError> {
         let mended = match (self.absent(row), &self.records) {
-            (None, _) => self
-                .fix_parity(row, 0..self.stripes.unit, Unreadable::GivenUp)
-                .await
-                .map(|_| ()),
+            (None, _) => self.fix_parity(row, 0..self.stripes.unit).await.map(|_| ()),
             (Some(_), Some(records)) => records.apply_torn(self, row).await,
             (Some(_), None) => Ok(()),
         };

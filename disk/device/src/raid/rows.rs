@@ -18,6 +18,11 @@ impl RowSet {
         self.0.is_empty()
     }
 
+    /// The runs, in ascending order.
+    pub fn runs(&self) -> impl Iterator<Item = Range<u64>> {
+        self.0.iter().map(|(start, end)| *start..*end)
+    }
+
     pub fn contains(&self, row: u64) -> bool {
         let run = self.0.range(..=row).next_back();
         run.is_some_and(|(_, end)| row < *end)

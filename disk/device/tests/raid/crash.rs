@@ -415,6 +415,70 @@ fn a_record_outlives_a_flush_that_loses_the_array() {
     assert_nothing_lost(&after, array, &cut);
 }
 
+/// An array that was not closed, with all of its members.
+const DIRTY: Raid5State = Raid5State {
+    clean: false,
+    missing: None,
+};
+
+#[test]
+fn recovery_goes_on_beside_a_stripe_that_cannot_be_computed() {
+    let (cuts, _) = cuts(60, 4, blank(4), crate::common::CLEAN, false);
+    for (at, cut) in cuts.iter().enumerate().step_by(7) {
+        let (world, array) = recover(cut, 4, at as u64, None, false);
+        // The same sector of stripe 2 on two members.
+        for member in [0, 2] {
+            crate::common::bad_sector(&world.plans[member], 2 * UNIT);
+        }
+        let device: Rc<dyn Device> = Rc::new(array.clone());
+        world.rt.block_on(async move {
+            let changed = vec![0..device.size_bytes()];
+            let zeroed = Vec::new();
+            let recovered = array.recover(Interrupted { changed, zeroed });
+            recovered.await.unwrap();
+            assert!(!array.is_suspect());
+            assert_eq!(array.stats().given_up, 1);
+            // The parity is as the sectors that are left.
+            assert_eq!(array.resync(|_, _| {}).await, Ok(0));
+            assert_eq!(array.check_parity(|_, _| {}).await, Ok(0));
+        });
+    }
+    // A member that reads nothing is another matter: it may come back.
+    let (world, array) = recover(&cuts[5], 4, 5, None, false);
+    world.plans[0].on(|access| access.op == Op::Read, crate::failures::EIO);
+    crate::common::bad_sector(&world.plans[2], 2 * UNIT);
+    world.rt.block_on(async move {
+        let changed = vec![0..array.size_bytes()];
+        let zeroed = Vec::new();
+        let recovered = array.recover(Interrupted { changed, zeroed }).await;
+        assert_eq!(recovered, Err(tonearm_rt::IoError::EIO));
+        assert_eq!(array.stats().given_up, 0);
+    });
+}
+
+/// A layout that cannot tell where it was writing names the whole array. Its recovery reads every member in long reads,
+/// and keeps nothing for each stripe.
+#[test]
+fn recovery_of_a_whole_array_reads_each_member_once_in_long_reads() {
+    let member = 64 << 20;
+    let world = World::new(1, 3, member);
+    let array = world.open(3, UNIT, DIRTY, false).unwrap();
+    world.ios(3);
+    let before = world.ios(3).0;
+    let size = array.size_bytes();
+    let recovered = array.clone();
+    world.rt.block_on(async move {
+        let interrupted = Interrupted {
+            changed: vec![0..size],
+            zeroed: Vec::new(),
+        };
+        recovered.recover(interrupted).await.unwrap();
+        assert!(!recovered.is_suspect());
+    });
+    let reads = world.ios(3).0 - before;
+    assert_eq!(reads, 3 * (member >> 20), "reads of 1 MiB");
+}
+
 /// Shows that the tests above can fail: without records a cut in a degraded stripe loses blocks.
 #[test]
 fn without_records_a_cut_in_a_degraded_stripe_destroys_blocks() {
