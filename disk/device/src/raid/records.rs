@@ -315,8 +315,13 @@ impl Records {
 
     async fn read_slot(&self, array: &Array, index: usize) -> Result<Buf, RaidError> {
         let buf = array.pool.alloc(self.slot_bytes as usize);
-        let read = self.device.read(index as u64 * self.slot_bytes, buf).await;
-        read.map_err(|error| self.failed(error))
+        let offset = index as u64 * self.slot_bytes;
+        let read = self.device.read(offset, buf).await;
+        read.map_err(|error| RaidError::RecordUnreadable {
+            member: self.device.name().to_string(),
+            offset,
+            error,
+        })
     }
 
     fn failed(&self, error: IoError) -> RaidError {
@@ -336,7 +341,15 @@ impl Raid5 {
         let count = records.slots.borrow().len();
         let mut found = Vec::new();
         for index in 0..count {
-            let slot = records.read_slot(self, index).await?;
+            let slot = match records.read_slot(self, index).await {
+                Ok(slot) => slot,
+                // With all members there, nothing depends on the record. The sector is written anew, as an empty one.
+                Err(_) if !unclean || self.state().missing.is_none() => {
+                    found.push(index);
+                    continue;
+                }
+                Err(error) => return Err(error),
+            };
             let record = match ParityRecord::decode(&slot) {
                 Ok(Some((record, kept))) if record.array == records.array => {
                     Some((record, self.pool.copy_of(kept).share()))

@@ -160,6 +160,19 @@ pub enum RaidError {
         /// Its error.
         error: IoError,
     },
+    /// A parity record of a degraded array cannot be read after a crash.
+    #[error(
+        "the parity record on {member} at byte {offset} cannot be read ({error}): after a crash the array needs it to \
+         compute the blocks of the missing member in a stripe that was being written"
+    )]
+    RecordUnreadable {
+        /// The device of the records.
+        member: String,
+        /// First byte of the record on it.
+        offset: u64,
+        /// Its error.
+        error: IoError,
+    },
     /// The state could not be saved, or an operation of the array failed.
     #[error("array {array}: {error}")]
     Array {
@@ -179,6 +192,7 @@ impl RaidError {
             | Self::RebuildRefused { error, .. }
             | Self::RebuildFailed { error, .. }
             | Self::Journal { error, .. }
+            | Self::RecordUnreadable { error, .. }
             | Self::Array { error, .. } => *error,
             Self::Shape(_)
             | Self::Replacement { .. }

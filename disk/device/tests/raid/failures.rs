@@ -300,6 +300,35 @@ fn nothing_is_given_up_because_of_a_member_that_answers_no_read() {
     }
 }
 
+/// The records lie on the log's drive and are rarely read: a bad sector is found at an opening, which needs none of them
+/// as long as all members are there.
+#[test]
+fn an_unreadable_parity_record_matters_only_after_a_crash_without_a_member() {
+    let dirty = |state| Raid5State {
+        clean: false,
+        ..state
+    };
+    let slot = UNIT + 4096;
+    for place in [3 * slot, 3 * slot + 4096 + 100] {
+        for state in [CLEAN, dirty(CLEAN), without(0)] {
+            let world = World::new(1, 5, 4 << 20);
+            bad_sector(&world.plans[4], place);
+            let array = world.open(4, UNIT, state, true).unwrap();
+            let device: Rc<dyn Device> = Rc::new(array);
+            world.rt.block_on(async move {
+                device.write(0, bytes(LEN, 1)).await.unwrap();
+                assert!(read(&device, 0, LEN).await[..] == pattern(LEN, 1)[..]);
+            });
+        }
+        let world = World::new(1, 5, 4 << 20);
+        bad_sector(&world.plans[4], place);
+        let refused = world.open(4, UNIT, dirty(without(0)), true).err().unwrap();
+        let text = refused.to_string();
+        let begin = format!("the parity record on disk-4 at byte {} cannot be", 3 * slot);
+        assert!(text.starts_with(&begin), "{text}");
+    }
+}
+
 #[test]
 fn a_full_member_refuses_the_write_and_the_stripe_is_corrected() {
     for victim in 0..4 {
