@@ -24,7 +24,7 @@ use crate::device::Redundancy;
 use crate::device::{Device, DeviceIo};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
-use std::ops::Deref;
+use std::ops::{Deref, Range};
 use std::rc::Rc;
 use tonearm_base::BufPool;
 use tonearm_rt::{Data, IoError, Notify, Op, Rt, Semaphore};
@@ -247,17 +247,20 @@ impl Raid5 {
         Ok(array)
     }
 
-    /// Makes all writes durable and saves a clean state. No write may be under way or follow.
+    /// Corrects the stripes that refused writes have torn, makes all writes durable and saves a clean state. No write may
+    /// be under way or follow.
     ///
     /// # Errors
-    /// When the array has failed or the state cannot be saved.
+    /// When the array has failed, a member still refuses the correction, or the state cannot be saved.
     pub async fn close(&self) -> Result<(), RaidError> {
-        let done = self.flush().await;
+        let torn: Vec<Range<u64>> = self.health.borrow().torn.runs().collect();
+        let mended = self.mend_rows(torn.into_iter().flatten()).await;
+        let done = mended.and(self.flush().await);
         done.map_err(|error| self.error(error))?;
         {
             let mut health = self.health.borrow_mut();
-            if !health.suspect.is_empty() || !health.torn.is_empty() {
-                // Some parity is not correct yet, and the next opening must know that.
+            if !health.suspect.is_empty() {
+                // Their parity may be wrong, and the next opening is to doubt it, too.
                 return Ok(());
             }
             health.state.clean = true;

@@ -435,6 +435,40 @@ fn a_full_member_of_a_degraded_array_loses_nothing() {
     }
 }
 
+/// The next opening of a store that was closed in order trusts all parity.
+#[test]
+fn the_end_of_an_array_corrects_what_a_refused_write_has_torn() {
+    for state in [CLEAN, without(0)] {
+        let world = World::new(1, 5, 4 << 20);
+        let array = world.open(4, UNIT, state, true).unwrap();
+        let device: Rc<dyn Device> = Rc::new(array.clone());
+        let (plan, kept) = (world.plans[3].clone(), world.kept.clone());
+        world.rt.block_on(async move {
+            device.write(0, bytes(LEN, 1)).await.unwrap();
+            plan.set_room(Some(0));
+            let refused = device.write(UNIT, bytes(4096, 2)).await;
+            assert_eq!(refused, Err(IoError::ENOSPC));
+            let closed = array.close().await;
+            assert!(matches!(closed, Err(RaidError::Array { .. })), "{closed:?}");
+            assert!(!kept.last().clean);
+            plan.set_room(None);
+            array.close().await.unwrap();
+            assert!(kept.last().clean);
+        });
+        let state = world.kept.last();
+        let array = world.open(4, UNIT, state, true).unwrap();
+        let device: Rc<dyn Device> = Rc::new(array.clone());
+        world.rt.block_on(async move {
+            assert_eq!(array.check_parity(|_, _| {}).await, Ok(0));
+            if array.state().missing.is_none() {
+                array.fail(0).await.unwrap();
+            }
+            let found = read(&device, 0, UNIT as usize).await;
+            assert!(found[..] == pattern(LEN, 1)[..UNIT as usize]);
+        });
+    }
+}
+
 #[test]
 fn refused_writes_leave_parity_records_for_others() {
     let mut images = vec![tonearm_world::DiskImage::new(4 << 20); 4];
