@@ -108,6 +108,12 @@ impl StoreArray {
                 "it has {found} bytes of the {needed} that are needed"
             )));
         }
+        let block = u64::from(device.device.block_size());
+        if !HEADER_AREA_BYTES.is_multiple_of(block) || !needed.is_multiple_of(block) {
+            return Err(refuse(format!(
+                "its blocks of {block} bytes do not divide a member of {needed} bytes"
+            )));
+        }
         // What an earlier store or array has left there must not be found.
         let cleared = device.device.zero(0, HEADER_AREA_BYTES).await;
         cleared.map_err(|error| refuse(format!("its header area cannot be written: {error}")))?;

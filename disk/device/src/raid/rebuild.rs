@@ -12,8 +12,39 @@ use crate::device::Device;
 use std::cell::Cell;
 use std::ops::Range;
 use std::rc::Rc;
-use tonearm_base::Nanos;
+use tonearm_base::{Buf, Nanos, is_zero};
 use tonearm_rt::{Data, IoError};
+
+/// Writes `bytes`, but punches the units of zeroes among them, so that a replacement takes no more space than its
+/// predecessor.
+async fn restore(
+    device: &Rc<dyn Device>,
+    offset: u64,
+    bytes: Buf,
+    unit: u64,
+) -> Result<(), IoError> {
+    let bytes = bytes.share();
+    let (mut at, unit) = (0, unit as usize);
+    while at < bytes.len() {
+        let zeroes = is_zero(&bytes[at..at + unit]);
+        let mut end = at + unit;
+        while end < bytes.len() && is_zero(&bytes[end..end + unit]) == zeroes {
+            end += unit;
+        }
+        let place = offset + at as u64;
+        let write = || device.write(place, Data::Slices(vec![bytes.slice(at..end)]));
+        match zeroes {
+            false => write().await?,
+            true => match device.punch(place, (end - at) as u64).await {
+                // Not every device can.
+                Err(error) if is_refusal(error) => write().await?,
+                punched => punched?,
+            },
+        }
+        at = end;
+    }
+    Ok(())
+}
 
 /// Bytes of the replacement between two saves of the watermark.
 const SAVE_BYTES: u64 = 64 << 20;
@@ -227,7 +258,7 @@ impl Raid5 {
             }
         };
         let written = match self.member(member) {
-            Some(device) => device.write(rows.start * unit, Data::whole(bytes)).await,
+            Some(device) => restore(&device, rows.start * unit, bytes, unit).await,
             None => Err(IoError::EIO),
         };
         if let Err(error) = written {

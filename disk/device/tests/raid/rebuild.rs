@@ -8,6 +8,7 @@ use tonearm_base::{BufPool, Nanos};
 use tonearm_device::Device;
 use tonearm_device::raid::{Missing, Raid5, Raid5State, RaidError, RebuildRate};
 use tonearm_rt::Op;
+use tonearm_world::filters::Effect;
 
 const MEMBER: u64 = 160 << 20;
 
@@ -116,13 +117,14 @@ fn a_rebuild_continues_at_the_saved_watermark() {
     let replacement = after.counted[3].clone();
     after.rt.block_on(async move {
         assert_content(&array).await;
-        let written = replacement.count(Op::Write).bytes;
+        let restored = || [Op::Write, Op::Punch].map(|op| replacement.count(op).bytes);
+        let before: u64 = restored().iter().sum();
         array
             .rebuild(&RebuildRate::default(), |_, _| {})
             .await
             .unwrap();
         assert_eq!(
-            replacement.count(Op::Write).bytes - written,
+            restored().iter().sum::<u64>() - before,
             32 << 20,
             "only the rest"
         );
@@ -171,7 +173,10 @@ fn a_replacement_that_fails_is_replaced_again() {
     let (world, array) = degraded(4, 16 << 20);
     array.replace(world.devices[4].clone()).unwrap();
     let plan = world.plans[4].clone();
-    plan.on(|access| access.is_write() && access.touches(9 << 20), EIO);
+    plan.on(
+        |access| access.op != Op::Read && access.touches(9 << 20),
+        EIO,
+    );
     let (spare, kept) = (world.devices[1].clone(), world.kept.clone());
     world.rt.block_on(async move {
         let failed = array.rebuild(&RebuildRate::default(), |_, _| {}).await;
@@ -202,11 +207,45 @@ fn a_replacement_that_fails_is_replaced_again() {
 }
 
 #[test]
+fn a_rebuild_writes_no_zeroes_and_leaves_nothing_of_an_old_content() {
+    for can_punch in [true, false] {
+        let (world, array) = degraded(4, 16 << 20);
+        let (spare, counted) = (world.devices[4].clone(), world.counted[4].clone());
+        if !can_punch {
+            let refuses = Effect::Fail(tonearm_rt::IoError::EOPNOTSUPP);
+            world.plans[4].on(|access| access.op == Op::Punch, refuses);
+        }
+        world.rt.block_on(async move {
+            for place in 0..16 {
+                let old = bytes(1 << 20, 1000 + place);
+                spare.write(place << 20, old).await.unwrap();
+            }
+            let before = counted.count(Op::Write).bytes;
+            array.replace(spare).unwrap();
+            array
+                .rebuild(&RebuildRate::default(), |_, _| {})
+                .await
+                .unwrap();
+            assert_content(&array).await;
+            assert_eq!(array.check_parity(|_, _| {}).await, Ok(0));
+            // A quarter of the array has content.
+            let written = counted.count(Op::Write).bytes - before;
+            let expected = if can_punch {
+                1 << 20..6 << 20
+            } else {
+                16 << 20..(16 << 20) + 1
+            };
+            assert!(expected.contains(&written), "{written}");
+        });
+    }
+}
+
+#[test]
 fn a_full_replacement_keeps_what_is_restored_and_the_rebuild_goes_on() {
     let (world, array) = degraded(4, 16 << 20);
     array.replace(world.devices[4].clone()).unwrap();
     let (plan, kept) = (world.plans[4].clone(), world.kept.clone());
-    plan.set_room(Some(9 << 20));
+    plan.set_room(Some(2 << 20));
     world.rt.block_on(async move {
         let refused = array.rebuild(&RebuildRate::default(), |_, _| {}).await;
         let text = refused.unwrap_err().to_string();
@@ -215,7 +254,10 @@ fn a_full_replacement_keeps_what_is_restored_and_the_rebuild_goes_on() {
             "{text}"
         );
         let saved = kept.last().missing.unwrap();
-        assert_eq!(saved.rebuilt_rows, (9 << 20) / UNIT);
+        assert!(
+            ((2 << 20) / UNIT..array.stripes().rows).contains(&saved.rebuilt_rows),
+            "{saved:?}"
+        );
         assert_content(&array).await;
         plan.clear();
         array
