@@ -241,14 +241,15 @@ impl Raid5 {
         let unit = self.stripes.unit;
         let count = (rows.end - rows.start) as usize;
         let range = 0..count as u64 * unit;
-        let computed = match count {
-            1 => self.read_cell(rows.start, member, range, unreadable).await,
-            _ => self.compute_cell(rows.start, member, range).await,
-        };
-        let bytes = match computed {
+        let computed = self.compute_cell(rows.start, member, range.clone());
+        let bytes = match computed.await {
             Ok(bytes) => bytes,
             // One stripe at a time, to rebuild as many as possible and to name the one that fails.
-            Err(failed) if count == 1 => return Err(self.unreadable(failed)),
+            Err(_) if count == 1 => {
+                let computed = self.read_cell(rows.start, member, range, unreadable);
+                let computed = computed.await;
+                computed.map_err(|failed| self.unreadable(failed))?
+            }
             Err(_) => {
                 drop(lock);
                 for row in rows {
