@@ -525,3 +525,45 @@ fn a_second_member_pulled_in_a_rebuild_is_an_error_and_loses_nothing() {
     println!("{pulled} second members pulled");
     assert!(pulled > 10, "{pulled}");
 }
+
+/// Two members fail for a moment, as when a controller resets, and then the power: all drives answer at the next opening.
+#[test]
+fn two_members_that_fail_for_a_moment_lose_nothing() {
+    let (mut lost, mut points) = (0, 0);
+    for (plan, seed) in [(OVERWRITE, 9), (OVERWRITE, 10), (SEGMENTS, 11)] {
+        let store = Store::create(plan);
+        for at in (60..900).step_by(17) {
+            let running = store.start(seed);
+            let (rt, own) = (running.rt.clone(), store.clone());
+            let pair = [1 + at % 3, 1 + (at + 1) % 3].map(|drive| DeviceId(drive as u32));
+            let (requests, failed) = (Rc::new(Cell::new(0)), Rc::new(Cell::new(0)));
+            let (seen, count) = (requests.clone(), failed.clone());
+            let moment = at..at + [3, 8, 30][at / 17 % 3];
+            running.world.set_fault(move |request| {
+                seen.set(seen.get() + 1);
+                let fails = moment.contains(&seen.get()) && pair.contains(&request.device);
+                count.set(count.get() + u64::from(fails));
+                fails.then_some(IoError::EIO)
+            });
+            let oracle = Rc::new(RefCell::new(Oracle::default()));
+            let model = oracle.clone();
+            let worked = running.rt.block_on(async move {
+                let open = own.open(&rt, &[], restless()).await?;
+                let worked = workload(rt, open.engine.clone(), model, own.plan.trims, seed).await;
+                worked.map_err(|error| error.to_string())?;
+                open.engine.close().await.map_err(|error| error.to_string())
+            });
+            let left = store.with(running.world.crash().images(at as u64));
+            running.rt.shut_down();
+            points += u64::from(failed.get() > 0);
+            lost += u64::from(worked.is_err());
+            let (found, _) = left
+                .read_all(at as u64, &[])
+                .unwrap_or_else(|what| panic!("seed {seed}, failure at {at}: {what}"));
+            let settled = oracle.borrow().clone().settle(crate::blocks::FIRST, &found);
+            assert!(settled.is_ok(), "seed {seed}, failure at {at}: {settled:?}");
+        }
+    }
+    println!("{points} failures of two members, {lost} ended the store");
+    assert!(points > 50 && lost > 20, "{points}, {lost}");
+}
