@@ -432,7 +432,7 @@ fn recovery_goes_on_beside_a_stripe_that_cannot_be_computed() {
         }
         let device: Rc<dyn Device> = Rc::new(array.clone());
         world.rt.block_on(async move {
-            let changed = vec![0..device.size_bytes()];
+            let changed = std::iter::once(0..device.size_bytes()).collect();
             let zeroed = Vec::new();
             let recovered = array.recover(Interrupted { changed, zeroed });
             recovered.await.unwrap();
@@ -448,7 +448,7 @@ fn recovery_goes_on_beside_a_stripe_that_cannot_be_computed() {
     world.plans[0].on(|access| access.op == Op::Read, crate::failures::EIO);
     crate::common::bad_sector(&world.plans[2], 2 * UNIT);
     world.rt.block_on(async move {
-        let changed = vec![0..array.size_bytes()];
+        let changed = std::iter::once(0..array.size_bytes()).collect();
         let zeroed = Vec::new();
         let recovered = array.recover(Interrupted { changed, zeroed }).await;
         assert_eq!(recovered, Err(tonearm_rt::IoError::EIO));
@@ -469,7 +469,7 @@ fn recovery_of_a_whole_array_reads_each_member_once_in_long_reads() {
     let recovered = array.clone();
     world.rt.block_on(async move {
         let interrupted = Interrupted {
-            changed: vec![0..size],
+            changed: std::iter::once(0..size).collect(),
             zeroed: Vec::new(),
         };
         recovered.recover(interrupted).await.unwrap();
