@@ -28,6 +28,14 @@ pub(crate) struct Item {
     pub data: Option<Slice>,
 }
 
+/// The block of `item`; 0 if it is about none.
+pub(crate) fn block_of(item: &Item) -> u64 {
+    match item.kind {
+        SummaryKind::Data { block, .. } | SummaryKind::Overwritten { block, .. } => block,
+        _ => 0,
+    }
+}
+
 /// The end of the chain, where the next partial is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ChainEnd {

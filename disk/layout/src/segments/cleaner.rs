@@ -9,7 +9,7 @@
 
 use crate::error::HomeError;
 use crate::segments::Segments;
-use crate::segments::append::Item;
+use crate::segments::append::{Item, block_of};
 use crate::segments::map::Found;
 use crate::segments::page_cache::PageId;
 use crate::segments::policy::{Policy, choose};
@@ -120,7 +120,7 @@ impl Segments {
     }
 
     /// Blocks of `count` tombstones, in both copies of a summary.
-    fn tombstone_blocks(&self, count: u64) -> u64 {
+    pub(crate) fn tombstone_blocks(&self, count: u64) -> u64 {
         match count {
             0 => 0,
             count => 2 * summary_blocks(self.media.layout.block_size, count),
@@ -328,8 +328,12 @@ impl Segments {
             holes,
             ..
         } = living;
-        // Blocks of one age stay together (HyLog 2: cost-age cleaning sorts by age), adjacent ones in order.
-        items.sort_by_key(|item| (item.version, block_of(item)));
+        // Blocks that are overwritten in place stay together, and blocks of one age (HyLog 2: cost-age cleaning sorts
+        // by age), adjacent ones in order.
+        items.sort_by_cached_key(|item| {
+            let block = block_of(item);
+            (self.is_cold(block), item.version, block)
+        });
         let all: Vec<Item> = holes.into_iter().chain(items).collect();
         if !all.is_empty() {
             let kinds: Vec<SummaryKind> = all.iter().map(|item| item.kind).collect();
@@ -349,12 +353,5 @@ impl Segments {
             self.page_to_change(id).await?;
         }
         Ok(())
-    }
-}
-
-fn block_of(item: &Item) -> u64 {
-    match item.kind {
-        SummaryKind::Data { block, .. } => block,
-        _ => 0,
     }
 }

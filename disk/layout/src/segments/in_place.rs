@@ -9,12 +9,13 @@
 
 use crate::error::HomeError;
 use crate::home::HomeStats;
-use crate::segments::append::Item;
+use crate::segments::append::{Item, block_of};
 use crate::segments::{Segments, SegmentsOptions, State};
 use crate::separation::{Decision, Estimate, Inputs, Kind, Separator};
+use std::cmp::Reverse;
 use std::collections::VecDeque;
 use tonearm_base::{Nanos, Slice};
-use tonearm_format::{MapEntry, Placement, SummaryKind};
+use tonearm_format::{Placement, SummaryKind};
 use tonearm_rt::{Data, JoinHandle};
 
 /// Device writes in place that are under way together.
@@ -29,6 +30,8 @@ const COUNTER_BYTES: usize = 32 << 20;
 const EFFICIENCY: f64 = 32.8;
 /// While it is not, one of so many blocks is overwritten to measure it.
 const PROBE: u64 = 16;
+/// A round is largest when no more than this share of the writes is hot: 64 times as large as one without cold blocks.
+const LEAST_HOT_WRITES: f64 = 1.0 / 64.0;
 /// Until the first decision, blocks are overwritten when more than this share of the space is in use. From there on
 /// overwriting is cheaper even with uniform updates on a drive of 1999 (HyLog, Figure 3).
 const CROWDED: f64 = 0.94;
@@ -46,11 +49,6 @@ pub(crate) struct Separation {
 }
 
 impl Separation {
-    /// True when blocks are sorted by how often they are written, over a round of two segments.
-    pub fn sorts(&self) -> bool {
-        self.placement == Placement::Wolf
-    }
-
     /// None where the placement does not depend on how often blocks are written.
     pub fn new(options: &SegmentsOptions, now: Nanos) -> Option<Self> {
         let needed = matches!(options.placement, Placement::Wolf | Placement::Hylog);
@@ -67,9 +65,21 @@ impl Separation {
             decision: None,
         })
     }
-}
 
-impl Separation {
+    /// Blocks that a round takes, of which those that are not overwritten are about `appended`. WOLF sorts the blocks
+    /// of `portion`, so that each of its segments gets its own kind. For HyLog, the more blocks are overwritten in one
+    /// sweep, the less time each of them takes.
+    pub fn round_blocks(&self, appended: usize, portion: usize) -> usize {
+        match (self.placement, self.decision) {
+            (Placement::Wolf, _) => portion,
+            (_, Some((decision, _))) => {
+                let blocks = appended as f64 / decision.hot_writes.max(LEAST_HOT_WRITES);
+                blocks as usize
+            }
+            (_, None) => appended,
+        }
+    }
+
     /// `counted` with the last decision.
     pub fn stats(&self, counted: HomeStats) -> HomeStats {
         let Some((decision, efficiency)) = self.decision else {
@@ -96,9 +106,10 @@ struct InPlace {
 }
 
 impl Segments {
-    /// Blocks that all segments can hold.
+    /// Blocks that the segments can hold which data may take.
     fn space(&self, state: &State) -> f64 {
-        (state.table.len() * self.capacity).max(1) as f64
+        let segments = state.table.len().saturating_sub(self.kept_free());
+        (segments * self.capacity).max(1) as f64
     }
 
     /// Counts the writes of `items`, and ends the separator's interval when it is time.
@@ -131,7 +142,7 @@ impl Segments {
     }
 
     /// True when `block` is to be overwritten if it has a place.
-    fn is_cold(&self, block: u64) -> bool {
+    pub(crate) fn is_cold(&self, block: u64) -> bool {
         if let Some(given) = self.given {
             return given(block);
         }
@@ -150,62 +161,81 @@ impl Segments {
         }
     }
 
-    /// Overwrites the cold ones of `items` in place, each of which becomes a note. Returns what is to be appended, notes
-    /// first. Nothing is durable before a flush.
-    pub(crate) async fn overwrite_cold(&self, items: Vec<Item>) -> Result<Vec<Item>, HomeError> {
+    /// Divides the blocks of a call into those that are overwritten in place and those that are appended. WOLF sorts the
+    /// latter, those first that are written most often.
+    pub(crate) async fn separate(
+        &self,
+        items: Vec<Item>,
+    ) -> Result<(Vec<Item>, Vec<Item>), HomeError> {
         if self.given.is_none() && self.state.borrow().separation.is_none() {
-            return Ok(items);
+            return Ok((Vec::new(), items));
         }
         self.count_writes(&items);
         let (mut cold, mut hot) = (Vec::new(), Vec::with_capacity(items.len()));
         for item in items {
-            match (item.kind, &item.data) {
-                (SummaryKind::Data { block, crc }, Some(data)) if self.is_cold(block) => {
-                    let known = match self.entry(block).await {
-                        Ok(known) => known,
-                        // The append begins a new page for the damaged one.
-                        Err(HomeError::MapPage { .. }) => MapEntry::LOST,
-                        Err(error) => return Err(error),
-                    };
-                    if known.is_placed() && self.media.holds(known.place) {
-                        cold.push(InPlace {
-                            place: known.place,
-                            block,
-                            crc,
-                            data: data.clone(),
-                        });
-                    } else {
-                        hot.push(item);
-                    }
+            let is_cold = match item.kind {
+                SummaryKind::Data { block, .. } if self.is_cold(block) => {
+                    self.place_of(block).await?.is_some()
                 }
-                _ => hot.push(item),
+                _ => false,
+            };
+            if is_cold {
+                cold.push(item);
+            } else {
+                hot.push(item);
             }
         }
         if let Some(separation) = &self.state.borrow().separation
-            && separation.sorts()
+            && separation.placement == Placement::Wolf
         {
-            let frequency = |item: &Item| match item.kind {
-                SummaryKind::Data { block, .. } => separation.separator.frequency(block),
-                _ => 0,
-            };
-            hot.sort_by_cached_key(|item| std::cmp::Reverse(frequency(item)));
+            hot.sort_by_cached_key(|item| Reverse(separation.separator.frequency(block_of(item))));
         }
-        cold.sort_by_key(|one| one.place);
-        let mut notes: Vec<Item> = cold
-            .iter()
-            .map(|one| Item {
-                version: None,
-                kind: SummaryKind::Overwritten {
-                    block: one.block,
-                    place: one.place,
-                    crc: one.crc,
-                },
-                data: None,
-            })
-            .collect();
-        self.write_in_place(cold).await?;
-        notes.append(&mut hot);
-        Ok(notes)
+        Ok((cold, hot))
+    }
+
+    /// Where `block` lies; none for a hole. A block whose map page is damaged is appended, which begins a new page.
+    async fn place_of(&self, block: u64) -> Result<Option<u64>, HomeError> {
+        match self.entry(block).await {
+            Ok(known) => {
+                let is_there = known.is_placed() && self.media.holds(known.place);
+                Ok(is_there.then_some(known.place))
+            }
+            Err(HomeError::MapPage { .. }) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Overwrites `items` in place, in one sweep. Returns what is to be appended: a note of each. Nothing is durable
+    /// before a flush.
+    pub(crate) async fn overwrite(&self, items: Vec<Item>) -> Result<Vec<Item>, HomeError> {
+        let (mut sweep, mut appended) = (Vec::with_capacity(items.len()), Vec::new());
+        for item in items {
+            match (item.kind, &item.data, self.place_of(block_of(&item)).await?) {
+                (SummaryKind::Data { block, crc }, Some(data), Some(place)) => {
+                    sweep.push(InPlace {
+                        place,
+                        block,
+                        crc,
+                        data: data.clone(),
+                    });
+                }
+                _ => appended.push(item),
+            }
+        }
+        sweep.sort_by_key(|one| one.place);
+        let notes = sweep.iter().map(|one| Item {
+            version: None,
+            kind: SummaryKind::Overwritten {
+                block: one.block,
+                place: one.place,
+                crc: one.crc,
+            },
+            data: None,
+        });
+        let mut items: Vec<Item> = notes.collect();
+        self.write_in_place(sweep).await?;
+        items.append(&mut appended);
+        Ok(items)
     }
 
     /// Writes blocks, in the order of their places, over their older content. Neighbours share a device write.

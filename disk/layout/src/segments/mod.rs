@@ -64,8 +64,8 @@ use write_back::PORTION_SEGMENTS;
 
 /// Most partials of an epoch of which a rebuild may find no trace.
 pub(crate) const EPOCH_GAP: u64 = 1 << 16;
-/// Bytes of one round, unless blocks are sorted. A larger round gains nothing, because all blocks are appended, and writers would wait for the
-/// cleaning that it needs. A smaller one costs two blocks of summaries more often.
+/// Bytes of one round that are appended. More gain nothing, and writers would wait for the cleaning that they need. Fewer
+/// cost two blocks of summaries more often.
 const ROUND_BYTES: usize = 512 << 10;
 
 /// The segments layout; clones are handles on the same one.
@@ -203,18 +203,22 @@ impl Segments {
 
 impl Home for Segments {
     fn shape(&self) -> HomeShape {
-        // WOLF sorts the blocks of two segments, so that each gets its own kind.
-        let separation = &self.state.borrow().separation;
-        let round_bytes_max = match separation.as_ref().is_some_and(Separation::sorts) {
-            true => (PORTION_SEGMENTS * self.capacity) as usize * self.block_size(),
-            false => ROUND_BYTES.max(2 * self.block_size()),
-        };
+        let block_size = self.block_size();
+        let (appended, portion) = (
+            (ROUND_BYTES / block_size).max(2),
+            (PORTION_SEGMENTS * self.capacity) as usize,
+        );
+        let state = self.state.borrow();
+        let round_blocks = state
+            .separation
+            .as_ref()
+            .map_or(appended, |known| known.round_blocks(appended, portion));
         HomeShape {
-            block_size: self.block_size(),
+            block_size,
             size_blocks: self.size_blocks,
             group_blocks: self.fanout as u64,
             order: RoundOrder::OldestFirst,
-            round_bytes_max,
+            round_bytes_max: round_blocks * block_size,
         }
     }
 

@@ -68,6 +68,11 @@ impl Segments {
         times * self.map_segments() + 1 + self.cleaner_reserve()
     }
 
+    /// Segments that stay free: while fewer are, the cleaner runs along with writes.
+    pub(crate) fn kept_free(&self) -> u64 {
+        self.reserve() + PORTION_SEGMENTS + PORTION_ENDS
+    }
+
     pub(crate) fn free(&self) -> u64 {
         self.state.borrow().table.free_and_held().0
     }
@@ -179,7 +184,7 @@ impl Segments {
     /// After `written` blocks were appended: cleans in proportion to them when few segments are free, and writes a
     /// checkpoint when it is due.
     pub(crate) async fn maintain(&self, written: u64) -> Result<(), HomeError> {
-        let low = self.reserve() + PORTION_SEGMENTS + PORTION_ENDS;
+        let low = self.kept_free();
         let high = low + 1 + self.media.layout.segments / FREE_SHARE;
         let coming = self.free() + self.state.borrow().table.emptied();
         if coming < high {

@@ -14,6 +14,8 @@ use tonearm_format::{MapEntry, SummaryKind};
 
 /// Segments that one portion of a write-back takes. Space is made for one portion at a time.
 pub(crate) const PORTION_SEGMENTS: u64 = 2;
+/// Portions of blocks that are overwritten in one sweep. Their notes take a fifth of a segment.
+const SWEEP_PORTIONS: usize = 8;
 /// A portion may begin in the middle of a segment, end in one more for that, and open the next.
 pub(crate) const PORTION_ENDS: u64 = 2;
 
@@ -62,16 +64,23 @@ impl Segments {
             data: Some(block.data),
         });
         let portion = (PORTION_SEGMENTS * self.capacity) as usize;
-        let (mut holes, mut blocks) = (holes.peekable(), blocks.peekable());
+        let mut holes = holes.peekable();
         while holes.peek().is_some() {
             let items = holes.by_ref().take(portion).collect();
-            if !self.write_portion(items, true).await? {
+            if !self.write_portion(Vec::new(), items, true).await? {
                 return Ok(false);
             }
         }
-        while blocks.peek().is_some() {
-            let items = blocks.by_ref().take(portion).collect();
-            if !self.write_portion(items, false).await? {
+        let (cold, hot) = self.separate(blocks.collect()).await?;
+        let (mut cold, mut hot) = (cold.into_iter(), hot.into_iter());
+        while cold.len() + hot.len() > 0 {
+            let sweep: Vec<Item> = cold.by_ref().take(SWEEP_PORTIONS * portion).collect();
+            let notes = self.tombstone_blocks(sweep.len() as u64) as usize;
+            let appended = hot
+                .by_ref()
+                .take(portion - notes.min(portion / 2))
+                .collect();
+            if !self.write_portion(sweep, appended, false).await? {
                 return Ok(false);
             }
         }
@@ -79,20 +88,27 @@ impl Segments {
         Ok(true)
     }
 
-    /// False when there is no space for it.
-    async fn write_portion(&self, items: Vec<Item>, trims: bool) -> Result<bool, HomeError> {
-        let segments = (items.len() as u64).div_ceil(self.capacity);
+    /// Overwrites `sweep` and appends `items` and a note of each overwritten block. False when there is no space for it.
+    async fn write_portion(
+        &self,
+        sweep: Vec<Item>,
+        items: Vec<Item>,
+        trims: bool,
+    ) -> Result<bool, HomeError> {
+        let written = (sweep.len() + items.len()) as u64;
+        let taken = items.len() as u64 + self.tombstone_blocks(sweep.len() as u64);
+        let segments = taken.div_ceil(self.capacity);
         let has_space = self.make_space(segments + PORTION_ENDS).await?;
         // Tombstones take little space, and may free some when nothing else can.
         let tombstones = trims && self.has_space_for_tombstones();
         if !has_space && !tombstones {
             return Ok(false);
         }
-        let written = items.len() as u64;
-        let items = self.overwrite_cold(items).await?;
-        let kinds: Vec<SummaryKind> = items.iter().map(|item| item.kind).collect();
-        let blocks = items.iter().filter(|item| item.data.is_some()).count() as u64;
-        let placed = self.append(items).await?;
+        let mut all = self.overwrite(sweep).await?;
+        all.extend(items);
+        let kinds: Vec<SummaryKind> = all.iter().map(|item| item.kind).collect();
+        let blocks = all.iter().filter(|item| item.data.is_some()).count() as u64;
+        let placed = self.append(all).await?;
         self.enter(&kinds, &placed).await?;
         self.media.count(|stats| stats.written_blocks += written);
         if !has_space {
