@@ -218,7 +218,7 @@ impl WriteBack {
             return Ok(());
         }
         let busy = shared.access.busy();
-        let blocks_max = Schedule::blocks_max(&shared.shape, reason);
+        let blocks_max = Schedule::blocks_max(&shared.home.shape(), reason);
         let mut oldest = Vec::new();
         let order = self.schedule.borrow_mut().order(
             &shared.shape,

@@ -44,7 +44,7 @@ use tonearm_rt::Boxed;
 ///   oldest blocks first. The layout retries after transient network errors; [`HomeError::NoSpace`] tells the engine to
 ///   repeat the round later, and the store stays in use meanwhile.
 pub trait Home {
-    /// The properties that do not change while the home is open.
+    /// The properties of the home. Only [`HomeShape::round_bytes_max`] changes while it is open.
     fn shape(&self) -> HomeShape;
 
     /// Counters since the opening, and gauges.
@@ -126,7 +126,7 @@ pub trait Home {
     fn close(&self) -> Boxed<'_, Result<(), HomeError>>;
 }
 
-/// The properties that do not change while a home is open.
+/// The properties of a home.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HomeShape {
     /// Bytes of a block.
@@ -137,7 +137,7 @@ pub struct HomeShape {
     pub group_blocks: u64,
     /// The order in which the engine should write blocks home.
     pub order: RoundOrder,
-    /// Most bytes in one call of [`Home::write_back`]; larger rounds gain nothing.
+    /// Most bytes in the next call of [`Home::write_back`]; a larger round gains nothing.
     pub round_bytes_max: usize,
 }
 

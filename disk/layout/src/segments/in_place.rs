@@ -45,7 +45,7 @@ pub(crate) struct Separation {
     next: Nanos,
     interval: Nanos,
     /// The last decision, with the efficiency that it took.
-    decision: Option<(Decision, f64)>,
+    pub(crate) decision: Option<(Decision, f64)>,
 }
 
 impl Separation {

@@ -215,10 +215,14 @@ impl Segments {
             for (block, entry) in run {
                 let slot = (block % fanout) as usize;
                 let old = page.get(slot);
+                page.set(slot, *entry);
+                // What is overwritten in place leaves no space behind, so its segment becomes no younger.
+                if old.place == entry.place {
+                    continue;
+                }
                 if old.is_placed() {
                     state.table.release(self.media.segment_of(old.place));
                 }
-                page.set(slot, *entry);
                 if entry.is_placed() {
                     let segment = self.media.segment_of(entry.place);
                     state.table.take(segment, entry.version);

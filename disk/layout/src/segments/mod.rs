@@ -271,6 +271,8 @@ impl Home for Segments {
 }
 
 #[cfg(test)]
+mod in_place_test;
+#[cfg(test)]
 mod policy_test;
 #[cfg(test)]
 mod table_test;

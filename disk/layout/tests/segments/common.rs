@@ -54,7 +54,7 @@ impl Shape {
         }
     }
 
-    fn first_segment(&self) -> u64 {
+    pub fn first_segment(&self) -> u64 {
         HEADER_AREA_BYTES + self.layout().checkpoint_bytes()
     }
 

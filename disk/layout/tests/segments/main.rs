@@ -8,3 +8,4 @@ mod crash;
 mod full;
 mod model;
 mod rebuild;
+mod sorted;

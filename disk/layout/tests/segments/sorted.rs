@@ -1,0 +1,75 @@
+//! Where blocks come to lie that are overwritten in place, beside those that are appended.
+
+use crate::common::{Numbers, Shape, Store};
+use tonearm_format::segments_for;
+use tonearm_layout::Home as _;
+
+/// Every tenth block is appended.
+const HOT: u64 = 10;
+
+fn shape(blocks: u64) -> Shape {
+    Shape {
+        segment_bytes: 128 << 10,
+        segments: segments_for(4096, 128 << 10, blocks, 10),
+        cache_bytes: 4 << 20,
+        given: Some(|block| !block.is_multiple_of(HOT)),
+        ..Shape::small(blocks)
+    }
+}
+
+fn filled(blocks: u64) -> Store {
+    let mut store = Store::new(shape(blocks));
+    let all: Vec<u64> = (0..blocks).collect();
+    for part in all.chunks(256) {
+        store.write(part, &[]);
+    }
+    store
+}
+
+/// At first every segment has hot and cold blocks. The hot ones leave holes there. The cleaner gathers the cold blocks,
+/// so that the free space comes to the hot ones.
+#[test]
+fn the_cleaner_separates_blocks_that_are_overwritten_from_those_that_are_appended() {
+    let blocks = 4000;
+    let mut store = filled(blocks);
+    let mut numbers = Numbers(11);
+    for _ in 0..600 {
+        let one = |index| match index % 5 {
+            0 => numbers.below(blocks),
+            _ => numbers.below(blocks / HOT) * HOT,
+        };
+        let part: Vec<u64> = (0..50).map(one).collect();
+        store.write(&part, &[]);
+    }
+    store.compare();
+    let segment = u64::from(store.shape.segment_bytes);
+    // Cold and hot blocks of each segment.
+    let mut counts = vec![[0_u64; 2]; store.shape.segments as usize];
+    for (block, place) in store.places() {
+        let at = (place - store.shape.first_segment()) / segment;
+        counts[at as usize][usize::from(block % HOT == 0)] += 1;
+    }
+    let of_cold = counts.iter().filter(|[cold, hot]| cold > hot);
+    let of_cold: Vec<u64> = of_cold.map(|[cold, _]| *cold).collect();
+    let mean = of_cold.iter().sum::<u64>() as f64 / of_cold.len() as f64;
+    let payload = store.shape.layout().payload_blocks() as f64;
+    assert!(mean > payload - 0.4, "{mean} of {payload} blocks are cold");
+}
+
+/// The cold blocks of one call are overwritten together, and their notes take one partial.
+#[test]
+fn a_call_overwrites_its_cold_blocks_in_one_sweep() {
+    let mut store = filled(1000);
+    let cold: Vec<u64> = (0..300).filter(|block| block % HOT != 0).collect();
+    let before = store.home.stats();
+    store.write(&cold, &[]);
+    let after = store.home.stats();
+    assert_eq!(
+        after.overwritten_blocks - before.overwritten_blocks,
+        cold.len() as u64
+    );
+    // Nine blocks lie side by side.
+    let writes = after.writes - before.writes;
+    assert!(writes <= 34, "{writes} device writes");
+    store.compare();
+}
