@@ -253,6 +253,7 @@ impl Raid5 {
     /// # Errors
     /// When the array has failed, a member still refuses the correction, or the state cannot be saved.
     pub async fn close(&self) -> Result<(), RaidError> {
+        self.settle().await;
         let torn: Vec<Range<u64>> = self.health.borrow().torn.runs().collect();
         let mended = self.mend_rows(torn.into_iter().flatten()).await;
         let done = mended.and(self.flush().await);

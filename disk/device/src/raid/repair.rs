@@ -17,7 +17,34 @@ use tonearm_rt::{Data, IoError, Semaphore};
 /// Steps of a recovery at the same time. Each takes up to [`JOINED_BYTES_MAX`] bytes, or a stripe unit, of every member.
 const REPAIRS_MAX: u64 = 4;
 
+/// Most bytes of a member that an orderly end reads for [`Raid5::settle`].
+const SETTLED_BYTES_MAX: u64 = 1 << 30;
+
 impl Raid5 {
+    /// Corrects the parity of the stripes that recovery has left to its caller, and that the caller has not zeroed as a
+    /// whole. Otherwise an array that is closed in order would still need all members at its next opening. Stripes that
+    /// cannot be read stay suspect, and so do those beyond a bound, so that the end does not take hours.
+    pub(super) async fn settle(&self) {
+        // Without a member nothing can be compared, and without recovery any stripe may be wrong.
+        if self.is_suspect() || self.state().missing.is_some() {
+            return;
+        }
+        let step = (JOINED_BYTES_MAX / self.stripes.unit).max(1);
+        let mut left = SETTLED_BYTES_MAX / self.stripes.unit;
+        while left > 0 {
+            let next = self.health.borrow().suspect.runs().next();
+            let Some(run) = next else {
+                return;
+            };
+            let rows = run.start..run.end.min(run.start + step.min(left));
+            left -= rows.end - rows.start;
+            if self.compare_rows(rows.clone(), true).await.is_err() {
+                return;
+            }
+            self.health.borrow_mut().suspect.remove(rows);
+        }
+    }
+
     /// Compares the parity of all stripes with their data, and corrects it. `progress` gets the number of stripes done,
     /// and of all. A stripe without one of its units cannot be compared and is skipped. The number of stripes that were
     /// wrong.
