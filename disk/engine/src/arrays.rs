@@ -11,13 +11,15 @@
 //!    before the primary member. So a member whose generation is lower than that of the primary member was away while
 //!    the array was in use, and counts as missing (`open.rs`).
 //! 3. A replacement has an identity of its own, so the member that it replaces is never taken for it.
+//! 4. An array that was not closed in order is not opened for writing without a member that had data then, unless the
+//!    caller accepts the loss of blocks ([`ArrayAccess::WriteDegraded`]).
 
 mod create;
 mod keeper;
 mod open;
 
 pub use create::{ArrayParams, ArrayPlan, create_array, plan_array};
-pub use open::{Candidate, load_descriptor, open_array};
+pub use open::{ArrayAccess, Candidate, load_descriptor, open_array};
 
 use crate::superblocks::MemberDevice;
 use keeper::Keeper;
@@ -46,13 +48,13 @@ enum Kind {
 }
 
 impl StoreArray {
-    fn new(kind: Kind, keeper: Rc<Keeper>, read_only: bool) -> Self {
+    fn new(kind: Kind, keeper: Rc<Keeper>, access: ArrayAccess) -> Self {
         let name = name_of(&keeper.descriptor());
         Self(Rc::new(Inner {
             kind,
             keeper,
             name,
-            read_only,
+            read_only: access == ArrayAccess::Read,
         }))
     }
 

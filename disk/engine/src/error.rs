@@ -170,6 +170,21 @@ pub enum EngineError {
         /// The members, each with the reason.
         lacking: String,
     },
+    /// A member is not there, and without it blocks would be lost.
+    #[error(
+        "member {index} of the array, last at {member}, is missing ({why}), and after a crash the parity cannot be \
+         corrected without it; connect it, or name its place with --member, and open the store again: then nothing is \
+         lost. If it is lost for good, --degraded opens the store without it: its blocks beside those that were being \
+         written at the crash, also old ones, may be lost then"
+    )]
+    ArrayUnclean {
+        /// Its number in the array.
+        index: usize,
+        /// Where it was last.
+        member: String,
+        /// Why it is not used.
+        why: String,
+    },
     /// An array cannot be used.
     #[error(transparent)]
     Raid(#[from] RaidError),

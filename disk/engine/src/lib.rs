@@ -55,8 +55,8 @@ mod scrub;
 mod stats;
 
 pub use arrays::{
-    ArrayParams, ArrayPlan, Candidate, StoreArray, create_array, load_descriptor, open_array,
-    plan_array,
+    ArrayAccess, ArrayParams, ArrayPlan, Candidate, StoreArray, create_array, load_descriptor,
+    open_array, plan_array,
 };
 pub use commit::CommitChange;
 pub use create::{CreatePlan, NewMember, create, plan_create};

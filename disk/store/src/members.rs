@@ -9,8 +9,8 @@ use tonearm_base::BufPool;
 use tonearm_device::RawDevice;
 use tonearm_disk::{Disk, MemberDevice, OpenOptions, Progress};
 use tonearm_engine::{
-    Candidate, EngineError, MemberSuperblock, StoreArray, load_descriptor, load_superblock,
-    open_array,
+    ArrayAccess, Candidate, EngineError, MemberSuperblock, StoreArray, load_descriptor,
+    load_superblock, open_array,
 };
 use tonearm_uring::{Lock, MemberError, MemberOptions, open_member};
 
@@ -21,6 +21,10 @@ pub struct Members {
     pub moved: Vec<PathBuf>,
     /// Bypass the page cache where the file system can.
     pub direct: bool,
+    /// Open an array for writing without a member that is missing, although it was not closed in order. Blocks of that
+    /// member that lie in a stripe with blocks that were being written may be lost then
+    /// ([`EngineError::ArrayUnclean`]).
+    pub degraded: bool,
 }
 
 impl Default for Members {
@@ -28,6 +32,7 @@ impl Default for Members {
         Self {
             moved: Vec::new(),
             direct: true,
+            degraded: false,
         }
     }
 }
@@ -230,10 +235,14 @@ impl Opener<'_> {
                 }
             }
         }
-        let read_only = self.access != Access::Write;
+        let access = match (self.access, places.degraded) {
+            (Access::Write, false) => ArrayAccess::Write,
+            (Access::Write, true) => ArrayAccess::WriteDegraded,
+            (Access::Read | Access::Peek, _) => ArrayAccess::Read,
+        };
         let log = primary.clone();
         let (array, member, inside) = self.executor.rt.block_on(async move {
-            let array = open_array(&rt, &pool, &log, candidates, absent, read_only).await?;
+            let array = open_array(&rt, &pool, &log, candidates, absent, access).await?;
             let member = array.member();
             let inside = load_superblock(&pool, &member).await?;
             Ok::<_, EngineError>((array, member, inside))

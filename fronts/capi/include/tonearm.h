@@ -56,6 +56,10 @@ int tonearm_create(const char *path, uint64_t size_bytes);
 /* Opens the store at path, and recovers it if need be. */
 int tonearm_open(const char *path, tonearm_store **store);
 
+/* As tonearm_open, for a RAID-5 store that was not closed in order and lacks a member. tonearm_open refuses it, because
+ * the member may only be late. This function opens it without the member. Blocks of that member may be lost then. */
+int tonearm_open_degraded(const char *path, tonearm_store **store);
+
 /* Aborts the units that are open, writes everything home and closes the store. The handle, and those of its units, are
  * invalid from then on, also when an error is returned: the next opening recovers then. */
 int tonearm_close(tonearm_store *store);

@@ -66,11 +66,33 @@ pub unsafe extern "C" fn tonearm_create(path: *const c_char, size_bytes: u64) ->
 /// `path` is NULL or a string that ends with a zero byte; `store` is NULL or a place for a pointer.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn tonearm_open(path: *const c_char, store: *mut *mut TonearmStore) -> c_int {
+    // SAFETY: the caller's promise.
+    unsafe { open(path, store, StoreOptions::default()) }
+}
+
+/// See the header.
+///
+/// # Safety
+/// As for [`tonearm_open`].
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tonearm_open_degraded(
+    path: *const c_char,
+    store: *mut *mut TonearmStore,
+) -> c_int {
+    let mut options = StoreOptions::default();
+    options.members.degraded = true;
+    // SAFETY: the caller's promise.
+    unsafe { open(path, store, options) }
+}
+
+/// # Safety
+/// As for [`tonearm_open`].
+unsafe fn open(path: *const c_char, store: *mut *mut TonearmStore, options: StoreOptions) -> c_int {
     guarded(|| {
         // SAFETY: the caller's promise.
         let path = unsafe { path_of(path) }?;
         check_place(store, "store")?;
-        let opened = Store::open(path, StoreOptions::default())?;
+        let opened = Store::open(path, options)?;
         let number = STORES.insert(Arc::new(opened));
         // SAFETY: the caller's promise; it is not NULL.
         unsafe { store.write(number.as_handle()) };

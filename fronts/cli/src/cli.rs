@@ -227,6 +227,9 @@ pub struct Members {
     /// Use the page cache instead of direct I/O
     #[arg(long)]
     pub no_direct: bool,
+    /// After a crash, open a RAID-5 array for writing although a member is missing: blocks of that member may be lost
+    #[arg(long)]
+    pub degraded: bool,
 }
 
 /// `tonearm serve`.

@@ -14,6 +14,7 @@ impl From<&Members> for tonearm_store::Members {
         Self {
             moved: members.members.clone(),
             direct: !members.no_direct,
+            degraded: members.degraded,
         }
     }
 }

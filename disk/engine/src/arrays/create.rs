@@ -1,7 +1,7 @@
 //! Makes a store whose home blocks are on an array.
 
 use super::keeper::Keeper;
-use super::open::{Candidate, open_array};
+use super::open::{ArrayAccess, Candidate, open_array};
 use crate::create::{CreatePlan, NewMember, plan_create};
 use crate::error::EngineError;
 use crate::params::{CreateParams, MemberSpace};
@@ -196,18 +196,14 @@ pub async fn create_array(
         devices.iter().cloned().map(Some).collect(),
         vec![None; members.len()],
     );
-    let present = vec![true; members.len()];
-    let saved = keeper.save(plan.descriptor.clone(), &present).await;
-    let untold = saved.map_err(|error| failed(&keeper.culprit(), error))?;
-    if let Some((index, error)) = untold.first() {
-        return Err(failed(members[*index].device.name(), *error));
-    }
+    keeper.save_on_all(plan.descriptor.clone()).await?;
     let candidates = devices.into_iter().enumerate();
     let candidates = candidates.map(|(index, device)| Candidate {
         device,
         expected: Some(index),
     });
-    let array = open_array(rt, pool, &first, candidates.collect(), Vec::new(), false).await?;
+    let found = candidates.collect();
+    let array = open_array(rt, pool, &first, found, Vec::new(), ArrayAccess::Write).await?;
     let array = NewMember {
         device: array.member().device,
         blank: true,

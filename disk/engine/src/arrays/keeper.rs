@@ -7,7 +7,7 @@
 //!    other pair when the first one is durable. So a torn save leaves a whole copy of the state before. When it has
 //!    ended, all four copies have it, and damage to two of them does not bring an older state back.
 //! 3. A save that too few members could take does not reach the primary member. Otherwise members that have all data
-//!    would count as stale.
+//!    would count as stale. [`Keeper::save_on_all`] needs every member that is there.
 //! 4. When the primary member cannot be written, no later save is tried: what it holds is not known.
 
 use crate::superblocks::MemberDevice;
@@ -29,8 +29,16 @@ pub(super) struct Keeper {
     /// Why a member was not taken at the opening.
     troubles: RefCell<Vec<Option<String>>>,
     failed: Cell<Option<IoError>>,
-    /// The member that made the last save fail; without one it was the primary member.
-    untold: Cell<Option<usize>>,
+}
+
+/// Why a save has not taken effect.
+pub(super) struct Unsaved {
+    /// The member that could not be written; `None` for the primary member.
+    pub member: Option<usize>,
+    /// Its path.
+    pub device: String,
+    /// What it said.
+    pub error: IoError,
 }
 
 impl Keeper {
@@ -48,7 +56,6 @@ impl Keeper {
             members: RefCell::new(members),
             troubles: RefCell::new(troubles),
             failed: Cell::new(None),
-            untold: Cell::new(None),
         }
     }
 
@@ -61,14 +68,6 @@ impl Keeper {
         match &self.members.borrow()[index] {
             Some(member) => member.path.clone(),
             None => self.descriptor.borrow().members[index].path.clone(),
-        }
-    }
-
-    /// Path of the device that made the last save fail.
-    pub fn culprit(&self) -> String {
-        match self.untold.get() {
-            Some(index) => self.name(index),
-            None => self.primary.path.clone(),
         }
     }
 
@@ -103,14 +102,38 @@ impl Keeper {
     /// Saves `changed` with the next generation. The members that could not be told.
     ///
     /// # Errors
-    /// When the primary member cannot be written.
+    /// When the primary member cannot be written, or the array cannot do without those that could not be told.
     pub async fn save(
         &self,
         changed: ArrayDescriptor,
         present: &[bool],
-    ) -> Result<Vec<(usize, IoError)>, IoError> {
+    ) -> Result<Vec<(usize, IoError)>, Unsaved> {
+        self.save_on(changed, present, false).await
+    }
+
+    /// Saves `changed` with the next generation on every member that is there.
+    ///
+    /// # Errors
+    /// When one of them, or the primary member, cannot be written. What the primary member says has not changed if it
+    /// was a member.
+    pub async fn save_on_all(&self, changed: ArrayDescriptor) -> Result<(), Unsaved> {
+        let present: Vec<bool> = self.members.borrow().iter().map(Option::is_some).collect();
+        self.save_on(changed, &present, true).await.map(drop)
+    }
+
+    async fn save_on(
+        &self,
+        changed: ArrayDescriptor,
+        present: &[bool],
+        on_all: bool,
+    ) -> Result<Vec<(usize, IoError)>, Unsaved> {
+        let of_primary = |error| Unsaved {
+            member: None,
+            device: self.primary.path.clone(),
+            error,
+        };
         if let Some(error) = self.failed.get() {
-            return Err(error);
+            return Err(of_primary(error));
         }
         let next = ArrayDescriptor {
             generation: self.descriptor.borrow().generation + 1,
@@ -118,7 +141,7 @@ impl Keeper {
             ..changed
         };
         if next.check().is_err() {
-            return Err(IoError::EINVAL);
+            return Err(of_primary(IoError::EINVAL));
         }
         let in_use: Vec<(usize, Rc<dyn Device>)> = {
             let members = self.members.borrow();
@@ -151,17 +174,25 @@ impl Keeper {
         let missing = next.missing.map(|missing| usize::from(missing.member));
         let others = untold.iter().filter(|(index, _)| Some(*index) != missing);
         let lacking = others.clone().count() + usize::from(missing.is_some());
-        if let Some((index, error)) = others.clone().next()
-            && lacking > next.level.spare_members()
-        {
-            self.untold.set(Some(*index));
-            return Err(*error);
+        let refused = match on_all {
+            true => untold.first(),
+            false => others
+                .clone()
+                .next()
+                .filter(|_| lacking > next.level.spare_members()),
+        };
+        if let Some((index, error)) = refused {
+            return Err(Unsaved {
+                member: Some(*index),
+                device: self.name(*index),
+                error: *error,
+            });
         }
         for pair in pairs(next.generation) {
             for write in self.write_pair(&self.primary.device, &next, pair) {
                 if let (Err(error), _) = write.await {
                     self.failed.set(Some(error));
-                    return Err(error);
+                    return Err(of_primary(error));
                 }
             }
         }
@@ -171,29 +202,15 @@ impl Keeper {
 
     /// Saves that an array without redundancy was closed in order.
     pub async fn save_clean(&self) -> Result<(), RaidError> {
-        let (clean, present) = {
-            let descriptor = self.descriptor();
-            let present = vec![true; descriptor.members.len()];
-            (
-                ArrayDescriptor {
-                    clean: true,
-                    ..descriptor
-                },
-                present,
-            )
+        let clean = ArrayDescriptor {
+            clean: true,
+            ..self.descriptor()
         };
-        let saved = self.save(clean, &present).await;
-        let failed = |member: String, error| RaidError::Array {
-            array: member,
-            error,
-        };
-        match saved {
-            Err(error) => Err(failed(self.culprit(), error)),
-            Ok(untold) => match untold.first() {
-                Some((index, error)) => Err(failed(self.name(*index), *error)),
-                None => Ok(()),
-            },
-        }
+        let saved = self.save_on_all(clean).await;
+        saved.map_err(|unsaved| RaidError::Array {
+            array: unsaved.device,
+            error: unsaved.error,
+        })
     }
 
     fn write_pair(
@@ -235,6 +252,9 @@ impl StateSink for Sink {
             }),
             ..keeper.descriptor()
         };
-        Box::pin(async move { keeper.save(changed, &present).await })
+        Box::pin(async move {
+            let saved = keeper.save(changed, &present).await;
+            saved.map_err(|unsaved| unsaved.error)
+        })
     }
 }

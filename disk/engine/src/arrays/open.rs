@@ -1,6 +1,6 @@
 //! Puts an array together from the devices that were found.
 
-use super::keeper::{Keeper, Sink};
+use super::keeper::{Keeper, Sink, Unsaved};
 use super::{Kind, StoreArray, name_of, section_of};
 use crate::error::EngineError;
 use crate::superblocks::MemberDevice;
@@ -20,6 +20,17 @@ pub struct Candidate {
     pub device: MemberDevice,
     /// Index of the member that should be there; `None` for a device that the caller has named, which must be a member.
     pub expected: Option<usize>,
+}
+
+/// What an array is opened for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ArrayAccess {
+    /// Nothing is written.
+    Read,
+    /// Writing. An array that was not closed in order opens only with every member that had data then.
+    Write,
+    /// Writing, also without such a member. Blocks of that member in stripes that were being written are lost.
+    WriteDegraded,
 }
 
 /// The descriptor of `member` with the highest generation; `None` when it has none.
@@ -74,19 +85,18 @@ struct Found {
 }
 
 /// Opens the array whose descriptor is on `primary`, with the members among `candidates`, in any order. `absent` says of
-/// members by their index why they cannot be opened. A RAID-5 array opens without one member. Nothing is written if
-/// `read_only`.
+/// members by their index why they cannot be opened. A RAID-5 array opens without one member; see [`ArrayAccess`].
 ///
 /// # Errors
 /// When too many members are missing or stale, a candidate belongs to another store, or the primary member cannot be
-/// written.
+/// written. [`EngineError::ArrayUnclean`] when the array could do without the missing member, but not without loss.
 pub async fn open_array(
     rt: &Rt,
     pool: &BufPool,
     primary: &MemberDevice,
     candidates: Vec<Candidate>,
     absent: Vec<(usize, String)>,
-    read_only: bool,
+    access: ArrayAccess,
 ) -> Result<StoreArray, EngineError> {
     let descriptor = load_descriptor(pool, primary).await?;
     let descriptor = descriptor.ok_or_else(|| EngineError::ArrayDescriptorLost {
@@ -112,8 +122,8 @@ pub async fn open_array(
     found.check_complete()?;
     let level = found.descriptor.level;
     match level {
-        ArrayLevel::Raid0 => found.open_raid0(pool, primary, read_only).await,
-        ArrayLevel::Raid5 => found.open_raid5(rt, pool, primary, read_only).await,
+        ArrayLevel::Raid0 => found.open_raid0(pool, primary, access).await,
+        ArrayLevel::Raid5 => found.open_raid5(rt, pool, primary, access).await,
     }
 }
 
@@ -228,6 +238,35 @@ impl Found {
         })
     }
 
+    /// Refuses an array that was not closed in order and lacks a member that had data then. Stripes that were being
+    /// written may have parity that does not match their data. As long as all members are there, recovery corrects the
+    /// parity from the data. Without the member, its blocks in these stripes cannot be computed, and it would be stale
+    /// from the first save on. A member that the state names as missing is no such member: parity records protect its
+    /// blocks. Neither is a replacement without restored stripes.
+    fn check_closed_or_whole(&self) -> Result<(), EngineError> {
+        let had_data = |index: &usize| match self.descriptor.missing {
+            Some(missing) if usize::from(missing.member) == *index => missing.rebuilt_rows > 0,
+            _ => true,
+        };
+        let away = |index: &usize| self.members[*index].is_none();
+        let lacking = (0..self.members.len()).find(|index| away(index) && had_data(index));
+        match lacking {
+            Some(index) if !self.descriptor.clean => {
+                let why = self.troubles[index].clone().unwrap_or_default();
+                Err(self.unclean_without(index, why))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn unclean_without(&self, index: usize, why: String) -> EngineError {
+        EngineError::ArrayUnclean {
+            index,
+            member: self.descriptor.members[index].path.clone(),
+            why,
+        }
+    }
+
     fn keeper(&self, pool: &BufPool, primary: &MemberDevice) -> Keeper {
         Keeper::new(
             pool,
@@ -242,7 +281,7 @@ impl Found {
         self,
         pool: &BufPool,
         primary: &MemberDevice,
-        read_only: bool,
+        access: ArrayAccess,
     ) -> Result<StoreArray, EngineError> {
         let keeper = self.keeper(pool, primary);
         let bytes = self.descriptor.member_bytes();
@@ -250,23 +289,14 @@ impl Found {
         let devices = devices.map(|member| section_of(member, bytes)).collect();
         let unit = u64::from(self.descriptor.stripe_bytes);
         let array = Raid0::new(pool, &name_of(&self.descriptor), devices, unit)?;
-        if !read_only {
+        if access != ArrayAccess::Read {
             let open = ArrayDescriptor {
                 clean: false,
                 ..self.descriptor.clone()
             };
-            let present = vec![true; self.members.len()];
-            let saved = keeper.save(open, &present).await;
-            let untold = saved.map_err(|error| unsaved(&keeper.culprit(), error))?;
-            if let Some((index, error)) = untold.first() {
-                return Err(unsaved(&keeper.name(*index), *error));
-            }
+            keeper.save_on_all(open).await?;
         }
-        Ok(StoreArray::new(
-            Kind::Raid0(array),
-            Rc::new(keeper),
-            read_only,
-        ))
+        Ok(StoreArray::new(Kind::Raid0(array), Rc::new(keeper), access))
     }
 
     async fn open_raid5(
@@ -274,21 +304,29 @@ impl Found {
         rt: &Rt,
         pool: &BufPool,
         primary: &MemberDevice,
-        read_only: bool,
+        access: ArrayAccess,
     ) -> Result<StoreArray, EngineError> {
         let keeper = Rc::new(self.keeper(pool, primary));
-        if !read_only {
-            // Every opening is told to the members, so that one that is away meanwhile is known by its generation.
+        // Every opening is told to the members, so that one that is away meanwhile is known by its generation.
+        if access == ArrayAccess::Write && !self.descriptor.clean {
+            self.check_closed_or_whole()?;
+            self.note_missing();
+            let saved = keeper.save_on_all(self.descriptor.clone()).await;
+            saved.map_err(|unsaved| match unsaved.member {
+                Some(index) => self.unclean_without(index, unwritable(unsaved.error)),
+                None => unsaved.into(),
+            })?;
+        } else if access != ArrayAccess::Read {
             loop {
                 self.note_missing();
                 let present: Vec<bool> = self.members.iter().map(Option::is_some).collect();
                 let saved = keeper.save(self.descriptor.clone(), &present).await;
-                let untold = saved.map_err(|error| unsaved(&keeper.culprit(), error))?;
+                let untold = saved?;
                 if untold.is_empty() {
                     break;
                 }
                 for (index, error) in untold {
-                    let why = format!("its header area cannot be written: {error}");
+                    let why = unwritable(error);
                     keeper.drop_member(index, why.clone());
                     (self.members[index], self.troubles[index]) = (None, Some(why));
                 }
@@ -314,7 +352,7 @@ impl Found {
             id: descriptor.array,
             unit: u64::from(descriptor.stripe_bytes),
             records: Some(Rc::new(Section::new(primary.device.clone(), records))),
-            read_only,
+            read_only: access == ArrayAccess::Read,
             record_always: false,
         };
         let missing = descriptor.missing.map(|missing| Missing {
@@ -332,7 +370,7 @@ impl Found {
         {
             array.replace(replacement.clone())?;
         }
-        Ok(StoreArray::new(Kind::Raid5(array), keeper, read_only))
+        Ok(StoreArray::new(Kind::Raid5(array), keeper, access))
     }
 
     /// The state names the member that is not there.
@@ -347,9 +385,15 @@ impl Found {
     }
 }
 
-fn unsaved(member: &str, error: IoError) -> EngineError {
-    EngineError::ArrayState {
-        member: member.to_string(),
-        error,
+fn unwritable(error: IoError) -> String {
+    format!("its header area cannot be written: {error}")
+}
+
+impl From<Unsaved> for EngineError {
+    fn from(unsaved: Unsaved) -> Self {
+        Self::ArrayState {
+            member: unsaved.device,
+            error: unsaved.error,
+        }
     }
 }

@@ -13,8 +13,11 @@ int main(int argc, char **argv) {
     CHECK(strcmp(tonearm_last_error(), "path is NULL") == 0);
     CHECK(tonearm_create(argv[1], 0) != TONEARM_OK);
     CHECK(tonearm_open(argv[1], &store) == TONEARM_NOT_FOUND);
+    CHECK(tonearm_open_degraded(argv[1], &store) == TONEARM_NOT_FOUND);
     OK(tonearm_create(argv[1], 64 << 20));
     CHECK(tonearm_open(argv[1], NULL) == TONEARM_INVALID);
+    OK(tonearm_open_degraded(argv[1], &store));
+    OK(tonearm_close(store));
     OK(tonearm_open(argv[1], &store));
     CHECK(tonearm_open(argv[1], &second) == TONEARM_BUSY);
 

@@ -199,6 +199,47 @@ fn members_are_known_by_their_identity() {
 }
 
 #[test]
+fn after_a_crash_a_member_that_is_away_is_waited_for_unless_the_loss_is_accepted() {
+    let bench = created("raid5", "overwrite");
+    let crash = |seed| {
+        let serving = bench.serve(&["a"]);
+        put(&bench, seed);
+        serving.kill();
+    };
+    crash(2);
+    std::fs::rename(bench.path("d2"), bench.path("away")).expect("renamed");
+    let refused = bench.fails(&["serve", "a"]);
+    contains(&refused, "member 1 of the array, last at d2, is missing");
+    contains(
+        &refused,
+        "after a crash the parity cannot be corrected without it",
+    );
+    contains(&refused, "--degraded opens the store without it");
+    for command in [
+        &["check", "a", "--repair"][..],
+        &["member", "replace", "a", "n"],
+        &["member", "rebuild", "a"],
+        &["volume", "get", "a", "main", "copy"],
+    ] {
+        contains(&bench.fails(command), "cannot be corrected without it");
+    }
+    bench.ok(&["info", "a"]);
+    // The drive was late.
+    std::fs::rename(bench.path("away"), bench.path("d2")).expect("renamed");
+    assert_eq!(states(&bench), ["in use"; 4]);
+    has(&bench, 2);
+    // This time it does not come back.
+    crash(3);
+    remove(&bench, "d2");
+    bench.ok(&["member", "replace", "a", "n", "--degraded"]);
+    contains(
+        &bench.ok(&["member", "rebuild", "a"]),
+        "all members of the array are in use",
+    );
+    has(&bench, 3);
+}
+
+#[test]
 fn raid0_needs_all_of_its_members() {
     let bench = created("raid0", "overwrite");
     has(&bench, 1);

@@ -13,8 +13,8 @@ use tonearm_drive::{Drive, DriveOptions};
 use tonearm_drive_file::DriveFile;
 use tonearm_drive_file::{track_map, turn};
 use tonearm_engine::{
-    ArrayParams, ArrayPlan, Candidate, CreatePlan, EngineError, create_array, open_array,
-    plan_array,
+    ArrayAccess, ArrayParams, ArrayPlan, Candidate, CreatePlan, EngineError, create_array,
+    open_array, plan_array,
 };
 use tonearm_format::{ArrayLevel, HEADER_AREA_BYTES, HeadKind, Roles};
 use tonearm_rt::{DeviceId, Op, Rt};
@@ -249,8 +249,9 @@ impl SimStore {
                 expected: Some(index),
             });
             let candidates = candidates.collect();
+            let access = ArrayAccess::Write;
             let array =
-                open_array(&self.rt, &pool, &primary, candidates, Vec::new(), false).await?;
+                open_array(&self.rt, &pool, &primary, candidates, Vec::new(), access).await?;
             members = vec![primary, array.member()];
         }
         let options = OpenOptions {

@@ -9,11 +9,12 @@ use tonearm_base::BufPool;
 use tonearm_device::raid::{MemberState, RebuildRate};
 use tonearm_device::{RawDevice, Redundancy};
 use tonearm_engine::{
-    ArrayParams, Candidate, CreateParams, Engine, HomeParams, MemberDevice, MemberSpace, NewMember,
-    OpenOptions, StoreArray, create_array, open_array, plan_array,
+    ArrayAccess, ArrayParams, Candidate, CreateParams, Engine, EngineError, HomeParams,
+    MemberDevice, MemberSpace, NewMember, OpenOptions, StoreArray, create_array, open_array,
+    plan_array,
 };
 use tonearm_format::{ArrayLevel, Placement, Roles};
-use tonearm_rt::{DeviceId, IoError, Rt};
+use tonearm_rt::{DeviceId, IoError, Op, Rt};
 use tonearm_sim::Oracle;
 use tonearm_world::{DiskImage, SimOptions, SimWorld};
 
@@ -101,7 +102,12 @@ impl Store {
     }
 
     /// The array of the drives that are not `away`. The spare drive may be a member.
-    async fn array(&self, rt: &Rt, away: &[usize], read_only: bool) -> Result<StoreArray, String> {
+    async fn array(
+        &self,
+        rt: &Rt,
+        away: &[usize],
+        access: ArrayAccess,
+    ) -> Result<StoreArray, EngineError> {
         let candidates = (1..=self.spare())
             .rev()
             .filter(|index| !away.contains(index))
@@ -117,13 +123,18 @@ impl Store {
             &primary,
             candidates.collect(),
             Vec::new(),
-            read_only,
+            access,
         );
-        array.await.map_err(|error| error.to_string())
+        array.await
     }
 
     async fn open(&self, rt: &Rt, away: &[usize], options: OpenOptions) -> Result<Open, String> {
-        let array = self.array(rt, away, options.read_only).await?;
+        let access = match options.read_only {
+            true => ArrayAccess::Read,
+            false => ArrayAccess::Write,
+        };
+        let array = self.array(rt, away, access).await;
+        let array = array.map_err(|error| error.to_string())?;
         let members = vec![self.device(rt, 0), array.member()];
         let pool = BufPool::new(1 << 20);
         let engine = Engine::open(rt, &pool, members, options, |_| {}).await;
@@ -208,7 +219,12 @@ impl Store {
         let running = self.start(1);
         let (rt, own) = (running.rt.clone(), self.clone());
         let states = running.rt.block_on(async move {
-            let status = own.array(&rt, &[], true).await.unwrap().status().unwrap();
+            let status = own
+                .array(&rt, &[], ArrayAccess::Read)
+                .await
+                .unwrap()
+                .status()
+                .unwrap();
             status.members.into_iter().map(|m| m.state).collect()
         });
         running.rt.shut_down();
@@ -366,6 +382,125 @@ fn a_member_that_fails_and_comes_back_is_stale_after_every_cut() {
     }
 }
 
+/// What a cut has left does not open for writing without a drive, which may only be late, and nothing is written then.
+/// With all drives there, everything is there. True when the array was in use at the cut.
+fn late(left: &Store, oracle: &Oracle, cut: u64) -> Result<bool, String> {
+    let away = 1 + cut as usize % left.plan.members;
+    let open = |access| {
+        let running = left.start(cut);
+        let changes = Rc::new(Cell::new(0));
+        let seen = changes.clone();
+        running.world.on_io(move |_, _| seen.set(seen.get() + 1));
+        let (rt, own) = (running.rt.clone(), left.clone());
+        let opened = running.rt.block_on(async move {
+            let opened = own.array(&rt, &[away], access).await;
+            opened.map(|array| array.descriptor().clean)
+        });
+        running.world.clear_hook();
+        running.rt.shut_down();
+        (opened, changes.get())
+    };
+    match open(ArrayAccess::Read) {
+        (Ok(false), 0) => {}
+        (Ok(true), 0) => return Ok(false),
+        (other, changes) => return Err(format!("for reading: {other:?}, {changes} changes")),
+    }
+    match open(ArrayAccess::Write) {
+        (Err(EngineError::ArrayUnclean { index, .. }), 0) if index == away - 1 => {}
+        (other, changes) => {
+            return Err(format!("without {away}: {other:?}, {changes} changes"));
+        }
+    }
+    if let (Err(error), _) = open(ArrayAccess::WriteDegraded) {
+        return Err(format!("degraded, without {away}: {error}"));
+    }
+    let (found, closed) = left.read_all(cut, &[])?;
+    let settled = oracle.clone().settle(crate::blocks::FIRST, &found);
+    settled.map_err(|violation| violation.0)?;
+    // Closed in order, it does without.
+    let (found_without, _) = closed.read_all(cut, &[away])?;
+    same(&found_without, &found, "closed", Some(away))?;
+    Ok(true)
+}
+
+#[test]
+fn a_crashed_store_does_not_open_without_a_member_that_may_only_be_late() {
+    let in_use = Rc::new(Cell::new(0));
+    for plan in [OVERWRITE, SEGMENTS] {
+        let store = Store::create(plan);
+        let (running, seed) = (store.start(3), 3);
+        let oracle = Rc::new(RefCell::new(Oracle::default()));
+        let failure: Rc<RefCell<Option<String>>> = Rc::default();
+        let (own, model, seen, count) = (
+            store.clone(),
+            oracle.clone(),
+            failure.clone(),
+            in_use.clone(),
+        );
+        running.world.on_io(move |io, crash| {
+            if seen.borrow().is_some() || !io.is_multiple_of(11) {
+                return;
+            }
+            match late(&own.with(crash.images(io)), &model.borrow(), io) {
+                Ok(was_in_use) => count.set(count.get() + u64::from(was_in_use)),
+                Err(what) => *seen.borrow_mut() = Some(format!("power cut at I/O {io}: {what}")),
+            }
+        });
+        let (rt, own, model) = (running.rt.clone(), store.clone(), oracle.clone());
+        running.rt.block_on(async move {
+            let open = own.open(&rt, &[], restless()).await.unwrap();
+            workload(rt, open.engine.clone(), model, plan.trims, seed)
+                .await
+                .unwrap();
+            open.engine.close().await.unwrap();
+        });
+        running.world.clear_hook();
+        running.rt.shut_down();
+        assert_eq!(*failure.borrow(), None);
+    }
+    assert!(in_use.get() > 20, "{} cuts", in_use.get());
+}
+
+/// After a crash, a member whose descriptor cannot be written is not dropped by the opening.
+#[test]
+fn a_crashed_store_does_not_open_without_a_member_that_refuses_writes() {
+    let store = Store::create(OVERWRITE);
+    let running = store.start(4);
+    let (rt, own) = (running.rt.clone(), store.clone());
+    running.rt.block_on(async move {
+        let open = own.open(&rt, &[], restless()).await.unwrap();
+        let oracle = Rc::new(RefCell::new(Oracle::default()));
+        workload(rt, open.engine, oracle, true, 4).await.unwrap();
+    });
+    let crashed = store.with(running.world.crash().images(4));
+    running.rt.shut_down();
+    let opened = |access| {
+        let running = crashed.start(5);
+        let bad = |request: &tonearm_rt::Request| {
+            let writes = matches!(request.op, Op::Write | Op::WriteDurable);
+            (request.device == DeviceId(2) && writes).then_some(IoError::EIO)
+        };
+        running.world.set_fault(bad);
+        let (rt, own) = (running.rt.clone(), crashed.clone());
+        let opened = running
+            .rt
+            .block_on(async move { own.array(&rt, &[], access).await.map(drop) });
+        let left = crashed.with(running.world.images());
+        running.rt.shut_down();
+        (opened, left)
+    };
+    let (refused, left) = opened(ArrayAccess::Write);
+    assert!(
+        matches!(refused, Err(EngineError::ArrayUnclean { index: 1, .. })),
+        "{refused:?}"
+    );
+    assert_eq!(left.states(), [MemberState::InUse; 3]);
+    left.read_all(6, &[]).unwrap();
+    let (degraded, left) = opened(ArrayAccess::WriteDegraded);
+    assert!(degraded.is_ok(), "{degraded:?}");
+    assert_eq!(left.states()[1], MemberState::Missing);
+}
+
 /// A degraded store, closed, with member 1 replaced by the spare drive. The content of its blocks.
 fn replaced(plan: Plan, seed: u64) -> (Store, Vec<u64>) {
     let store = Store::create(plan);
@@ -385,7 +520,10 @@ fn replaced(plan: Plan, seed: u64) -> (Store, Vec<u64>) {
     let running = store.start(seed);
     let (rt, own) = (running.rt.clone(), store.clone());
     running.rt.block_on(async move {
-        let array = own.array(&rt, &[own.spare()], false).await.unwrap();
+        let array = own
+            .array(&rt, &[own.spare()], ArrayAccess::Write)
+            .await
+            .unwrap();
         let spare = own.device(&rt, own.spare());
         let replaced = array.replace(spare, "disk.spare".into(), [77; 16]);
         replaced.await.unwrap();
