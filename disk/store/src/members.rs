@@ -3,6 +3,7 @@
 
 use crate::error::StoreError;
 use crate::executor::Executor;
+use rustix::io::Errno;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use tonearm_base::BufPool;
@@ -222,10 +223,10 @@ impl Opener<'_> {
                 Err(StoreError::Member(MemberError::NotFound { .. })) => {
                     absent.push((index, "it does not exist".into()));
                 }
-                Err(StoreError::Member(MemberError::Io { source, .. })) => {
+                Err(StoreError::Member(MemberError::Io { source, .. })) if is_of_drive(&source) => {
                     absent.push((index, format!("it cannot be opened: {source}")));
                 }
-                // In use, or no permission: nothing is wrong with the member.
+                // In use, no permission, or this process lacks something: nothing is wrong with the member.
                 Err(cause) => {
                     return Err(StoreError::MemberLost {
                         path: path.to_path_buf(),
@@ -276,6 +277,27 @@ impl Opener<'_> {
     }
 }
 
+/// True for an error of the drive or its place. Other errors, such as too many open files, say nothing about the drive.
+/// An array that counted it as missing for them would make it stale.
+fn is_of_drive(error: &std::io::Error) -> bool {
+    matches!(
+        Errno::from_io_error(error),
+        Some(
+            Errno::IO
+                | Errno::NODATA
+                | Errno::NODEV
+                | Errno::NOENT
+                | Errno::NOLINK
+                | Errno::NOMEDIUM
+                | Errno::NOTDIR
+                | Errno::NXIO
+                | Errno::REMOTEIO
+                | Errno::STALE
+                | Errno::TIMEDOUT
+        )
+    )
+}
+
 async fn load(pool: BufPool, member: MemberDevice) -> Result<MemberSuperblock, EngineError> {
     let loaded = load_superblock(&pool, &member).await;
     if let Err(EngineError::NotAStore { .. }) = &loaded
@@ -306,3 +328,7 @@ pub fn device_of(executor: &Executor, member: tonearm_uring::Member) -> MemberDe
         path,
     }
 }
+
+#[cfg(test)]
+#[path = "members_test.rs"]
+mod members_test;
