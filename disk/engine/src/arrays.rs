@@ -73,6 +73,11 @@ impl StoreArray {
         }
     }
 
+    /// True when `device` is a member in use.
+    pub fn uses(&self, device: &MemberDevice) -> bool {
+        self.0.keeper.uses(device)
+    }
+
     /// What the descriptor says now.
     pub fn descriptor(&self) -> ArrayDescriptor {
         self.0.keeper.descriptor()
@@ -117,7 +122,11 @@ impl StoreArray {
             )));
         }
         // What an earlier store or array has left there must not be found.
-        let cleared = device.device.zero(0, HEADER_AREA_BYTES).await;
+        // The flush keeps a power cut from bringing it back behind the new descriptor.
+        let cleared = match device.device.zero(0, HEADER_AREA_BYTES).await {
+            Ok(()) => device.device.flush().await,
+            failed => failed,
+        };
         cleared.map_err(|error| refuse(format!("its header area cannot be written: {error}")))?;
         if let MemberState::Rebuilding { .. } = array.member_states()[missing.member] {
             // The replacement that is being rebuilt is itself replaced.

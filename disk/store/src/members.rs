@@ -13,6 +13,7 @@ use tonearm_engine::{
     ArrayAccess, Candidate, EngineError, MemberSuperblock, StoreArray, load_descriptor,
     load_superblock, open_array,
 };
+use tonearm_rt::{Data, DeviceId, Op};
 use tonearm_uring::{Lock, MemberError, MemberOptions, open_member};
 
 /// Where the members of a store are.
@@ -198,13 +199,10 @@ impl Opener<'_> {
             .rt
             .block_on(async move { load_descriptor(&own, &of).await })?;
         let members = descriptor.map_or(Vec::new(), |descriptor| descriptor.members);
-        let (mut candidates, mut absent, mut seen) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut found, mut absent, mut seen) = (Vec::new(), Vec::new(), Vec::new());
         for place in &places.moved {
             seen.extend(place.canonicalize().ok());
-            candidates.push(Candidate {
-                device: self.open_device(place)?,
-                expected: None,
-            });
+            found.push((self.open_member(place)?, None));
         }
         for (index, member) in members.iter().enumerate() {
             let place = folder_of(path).join(&member.path);
@@ -215,11 +213,8 @@ impl Opener<'_> {
             {
                 continue;
             }
-            match self.open_device(&place) {
-                Ok(device) => candidates.push(Candidate {
-                    device,
-                    expected: Some(index),
-                }),
+            match self.open_member(&place) {
+                Ok(device) => found.push((device, Some(index))),
                 Err(StoreError::Member(MemberError::NotFound { .. })) => {
                     absent.push((index, "it does not exist".into()));
                 }
@@ -236,6 +231,11 @@ impl Opener<'_> {
                 }
             }
         }
+        let candidates = found.iter().map(|((_, device), expected)| Candidate {
+            device: device.clone(),
+            expected: *expected,
+        });
+        let candidates = candidates.collect();
         let access = match (self.access, places.degraded) {
             (Access::Write, false) => ArrayAccess::Write,
             (Access::Write, true) => ArrayAccess::WriteDegraded,
@@ -244,6 +244,12 @@ impl Opener<'_> {
         let log = primary.clone();
         let (array, member, inside) = self.executor.rt.block_on(async move {
             let array = open_array(&rt, &pool, &log, candidates, absent, access).await?;
+            // A drive that is not used, such as a stale member, is free for other uses, also as a replacement.
+            for ((id, device), _) in found {
+                if !array.uses(&device) {
+                    let (_closed, _) = rt.stream(id, Op::Close, Data::None).await;
+                }
+            }
             let member = array.member();
             let inside = load_superblock(&pool, &member).await?;
             Ok::<_, EngineError>((array, member, inside))
@@ -263,6 +269,10 @@ impl Opener<'_> {
     }
 
     fn open_device(&self, path: &Path) -> Result<MemberDevice, StoreError> {
+        Ok(self.open_member(path)?.1)
+    }
+
+    fn open_member(&self, path: &Path) -> Result<(DeviceId, MemberDevice), StoreError> {
         let options = MemberOptions {
             create: None,
             read_only: self.access != Access::Write,
@@ -273,7 +283,7 @@ impl Opener<'_> {
                 Access::Peek => Lock::None,
             },
         };
-        Ok(device_of(self.executor, open_member(path, options)?))
+        Ok(add_member(self.executor, open_member(path, options)?))
     }
 }
 
@@ -314,6 +324,10 @@ async fn load(pool: BufPool, member: MemberDevice) -> Result<MemberSuperblock, E
 
 /// An opened member as a device of the executor.
 pub fn device_of(executor: &Executor, member: tonearm_uring::Member) -> MemberDevice {
+    add_member(executor, member).1
+}
+
+fn add_member(executor: &Executor, member: tonearm_uring::Member) -> (DeviceId, MemberDevice) {
     let path = member.path.display().to_string();
     let id = executor.handle.add_file(member.fd);
     let device = RawDevice::new(
@@ -323,10 +337,11 @@ pub fn device_of(executor: &Executor, member: tonearm_uring::Member) -> MemberDe
         member.logical_block_size,
         &path,
     );
-    MemberDevice {
+    let device = MemberDevice {
         device: Rc::new(device),
         path,
-    }
+    };
+    (id, device)
 }
 
 #[cfg(test)]

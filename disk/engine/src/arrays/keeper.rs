@@ -63,6 +63,13 @@ impl Keeper {
         self.descriptor.borrow().clone()
     }
 
+    /// True when `device` is a member in use.
+    pub fn uses(&self, device: &MemberDevice) -> bool {
+        let members = self.members.borrow();
+        let mut members = members.iter().flatten();
+        members.any(|member| Rc::ptr_eq(&member.device, &device.device))
+    }
+
     /// Path of a member, for messages.
     pub fn name(&self, index: usize) -> String {
         match &self.members.borrow()[index] {

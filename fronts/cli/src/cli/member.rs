@@ -15,8 +15,9 @@ Examples:
   tonearm member replace disk.tonearm /e/new     takes the place of the member that is missing
   tonearm member rebuild disk.tonearm            restores its data, also while the store is served
 
-A member that was away while the store was in use is stale: its content is old, and it is not used. To
-take a stale file again, delete it first.")]
+A member that was away while the store was in use is stale: its content is old, and it is not used. Its
+file or device may take its own place again, with nothing of the old content:
+  tonearm member replace disk.tonearm /b/1 --force")]
 pub struct Member {
     /// What to do.
     #[command(subcommand)]

@@ -9,7 +9,7 @@ use anyhow::{Context, bail};
 use std::path::Path;
 use std::process::ExitCode;
 use tonearm_device::Redundancy;
-use tonearm_device::raid::RebuildRate;
+use tonearm_device::raid::{ArrayStatus, MemberState, RebuildRate};
 use tonearm_store::{Access, Executor, new_uuid};
 use tonearm_terminal::progress::{Progress, Unit};
 use tonearm_terminal::report;
@@ -105,6 +105,12 @@ fn replace(place: &VolumeStore, new: &Path, force: bool) -> anyhow::Result<()> {
     if !before.is_degraded() {
         bail!("all members of the array are in use; nothing is to be replaced");
     }
+    if let Some(user) = user_of(new, path, &before) {
+        bail!(
+            "{} is {user}, in use; name another file or device",
+            new.display()
+        );
+    }
     let recorded = recorded_path(path, new)?;
     let is_new = new.symlink_metadata().is_err();
     let create = tonearm_uring::Create {
@@ -131,7 +137,7 @@ fn replace(place: &VolumeStore, new: &Path, force: bool) -> anyhow::Result<()> {
     let index = before
         .members
         .iter()
-        .position(|m| m.state != tonearm_device::raid::MemberState::InUse);
+        .position(|m| m.state != MemberState::InUse);
     let index = index.context("a member was not in use")?;
     let (old, new) = (&before.members[index].name, new.display());
     report::line(format_args!(
@@ -141,6 +147,20 @@ fn replace(place: &VolumeStore, new: &Path, force: bool) -> anyhow::Result<()> {
     Ok(report::line(format_args!(
         "next: tonearm member rebuild {store}"
     ))?)
+}
+
+/// What of the store `new` is, if it is in use by it.
+fn user_of(new: &Path, primary: &Path, array: &ArrayStatus) -> Option<String> {
+    let new = new.canonicalize().ok()?;
+    let is_new = |path: &Path| path.canonicalize().is_ok_and(|path| path == new);
+    if is_new(primary) {
+        return Some("the primary member of the store".into());
+    }
+    let mut members = array.members.iter().enumerate();
+    members.find_map(|(index, member)| {
+        let is_used = member.state != MemberState::Missing && is_new(Path::new(&member.name));
+        is_used.then(|| format!("member {index} of the array"))
+    })
 }
 
 fn rebuild(place: &VolumeStore, rate: u64) -> anyhow::Result<()> {

@@ -131,7 +131,23 @@ fn a_stale_member_that_comes_back_is_not_used() {
         &bench.fails(&["member", "replace", "a", "d2"]),
         "exists already",
     );
-    bench.ok(&["member", "replace", "a", "n2"]);
+    for (used, what) in [("d1", "member 0 of the array"), ("a", "the primary member")] {
+        let before = std::fs::read(bench.path(used)).expect("read");
+        let refused = bench.fails(&["member", "replace", "a", used, "--force"]);
+        contains(&refused, &format!("{used} is {what}"));
+        // Each opening saves a descriptor in the first MiB.
+        let after = std::fs::read(bench.path(used)).expect("read");
+        assert!(before[1 << 20..] == after[1 << 20..], "{used}");
+    }
+    contains(
+        &bench.ok(&["member", "replace", "a", "d2", "--force"]),
+        "d2 takes the place of member 1, d2",
+    );
+    assert_eq!(states(&bench)[1], "rebuilding");
+    contains(
+        &bench.fails(&["member", "replace", "a", "d2", "--force"]),
+        "d2 is member 1 of the array, in use",
+    );
     bench.ok(&["member", "rebuild", "a"]);
     assert_eq!(states(&bench), ["in use"; 4]);
     remove(&bench, "d1");
