@@ -221,18 +221,22 @@ impl Redundancy for StoreArray {
 
     fn status(&self) -> Option<ArrayStatus> {
         let descriptor = self.descriptor();
-        let (stripes, states, stats) = match &self.0.kind {
-            Kind::Raid0(array) => {
-                let states = vec![MemberState::InUse; descriptor.members.len()];
-                (array.stripes(), states, Default::default())
-            }
-            Kind::Raid5(array) => (array.stripes(), array.member_states(), array.stats()),
-        };
-        Some(ArrayStatus {
-            level: descriptor.level,
-            stripes,
-            members: self.0.keeper.describe(states),
-            stats,
+        let keeper = &self.0.keeper;
+        Some(match &self.0.kind {
+            Kind::Raid0(array) => ArrayStatus {
+                level: descriptor.level,
+                stripes: array.stripes(),
+                members: keeper.describe(vec![MemberState::InUse; descriptor.members.len()], &[]),
+                stats: Default::default(),
+                lost: None,
+            },
+            Kind::Raid5(array) => ArrayStatus {
+                level: descriptor.level,
+                stripes: array.stripes(),
+                members: keeper.describe(array.member_states(), &array.member_errors()),
+                stats: array.stats(),
+                lost: array.failure(),
+            },
         })
     }
 

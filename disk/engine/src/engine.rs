@@ -16,8 +16,8 @@ use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::task::Poll;
 use tonearm_base::{Lsn, Nanos, Slice};
+use tonearm_device::OnProgress;
 use tonearm_device::raid::{ArrayStatus, RebuildRate};
-use tonearm_device::{Device, OnProgress};
 use tonearm_format::Superblock;
 use tonearm_layout::Home;
 use tonearm_rt::Permit;
@@ -35,8 +35,6 @@ pub struct Engine(pub(crate) Rc<Inner>);
 pub(crate) struct Inner {
     pub shared: Rc<Shared>,
     pub write_back: Rc<WriteBack>,
-    /// The members, in the superblock's order.
-    pub members: Vec<Rc<dyn Device>>,
     /// The superblock of this epoch.
     pub superblock: RefCell<Superblock>,
     pub counters: Counters,
@@ -51,12 +49,6 @@ impl Deref for Inner {
 }
 
 impl Inner {
-    /// The array that has the home blocks.
-    pub fn array(&self) -> Option<ArrayStatus> {
-        let mut arrays = self.members.iter().filter_map(|m| m.redundancy());
-        arrays.find_map(|array| array.status())
-    }
-
     /// True while anything writes to the home.
     pub fn is_home_written(&self) -> bool {
         self.write_back.has_round() || self.access.has_spill()

@@ -143,6 +143,7 @@ async fn open(
         rt: rt.clone(),
         pool: pool.clone(),
         options,
+        members: devices,
         shape: home.shape(),
         home,
         trail,
@@ -160,7 +161,6 @@ async fn open(
     Ok(Engine(Rc::new(Inner {
         shared,
         write_back,
-        members: devices,
         superblock: RefCell::new(superblock),
         counters: Counters::default(),
         recovery: report,

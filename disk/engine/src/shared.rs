@@ -7,6 +7,8 @@ use crate::pinned::Pinned;
 use std::cell::RefCell;
 use std::rc::Rc;
 use tonearm_base::BufPool;
+use tonearm_device::Device;
+use tonearm_device::raid::ArrayStatus;
 use tonearm_layout::{Home, HomeShape};
 use tonearm_rt::{Notify, Rt, Semaphore};
 use tonearm_trail::Trail;
@@ -15,6 +17,8 @@ pub(crate) struct Shared {
     pub rt: Rt,
     pub pool: BufPool,
     pub options: OpenOptions,
+    /// The members, in the superblock's order.
+    pub members: Vec<Rc<dyn Device>>,
     pub home: Rc<dyn Home>,
     pub shape: HomeShape,
     pub trail: Trail,
@@ -80,9 +84,19 @@ impl Shared {
         );
     }
 
+    /// The array that has the home blocks.
+    pub fn array(&self) -> Option<ArrayStatus> {
+        let mut arrays = self.members.iter().filter_map(|m| m.redundancy());
+        arrays.find_map(|array| array.status())
+    }
+
     /// Makes the store read-only. The first failure stays the reason.
     pub fn fail(&self, error: EngineError) -> EngineError {
-        let reason = error.to_string();
+        // An operation on a lost array ends with an error that names no member.
+        let reason = match self.array().and_then(|array| array.lost) {
+            Some(lost) => format!("{error}: {lost}"),
+            None => error.to_string(),
+        };
         let mut life = self.life.borrow_mut();
         life.failed.get_or_insert_with(|| reason.clone());
         drop(life);

@@ -45,6 +45,7 @@ pub struct StoreNumber {
 struct ArrayNumbers {
     members: u64,
     degraded: u64,
+    lost: u64,
     rebuilt_bytes: u64,
     rebuild_bytes: u64,
     stats: RaidStats,
@@ -57,6 +58,7 @@ impl ArrayNumbers {
         };
         let mut numbers = Self {
             members: status.members.len() as u64,
+            lost: u64::from(status.lost.is_some()),
             stats: status.stats,
             ..Self::default()
         };
@@ -245,6 +247,8 @@ store_stats! {
     array_members: gauge array_members = array.members;
     /// Members of the array that do not have all of its data; a failure of another one loses data.
     array_degraded: gauge array_degraded_members = array.degraded;
+    /// 1 since more members of the array have failed than it can do without.
+    array_lost: gauge array_lost = array.lost;
     /// Bytes of the replaced member that a rebuild has restored.
     array_rebuilt_bytes: gauge array_rebuilt in bytes = array.rebuilt_bytes;
     /// Bytes of the replaced member.

@@ -515,7 +515,8 @@ Examples:
 
 Verifies the copies of the superblock, the log, all checksum tables, and every allocated block
 against its checksum, and that each list of a store that was shut down in order is a chain of the
-blocks that are on it. Ends with exit code 3 when damage was found (and is still there).
+blocks that are on it. Ends with exit code 3 when damage was found (and is still there). A degraded
+array is no damage: check says so, and ends with 0; --json has it in array.degraded.
 
 --repair opens the store for writing (which recovers it after a crash), gives up log records that
 are damaged, and writes damaged checksum tables anew. A block that fails its checksum has no

@@ -29,6 +29,7 @@ pub fn open_disk(
     places: &Members,
     options: OpenOptions,
 ) -> Result<Disk, StoreError> {
+    let written = !options.read_only;
     let mut recovery = Recovery::default();
     let progress = move |progress| recovery.at(progress);
     let disk = tonearm_store::open_disk(executor, path, &places.into(), options, progress)?;
@@ -38,7 +39,7 @@ pub fn open_disk(
     let array = disk.engine().array();
     for warning in array
         .iter()
-        .flat_map(|array| ArrayInfo::of(array).warnings(&path.display().to_string()))
+        .flat_map(|array| ArrayInfo::of(array).warnings(&path.display().to_string(), written))
     {
         report::note(warning);
     }

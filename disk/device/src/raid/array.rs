@@ -106,6 +106,8 @@ pub(super) struct Health {
     /// Stripes that a refused write has changed in part.
     pub torn: RowSet,
     pub lost: Option<RaidError>,
+    /// The first error of each member that has failed since the opening.
+    failures: Vec<Option<IoError>>,
     /// Stripes of the replacement that a flush has made durable: the watermark that is saved.
     pub durable_rows: u64,
     /// The state that was saved last, with which the array opens after a crash.
@@ -213,6 +215,7 @@ impl Raid5 {
             },
             torn: RowSet::default(),
             lost: None,
+            failures: vec![None; count],
             saved: state,
             durable_rows: state.missing.map_or(0, |missing| missing.rebuilt_rows),
             version: u64::from(state != before),
@@ -314,6 +317,11 @@ impl Raid5 {
         self.health.borrow().lost.clone()
     }
 
+    /// The first error of each member that has failed since the opening, and was not replaced since.
+    pub fn member_errors(&self) -> Vec<Option<IoError>> {
+        self.health.borrow().failures.clone()
+    }
+
     /// True after an unclean start, until the parity has been corrected ([`Redundancy::recover`], [`Raid5::resync`]).
     pub fn is_suspect(&self) -> bool {
         self.health.borrow().suspect_anywhere
@@ -397,6 +405,7 @@ impl Array {
     /// Puts a replacement in the place of the missing member, with nothing rebuilt.
     pub(super) fn put_replacement(&self, member: usize, device: Rc<dyn Device>) {
         self.names.borrow_mut()[member] = device.name().to_string();
+        self.health.borrow_mut().failures[member] = None;
         self.members.borrow_mut()[member] = Some(device);
     }
 
@@ -438,6 +447,7 @@ impl Array {
     /// Marks `member` as failed permanently. If another member is missing, the array is lost.
     pub(super) fn mark_failed(&self, member: usize, error: IoError) {
         let mut health = self.health.borrow_mut();
+        health.failures[member].get_or_insert(error);
         match health.state.missing {
             None => {
                 health.state.missing = Some(Missing {

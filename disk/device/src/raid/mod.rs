@@ -27,7 +27,7 @@ pub use raid0::Raid0;
 pub use rebuild::RebuildRate;
 pub use state::{
     ARRAY_LOST, ArrayStatus, MemberState, MemberStatus, Missing, Raid5State, RaidError, RaidStats,
-    Saving, StateSink,
+    Saving, StateSink, Trouble,
 };
 
 #[cfg(test)]

@@ -242,6 +242,20 @@ pub enum MemberState {
     },
 }
 
+/// Why a member is not in use.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum Trouble {
+    /// It is not there, or cannot be used.
+    #[error("{0}")]
+    Missing(String),
+    /// It is there, and its content is of an earlier moment.
+    #[error("it is stale: {0}")]
+    Stale(String),
+    /// An operation on it has failed while the array was in use.
+    #[error("it has failed while in use: {0}")]
+    Failed(IoError),
+}
+
 /// A member of an array, for those who look after it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct MemberStatus {
@@ -250,7 +264,7 @@ pub struct MemberStatus {
     /// What the array does with it.
     pub state: MemberState,
     /// Why it is not in use.
-    pub trouble: Option<String>,
+    pub trouble: Option<Trouble>,
 }
 
 /// An array, for those who look after it.
@@ -264,6 +278,8 @@ pub struct ArrayStatus {
     pub members: Vec<MemberStatus>,
     /// Counters.
     pub stats: RaidStats,
+    /// Set once more members have failed than the array can do without ([`RaidError::Lost`]).
+    pub lost: Option<RaidError>,
 }
 
 impl ArrayStatus {

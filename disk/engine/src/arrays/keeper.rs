@@ -14,7 +14,9 @@ use crate::superblocks::MemberDevice;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use tonearm_base::BufPool;
-use tonearm_device::raid::{MemberState, MemberStatus, Raid5State, RaidError, Saving, StateSink};
+use tonearm_device::raid::{
+    MemberState, MemberStatus, Raid5State, RaidError, Saving, StateSink, Trouble,
+};
 use tonearm_device::{Device, DeviceIo};
 use tonearm_format::{ArrayDescriptor, ArrayMember, ArrayMissing, SUPERBLOCK_SLOTS, array_offset};
 use tonearm_rt::{Data, IoError, Op};
@@ -27,7 +29,7 @@ pub(super) struct Keeper {
     /// The whole devices of the members in use.
     members: RefCell<Vec<Option<MemberDevice>>>,
     /// Why a member was not taken at the opening.
-    troubles: RefCell<Vec<Option<String>>>,
+    troubles: RefCell<Vec<Option<Trouble>>>,
     failed: Cell<Option<IoError>>,
 }
 
@@ -47,7 +49,7 @@ impl Keeper {
         primary: MemberDevice,
         descriptor: ArrayDescriptor,
         members: Vec<Option<MemberDevice>>,
-        troubles: Vec<Option<String>>,
+        troubles: Vec<Option<Trouble>>,
     ) -> Self {
         Self {
             pool: pool.clone(),
@@ -78,17 +80,29 @@ impl Keeper {
         }
     }
 
-    /// Name, state and trouble of each member.
-    pub fn describe(&self, states: Vec<MemberState>) -> Vec<MemberStatus> {
+    /// Name, state and trouble of each member. `failures` are those since the opening.
+    pub fn describe(
+        &self,
+        states: Vec<MemberState>,
+        failures: &[Option<IoError>],
+    ) -> Vec<MemberStatus> {
         let troubles = self.troubles.borrow();
-        let status = |(index, state): (usize, MemberState)| MemberStatus {
-            name: self.name(index),
-            state,
-            trouble: match (state, &troubles[index]) {
-                (MemberState::Missing, None) => Some("it has failed while in use".to_string()),
-                (MemberState::Missing, Some(why)) => Some(why.clone()),
-                _ => None,
-            },
+        let status = |(index, state): (usize, MemberState)| {
+            let failed = failures.get(index).copied().flatten();
+            // The member with whose failure the array was lost has failed, too.
+            let state = match failed {
+                Some(_) => MemberState::Missing,
+                None => state,
+            };
+            let trouble = match failed {
+                Some(error) => Some(Trouble::Failed(error)),
+                None => troubles[index].clone(),
+            };
+            MemberStatus {
+                name: self.name(index),
+                state,
+                trouble: trouble.filter(|_| state == MemberState::Missing),
+            }
         };
         states.into_iter().enumerate().map(status).collect()
     }
@@ -101,7 +115,7 @@ impl Keeper {
     }
 
     /// The member is not used any more, for this reason.
-    pub fn drop_member(&self, index: usize, why: String) {
+    pub fn drop_member(&self, index: usize, why: Trouble) {
         self.members.borrow_mut()[index] = None;
         self.troubles.borrow_mut()[index] = Some(why);
     }

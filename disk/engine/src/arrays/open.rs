@@ -7,7 +7,7 @@ use crate::superblocks::MemberDevice;
 use std::rc::Rc;
 use tonearm_base::BufPool;
 use tonearm_device::Section;
-use tonearm_device::raid::{Missing, Raid0, Raid5, Raid5Options, Raid5State};
+use tonearm_device::raid::{Missing, Raid0, Raid5, Raid5Options, Raid5State, Trouble};
 use tonearm_format::{
     ARRAY_BYTES, ArrayDescriptor, ArrayLevel, ArrayMissing, FormatError, SUPERBLOCK_SLOTS,
     array_offset,
@@ -81,7 +81,7 @@ pub async fn load_descriptor(
 struct Found {
     descriptor: ArrayDescriptor,
     members: Vec<Option<MemberDevice>>,
-    troubles: Vec<Option<String>>,
+    troubles: Vec<Option<Trouble>>,
 }
 
 /// Opens the array whose descriptor is on `primary`, with the members among `candidates`, in any order. `absent` says of
@@ -109,14 +109,14 @@ pub async fn open_array(
         descriptor,
     };
     for (index, why) in absent {
-        found.troubles[index] = Some(why);
+        found.troubles[index] = Some(Trouble::Missing(why));
     }
     for candidate in candidates {
         found.take(pool, primary, candidate).await?;
     }
     for index in 0..count {
         if found.members[index].is_none() && found.troubles[index].is_none() {
-            found.troubles[index] = Some("it was not found".into());
+            found.troubles[index] = Some(Trouble::Missing("it was not found".into()));
         }
     }
     found.check_complete()?;
@@ -151,7 +151,8 @@ impl Found {
             }
             // A new drive in the place of an old one, or a drive that cannot be read.
             Ok(None) => return self.reject(expected, "it has no array descriptor"),
-            Err(EngineError::ArrayMember { error, .. }) => {
+            // A drive that the caller has named is not left out in silence.
+            Err(EngineError::ArrayMember { error, .. }) if expected.is_some() => {
                 return self.reject(expected, &format!("it cannot be read: {error}"));
             }
             Err(error) => return Err(error),
@@ -173,11 +174,6 @@ impl Found {
             }
             return self.reject(expected, "it is a member that was replaced");
         };
-        if self.members[index].is_some() {
-            return Err(wrong(format!(
-                "member {index} of the array was given twice"
-            )));
-        }
         let (known, needed) = (self.descriptor.generation, self.descriptor.member_bytes());
         if own.generation > known + 1 {
             return Err(wrong(format!(
@@ -188,34 +184,47 @@ impl Found {
         let failed =
             |missing: &ArrayMissing| usize::from(missing.member) == index && !missing.replaced;
         let trouble = if self.descriptor.missing.as_ref().is_some_and(failed) {
-            Some("it is stale: the array was in use without it".into())
+            Some(Trouble::Stale("the array was in use without it".into()))
         } else if own.generation < known {
-            Some(format!(
-                "it is stale: the array was in use without it (update {} of {known})",
+            Some(Trouble::Stale(format!(
+                "the array was in use without it (update {} of {known})",
                 own.generation
-            ))
+            )))
         } else if device.device.size_bytes() < needed {
             let bytes = device.device.size_bytes();
-            Some(format!("it is truncated: it has {bytes} bytes of {needed}"))
+            let why = format!("it is truncated: it has {bytes} bytes of {needed}");
+            Some(Trouble::Missing(why))
         } else {
             None
         };
-        if trouble.is_none() {
-            self.members[index] = Some(device);
+        match (&self.members[index], trouble) {
+            // An old copy beside the member itself.
+            (Some(_), Some(_)) => {}
+            (Some(other), None) => {
+                return Err(wrong(format!(
+                    "is member {index} of the array, and so is {}: one is a copy of the other; move the copy away",
+                    other.path
+                )));
+            }
+            (None, None) => {
+                self.members[index] = Some(device);
+                self.troubles[index] = None;
+            }
+            (None, trouble) => self.troubles[index] = trouble,
         }
-        self.troubles[index] = trouble;
         Ok(())
     }
 
     /// A device where a member should be is not used.
     fn reject(&mut self, expected: Option<usize>, why: &str) -> Result<(), EngineError> {
         if let Some(index) = expected.filter(|index| self.members[*index].is_none()) {
-            self.troubles[index] = Some(why.to_string());
+            self.troubles[index] = Some(Trouble::Missing(why.to_string()));
         }
         Ok(())
     }
 
-    /// Index of the only member that does not have all data, if the array can do without it.
+    /// Refuses an array that lacks more members than it can do without. A replacement that is not rebuilt counts as
+    /// lacking.
     fn check_complete(&self) -> Result<(), EngineError> {
         let rebuilding = self
             .descriptor
@@ -228,8 +237,10 @@ impl Found {
         }
         let text = |index: &usize| {
             let path = &self.descriptor.members[*index].path;
-            let trouble = self.troubles[*index].as_deref();
-            format!("{path}: {}", trouble.unwrap_or("it is not rebuilt"))
+            match &self.troubles[*index] {
+                Some(trouble) => format!("{path}: {trouble}"),
+                None => format!("{path}: it is not rebuilt"),
+            }
         };
         let lacking: Vec<String> = lacking.iter().map(text).collect();
         Err(EngineError::ArrayIncomplete {
@@ -252,18 +263,18 @@ impl Found {
         let lacking = (0..self.members.len()).find(|index| away(index) && had_data(index));
         match lacking {
             Some(index) if !self.descriptor.clean => {
-                let why = self.troubles[index].clone().unwrap_or_default();
+                let why = self.troubles[index].clone();
                 Err(self.unclean_without(index, why))
             }
             _ => Ok(()),
         }
     }
 
-    fn unclean_without(&self, index: usize, why: String) -> EngineError {
+    fn unclean_without(&self, index: usize, why: Option<Trouble>) -> EngineError {
         EngineError::ArrayUnclean {
             index,
             member: self.descriptor.members[index].path.clone(),
-            why,
+            why: why.map_or(String::new(), |why| why.to_string()),
         }
     }
 
@@ -313,7 +324,7 @@ impl Found {
             self.note_missing();
             let saved = keeper.save_on_all(self.descriptor.clone()).await;
             saved.map_err(|unsaved| match unsaved.member {
-                Some(index) => self.unclean_without(index, unwritable(unsaved.error)),
+                Some(index) => self.unclean_without(index, Some(unwritable(unsaved.error))),
                 None => unsaved.into(),
             })?;
         } else if access != ArrayAccess::Read {
@@ -385,8 +396,8 @@ impl Found {
     }
 }
 
-fn unwritable(error: IoError) -> String {
-    format!("its header area cannot be written: {error}")
+fn unwritable(error: IoError) -> Trouble {
+    Trouble::Missing(format!("its header area cannot be written: {error}"))
 }
 
 impl From<Unsaved> for EngineError {

@@ -6,11 +6,12 @@
 use super::DAMAGED;
 use super::scrub::show_damage;
 use crate::cli::Check;
-use crate::control::DamagedGroup;
+use crate::control::{ArrayInfo, DamagedGroup};
 use anyhow::Context;
 use serde::Serialize;
 use std::process::ExitCode;
 use tonearm_base::BufPool;
+use tonearm_device::Redundancy;
 use tonearm_disk::{Disk, DiskError};
 use tonearm_engine::{Engine, Inspection, MemberDevice, OpenOptions};
 use tonearm_layout::RepairOptions;
@@ -33,7 +34,24 @@ pub fn run(arguments: Check) -> anyhow::Result<ExitCode> {
     };
     let mut findings = look(&arguments).map_err(advise_scrub)?;
     findings.rebuilt = rebuilt;
+    let store = arguments.path.display().to_string();
+    for warning in findings
+        .array
+        .iter()
+        .flat_map(|a| a.warnings(&store, false))
+    {
+        report::note(warning);
+    }
+    if findings.is_degraded() && !findings.clean {
+        report::note(
+            "stripes of the degraded array that the crash interrupted are completed by an opening for writing; what is \
+             found in them before that may be no damage",
+        );
+    }
     if arguments.repair && !(findings.clean && findings.is_sound()) {
+        if findings.is_degraded() && findings.clean {
+            report::note("the repair writes; a member that is missing is stale from then on");
+        }
         findings.repair = Some(repair(&arguments, &findings)?);
     }
     if arguments.json {
@@ -79,6 +97,8 @@ struct Findings {
     map_problems: Vec<String>,
     /// `None` when they were not checked.
     lists: Option<Lists>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    array: Option<ArrayInfo>,
 }
 
 #[derive(Serialize, Default)]
@@ -148,6 +168,10 @@ impl Findings {
         })
     }
 
+    fn is_degraded(&self) -> bool {
+        self.array.as_ref().is_some_and(|array| array.degraded)
+    }
+
     fn is_sound(&self) -> bool {
         self.superblocks_sound()
             && self.log.damage.is_none()
@@ -206,6 +230,7 @@ async fn look_at(rt: Rt, pool: BufPool, opened: Opened) -> anyhow::Result<Findin
     let progress = |done, total| bar.at(done, total);
     let look = Inspection::start(&rt, &pool, opened.devices.clone(), progress).await?;
     drop(bar);
+    let array = opened.array.as_ref().and_then(Redundancy::status);
     let (entries, volume_problems) = look.volumes().await;
     let log = look.log();
     let mut findings = Findings {
@@ -221,6 +246,7 @@ async fn look_at(rt: Rt, pool: BufPool, opened: Opened) -> anyhow::Result<Findin
             damage: log.damage.as_ref().map(ToString::to_string),
         },
         volume_problems,
+        array: array.as_ref().map(ArrayInfo::of),
         ..Findings::default()
     };
     let mut bar = Progress::new("checking", Unit::Count);
@@ -398,6 +424,9 @@ fn show(findings: &Findings) -> anyhow::Result<()> {
     show_damage(&findings.damaged)?;
     show_lists(findings)?;
     match &findings.repair {
+        None if findings.is_sound() && findings.is_degraded() => {
+            report::line("no damage found, but the array is DEGRADED")?;
+        }
         None if findings.is_sound() => report::line("no damage found")?,
         None => report::line("damage found; --repair mends what can be mended")?,
         Some(repair) => show_repair(repair)?,

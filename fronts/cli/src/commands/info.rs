@@ -172,7 +172,7 @@ fn show(info: &Info) -> anyhow::Result<()> {
     for warning in info
         .array
         .iter()
-        .flat_map(|array| array.warnings(&info.members[0].path))
+        .flat_map(|array| array.warnings(&info.members[0].path, info.state == "served"))
     {
         report::note(warning);
     }
@@ -183,10 +183,10 @@ fn show(info: &Info) -> anyhow::Result<()> {
 }
 
 fn array_text(array: &ArrayInfo) -> String {
-    let state = if array.degraded {
-        "DEGRADED"
-    } else {
-        "all members in use"
+    let state = match (&array.lost, array.degraded) {
+        (Some(_), _) => "LOST",
+        (None, true) => "DEGRADED",
+        (None, false) => "all members in use",
     };
     let unit = size::text(array.stripe_bytes);
     format!(

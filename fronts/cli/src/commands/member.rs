@@ -44,7 +44,7 @@ pub fn member_text(member: &ArrayMemberInfo) -> String {
 }
 
 fn list(place: &VolumeStore) -> anyhow::Result<()> {
-    let array = found(place)?;
+    let (array, served) = found(place)?;
     if place.store.json {
         return report::json(&array);
     }
@@ -58,18 +58,18 @@ fn list(place: &VolumeStore) -> anyhow::Result<()> {
         table.add_row([&index.to_string(), &state, &member.path, why]);
     }
     report::line(table)?;
-    for warning in array.warnings(&place.store.path.display().to_string()) {
+    for warning in array.warnings(&place.store.path.display().to_string(), served) {
         report::note(warning);
     }
     Ok(())
 }
 
-/// The array as the server sees it, or as a look at the store finds it.
-fn found(place: &VolumeStore) -> anyhow::Result<ArrayInfo> {
+/// The array as the server sees it, or as a look at the store finds it. The flag says whether a server was asked.
+fn found(place: &VolumeStore) -> anyhow::Result<(ArrayInfo, bool)> {
     let path = &place.store.path;
-    let array = match Client::find(path, place.control.as_deref())? {
+    let (array, served) = match Client::find(path, place.control.as_deref())? {
         Some(mut client) => match client.ask(Request::Info, |_, _| {})? {
-            Answer::Info(info) => info.array,
+            Answer::Info(info) => (info.array, true),
             _ => bail!("the server gave another answer than was asked for"),
         },
         None => {
@@ -77,10 +77,10 @@ fn found(place: &VolumeStore) -> anyhow::Result<ArrayInfo> {
             let places = (&place.store.members).into();
             let opened = tonearm_store::open_members(&executor, path, &places, Access::Peek)?;
             let status = opened.array.and_then(|array| array.status());
-            status.as_ref().map(ArrayInfo::of)
+            (status.as_ref().map(ArrayInfo::of), false)
         }
     };
-    array.with_context(|| no_array(path))
+    Ok((array.with_context(|| no_array(path))?, served))
 }
 
 fn no_array(path: &Path) -> String {

@@ -226,6 +226,7 @@ fn store(stats: &ServerStats, before: Option<(Duration, &ServerStats)>) -> Table
     }
     if now.array_members > 0 {
         let state = match (now.array_degraded, now.array_rebuild_bytes) {
+            _ if now.array_lost > 0 => "LOST".to_string(),
             (0, _) => "all in use".to_string(),
             (_, 0) => "DEGRADED".to_string(),
             (_, all) => format!(

@@ -5,7 +5,7 @@ use super::protocol::{
     ArrayInfo, ArrayMemberInfo, DamagedGroup, MemberInfo, Request, VolumeInfo, Volumes,
 };
 use std::path::Path;
-use tonearm_device::raid::{ArrayStatus, MemberState, MemberStatus};
+use tonearm_device::raid::{ArrayStatus, MemberState, MemberStatus, Trouble};
 use tonearm_disk::{Disk, DiskError};
 use tonearm_format::{
     HeadKind, Layout, MemberEntry, Placement, Roles, SYSTEM_BLOCKS, Superblock, VolumeEntry,
@@ -112,17 +112,11 @@ impl ArrayInfo {
     /// Describes an array.
     pub fn of(status: &ArrayStatus) -> Self {
         let member = |member: &MemberStatus| {
-            let stale = || {
-                member
-                    .trouble
-                    .as_deref()
-                    .is_some_and(|why| why.contains("stale"))
-            };
-            let (state, percent) = match member.state {
-                MemberState::InUse => ("in use", 100.0),
-                MemberState::Missing if stale() => ("stale", 0.0),
-                MemberState::Missing => ("missing", 0.0),
-                MemberState::Rebuilding { rebuilt_rows } => {
+            let (state, percent) = match (member.state, &member.trouble) {
+                (MemberState::InUse, _) => ("in use", 100.0),
+                (MemberState::Missing, Some(Trouble::Stale(_))) => ("stale", 0.0),
+                (MemberState::Missing, _) => ("missing", 0.0),
+                (MemberState::Rebuilding { rebuilt_rows }, _) => {
                     let share = rebuilt_rows as f64 / status.stripes.rows as f64;
                     ("rebuilding", (share * 1000.0).floor() / 10.0)
                 }
@@ -131,19 +125,24 @@ impl ArrayInfo {
                 path: member.name.clone(),
                 state: state.to_string(),
                 rebuilt_percent: percent,
-                trouble: member.trouble.clone(),
+                trouble: member.trouble.as_ref().map(ToString::to_string),
             }
         };
         Self {
             level: status.level.name().to_string(),
             stripe_bytes: status.stripes.unit,
             degraded: status.is_degraded(),
+            lost: status.lost.as_ref().map(ToString::to_string),
             members: status.members.iter().map(member).collect(),
         }
     }
 
-    /// What the user must know and do, one line for each member that is not in use.
-    pub fn warnings(&self, store: &str) -> Vec<String> {
+    /// What the user must know and do: a line if the array is lost, else one for each member that is not in use. `written`
+    /// tells that the store is open for writing, which makes a member that is missing stale.
+    pub fn warnings(&self, store: &str, written: bool) -> Vec<String> {
+        if let Some(lost) = &self.lost {
+            return vec![format!("the {} array is LOST: {lost}", self.level)];
+        }
         let store = report::shell_word(Path::new(store));
         let warning = |member: &ArrayMemberInfo| {
             let (path, level) = (&member.path, &self.level);
@@ -155,10 +154,18 @@ impl ArrayInfo {
                      `tonearm member rebuild {store}`",
                     member.rebuilt_percent
                 )),
-                _ => Some(format!(
-                    "the {level} array is DEGRADED, and the failure of another member loses data: {path}: {trouble}; put \
-                     a new file or device in its place with `tonearm member replace {store} NEW`"
-                )),
+                state => {
+                    let first = match (state, written) {
+                        ("missing", false) => {
+                            "connect it again before the store is opened for writing, or "
+                        }
+                        _ => "",
+                    };
+                    Some(format!(
+                        "the {level} array is DEGRADED, and the failure of another member loses data: {path}: {trouble}; \
+                         {first}put a new file or device in its place with `tonearm member replace {store} NEW`"
+                    ))
+                }
             }
         };
         self.members.iter().filter_map(warning).collect()
@@ -239,3 +246,7 @@ fn owner(entries: &[VolumeEntry], block: u64, block_size: u32) -> String {
     }
     "in no volume".into()
 }
+
+#[cfg(test)]
+#[path = "describe_test.rs"]
+mod describe_test;

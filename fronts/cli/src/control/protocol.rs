@@ -184,6 +184,9 @@ pub struct ArrayInfo {
     pub stripe_bytes: u64,
     /// A member does not have all of the data: a second failure loses it.
     pub degraded: bool,
+    /// Why the array cannot be used any more: more members have failed than it can do without.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lost: Option<String>,
     /// Its members, in their order.
     pub members: Vec<ArrayMemberInfo>,
 }

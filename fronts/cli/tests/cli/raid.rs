@@ -118,6 +118,10 @@ fn a_stale_member_that_comes_back_is_not_used() {
     contains(&list.err, "is stale: the array was in use without it");
     contains(&list.err, "tonearm member replace a NEW");
     has(&bench, 2);
+    let check = bench.run(&["check", "a"]);
+    contains(&check.out, "no damage found, but the array is DEGRADED");
+    contains(&check.err, "d2: it is stale");
+    assert_eq!(check.code, Some(0), "{check:?}");
     // Without another one as well, the store does not open, and nothing is taken from the stale one.
     std::fs::rename(bench.path("d3"), bench.path("away")).expect("renamed");
     let refused = bench.fails(&["volume", "list", "a"]);
@@ -232,13 +236,20 @@ fn after_a_crash_a_member_that_is_away_is_waited_for_unless_the_loss_is_accepted
     );
     contains(&refused, "--degraded opens the store without it");
     for command in [
-        &["check", "a", "--repair"][..],
-        &["member", "replace", "a", "n"],
+        &["member", "replace", "a", "n"][..],
         &["member", "rebuild", "a"],
         &["volume", "get", "a", "main", "copy"],
     ] {
         contains(&bench.fails(command), "cannot be corrected without it");
     }
+    // A look comes before the repair.
+    let check = bench.run(&["check", "a", "--repair"]);
+    assert_eq!(check.code, Some(1), "{check:?}");
+    contains(&check.err, "cannot be corrected without it");
+    contains(
+        &check.err,
+        "connect it again before the store is opened for writing",
+    );
     bench.ok(&["info", "a"]);
     // The drive was late.
     std::fs::rename(bench.path("away"), bench.path("d2")).expect("renamed");

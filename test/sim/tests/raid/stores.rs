@@ -6,7 +6,7 @@ use crate::blocks::{BLOCK, patient, restless, same, stamps, workload};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use tonearm_base::BufPool;
-use tonearm_device::raid::{MemberState, RebuildRate};
+use tonearm_device::raid::{MemberState, RaidError, RebuildRate, Trouble};
 use tonearm_device::{RawDevice, Redundancy};
 use tonearm_engine::{
     ArrayAccess, ArrayParams, Candidate, CreateParams, Engine, EngineError, HomeParams,
@@ -499,6 +499,44 @@ fn a_crashed_store_does_not_open_without_a_member_that_refuses_writes() {
     let (degraded, left) = opened(ArrayAccess::WriteDegraded);
     assert!(degraded.is_ok(), "{degraded:?}");
     assert_eq!(left.states()[1], MemberState::Missing);
+}
+
+#[test]
+fn a_lost_array_is_told_with_both_members_and_their_errors() {
+    let store = Store::create(OVERWRITE);
+    let running = store.start(9);
+    let broken = Rc::new(Cell::new(false));
+    let at = broken.clone();
+    running.world.set_fault(move |request| {
+        let writes = matches!(request.op, Op::Write | Op::WriteDurable);
+        let drive = request.device == DeviceId(1) || request.device == DeviceId(2);
+        (at.get() && writes && drive).then_some(IoError::EIO)
+    });
+    let (rt, own) = (running.rt.clone(), store.clone());
+    let (failure, status) = running.rt.block_on(async move {
+        let open = own.open(&rt, &[], restless()).await.unwrap();
+        assert_eq!(open.array.status().unwrap().lost, None);
+        broken.set(true);
+        let oracle = Rc::new(RefCell::new(Oracle::default()));
+        let worked = workload(rt, open.engine.clone(), oracle, true, 9).await;
+        let drained = open.engine.drain().await;
+        assert!(worked.is_err() || drained.is_err());
+        (open.engine.failure(), open.array.status().unwrap())
+    });
+    running.rt.shut_down();
+    let failure = failure.expect("the store has failed");
+    assert!(failure.contains("the array has lost disk."), "{failure}");
+    assert!(
+        matches!(status.lost, Some(RaidError::Lost { .. })),
+        "{status:?}"
+    );
+    for (index, member) in status.members.iter().enumerate() {
+        let expected = match index {
+            2 => (MemberState::InUse, None),
+            _ => (MemberState::Missing, Some(Trouble::Failed(IoError::EIO))),
+        };
+        assert_eq!((member.state, member.trouble.clone()), expected, "{index}");
+    }
 }
 
 /// A degraded store, closed, with member 1 replaced by the spare drive. The content of its blocks.
