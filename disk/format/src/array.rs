@@ -261,6 +261,13 @@ impl ArrayDescriptor {
         if self.members.iter().any(|m| m.path.len() > PATH_MAX) {
             return Err(bad("a member's path is too long"));
         }
+        let is_twice = |at: usize| {
+            let uuid = self.members[at].uuid;
+            self.members[..at].iter().any(|other| other.uuid == uuid)
+        };
+        if (0..count).any(is_twice) {
+            return Err(bad("two members have the same identity"));
+        }
         let stripe = u64::from(self.stripe_bytes);
         if stripe == 0 || self.stripe_bytes > STRIPE_MAX || !stripe.is_multiple_of(SECTOR as u64) {
             return Err(bad("the stripe unit is not possible"));

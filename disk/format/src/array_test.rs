@@ -103,7 +103,7 @@ fn a_later_version_is_refused_by_its_number() {
 #[test]
 fn impossible_descriptors_are_refused() {
     type Change = fn(&mut ArrayDescriptor);
-    let changes: [Change; 13] = [
+    let changes: [Change; 14] = [
         |d| d.members.truncate(2),
         |d| d.stripe_bytes = 0,
         |d| d.stripe_bytes = 5000,
@@ -122,6 +122,7 @@ fn impossible_descriptors_are_refused() {
         |d| d.records_bytes = 0,
         |d| d.records_offset = 4096,
         |d| d.generation = u64::MAX,
+        |d| d.members[3].uuid = d.members[1].uuid,
     ];
     for (index, change) in changes.into_iter().enumerate() {
         let mut wrong = descriptor();
