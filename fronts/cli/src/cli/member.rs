@@ -52,5 +52,9 @@ pub enum MemberAction {
         /// Restore at most this much in a second, to leave time for clients [default: no limit]
         #[arg(long, value_name = "SIZE", value_parser = size::parse)]
         rate: Option<u64>,
+        /// Give up sectors of the other members that cannot be read: the blocks there are lost, and the rebuild goes on.
+        /// At its end the command names these places, and fails
+        #[arg(long)]
+        skip_unreadable: bool,
     },
 }

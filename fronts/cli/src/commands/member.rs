@@ -26,7 +26,11 @@ pub fn run(arguments: Member) -> anyhow::Result<ExitCode> {
     match arguments.action {
         MemberAction::List { store } => list(&store)?,
         MemberAction::Replace { store, new, force } => replace(&store, &new, force)?,
-        MemberAction::Rebuild { store, rate } => rebuild(&store, rate.unwrap_or(0))?,
+        MemberAction::Rebuild {
+            store,
+            rate,
+            skip_unreadable,
+        } => rebuild(&store, rate.unwrap_or(0), skip_unreadable)?,
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -163,13 +167,14 @@ fn user_of(new: &Path, primary: &Path, array: &ArrayStatus) -> Option<String> {
     })
 }
 
-fn rebuild(place: &VolumeStore, rate: u64) -> anyhow::Result<()> {
+fn rebuild(place: &VolumeStore, rate: u64, skip_unreadable: bool) -> anyhow::Result<()> {
     let path = &place.store.path;
     let mut bar = Progress::new("rebuilding", Unit::Count);
     match Client::find(path, place.control.as_deref())? {
         Some(mut client) => {
             let request = Request::MemberRebuild {
                 bytes_per_second: rate,
+                skip_unreadable,
             };
             match client.ask(request, |done, total| bar.at(done, total))? {
                 Answer::MemberRebuilt => {}
@@ -186,10 +191,11 @@ fn rebuild(place: &VolumeStore, rate: u64) -> anyhow::Result<()> {
             }
             executor.rt.block_on(async move {
                 let progress = Box::new(move |done, total| bar.at(done, total));
-                let rebuilt = disk
-                    .engine()
-                    .rebuild_array(RebuildRate::new(rate), progress)
-                    .await;
+                let mut rate = RebuildRate::new(rate);
+                if skip_unreadable {
+                    rate = rate.skip_unreadable();
+                }
+                let rebuilt = disk.engine().rebuild_array(rate, progress).await;
                 // What is restored is kept in any case.
                 let closed = disk.close().await;
                 rebuilt?;

@@ -82,6 +82,9 @@ pub enum Request {
     MemberRebuild {
         /// At most this many bytes of the replacement a second; 0 means no limit.
         bytes_per_second: u64,
+        /// Give up sectors of the other members that cannot be read, and go on.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        skip_unreadable: bool,
     },
     /// Begin to record requests. The recording ends with the connection. One can run at a time.
     TraceStart {

@@ -96,8 +96,15 @@ impl ControlHandler {
                 true => Ok(Answer::ScrubCancelled),
                 false => anyhow::bail!("no scrub is running"),
             },
-            Request::MemberRebuild { bytes_per_second } => {
-                self.rebuild(bytes_per_second, events).await
+            Request::MemberRebuild {
+                bytes_per_second,
+                skip_unreadable,
+            } => {
+                let mut rate = RebuildRate::new(bytes_per_second);
+                if skip_unreadable {
+                    rate = rate.skip_unreadable();
+                }
+                self.rebuild(rate, events).await
             }
             Request::TraceStart { volume } => self.start_trace(volume),
             Request::TraceTake => recorded(self.0.connections.take_recorded()),
@@ -230,17 +237,12 @@ impl ControlHandler {
         Ok(result)
     }
 
-    async fn rebuild(
-        &self,
-        bytes_per_second: u64,
-        events: &Sender<Event>,
-    ) -> anyhow::Result<Answer> {
+    async fn rebuild(&self, rate: RebuildRate, events: &Sender<Event>) -> anyhow::Result<Answer> {
         if self.0.rebuild.borrow().is_some() {
             anyhow::bail!(
                 "a rebuild is running already; `tonearm member list` shows how far it is"
             );
         }
-        let rate = RebuildRate::new(bytes_per_second);
         *self.0.rebuild.borrow_mut() = Some(rate.clone());
         let (clock, events, mut next) = (self.0.rt.clone(), events.clone(), Nanos(0));
         let progress = Box::new(move |done, total| {
