@@ -77,7 +77,10 @@ impl Client {
         let mut text = serde_json::to_string(&line)?;
         text.push('\n');
         let sent = self.stream.get_mut().write_all(text.as_bytes());
-        sent.with_context(|| self.gone())?;
+        // As text: the error "broken pipe" itself would end the program as if the reader of its results had gone.
+        if let Err(error) = sent {
+            bail!("{}: {error}", self.gone());
+        }
         loop {
             let mut text = Vec::new();
             let mut limited = (&mut self.stream).take(ANSWER_MAX as u64);
@@ -104,3 +107,7 @@ impl Client {
         format!("the server at {} has gone away", self.path.display())
     }
 }
+
+#[cfg(test)]
+#[path = "client_test.rs"]
+mod client_test;
