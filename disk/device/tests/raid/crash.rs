@@ -311,6 +311,32 @@ fn a_cut_beside_a_rebuild_destroys_nothing() {
     assert!(points > 300, "{points} cuts");
 }
 
+/// Every piece, with the content that [`fill`] gives it.
+fn filled(array: &Raid5) -> BTreeMap<u64, u64> {
+    let pieces = array.size_bytes() / PIECE;
+    (0..pieces).map(|piece| (piece, piece)).collect()
+}
+
+/// Writes all pieces durably.
+async fn fill(device: &Rc<dyn Device>) {
+    for piece in 0..device.size_bytes() / PIECE {
+        let written = device.write(piece * PIECE, bytes(PIECE as usize, piece));
+        written.await.unwrap();
+    }
+    device.flush().await.unwrap();
+}
+
+/// A power cut now, of an array of which `log` tells the content, loses nothing.
+fn assert_cut_loses_nothing(world: &World, members: usize, log: Log) {
+    let cut = Cut {
+        crash: world.world.crash(),
+        log,
+        state: world.kept.last(),
+    };
+    let (after, array) = recover(&cut, members, 4, None, false);
+    assert_nothing_lost(&after, array, &cut);
+}
+
 /// A failure of two members.
 #[derive(Clone, Copy, Debug)]
 enum Second {
@@ -340,14 +366,9 @@ fn two_members_that_fail_together_and_come_back_lose_nothing() {
         };
         // The stripes 0 and 4 have their parity on member 3, and their columns on 0, 1 and 2.
         let (of_first, of_second) = (change(0), change(4 * row + UNIT));
-        let pieces = array.size_bytes() / PIECE;
-        log.durable = (0..pieces).map(|piece| (piece, piece)).collect();
+        log.durable = filled(&array);
         world.rt.block_on(async move {
-            for piece in 0..pieces {
-                let written = device.write(piece * PIECE, bytes(PIECE as usize, piece));
-                written.await.unwrap();
-            }
-            device.flush().await.unwrap();
+            fill(&device).await;
             let fails = crate::failures::EIO;
             plans[0].once(|access| access.is_write(), fails);
             match second {
@@ -367,13 +388,7 @@ fn two_members_that_fail_together_and_come_back_lose_nothing() {
             assert_eq!((plans[0].acted(), plans[1].acted() > 0), (1, true));
         });
         assert_eq!(world.kept.last().missing, None, "{second:?}");
-        let cut = Cut {
-            crash: world.world.crash(),
-            log,
-            state: world.kept.last(),
-        };
-        let (after, array) = recover(&cut, members, 4, None, false);
-        assert_nothing_lost(&after, array, &cut);
+        assert_cut_loses_nothing(&world, members, log);
     }
 }
 
@@ -387,16 +402,11 @@ fn a_record_outlives_a_flush_that_loses_the_array() {
     let device: Rc<dyn Device> = Rc::new(array.clone());
     let plan = world.plans[second].clone();
     let mut log = Log::default();
-    let pieces = array.size_bytes() / PIECE;
-    log.durable = (0..pieces).map(|piece| (piece, piece)).collect();
+    log.durable = filled(&array);
     // Stripe 0 has its columns on 0, 1 and 2. Member 0 is missing.
     log.open.insert(UNIT / PIECE, 5000);
     world.rt.block_on(async move {
-        for piece in 0..pieces {
-            let written = device.write(piece * PIECE, bytes(PIECE as usize, piece));
-            written.await.unwrap();
-        }
-        device.flush().await.unwrap();
+        fill(&device).await;
         plan.once(|access| access.is_write(), Effect::Lose);
         plan.once(|access| access.op == Op::Flush, crate::failures::EIO);
         let first = device.write(UNIT, bytes(PIECE as usize, 5000));
@@ -406,13 +416,7 @@ fn a_record_outlives_a_flush_that_loses_the_array() {
         assert_eq!(again.await, Err(ARRAY_LOST));
         assert_eq!(plan.acted(), 2);
     });
-    let cut = Cut {
-        crash: world.world.crash(),
-        log,
-        state: world.kept.last(),
-    };
-    let (after, array) = recover(&cut, members, 4, None, false);
-    assert_nothing_lost(&after, array, &cut);
+    assert_cut_loses_nothing(&world, members, log);
 }
 
 /// An array that was not closed, with all of its members.

@@ -40,6 +40,15 @@ async fn assert_content(array: &Raid5) {
     }
 }
 
+/// A rebuild restores all content and leaves the parity right.
+async fn assert_rebuilds(array: &Raid5) {
+    let rebuilt = array.rebuild(&RebuildRate::default(), |_, _| {}).await;
+    rebuilt.unwrap();
+    assert_eq!(array.state().missing, None);
+    assert_content(array).await;
+    assert_eq!(array.check_parity(|_, _| {}).await, Ok(0));
+}
+
 #[test]
 fn clients_continue_during_a_rebuild_and_its_rate_can_be_set() {
     let (world, array) = degraded(4, 32 << 20);
@@ -188,12 +197,7 @@ fn a_replacement_that_fails_is_replaced_again() {
         assert_content(&array).await;
         assert_eq!(kept.last().missing.unwrap().rebuilt_rows, 0);
         array.replace(spare).unwrap();
-        array
-            .rebuild(&RebuildRate::default(), |_, _| {})
-            .await
-            .unwrap();
-        assert_content(&array).await;
-        assert_eq!(array.check_parity(|_, _| {}).await, Ok(0));
+        assert_rebuilds(&array).await;
         assert_eq!(
             kept.last(),
             Raid5State {
@@ -222,12 +226,7 @@ fn a_rebuild_writes_no_zeroes_and_leaves_nothing_of_an_old_content() {
             }
             let before = counted.count(Op::Write).bytes;
             array.replace(spare).unwrap();
-            array
-                .rebuild(&RebuildRate::default(), |_, _| {})
-                .await
-                .unwrap();
-            assert_content(&array).await;
-            assert_eq!(array.check_parity(|_, _| {}).await, Ok(0));
+            assert_rebuilds(&array).await;
             // A quarter of the array has content.
             let written = counted.count(Op::Write).bytes - before;
             let expected = if can_punch {
@@ -260,13 +259,7 @@ fn a_full_replacement_keeps_what_is_restored_and_the_rebuild_goes_on() {
         );
         assert_content(&array).await;
         plan.clear();
-        array
-            .rebuild(&RebuildRate::default(), |_, _| {})
-            .await
-            .unwrap();
-        assert_eq!(array.state().missing, None);
-        assert_content(&array).await;
-        assert_eq!(array.check_parity(|_, _| {}).await, Ok(0));
+        assert_rebuilds(&array).await;
     });
 }
 
