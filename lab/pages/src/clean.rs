@@ -183,7 +183,7 @@ impl<W: Workload> Simulation<W> {
     }
 
     /// A hole in the last of `targets` that has one.
-    fn hole(&self, targets: &mut Vec<u32>) -> Option<u32> {
+    fn hole(&mut self, targets: &mut Vec<u32>) -> Option<u32> {
         while let Some(target) = targets.last() {
             let hole = self.space.hole_in(*target);
             if hole.is_some() {

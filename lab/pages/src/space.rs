@@ -47,8 +47,10 @@ pub(crate) struct Space {
     free: VecDeque<u32>,
     /// Slots without a page in used segments, of the hot and the cold partition.
     holes: [u64; 2],
-    /// Where the last hole was found.
+    /// The segment after the last one in which a hole was found.
     cursor: u32,
+    /// Slot of a segment from which the next hole is searched for.
+    start: u32,
     /// Segments that have their pages since the begin.
     untouched: u32,
 }
@@ -78,6 +80,7 @@ impl Space {
             free: VecDeque::with_capacity(segments as usize),
             holes: [0; 2],
             cursor: 0,
+            start: 0,
             untouched: 0,
         };
         for number in 0..segments {
@@ -210,15 +213,21 @@ impl Space {
         self.holes[usize::from(cold)]
     }
 
-    /// A slot of `number` without a page.
-    pub fn hole_in(&self, number: u32) -> Option<u32> {
+    /// A slot of `number` without a page. Slots that are found one after the other are of different disks, so that no
+    /// disk alone has all the writes into holes.
+    pub fn hole_in(&mut self, number: u32) -> Option<u32> {
         let segment = &self.segments[number as usize];
         let takes = segment.state == State::Used && !segment.draining;
         if !takes || segment.live == self.segment_pages {
             return None;
         }
+        // Steps of the golden section come near to every slot soon.
+        let step = (f64::from(self.segment_pages) * 0.618) as u32 + 1;
+        self.start = (self.start + step) % self.segment_pages;
         let first = number * self.segment_pages;
-        (first..first + self.segment_pages).find(|slot| self.owners[*slot as usize] == NONE)
+        let (behind, before) = (self.start..self.segment_pages, 0..self.start);
+        let mut slots = behind.chain(before).map(|slot| first + slot);
+        slots.find(|slot| self.owners[*slot as usize] == NONE)
     }
 
     /// A hole of the cold partition.
@@ -228,12 +237,13 @@ impl Space {
         }
         let segments = self.segments.len() as u32;
         for _ in 0..segments {
-            if self.segments[self.cursor as usize].cold
-                && let Some(slot) = self.hole_in(self.cursor)
+            let number = self.cursor;
+            self.cursor = (self.cursor + 1) % segments;
+            if self.segments[number as usize].cold
+                && let Some(slot) = self.hole_in(number)
             {
                 return Some(slot);
             }
-            self.cursor = (self.cursor + 1) % segments;
         }
         None
     }

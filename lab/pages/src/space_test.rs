@@ -53,3 +53,25 @@ fn holes_of_the_cold_partition_are_found_and_counted() {
     space.segments[2].draining = true;
     assert_eq!(space.cold_hole(), None);
 }
+
+/// A segment is a chunk on each of four disks. If its holes were taken in the order of their slots, one disk would have all
+/// the writes of pages that cool, and the others would be idle.
+#[test]
+fn holes_that_are_taken_together_are_of_all_disks() {
+    const CHUNK: u32 = 16;
+    let mut space = Space::new(512, 12, 4 * CHUNK, true);
+    let mut taken = [0_u32; 4];
+    for page in (0..512).step_by(2) {
+        space.remove(page);
+    }
+    for page in (0..128).step_by(2) {
+        let hole = space.cold_hole().unwrap();
+        space.put(page, hole);
+        taken[(hole % (4 * CHUNK) / CHUNK) as usize] += 1;
+    }
+    space.check();
+    assert!(
+        taken.iter().all(|count| (14..=18).contains(count)),
+        "{taken:?}"
+    );
+}
