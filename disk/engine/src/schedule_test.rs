@@ -21,7 +21,6 @@ const SHAPE: HomeShape = HomeShape {
     size_blocks: 1000,
     group_blocks: 100,
     order: RoundOrder::OldestFirst,
-    round_bytes_max: 16 << 20,
 };
 
 /// Blocks, each written by the commit of its place in the list.
@@ -69,13 +68,9 @@ fn a_round_starts_under_pressure_or_by_age_and_only_for_pinned_blocks() {
 
 #[test]
 fn a_round_takes_what_the_layout_asks_for_and_less_when_only_age_asks() {
-    assert_eq!(Schedule::blocks_max(&SHAPE, Reason::Pressure), 4096);
-    assert_eq!(Schedule::blocks_max(&SHAPE, Reason::Age), 1024);
-    let small = HomeShape {
-        round_bytes_max: 8192,
-        ..SHAPE
-    };
-    assert_eq!(Schedule::blocks_max(&small, Reason::Age), 2);
+    assert_eq!(Schedule::blocks_max(16 << 20, 4096, Reason::Pressure), 4096);
+    assert_eq!(Schedule::blocks_max(16 << 20, 4096, Reason::Age), 1024);
+    assert_eq!(Schedule::blocks_max(8192, 4096, Reason::Age), 2);
 }
 
 #[test]

@@ -218,7 +218,11 @@ impl WriteBack {
             return Ok(());
         }
         let busy = shared.access.busy();
-        let blocks_max = Schedule::blocks_max(&shared.home.shape(), reason);
+        let blocks_max = Schedule::blocks_max(
+            shared.home.round_bytes_max(),
+            shared.shape.block_size,
+            reason,
+        );
         let mut oldest = Vec::new();
         let order = self.schedule.borrow_mut().order(
             &shared.shape,
@@ -377,12 +381,12 @@ impl Schedule {
     }
 
     /// Blocks that a round takes at most.
-    pub fn blocks_max(shape: &HomeShape, reason: Reason) -> usize {
+    pub fn blocks_max(round_bytes_max: usize, block_size: usize, reason: Reason) -> usize {
         let bytes = match reason {
-            Reason::Pressure => shape.round_bytes_max,
-            Reason::Age => shape.round_bytes_max.min(IDLE_ROUND_BYTES),
+            Reason::Pressure => round_bytes_max,
+            Reason::Age => round_bytes_max.min(IDLE_ROUND_BYTES),
         };
-        bytes / shape.block_size
+        bytes / block_size
     }
 
     /// Which blocks the next round takes, for [`Pinned::start_batch`]: up to `blocks_max`, of those that may go home

@@ -44,8 +44,11 @@ use tonearm_rt::Boxed;
 ///   oldest blocks first. The layout retries after transient network errors; [`HomeError::NoSpace`] tells the engine to
 ///   repeat the round later, and the store stays in use meanwhile.
 pub trait Home {
-    /// The properties of the home. Only [`HomeShape::round_bytes_max`] changes while it is open.
+    /// The properties that do not change while the home is open.
     fn shape(&self) -> HomeShape;
+
+    /// Most bytes in the next call of [`Home::write_back`]; a larger round gains nothing.
+    fn round_bytes_max(&self) -> usize;
 
     /// Counters since the opening, and gauges.
     fn stats(&self) -> HomeStats;
@@ -126,7 +129,7 @@ pub trait Home {
     fn close(&self) -> Boxed<'_, Result<(), HomeError>>;
 }
 
-/// The properties of a home.
+/// The properties that do not change while a home is open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HomeShape {
     /// Bytes of a block.
@@ -137,8 +140,6 @@ pub struct HomeShape {
     pub group_blocks: u64,
     /// The order in which the engine should write blocks home.
     pub order: RoundOrder,
-    /// Most bytes in the next call of [`Home::write_back`]; a larger round gains nothing.
-    pub round_bytes_max: usize,
 }
 
 impl HomeShape {

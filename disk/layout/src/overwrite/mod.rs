@@ -12,7 +12,7 @@
 //! 3. The space of a hole reads as zeroes on the medium, so that a table which fell back to its older slot can be
 //!    checked (`load.rs`).
 //! 4. Tables are cached within a bound; one that is being written is never evicted. No memory grows with the size of
-//!    the store. grows with the size of the store.
+//!    the store.
 
 mod batch;
 mod check;
@@ -49,8 +49,11 @@ impl Home for Overwrite {
             size_blocks: self.places.size_blocks,
             group_blocks: self.places.group_blocks,
             order: RoundOrder::Sweep,
-            round_bytes_max: ROUND_BYTES,
         }
+    }
+
+    fn round_bytes_max(&self) -> usize {
+        ROUND_BYTES
     }
 
     fn stats(&self) -> HomeStats {

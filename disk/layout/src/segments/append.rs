@@ -292,10 +292,8 @@ impl Segments {
         let (member, offset) = self.media.locate(end.place);
         let home = self.clone();
         Ok(async move {
-            let _timed = home.media.timed(Kind::Append, blocks);
-            home.media
-                .write_at(member, offset, Data::Slices(slices))
-                .await
+            let write = home.media.write_at(member, offset, Data::Slices(slices));
+            home.media.measured(Kind::Append, blocks, write).await
         })
     }
 }

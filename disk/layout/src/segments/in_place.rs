@@ -30,6 +30,8 @@ const COUNTER_BYTES: usize = 32 << 20;
 const EFFICIENCY: f64 = 32.8;
 /// While it is not, one of so many blocks is overwritten to measure it.
 const PROBE: u64 = 16;
+/// Afterwards, so that E follows the load also when all blocks are appended.
+const LATER_PROBE: u64 = 512;
 /// A round is largest when no more than this share of the writes is hot: 64 times as large as one without cold blocks.
 const LEAST_HOT_WRITES: f64 = 1.0 / 64.0;
 /// Until the first decision, blocks are overwritten when more than this share of the space is in use. From there on
@@ -150,8 +152,7 @@ impl Segments {
         match &state.separation {
             Some(known) if known.placement == Placement::Hylog => {
                 let is_known = self.media.times.borrow().is_known(Kind::PageWrite);
-                let is_probe = !is_known && block.is_multiple_of(PROBE);
-                is_probe
+                block.is_multiple_of(if is_known { LATER_PROBE } else { PROBE })
                     || match known.decision {
                         Some(_) => !known.separator.is_hot(block),
                         None => state.table.live() as f64 > CROWDED * self.space(&state),
@@ -206,7 +207,7 @@ impl Segments {
     }
 
     /// Overwrites `items` in place, in one sweep. Returns what is to be appended: a note of each. Nothing is durable
-    /// before a flush.
+    /// before a flush. The cleaner may have moved a block since it was separated, so its place is looked up again.
     pub(crate) async fn overwrite(&self, items: Vec<Item>) -> Result<Vec<Item>, HomeError> {
         let (mut sweep, mut appended) = (Vec::with_capacity(items.len()), Vec::new());
         for item in items {
@@ -261,10 +262,8 @@ impl Segments {
             let (member, offset) = self.media.locate(run[0].place);
             let (home, pages) = (self.clone(), run.len() as u64);
             under_way.push_back(self.rt.spawn(async move {
-                let _timed = home.media.timed(Kind::PageWrite, pages);
-                home.media
-                    .write_at(member, offset, Data::Slices(slices))
-                    .await
+                let write = home.media.write_at(member, offset, Data::Slices(slices));
+                home.media.measured(Kind::PageWrite, pages, write).await
             }));
         }
         for write in under_way {

@@ -28,23 +28,6 @@ pub(crate) struct Media {
     rt: Rt,
 }
 
-/// Measures a device operation until it is dropped.
-pub(crate) struct Timed<'a> {
-    media: &'a Media,
-    kind: Kind,
-    pages: u64,
-}
-
-impl Drop for Timed<'_> {
-    fn drop(&mut self) {
-        let now = self.media.rt.now();
-        self.media
-            .times
-            .borrow_mut()
-            .end(self.kind, self.pages, now);
-    }
-}
-
 impl Media {
     pub fn new(
         rt: &Rt,
@@ -70,14 +53,13 @@ impl Media {
         }
     }
 
-    /// Measures an operation of `pages` blocks from now until the result is dropped.
-    pub fn timed(&self, kind: Kind, pages: u64) -> Timed<'_> {
-        self.times.borrow_mut().begin(kind, self.rt.now());
-        Timed {
-            media: self,
-            kind,
-            pages,
-        }
+    /// Runs `io`, a device operation of `pages` blocks, and measures it.
+    pub async fn measured<T>(&self, kind: Kind, pages: u64, io: impl Future<Output = T>) -> T {
+        let began = self.rt.now();
+        let result = io.await;
+        let ended = self.rt.now();
+        self.times.borrow_mut().ended(kind, pages, began, ended);
+        result
     }
 
     pub fn block_size(&self) -> usize {
@@ -158,7 +140,9 @@ impl Media {
         });
         let device = &self.members[member].device;
         let data = Data::whole(self.pool.alloc(len));
-        let (result, data) = device.io(Op::Read, offset, len as u64, data).await;
+        let io = device.io(Op::Read, offset, len as u64, data);
+        let pages = (len / self.block_size()) as u64;
+        let (result, data) = self.measured(Kind::Read, pages, io).await;
         drop(permit);
         let whole = result.and_then(|moved| match moved == len {
             true => Ok(data.into_buf()),

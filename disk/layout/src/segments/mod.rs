@@ -203,23 +203,21 @@ impl Segments {
 
 impl Home for Segments {
     fn shape(&self) -> HomeShape {
-        let block_size = self.block_size();
-        let (appended, portion) = (
-            (ROUND_BYTES / block_size).max(2),
-            (PORTION_SEGMENTS * self.capacity) as usize,
-        );
-        let state = self.state.borrow();
-        let round_blocks = state
-            .separation
-            .as_ref()
-            .map_or(appended, |known| known.round_blocks(appended, portion));
         HomeShape {
-            block_size,
+            block_size: self.block_size(),
             size_blocks: self.size_blocks,
             group_blocks: self.fanout as u64,
             order: RoundOrder::OldestFirst,
-            round_bytes_max: round_blocks * block_size,
         }
+    }
+
+    fn round_bytes_max(&self) -> usize {
+        let appended = (ROUND_BYTES / self.block_size()).max(2);
+        let portion = (PORTION_SEGMENTS * self.capacity) as usize;
+        let state = self.state.borrow();
+        let separation = state.separation.as_ref();
+        let blocks = separation.map_or(appended, |known| known.round_blocks(appended, portion));
+        blocks * self.block_size()
     }
 
     fn stats(&self) -> HomeStats {

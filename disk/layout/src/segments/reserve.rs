@@ -181,9 +181,9 @@ impl Segments {
         self.pass(Policy::Greedy, wanted, true).await
     }
 
-    /// After `written` blocks were appended: cleans in proportion to them when few segments are free, and writes a
-    /// checkpoint when it is due.
-    pub(crate) async fn maintain(&self, written: u64) -> Result<(), HomeError> {
+    /// After a portion has taken `taken` blocks of the segments, those of notes included: cleans in proportion when few
+    /// segments are free, and writes a checkpoint when it is due.
+    pub(crate) async fn maintain(&self, taken: u64) -> Result<(), HomeError> {
         let low = self.kept_free();
         let high = low + 1 + self.media.layout.segments / FREE_SHARE;
         let coming = self.free() + self.state.borrow().table.emptied();
@@ -194,8 +194,8 @@ impl Segments {
             } else {
                 self.policy
             };
-            // Twice as many blocks as were written, so that the number of free segments grows slowly.
-            self.pass(policy, 2 * written, false).await?;
+            // Twice as many blocks as were taken, so that the number of free segments grows slowly.
+            self.pass(policy, 2 * taken, false).await?;
         }
         if self.state.borrow().since_checkpoint >= self.checkpoint_interval() {
             self.checkpoint().await?;

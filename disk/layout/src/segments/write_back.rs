@@ -107,7 +107,6 @@ impl Segments {
         let mut all = self.overwrite(sweep).await?;
         all.extend(items);
         let kinds: Vec<SummaryKind> = all.iter().map(|item| item.kind).collect();
-        let blocks = all.iter().filter(|item| item.data.is_some()).count() as u64;
         let placed = self.append(all).await?;
         self.enter(&kinds, &placed).await?;
         self.media.count(|stats| stats.written_blocks += written);
@@ -116,7 +115,7 @@ impl Segments {
             return Ok(true);
         }
         self.relieve_pages().await?;
-        self.maintain(blocks).await?;
+        self.maintain(taken).await?;
         Ok(true)
     }
 

@@ -91,6 +91,21 @@ fn chance_does_not_look_like_skew_to_later_writes() {
     assert!(same.cost < 22.0, "{same:?}");
 }
 
+/// Equation 8 promises 4 to 6 % for a uniform load here, with a fourth of the pages hot.
+#[test]
+fn a_small_gain_separates_nothing() {
+    for efficiency in [5.1, 32.8] {
+        let mut separator = Separator::new(PAGES, usize::MAX, Estimate::LaterWrites);
+        let decision = run(&mut separator, 6, PAGES / 3, 10, inputs(0.90, efficiency));
+        let hot = (0..PAGES).filter(|page| separator.is_hot(*page)).count() as u64;
+        let all = match efficiency < 10.0 {
+            true => 0,
+            false => PAGES,
+        };
+        assert_eq!(hot, all, "{decision:?}");
+    }
+}
+
 #[test]
 fn hot_pages_that_are_written_no_more_become_cold() {
     let mut separator = Separator::new(PAGES, usize::MAX, Estimate::LaterWrites);

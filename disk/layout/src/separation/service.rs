@@ -1,20 +1,22 @@
 //! Measures how long the device takes for single pages and for appended ones, from which the separator gets E.
 //!
-//! Several operations may be under way at once, so the time from begin to end of one is no measure of what it costs.
-//! While operations are under way, the time that passes is divided among them.
+//! Several operations may be under way at once, and wait for each other. So an operation took the time since the one
+//! before it ended, or since its own begin if that was later. On a device that serves one operation at a time this is its
+//! service time, whatever the order and however many wait. On several devices side by side it is the time that each
+//! operation takes from all of them.
 
 use tonearm_base::Nanos;
 
 /// Operations after which the sums are halved, so that old ones count less (HyLog 4.2 takes the last 10,000).
 const RECENT: u64 = 10_000;
-/// Time after which the share of idle time is halved likewise, in nanoseconds.
-const RECENT_NANOS: f64 = 120e9;
 /// Fewest operations of a kind for a mean.
 const FEWEST: u64 = 100;
 
 /// Kind of an operation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
+    /// Pages are read. Without them, writes would seem to take the time of the reads that they wait for.
+    Read,
     /// A page is overwritten in place.
     PageWrite,
     /// Pages are appended.
@@ -23,7 +25,6 @@ pub enum Kind {
 
 #[derive(Clone, Copy, Default, Debug)]
 struct Sum {
-    under_way: u64,
     operations: u64,
     pages: u64,
     nanos: f64,
@@ -32,52 +33,23 @@ struct Sum {
 /// Recent service times.
 #[derive(Clone, Debug, Default)]
 pub struct ServiceTimes {
-    now: Nanos,
-    sums: [Sum; 2],
-    /// Time with and without an operation under way.
-    busy: f64,
-    idle: f64,
+    /// When the last operation ended.
+    last: Nanos,
+    sums: [Sum; 3],
 }
 
 impl ServiceTimes {
-    /// Divides the time since the last call among the operations under way.
-    fn advance(&mut self, now: Nanos) {
-        let passed = now.0.saturating_sub(self.now.0) as f64;
-        self.now = now;
-        let all: u64 = self.sums.iter().map(|sum| sum.under_way).sum();
-        if all == 0 {
-            self.idle += passed;
-            return;
-        }
-        self.busy += passed;
-        for sum in &mut self.sums {
-            sum.nanos += passed * sum.under_way as f64 / all as f64;
-        }
-    }
-
-    /// An operation begins.
-    pub fn begin(&mut self, kind: Kind, now: Nanos) {
-        self.advance(now);
-        self.sums[kind as usize].under_way += 1;
-    }
-
-    /// An operation ends that has moved `pages` pages.
-    ///
-    /// # Panics
-    /// When none has begun.
-    pub fn end(&mut self, kind: Kind, pages: u64, now: Nanos) {
-        self.advance(now);
+    /// Notes an operation of `pages` pages. Operations come in the order of their ends.
+    pub fn ended(&mut self, kind: Kind, pages: u64, began: Nanos, ended: Nanos) {
+        let nanos = ended.0.saturating_sub(began.0.max(self.last.0));
+        self.last = ended;
         let sum = &mut self.sums[kind as usize];
-        assert!(sum.under_way > 0, "an operation ends that has begun");
-        sum.under_way -= 1;
         sum.operations += 1;
         sum.pages += pages;
+        sum.nanos += nanos as f64;
         if sum.operations >= RECENT {
             (sum.operations, sum.pages) = (sum.operations / 2, sum.pages / 2);
             sum.nanos /= 2.0;
-        }
-        if self.busy + self.idle > RECENT_NANOS {
-            (self.busy, self.idle) = (self.busy / 2.0, self.idle / 2.0);
         }
     }
 
@@ -85,12 +57,6 @@ impl ServiceTimes {
     pub fn page_nanos(&self, kind: Kind) -> Option<f64> {
         let sum = &self.sums[kind as usize];
         (sum.operations >= FEWEST && sum.pages > 0).then(|| sum.nanos / sum.pages as f64)
-    }
-
-    /// Share of the recent time without an operation under way.
-    pub fn idle(&self) -> f64 {
-        let all = self.busy + self.idle;
-        if all > 0.0 { self.idle / all } else { 0.0 }
     }
 
     /// True when enough operations of `kind` were measured.

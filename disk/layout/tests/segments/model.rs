@@ -107,7 +107,7 @@ fn wolf_puts_blocks_that_are_written_often_into_other_segments() {
         placement: Placement::Wolf,
         ..Shape::small(900)
     });
-    let round = store.home.shape().round_bytes_max / BLOCK;
+    let round = store.home.round_bytes_max() / BLOCK;
     let segment = store.shape.layout().payload_blocks() as usize;
     assert!(round >= 2 * segment, "a round of {round} blocks");
     // Hot and cold blocks by turns.

@@ -73,3 +73,35 @@ fn a_call_overwrites_its_cold_blocks_in_one_sweep() {
     assert!(writes <= 34, "{writes} device writes");
     store.compare();
 }
+
+/// The notes of overwritten blocks also take space, so the cleaner runs along with them. When it did not, each of the few
+/// segments that were kept free was used up, and then one call cleaned up to 27.
+#[test]
+fn no_call_cleans_much_where_all_blocks_are_overwritten() {
+    let blocks = 16_000;
+    let mut store = Store::new(Shape {
+        segments: segments_for(4096, 128 << 10, blocks, 4),
+        given: Some(|_| true),
+        ..shape(blocks)
+    });
+    let all: Vec<u64> = (0..blocks).collect();
+    for part in all.chunks(256) {
+        store.write(part, &[]);
+    }
+    let (mut numbers, mut most) = (Numbers(7), 0);
+    let before = store.home.stats();
+    for _ in 0..400 {
+        let part: Vec<u64> = (0..100).map(|_| numbers.below(blocks)).collect();
+        let from = store.home.stats().cleaned_segments;
+        store.write(&part, &[]);
+        most = most.max(store.home.stats().cleaned_segments - from);
+    }
+    let after = store.home.stats();
+    let cleaned = after.cleaned_segments - before.cleaned_segments;
+    println!(
+        "{cleaned} segments in 400 calls, at most {most} in one of {}",
+        store.shape.segments
+    );
+    assert!(cleaned > 100, "{cleaned}");
+    assert!(most <= 10, "{most}");
+}
