@@ -61,6 +61,11 @@ pub enum DiskError {
         "the free space is in too many pieces for this volume; delete volumes or choose a smaller size"
     )]
     Fragmented,
+    /// The store cannot take a copy of another one.
+    #[error(
+        "the store cannot be copied there: {0}; name a new store, made with `tonearm create --no-volume`"
+    )]
+    CopyTarget(String),
     /// The volume was deleted while it was in use.
     #[error("the volume has been deleted")]
     Deleted,
@@ -168,9 +173,10 @@ impl DiskError {
             }
             DiskError::NotOnList { .. } | DiskError::BadBlock { .. } => ErrorKind::Invalid,
             DiskError::VolumeExists(_) => ErrorKind::Exists,
-            DiskError::BadName { .. } | DiskError::BadSize | DiskError::TooManyVolumes(_) => {
-                ErrorKind::Invalid
-            }
+            DiskError::BadName { .. }
+            | DiskError::BadSize
+            | DiskError::TooManyVolumes(_)
+            | DiskError::CopyTarget(_) => ErrorKind::Invalid,
             DiskError::StoreFull { .. } | DiskError::Fragmented | DiskError::ShadowsFull { .. } => {
                 ErrorKind::NoSpace
             }

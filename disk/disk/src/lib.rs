@@ -8,6 +8,7 @@
 
 mod aru;
 mod changes;
+mod copy;
 mod disk;
 mod eras;
 mod error;
@@ -23,6 +24,7 @@ mod volume;
 
 pub use aru::Aru;
 pub use changes::Changes;
+pub use copy::{Copied, UNFINISHED};
 pub use disk::{Disk, VolumeInfo, create};
 pub use error::{DiskError, ErrorKind};
 pub use lists::check::ListsReport;

@@ -72,6 +72,9 @@ async fn open(
         }
         superblock = larger;
     }
+    if let Some(placement) = options.placement {
+        superblock.layout = layouts::placed(superblock.layout, placement)?;
+    }
     let how = HomeOptions {
         map_cache_bytes: options.map_cache_bytes,
         separation_interval: options.separation_interval,

@@ -1,6 +1,7 @@
 //! How a store is opened.
 
 use tonearm_base::Nanos;
+use tonearm_format::Placement;
 use tonearm_trail::WriteCache;
 
 /// When a write is acknowledged.
@@ -37,6 +38,8 @@ pub struct OpenOptions {
     /// Home blocks to add at the end of the last data member, which must be long enough already
     /// ([`tonearm_layout::layouts::grown`]).
     pub grow_blocks: u64,
+    /// The placement that a store with segments is to have from now on. All placements have the same format.
+    pub placement: Option<Placement>,
     /// Where the log is damaged, keep what is before the damage (`check --repair`).
     pub give_up_damaged_log: bool,
 }
@@ -54,6 +57,7 @@ impl Default for OpenOptions {
             write_back_after: Nanos::from_secs(5),
             linger: Nanos(0),
             grow_blocks: 0,
+            placement: None,
             give_up_damaged_log: false,
         }
     }

@@ -154,9 +154,14 @@ pub enum PlanError {
     /// The layout has a fixed size.
     #[error(
         "a store with segments cannot grow: its checkpoints have no room for more segments; make a \
-         larger store and copy the volumes"
+         larger store, and copy this one into it: `tonearm relayout STORE --to NEW`"
     )]
     CannotGrow,
+    /// The blocks of the layout have fixed places.
+    #[error(
+        "the layout overwrite has no segments; copy the store into a new one: `tonearm relayout STORE --to NEW`"
+    )]
+    NoPlacement,
     /// There is nothing that could grow.
     #[error("the store has no data member")]
     NoDataMember,

@@ -225,6 +225,21 @@ pub fn grown(superblock: &Superblock, blocks: u64) -> Result<(Superblock, usize,
     }
 }
 
+/// The layout with another placement. All placements have the same format, so any of them takes over what another has
+/// written.
+///
+/// # Errors
+/// When the layout has no segments.
+pub fn placed(layout: Layout, placement: Placement) -> Result<Layout, PlanError> {
+    match layout {
+        Layout::Overwrite => Err(PlanError::NoPlacement),
+        Layout::Segments { segment_bytes, .. } => Ok(Layout::Segments {
+            segment_bytes,
+            placement,
+        }),
+    }
+}
+
 /// Rebuilds the map of the home from what the members say about their blocks. The store must not be in use. Its log
 /// stays unchanged. `progress` gets the number of parts done, and of all.
 ///

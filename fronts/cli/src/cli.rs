@@ -2,11 +2,13 @@
 
 mod files;
 mod member;
+mod relayout;
 mod sqlite;
 mod trace;
 
 pub use self::files::{CopyOut, Files, FilesAction, FilesList, FilesPut, FilesRm};
 pub use self::member::{Member, MemberAction};
+pub use self::relayout::Relayout;
 pub use self::sqlite::{Sqlite, SqliteAction, SqliteImport, SqliteShell};
 pub use self::trace::{Trace, TraceAction, TraceRecord};
 
@@ -77,6 +79,8 @@ pub enum Command {
     Sqlite(Sqlite),
     /// The members of a store's array: list them, replace a failed one, rebuild its data
     Member(Member),
+    /// Give a store another layout, or copy it into a new store with another one
+    Relayout(Relayout),
     /// Tell what a store is and in what state; never changes it
     Info(Info),
     /// Verify a store that is not being served; --repair mends what can be mended

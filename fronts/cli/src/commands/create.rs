@@ -247,12 +247,19 @@ fn params(arguments: &Create) -> anyhow::Result<CreateParams> {
     })
 }
 
+/// The placement of a layout with segments.
+pub fn placement(layout: LayoutMode) -> Option<Placement> {
+    match layout {
+        LayoutMode::Overwrite => None,
+        LayoutMode::Segments => Some(Placement::Append),
+        LayoutMode::Wolf => Some(Placement::Wolf),
+        LayoutMode::Hylog => Some(Placement::Hylog),
+    }
+}
+
 fn home_params(arguments: &Create) -> anyhow::Result<HomeParams> {
-    let placement = match arguments.layout {
-        LayoutMode::Overwrite => return Ok(HomeParams::Overwrite),
-        LayoutMode::Segments => Placement::Append,
-        LayoutMode::Wolf => Placement::Wolf,
-        LayoutMode::Hylog => Placement::Hylog,
+    let Some(placement) = placement(arguments.layout) else {
+        return Ok(HomeParams::Overwrite);
     };
     let Ok(segment_bytes) = u32::try_from(arguments.segment_size) else {
         bail!(

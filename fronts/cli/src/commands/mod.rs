@@ -6,6 +6,7 @@ mod create;
 mod files;
 mod info;
 mod member;
+mod relayout;
 mod scrub;
 mod serve;
 mod sqlite;
@@ -33,6 +34,7 @@ pub fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Files(arguments) => files::run(arguments),
         Command::Sqlite(arguments) => sqlite::run(arguments),
         Command::Member(arguments) => member::run(arguments),
+        Command::Relayout(arguments) => relayout::run(&arguments),
         Command::Info(arguments) => info::run(arguments),
         Command::Check(arguments) => check::run(arguments),
         Command::Scrub(arguments) => scrub::run(arguments),

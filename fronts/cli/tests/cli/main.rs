@@ -6,6 +6,7 @@ mod common;
 mod create;
 mod help;
 mod raid;
+mod relayout;
 mod serve;
 mod trace;
 mod volume;
