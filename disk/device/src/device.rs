@@ -37,6 +37,28 @@ pub type OnProgress = Box<dyn FnMut(u64, u64)>;
 /// Work on a whole array in progress.
 pub type Working<T> = Pin<Box<dyn Future<Output = Result<T, RaidError>>>>;
 
+/// True for the right content of a place.
+pub type IsRight = Box<dyn Fn(&[u8]) -> bool>;
+
+/// A place of a device of which its user can tell the right content.
+pub struct Known {
+    /// Its bytes on the device.
+    pub range: Range<u64>,
+    /// Tells its right content, by a checksum that is kept elsewhere.
+    pub is_right: IsRight,
+}
+
+/// What [`Redundancy::mend`] has found and done.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Mended {
+    /// Places that were wrong and are right now.
+    pub places: u64,
+    /// Places that are still wrong, and stripes that cannot be read.
+    pub wrong: u64,
+    /// Stripes whose parity was wrong and is right now.
+    pub stripes: u64,
+}
+
 /// A block device; the engine holds it as `Rc<dyn Device>`.
 pub trait Device {
     /// Its name in messages: the path, or a name in a simulation.
@@ -86,6 +108,23 @@ pub trait Redundancy {
     fn resync(&self, progress: OnProgress) -> Working<u64> {
         drop(progress);
         Box::pin(std::future::ready(Ok(0)))
+    }
+
+    /// The stripes that begin in `range`, in bytes of the device, and whose parity does not match the data, or that cannot
+    /// be read. Each is a range of bytes. Stripes that cannot be compared are left out: one of their units is missing, or
+    /// a crash or a refused write has left their parity behind.
+    fn compare(&self, range: Range<u64>) -> Working<Vec<Range<u64>>> {
+        let _ = range;
+        Box::pin(std::future::ready(Ok(Vec::new())))
+    }
+
+    /// Verifies the `known` places. Where the content is wrong, and what the other members compute is right, the latter is
+    /// written, durably. If all of the places are right then, the parity of the whole stripes in `stripes`, a range of
+    /// bytes of the device, is made right; `known` must have all of their content that matters. The caller changes nothing
+    /// there meanwhile.
+    fn mend(&self, known: Vec<Known>, stripes: Range<u64>) -> Working<Mended> {
+        let _ = (known, stripes);
+        Box::pin(std::future::ready(Ok(Mended::default())))
     }
 
     /// Rebuilds the replacement of a missing member ([`crate::raid::Raid5::rebuild`]).

@@ -11,8 +11,8 @@ mod raw;
 mod section;
 
 pub use device::{
-    Device, DeviceIo, Filter, Interrupted, OnProgress, Recovering, Redundancy, Working, at_once,
-    span,
+    Device, DeviceIo, Filter, Interrupted, IsRight, Known, Mended, OnProgress, Recovering,
+    Redundancy, Working, at_once, span,
 };
 pub use fence::FlushFence;
 pub use raw::RawDevice;

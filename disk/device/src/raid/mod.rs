@@ -10,6 +10,7 @@ mod cut;
 mod geometry;
 mod io;
 mod locks;
+mod mend;
 mod raid0;
 mod raid5;
 mod read;

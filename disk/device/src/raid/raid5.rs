@@ -2,7 +2,11 @@
 
 use super::array::Raid5;
 use super::cut::{Payload, Source, slices_of};
-use crate::device::{Device, DeviceIo, Interrupted, Recovering, Redundancy, allows, at_once, span};
+use crate::device::{
+    Device, DeviceIo, Interrupted, Known, Mended, Recovering, Redundancy, Working, allows, at_once,
+    span,
+};
+use std::ops::Range;
 use tonearm_rt::{Data, IoError, Op};
 
 impl Device for Raid5 {
@@ -60,5 +64,13 @@ impl Redundancy for Raid5 {
 
     fn recover(&self, interrupted: Interrupted) -> Recovering {
         Box::pin(self.rt.spawn(self.clone().recover_from(interrupted)))
+    }
+
+    fn compare(&self, range: Range<u64>) -> Working<Vec<Range<u64>>> {
+        Box::pin(self.rt.spawn(self.clone().differing(range)))
+    }
+
+    fn mend(&self, known: Vec<Known>, stripes: Range<u64>) -> Working<Mended> {
+        Box::pin(self.rt.spawn(self.clone().mend_known(known, stripes)))
     }
 }

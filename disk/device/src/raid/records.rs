@@ -400,7 +400,8 @@ impl Array {
         let missing = match self.absent(row) {
             // With all units, parity follows from the data. Without parity there is nothing to correct.
             None => {
-                return self.fix_parity(row, range).await.map(|_| ());
+                let fixed = self.fix_parity(row, range, Unreadable::GivenUp).await;
+                return fixed.map(|_| ());
             }
             Some(Absent::Parity) => return Ok(()),
             Some(Absent::Column(column)) => column,

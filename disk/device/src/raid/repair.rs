@@ -95,47 +95,50 @@ impl Raid5 {
     async fn compare_rows(&self, rows: Range<u64>, repair: bool) -> Result<u64, RaidError> {
         let _lock = self.locks.lock(rows.clone()).await;
         let _note = self.unguarded();
-        if rows.clone().all(|row| self.absent(row).is_some()) {
-            return Ok(0);
-        }
-        let unit = self.stripes.unit as usize;
-        let whole = rows.clone().all(|row| self.absent(row).is_none());
         let mut wrong = 0;
-        match self.xor_of_rows(rows.clone()).await {
-            Some(xor) if whole => {
-                for (row, xor) in rows.zip(xor.chunks_exact(unit)) {
-                    if !is_zero(xor) {
-                        wrong += 1;
-                        if repair {
-                            self.fix_parity(row, 0..self.stripes.unit).await?;
-                        }
-                    }
+        for (row, compared) in self.wrong_rows(rows).await {
+            let is_wrong = match (repair, compared) {
+                (true, _) => {
+                    let unit = 0..self.stripes.unit;
+                    self.fix_parity(row, unit, Unreadable::GivenUp).await?
                 }
-            }
-            _ => {
-                // One stripe at a time, to compare and repair as many as possible.
-                for row in rows.filter(|row| self.absent(*row).is_none()) {
-                    wrong += u64::from(self.fix_or_compare(row, repair).await?);
+                (false, true) => true,
+                (false, false) => {
+                    return Err(RaidError::Unreadable {
+                        row,
+                        member: self.name.clone(),
+                        offset: row * self.stripes.unit,
+                        error: IoError::EIO,
+                    });
                 }
-            }
+            };
+            wrong += u64::from(is_wrong);
         }
         Ok(wrong)
     }
 
-    async fn fix_or_compare(&self, row: u64, repair: bool) -> Result<bool, RaidError> {
-        if repair {
-            let unit = 0..self.stripes.unit;
-            return self.fix_parity(row, unit).await;
+    /// Those of `rows` whose parity does not match the data, with true, or that cannot be read, with false. Stripes
+    /// without one of their units are left out. The caller holds the lock of the stripes.
+    pub(super) async fn wrong_rows(&self, rows: Range<u64>) -> Vec<(u64, bool)> {
+        let there = |row: &u64| self.absent(*row).is_none();
+        let count = rows.clone().filter(there).count() as u64;
+        if count == rows.end - rows.start
+            && let Some(xor) = self.xor_of_rows(rows.clone()).await
+        {
+            let units = xor.chunks_exact(self.stripes.unit as usize);
+            let wrong = rows.zip(units).filter(|(_, xor)| !is_zero(xor));
+            return wrong.map(|(row, _)| (row, true)).collect();
         }
-        let xor = self.xor_of_rows(row..row + 1).await;
-        let offset = row * self.stripes.unit;
-        xor.map(|xor| !is_zero(&xor))
-            .ok_or_else(|| RaidError::Unreadable {
-                row,
-                member: self.name.clone(),
-                offset,
-                error: IoError::EIO,
-            })
+        // One stripe at a time, to compare as many as possible.
+        let mut wrong = Vec::new();
+        for row in rows.filter(there) {
+            match self.xor_of_rows(row..row + 1).await {
+                Some(xor) if is_zero(&xor) => {}
+                Some(_) => wrong.push((row, true)),
+                None => wrong.push((row, false)),
+            }
+        }
+        wrong
     }
 
     /// The XOR of all units of `rows`; `None` when one of them cannot be read.
@@ -238,7 +241,7 @@ impl Raid5 {
         let _lock = self.locks.lock(row..row + 1).await;
         let _note = self.unguarded();
         if self.absent(row).is_none() {
-            self.fix_parity(row, range).await?;
+            self.fix_parity(row, range, Unreadable::GivenUp).await?;
         }
         Ok(())
     }
@@ -257,17 +260,21 @@ impl Array {
         (health.suspect_anywhere, health.suspect) = (false, suspect);
     }
 
-    /// Corrects `range` of the parity of `row`. True if it was wrong. Sectors that cannot be read or computed are given up,
-    /// or the opening would end there for ever. The caller holds the stripe's lock, and no unit of the stripe is missing.
-    pub(super) async fn fix_parity(&self, row: u64, range: Range<u64>) -> Result<bool, RaidError> {
+    /// Corrects `range` of the parity of `row`. True if it was wrong. At an opening, sectors that cannot be read or computed
+    /// are given up, or it would end there for ever. The caller holds the stripe's lock, and no unit of the stripe is
+    /// missing.
+    pub(super) async fn fix_parity(
+        &self,
+        row: u64,
+        range: Range<u64>,
+        unreadable: Unreadable,
+    ) -> Result<bool, RaidError> {
         let of_parity = self.stripes.parity_member(row);
         let others = (0..self.stripes.members).filter(|member| *member != of_parity);
         let len = (range.end - range.start) as usize;
         let mut parity = self.pool.alloc_zeroed(len);
         for member in others {
-            let bytes = self
-                .read_cell(row, member, range.clone(), Unreadable::GivenUp)
-                .await;
+            let bytes = self.read_cell(row, member, range.clone(), unreadable).await;
             xor_into(
                 &mut parity,
                 &bytes.map_err(|failed| self.unreadable(failed))?,
@@ -297,7 +304,11 @@ impl Array {
     /// a parity record if the missing unit depends on it. The caller holds the stripe's lock.
     pub(super) async fn mend_row(&self, row: u64) -> Result<(), IoError> {
         let mended = match (self.absent(row), &self.records) {
-            (None, _) => self.fix_parity(row, 0..self.stripes.unit).await.map(|_| ()),
+            (None, _) => {
+                let unit = 0..self.stripes.unit;
+                let fixed = self.fix_parity(row, unit, Unreadable::GivenUp).await;
+                fixed.map(|_| ())
+            }
             (Some(_), Some(records)) => records.apply_torn(self, row).await,
             (Some(_), None) => Ok(()),
         };

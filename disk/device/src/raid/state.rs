@@ -216,7 +216,7 @@ pub struct RaidStats {
     pub coalesced: u64,
     /// Ranges computed from all other members, because their member was missing or unreadable.
     pub reconstructed: u64,
-    /// Unreadable ranges that were rewritten.
+    /// Unreadable or rotten ranges that were rewritten.
     pub repaired: u64,
     /// Unreadable sectors that were overwritten with zeroes, because the array could not compute them either.
     pub given_up: u64,
@@ -224,7 +224,7 @@ pub struct RaidStats {
     pub records: u64,
     /// Updates of a degraded stripe without a parity record, because there is no device for records.
     pub unprotected: u64,
-    /// Ranges whose parity was corrected after a crash or by a resync.
+    /// Ranges whose parity was corrected, after a crash or by a scrub.
     pub parity_fixed: u64,
 }
 

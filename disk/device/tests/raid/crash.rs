@@ -401,8 +401,10 @@ fn a_record_outlives_a_flush_that_loses_the_array() {
     let array = world.open(members, UNIT, state, true).unwrap();
     let device: Rc<dyn Device> = Rc::new(array.clone());
     let plan = world.plans[second].clone();
-    let mut log = Log::default();
-    log.durable = filled(&array);
+    let mut log = Log {
+        durable: filled(&array),
+        ..Log::default()
+    };
     // Stripe 0 has its columns on 0, 1 and 2. Member 0 is missing.
     log.open.insert(UNIT / PIECE, 5000);
     world.rt.block_on(async move {

@@ -7,5 +7,6 @@ mod conformance;
 mod cost;
 mod crash;
 mod failures;
+mod mend;
 mod model;
 mod rebuild;
