@@ -15,7 +15,7 @@ use std::cell::{RefCell, RefMut};
 use std::rc::Rc;
 use tonearm_base::{AlignedMemory, BufPool, Lsn};
 use tonearm_engine::{
-    CreatePlan, Engine, MemberDevice, NewMember, OpenOptions, Progress, RecoveryReport,
+    CreatePlan, Engine, MemberDevice, NewMember, OpenOptions, Progress, RecoveryReport, Scrub,
     ScrubReport, StoreStats,
 };
 use tonearm_format::{EXTENTS_MAX, Uuid, VolumeEntry, VolumeKind, Zones};
@@ -418,12 +418,16 @@ impl Disk {
         Ok(self.0.engine.flush().await?)
     }
 
-    /// Verifies every block.
+    /// Verifies every block, and the parity of an array; `progress` as for [`Engine::scrub`].
     ///
     /// # Errors
     /// When a device fails; damage is in the report.
-    pub async fn scrub(&self, progress: impl FnMut(u64, u64)) -> Result<ScrubReport, DiskError> {
-        Ok(self.0.engine.scrub(progress).await?)
+    pub async fn scrub(
+        &self,
+        scrub: Scrub,
+        progress: impl FnMut(u64, u64) -> bool,
+    ) -> Result<ScrubReport, DiskError> {
+        Ok(self.0.engine.scrub(scrub, progress).await?)
     }
 
     /// Writes everything home and marks the store clean.

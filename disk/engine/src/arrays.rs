@@ -23,10 +23,12 @@ pub use open::{ArrayAccess, Candidate, load_descriptor, open_array};
 
 use crate::superblocks::MemberDevice;
 use keeper::Keeper;
+use std::ops::Range;
 use std::rc::Rc;
 use tonearm_device::raid::{ArrayStatus, MemberState, Raid0, Raid5, RaidError, RebuildRate};
 use tonearm_device::{
-    Device, DeviceIo, Interrupted, OnProgress, Recovering, Redundancy, Section, Working,
+    Device, DeviceIo, Interrupted, Known, Mended, OnProgress, Recovering, Redundancy, Section,
+    Working,
 };
 use tonearm_format::{ArrayDescriptor, ArrayMember, HEADER_AREA_BYTES, PATH_MAX, Uuid};
 use tonearm_rt::{Data, Op};
@@ -248,6 +250,20 @@ impl Redundancy for StoreArray {
                 Kind::Raid5(array) => array.resync(progress).await,
             }
         })
+    }
+
+    fn compare(&self, range: Range<u64>) -> Working<Vec<Range<u64>>> {
+        match &self.0.kind {
+            Kind::Raid0(array) => array.compare(range),
+            Kind::Raid5(array) => array.compare(range),
+        }
+    }
+
+    fn mend(&self, known: Vec<Known>, stripes: Range<u64>) -> Working<Mended> {
+        match &self.0.kind {
+            Kind::Raid0(array) => array.mend(known, stripes),
+            Kind::Raid5(array) => array.mend(known, stripes),
+        }
     }
 
     fn rebuild(&self, rate: RebuildRate, progress: OnProgress) -> Working<()> {

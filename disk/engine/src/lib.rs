@@ -67,7 +67,7 @@ pub use log_drives::sheet_table;
 pub use options::{Ack, OpenOptions};
 pub use params::{CreateParams, HeadParams, LogDrive, MemberSpace};
 pub use recovery::{Progress, RecoveryReport};
-pub use scrub::ScrubReport;
+pub use scrub::{Scrub, ScrubReport};
 pub use stats::{NumberKind, NumberUnit, StoreNumber, StoreStats};
 pub use superblocks::{MemberDevice, MemberSuperblock, load as load_superblock};
 

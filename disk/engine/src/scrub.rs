@@ -1,8 +1,26 @@
-//! Verifying every block of a store in use.
+//! Verifying every block of a store in use, and the parity of its array. What an array can compute is mended.
+//!
+//! All groups come first. Parity is made right after that, in a stripe at a time, and only where the layout says that all
+//! content of the stripe is right (`Home::mend_stripes`).
 
 use crate::engine::Engine;
 use crate::error::EngineError;
+use std::ops::Range;
+use std::rc::Rc;
+use tonearm_device::Device;
 use tonearm_layout::GroupReport;
+
+/// Bytes of an array whose parity is compared in one step.
+const STEP_BYTES: u64 = 16 << 20;
+
+/// What a scrub does with damage.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Scrub {
+    /// It reports it.
+    Look,
+    /// It mends what the array can compute, and reports the rest.
+    Repair,
+}
 
 /// The result of a scrub.
 #[derive(Clone, Debug, Default)]
@@ -11,8 +29,23 @@ pub struct ScrubReport {
     pub groups: u64,
     /// Blocks with content, each verified.
     pub blocks: u64,
-    /// Groups with damage.
+    /// Groups with damage that is left.
     pub damaged: Vec<GroupReport>,
+    /// Blocks, tables and other places that were damaged, and that the array has mended.
+    pub repaired: u64,
+    /// Stripes whose parity was wrong and was made right.
+    pub parity_repaired: u64,
+    /// Stripes whose parity is wrong: nothing was to be repaired, or the stripe has damage that cannot be.
+    pub parity_damaged: u64,
+    /// It was ended before it had looked at everything.
+    pub cancelled: bool,
+}
+
+impl ScrubReport {
+    /// True when no damage is left in what was looked at.
+    pub fn is_sound(&self) -> bool {
+        self.damaged.is_empty() && self.parity_damaged == 0
+    }
 }
 
 impl Engine {
@@ -20,7 +53,7 @@ impl Engine {
     ///
     /// # Errors
     /// When the device fails; damage is in the report.
-    pub async fn scrub_group(&self, group: u64) -> Result<GroupReport, EngineError> {
+    pub async fn scrub_group(&self, group: u64, scrub: Scrub) -> Result<GroupReport, EngineError> {
         let blocks = self.0.shape.group_blocks;
         let first = group * blocks;
         // A round that is under way may be writing this group. After the round, the guard keeps others away.
@@ -30,7 +63,10 @@ impl Engine {
         }
         let count = blocks.min(self.size_blocks() - first);
         let _guard = self.0.access.read(first, count);
-        let mut report = self.0.home.check_group(group).await?;
+        let mut report = match self.mends(scrub) {
+            true => self.0.home.mend_group(group).await?,
+            false => self.0.home.check_group(group).await?,
+        };
         // After a crash the home may hold blocks that were half written. Recovery has pinned the newer content of these
         // blocks: it is written home later, and no read returns the old one.
         let pinned = |block| self.0.pinned.borrow().get(block).is_some();
@@ -38,30 +74,94 @@ impl Engine {
         Ok(report)
     }
 
-    /// Verifies all groups. `progress` gets groups done and all groups.
+    /// Verifies all groups, and then the parity of all stripes. `progress` gets the steps done, and all steps; the scrub
+    /// ends early when it returns false.
     ///
     /// # Errors
     /// When the device fails.
     pub async fn scrub(
         &self,
-        mut progress: impl FnMut(u64, u64),
+        scrub: Scrub,
+        mut progress: impl FnMut(u64, u64) -> bool,
     ) -> Result<ScrubReport, EngineError> {
-        let groups = self.groups();
+        let (groups, arrays) = (self.groups(), self.arrays_with_parity());
+        let steps = arrays
+            .iter()
+            .map(|(_, device)| device.size_bytes().div_ceil(STEP_BYTES));
+        let total = groups + steps.sum::<u64>();
         let mut report = ScrubReport::default();
         for group in 0..groups {
-            let found = self.scrub_group(group).await?;
+            if !progress(group, total) {
+                report.cancelled = true;
+                return Ok(report);
+            }
+            let found = self.scrub_group(group, scrub).await?;
             report.groups += 1;
             report.blocks += found.allocated;
+            report.repaired += found.mended;
             if !found.is_sound() {
                 report.damaged.push(found);
             }
-            progress(group + 1, groups);
         }
+        let mut step = groups;
+        for (member, device) in arrays {
+            let size = device.size_bytes();
+            for start in (0..size).step_by(STEP_BYTES as usize) {
+                if !progress(step, total) {
+                    report.cancelled = true;
+                    return Ok(report);
+                }
+                let range = start..size.min(start + STEP_BYTES);
+                self.scrub_stripes(member, &device, range, scrub, &mut report)
+                    .await?;
+                step += 1;
+            }
+        }
+        progress(total, total);
         Ok(report)
     }
 
     /// Groups of the home.
     pub fn groups(&self) -> u64 {
         self.0.shape.groups()
+    }
+
+    /// True when a scrub may write.
+    fn mends(&self, scrub: Scrub) -> bool {
+        scrub == Scrub::Repair && self.0.check_writable().is_ok()
+    }
+
+    /// The data members that have parity, with their numbers.
+    fn arrays_with_parity(&self) -> Vec<(usize, Rc<dyn Device>)> {
+        let has_parity = |device: &Rc<dyn Device>| {
+            let status = device.redundancy().and_then(|array| array.status());
+            status.is_some_and(|status| status.stripes.parity)
+        };
+        let members = self.0.home.members().into_iter().enumerate();
+        members.filter(|(_, device)| has_parity(device)).collect()
+    }
+
+    async fn scrub_stripes(
+        &self,
+        member: usize,
+        device: &Rc<dyn Device>,
+        range: Range<u64>,
+        scrub: Scrub,
+        report: &mut ScrubReport,
+    ) -> Result<(), EngineError> {
+        let Some(array) = device.redundancy() else {
+            return Ok(());
+        };
+        for stripe in array.compare(range).await? {
+            if !self.mends(scrub) {
+                report.parity_damaged += 1;
+                continue;
+            }
+            let mended = self.0.home.mend_stripes(member, stripe).await?;
+            report.repaired += mended.places;
+            report.parity_repaired += mended.stripes;
+            report.parity_damaged += u64::from(mended.wrong > 0);
+        }
+        Ok(())
     }
 }

@@ -255,7 +255,7 @@ store_stats! {
     array_rebuild_bytes: gauge array_rebuild in bytes = array.rebuild_bytes;
     /// Ranges computed from the other members, because a member was missing or unreadable.
     array_reconstructed: counter array_reconstructed = array.stats.reconstructed;
-    /// Unreadable ranges of members that were rewritten.
+    /// Unreadable or rotten ranges of members that were rewritten.
     array_repaired: counter array_repaired = array.stats.repaired;
     /// Ranges whose parity was corrected.
     array_parity_fixed: counter array_parity_fixed = array.stats.parity_fixed;

@@ -3,8 +3,10 @@
 use crate::error::HomeError;
 use crate::report::{GroupReport, RepairOptions, RepairReport};
 use std::collections::BTreeSet;
+use std::ops::Range;
+use std::rc::Rc;
 use tonearm_base::Slice;
-use tonearm_device::Interrupted;
+use tonearm_device::{Device, Interrupted, Mended};
 use tonearm_rt::Boxed;
 
 /// The home of all blocks of one open store: their permanent places, outside of the log.
@@ -18,7 +20,7 @@ use tonearm_rt::Boxed;
 /// 2. When [`Home::write_back`] has returned `Ok`, everything that it was given is durable, and reads return it.
 /// 3. A power cut at any moment leaves a home that can be opened. Every block and range that was not given to an
 ///    interrupted `write_back` reads as before. Reads of the others may return anything, errors included.
-/// 4. Calls of `write_back`, `check_group` and `repair_group` may overlap; the layout orders them.
+/// 4. Calls of `write_back` and those that check, mend or repair may overlap; the layout orders them.
 /// 5. Memory is bounded by the cache that the opening allows, and a few bytes for each unit of space.
 /// 6. The order of I/O depends on the calls alone: the layout uses no clock but the executor's, no random source, and
 ///    no map with a random order.
@@ -52,6 +54,9 @@ pub trait Home {
 
     /// Counters since the opening, and gauges.
     fn stats(&self) -> HomeStats;
+
+    /// The data members, in their order.
+    fn members(&self) -> Vec<Rc<dyn Device>>;
 
     /// Reads and verifies `count` blocks from `first` on. The pieces are in order; a piece of data is one device read
     /// of at most 1 MiB.
@@ -100,6 +105,24 @@ pub trait Home {
     /// # Errors
     /// When the group's table or map page cannot be read at all; unreadable blocks are in the report.
     fn check_group(&self, group: u64) -> Boxed<'_, Result<GroupReport, HomeError>>;
+
+    /// As [`Home::check_group`]. What is damaged is computed by the array of its member, if there is one, and written where
+    /// it is right by its checksum. The report is that after the repair.
+    ///
+    /// # Errors
+    /// As for [`Home::check_group`].
+    fn mend_group(&self, group: u64) -> Boxed<'_, Result<GroupReport, HomeError>>;
+
+    /// Mends the content of `stripes`, bytes of data member `member`, as [`Home::mend_group`] does. Where nothing is damaged
+    /// then, the parity of the stripes is made right. Write-back waits meanwhile.
+    ///
+    /// # Errors
+    /// When a table or map page cannot be read at all, or the array is lost.
+    fn mend_stripes(
+        &self,
+        member: usize,
+        stripes: Range<u64>,
+    ) -> Boxed<'_, Result<Mended, HomeError>>;
 
     /// Compares the layout's map with the data from which it can be rebuilt, and returns the contradictions; none if
     /// the layout has no map. `progress` gets the number of parts done, and of all.

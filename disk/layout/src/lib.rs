@@ -7,6 +7,7 @@
 mod error;
 mod home;
 pub mod layouts;
+mod mend;
 mod overwrite;
 mod report;
 mod segments;

@@ -546,23 +546,24 @@ pub struct Check {
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
-  tonearm scrub disk.tonearm             Ctrl-C ends it, and shows what it has found by then
-  tonearm scrub disk.tonearm --cancel    ends the one that is running
+  tonearm scrub disk.tonearm               Ctrl-C ends it, and shows what it has found by then
+  tonearm scrub disk.tonearm --no-repair   only looks
+  tonearm scrub disk.tonearm --cancel      ends the one that is running
 
-Asks the server of the store to verify every block while it goes on serving. Ends with exit code 3
-when damage was found.")]
+Verifies every block, and with --redundancy raid5 that the parity matches the data. The server of
+the store does that while it goes on serving; a store that is not served is opened for it. What
+the other members of the array compute, and what is right by its checksum, is repaired. Ends with
+exit code 3 when there is damage that is not repaired.")]
 pub struct Scrub {
-    /// The store's primary file or block device
-    pub path: PathBuf,
-    /// End the scrub that is running
-    #[arg(long, conflicts_with = "json")]
-    pub cancel: bool,
-    /// Control socket, if the store is served with another than PATH.ctl
-    #[arg(long, value_name = "PATH")]
-    pub control: Option<PathBuf>,
-    /// Print JSON
+    /// The store.
+    #[command(flatten)]
+    pub store: VolumeStore,
+    /// Repair nothing
     #[arg(long)]
-    pub json: bool,
+    pub no_repair: bool,
+    /// End the scrub that is running
+    #[arg(long, conflicts_with_all = ["json", "no_repair"])]
+    pub cancel: bool,
 }
 
 /// `tonearm stats`.

@@ -10,7 +10,7 @@ use crate::store::Shape;
 use std::cell::Cell;
 use std::rc::Rc;
 use tonearm_base::{BufPool, Nanos};
-use tonearm_disk::{Disk, DiskError, ErrorKind};
+use tonearm_disk::{Disk, DiskError, ErrorKind, Scrub};
 use tonearm_layout::{BadBlock, GroupReport, HomeError};
 use tonearm_rt::Rt;
 
@@ -166,7 +166,7 @@ impl Client {
             Op::Scrub => {
                 let (result, _, _) = self
                     .observer
-                    .watch(Vec::new(), self.disk.scrub(|_, _| {}))
+                    .watch(Vec::new(), self.disk.scrub(Scrub::Repair, |_, _| true))
                     .await;
                 match result {
                     Ok(report) if report.damaged.is_empty() || self.blame().damage => Ok(End::Well),

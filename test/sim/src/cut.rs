@@ -8,7 +8,7 @@ use crate::store::StoreImage;
 use std::rc::Rc;
 use tonearm_base::BufPool;
 use tonearm_disk::OpenOptions;
-use tonearm_engine::Inspection;
+use tonearm_engine::{Inspection, Scrub};
 use tonearm_rt::Rt;
 use tonearm_trail::WriteCache;
 use tonearm_world::{Crash, DiskImage, SimOptions, SimWorld};
@@ -56,7 +56,7 @@ pub fn recover(
         let found = Found::read(&disk).await?;
         if checked && !blame.damage {
             let report = disk
-                .scrub(|_, _| {})
+                .scrub(Scrub::Repair, |_, _| true)
                 .await
                 .map_err(|error| error.to_string())?;
             if let Some(damaged) = report.damaged.first() {

@@ -4,7 +4,7 @@
 
 use std::rc::Rc;
 use tonearm_base::{BufPool, Lsn, Nanos};
-use tonearm_engine::{CommitChange, Engine, EngineError, OpenOptions};
+use tonearm_engine::{CommitChange, Engine, EngineError, OpenOptions, Scrub};
 use tonearm_layout::Piece;
 use tonearm_rt::{IoError, Op, Rt};
 use tonearm_sim::{Heads, Shape, StoreImage};
@@ -232,13 +232,20 @@ fn a_rotten_block_is_an_error_with_its_address_and_scrub_finds_it() {
             error.contains("block 260 is damaged") && error.contains("member-0 at byte"),
             "{error}"
         );
-        let report = engine.scrub(|_, _| {}).await.unwrap();
+        let report = engine.scrub(Scrub::Repair, |_, _| true).await.unwrap();
         assert_eq!(report.damaged.len(), 1);
         assert_eq!(report.damaged[0].bad[0].block, 260);
         // Writing a new version of the block repairs it.
         write(&engine, 4, 1, 8).await.unwrap();
         engine.drain().await.unwrap();
-        assert!(engine.scrub(|_, _| {}).await.unwrap().damaged.is_empty());
+        assert!(
+            engine
+                .scrub(Scrub::Repair, |_, _| true)
+                .await
+                .unwrap()
+                .damaged
+                .is_empty()
+        );
     });
 }
 

@@ -12,7 +12,7 @@ use tonearm_base::{BufPool, Nanos, crc32c};
 use tonearm_device::RawDevice;
 use tonearm_disk::{
     CreateParams, Disk, DiskError, HomeParams, MemberDevice, MemberSpace, NewMember, OpenOptions,
-    Piece, Volume, plan_create,
+    Piece, Scrub, Volume, plan_create,
 };
 use tonearm_engine::{EngineError, Inspection};
 use tonearm_format::{
@@ -369,7 +369,7 @@ async fn work(disk: &Disk, pool: &BufPool) -> Written {
         }
     }
     check(disk, &written).await;
-    let _ = disk.scrub(|_, _| {}).await;
+    let _ = disk.scrub(Scrub::Repair, |_, _| true).await;
     written
 }
 

@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 use crate::common::{BLOCK, begun, bytes, in_world, live, segments, store, with};
-use tonearm_disk::{Disk, ErrorKind, OpenOptions, Volume};
+use tonearm_disk::{Disk, ErrorKind, OpenOptions, Scrub, Volume};
 use tonearm_engine::{CommitChange, EngineError};
 use tonearm_layout::HomeError;
 use tonearm_world::{Fault, FaultKind, Place};
@@ -64,7 +64,13 @@ fn a_unit_larger_than_memory_and_the_log_commits() {
             check(&f, 1000, version).await;
         }
         assert_eq!(disk.shadow_bytes(), 0);
-        assert!(disk.scrub(|_, _| {}).await.unwrap().damaged.is_empty());
+        assert!(
+            disk.scrub(Scrub::Repair, |_, _| true)
+                .await
+                .unwrap()
+                .damaged
+                .is_empty()
+        );
     });
     with(&closed, options(), async |disk| {
         check(&disk.volume("f").unwrap(), 1000, 3).await;

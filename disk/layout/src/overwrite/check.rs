@@ -39,6 +39,7 @@ impl Overwrite {
             table_lost: false,
             allocated: 0,
             bad: Vec::new(),
+            mended: 0,
         };
         let slot = match choose(slots, self.places.block_size as u32) {
             Choice::Sound(slot) => slot,
@@ -107,7 +108,7 @@ fn found(content: &[u8]) -> Found {
     }
 }
 
-fn reports(slots: &Slots) -> [SlotReport; 2] {
+pub(crate) fn reports(slots: &Slots) -> [SlotReport; 2] {
     let report = |slot: &Result<Option<TableSlot>, FormatError>| match slot {
         Ok(None) => SlotReport::Empty,
         Ok(Some(slot)) => SlotReport::Valid(slot.generation),

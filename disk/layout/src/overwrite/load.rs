@@ -52,20 +52,26 @@ pub(crate) type Slots = [Result<Option<TableSlot>, FormatError>; 2];
 
 /// Reads both slots of `group` from their adjacent blocks.
 pub(crate) fn decode_slots(group: u64, bytes: &[u8]) -> Slots {
-    let block_size = bytes.len() / 2;
-    let decode = |index: usize| {
-        let slot = TableSlot::decode(group, &bytes[index * block_size..(index + 1) * block_size])?;
-        match slot {
-            Some(slot) if slot.generation % 2 != index as u64 || slot.generation == 0 => {
-                Err(FormatError::Inconsistent {
-                    what: "checksum table",
-                    why: "it belongs into the other slot (misdirected)",
-                })
-            }
-            slot => Ok(slot),
+    let (first, second) = bytes.split_at(bytes.len() / 2);
+    [decode_slot(group, 0, first), decode_slot(group, 1, second)]
+}
+
+/// Reads slot `index` of `group`; none if it is empty.
+pub(crate) fn decode_slot(
+    group: u64,
+    index: usize,
+    bytes: &[u8],
+) -> Result<Option<TableSlot>, FormatError> {
+    let slot = TableSlot::decode(group, bytes)?;
+    match slot {
+        Some(slot) if slot.generation % 2 != index as u64 || slot.generation == 0 => {
+            Err(FormatError::Inconsistent {
+                what: "checksum table",
+                why: "it belongs into the other slot (misdirected)",
+            })
         }
-    };
-    [decode(0), decode(1)]
+        slot => Ok(slot),
+    }
 }
 
 /// The decision table of the module.

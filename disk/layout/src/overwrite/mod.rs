@@ -19,6 +19,7 @@ mod check;
 mod home;
 mod interrupted;
 mod load;
+mod mend;
 mod place;
 mod plan;
 mod repair;
@@ -36,7 +37,9 @@ use crate::home::{Home, HomeBlock, HomeShape, HomeStats, Piece, RoundOrder, Zero
 use crate::report::{GroupReport, RepairOptions, RepairReport};
 use std::collections::BTreeSet;
 use std::future::ready;
-use tonearm_device::Interrupted;
+use std::ops::Range;
+use std::rc::Rc;
+use tonearm_device::{Device, Interrupted, Mended};
 use tonearm_rt::Boxed;
 
 /// Bytes of one round. With more, readers wait longer, and that costs more than the additional adjacent blocks gain.
@@ -58,6 +61,11 @@ impl Home for Overwrite {
 
     fn stats(&self) -> HomeStats {
         self.stats()
+    }
+
+    fn members(&self) -> Vec<Rc<dyn Device>> {
+        let members = self.places.members.iter();
+        members.map(|member| member.device.clone()).collect()
     }
 
     fn read(&self, first: u64, count: u64) -> Boxed<'_, Result<Vec<Piece>, HomeError>> {
@@ -82,6 +90,18 @@ impl Home for Overwrite {
 
     fn check_group(&self, group: u64) -> Boxed<'_, Result<GroupReport, HomeError>> {
         Box::pin(self.check_group(group))
+    }
+
+    fn mend_group(&self, group: u64) -> Boxed<'_, Result<GroupReport, HomeError>> {
+        Box::pin(self.mend_group(group))
+    }
+
+    fn mend_stripes(
+        &self,
+        member: usize,
+        stripes: Range<u64>,
+    ) -> Boxed<'_, Result<Mended, HomeError>> {
+        Box::pin(self.mend_stripes(member, stripes))
     }
 
     fn check_map<'a>(

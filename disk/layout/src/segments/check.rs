@@ -6,12 +6,17 @@ use crate::report::{BadBlock, GroupReport, RepairOptions, RepairReport, SlotRepo
 use crate::segments::Segments;
 use crate::segments::read::Leaf;
 use tonearm_device::Interrupted;
-use tonearm_format::{FormatError, SummaryKind};
+use tonearm_format::{FormatError, MapEntry, SummaryKind};
 
 impl Segments {
     pub(crate) async fn check_group(&self, group: u64) -> Result<GroupReport, HomeError> {
-        assert!(group < self.groups(), "group {group} exists");
         let _writer = self.writer.acquire(1).await;
+        self.examine(group).await
+    }
+
+    /// The report of `group`. The caller holds the writer's permit.
+    pub(crate) async fn examine(&self, group: u64) -> Result<GroupReport, HomeError> {
+        assert!(group < self.groups(), "group {group} exists");
         let first = group * self.fanout as u64;
         let end = (first + self.fanout as u64).min(self.size_blocks);
         let leads = self.entry_of_page((0, group)).await;
@@ -27,6 +32,7 @@ impl Segments {
             table_lost: false,
             allocated: 0,
             bad: Vec::new(),
+            mended: 0,
         };
         let entries = match self.leaf(first, end).await.1 {
             Ok(Leaf::Hole) => return Ok(report),
@@ -101,19 +107,22 @@ impl Segments {
         let mut live = 0;
         for summary in content.partials(&self.store) {
             for (place, entry) in summary.placed(self.media.layout.block_size) {
-                let known = match entry.kind {
-                    SummaryKind::Data { block, .. } if block < self.size_blocks => {
-                        self.entry(block).await
-                    }
-                    SummaryKind::Page { level, index, .. } if u32::from(level) < self.levels => {
-                        self.entry_of_page((u32::from(level), index)).await
-                    }
-                    _ => continue,
-                };
-                live += u64::from(known.is_ok_and(|known| known.place == place));
+                live += u64::from(self.live_entry(entry.kind, place).await.is_some());
             }
         }
         Ok(live)
+    }
+
+    /// The map's entry for a block or page of this kind, if it lies at `place`.
+    pub(crate) async fn live_entry(&self, kind: SummaryKind, place: u64) -> Option<MapEntry> {
+        let known = match kind {
+            SummaryKind::Data { block, .. } if block < self.size_blocks => self.entry(block).await,
+            SummaryKind::Page { level, index, .. } if u32::from(level) < self.levels => {
+                self.entry_of_page((u32::from(level), index)).await
+            }
+            _ => return None,
+        };
+        known.ok().filter(|known| known.place == place)
     }
 
     /// With `accept_data`, accepts the content of blocks that fail their checksum. A damaged page of the map needs a

@@ -5,7 +5,10 @@ use crate::home::HomeStats;
 use crate::segments::SegmentsMember;
 use crate::separation::{Kind, ServiceTimes};
 use std::cell::{Cell, RefCell};
+use std::ops::Range;
+use std::rc::Rc;
 use tonearm_base::{Buf, BufPool};
+use tonearm_device::Device;
 use tonearm_format::SegmentLayout;
 use tonearm_rt::{Data, IoError, Op, Rt, Semaphore};
 
@@ -98,6 +101,16 @@ impl Media {
         self.members[member].device.name()
     }
 
+    pub fn device(&self, member: usize) -> &Rc<dyn Device> {
+        &self.members[member].device
+    }
+
+    /// The segments of member `index`, and where the first one begins on it.
+    pub fn segments(&self, index: usize) -> (Range<u64>, u64) {
+        let (first, own) = (self.first[index], &self.members[index]);
+        (first..first + own.segments, own.first_segment)
+    }
+
     /// Name of the member of `place`, and the byte offset there.
     pub fn address(&self, place: u64) -> (String, u64) {
         let (member, offset) = self.locate(place);
@@ -109,7 +122,7 @@ impl Media {
     }
 
     /// Bytes of member `index` that belong to the home.
-    pub fn area(&self, index: usize) -> std::ops::Range<u64> {
+    pub fn area(&self, index: usize) -> Range<u64> {
         let member = &self.members[index];
         let before = if index == 0 {
             self.layout.checkpoint_bytes()

@@ -28,6 +28,7 @@ mod cleaner;
 mod in_place;
 mod map;
 mod media;
+mod mend;
 mod page_cache;
 mod policy;
 mod read;
@@ -53,11 +54,11 @@ use media::Media;
 use page_cache::PageCache;
 use std::cell::RefCell;
 use std::collections::BTreeSet;
-use std::ops::Deref;
+use std::ops::{Deref, Range};
 use std::rc::Rc;
 use table::SegmentTable;
 use tonearm_base::BufPool;
-use tonearm_device::Interrupted;
+use tonearm_device::{Device, Interrupted, Mended};
 use tonearm_format::{MapEntry, SegmentLayout, Uuid, map_entries, map_levels, map_pages};
 use tonearm_rt::{Boxed, Rt, Semaphore};
 use write_back::PORTION_SEGMENTS;
@@ -224,6 +225,13 @@ impl Home for Segments {
         self.stats()
     }
 
+    fn members(&self) -> Vec<Rc<dyn Device>> {
+        let members = 0..self.media.members();
+        members
+            .map(|index| self.media.device(index).clone())
+            .collect()
+    }
+
     fn read(&self, first: u64, count: u64) -> Boxed<'_, Result<Vec<Piece>, HomeError>> {
         Box::pin(self.read(first, count))
     }
@@ -246,6 +254,18 @@ impl Home for Segments {
 
     fn check_group(&self, group: u64) -> Boxed<'_, Result<GroupReport, HomeError>> {
         Box::pin(self.check_group(group))
+    }
+
+    fn mend_group(&self, group: u64) -> Boxed<'_, Result<GroupReport, HomeError>> {
+        Box::pin(self.mend_group(group))
+    }
+
+    fn mend_stripes(
+        &self,
+        member: usize,
+        stripes: Range<u64>,
+    ) -> Boxed<'_, Result<Mended, HomeError>> {
+        Box::pin(self.mend_stripes(member, stripes))
     }
 
     fn check_map<'a>(

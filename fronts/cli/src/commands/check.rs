@@ -147,6 +147,8 @@ struct Repair {
     given_up: Option<GivenUp>,
     tables_rewritten: u64,
     blocks_unverified: u64,
+    /// Blocks and tables that the array has computed.
+    from_parity: u64,
     remaining: Vec<String>,
 }
 
@@ -342,11 +344,15 @@ fn repair(arguments: &Check, findings: &Findings) -> anyhow::Result<Repair> {
         });
         let mut bar = Progress::new("repairing", Unit::Count);
         for (done, group) in groups.iter().enumerate() {
+            let failed = || format!("cannot repair group {group}");
+            // What the array can compute is right. The other repairs write what is left of the group.
+            let mended = engine.home().mend_group(*group).await;
+            repair.from_parity += mended.with_context(failed)?.mended;
             let result = engine
                 .home()
                 .repair_group(*group, RepairOptions::default())
                 .await;
-            let report = result.with_context(|| format!("cannot repair group {group}"))?;
+            let report = result.with_context(failed)?;
             repair.tables_rewritten += report.slots_rewritten;
             repair.blocks_unverified += report.unverified;
             repair
@@ -473,6 +479,12 @@ fn show_repair(repair: &Repair) -> anyhow::Result<()> {
             "given up: commits from number {first_lsn} on, if there were any; no later one is known of"
         ))?,
         None => {}
+    }
+    if repair.from_parity > 0 {
+        report::line(format_args!(
+            "repaired: {} blocks and tables, from the other members of the array",
+            report::count(repair.from_parity)
+        ))?;
     }
     if repair.tables_rewritten > 0 {
         report::line(format_args!(

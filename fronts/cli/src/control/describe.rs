@@ -2,11 +2,11 @@
 //! inspected. Also carries out requests that change volumes.
 
 use super::protocol::{
-    ArrayInfo, ArrayMemberInfo, DamagedGroup, MemberInfo, Request, VolumeInfo, Volumes,
+    ArrayInfo, ArrayMemberInfo, DamagedGroup, MemberInfo, Request, ScrubResult, VolumeInfo, Volumes,
 };
 use std::path::Path;
 use tonearm_device::raid::{ArrayStatus, MemberState, MemberStatus, Trouble};
-use tonearm_disk::{Disk, DiskError};
+use tonearm_disk::{Disk, DiskError, ScrubReport};
 use tonearm_format::{
     HeadKind, Layout, MemberEntry, Placement, Roles, SYSTEM_BLOCKS, Superblock, VolumeEntry,
     VolumeKind,
@@ -195,6 +195,31 @@ impl VolumeInfo {
             created_unix_s: entry.created_unix_s,
             clients: 0,
         }
+    }
+}
+
+impl ScrubResult {
+    /// The `report` of a scrub of `disk`.
+    pub fn of(report: &ScrubReport, disk: &Disk) -> Self {
+        let entries = disk.entries();
+        let damaged = report.damaged.iter();
+        Self {
+            groups: report.groups,
+            groups_total: disk.engine().groups(),
+            cancelled: report.cancelled,
+            blocks: report.blocks,
+            damaged: damaged
+                .filter_map(|found| DamagedGroup::of(found, &entries, disk.block_size()))
+                .collect(),
+            repaired: report.repaired,
+            parity_repaired: report.parity_repaired,
+            parity_damaged: report.parity_damaged,
+        }
+    }
+
+    /// True when no damage is left.
+    pub fn is_sound(&self) -> bool {
+        self.damaged.is_empty() && self.parity_damaged == 0
     }
 }
 

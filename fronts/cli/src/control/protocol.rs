@@ -74,8 +74,13 @@ pub enum Request {
         /// It refuses changes.
         read_only: bool,
     },
-    /// Verify all blocks. The scrub ends early when the client disconnects.
-    Scrub,
+    /// Verify all blocks, and the parity of an array, and repair what the array can compute. The scrub ends early when the
+    /// client disconnects.
+    Scrub {
+        /// Only look.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        no_repair: bool,
+    },
     /// End the running scrub. Its client gets the result up to then.
     ScrubCancel,
     /// Rebuild the replacement of the array's missing member. It goes on when the client disconnects.
@@ -280,8 +285,17 @@ pub struct ScrubResult {
     pub cancelled: bool,
     /// Blocks verified.
     pub blocks: u64,
-    /// Groups with damage.
+    /// Groups with damage that is left.
     pub damaged: Vec<DamagedGroup>,
+    /// Blocks, tables and other places that were damaged, and that the array has repaired.
+    #[serde(default)]
+    pub repaired: u64,
+    /// Stripes whose parity was wrong and was made right.
+    #[serde(default)]
+    pub parity_repaired: u64,
+    /// Stripes whose parity is wrong.
+    #[serde(default)]
+    pub parity_damaged: u64,
 }
 
 /// A group with damage.

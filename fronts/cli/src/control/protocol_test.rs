@@ -5,10 +5,12 @@ use crate::control::{TraceBatch, TraceOp, TraceRequest};
 fn requests_look_as_documented() {
     let line = RequestLine {
         tonearm: VERSION,
-        request: Request::Scrub,
+        request: Request::Scrub { no_repair: false },
     };
     let text = serde_json::to_string(&line).expect("plain data");
     assert_eq!(text, r#"{"tonearm":1,"request":{"command":"scrub"}}"#);
+    let read: RequestLine = serde_json::from_str(&text).expect("as written");
+    assert_eq!(read.request, line.request);
     let text =
         r#"{"tonearm":1,"request":{"command":"volume-create","name":"a","size_bytes":5,"new":0}}"#;
     let line: RequestLine = serde_json::from_str(text).expect("an unknown field is ignored");

@@ -1,9 +1,8 @@
 //! Answers requests of the control socket, on the engine thread.
 
 use crate::control::{
-    Answer, ArrayInfo, DamagedGroup, Event, Info, LogInfo, MemberInfo, NbdStats, Request,
-    ScrubResult, ServerStats, TraceBatch, TraceStart, Volumes, change_volumes, head_text,
-    layout_text,
+    Answer, ArrayInfo, Event, Info, LogInfo, MemberInfo, NbdStats, Request, ScrubResult,
+    ServerStats, TraceBatch, TraceStart, Volumes, change_volumes, head_text, layout_text,
 };
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -11,8 +10,7 @@ use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex};
 use tonearm_base::Nanos;
 use tonearm_device::raid::RebuildRate;
-use tonearm_disk::Disk;
-use tonearm_engine::EngineError;
+use tonearm_disk::{Disk, Scrub};
 use tonearm_nbd::transmission::Connections;
 use tonearm_nbd::{Catalog, Export, Exports};
 use tonearm_rt::{Notify, Rt};
@@ -30,7 +28,7 @@ pub struct ControlHandler(Rc<State>);
 
 /// The progress of the scrub. At most one runs.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Scrub {
+enum Scrubbing {
     None,
     Running,
     Cancelled,
@@ -43,7 +41,7 @@ struct State {
     catalog: Catalog,
     front: Front,
     started: Nanos,
-    scrub: Cell<Scrub>,
+    scrub: Cell<Scrubbing>,
     /// The speed of the rebuild that is running.
     rebuild: RefCell<Option<RebuildRate>>,
     rebuild_ended: Notify,
@@ -66,7 +64,7 @@ impl ControlHandler {
             catalog,
             front,
             started: rt.now(),
-            scrub: Cell::new(Scrub::None),
+            scrub: Cell::new(Scrubbing::None),
             rebuild: RefCell::new(None),
             rebuild_ended: Notify::new(rt),
             asked_to_stop: Box::new(asked_to_stop),
@@ -91,7 +89,13 @@ impl ControlHandler {
             Request::Stats => Ok(Answer::Stats(Box::new(self.stats()))),
             Request::Info => Ok(Answer::Info(Box::new(self.info()))),
             Request::VolumeList => Ok(Answer::Volumes(self.volumes())),
-            Request::Scrub => self.scrub(events).await,
+            Request::Scrub { no_repair } => {
+                let scrub = match no_repair {
+                    true => Scrub::Look,
+                    false => Scrub::Repair,
+                };
+                self.scrub(scrub, events).await
+            }
             Request::ScrubCancel => match self.cancel_scrub() {
                 true => Ok(Answer::ScrubCancelled),
                 false => anyhow::bail!("no scrub is running"),
@@ -180,61 +184,35 @@ impl ControlHandler {
 
     /// Ends the running scrub with its present group; false when none is running.
     pub fn cancel_scrub(&self) -> bool {
-        let running = self.0.scrub.get() != Scrub::None;
+        let running = self.0.scrub.get() != Scrubbing::None;
         if running {
-            self.0.scrub.set(Scrub::Cancelled);
+            self.0.scrub.set(Scrubbing::Cancelled);
         }
         running
     }
 
-    async fn scrub(&self, events: &Sender<Event>) -> anyhow::Result<Answer> {
-        if self.0.scrub.get() != Scrub::None {
+    async fn scrub(&self, scrub: Scrub, events: &Sender<Event>) -> anyhow::Result<Answer> {
+        if self.0.scrub.get() != Scrubbing::None {
             anyhow::bail!(
                 "a scrub is running already; wait until it has ended, or end it with --cancel"
             );
         }
-        self.0.scrub.set(Scrub::Running);
-        let result = self.scrub_groups(events).await;
-        self.0.scrub.set(Scrub::None);
-        Ok(Answer::Scrub(result?))
-    }
-
-    async fn scrub_groups(&self, events: &Sender<Event>) -> Result<ScrubResult, EngineError> {
-        let (disk, mut next) = (&self.0.disk, Nanos(0));
-        let engine = disk.engine();
-        let mut result = ScrubResult {
-            groups: 0,
-            groups_total: engine.groups(),
-            cancelled: false,
-            blocks: 0,
-            damaged: Vec::new(),
-        };
-        for group in 0..result.groups_total {
-            if self.0.scrub.get() == Scrub::Cancelled {
-                result.cancelled = true;
-                break;
-            }
-            let found = engine.scrub_group(group).await?;
-            result.groups += 1;
-            result.blocks += found.allocated;
-            if !found.is_sound() {
-                let damaged = DamagedGroup::of(&found, &disk.entries(), disk.block_size());
-                result.damaged.extend(damaged);
-            }
+        self.0.scrub.set(Scrubbing::Running);
+        let mut next = Nanos(0);
+        let goes_on = |done, total| {
             let now = self.0.rt.now();
             if now >= next {
                 next = now + PROGRESS_EVERY.0;
-                let progress = Event::Progress {
-                    done: result.groups,
-                    total: result.groups_total,
-                };
-                if events.send(progress).is_err() {
-                    // The client has disconnected, so the result has no reader.
+                // Without a client the result has no reader.
+                if events.send(Event::Progress { done, total }).is_err() {
                     self.cancel_scrub();
                 }
             }
-        }
-        Ok(result)
+            self.0.scrub.get() != Scrubbing::Cancelled
+        };
+        let result = self.0.disk.scrub(scrub, goes_on).await;
+        self.0.scrub.set(Scrubbing::None);
+        Ok(Answer::Scrub(ScrubResult::of(&result?, &self.0.disk)))
     }
 
     async fn rebuild(&self, rate: RebuildRate, events: &Sender<Event>) -> anyhow::Result<Answer> {

@@ -377,3 +377,83 @@ fn a_server_that_stops_ends_its_rebuild_and_the_next_goes_on() {
     remove(&bench, "d1");
     has(&bench, 1);
 }
+
+/// Inverts a byte of each of these members, where the image has a block. The members stand for different stripes.
+fn rot(bench: &Bench, disks: &[&str]) {
+    for (index, disk) in disks.iter().enumerate() {
+        // Behind its header a member has blocks of the image in each of its first stripes.
+        bench.flip(disk, (1 << 20) + (20 + 5 * index) * (64 << 10) + 777);
+    }
+}
+
+#[test]
+fn a_scrub_repairs_what_the_other_members_compute() {
+    for (layout, served) in [
+        ("overwrite", true),
+        ("segments", true),
+        ("overwrite", false),
+    ] {
+        let bench = created("raid5", layout);
+        rot(&bench, &DISKS);
+        let serving = served.then(|| bench.serve(&["a"]));
+        if served {
+            let looked = bench.run(&["scrub", "a", "--no-repair"]);
+            assert_eq!(looked.code, Some(3), "{looked:?}");
+            contains(
+                &looked.out,
+                "damage: the parity of 4 stripes does not match",
+            );
+        } else {
+            contains(
+                &bench.fails(&["scrub", "a", "--no-repair"]),
+                "`tonearm check` verifies it and changes nothing",
+            );
+        }
+        let repaired = bench.json(&["scrub", "a", "--json"]);
+        let number = |name: &str| repaired[name].as_u64().expect("a number");
+        assert_eq!(number("repaired") + number("parity_repaired"), 4);
+        assert_eq!(number("parity_damaged"), 0);
+        assert_eq!(repaired["damaged"].as_array().map(Vec::len), Some(0));
+        contains(&bench.ok(&["scrub", "a"]), "no damage found");
+        rot(&bench, &["d4", "d3"]);
+        let text = bench.ok(&["scrub", "a"]);
+        contains(&text, "repaired: ");
+        contains(&text, "no damage is left");
+        if let Some(serving) = serving {
+            serving.end("-TERM");
+        }
+        contains(&bench.ok(&["check", "a"]), "no damage found");
+        for disk in DISKS {
+            std::fs::rename(bench.path(disk), bench.path("away")).expect("renamed");
+            has(&bench, 1);
+            // Written without it, the member is stale.
+            bench.ok(&["member", "replace", "a", disk]);
+            bench.ok(&["member", "rebuild", "a"]);
+        }
+    }
+}
+
+#[test]
+fn a_scrub_leaves_alone_what_nothing_can_compute() {
+    let bench = created("raid5", "overwrite");
+    let at = (1 << 20) + 20 * (64 << 10) + 777;
+    let good = std::fs::read(bench.path("d1")).expect("a file");
+    bench.flip("d1", at);
+    bench.overwrite("d2", at - 1, &[0x5a; 3]);
+    let before = DISKS.map(|disk| std::fs::read(bench.path(disk)).expect("a file"));
+    let serving = bench.serve(&["a"]);
+    let scrub = bench.run(&["scrub", "a"]);
+    assert_eq!(scrub.code, Some(3), "{scrub:?}");
+    contains(&scrub.out, "(volume main, byte ");
+    contains(&scrub.out, "damage: the parity of 1 stripes does not match");
+    serving.end("-TERM");
+    for (disk, before) in DISKS.iter().zip(before) {
+        let after = std::fs::read(bench.path(disk)).expect("a file");
+        assert!(before[2 << 20..] == after[2 << 20..], "{disk}");
+    }
+    // With one of them right again, a repair of the closed store computes the other.
+    bench.overwrite("d1", at, &good[at..at + 1]);
+    let repaired = bench.json(&["check", "a", "--repair", "--json"]);
+    assert_eq!(repaired["repair"]["from_parity"], 1, "{repaired}");
+    contains(&bench.ok(&["check", "a"]), "no damage found");
+}

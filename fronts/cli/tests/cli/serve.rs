@@ -62,16 +62,21 @@ fn the_control_socket_answers_while_serving() {
 #[test]
 fn without_a_server_what_needs_one_says_so() {
     let bench = store();
-    for command in ["stats", "scrub"] {
+    for command in [&["stats"][..], &["scrub", "--cancel"]] {
         contains(
-            &bench.fails(&[command, "a"]),
+            &bench.fails(&[command, &["a"]].concat()),
             "a is not being served here; start `tonearm serve a` first",
         );
         contains(
-            &bench.fails(&[command, "missing"]),
+            &bench.fails(&[command, &["missing"]].concat()),
             "missing does not exist",
         );
     }
+    contains(&bench.ok(&["scrub", "a"]), "no damage found");
+    contains(
+        &bench.fails(&["scrub", "missing"]),
+        "missing does not exist",
+    );
 }
 
 #[test]

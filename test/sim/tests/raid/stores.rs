@@ -19,16 +19,16 @@ use tonearm_sim::Oracle;
 use tonearm_world::{DiskImage, SimOptions, SimWorld};
 
 #[derive(Clone, Copy)]
-struct Plan {
-    level: ArrayLevel,
-    members: usize,
-    unit: u64,
-    home: HomeParams,
-    trims: bool,
-    tracks: u64,
+pub struct Plan {
+    pub level: ArrayLevel,
+    pub members: usize,
+    pub unit: u64,
+    pub home: HomeParams,
+    pub trims: bool,
+    pub tracks: u64,
 }
 
-const OVERWRITE: Plan = Plan {
+pub const OVERWRITE: Plan = Plan {
     level: ArrayLevel::Raid5,
     members: 3,
     unit: 16 << 10,
@@ -38,7 +38,7 @@ const OVERWRITE: Plan = Plan {
 };
 
 /// With segments of four stripes.
-const SEGMENTS: Plan = Plan {
+pub const SEGMENTS: Plan = Plan {
     home: HomeParams::Segments {
         segment_bytes: 128 << 10,
         spare_percent: 30,
@@ -47,7 +47,7 @@ const SEGMENTS: Plan = Plan {
     ..OVERWRITE
 };
 
-const HYLOG: Plan = Plan {
+pub const HYLOG: Plan = Plan {
     home: HomeParams::Segments {
         segment_bytes: 128 << 10,
         spare_percent: 30,
@@ -58,23 +58,23 @@ const HYLOG: Plan = Plan {
 
 /// Drives of a store that is not running: the primary member, the array's, and one that may replace a member.
 #[derive(Clone)]
-struct Store {
-    plan: Plan,
-    disks: Vec<DiskImage>,
+pub struct Store {
+    pub plan: Plan,
+    pub disks: Vec<DiskImage>,
 }
 
-struct Running {
-    world: SimWorld,
-    rt: Rt,
+pub struct Running {
+    pub world: SimWorld,
+    pub rt: Rt,
 }
 
-struct Open {
-    engine: Engine,
-    array: StoreArray,
+pub struct Open {
+    pub engine: Engine,
+    pub array: StoreArray,
 }
 
 impl Store {
-    fn start(&self, seed: u64) -> Running {
+    pub fn start(&self, seed: u64) -> Running {
         let options = SimOptions {
             seed,
             ..SimOptions::default()
@@ -128,7 +128,12 @@ impl Store {
         array.await
     }
 
-    async fn open(&self, rt: &Rt, away: &[usize], options: OpenOptions) -> Result<Open, String> {
+    pub async fn open(
+        &self,
+        rt: &Rt,
+        away: &[usize],
+        options: OpenOptions,
+    ) -> Result<Open, String> {
         let access = match options.read_only {
             true => ArrayAccess::Read,
             false => ArrayAccess::Write,
@@ -142,7 +147,7 @@ impl Store {
         Ok(Open { engine, array })
     }
 
-    fn create(plan: Plan) -> Self {
+    pub fn create(plan: Plan) -> Self {
         let params = CreateParams {
             size_bytes: 1200 * BLOCK as u64,
             log_bytes: Some(plan.tracks * (64 << 10)),
@@ -192,7 +197,7 @@ impl Store {
         store
     }
 
-    fn with(&self, disks: Vec<DiskImage>) -> Self {
+    pub fn with(&self, disks: Vec<DiskImage>) -> Self {
         Self {
             plan: self.plan,
             disks,
@@ -200,7 +205,7 @@ impl Store {
     }
 
     /// Opens the store without the drives that are `away`, reads it, and closes it in order.
-    fn read_all(&self, seed: u64, away: &[usize]) -> Result<(Vec<u64>, Self), String> {
+    pub fn read_all(&self, seed: u64, away: &[usize]) -> Result<(Vec<u64>, Self), String> {
         let running = self.start(seed);
         let (rt, own, away) = (running.rt.clone(), self.clone(), away.to_vec());
         let found = running.rt.block_on(async move {

@@ -1,0 +1,330 @@
+//! Members that return wrong content: a scrub computes it from the others, as far as it can be told from checksums, and
+//! makes parity right after that. Beside it the store is in use, and the power is cut.
+
+use crate::blocks::{BLOCK, COUNT, FIRST, fill, patient, restless, same, stamps, workload};
+use crate::stores::{HYLOG, OVERWRITE, Plan, SEGMENTS, Store};
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use tonearm_base::BufPool;
+use tonearm_engine::{CommitChange, Engine, Scrub, ScrubReport};
+use tonearm_format::HEADER_AREA_BYTES;
+use tonearm_layout::Piece;
+use tonearm_rt::Op;
+use tonearm_sim::Oracle;
+
+/// Blocks that no workload touches.
+const COLD: std::ops::Range<u64> = 300..700;
+
+const FIVE: Plan = Plan {
+    members: 5,
+    ..OVERWRITE
+};
+
+fn stamp_of(number: u64) -> u64 {
+    (77 << 32) + number
+}
+
+fn content(number: u64) -> Vec<u8> {
+    let mut block = vec![0; BLOCK];
+    fill(&mut block, number, stamp_of(number));
+    block
+}
+
+/// Writes the cold blocks.
+async fn write_cold(engine: &Engine) {
+    for first in COLD.step_by(20) {
+        let permit = engine.reserve(20 * BLOCK as u64).await.unwrap();
+        let mut buf = BufPool::new(0).alloc(20 * BLOCK);
+        for (block, number) in buf.chunks_exact_mut(BLOCK).zip(first..) {
+            block.copy_from_slice(&content(number));
+        }
+        buf.attach(Rc::new(permit));
+        let admission = engine.admit(20, 0).await.unwrap();
+        let data = buf.share();
+        engine
+            .commit(admission, vec![CommitChange::Write { first, data }])
+            .unwrap();
+    }
+    engine.drain().await.unwrap();
+}
+
+/// The cold blocks that cannot be read.
+async fn damaged_cold(engine: &Engine) -> Vec<u64> {
+    let mut damaged = Vec::new();
+    for number in COLD {
+        match engine.read(number, 1).await.as_deref() {
+            Ok([Piece::Data(data)]) => assert!(data[..] == content(number)[..], "{number}"),
+            Ok(_) => panic!("block {number} is a hole"),
+            Err(_) => damaged.push(number),
+        }
+    }
+    damaged
+}
+
+/// A store with content, closed in order, and the stamps of its blocks.
+fn written(plan: Plan, seed: u64) -> (Store, Vec<u64>) {
+    let store = Store::create(plan);
+    let running = store.start(seed);
+    let (rt, own) = (running.rt.clone(), store.clone());
+    let found = running.rt.block_on(async move {
+        let open = own.open(&rt, &[], restless()).await.unwrap();
+        write_cold(&open.engine).await;
+        let oracle = Rc::new(RefCell::new(Oracle::default()));
+        let worked = workload(rt, open.engine.clone(), oracle, plan.trims, seed);
+        worked.await.unwrap();
+        let found = stamps(&open.engine).await.unwrap();
+        open.engine.close().await.unwrap();
+        found
+    });
+    let written = store.with(running.world.images());
+    running.rt.shut_down();
+    (written, found)
+}
+
+/// Scrubs the store. The report, the number of changes of the array's members meanwhile, and what is left.
+fn scrubbed(store: &Store, seed: u64, scrub: Scrub) -> (ScrubReport, u64, Store) {
+    let running = store.start(seed);
+    let (rt, own) = (running.rt.clone(), store.clone());
+    let (begun, writes) = (Rc::new(Cell::new(false)), Rc::new(Cell::new(0)));
+    let (counts, count, members) = (begun.clone(), writes.clone(), store.plan.members as u32);
+    running.world.set_fault(move |request| {
+        let changes = !matches!(request.op, Op::Read | Op::Flush);
+        let of_array = (1..=members).contains(&request.device.0);
+        count.set(count.get() + u64::from(counts.get() && changes && of_array));
+        None
+    });
+    let report = running.rt.block_on(async move {
+        let open = own.open(&rt, &[], patient()).await.unwrap();
+        begun.set(true);
+        let report = open.engine.scrub(scrub, |_, _| true).await.unwrap();
+        begun.set(false);
+        open.engine.close().await.unwrap();
+        report
+    });
+    let left = store.with(running.world.images());
+    running.rt.shut_down();
+    (report, writes.get(), left)
+}
+
+/// Everything reads as it was written, also without each of the members.
+fn assert_whole(store: &Store, expected: &[u64], when: &str) {
+    for away in [&[][..]]
+        .into_iter()
+        .chain([[1], [2], [3], [4], [5]].iter().map(|away| &away[..]))
+    {
+        if away.iter().any(|member| *member > store.plan.members) {
+            continue;
+        }
+        let (found, _) = store.read_all(1, away).unwrap();
+        same(&found, expected, when, away.first().copied()).unwrap();
+        let running = store.start(2);
+        let (rt, own, without) = (running.rt.clone(), store.clone(), away.to_vec());
+        let damaged = running.rt.block_on(async move {
+            let open = own.open(&rt, &without, patient()).await.unwrap();
+            damaged_cold(&open.engine).await
+        });
+        running.rt.shut_down();
+        assert_eq!(damaged, [0; 0], "{when}, without {away:?}");
+    }
+}
+
+/// One byte in each stripe of one member is wrong: in blocks, tables, map pages, summaries, parity, and free space.
+#[test]
+fn what_one_member_has_rotten_is_mended() {
+    for plan in [OVERWRITE, FIVE, SEGMENTS, HYLOG] {
+        let (store, expected) = written(plan, 5);
+        let mut repaired = 0;
+        for rotten in 1..=plan.members {
+            let mut store = store.clone();
+            let rows = (store.disks[rotten].size - HEADER_AREA_BYTES) / plan.unit;
+            for row in 0..rows {
+                // Each time in another place of the unit.
+                let within = (row * 4999 + 100) % plan.unit;
+                store.disks[rotten].flip(HEADER_AREA_BYTES + row * plan.unit + within, 0x08);
+            }
+            let (looked, writes, looked_at) = scrubbed(&store, 8, Scrub::Look);
+            assert!(!looked.is_sound() && looked.parity_damaged > rows / 2);
+            assert_eq!((looked.repaired, looked.parity_repaired, writes), (0, 0, 0));
+            let (report, writes, mended) = scrubbed(&looked_at, 9, Scrub::Repair);
+            assert!(report.is_sound(), "member {rotten}: {report:?}");
+            assert!(report.repaired > 0 && report.parity_repaired > 0);
+            assert_eq!(report.repaired + report.parity_repaired, writes);
+            repaired += report.repaired;
+            let (again, writes, mended) = scrubbed(&mended, 10, Scrub::Repair);
+            assert!(again.is_sound() && again.repaired + again.parity_repaired == 0);
+            assert_eq!(writes, 0);
+            assert_whole(&mended, &expected, "mended");
+        }
+        println!("{:?}: {repaired} places", plan.home);
+        assert!(repaired > 30, "{repaired}");
+    }
+}
+
+/// The places of the members that have this content as data. Beside holes the parity has it, too.
+fn places(store: &Store, content: &[u8]) -> Vec<(usize, u64)> {
+    let mut found = Vec::new();
+    for member in 1..=store.plan.members {
+        let disk = &store.disks[member];
+        for at in (HEADER_AREA_BYTES..disk.size).step_by(BLOCK) {
+            let mut bytes = vec![0; BLOCK];
+            disk.read(at, &mut bytes);
+            let row = (at - HEADER_AREA_BYTES) / store.plan.unit;
+            let of_parity = store.plan.members - (row % store.plan.members as u64) as usize;
+            if bytes == content && member != of_parity {
+                found.push((member, at));
+            }
+        }
+    }
+    found
+}
+
+/// Two members are wrong in the same place of a stripe: nothing tells what is right, and nothing is written.
+#[test]
+fn what_two_members_have_rotten_is_reported_and_left_alone() {
+    for plan in [OVERWRITE, FIVE, SEGMENTS] {
+        let (store, _) = written(plan, 6);
+        for (number, mask) in COLD
+            .step_by(41)
+            .flat_map(|number| [(number, 1), (number, 2)])
+        {
+            let mut store = store.clone();
+            let places = places(&store, &content(number));
+            assert!(!places.is_empty());
+            for (member, at) in places {
+                let others = store.plan.members - 1;
+                let other = 1 + (member + number as usize % others) % store.plan.members;
+                store.disks[member].flip(at + 1000, 1);
+                store.disks[other].flip(at + 1000, mask);
+            }
+            let (report, writes, left) = scrubbed(&store, number, Scrub::Repair);
+            let bad = report.damaged.iter().flat_map(|group| &group.bad);
+            assert!(bad.map(|bad| bad.block).any(|block| block == number));
+            assert_eq!((report.repaired, report.parity_repaired, writes), (0, 0, 0));
+            // Where the same bit has changed twice, the parity agrees.
+            assert_eq!(report.parity_damaged > 0, mask == 2, "block {number}");
+            let running = left.start(3);
+            let (rt, own) = (running.rt.clone(), left.clone());
+            let damaged = running.rt.block_on(async move {
+                let open = own.open(&rt, &[], patient()).await.unwrap();
+                damaged_cold(&open.engine).await
+            });
+            running.rt.shut_down();
+            assert!(damaged.contains(&number));
+        }
+    }
+}
+
+/// The scrub runs beside a load that shares stripes with what is mended. A cut at any time leaves a store of which nothing
+/// is lost that was not rotten, and nothing at all once the scrub has ended.
+#[test]
+fn a_scrub_under_load_survives_every_cut() {
+    let (cuts, mended) = (Rc::new(Cell::new(0)), Rc::new(Cell::new(0)));
+    for (plan, seed) in [(OVERWRITE, 3), (FIVE, 4), (SEGMENTS, 5), (HYLOG, 6)] {
+        let (mut store, before) = written(plan, seed);
+        let rotten = 1 + seed as usize % plan.members;
+        let mut blocks = Vec::new();
+        for number in COLD.step_by(3) {
+            for (member, at) in places(&store, &content(number)) {
+                if member == rotten {
+                    store.disks[member].flip(at + 2000, 0x04);
+                    blocks.push(number);
+                }
+            }
+        }
+        let oracle = Rc::new(RefCell::new(Oracle::default()));
+        let numbered: Vec<(u64, u64)> = (FIRST..FIRST + COUNT).zip(before).collect();
+        let index = oracle.borrow_mut().commit(&numbered);
+        oracle.borrow_mut().acknowledge(index);
+        let running = store.start(seed);
+        let failure: Rc<RefCell<Option<String>>> = Rc::default();
+        let done = Rc::new(Cell::new(false));
+        let (own, model, seen, ended, count, rot) = (
+            store.clone(),
+            oracle.clone(),
+            failure.clone(),
+            done.clone(),
+            cuts.clone(),
+            blocks.clone(),
+        );
+        running.world.on_io(move |io, crash| {
+            if seen.borrow().is_some() || !io.is_multiple_of(19) {
+                return;
+            }
+            count.set(count.get() + 1);
+            let left = own.with(crash.images(io + seed));
+            if let Err(what) = after_cut(&left, &model.borrow(), &rot, ended.get(), io) {
+                *seen.borrow_mut() = Some(format!("seed {seed}, power cut at I/O {io}: {what}"));
+            }
+        });
+        let (rt, own, model, of_scrub) = (
+            running.rt.clone(),
+            store.clone(),
+            oracle.clone(),
+            done.clone(),
+        );
+        let report = running.rt.block_on(async move {
+            let open = own.open(&rt, &[], restless()).await.unwrap();
+            let engine = open.engine.clone();
+            let scrub = rt.spawn(async move {
+                let report = engine.scrub(Scrub::Repair, |_, _| true).await.unwrap();
+                of_scrub.set(true);
+                report
+            });
+            for round in 0..3 {
+                let load = workload(
+                    rt.clone(),
+                    open.engine.clone(),
+                    model.clone(),
+                    plan.trims,
+                    seed + 100 + round,
+                );
+                load.await.unwrap();
+            }
+            let report = scrub.await;
+            assert_eq!(damaged_cold(&open.engine).await, [0; 0]);
+            open.engine.close().await.unwrap();
+            report
+        });
+        running.world.clear_hook();
+        let closed = store.with(running.world.images());
+        running.rt.shut_down();
+        assert_eq!(*failure.borrow(), None);
+        assert!(report.is_sound(), "{report:?}");
+        assert!(report.repaired > 20, "{report:?}");
+        mended.set(mended.get() + report.repaired);
+        let (expected, _) = closed.read_all(1, &[]).unwrap();
+        assert_whole(&closed, &expected, "scrubbed under load");
+    }
+    println!("{} places mended, {} cuts", mended.get(), cuts.get());
+    assert!(cuts.get() > 60, "{} cuts", cuts.get());
+}
+
+/// Verifies what a cut has left: `rotten` blocks may be damaged unless the scrub has ended.
+fn after_cut(
+    left: &Store,
+    oracle: &Oracle,
+    rotten: &[u64],
+    ended: bool,
+    cut: u64,
+) -> Result<(), String> {
+    let (expected, closed) = left.read_all(cut, &[])?;
+    let settled = oracle.clone().settle(FIRST, &expected);
+    settled.map_err(|violation| violation.0)?;
+    for away in 0..=left.plan.members {
+        let away = if away == 0 { vec![] } else { vec![away] };
+        let running = closed.start(cut);
+        let (rt, own, without) = (running.rt.clone(), closed.clone(), away.clone());
+        let (found, damaged) = running.rt.block_on(async move {
+            let open = own.open(&rt, &without, patient()).await?;
+            let found = stamps(&open.engine).await?;
+            Ok::<_, String>((found, damaged_cold(&open.engine).await))
+        })?;
+        running.rt.shut_down();
+        same(&found, &expected, "closed", away.first().copied())?;
+        let excused = |block: &u64| !ended && (!away.is_empty() || rotten.contains(block));
+        if let Some(block) = damaged.iter().find(|block| !excused(block)) {
+            return Err(format!("block {block} is damaged, without {away:?}"));
+        }
+    }
+    Ok(())
+}
