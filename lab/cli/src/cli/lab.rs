@@ -110,6 +110,9 @@ pub struct LabHow {
     /// Measure a tenth: the same figures, with more chance in them
     #[arg(long)]
     pub quick: bool,
+    /// Run this experiment in full, although the others are quick; can be given more than once
+    #[arg(long, value_name = "NAME", requires = "quick")]
+    pub in_full: Vec<String>,
     /// Exit with 1 when a bound is missed; known misses are allowed up to their limits
     #[arg(long)]
     pub check: bool,

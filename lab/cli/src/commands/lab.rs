@@ -76,6 +76,9 @@ fn run_these(
     drive: Option<&DriveFile>,
     how: &LabHow,
 ) -> anyhow::Result<ExitCode> {
+    for name in &how.in_full {
+        tonearm_experiments::find(name)?;
+    }
     // Finds out whether the report can be written before a long run.
     if let Some(folder) = &how.report {
         let what = || format!("cannot make the folder {}", folder.display());
@@ -85,10 +88,11 @@ fn run_these(
     let (mut reports, mut took) = (Vec::new(), Vec::new());
     for experiment in experiments {
         let begun = Instant::now();
+        let in_full = how.in_full.iter().any(|name| name == experiment.name);
         let found = experiment.run(&Run {
             drive: drive.cloned(),
             seed: how.seed,
-            effort: if how.quick {
+            effort: if how.quick && !in_full {
                 Effort::Quick
             } else {
                 Effort::Full

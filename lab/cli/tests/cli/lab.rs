@@ -66,6 +66,33 @@ fn the_same_seed_gives_the_same_json() {
 }
 
 #[test]
+fn one_of_several_quick_experiments_runs_in_full() {
+    let bench = bench();
+    let both = [
+        "lab",
+        "run",
+        "trail-recovery",
+        "trail-batch",
+        "--quick",
+        "--json",
+    ];
+    let reports = bench.json(&[&both[..], &["--in-full", "trail-batch"]].concat());
+    let command = |at: usize| {
+        reports[at]["command"]
+            .as_str()
+            .expect("a command")
+            .to_string()
+    };
+    assert!(command(0).ends_with("--quick"), "{}", command(0));
+    assert!(!command(1).contains("--quick"), "{}", command(1));
+    let stderr = bench.fails(&[&both[..], &["--in-full", "trail-bath"]].concat());
+    contains(&stderr, "there is no experiment 'trail-bath'");
+    // Without --quick all are in full.
+    let alone = bench.run(&["lab", "run", "trail-batch", "--in-full", "trail-batch"]);
+    assert_eq!(alone.code, Some(2));
+}
+
+#[test]
 fn a_drive_can_be_chosen_by_name_or_file() {
     let bench = bench();
     let run = |drive: &str| {

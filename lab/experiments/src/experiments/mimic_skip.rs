@@ -98,6 +98,7 @@ fn run(context: &Context<'_>, drives: &[DriveFile]) -> Outcome {
         findings,
         figures,
         notes,
+        ..Outcome::default()
     }
 }
 

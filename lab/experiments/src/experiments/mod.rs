@@ -4,6 +4,7 @@ mod aru;
 mod heads;
 mod hylog_cleaning;
 mod hylog_model;
+mod hylog_throughput;
 mod log_latency;
 mod mimic_policies;
 mod mimic_predictors;
@@ -32,6 +33,7 @@ pub static EXPERIMENTS: &[Experiment] = &[
     mimic_policies::EXPERIMENT,
     hylog_model::EXPERIMENT,
     hylog_cleaning::EXPERIMENT,
+    hylog_throughput::EXPERIMENT,
     aru::EXPERIMENT,
     heads::EXPERIMENT,
     log_latency::EXPERIMENT,

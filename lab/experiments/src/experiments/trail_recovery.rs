@@ -106,6 +106,7 @@ fn run(context: &Context<'_>, drives: &[DriveFile]) -> Outcome {
         findings,
         figures: vec![times(&costs), tracks(&searches)],
         notes,
+        ..Outcome::default()
     }
 }
 

@@ -143,6 +143,7 @@ fn run(context: &Context<'_>, drives: &[DriveFile]) -> Outcome {
             "The formula moves the head by a read; online when it finds that this gains something."
                 .into(),
         ],
+        ..Outcome::default()
     }
 }
 

@@ -24,7 +24,10 @@ pub use heads::{formula, online};
 pub use in_place::in_place;
 #[cfg(feature = "sqlite")]
 pub use in_place_files::{VFS as IN_PLACE_VFS, account, mount};
-pub use layouts::{paper_drive, service_ms, steady, updates};
+pub use layouts::{
+    MEASURED, OLTP_WRITES, chunk_bytes, measured, oltp, paper_drive, service_ms, steady, steady_by,
+    updates,
+};
 pub use load::{Arrivals, Load, Processes};
 pub use mimic_log::{Lost, Writes, write_log};
 pub use profiling::{LATE_MS, one_size, paper_grid, profile, region, skip_response};

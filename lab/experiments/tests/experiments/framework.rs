@@ -20,6 +20,7 @@ fn the_list_is_complete_and_each_experiment_is_described() {
         "heads",
         "hylog-cleaning",
         "hylog-model",
+        "hylog-throughput",
         "log-latency",
         "mimic-policies",
         "mimic-predictors",
@@ -194,6 +195,21 @@ fn a_known_miss_names_a_finding() {
         progress: &|_, _| (),
     };
     nothing.run(&run).unwrap();
+}
+
+#[test]
+fn a_quick_run_says_which_known_misses_it_leaves_out() {
+    let left_out = experiment(|_, _| Outcome {
+        left_out: vec![MISS],
+        ..Outcome::default()
+    });
+    let run = Run {
+        drive: None,
+        seed: 1,
+        effort: Effort::Quick,
+        progress: &|_, _| (),
+    };
+    assert!(left_out.run(&run).unwrap().findings.is_empty());
 }
 
 #[test]

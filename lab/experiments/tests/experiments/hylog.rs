@@ -33,3 +33,8 @@ fn the_model_gives_the_numbers_that_the_paper_prints() {
 fn a_log_costs_what_the_formulas_say() {
     all_held("hylog-cleaning");
 }
+
+#[test]
+fn the_product_s_rule_follows_the_better_of_overwriting_and_a_log() {
+    all_held("hylog-throughput");
+}
