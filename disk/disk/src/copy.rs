@@ -50,10 +50,12 @@ impl Disk {
         // Buffers in memory are charged to the source.
         self.engine().drain().await?;
         let (from, to) = (self.engine(), target.engine());
-        let step = (STEP_BYTES / to.block_size() as u64).min(to.commit_blocks_max() / 2);
+        let step = STEP_BYTES / to.block_size() as u64;
+        // Half of the log's largest commit is left for holes.
+        let step = step.min(to.commit_blocks_max() / 2).max(1);
         let (mut copied, end) = (Copied::default(), to.size_blocks());
-        for first in (SYSTEM_BLOCKS..end).step_by(step.max(1) as usize) {
-            copied.add(copy(from, to, first, step.max(1).min(end - first)).await?);
+        for first in (SYSTEM_BLOCKS..end).step_by(step as usize) {
+            copied.add(copy(from, to, first, step.min(end - first)).await?);
             progress(first, end);
         }
         to.flush().await?;
