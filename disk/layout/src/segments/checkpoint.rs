@@ -5,7 +5,8 @@
 //! other has a valid state from which the chain of partials continues.
 //!
 //! Most segments become free by a flush, without a checkpoint: the newer versions of their content are in the chain
-//! then, and recovery applies them before the next content of these segments.
+//! then, and recovery applies them before the next content of these segments. One with tombstones or notes waits for a
+//! checkpoint.
 
 use crate::error::HomeError;
 use crate::segments::Segments;

@@ -129,13 +129,33 @@ impl Segments {
 
     /// The live blocks of `all`, and the segments that they empty. With `fill`, only as many as fill the chain's last
     /// segment and up to `fill` more to their ends.
-    fn join(&self, all: Vec<(u64, Living)>, fill: Option<u64>) -> (Living, Vec<u64>) {
-        let holes = all.iter().map(|(_, own)| own.holes.len()).sum();
-        let blocks = all.iter().map(|(_, own)| own.items.len()).sum();
-        let taken = fill.map_or(holes + blocks, |segments| {
-            self.filling(holes, blocks, segments)
-        });
-        let mut left = taken.saturating_sub(holes);
+    ///
+    /// Notes and tombstones of a segment move as a whole, or not at all. If those of all segments do not even fill the
+    /// first segment, the first few segments are emptied that fit into `fill` segments.
+    fn join(&self, mut all: Vec<(u64, Living)>, fill: Option<u64>) -> (Living, Vec<u64>) {
+        let count = |all: &[(u64, Living)]| {
+            let holes: usize = all.iter().map(|(_, own)| own.holes.len()).sum();
+            let blocks: usize = all.iter().map(|(_, own)| own.items.len()).sum();
+            (holes, blocks)
+        };
+        let (holes, blocks) = count(&all);
+        let filled = fill.map(|segments| self.filling(holes, blocks, segments));
+        let mut left = match (filled, fill) {
+            (Some(filled), _) if filled > holes => filled - holes,
+            (Some(_), Some(segments)) => {
+                let mut space = segments * self.capacity;
+                let fits = all.iter().take_while(|(_, own)| {
+                    let takes = own.found + self.tombstone_blocks(own.holes.len() as u64);
+                    let fits = takes <= space;
+                    space = space.saturating_sub(takes);
+                    fits
+                });
+                let fits = fits.count();
+                all.truncate(fits);
+                count(&all).1
+            }
+            _ => blocks,
+        };
         let (mut joined, mut drained) = (Living::default(), Vec::new());
         for (segment, mut own) in all {
             let whole = own.items.len() <= left;

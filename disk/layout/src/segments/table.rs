@@ -2,8 +2,8 @@
 //!
 //! A segment without live blocks becomes free with the next flush: then the newer versions of its content are durable,
 //! and in the chain of partials that recovery follows. It waits for the next checkpoint if recovery itself needs it,
-//! because it is part of this chain, or because it has a page of the map that the newest checkpoint uses. It is used
-//! again when every read that may still use it has ended.
+//! because it is part of this chain, had tombstones or notes, or has a page of the map that the newest checkpoint uses.
+//! It is used again when every read that may still use it has ended.
 
 use std::collections::{BTreeSet, VecDeque};
 use tonearm_format::SegmentEntry;
@@ -243,13 +243,14 @@ impl SegmentTable {
         self.segments[segment as usize].stuck = true;
     }
 
-    /// Notes that the cleaner has copied the content of `segment`. Recovery does not learn that tombstones were copied,
-    /// so a segment with tombstones counts as used until the next checkpoint. Notes count for a rebuild alone.
+    /// Notes that the cleaner has copied the content of `segment`. Recovery does not learn that tombstones and notes were
+    /// copied, so a segment with some counts as used until the next checkpoint. Otherwise an opening after a crash would
+    /// find fewer free segments than it needs.
     pub fn set_drained(&mut self, segment: u64) {
         let own = &mut self.segments[segment as usize];
-        own.entry.has_notes = false;
         own.drained = true;
         own.needed |= std::mem::take(&mut own.entry.has_holes);
+        own.needed |= std::mem::take(&mut own.entry.has_notes);
         own.holes = 0;
         if own.entry.live > 0 {
             self.drained.insert(segment);

@@ -1,11 +1,13 @@
 //! Where blocks come to lie that are overwritten in place, beside those that are appended.
 
-use crate::common::{Numbers, Shape, Store};
+use crate::common::{Cold, Numbers, Shape, Store};
 use tonearm_format::segments_for;
 use tonearm_layout::Home as _;
 
 /// Every tenth block is appended.
 const HOT: u64 = 10;
+/// Runs of a test with random choices.
+const SEEDS: u64 = 8;
 
 fn shape(blocks: u64) -> Shape {
     Shape {
@@ -104,4 +106,39 @@ fn no_call_cleans_much_where_all_blocks_are_overwritten() {
     );
     assert!(cleaned > 100, "{cleaned}");
     assert!(most <= 10, "{most}");
+}
+
+/// A store in which ever other blocks are overwritten in place has many notes. The cleaner cannot carry a part of the
+/// notes of a segment. It took the store for full when they ended in the middle of one.
+#[test]
+fn notes_never_fill_a_store() {
+    let blocks = 8_000;
+    for seed in 0..SEEDS {
+        let mut store = Store::new(Shape {
+            segments: segments_for(4096, 128 << 10, blocks, 2),
+            ..shape(blocks)
+        });
+        let all: Vec<u64> = (0..blocks).collect();
+        for part in all.chunks(1024) {
+            store.write(part, &[]);
+        }
+        let mut numbers = Numbers(seed);
+        let kinds: [Cold; 4] = [
+            |_| true,
+            |block| block % 3 != 0,
+            |block| block % 3 == 0,
+            |block| block % 10 == 0,
+        ];
+        for round in 0..8 {
+            store.shape.given = Some(kinds[numbers.below(4) as usize]);
+            store = store.reopened(0).unwrap();
+            for _ in 0..60 {
+                let part: Vec<u64> = (0..150).map(|_| numbers.below(blocks)).collect();
+                if let Err(error) = store.try_write(&part, &[]) {
+                    panic!("seed {seed}, round {round}: {error}");
+                }
+            }
+        }
+        store.compare();
+    }
 }
