@@ -375,3 +375,7 @@ impl Segments {
         Ok(())
     }
 }
+
+#[cfg(test)]
+#[path = "cleaner_test.rs"]
+mod cleaner_test;

@@ -56,14 +56,17 @@ fn an_empty_segment_that_recovery_needs_is_not_reusable_before_a_checkpoint() {
 }
 
 #[test]
-fn a_segment_with_tombstones_is_empty_after_they_were_copied_and_a_checkpoint_was_written() {
-    let mut table = table();
-    assert_eq!(table.allocate(), Some(1));
-    table.begin_use(1, 1);
-    table.add_holes(1, 2);
-    table.take(1, 1);
-    table.release(1);
-    assert_eq!((table.reusable(None), table.dead(None)), (vec![], vec![]));
-    table.set_drained(1);
-    assert_eq!((table.reusable(None), table.dead(None)), (vec![], vec![1]));
+fn a_segment_with_tombstones_or_notes_is_empty_after_they_were_copied_and_a_checkpoint_was_written()
+{
+    for add in [SegmentTable::add_holes, SegmentTable::add_notes] {
+        let mut table = table();
+        assert_eq!(table.allocate(), Some(1));
+        table.begin_use(1, 1);
+        add(&mut table, 1, 2);
+        table.take(1, 1);
+        table.release(1);
+        assert_eq!((table.reusable(None), table.dead(None)), (vec![], vec![]));
+        table.set_drained(1);
+        assert_eq!((table.reusable(None), table.dead(None)), (vec![], vec![1]));
+    }
 }

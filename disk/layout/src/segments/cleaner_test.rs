@@ -1,0 +1,91 @@
+use super::Living;
+use crate::segments::append::Item;
+use crate::segments::{Segments, SegmentsMember, SegmentsOptions};
+use std::rc::Rc;
+use tonearm_base::{BufPool, Nanos};
+use tonearm_device::RawDevice;
+use tonearm_format::{HEADER_AREA_BYTES, Placement, SegmentLayout, SummaryKind};
+use tonearm_rt::{DeviceId, Rt};
+use tonearm_world::{DiskImage, SimOptions, SimWorld};
+
+/// Segments of the store.
+const SEGMENTS: u64 = 60;
+
+/// An empty store with segments of 128 KiB.
+fn empty() -> Segments {
+    let layout = SegmentLayout {
+        block_size: 4096,
+        segment_bytes: 128 << 10,
+        segments: SEGMENTS,
+    };
+    let first_segment = HEADER_AREA_BYTES + layout.checkpoint_bytes();
+    let size = first_segment + SEGMENTS * (128 << 10);
+    let world = SimWorld::new(SimOptions::default(), vec![DiskImage::new(size)]);
+    let (rt, pool) = (Rt::new(world.driver()), BufPool::new(1 << 20));
+    let options = SegmentsOptions {
+        store: [9; 16],
+        block_size: 4096,
+        segment_bytes: layout.segment_bytes,
+        size_blocks: 500,
+        map_cache_bytes: 1 << 20,
+        policy: Default::default(),
+        placement: Placement::Hylog,
+        separation_interval: Nanos::from_secs(1200),
+        given: None,
+        read_only: false,
+    };
+    rt.clone().block_on(async move {
+        let member = || SegmentsMember {
+            device: Rc::new(RawDevice::new(&rt, DeviceId(0), size, 4096, "member")),
+            first_segment,
+            segments: SEGMENTS,
+        };
+        let made = Segments::create(&rt, &pool, vec![member()], &options).await;
+        made.expect("a store");
+        let home = Segments::open(&rt, &pool, vec![member()], &options).await;
+        home.expect("a store")
+    })
+}
+
+/// The content of a segment with `blocks` blocks and `notes` notes.
+fn living(blocks: u64, notes: u64) -> Living {
+    let item = |kind, version| Item {
+        version: Some(version),
+        kind,
+        data: None,
+    };
+    Living {
+        items: (0..blocks)
+            .map(|block| item(SummaryKind::Data { block, crc: 0 }, 1))
+            .collect(),
+        holes: (0..notes)
+            .map(|block| {
+                let kind = SummaryKind::Overwritten {
+                    block,
+                    place: 40,
+                    crc: 0,
+                };
+                item(kind, 2)
+            })
+            .collect(),
+        found: blocks,
+        ..Living::default()
+    }
+}
+
+/// A pass that fills segments to their ends empties no segment whose notes end in the middle of one. If it moved nothing
+/// then, the store would seem to be full.
+#[test]
+fn segments_with_more_notes_than_a_pass_can_fill_segments_with_are_emptied_as_a_whole() {
+    let home = empty();
+    // Notes fill a bit more than the first segment. The blocks do not fill the second one.
+    let filled = home.filling(4000, 10, 5);
+    assert!(0 < filled && filled < 4000, "{filled}");
+    let all = vec![(7, living(5, 2000)), (8, living(5, 2000))];
+    let (moved, drained) = home.join(all, Some(5));
+    assert_eq!(drained, [7, 8]);
+    assert_eq!((moved.items.len(), moved.holes.len()), (10, 4000));
+    // One of them takes nearly a segment.
+    let all = vec![(7, living(5, 2000)), (8, living(5, 2000))];
+    assert_eq!(home.join(all, Some(1)).1, [7]);
+}
