@@ -6,8 +6,8 @@ use tonearm_layout::Home as _;
 
 /// Every tenth block is appended.
 const HOT: u64 = 10;
-/// Runs of a test with random choices.
-const SEEDS: u64 = 8;
+/// Seeds of a test with random choices. With seed 7 the home took itself for full.
+const SEEDS: [u64; 3] = [1, 7, 8];
 
 fn shape(blocks: u64) -> Shape {
     Shape {
@@ -51,11 +51,11 @@ fn the_cleaner_separates_blocks_that_are_overwritten_from_those_that_are_appende
         let at = (place - store.shape.first_segment()) / segment;
         counts[at as usize][usize::from(block % HOT == 0)] += 1;
     }
-    let of_cold = counts.iter().filter(|[cold, hot]| cold > hot);
-    let of_cold: Vec<u64> = of_cold.map(|[cold, _]| *cold).collect();
-    let mean = of_cold.iter().sum::<u64>() as f64 / of_cold.len() as f64;
-    let payload = store.shape.layout().payload_blocks() as f64;
-    assert!(mean > payload - 0.4, "{mean} of {payload} blocks are cold");
+    // Blocks that lie among more blocks of the other kind: at first all that are appended.
+    let apart: u64 = counts.iter().map(|[cold, hot]| *cold.min(hot)).sum();
+    assert!(apart <= 20, "{apart} of {blocks} blocks");
+    let cleaned = store.home.stats().cleaned_blocks;
+    assert!(cleaned < 12_500, "{cleaned} blocks");
 }
 
 /// The cold blocks of one call are overwritten together, and their notes take one partial.
@@ -113,7 +113,7 @@ fn no_call_cleans_much_where_all_blocks_are_overwritten() {
 #[test]
 fn notes_never_fill_a_store() {
     let blocks = 8_000;
-    for seed in 0..SEEDS {
+    for seed in SEEDS {
         let mut store = Store::new(Shape {
             segments: segments_for(4096, 128 << 10, blocks, 2),
             ..shape(blocks)
