@@ -85,7 +85,7 @@ pub enum Command {
     Info(Info),
     /// Verify a store that is not being served; --repair mends what can be mended
     Check(Check),
-    /// Verify all blocks of a store while it is being served
+    /// Verify all blocks of a store, also while it is served, and repair what an array can
     Scrub(Scrub),
     /// Show the counters of a store that is being served
     Stats(Stats),
