@@ -70,6 +70,27 @@ fn a_rebuild_finds_every_block_and_every_hole_without_checkpoints_and_map_pages(
     }
 }
 
+/// The notes come to lie in segments that have no live block.
+#[test]
+fn a_rebuild_finds_blocks_of_which_all_were_overwritten_in_place() {
+    let mut store = Store::new(Shape {
+        given: Some(|_| true),
+        ..Shape::small(900)
+    });
+    let all: Vec<u64> = (0..900).collect();
+    store.write(&all, &[]);
+    let mut numbers = Numbers(3);
+    for _ in 0..600 {
+        let part: Vec<u64> = (0..20).map(|_| numbers.below(900)).collect();
+        store.write(&part, &[]);
+    }
+    store.close();
+    destroy_checkpoints(&store);
+    let report = store.rebuild(1 << 20);
+    assert_eq!((report.blocks, report.damaged), (900, 0));
+    store.reopened(0).unwrap().compare();
+}
+
 #[test]
 fn a_rebuild_takes_no_older_copy_for_a_damaged_block() {
     let mut store = with_history(3);
