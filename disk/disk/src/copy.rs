@@ -83,7 +83,7 @@ impl Disk {
             ));
         }
         let volumes = self.table().volumes.len() as u64;
-        if !to.fits(volumes, 1) {
+        if !to.fits(volumes, SYSTEM_BLOCKS) {
             return refuse(format!(
                 "its log is too small for {volumes} volumes at once"
             ));

@@ -1,7 +1,7 @@
 //! Makes scripts from seeds: weighted operations with hot spots, several volumes and clients, restarts, faults.
 
 use crate::script::{End, Generation, Model, Op, Script};
-use crate::store::{Heads, Layout, Shape};
+use crate::store::{Heads, Layout, SPARE_PERCENT, Shape};
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 use tonearm_base::Nanos;
@@ -54,16 +54,23 @@ pub struct Size {
 const LINGERS_MS: [u64; 4] = [0, 0, 1, 30];
 
 impl Size {
-    /// The parameters of the home for `seed`. Without a setting half of the stores are overwritten in place.
+    /// The parameters of the home for `seed`. Without a setting half of the stores are overwritten in place. A third of
+    /// the stores with segments have the smallest spare share that is allowed.
     pub fn home(&self, seed: u64, block_size: u32) -> HomeParams {
         // This does not use the seed's random sequence, so that a seed makes the same operations on each layout.
-        let chosen = match (seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) % 6 {
+        let choice = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
+        let chosen = match choice % 6 {
             0 => Layout::Segments,
             1 => Layout::Wolf,
             2 => Layout::Hylog,
             _ => Layout::Overwrite,
         };
-        self.layout.unwrap_or(chosen).home(block_size)
+        let spare_percent = match choice / 6 % 3 {
+            0 => 2,
+            _ => SPARE_PERCENT,
+        };
+        let layout = self.layout.unwrap_or(chosen);
+        layout.home(block_size, spare_percent)
     }
 
     /// The commit delay for a generation with `seed`.

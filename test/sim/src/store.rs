@@ -133,6 +133,9 @@ pub struct StoreImage {
 /// Time between two decisions which blocks are hot: short, so that blocks change their side in a run.
 pub const SEPARATION_INTERVAL: Nanos = Nanos::from_millis(40);
 
+/// Share of the segments that stay free, in percent, in stores that choose no other.
+pub(crate) const SPARE_PERCENT: u64 = 10;
+
 /// Layout of a store, for arguments and scripts.
 #[derive(clap::ValueEnum, Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -146,7 +149,7 @@ pub enum Layout {
 
 impl Layout {
     /// The parameters of the home. Segments are small, so that the cleaner runs and checkpoints are written often.
-    pub fn home(self, block_size: u32) -> HomeParams {
+    pub fn home(self, block_size: u32, spare_percent: u64) -> HomeParams {
         let placement = match self {
             Self::Overwrite => return HomeParams::Overwrite,
             Self::Segments => Placement::Append,
@@ -155,7 +158,7 @@ impl Layout {
         };
         HomeParams::Segments {
             segment_bytes: 16 * block_size,
-            spare_percent: 10,
+            spare_percent,
             placement,
         }
     }

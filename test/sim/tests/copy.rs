@@ -28,7 +28,7 @@ fn shape(layout: Layout) -> Shape {
         blocks: MAIN / BLOCK,
         split: false,
         heads: Heads::None,
-        home: layout.home(BLOCK as u32),
+        home: layout.home(BLOCK as u32, 10),
     }
 }
 

@@ -11,7 +11,7 @@ use tonearm_base::BufPool;
 use tonearm_device::RawDevice;
 use tonearm_disk::{
     CreateParams, CreatePlan, Disk, DiskError, MemberDevice, MemberSpace, NewMember, OpenOptions,
-    Piece, plan_create,
+    Piece, Scrub, plan_create,
 };
 use tonearm_format::{Placement, Roles, SECTOR};
 use tonearm_rt::{DeviceId, Rt};
@@ -278,6 +278,12 @@ async fn open(rt: &Rt, pool: &BufPool, size: u64, options: OpenOptions) -> Resul
 /// [`with`] on a store of 8 MiB with the usual options.
 pub fn on_disk(work: impl AsyncFnOnce(Disk) + 'static) -> DiskImage {
     with(&store(8 << 20), OpenOptions::default(), work).1
+}
+
+/// A scrub finds no damage.
+pub async fn assert_sound(disk: &Disk) {
+    let report = disk.scrub(Scrub::Repair, |_, _| true).await.unwrap();
+    assert!(report.is_sound(), "{report:?}");
 }
 
 /// The bytes of `pieces`.

@@ -2,8 +2,8 @@
 
 #![allow(clippy::unwrap_used)]
 
-use crate::common::{BLOCK, begun, bytes, in_world, live, segments, store, with};
-use tonearm_disk::{Disk, ErrorKind, OpenOptions, Scrub, Volume};
+use crate::common::{BLOCK, assert_sound, begun, bytes, in_world, live, segments, store, with};
+use tonearm_disk::{Disk, ErrorKind, OpenOptions, Volume};
 use tonearm_engine::{CommitChange, EngineError};
 use tonearm_layout::HomeError;
 use tonearm_world::{Fault, FaultKind, Place};
@@ -64,13 +64,7 @@ fn a_unit_larger_than_memory_and_the_log_commits() {
             check(&f, 1000, version).await;
         }
         assert_eq!(disk.shadow_bytes(), 0);
-        assert!(
-            disk.scrub(Scrub::Repair, |_, _| true)
-                .await
-                .unwrap()
-                .damaged
-                .is_empty()
-        );
+        assert_sound(&disk).await;
     });
     with(&closed, options(), async |disk| {
         check(&disk.volume("f").unwrap(), 1000, 3).await;

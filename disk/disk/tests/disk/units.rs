@@ -2,9 +2,9 @@
 
 #![allow(clippy::unwrap_used)]
 
-use crate::common::{BLOCK, begun, bytes, cuts, on_disk, store, with};
+use crate::common::{BLOCK, assert_sound, begun, bytes, cuts, on_disk, store, with};
 use tonearm_base::Lsn;
-use tonearm_disk::{Aru, Disk, ErrorKind, OpenOptions, Scrub, Volume};
+use tonearm_disk::{Aru, Disk, ErrorKind, OpenOptions, Volume};
 
 const B: u64 = BLOCK as u64;
 
@@ -252,13 +252,7 @@ fn a_unit_that_ends_has_room_in_the_log_for_what_others_make_of_it() {
         end.await.unwrap();
         assert!(disk.volume("f").is_err());
         disk.engine().drain().await.unwrap();
-        assert!(
-            disk.scrub(Scrub::Repair, |_, _| true)
-                .await
-                .unwrap()
-                .damaged
-                .is_empty()
-        );
+        assert_sound(&disk).await;
     });
 }
 
@@ -290,12 +284,6 @@ fn a_unit_is_admitted_for_what_others_have_made_of_it_while_it_waited() {
         end.await.unwrap();
         assert!(names.iter().all(|name| disk.volume(name).is_err()));
         engine.drain().await.unwrap();
-        assert!(
-            disk.scrub(Scrub::Repair, |_, _| true)
-                .await
-                .unwrap()
-                .damaged
-                .is_empty()
-        );
+        assert_sound(&disk).await;
     });
 }

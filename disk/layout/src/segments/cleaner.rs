@@ -139,10 +139,10 @@ impl Segments {
             (holes, blocks)
         };
         let (holes, blocks) = count(&all);
-        let filled = fill.map(|segments| self.filling(holes, blocks, segments));
-        let mut left = match (filled, fill) {
-            (Some(filled), _) if filled > holes => filled - holes,
-            (Some(_), Some(segments)) => {
+        let mut left = blocks;
+        if let Some(segments) = fill {
+            left = self.filling(holes, blocks, segments).saturating_sub(holes);
+            if left == 0 {
                 let mut space = segments * self.capacity;
                 let fits = all.iter().take_while(|(_, own)| {
                     let takes = own.found + self.tombstone_blocks(own.holes.len() as u64);
@@ -152,10 +152,9 @@ impl Segments {
                 });
                 let fits = fits.count();
                 all.truncate(fits);
-                count(&all).1
+                (_, left) = count(&all);
             }
-            _ => blocks,
-        };
+        }
         let (mut joined, mut drained) = (Living::default(), Vec::new());
         for (segment, mut own) in all {
             let whole = own.items.len() <= left;

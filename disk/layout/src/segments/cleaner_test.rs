@@ -89,3 +89,33 @@ fn segments_with_more_notes_than_a_pass_can_fill_segments_with_are_emptied_as_a_
     let all = vec![(7, living(5, 2000)), (8, living(5, 2000))];
     assert_eq!(home.join(all, Some(1)).1, [7]);
 }
+
+/// Makes free segments such that an opening after a crash would find notes in them, until it would find only `left` free.
+fn copy_notes_of_all_but(home: &Segments, left: u64) {
+    let table = &mut home.state.borrow_mut().table;
+    let taken = left..table.free_after_crash();
+    let taken: Vec<u64> = taken.map_while(|_| table.allocate()).collect();
+    for segment in &taken {
+        table.begin_use(*segment, 1);
+        table.add_notes(*segment, 1);
+        table.set_drained(*segment);
+    }
+    table.free_all(&taken);
+}
+
+/// Each opening begins with a checkpoint. After a crash it does not know which notes the cleaner had copied.
+#[test]
+fn the_cleaner_and_writers_leave_segments_that_are_free_after_a_crash() {
+    let home = Rc::new(empty());
+    let (free, limit) = (home.free(), home.pass_limit());
+    assert!(limit.is_some());
+    copy_notes_of_all_but(&home, 0);
+    assert_eq!((home.free(), home.pass_limit()), (free, None));
+    assert!(!home.has_space_for_tombstones());
+    // A checkpoint says that they are free.
+    let writer = home.clone();
+    let has_space = home.rt.block_on(async move { writer.make_space(1).await });
+    assert!(has_space.unwrap());
+    assert_eq!((home.free(), home.pass_limit()), (free, limit));
+    assert!(home.has_space_for_tombstones());
+}

@@ -28,10 +28,9 @@ const FIRST_INTERVAL: u64 = 16;
 const COUNTER_BYTES: usize = 32 << 20;
 /// Segment I/O efficiency until it is measured: that of a drive of 2003 (HyLog, Figure 1).
 const EFFICIENCY: f64 = 32.8;
-/// While it is not, one of so many blocks is overwritten to measure it.
+/// While it is not, one of so many blocks is overwritten to measure it. After each decision half of the times are
+/// forgotten, so each interval measures some anew, also where all blocks are appended.
 const PROBE: u64 = 16;
-/// Afterwards, so that E follows the load also when all blocks are appended.
-const LATER_PROBE: u64 = 512;
 /// A round is largest when no more than this share of the writes is hot: 64 times as large as one without cold blocks.
 const LEAST_HOT_WRITES: f64 = 1.0 / 64.0;
 /// Until the first decision, blocks are overwritten when more than this share of the space is in use. From there on
@@ -114,18 +113,21 @@ impl Segments {
         (segments * self.capacity).max(1) as f64
     }
 
-    /// Counts the writes of `items`, and ends the separator's interval when it is time.
-    fn count_writes(&self, items: &[Item]) {
+    /// Counts the writes of `items`, and ends the separator's interval when it is time. True when some of them are
+    /// overwritten only to measure the time.
+    fn count_writes(&self, items: &[Item]) -> bool {
         let mut state = self.state.borrow_mut();
         let live_pages = state.table.live();
         let utilisation = live_pages as f64 / self.space(&state);
         let Some(separation) = &mut state.separation else {
-            return;
+            return false;
         };
         let now = self.rt.now();
         if now >= separation.ends {
             let known = separation.decision.map(|(_, efficiency)| efficiency);
-            let measured = self.media.times.borrow().efficiency();
+            let mut times = self.media.times.borrow_mut();
+            let measured = times.efficiency();
+            times.halve();
             let efficiency = measured.or(known).unwrap_or(EFFICIENCY);
             let decision = separation.separator.decide(Inputs {
                 live_pages,
@@ -141,6 +143,8 @@ impl Segments {
                 separation.separator.note_write(block);
             }
         }
+        separation.placement == Placement::Hylog
+            && !self.media.times.borrow().is_known(Kind::PageWrite)
     }
 
     /// True when `block` is to be overwritten if it has a place.
@@ -150,14 +154,10 @@ impl Segments {
         }
         let state = self.state.borrow();
         match &state.separation {
-            Some(known) if known.placement == Placement::Hylog => {
-                let is_known = self.media.times.borrow().is_known(Kind::PageWrite);
-                block.is_multiple_of(if is_known { LATER_PROBE } else { PROBE })
-                    || match known.decision {
-                        Some(_) => !known.separator.is_hot(block),
-                        None => state.table.live() as f64 > CROWDED * self.space(&state),
-                    }
-            }
+            Some(known) if known.placement == Placement::Hylog => match known.decision {
+                Some(_) => !known.separator.is_hot(block),
+                None => state.table.live() as f64 > CROWDED * self.space(&state),
+            },
             _ => false,
         }
     }
@@ -171,11 +171,13 @@ impl Segments {
         if self.given.is_none() && self.state.borrow().separation.is_none() {
             return Ok((Vec::new(), items));
         }
-        self.count_writes(&items);
+        let probes = self.count_writes(&items) && self.given.is_none();
         let (mut cold, mut hot) = (Vec::new(), Vec::with_capacity(items.len()));
         for item in items {
             let is_cold = match item.kind {
-                SummaryKind::Data { block, .. } if self.is_cold(block) => {
+                SummaryKind::Data { block, .. }
+                    if self.is_cold(block) || probes && block.is_multiple_of(PROBE) =>
+                {
                     self.place_of(block).await?.is_some()
                 }
                 _ => false,

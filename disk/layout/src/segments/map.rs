@@ -216,7 +216,7 @@ impl Segments {
                 let slot = (block % fanout) as usize;
                 let old = page.get(slot);
                 page.set(slot, *entry);
-                // What is overwritten in place leaves no space behind, so its segment becomes no younger.
+                // What is overwritten in place leaves no space behind, so its segment keeps its count.
                 if old.place == entry.place {
                     continue;
                 }

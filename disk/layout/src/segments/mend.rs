@@ -1,5 +1,6 @@
-//! Mends blocks, map pages, summaries and checkpoints from the parity of an array, where the computed content is right by the checksum
-//! that is kept for it. Map pages come first, from the root on: their entries tell which pages and blocks are right.
+//! Mends blocks, map pages, summaries and checkpoints from the parity of an array, where the computed content is right
+//! by the checksum that is kept for it. Map pages come first, from the root on: their entries tell which pages and
+//! blocks are right.
 
 use crate::error::HomeError;
 use crate::mend::{common, mend, of_crc, unknown};
@@ -16,6 +17,8 @@ impl Segments {
         let mut mended = 0;
         if matches!(report.slots[0], SlotReport::Damaged(_)) {
             mended = self.mend_pages(group).await?;
+        }
+        if mended > 0 {
             report = self.examine(group).await?;
         }
         let mut of_blocks = 0;

@@ -2,9 +2,10 @@
 //!
 //! Let C be the blocks that a segment can hold, and W the most segments that writing all changed pages of the map
 //! takes. Invariants:
-//! 1. At any time there are free segments for a checkpoint. Each opening begins with a checkpoint, so without them a
-//!    store could not be opened after a power cut. A pass of the cleaner leaves free segments for the pages that it may
-//!    change ([`Segments::pass_limit`]).
+//! 1. At any time there are free segments for a checkpoint, also for an opening after a power cut: each opening begins
+//!    with a checkpoint. A pass of the cleaner leaves free segments for the pages that it may change
+//!    ([`Segments::pass_limit`]). Segments that the opening would find in use ([`super::table`]) are filled first, so
+//!    the others become fewer only when there are no such segments.
 //! 2. Data is appended only if `reserve` segments stay free: W for invariant 1, W for the checkpoint with which a wait
 //!    for space may begin, W for pages that are written between checkpoints if they do not fit into the cache, and
 //!    [`Segments::cleaner_reserve`]. So when a writer waits for space, the cleaner has free segments.
@@ -80,14 +81,17 @@ impl Segments {
     /// Segments that a pass may fill besides the rest of the chain's last one; none when it may not fill even that. The
     /// free segments that it leaves are enough for a checkpoint of all pages that it may change.
     pub(crate) fn pass_limit(&self) -> Option<u64> {
-        let (free, changed) = {
+        let (free, after_crash, changed) = {
             let state = self.state.borrow();
-            (state.table.free_and_held().0, state.pages.dirty() as u64)
+            let (free, _) = state.table.free_and_held();
+            let after_crash = state.table.free_after_crash();
+            (free, after_crash, state.pages.dirty() as u64)
         };
         let fits = |segments: &u64| {
             // For each moved block, its leaf and the pages above. The last segment to be filled may need one more.
             let pages = changed + 2 * (segments + 1) * self.capacity;
-            segments + 1 + self.segments_of_pages(pages.min(self.changed_max)) <= free
+            let pages = self.segments_of_pages(pages.min(self.changed_max));
+            segments + 1 + pages <= free && pages <= after_crash
         };
         (0..=pass_segments(&self.media.layout))
             .take_while(fits)
@@ -96,7 +100,12 @@ impl Segments {
 
     /// True when tombstones that are written without space for data leave enough free segments for a checkpoint.
     pub(crate) fn has_space_for_tombstones(&self) -> bool {
-        self.free() > self.map_segments() + PORTION_ENDS
+        self.free() > self.map_segments() + PORTION_ENDS && self.can_open_after_crash()
+    }
+
+    /// True when an opening after a crash would have segments for its checkpoint, whatever has changed until then.
+    fn can_open_after_crash(&self) -> bool {
+        self.state.borrow().table.free_after_crash() >= self.map_segments()
     }
 
     /// True when cleaning can make `wanted` segments free.
@@ -117,8 +126,12 @@ impl Segments {
         let (mut most, mut least, mut idle) = (0, self.pass_least(), false);
         loop {
             let (free, held) = self.state.borrow().table.free_and_held();
-            if free >= wanted {
+            if free >= wanted && self.can_open_after_crash() {
                 return Ok(true);
+            }
+            if free >= wanted {
+                self.checkpoint().await?;
+                continue;
             }
             if free + held >= wanted {
                 // Reads that began before these segments became free still use them.

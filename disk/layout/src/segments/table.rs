@@ -2,8 +2,11 @@
 //!
 //! A segment without live blocks becomes free with the next flush: then the newer versions of its content are durable,
 //! and in the chain of partials that recovery follows. It waits for the next checkpoint if recovery itself needs it,
-//! because it is part of this chain, had tombstones or notes, or has a page of the map that the newest checkpoint uses.
-//! It is used again when every read that may still use it has ended.
+//! because it is part of this chain, or has a page of the map that the newest checkpoint uses. It is used again when
+//! every read that may still use it has ended.
+//!
+//! Recovery does not learn that the cleaner has copied tombstones and notes. So a segment that had some is free in this
+//! process, but after a crash it would be in use. Such segments are counted apart until the next checkpoint.
 
 use std::collections::{BTreeSet, VecDeque};
 use tonearm_format::SegmentEntry;
@@ -19,6 +22,8 @@ struct Segment {
     drained: bool,
     /// Recovery from the newest checkpoint reads it.
     needed: bool,
+    /// The newest checkpoint says that it has tombstones or notes. The cleaner has copied them since.
+    copied: bool,
     /// Tombstones and notes in it, as far as this process knows.
     holes: u32,
 }
@@ -35,6 +40,8 @@ pub(crate) struct SegmentTable {
     segments: Vec<Segment>,
     /// Free segments, each with the first read that began after it became free.
     free: VecDeque<(u64, u64)>,
+    /// Likewise those that an opening after a crash would find in use.
+    copied: VecDeque<(u64, u64)>,
     /// Those in use that have become empty.
     empty: BTreeSet<u64>,
     /// Drained segments that still have pages of the map.
@@ -60,6 +67,7 @@ impl SegmentTable {
             live: live.sum(),
             segments,
             free: VecDeque::new(),
+            copied: VecDeque::new(),
             empty: BTreeSet::new(),
             drained: BTreeSet::new(),
             reads: BTreeSet::new(),
@@ -196,13 +204,22 @@ impl SegmentTable {
             let own = &mut self.segments[*segment as usize];
             (own.free, own.stuck, own.drained) = (true, false, false);
             self.empty.remove(segment);
-            self.free.push_back((self.next_read, *segment));
+            let queue = match own.copied {
+                true => &mut self.copied,
+                false => &mut self.free,
+            };
+            queue.push_back((self.next_read, *segment));
         }
     }
 
     /// A checkpoint is durable: recovery needs nothing older.
     pub fn checkpointed(&mut self, dead: &[u64]) {
-        self.segments.iter_mut().for_each(|own| own.needed = false);
+        for own in &mut self.segments {
+            (own.needed, own.copied) = (false, false);
+        }
+        let copied = std::mem::take(&mut self.copied);
+        let copied: Vec<u64> = copied.into_iter().map(|(_, segment)| segment).collect();
+        self.free_all(&copied);
         self.free_all(dead);
     }
 
@@ -213,16 +230,19 @@ impl SegmentTable {
         free.sort_by_key(|(_, segment)| segments[*segment as usize].entry.first);
     }
 
-    /// Takes a free segment that no read uses any more.
+    /// Takes a free segment that no read uses any more. Those that would be free after a crash, too, are taken last.
     pub fn allocate(&mut self) -> Option<u64> {
-        let oldest = self.reads.first().copied().unwrap_or(u64::MAX);
-        let (mark, segment) = *self.free.front()?;
-        if oldest < mark {
-            return None;
-        }
-        self.free.pop_front();
-        self.segments[segment as usize].free = false;
+        let oldest = self.oldest_read();
+        let mut queues = [&mut self.copied, &mut self.free].into_iter();
+        let (_, segment) =
+            queues.find_map(|queue| queue.pop_front_if(|(mark, _)| *mark <= oldest))?;
+        let own = &mut self.segments[segment as usize];
+        (own.free, own.copied) = (false, false);
         Some(segment)
+    }
+
+    fn oldest_read(&self) -> u64 {
+        self.reads.first().copied().unwrap_or(u64::MAX)
     }
 
     /// Marks `segment` as in use, even if the checkpoint says otherwise: recovery found it in the chain.
@@ -234,23 +254,30 @@ impl SegmentTable {
 
     /// Free segments that can be used, and those that a read may still use.
     pub fn free_and_held(&self) -> (u64, u64) {
-        let oldest = self.reads.first().copied().unwrap_or(u64::MAX);
-        let usable = self.free.partition_point(|(mark, _)| *mark <= oldest);
-        (usable as u64, (self.free.len() - usable) as u64)
+        let usable = self.usable(&self.free) + self.usable(&self.copied);
+        let all = (self.free.len() + self.copied.len()) as u64;
+        (usable, all - usable)
+    }
+
+    /// Those of the free segments that an opening after a crash would find free, too.
+    pub fn free_after_crash(&self) -> u64 {
+        self.usable(&self.free)
+    }
+
+    fn usable(&self, free: &VecDeque<(u64, u64)>) -> u64 {
+        free.partition_point(|(mark, _)| *mark <= self.oldest_read()) as u64
     }
 
     pub fn set_stuck(&mut self, segment: u64) {
         self.segments[segment as usize].stuck = true;
     }
 
-    /// Notes that the cleaner has copied the content of `segment`. Recovery does not learn that tombstones and notes were
-    /// copied, so a segment with some counts as used until the next checkpoint. Otherwise an opening after a crash would
-    /// find fewer free segments than it needs.
+    /// Notes that the cleaner has copied the content of `segment`.
     pub fn set_drained(&mut self, segment: u64) {
         let own = &mut self.segments[segment as usize];
         own.drained = true;
-        own.needed |= std::mem::take(&mut own.entry.has_holes);
-        own.needed |= std::mem::take(&mut own.entry.has_notes);
+        own.copied |= std::mem::take(&mut own.entry.has_holes);
+        own.copied |= std::mem::take(&mut own.entry.has_notes);
         own.holes = 0;
         if own.entry.live > 0 {
             self.drained.insert(segment);

@@ -56,8 +56,7 @@ fn an_empty_segment_that_recovery_needs_is_not_reusable_before_a_checkpoint() {
 }
 
 #[test]
-fn a_segment_with_tombstones_or_notes_is_empty_after_they_were_copied_and_a_checkpoint_was_written()
-{
+fn a_segment_whose_tombstones_or_notes_were_copied_is_taken_first_and_not_free_after_a_crash() {
     for add in [SegmentTable::add_holes, SegmentTable::add_notes] {
         let mut table = table();
         assert_eq!(table.allocate(), Some(1));
@@ -67,6 +66,21 @@ fn a_segment_with_tombstones_or_notes_is_empty_after_they_were_copied_and_a_chec
         table.release(1);
         assert_eq!((table.reusable(None), table.dead(None)), (vec![], vec![]));
         table.set_drained(1);
-        assert_eq!((table.reusable(None), table.dead(None)), (vec![], vec![1]));
+        assert_eq!((table.reusable(None), table.dead(None)), (vec![1], vec![1]));
+        table.free_all(&[1]);
+        let free = |table: &SegmentTable| (table.free_and_held(), table.free_after_crash());
+        assert_eq!(free(&table), ((4, 0), 3));
+        assert_eq!(table.allocate(), Some(1));
+        assert_eq!(free(&table), ((3, 0), 3));
+
+        // The next checkpoint says that it is free.
+        table.begin_use(1, 2);
+        add(&mut table, 1, 2);
+        table.set_drained(1);
+        table.free_all(&[1]);
+        assert_eq!(free(&table), ((4, 0), 3));
+        table.checkpointed(&[]);
+        assert_eq!(free(&table), ((4, 0), 4));
+        assert_eq!(table.allocate(), Some(2));
     }
 }

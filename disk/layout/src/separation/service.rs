@@ -7,8 +7,6 @@
 
 use tonearm_base::Nanos;
 
-/// Operations after which the sums are halved, so that old ones count less (HyLog 4.2 takes the last 10,000).
-const RECENT: u64 = 10_000;
 /// Fewest operations of a kind for a mean.
 const FEWEST: u64 = 100;
 
@@ -47,7 +45,12 @@ impl ServiceTimes {
         sum.operations += 1;
         sum.pages += pages;
         sum.nanos += nanos as f64;
-        if sum.operations >= RECENT {
+    }
+
+    /// Lets all operations so far count half as much as before. HyLog 4.2 takes the last 10,000 instead. Then a kind that
+    /// became rare would long be judged by the load of earlier.
+    pub fn halve(&mut self) {
+        for sum in &mut self.sums {
             (sum.operations, sum.pages) = (sum.operations / 2, sum.pages / 2);
             sum.nanos /= 2.0;
         }

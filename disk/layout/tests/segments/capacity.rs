@@ -49,10 +49,7 @@ impl Pattern {
 fn overwrite(store: &mut Store, pattern: Pattern, times: u64, call: u64, seed: u64) -> f64 {
     let size = store.shape.blocks;
     let mut numbers = Numbers(seed);
-    let all: Vec<u64> = (0..size).collect();
-    for part in all.chunks(1 + numbers.below(200) as usize) {
-        store.write(part, &[]);
-    }
+    store.fill(1 + numbers.below(200) as usize);
     let before = store.home.stats();
     let (mut left, mut round) = (times * size, 0);
     while left > 0 {

@@ -162,6 +162,14 @@ impl Store {
         self.try_write(blocks, holes).unwrap();
     }
 
+    /// Writes every block, in calls of at most `call` blocks.
+    pub fn fill(&mut self, call: usize) {
+        let all: Vec<u64> = (0..self.shape.blocks).collect();
+        for part in all.chunks(call) {
+            self.write(part, &[]);
+        }
+    }
+
     /// As [`Store::write`]; after an error the model is as if the call had been made.
     pub fn try_write(&mut self, blocks: &[u64], holes: &[(u64, u64)]) -> Result<(), HomeError> {
         let mut sorted = blocks.to_vec();

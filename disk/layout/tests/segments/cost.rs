@@ -31,10 +31,7 @@ fn overwrite(blocks: u64, percent: u64, times: u64) -> Cost {
     // The segments kept for the cleaner and checkpoints are within the free share.
     shape.segments = ((blocks + map_pages(4096, blocks)) * 100).div_ceil(percent * payload);
     let mut store = Store::new(shape);
-    let all: Vec<u64> = (0..blocks).collect();
-    for part in all.chunks(2048) {
-        store.write(part, &[]);
-    }
+    store.fill(2048);
     let mut numbers = Numbers(42);
     let mut overwrite = |store: &mut Store, times: u64| {
         let mut left = times * blocks;

@@ -25,10 +25,7 @@ fn full(seed: u64) -> Store {
         given: GIVEN[seed as usize / 6 % 2],
         ..Shape::small(blocks)
     });
-    let all: Vec<u64> = (0..blocks).collect();
-    for part in all.chunks(50) {
-        store.write(part, &[]);
-    }
+    store.fill(50);
     store
 }
 

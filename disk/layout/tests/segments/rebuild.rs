@@ -3,7 +3,7 @@
 use crate::common::{BLOCK, GIVEN, Numbers, Shape, Store};
 use tonearm_base::Nanos;
 use tonearm_format::HEADER_AREA_BYTES;
-use tonearm_layout::{Home as _, HomeError};
+use tonearm_layout::{Home as _, HomeError, SlotReport};
 use tonearm_rt::{Data, Op};
 use tonearm_world::{Fault, FaultKind, Place, SimOptions, SimWorld};
 
@@ -43,6 +43,29 @@ fn page_of(store: &Store, block: u64) -> u64 {
     report.unwrap().offset
 }
 
+/// Write-back waits during either call. Without an array nothing is mended, so the group is examined once.
+#[test]
+fn mending_without_an_array_reads_no_more_than_a_check() {
+    let store = with_history(4);
+    // The cache has the page, so that its blocks are still read.
+    store.destroy(page_of(&store, 300), BLOCK);
+    let reads = |mends: bool| {
+        let (home, before) = (store.home.clone(), store.world.ios());
+        let report = store.rt.block_on(async move {
+            match mends {
+                true => home.mend_group(1).await.unwrap(),
+                false => home.check_group(1).await.unwrap(),
+            }
+        });
+        assert!(matches!(report.slots[0], SlotReport::Damaged(_)) && report.allocated > 100);
+        assert_eq!(report.mended, 0);
+        store.world.ios() - before
+    };
+    let (checked, mended) = (reads(false), reads(true));
+    // The pages from the root on.
+    assert!(mended <= checked + 3, "{mended} and {checked} reads");
+}
+
 #[test]
 fn a_rebuild_finds_every_block_and_every_hole_without_checkpoints_and_map_pages() {
     for seed in 0..16 {
@@ -77,8 +100,7 @@ fn a_rebuild_finds_blocks_of_which_all_were_overwritten_in_place() {
         given: Some(|_| true),
         ..Shape::small(900)
     });
-    let all: Vec<u64> = (0..900).collect();
-    store.write(&all, &[]);
+    store.fill(900);
     let mut numbers = Numbers(3);
     for _ in 0..600 {
         let part: Vec<u64> = (0..20).map(|_| numbers.below(900)).collect();

@@ -3,10 +3,11 @@
 //! with `#` is a comment.
 
 use super::{Generation, Model, Op, Script};
-use crate::store::{Layout, Shape};
+use crate::store::{Layout, SPARE_PERCENT, Shape};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
+use tonearm_engine::HomeParams;
 use tonearm_world::Fault;
 
 /// An item of a script.
@@ -17,6 +18,9 @@ enum Line {
         #[serde(flatten)]
         shape: Shape,
         layout: Layout,
+        /// The spare share of a layout with segments. It has the usual value where it is missing.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        spare_percent: Option<u64>,
         ordered: bool,
         drives: Option<Model>,
     },
@@ -32,6 +36,10 @@ impl fmt::Display for Script {
         let mut lines = vec![Line::Store {
             shape: self.shape,
             layout: Layout::of(&self.shape.home),
+            spare_percent: match self.shape.home {
+                HomeParams::Overwrite => None,
+                HomeParams::Segments { spare_percent, .. } => Some(spare_percent),
+            },
             ordered: self.ordered,
             drives: self.model.clone(),
         }];
@@ -68,11 +76,13 @@ impl FromStr for Script {
             if let Line::Store {
                 mut shape,
                 layout,
+                spare_percent,
                 ordered,
                 drives: model,
             } = line
             {
-                shape.home = layout.home(shape.block_size);
+                let spare_percent = spare_percent.unwrap_or(SPARE_PERCENT);
+                shape.home = layout.home(shape.block_size, spare_percent);
                 script = Some(Script {
                     shape,
                     ordered,

@@ -218,7 +218,7 @@ fn what_two_members_have_rotten_is_reported_and_left_alone() {
 /// is lost that was not rotten, and nothing at all once the scrub has ended.
 #[test]
 fn a_scrub_under_load_survives_every_cut() {
-    let (cuts, mended) = (Rc::new(Cell::new(0)), Rc::new(Cell::new(0)));
+    let (mut count, mut mended) = (0, 0);
     for (plan, seed) in [(OVERWRITE, 3), (FIVE, 4), (SEGMENTS, 5), (HYLOG, 6)] {
         let (mut store, before) = written(plan, seed);
         let rotten = 1 + seed as usize % plan.members;
@@ -236,38 +236,18 @@ fn a_scrub_under_load_survives_every_cut() {
         let index = oracle.borrow_mut().commit(&numbered);
         oracle.borrow_mut().acknowledge(index);
         let running = store.start(seed);
-        let failure: Rc<RefCell<Option<String>>> = Rc::default();
         let done = Rc::new(Cell::new(false));
-        let (own, model, seen, ended, count, rot) = (
-            store.clone(),
-            oracle.clone(),
-            failure.clone(),
-            done.clone(),
-            cuts.clone(),
-            blocks.clone(),
-        );
-        running.world.on_io(move |io, crash| {
-            if seen.borrow().is_some() || !io.is_multiple_of(19) {
-                return;
-            }
-            count.set(count.get() + 1);
-            let left = own.with(crash.images(io + seed));
-            if let Err(what) = after_cut(&left, &model.borrow(), &rot, ended.get(), io) {
-                *seen.borrow_mut() = Some(format!("seed {seed}, power cut at I/O {io}: {what}"));
-            }
+        let ended = done.clone();
+        let cuts = running.check_cuts(&store, &oracle, (seed, 19), move |left, oracle, io| {
+            after_cut(left, oracle, &blocks, ended.get(), io)
         });
-        let (rt, own, model, of_scrub) = (
-            running.rt.clone(),
-            store.clone(),
-            oracle.clone(),
-            done.clone(),
-        );
+        let (rt, own, model) = (running.rt.clone(), store.clone(), oracle);
         let report = running.rt.block_on(async move {
             let open = own.open(&rt, &[], restless()).await.unwrap();
             let engine = open.engine.clone();
             let scrub = rt.spawn(async move {
                 let report = engine.scrub(Scrub::Repair, |_, _| true).await.unwrap();
-                of_scrub.set(true);
+                done.set(true);
                 report
             });
             for round in 0..3 {
@@ -288,15 +268,16 @@ fn a_scrub_under_load_survives_every_cut() {
         running.world.clear_hook();
         let closed = store.with(running.world.images());
         running.rt.shut_down();
-        assert_eq!(*failure.borrow(), None);
+        count += cuts.count.get();
+        assert_eq!(*cuts.failure.borrow(), None);
         assert!(report.is_sound(), "{report:?}");
         assert!(report.repaired > 20, "{report:?}");
-        mended.set(mended.get() + report.repaired);
+        mended += report.repaired;
         let (expected, _) = closed.read_all(1, &[]).unwrap();
         assert_whole(&closed, &expected, "scrubbed under load");
     }
-    println!("{} places mended, {} cuts", mended.get(), cuts.get());
-    assert!(cuts.get() > 60, "{} cuts", cuts.get());
+    println!("{mended} places mended, {count} cuts");
+    assert!(count > 60, "{count} cuts");
 }
 
 /// Verifies what a cut has left: `rotten` blocks may be damaged unless the scrub has ended.

@@ -68,6 +68,40 @@ pub struct Running {
     pub rt: Rt,
 }
 
+/// The power cuts of a run that were checked.
+#[derive(Default)]
+pub struct Cuts {
+    pub count: Cell<u64>,
+    /// The first failure. No cut is checked after it.
+    pub failure: RefCell<Option<String>>,
+}
+
+impl Running {
+    /// Checks what a power cut leaves of `store` at each `step`th change of a drive.
+    pub fn check_cuts(
+        &self,
+        store: &Store,
+        oracle: &Rc<RefCell<Oracle>>,
+        (seed, step): (u64, u64),
+        check: impl Fn(&Store, &Oracle, u64) -> Result<(), String> + 'static,
+    ) -> Rc<Cuts> {
+        let cuts: Rc<Cuts> = Rc::default();
+        let (own, oracle, seen) = (store.clone(), oracle.clone(), cuts.clone());
+        self.world.on_io(move |io, crash| {
+            if seen.failure.borrow().is_some() || !io.is_multiple_of(step) {
+                return;
+            }
+            seen.count.set(seen.count.get() + 1);
+            let left = own.with(crash.images(io + seed));
+            if let Err(what) = check(&left, &oracle.borrow(), io) {
+                let text = format!("seed {seed}, power cut at I/O {io}: {what}");
+                *seen.failure.borrow_mut() = Some(text);
+            }
+        });
+        cuts
+    }
+}
+
 pub struct Open {
     pub engine: Engine,
     pub array: StoreArray,
@@ -435,21 +469,10 @@ fn a_crashed_store_does_not_open_without_a_member_that_may_only_be_late() {
         let store = Store::create(plan);
         let (running, seed) = (store.start(3), 3);
         let oracle = Rc::new(RefCell::new(Oracle::default()));
-        let failure: Rc<RefCell<Option<String>>> = Rc::default();
-        let (own, model, seen, count) = (
-            store.clone(),
-            oracle.clone(),
-            failure.clone(),
-            in_use.clone(),
-        );
-        running.world.on_io(move |io, crash| {
-            if seen.borrow().is_some() || !io.is_multiple_of(11) {
-                return;
-            }
-            match late(&own.with(crash.images(io)), &model.borrow(), io) {
-                Ok(was_in_use) => count.set(count.get() + u64::from(was_in_use)),
-                Err(what) => *seen.borrow_mut() = Some(format!("power cut at I/O {io}: {what}")),
-            }
+        let count = in_use.clone();
+        let cuts = running.check_cuts(&store, &oracle, (seed, 11), move |left, oracle, io| {
+            count.set(count.get() + u64::from(late(left, oracle, io)?));
+            Ok(())
         });
         let (rt, own, model) = (running.rt.clone(), store.clone(), oracle.clone());
         running.rt.block_on(async move {
@@ -461,7 +484,7 @@ fn a_crashed_store_does_not_open_without_a_member_that_may_only_be_late() {
         });
         running.world.clear_hook();
         running.rt.shut_down();
-        assert_eq!(*failure.borrow(), None);
+        assert_eq!(*cuts.failure.borrow(), None);
     }
     assert!(in_use.get() > 20, "{} cuts", in_use.get());
 }
@@ -580,33 +603,16 @@ fn replaced(plan: Plan, seed: u64) -> (Store, Vec<u64>) {
 /// on there to an array of which any member may fail.
 #[test]
 fn a_rebuild_under_load_survives_every_cut_and_goes_on() {
-    let mut cuts = 0;
+    let mut count = 0;
     for (plan, seed) in [(OVERWRITE, 5), (SEGMENTS, 6)] {
         let (store, content) = replaced(plan, seed);
-        let failure: Rc<RefCell<Option<String>>> = Rc::default();
-        let count = Rc::new(Cell::new(0));
         let oracle = Rc::new(RefCell::new(Oracle::default()));
         let before: Vec<(u64, u64)> = (crate::blocks::FIRST..).zip(content).collect();
         let index = oracle.borrow_mut().commit(&before);
         oracle.borrow_mut().acknowledge(index);
         let running = store.start(seed);
-        let (own, model, seen, checked) = (
-            store.clone(),
-            oracle.clone(),
-            failure.clone(),
-            count.clone(),
-        );
-        running.world.on_io(move |io, crash| {
-            if seen.borrow().is_some() || !io.is_multiple_of(23) {
-                return;
-            }
-            let left = own.with(crash.images(io + seed));
-            checked.set(checked.get() + 1);
-            if let Err(what) = rebuilt_after(&left, &model.borrow(), io) {
-                *seen.borrow_mut() = Some(format!("seed {seed}, power cut at I/O {io}: {what}"));
-            }
-        });
-        let (rt, own, model) = (running.rt.clone(), store.clone(), oracle.clone());
+        let cuts = running.check_cuts(&store, &oracle, (seed, 23), rebuilt_after);
+        let (rt, own, model) = (running.rt.clone(), store.clone(), oracle);
         running.rt.block_on(async move {
             let open = own.open(&rt, &[], restless()).await.unwrap();
             let rebuilding = open.engine.clone();
@@ -622,11 +628,11 @@ fn a_rebuild_under_load_survives_every_cut_and_goes_on() {
         });
         running.world.clear_hook();
         running.rt.shut_down();
-        cuts += count.get();
-        assert_eq!(*failure.borrow(), None);
+        count += cuts.count.get();
+        assert_eq!(*cuts.failure.borrow(), None);
     }
-    println!("{cuts} cuts in rebuilds");
-    assert!(cuts > 30, "{cuts} cuts");
+    println!("{count} cuts in rebuilds");
+    assert!(count > 30, "{count} cuts");
 }
 
 /// Rebuilds what a cut has left, and verifies it, also without each of the members.
