@@ -12,6 +12,10 @@ pub struct Done {
     pub flushes: u64,
     /// Requests in a second as fio reports them, summed over its clients.
     pub rate: f64,
+    /// Time that 99.9 % of the writes took at most, in milliseconds.
+    pub p999_ms: f64,
+    /// Longest time of a write, in milliseconds.
+    pub longest_ms: f64,
 }
 
 /// Runs fio on `uri`. With `once` each block is accessed at most once.
@@ -54,9 +58,13 @@ pub fn run(
         bail!("fio met error {}", job["error"]);
     }
     let number = |side: &str, field: &str| job[side][field].as_f64().unwrap_or(0.0);
+    let writes = &job["write"]["clat_ns"];
+    let ms = |time: &Value| time.as_f64().unwrap_or(0.0) / 1e6;
     Ok(Done {
         requests: (number("read", "total_ios") + number("write", "total_ios")) as u64,
         flushes: number("sync", "total_ios") as u64,
         rate: number("read", "iops") + number("write", "iops"),
+        p999_ms: ms(&writes["percentile"]["99.900000"]),
+        longest_ms: ms(&writes["max"]),
     })
 }

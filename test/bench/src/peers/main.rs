@@ -9,6 +9,7 @@
 
 mod client;
 mod fio;
+mod layouts;
 mod recorder;
 mod recovery;
 mod report;
@@ -18,6 +19,7 @@ mod workload;
 
 use anyhow::Context;
 use clap::Parser;
+use report::Run;
 use sample::{Bench, Sample};
 use std::path::PathBuf;
 use tonearm_bench::machine;
@@ -28,7 +30,7 @@ use workload::WORKLOADS;
 #[derive(Parser)]
 #[command(after_help = "\
 Examples:
-  tonearm-bench-peers                      everything: medians of 5 rounds, about 45 minutes
+  tonearm-bench-peers                      everything: medians of 5 rounds, about an hour
   tonearm-bench-peers --quick              one short round: does it work, not how fast it is
   tonearm-bench-peers --only flush-1       one workload (may be repeated)
   tonearm-bench-peers --json > run.json    all samples")]
@@ -55,10 +57,12 @@ fn main() -> anyhow::Result<()> {
         }
         println!("{:16} {}", recovery::NAME, recovery::TITLE);
         println!("{:16} {}", recorder::NAME, recorder::TITLE);
+        println!("{:16} {}", layouts::NAME, layouts::TITLE);
         return Ok(());
     }
     let known = WORKLOADS.iter().map(|workload| workload.name);
-    let known: Vec<_> = known.chain([recovery::NAME, recorder::NAME]).collect();
+    let more = [recovery::NAME, recorder::NAME, layouts::NAME];
+    let known: Vec<_> = known.chain(more).collect();
     options::check_names(&common.only, "workload", &known)?;
     let wanted = |name: &str| options::wanted(&common.only, name);
     let rounds = common.rounds();
@@ -105,24 +109,22 @@ fn main() -> anyhow::Result<()> {
             }
         }
     }
-    bench.clean_up();
-    let machine = machine::describe(&args.dir, &["nbdkit", "qemu-nbd", "fio"]);
-    if common.json {
-        report::json(
-            &machine,
-            &common.log_size,
-            &samples,
-            &recoveries,
-            &recorders,
-        )
-    } else {
-        report::tables(
-            &machine,
-            &common.log_size,
-            &samples,
-            &recoveries,
-            &recorders,
-        );
-        Ok(())
+    let mut cases = Vec::new();
+    if wanted(layouts::NAME) {
+        cases = layouts::measure(&bench, common.quick).context("layouts")?;
     }
+    bench.clean_up();
+    let run = Run {
+        machine: machine::describe(&args.dir, &["nbdkit", "qemu-nbd", "fio"]),
+        log_size: common.log_size.clone(),
+        samples,
+        recoveries,
+        recorders,
+        layouts: cases,
+    };
+    if common.json {
+        return run.json();
+    }
+    run.print();
+    Ok(())
 }

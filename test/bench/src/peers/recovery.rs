@@ -105,7 +105,11 @@ fn fill_log(bench: &Bench, server: &Server, store: &Path) -> anyhow::Result<(u64
     }
 }
 
-fn stats(bench: &Bench, store: &Path) -> anyhow::Result<Value> {
+/// What `tonearm stats` tells of `store`.
+///
+/// # Errors
+/// When it tells nothing.
+pub fn stats(bench: &Bench, store: &Path) -> anyhow::Result<Value> {
     let output = Command::new(&bench.tonearm)
         .args(["stats", "--json"])
         .arg(store)
@@ -113,7 +117,11 @@ fn stats(bench: &Bench, store: &Path) -> anyhow::Result<Value> {
     serde_json::from_slice(&output.stdout).context("tonearm stats --json")
 }
 
-fn number(stats: &Value, name: &str) -> anyhow::Result<u64> {
+/// A number of the store.
+///
+/// # Errors
+/// When there is none of this name.
+pub fn number(stats: &Value, name: &str) -> anyhow::Result<u64> {
     let value = stats["store"][name].as_u64();
     value.with_context(|| format!("no {name} in tonearm stats"))
 }

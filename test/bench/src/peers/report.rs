@@ -1,5 +1,6 @@
 //! Tables and JSON of a run.
 
+use crate::layouts::{self, Case};
 use crate::recorder::{self, Pair};
 use crate::recovery::{self, Recovery};
 use crate::sample::Sample;
@@ -43,68 +44,131 @@ fn ratio(samples: &[Sample], workload: &str) -> Option<Spread> {
     Some(rounds)
 }
 
-/// Prints the run as Markdown.
-pub fn tables(
-    machine: &Machine,
-    log_size: &str,
-    samples: &[Sample],
-    recoveries: &[Recovery],
-    recorders: &[Pair],
-) {
-    let rounds = samples
-        .iter()
-        .map(|sample| sample.round + 1)
-        .max()
-        .unwrap_or(
-            recoveries
-                .len()
-                .max(recorders.len() / recorder::LOADS.len()),
-        );
-    println!("{}; tonearm with a log of {log_size}\n", machine.line());
-    println!(
-        "Requests in a second (MiB/s where a request is 1 MiB), median (min-max) of {rounds} rounds.\n"
-    );
-    if !samples.is_empty() {
-        rates(samples);
-        println!("\nProcessor time of the server for each request, its flush included, in us.\n");
-        times(samples);
-    }
-    if let Some(serving) = Spread::of(recoveries.iter().map(|recovery| recovery.serving_s)) {
-        let own = Spread::of(recoveries.iter().map(|recovery| recovery.recovery_s));
-        let verdict = verdict(serving.median <= recovery::TARGET_S);
-        let used = recoveries
+/// All that was measured.
+pub struct Run {
+    /// Where.
+    pub machine: Machine,
+    /// Log of Tonearm's store.
+    pub log_size: String,
+    /// Samples of the workloads.
+    pub samples: Vec<Sample>,
+    /// Recoveries.
+    pub recoveries: Vec<Recovery>,
+    /// Samples with and without a recorder.
+    pub recorders: Vec<Pair>,
+    /// The layouts.
+    pub layouts: Vec<Case>,
+}
+
+impl Run {
+    /// Prints the run as Markdown.
+    pub fn print(&self) {
+        let Self {
+            machine,
+            log_size,
+            samples,
+            recoveries,
+            recorders,
+            layouts,
+        } = self;
+        let rounds = samples
             .iter()
-            .map(|recovery| recovery.log_used_mib)
-            .min()
-            .unwrap_or(0);
-        println!(
-            "\n{}: serves after {} s, of which recovery {} s; log at least {used} MiB full; target {} s: {verdict}",
-            recovery::TITLE,
-            serving.text(2),
-            own.map_or(String::new(), |own| own.text(2)),
-            recovery::TARGET_S
-        );
+            .map(|sample| sample.round + 1)
+            .max()
+            .unwrap_or(
+                recoveries
+                    .len()
+                    .max(recorders.len() / recorder::LOADS.len()),
+            );
+        println!("{}; tonearm with a log of {log_size}\n", machine.line());
+        if rounds > 0 {
+            println!(
+                "Requests in a second (MiB/s where a request is 1 MiB), median (min-max) of {rounds} rounds.\n"
+            );
+        }
+        if !samples.is_empty() {
+            rates(samples);
+            println!(
+                "\nProcessor time of the server for each request, its flush included, in us.\n"
+            );
+            times(samples);
+        }
+        if let Some(serving) = Spread::of(recoveries.iter().map(|recovery| recovery.serving_s)) {
+            let own = Spread::of(recoveries.iter().map(|recovery| recovery.recovery_s));
+            let verdict = verdict(serving.median <= recovery::TARGET_S);
+            let used = recoveries
+                .iter()
+                .map(|recovery| recovery.log_used_mib)
+                .min()
+                .unwrap_or(0);
+            println!(
+                "\n{}: serves after {} s, of which recovery {} s; log at least {used} MiB full; target {} s: {verdict}",
+                recovery::TITLE,
+                serving.text(2),
+                own.map_or(String::new(), |own| own.text(2)),
+                recovery::TARGET_S
+            );
+        }
+        for name in recorder::LOADS {
+            let pairs = || recorders.iter().filter(|pair| pair.with.workload == name);
+            let Some(ratio) = Spread::of(pairs().map(Pair::ratio)) else {
+                continue;
+            };
+            let lost: u64 = pairs().map(|pair| pair.lost).sum();
+            println!(
+                "\n{name}: {} {}; target {}: {}; {lost} requests lost",
+                recorder::TITLE,
+                ratio.text(3),
+                recorder::TARGET,
+                verdict(ratio.median >= recorder::TARGET)
+            );
+        }
+        let pairs = recorders
+            .iter()
+            .flat_map(|pair| [&pair.without, &pair.with]);
+        if !layouts.is_empty() {
+            println!("\n{}.\n", layouts::TITLE);
+            cases(layouts);
+        }
+        let all = samples
+            .iter()
+            .chain(pairs)
+            .map(|sample| sample.surroundings);
+        let surroundings: Vec<_> = all
+            .chain(layouts.iter().map(|case| case.surroundings))
+            .collect();
+        print_noisy(surroundings.into_iter());
     }
-    for name in recorder::LOADS {
-        let pairs = || recorders.iter().filter(|pair| pair.with.workload == name);
-        let Some(ratio) = Spread::of(pairs().map(Pair::ratio)) else {
-            continue;
-        };
-        let lost: u64 = pairs().map(|pair| pair.lost).sum();
-        println!(
-            "\n{name}: {} {}; target {}: {}; {lost} requests lost",
-            recorder::TITLE,
-            ratio.text(3),
-            recorder::TARGET,
-            verdict(ratio.median >= recorder::TARGET)
-        );
+
+    /// Prints all samples as JSON.
+    ///
+    /// # Errors
+    /// When standard output is closed.
+    pub fn json(&self) -> anyhow::Result<()> {
+        let workloads: Vec<_> = WORKLOADS
+            .iter()
+            .filter_map(|workload| {
+                let ratio = ratio(&self.samples, workload.name)?;
+                Some(json!({
+                    "name": workload.name,
+                    "title": workload.title,
+                    "target": workload.target,
+                    "ratio": ratio.median,
+                    "ratio_min": ratio.min,
+                    "ratio_max": ratio.max,
+                }))
+            })
+            .collect();
+        print_json(&json!({
+            "machine": self.machine,
+            "log_size": self.log_size,
+            "workloads": workloads,
+            "samples": self.samples,
+            "recoveries": self.recoveries,
+            "recorders": self.recorders,
+            "layouts": self.layouts,
+        }))
     }
-    let pairs = recorders
-        .iter()
-        .flat_map(|pair| [&pair.without, &pair.with]);
-    let all = samples.iter().chain(pairs);
-    let surroundings: Vec<_> = all.map(|sample| sample.surroundings).collect();
-    print_noisy(surroundings.into_iter());
 }
 
 fn names() -> [&'static str; Kind::ALL.len()] {
@@ -154,37 +218,34 @@ fn times(samples: &[Sample]) {
     println!("{table}");
 }
 
-/// Prints all samples as JSON.
-///
-/// # Errors
-/// When standard output is closed.
-pub fn json(
-    machine: &Machine,
-    log_size: &str,
-    samples: &[Sample],
-    recoveries: &[Recovery],
-    recorders: &[Pair],
-) -> anyhow::Result<()> {
-    let workloads: Vec<_> = WORKLOADS
-        .iter()
-        .filter_map(|workload| {
-            let ratio = ratio(samples, workload.name)?;
-            Some(json!({
-                "name": workload.name,
-                "title": workload.title,
-                "target": workload.target,
-                "ratio": ratio.median,
-                "ratio_min": ratio.min,
-                "ratio_max": ratio.max,
-            }))
-        })
-        .collect();
-    print_json(&json!({
-        "machine": machine,
-        "log_size": log_size,
-        "workloads": workloads,
-        "samples": samples,
-        "recoveries": recoveries,
-        "recorders": recorders,
-    }))
+fn cases(cases: &[Case]) {
+    let mut table = table(vec![
+        "load",
+        "layout",
+        "used",
+        "writes/s",
+        "times the store",
+        "write cost",
+        "p99.9 ms",
+        "longest ms",
+        "target",
+        "",
+        "memory, MiB",
+    ]);
+    for case in cases {
+        table.add_row(vec![
+            case.load.to_owned(),
+            case.layout.to_owned(),
+            case.used(),
+            format!("{:.0}", case.rate),
+            format!("{:.1}", case.times),
+            format!("{:.2}", case.write_cost),
+            format!("{:.1}", case.p999_ms),
+            format!("{:.0}", case.longest_ms),
+            format!("{:.0}", layouts::TARGET_MS),
+            verdict(case.longest_ms <= layouts::TARGET_MS).to_owned(),
+            format!("{:.0} (--memory {})", case.peak_mib, case.memory_mib),
+        ]);
+    }
+    println!("{table}");
 }

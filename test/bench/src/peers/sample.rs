@@ -230,6 +230,7 @@ impl Bench {
             "bench.tn",
             "bench.raw",
             "recovery.tn",
+            "layouts.tn",
             "recorder.csv",
             "recorder.csv.1",
             "recorder.json",

@@ -87,7 +87,7 @@ pub fn rounds(args: &Args) -> anyhow::Result<Vec<Figures>> {
 /// # Errors
 /// When the disk fails.
 fn round_of(units: u64, seed: u64) -> anyhow::Result<Figures> {
-    let running = Store::create(BLOCKS, LOG_BYTES, HomeParams::Overwrite)?.start(&Settings {
+    let running = Store::create(BLOCKS, LOG_BYTES, HomeParams::Overwrite, None)?.start(&Settings {
         seed,
         drives: None,
         power_cuts: false,

@@ -5,8 +5,9 @@
 //! overwritten the given number of times on average. A fifth of that comes before the measurement, so that the cleaner
 //! is in a steady state. The log has its own drive of the same kind, so that throughput is that of the home. The
 //! clients write in a closed loop, so that waits for log space and memory count. At the end every block is read and
-//! compared.
+//! compared. With `--redundancy` the home is on an array of drives, whose counters make a second table.
 
+use crate::array::Array;
 use crate::run::next_random;
 use crate::spec;
 use crate::world::{Running, Settings, Store};
@@ -17,9 +18,10 @@ use std::rc::Rc;
 use tonearm_base::{BufPool, Nanos};
 use tonearm_bench::Contents;
 use tonearm_bench::report::table;
+use tonearm_device::raid::RaidStats;
 use tonearm_disk::{HomeParams, OpenOptions, Placement};
 use tonearm_engine::{CommitChange, Engine, EngineError};
-use tonearm_format::SYSTEM_BLOCKS;
+use tonearm_format::{ArrayLevel, SYSTEM_BLOCKS};
 use tonearm_layout::Piece;
 
 const BLOCK: usize = 4096;
@@ -36,9 +38,16 @@ enum Layout {
     Hylog,
 }
 
+#[derive(clap::ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
+enum Redundancy {
+    Raid0,
+    Raid5,
+}
+
 #[derive(clap::Args)]
 pub struct Args {
-    /// Drives of log and home
+    /// Kinds of drives, one run each: the home is on one such drive or on an array of --disks, and the log on a drive of
+    /// its own of the same kind, outside of the array
     #[arg(long = "drive", default_values_t = ["atlas10k".to_owned(), "hylog2003".to_owned()])]
     drives: Vec<String>,
     /// Percent of the segments that hold live blocks
@@ -65,9 +74,15 @@ pub struct Args {
     /// Clients, each with one durable write under way
     #[arg(long, default_value_t = 16)]
     clients: u64,
-    /// KiB of a segment
+    /// KiB of a segment; on an array rounded down to whole stripes, at least one
     #[arg(long, default_value_t = 1024)]
     segment_kib: u32,
+    /// Put the home on an array of --disks drives, in stripe units of 64 KiB
+    #[arg(long, value_enum, requires = "disks")]
+    redundancy: Option<Redundancy>,
+    /// Drives of the array, without that of the log
+    #[arg(long, requires = "redundancy")]
+    disks: Option<usize>,
     /// MiB of payload in memory
     #[arg(long, default_value_t = 32)]
     memory_mib: u64,
@@ -83,9 +98,36 @@ struct Figures {
     amplification: f64,
     /// Bytes written home for each byte that came home. Writes that were superseded in memory do not count.
     home_amplification: f64,
+    /// Of the closed loop; none without an array.
+    array: Option<ArrayFigures>,
     saturated: Waits,
     /// With writes at a fixed share of the rate of the closed loop.
     paced: Waits,
+}
+
+/// What an array did in the closed loop.
+struct ArrayFigures {
+    /// Its counters at the begin and the end.
+    stats: [RaidStats; 2],
+    /// Operations of all drives, that of the log among them; flushes count.
+    drive_ios: u64,
+    writes: u64,
+}
+
+impl ArrayFigures {
+    /// Cells of the table: each number by 1000 writes of clients.
+    fn cells(&self) -> Vec<String> {
+        let [from, to] = &self.stats;
+        let numbers = [
+            to.full_writes - from.full_writes,
+            to.read_modify_writes - from.read_modify_writes,
+            to.reconstruct_writes - from.reconstruct_writes,
+            to.coalesced - from.coalesced,
+            self.drive_ios,
+        ];
+        let by_thousand = |number| format!("{:.0}", number as f64 * 1000.0 / self.writes as f64);
+        numbers.into_iter().map(by_thousand).collect()
+    }
 }
 
 /// Times of durable writes.
@@ -100,6 +142,23 @@ struct Waits {
 /// # Errors
 /// When the engine fails, or a block does not read as it was written.
 pub fn run(args: &Args) -> anyhow::Result<()> {
+    ensure!(
+        args.utilisations.iter().all(|u| (25..=98).contains(u)),
+        "utilisations are from 25 to 98"
+    );
+    ensure!((1..=100).contains(&args.paced), "--paced is a percentage");
+    let array = args.array()?;
+    let segment_bytes = args.segment_bytes(array)?;
+    let mut arrays = table([
+        "drive",
+        "layout",
+        "of overwrite",
+        "whole stripes",
+        "parts of stripes: read old data, parity",
+        "read the rest",
+        "shared",
+        "drive I/Os",
+    ]);
     let mut table = table([
         "drive",
         "layout",
@@ -118,13 +177,9 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     for drive in &args.drives {
         let mut homes = vec![("overwrite".to_owned(), HomeParams::Overwrite)];
         for percent in &args.utilisations {
-            ensure!(
-                (25..=98).contains(percent),
-                "utilisations are from 25 to 98"
-            );
             for layout in &args.layouts {
                 let home = HomeParams::Segments {
-                    segment_bytes: args.segment_kib << 10,
+                    segment_bytes,
                     spare_percent: 100 - percent,
                     placement: match layout {
                         Layout::Segments => Placement::Append,
@@ -136,8 +191,16 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
                 homes.push((name, home));
             }
         }
+        let mut overwrite = None;
         for (name, home) in homes {
-            let figures = one(args, drive, home).with_context(|| format!("{drive}, {name}"))?;
+            let figures =
+                one(args, drive, home, array).with_context(|| format!("{drive}, {name}"))?;
+            let base = *overwrite.get_or_insert(figures.writes_per_s);
+            if let Some(array) = &figures.array {
+                let ratio = format!("{:.2}", figures.writes_per_s / base);
+                let cells = [drive.clone(), name.clone(), ratio].into_iter();
+                arrays.add_row(cells.chain(array.cells()));
+            }
             let mut row = vec![
                 drive.clone(),
                 name.clone(),
@@ -156,8 +219,37 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
             eprintln!("{drive}, {name}: {:.0} writes/s", figures.writes_per_s);
         }
     }
+    if let Some(array) = array {
+        println!(
+            "Home on {}, log on one drive more; segments of {} KiB.\n",
+            array.describe(),
+            segment_bytes >> 10
+        );
+    }
     println!("{table}");
+    if array.is_some() {
+        println!("\nThe array, for each 1000 writes of clients:\n\n{arrays}");
+    }
     Ok(())
+}
+
+impl Args {
+    fn array(&self) -> anyhow::Result<Option<Array>> {
+        let (Some(redundancy), Some(disks)) = (self.redundancy, self.disks) else {
+            return Ok(None);
+        };
+        let level = match redundancy {
+            Redundancy::Raid0 => ArrayLevel::Raid0,
+            Redundancy::Raid5 => ArrayLevel::Raid5,
+        };
+        Array::new(level, disks).map(Some)
+    }
+
+    fn segment_bytes(&self, array: Option<Array>) -> anyhow::Result<u32> {
+        let bytes = self.segment_kib.checked_mul(1 << 10);
+        let bytes = bytes.context("--segment-kib is too large")?;
+        Ok(array.map_or(bytes, |array| array.segment_bytes(bytes)))
+    }
 }
 
 /// State that all clients share.
@@ -177,10 +269,15 @@ struct Work {
     hot: Option<u64>,
 }
 
-fn one(args: &Args, drive: &str, home: HomeParams) -> anyhow::Result<Figures> {
+fn one(
+    args: &Args,
+    drive: &str,
+    home: HomeParams,
+    array: Option<Array>,
+) -> anyhow::Result<Figures> {
     let blocks = args.mib << 8;
     let drives = [spec(drive)?, spec(drive)?];
-    let store = Store::create(blocks, args.log_mib << 20, home)?;
+    let store = Store::create(blocks, args.log_mib << 20, home, array)?;
     let running = store.start(&Settings {
         seed: 1,
         drives: Some(&drives),
@@ -192,7 +289,6 @@ fn one(args: &Args, drive: &str, home: HomeParams) -> anyhow::Result<Figures> {
         (args.memory_mib << 20, args.clients, args.times * blocks);
     let (paced, hot) = (args.paced, args.hot);
     let separation_interval = Nanos::from_secs(args.separation_interval);
-    ensure!((1..=100).contains(&paced), "--paced is a percentage");
     let figures = running.rt.block_on(async move {
         let options = OpenOptions {
             memory_bytes,
@@ -218,8 +314,14 @@ fn one(args: &Args, drive: &str, home: HomeParams) -> anyhow::Result<Figures> {
         work.overwrite(clients, writes / 5, 1).await?;
         work.waits();
         let (from, since) = (work.engine.stats(), work.running.rt.now());
+        let (raid, ios) = (work.raid(), work.running.world.ios());
         work.overwrite(clients, writes, 2).await?;
         let (to, until) = (work.engine.stats(), work.running.rt.now());
+        let array = raid.zip(work.raid()).map(|(from, to)| ArrayFigures {
+            stats: [from, to],
+            drive_ios: work.running.world.ios() - ios,
+            writes,
+        });
         let saturated = work.waits();
         let interval = (until - since) * 100 / (writes * paced);
         // The paced part starts with an empty backlog.
@@ -234,6 +336,7 @@ fn one(args: &Args, drive: &str, home: HomeParams) -> anyhow::Result<Figures> {
             writes_per_s: writes as f64 * 1e9 / (until - since) as f64,
             amplification: home_bytes / (writes * BLOCK as u64) as f64,
             home_amplification: home_bytes / come as f64,
+            array,
             saturated,
             paced,
         })
@@ -271,6 +374,11 @@ impl Work {
             self.write(next_random(&mut random)).await?;
         }
         Ok(())
+    }
+
+    /// Counters of the array.
+    fn raid(&self) -> Option<RaidStats> {
+        self.engine.array().map(|array| array.stats)
     }
 
     /// Makes `writes` writes, one every `interval` ns, without waiting for earlier ones.

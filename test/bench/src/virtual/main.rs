@@ -8,6 +8,7 @@
 
 #![forbid(unsafe_code)]
 
+mod array;
 mod arus;
 mod layouts;
 mod map;

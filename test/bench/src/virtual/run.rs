@@ -130,7 +130,7 @@ struct Work {
 /// # Errors
 /// When the engine fails, or a block does not read as it was written.
 pub fn round(shape: &Shape, seed: u64) -> anyhow::Result<Figures> {
-    let store = Store::create(shape.blocks, shape.log_bytes, HomeParams::Overwrite)?;
+    let store = Store::create(shape.blocks, shape.log_bytes, HomeParams::Overwrite, None)?;
     let running = store.start(&Settings {
         seed,
         drives: shape.drives.as_ref(),

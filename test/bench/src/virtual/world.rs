@@ -1,5 +1,6 @@
-//! A store on two simulated drives, one for the log and one for the home.
+//! A store on simulated drives: one for the log, and one or an array of them for the home.
 
+use crate::array::{self, Array};
 use crate::meter;
 use std::cell::Cell;
 use std::rc::Rc;
@@ -15,14 +16,20 @@ use tonearm_world::{DiskImage, SimDisk, SimOptions, SimWorld, Zeroing};
 /// A store that is not running.
 pub struct Store {
     disks: Vec<DiskImage>,
+    has_array: bool,
 }
 
 impl Store {
-    /// An empty store with `blocks` blocks of 4 KiB and a log of `log_bytes`.
+    /// An empty store with `blocks` blocks of 4 KiB and a log of `log_bytes`. Its home is on one drive, or on `array`.
     ///
     /// # Errors
     /// When the parameters are invalid.
-    pub fn create(blocks: u64, log_bytes: u64, home: HomeParams) -> anyhow::Result<Self> {
+    pub fn create(
+        blocks: u64,
+        log_bytes: u64,
+        home: HomeParams,
+        array: Option<Array>,
+    ) -> anyhow::Result<Self> {
         let params = CreateParams {
             size_bytes: (blocks * 4096).max(1 << 20),
             log_bytes: Some(log_bytes),
@@ -33,9 +40,17 @@ impl Store {
             store: *b"virtual-time run",
             created_unix_s: 0,
         };
-        let roles = [true, false].map(|log| Roles { log, data: !log });
-        let disks = tonearm_sim::create(&params, &roles, params.size_bytes)?;
-        Ok(Self { disks })
+        let disks = match array {
+            Some(array) => array.create(&params)?,
+            None => {
+                let roles = [true, false].map(|log| Roles { log, data: !log });
+                tonearm_sim::create(&params, &roles, params.size_bytes)?
+            }
+        };
+        Ok(Self {
+            disks,
+            has_array: array.is_some(),
+        })
     }
 
     /// Starts the store in a simulated world.
@@ -48,10 +63,13 @@ impl Store {
         };
         let world = match settings.drives {
             None => SimWorld::new(options, self.disks),
-            Some(specs) => {
-                let disks = specs.iter().zip(self.disks).map(|((_, spec), image)| {
+            Some([log, home]) => {
+                let specs = std::iter::once(log).chain(std::iter::repeat(home));
+                let disks = specs.zip(self.disks).zip(0..);
+                let disks = disks.map(|(((_, spec), image), index): (_, u64)| {
                     let drive = DriveOptions {
-                        seed: settings.seed,
+                        // The first drive of the home has the seed that a single one has.
+                        seed: settings.seed + index.saturating_sub(1),
                         ..DriveOptions::default()
                     };
                     SimDisk {
@@ -76,6 +94,7 @@ impl Store {
             rt: Rt::new(driver),
             world,
             sizes,
+            has_array: self.has_array,
             spent,
         }
     }
@@ -85,7 +104,7 @@ impl Store {
 pub struct Settings<'a> {
     /// Seed of all random choices in the world.
     pub seed: u64,
-    /// Models of the drives of log and home. Without them operations take random latencies.
+    /// Models of the drives of log and home; all drives of an array are alike. Without them operations take random latencies.
     pub drives: Option<&'a [(String, DriveSpec); 2]>,
     /// The world tracks what a power cut may lose.
     pub power_cuts: bool,
@@ -101,6 +120,7 @@ pub struct Running {
     /// Its drives.
     pub world: SimWorld,
     sizes: Vec<u64>,
+    has_array: bool,
     spent: Rc<Cell<u64>>,
 }
 
@@ -111,7 +131,8 @@ impl Running {
     /// The errors of the engine.
     pub async fn open(&self, options: OpenOptions) -> Result<Engine, EngineError> {
         let pool = BufPool::new(4 << 20);
-        Engine::open(&self.rt, &pool, self.members(), options, |_| {}).await
+        let members = self.members(&pool).await?;
+        Engine::open(&self.rt, &pool, members, options, |_| {}).await
     }
 
     /// Opens the store as a logical disk.
@@ -121,11 +142,16 @@ impl Running {
     pub async fn open_disk(&self, options: OpenOptions) -> Result<Disk, DiskError> {
         // The size that the `tonearm` program uses.
         let pool = BufPool::new(64 << 20);
-        Disk::open(&self.rt, &pool, self.members(), options, |_| {}).await
+        let members = self.members(&pool).await?;
+        Disk::open(&self.rt, &pool, members, options, |_| {}).await
     }
 
-    fn members(&self) -> Vec<MemberDevice> {
-        tonearm_sim::members(&self.rt, self.sizes.iter().copied(), SECTOR)
+    async fn members(&self, pool: &BufPool) -> Result<Vec<MemberDevice>, EngineError> {
+        let drives = tonearm_sim::members(&self.rt, self.sizes.iter().copied(), SECTOR);
+        match self.has_array {
+            true => array::open(&self.rt, pool, drives).await,
+            false => Ok(drives),
+        }
     }
 
     /// Nanoseconds spent in the simulated world so far, if that is measured.

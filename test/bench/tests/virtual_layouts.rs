@@ -1,0 +1,106 @@
+//! `tonearm-bench-virtual layouts` on arrays: a small run as its user sees it, and options that do not go together.
+
+use std::process::{Command, Output};
+
+/// A run of less than a second.
+const SMALL: &str = "layouts --mib 4 --times 1 --log-mib 4 --memory-mib 4 --drive sata2tb \
+                     --utilisation 60 --layout segments";
+
+fn bench(options: &str) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_tonearm-bench-virtual"))
+        .args(options.split_whitespace())
+        .env_remove("RUST_BACKTRACE")
+        .output()
+        .expect("the benchmark starts")
+}
+
+/// What a successful run prints.
+fn printed(options: &str) -> String {
+    let output = bench(options);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{errors}");
+    String::from_utf8(output.stdout).expect("the tables are text")
+}
+
+/// Cells of the rows of `layout`, in each table.
+fn rows<'a>(printed: &'a str, layout: &str) -> Vec<Vec<&'a str>> {
+    let rows = printed.lines().map(|line| {
+        let cells = line.trim_matches('|').split('|').map(str::trim);
+        cells.collect::<Vec<_>>()
+    });
+    rows.filter(|cells| cells.get(1) == Some(&layout)).collect()
+}
+
+#[test]
+fn on_raid5_segments_update_few_stripes_in_part() {
+    let printed = printed(&format!(
+        "{SMALL} --segment-kib 300 --redundancy raid5 --disks 3"
+    ));
+    // 300 KiB are two stripes of 128 KiB and a rest.
+    assert!(printed.contains("segments of 256 KiB"), "{printed}");
+    let number = |layout: &str, column: usize| {
+        let rows = rows(&printed, layout);
+        assert_eq!(rows.len(), 2, "{layout} is in both tables: {printed}");
+        let number = rows[1][column].parse::<f64>();
+        number.unwrap_or_else(|_| panic!("{layout}, column {column} is no number: {printed}"))
+    };
+    assert_eq!(number("overwrite", 2), 1.0, "{printed}");
+    let parts = |layout: &str| number(layout, 4) + number(layout, 5);
+    assert!(number("segments 60 %", 3) > 0.0, "whole stripes: {printed}");
+    assert!(
+        4.0 * parts("segments 60 %") < parts("overwrite"),
+        "parts of stripes: {printed}"
+    );
+}
+
+#[test]
+fn raid0_has_no_parity_to_write() {
+    let printed = printed(&format!(
+        "{SMALL} --segment-kib 300 --redundancy raid0 --disks 2"
+    ));
+    let rows = rows(&printed, "segments 60 %");
+    assert_eq!(rows[1][3..6], ["0", "0", "0"], "{printed}");
+}
+
+#[test]
+fn without_an_array_there_is_one_table() {
+    let printed = printed(SMALL);
+    assert_eq!(rows(&printed, "overwrite").len(), 1, "{printed}");
+    assert!(!printed.contains("stripe"), "{printed}");
+}
+
+/// Each is refused with one message, before anything is measured.
+#[test]
+fn options_that_do_not_work_are_refused() {
+    for (options, wanted) in [
+        (
+            "--redundancy raid5 --disks 2",
+            "--redundancy raid5 takes 3 to 32 --disks; 2 given",
+        ),
+        (
+            "--redundancy raid0 --disks 1",
+            "--redundancy raid0 takes 2 to 32 --disks; 1 given",
+        ),
+        (
+            "--redundancy raid5 --disks 33",
+            "--redundancy raid5 takes 3 to 32 --disks; 33 given",
+        ),
+        ("--redundancy raid6 --disks 5", "invalid value 'raid6'"),
+        ("--redundancy raid5 --disks five", "invalid value 'five'"),
+        ("--redundancy raid5", "--disks <DISKS>"),
+        ("--disks 5", "--redundancy <REDUNDANCY>"),
+        ("--utilisation 99", "utilisations are from 25 to 98"),
+        (
+            "--redundancy raid5 --disks 5 --segment-kib 4194304",
+            "--segment-kib is too large",
+        ),
+    ] {
+        let output = bench(&format!("{SMALL} {options}"));
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert!(!output.status.success(), "{options}");
+        assert!(output.stdout.is_empty(), "{options}");
+        assert!(errors.contains(wanted), "{options}: {errors}");
+        let count = errors.to_lowercase().matches("error:").count();
+        assert_eq!(count, 1, "{options}: {errors}");
+    }
+}
