@@ -10,7 +10,7 @@ pub use self::files::{CopyOut, Files, FilesAction, FilesList, FilesPut, FilesRm}
 pub use self::member::{Member, MemberAction};
 pub use self::relayout::Relayout;
 pub use self::sqlite::{Sqlite, SqliteAction, SqliteImport, SqliteShell};
-pub use self::trace::{Trace, TraceAction, TraceRecord};
+pub use self::trace::{Trace, TraceAction, TraceFormat, TraceRecord};
 
 use clap::{ArgGroup, Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;

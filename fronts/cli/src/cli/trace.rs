@@ -1,6 +1,6 @@
 //! `tonearm trace`.
 
-use clap::{Args, Subcommand};
+use clap::{Args, Subcommand, ValueEnum};
 use std::path::PathBuf;
 use std::time::Duration;
 use tonearm_terminal::{size, span};
@@ -34,13 +34,21 @@ Examples:
   tonearm-lab workload trace day.csv --format csv
   tonearm-lab drive replay --drive sata2tb --trace day.csv --format csv --out answer.csv
         what the trace is like, and how another drive would have done
+  tonearm trace record disk.tonearm --volume main --out main.iolog --format fio-iolog --for 1h
+  fio --name=replay --read_iolog=main.iolog --replay_redirect=/dev/sdx --ioengine=libaio \\
+      --iodepth=64 --direct=1
+        the same requests at the same times on another disk; its contents are lost
 
 Each line is a request that was answered: when it arrived (ms since the start), number of the
 volume, R, W, F (flush), T (trim) or Z (zeroing), first sector, sectors of 512 bytes, 1 for FUA,
 and how long it took (ms). There is no content of a block in it. Requests come in order of arrival,
 and are written 5 seconds later for that. When this program or its disk is too slow, requests are
 lost, and the trace says how many; the server and its clients never wait for it. Requests of
-programs that use the store without NBD, such as SQLite's, are not recorded.")]
+programs that use the store without NBD, such as SQLite's, are not recorded.
+
+An iolog has times in microseconds, no comments, and the volumes' names as files, with %20 for a
+blank. fio has no FUA, so a datasync follows such a write. Trims and zeroings are left out and
+counted.")]
 pub struct TraceRecord {
     /// The store's primary file or block device
     #[arg(value_name = "STORE")]
@@ -48,6 +56,9 @@ pub struct TraceRecord {
     /// The file for the trace
     #[arg(long, value_name = "FILE")]
     pub out: PathBuf,
+    /// Its format
+    #[arg(long, value_enum, default_value_t = TraceFormat::Csv)]
+    pub format: TraceFormat,
     /// Record this volume alone [default: all]
     #[arg(long, value_name = "NAME")]
     pub volume: Option<String>,
@@ -70,4 +81,13 @@ pub struct TraceRecord {
     /// Print JSON
     #[arg(long)]
     pub json: bool,
+}
+
+/// The format of a recorded trace.
+#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
+pub enum TraceFormat {
+    /// Columns named in a header, as `tonearm-lab` reads them
+    Csv,
+    /// fio's iolog, version 3: `fio --read_iolog` replays it
+    FioIolog,
 }

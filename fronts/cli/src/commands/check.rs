@@ -435,7 +435,7 @@ fn show(findings: &Findings) -> anyhow::Result<()> {
         }
         None if findings.is_sound() => report::line("no damage found")?,
         None => report::line("damage found; --repair mends what can be mended")?,
-        Some(repair) => show_repair(repair)?,
+        Some(repair) => show_repair(repair, findings.is_degraded())?,
     }
     Ok(())
 }
@@ -460,7 +460,7 @@ fn show_lists(findings: &Findings) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn show_repair(repair: &Repair) -> anyhow::Result<()> {
+fn show_repair(repair: &Repair, degraded: bool) -> anyhow::Result<()> {
     if repair.log_given_up {
         report::line("repaired: the log up to its damage was recovered, the rest was given up")?;
     }
@@ -502,7 +502,12 @@ fn show_repair(repair: &Repair) -> anyhow::Result<()> {
         report::line(format_args!("still damaged: {remaining}"))?;
     }
     if repair.remaining.is_empty() {
-        report::line("the store is whole again and shut down in order")?;
+        report::line(match degraded {
+            false => "the store is whole again and shut down in order",
+            true => {
+                "no damage is left and the store is shut down in order, but the array is DEGRADED"
+            }
+        })?;
     }
     Ok(())
 }

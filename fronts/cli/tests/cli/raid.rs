@@ -107,6 +107,41 @@ fn each_member_may_be_lost_in_turn_and_is_replaced() {
     }
 }
 
+/// No block is damaged, so `check` ends with 0, as with all members. A script sees the state in the output.
+#[test]
+fn a_check_of_a_degraded_array_says_so_and_ends_with_0() {
+    let bench = created("raid5", "overwrite");
+    let degraded = || {
+        let found = bench.json(&["check", "a", "--json"]);
+        assert_eq!(found["sound"], true, "{found}");
+        found["array"]["degraded"].as_bool()
+    };
+    assert_eq!(degraded(), Some(false));
+    remove(&bench, "d2");
+    assert_eq!(degraded(), Some(true));
+    for arguments in [&["check", "a"][..], &["check", "a", "--json"]] {
+        let check = bench.run(arguments);
+        assert_eq!(check.code, Some(0), "{check:?}");
+        contains(
+            &check.err,
+            "the raid5 array is DEGRADED, and the failure of another member loses data: d2: it does not exist",
+        );
+    }
+    contains(
+        &bench.ok(&["check", "a"]),
+        "no damage found, but the array is DEGRADED",
+    );
+    // A repair closes the store after a crash. It does not restore the member.
+    put(&bench, 2);
+    bench.serve(&["a"]).kill();
+    let repair = bench.run(&["check", "a", "--repair"]);
+    assert_eq!(repair.code, Some(0), "{repair:?}");
+    contains(
+        &repair.out,
+        "no damage is left and the store is shut down in order, but the array is DEGRADED",
+    );
+}
+
 #[test]
 fn a_stale_member_that_comes_back_is_not_used() {
     let bench = created("raid5", "overwrite");

@@ -71,8 +71,12 @@ fn record(bench: &Bench, more: &[&str]) -> Recording {
 
 /// The requests in a file, and how many were left out (trims and zeroings).
 fn records(bench: &Bench, name: &str) -> (Vec<Record>, u64) {
+    let format = match name.ends_with(".iolog") {
+        true => Format::FioIolog,
+        false => Format::Csv,
+    };
     let file = BufReader::new(std::fs::File::open(bench.path(name)).expect("a trace"));
-    let mut reader = Reader::new(name, Format::Csv, file);
+    let mut reader = Reader::new(name, format, file);
     let records: Result<Vec<Record>, _> = reader.by_ref().collect();
     assert_eq!(reader.clamped(), 0, "the file is in order");
     (records.expect("a trace"), reader.skipped())
@@ -164,6 +168,66 @@ fn a_trace_has_what_the_clients_asked_for() {
     let shapes: Vec<_> = self::records(&bench, "b.csv").0.iter().map(shape).collect();
     assert_eq!(shapes, [(0, Op::Write, false, 0, 1)]);
     server.end_ok();
+}
+
+#[test]
+fn fio_replays_a_recording() {
+    let bench = store();
+    let server = bench.serve_store();
+    let (mut main, mut b) = (server.client("main"), server.client("b"));
+    let recording = record(&bench, &["--out", "t.iolog", "--format", "fio-iolog"]);
+    main.write(8192, &noise(1, 4096), 0).expect("written");
+    main.trim(0, 8192).expect("trimmed");
+    main.read(8192, 8192).expect("read");
+    std::thread::sleep(Duration::from_millis(600));
+    b.write(512, &noise(2, 1024), FLAG_FUA).expect("written");
+    main.flush().expect("flushed");
+    let summary = recording.end(&bench);
+    assert_eq!(summary["requests"], 4, "{summary}");
+    assert_eq!(summary["left_out"], 1, "the trim: {summary}");
+    let (records, left_out) = records(&bench, "t.iolog");
+    let shapes: Vec<_> = records.iter().map(shape).collect();
+    assert_eq!(
+        shapes,
+        [
+            (0, Op::Write, false, 16, 8),
+            (0, Op::Read, false, 16, 16),
+            (1, Op::Write, false, 1, 2),
+            (1, Op::Flush, false, 0, 0),
+            (0, Op::Flush, false, 0, 0),
+        ]
+    );
+    assert_eq!(left_out, 0);
+    let (Arrival::At(first), Arrival::At(third)) = (records[0].arrival, records[2].arrival) else {
+        panic!("times: {records:?}");
+    };
+    let pause = third.since(first).0 / 1_000_000;
+    assert!((600..5_000).contains(&pause), "{pause} ms");
+    server.end_ok();
+
+    bench.write("disk", &[0; 1 << 20]);
+    for (engine, paced) in [("psync", true), ("libaio", false)] {
+        let text = bench.tool(
+            "fio",
+            &[
+                "--name=replay",
+                "--read_iolog=t.iolog",
+                "--replay_redirect=disk",
+                &format!("--ioengine={engine}"),
+                &format!("--replay_no_stall={}", u8::from(!paced)),
+                "--output-format=json",
+            ],
+        );
+        let answer: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+        let job = &answer["jobs"][0];
+        assert_eq!(job["error"], 0, "{engine}: {text}");
+        for (kind, requests, bytes) in [("read", 1, 8192), ("write", 2, 5120)] {
+            assert_eq!(job[kind]["total_ios"], requests, "{engine}: {kind}: {text}");
+            assert_eq!(job[kind]["io_bytes"], bytes, "{engine}: {kind}: {text}");
+        }
+        let took = job["job_runtime"].as_u64().expect("ms");
+        assert!(!paced || took + 100 >= pause, "{took} ms of {pause} ms");
+    }
 }
 
 #[test]

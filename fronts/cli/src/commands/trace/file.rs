@@ -1,11 +1,11 @@
 //! The files of a trace: FILE, and the fuller ones before it as FILE.1, FILE.2 and so on.
 //!
 //! Invariants:
-//! 1. Each file is a trace by itself: it begins with the same comments and the header, and names the volumes that it has.
+//! 1. Each file is a trace by itself: it begins as its format demands, and names the volumes that it has.
 //! 2. A file ends with a whole line, also when the disk is full.
 //! 3. A file that has a request is at most `max_bytes` long.
 
-use super::line::{HEADER, request_line, volume_line};
+use crate::cli::TraceFormat;
 use crate::control::TraceRequest;
 use anyhow::{Context, bail};
 use std::fs::{self, File};
@@ -18,10 +18,12 @@ const BUFFER_BYTES: usize = 64 << 10;
 /// Bytes that are kept for the comments at the end.
 const END_BYTES: u64 = 1 << 10;
 
-/// Where a trace goes, and how much of it is kept.
+/// Where a trace goes, in which format, and how much of it is kept.
 pub struct Place {
     /// FILE.
     pub path: PathBuf,
+    /// The format of the files.
+    pub format: TraceFormat,
     /// Largest size of a file.
     pub max_bytes: u64,
     /// How many files are kept.
@@ -116,8 +118,7 @@ impl TraceFiles {
     }
 
     fn begin(&mut self) {
-        self.buffer.extend_from_slice(self.about.as_bytes());
-        self.buffer.extend_from_slice(HEADER.as_bytes());
+        self.place.format.begin(&mut self.buffer, &self.about);
     }
 
     /// Adds a request; false when there is no room for it, and there may be no further file.
@@ -144,21 +145,21 @@ impl TraceFiles {
     }
 
     fn lines_of(&mut self, request: &TraceRequest, volumes: &[String]) {
+        let format = self.place.format;
         let number = request.volume as usize;
+        let name = volumes.get(number).map_or("", String::as_str);
         if self.named.len() <= number {
             self.named.resize(number + 1, false);
         }
         if !std::mem::replace(&mut self.named[number], true) {
-            let name = volumes.get(number).map_or("", String::as_str);
-            volume_line(&mut self.buffer, number, name);
+            format.volume(&mut self.buffer, number, name, request.arrival_ns);
         }
-        request_line(&mut self.buffer, request);
+        format.request(&mut self.buffer, request, name);
     }
 
-    /// Adds a comment.
+    /// Adds a comment, if the format has any.
     pub fn comment(&mut self, text: &str) {
-        // A vector takes all bytes.
-        let _ = writeln!(self.buffer, "# {text}");
+        self.place.format.comment(&mut self.buffer, text);
     }
 
     /// Writes the lines that were added.

@@ -1,4 +1,5 @@
 use super::{Place, TraceFiles};
+use crate::cli::TraceFormat;
 use crate::control::{TraceOp, TraceRequest};
 use std::fs;
 use std::path::Path;
@@ -19,6 +20,7 @@ fn read(volume: u32, arrival_ns: u64) -> TraceRequest {
 fn place(folder: &Path, max_bytes: u64, files: u32) -> Place {
     Place {
         path: folder.join("t"),
+        format: TraceFormat::Csv,
         max_bytes,
         files,
     }
@@ -72,6 +74,48 @@ fn lines_are_exact_and_name_the_volumes() {
          12000.000007,1,W,8,8,1,0.001500\n\
          12000.000008,0,F,0,0,0,0.001500\n\
          # end\n"
+    );
+    assert_eq!(files.bytes(), text.len() as u64);
+}
+
+#[test]
+fn an_iolog_is_exact_and_has_no_comment() {
+    let folder = TempDir::new().expect("a folder");
+    let mut files = create(Place {
+        format: TraceFormat::FioIolog,
+        ..place(folder.path(), 1 << 20, 1)
+    });
+    let volumes = ["main".to_string(), "a b%\n".to_string()];
+    let write = TraceRequest {
+        op: TraceOp::Write,
+        fua: true,
+        offset: 4096,
+        bytes: 4096,
+        ..read(1, 12_000_000_999)
+    };
+    let flush = TraceRequest {
+        op: TraceOp::Flush,
+        offset: 0,
+        bytes: 0,
+        ..read(0, 12_000_001_000)
+    };
+    for request in [read(0, 7), write, flush] {
+        assert!(files.request(&request, &volumes).expect("written"));
+    }
+    files.comment("end");
+    files.end().expect("written");
+    let text = fs::read_to_string(folder.path().join("t")).expect("a file");
+    assert_eq!(
+        text,
+        "fio version 3 iolog\n\
+         0 main add\n\
+         0 main open\n\
+         0 main read 1 512\n\
+         12000000 a%20b%25%0A add\n\
+         12000000 a%20b%25%0A open\n\
+         12000000 a%20b%25%0A write 4096 4096\n\
+         12000000 a%20b%25%0A datasync 0 0\n\
+         12000001 main datasync 0 0\n"
     );
     assert_eq!(files.bytes(), text.len() as u64);
 }

@@ -2,7 +2,7 @@
 
 use super::file::{Place, TraceFiles};
 use super::order::Order;
-use crate::cli::TraceRecord;
+use crate::cli::{TraceFormat, TraceRecord};
 use crate::control::{Answer, Client, Request, TraceBatch, TraceStart};
 use anyhow::{Context, bail};
 use serde::Serialize;
@@ -43,6 +43,7 @@ struct Summary {
     lost: u64,
     failed: u64,
     late: u64,
+    left_out: u64,
     files: Vec<String>,
     bytes: u64,
 }
@@ -54,6 +55,7 @@ struct Summary {
 pub fn run(arguments: TraceRecord) -> anyhow::Result<ExitCode> {
     let place = Place {
         path: arguments.out.clone(),
+        format: arguments.format,
         max_bytes: arguments.max_bytes,
         files: arguments.files,
     };
@@ -65,10 +67,12 @@ pub fn run(arguments: TraceRecord) -> anyhow::Result<ExitCode> {
     // The recording ends with the connection, also when this fails.
     let mut recorder = Recorder {
         files: TraceFiles::create(place, about)?,
+        format: arguments.format,
         order: Order::default(),
         last: TraceBatch::default(),
         taken: 0,
         requests: 0,
+        left_out: 0,
     };
     let (store, out) = (arguments.path.display(), arguments.out.display());
     report::note(format_args!("recording {store} into {out}; Ctrl-C ends it"));
@@ -112,6 +116,7 @@ fn about(arguments: &TraceRecord, start: &TraceStart) -> String {
 
 struct Recorder {
     files: TraceFiles,
+    format: TraceFormat,
     order: Order,
     /// The counts of the last batch; its requests have been taken.
     last: TraceBatch,
@@ -119,6 +124,8 @@ struct Recorder {
     taken: u64,
     /// Requests in the files, or once in files that are not kept any more.
     requests: u64,
+    /// Requests of operations that the format does not have.
+    left_out: u64,
 }
 
 impl Recorder {
@@ -208,6 +215,10 @@ impl Recorder {
                 false => self.order.pop(until),
             };
             let Some(request) = request else { break };
+            if !self.format.has(request.op) {
+                self.left_out += 1;
+                continue;
+            }
             if !self.files.request(&request, &self.last.volumes)? {
                 return Ok(false);
             }
@@ -239,6 +250,7 @@ impl Recorder {
             lost,
             failed,
             late,
+            left_out: self.left_out,
             files: self.files.names(),
             bytes: self.files.bytes(),
         })
@@ -257,6 +269,12 @@ fn report_end(arguments: &TraceRecord, summary: &Summary) -> anyhow::Result<()> 
         report::note(format_args!(
             "{} requests are lost: this program or the disk of the trace was too slow",
             report::count(summary.lost)
+        ));
+    }
+    if summary.left_out > 0 {
+        report::note(format_args!(
+            "{} trims and zeroings are left out: fio cannot replay them beside reads and writes",
+            report::count(summary.left_out)
         ));
     }
     if summary.ended == Ended::Full {
