@@ -33,10 +33,10 @@ pub(crate) fn render(name: &str, text: &str, content: Value) -> String {
         .expect("the template fits its content")
 }
 
-/// The plots of `figure`, with a box of their own size so that the page can shrink them, and with ids that no other
+/// The plots of `figure`, without its title, which the page has above it; with a box of their own size so that the page can shrink them, and with ids that no other
 /// figure has.
 fn inline(figure: &Figure) -> String {
-    let text = svg::figure(&figure.title, &figure.panels)
+    let text = svg::figure("", &figure.panels)
         .replace(" id=\"", &format!(" id=\"{}-", figure.name))
         .replace("url(#", &format!("url(#{}-", figure.name));
     let size = |name: &str| {

@@ -9,7 +9,7 @@ use std::process::ExitCode;
 use std::sync::{Mutex, PoisonError};
 use tonearm_drive_file::DriveFile;
 use tonearm_experiments::study::{
-    CASE_HEADS, Load, Setup, Source, Study, guess_format, page, rows_of_character,
+    CASE_HEADS, Load, Setup, Source, Study, Summary, guess_format, page, rows_of_character,
 };
 use tonearm_format::ArrayLevel;
 use tonearm_terminal::progress::{Progress, Unit};
@@ -17,6 +17,9 @@ use tonearm_terminal::{report, size};
 
 /// Least memory of a store.
 const MEMORY_MIN: u64 = 4 << 20;
+
+/// Longest line of prose on a terminal.
+const LINE_CHARS: usize = 120;
 
 /// Runs the command.
 ///
@@ -134,13 +137,42 @@ fn show(study: &Study) -> std::io::Result<()> {
     }
     report::align_right(&mut table, 1..CASE_HEADS.len());
     report::line(table)?;
-    for note in &study.notes {
-        report::line(format_args!("  - {note}"))?;
+    listed(&study.notes)?;
+    let summary = Summary::of(study);
+    let heads: Vec<&str> = summary.heads.iter().map(String::as_str).collect();
+    let mut table = report::table(&heads);
+    for row in summary.rows {
+        table.add_row(row);
     }
-    report::line(format_args!(
-        "\n{}\n{}",
-        study.recommendation.sentence, study.recommendation.log_drive
-    ))
+    report::align_right(&mut table, 1..heads.len());
+    report::line(format_args!("\n{}:\n{table}\n", summary.title))?;
+    report::line(wrapped("", &study.recommendation.sentence))?;
+    report::line(wrapped("", &study.recommendation.log_drive))?;
+    listed(&study.warnings)
+}
+
+fn listed(texts: &[String]) -> std::io::Result<()> {
+    texts
+        .iter()
+        .try_for_each(|text| report::line(wrapped("  - ", text)))
+}
+
+/// `text` behind `head`, in lines that an ordinary terminal shows whole.
+fn wrapped(head: &str, text: &str) -> String {
+    let mut lines = String::from(head);
+    let mut length = head.len();
+    for (index, word) in text.split(' ').enumerate() {
+        let more = word.chars().count() + usize::from(index > 0);
+        if index > 0 && length + more > LINE_CHARS {
+            lines += &format!("\n{:1$}{word}", "", head.len());
+            length = head.len() + more - 1;
+        } else {
+            lines += [" ", ""][usize::from(index == 0)];
+            lines += word;
+            length += more;
+        }
+    }
+    lines
 }
 
 /// Writes `index.html` and each plot.

@@ -128,6 +128,7 @@ fn the_character_of_a_trace_is_counted() {
         "seconds": 90.0, "requests_per_s": 101.0 / 90.0, "busiest_second": 12.0 / (101.0 / 90.0),
         "read_bytes": 25 * 4096, "write_bytes": 75 * 4096,
         "request_bytes_p50": 4096, "request_bytes_p90": 4096, "request_bytes_max": 4096,
+        "reach_bytes": 1005 * 4096,
         "footprint_bytes": 15 * 4096, "written_footprint_bytes": 10 * 4096,
         "writes_to_hottest_tenth_percent": 100.0 * (50.0 / 75.0),
     });
@@ -147,9 +148,22 @@ fn a_report_is_one_page_with_plots() {
     for part in ["Choose ", "skew", "hylog", "What the models do not know"] {
         contains(&text, part);
     }
+    contains(&text, "\nRequests per second, at 80 % utilisation:\n");
+    for (first, then) in [
+        ("│ hylog", "Choose "),
+        ("Choose ", "  - The trace touches little"),
+    ] {
+        assert!(
+            text.rfind(first) < text.rfind(then),
+            "{first} {then}: {text}"
+        );
+    }
     let page = std::fs::read_to_string(bench.path("out/index.html")).expect("the page");
     for part in [
         "Choose ",
+        "<th class=\"n\">twice the load, with log drive</th>",
+        "Read it with this in mind",
+        "<li>The trace touches little",
         "<svg role=\"img\"",
         "hottest 10 %",
         "--clients 4",
@@ -160,6 +174,49 @@ fn a_report_is_one_page_with_plots() {
     for plot in ["throughput", "reads-p99", "writes-p99", "write-cost"] {
         assert!(bench.path(&format!("out/{plot}.svg")).is_file(), "{plot}");
     }
+}
+
+#[test]
+fn what_is_unusual_about_a_trace_is_told() {
+    let bench = bench();
+    let warnings = |trace: &str| {
+        std::fs::write(bench.path("t"), trace).expect("a trace");
+        let command = ["study", "--trace", "t", "--drive", "hp_c2247a", "--json"];
+        let study =
+            bench.json(&[&command[..], &["--requests", "100", "--utilisation", "0.5"]].concat());
+        let warnings = study["warnings"].as_array().expect("warnings").clone();
+        let texts = warnings
+            .iter()
+            .map(|text| text.as_str().expect("text").to_string());
+        texts.collect::<Vec<_>>().join("\n")
+    };
+    let lines = |of: &dyn Fn(u64) -> String| (0..100).map(of).collect::<String>();
+    // Nanoseconds where the format has milliseconds.
+    let far_apart = warnings(&lines(&|index| {
+        format!("{} 0 {} 8 0\n", index * 20_000_000, index * 8)
+    }));
+    contains(
+        &far_apart,
+        "The requests come 20000000 ms apart on average. Few disks are asked so rarely: are the times of the trace in the \
+         unit of the format disksim-ascii",
+    );
+    assert!(!far_apart.contains("reaches"), "{far_apart}");
+    let usual = warnings(&lines(&|index| {
+        format!("{} 0 {} 8 0\n", index * 20, index * 8)
+    }));
+    assert!(!usual.contains("apart on average"), "{usual}");
+    let far_away = warnings(&lines(&|index| {
+        format!(
+            "{} 0 {} 8 0\n",
+            index * 20 + 21 - index % 2 * 21,
+            index << 24
+        )
+    }));
+    contains(
+        &far_away,
+        "The trace reaches 811008 MiB into its device, and the drives have 100",
+    );
+    contains(&far_away, "50 requests lay before the line above in time");
 }
 
 #[test]
@@ -227,7 +284,7 @@ fn an_empty_trace_is_told() {
     );
     contains(
         &refused("0,8,4096,w,0.5\n", &["--device", "3"]),
-        "the trace t has no read and no write of device 3",
+        "the trace t has no read and no write of device 3; it has requests of device 0",
     );
 }
 
@@ -257,10 +314,23 @@ fn a_trace_that_is_cut_short_is_told() {
 }
 
 #[test]
-fn a_format_that_cannot_be_told_is_asked_for() {
+fn a_file_that_is_no_trace_is_told() {
     contains(
         &refused("hello\nworld\n", &[]),
-        "the first request of the trace t is of none of the known formats; give its --format",
+        "the trace t is of no known format: it begins with 'hello'; `tonearm-lab study --help` shows",
+    );
+    contains(
+        &refused("\x07tae\0\0\0\0", &[]),
+        "the trace t is not text; ",
+    );
+    // The header is that of csv, so its reader tells what is wrong behind it.
+    contains(
+        &refused("rw,lba,sectors,arrival_ms\nW,8,8,-1\n", &[]),
+        "t:2: 4th field '-1' is not a time in milliseconds; is the file of the format csv?\n",
+    );
+    contains(
+        &refused("rw,lba,sectors,arrival_ms\n", &[]),
+        "the trace t has no read and no write; is it complete",
     );
 }
 

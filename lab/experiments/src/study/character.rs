@@ -54,6 +54,8 @@ pub struct Character {
     pub sequential_percent: f64,
     /// Bytes of the blocks that are touched.
     pub footprint_bytes: u64,
+    /// Where the last sector that is touched ends, in bytes from the beginning of its device.
+    pub reach_bytes: u64,
     /// Bytes of the blocks that are written.
     pub written_footprint_bytes: u64,
     /// Bytes of the blocks that get 90 % of the accesses, the hottest ones.

@@ -24,19 +24,36 @@ pub enum StudyError {
         /// The trace's name, as given.
         name: String,
     },
-    /// The format cannot be told from the first request.
+    /// The first request is of several formats.
     #[error(
-        "the first request of the trace {name} is of {}; give its --format",
-        match fitting[..] {
-            [] => "none of the known formats".to_string(),
-            _ => format!("several formats: {}", fitting.join(", ")),
-        }
+        "the first request of the trace {name} is of several formats: {}; give its --format",
+        fitting.join(", ")
     )]
     Format {
         /// The trace's name, as given.
         name: String,
         /// Those in which the first request can be read.
         fitting: Vec<&'static str>,
+    },
+    /// The first line is of no format.
+    #[error(
+        "the trace {name} is of no known format: it begins with '{begin}'; `tonearm-lab study --help` shows how the \
+         lines of each format look"
+    )]
+    Unknown {
+        /// The trace's name, as given.
+        name: String,
+        /// How its first line begins.
+        begin: String,
+    },
+    /// The file has bytes of value 0.
+    #[error(
+        "the trace {name} is not text; `tonearm-lab study --help` shows the formats that are read (blkparse makes text of \
+         blktrace's files)"
+    )]
+    NoText {
+        /// The trace's name, as given.
+        name: String,
     },
     /// A line of the trace is wrong.
     #[error("{error}{advice}")]
@@ -48,14 +65,20 @@ pub enum StudyError {
     },
     /// Nothing in the trace can be used.
     #[error(
-        "the trace {name} has no read and no write{}; is it complete, and is --format right?",
-        of_device(*device)
+        "the trace {name} has no read and no write{}; {}",
+        of_device(*device),
+        match others[..] {
+            [] => "is it complete, and is --format right?".to_string(),
+            _ => format!("it has requests of {}", listed(others)),
+        }
     )]
     Empty {
         /// The trace's name, as given.
         name: String,
         /// The only device that was asked for.
         device: Option<u32>,
+        /// Devices that the trace has.
+        others: Vec<u32>,
     },
     /// The blocks of the trace are too many for a simulation.
     #[error(
@@ -116,4 +139,14 @@ fn gib(bytes: u64) -> String {
 
 fn of_device(device: Option<u32>) -> String {
     device.map_or(String::new(), |device| format!(" of device {device}"))
+}
+
+fn listed(devices: &[u32]) -> String {
+    let names: Vec<String> = devices.iter().map(u32::to_string).collect();
+    let word = if devices.len() == 1 {
+        "device"
+    } else {
+        "devices"
+    };
+    format!("{word} {}", names.join(", "))
 }

@@ -12,6 +12,12 @@ use tonearm_workload::{Footprint, Touched};
 /// Requests between two looks at the footprint while a trace is read.
 const LOOK: usize = 1 << 16;
 
+/// How a gzip file begins.
+const GZIP: [u8; 2] = [0x1f, 0x8b];
+
+/// Devices that an error names.
+const DEVICES_NAMED: usize = 8;
+
 /// Which trace, and which part of it.
 #[derive(Clone, Debug)]
 pub struct Source {
@@ -56,28 +62,76 @@ pub struct Load {
     pub character: Character,
 }
 
-/// The format in which the first request of the trace at `path` can be read.
+/// The format in which the first request of the trace at `path` can be read. If it can be read in none, the format that
+/// takes the most lines; its error tells more than this function could.
 ///
 /// # Errors
-/// When there is none, or more than one, or the trace is empty.
+/// When no format takes more lines than the others, several have the first request, or the trace is empty.
 pub fn guess_format(path: &Path) -> Result<Format, StudyError> {
     let name = path.display().to_string();
-    let (mut fitting, mut refused) = (Vec::new(), false);
+    let (mut fitting, mut refused, mut without) = (Vec::new(), Vec::new(), 0);
     for format in Format::ALL {
         match Reader::new(&name, format, open(path)?).next() {
             Some(Ok(_)) => fitting.push(format),
-            Some(Err(_)) => refused = true,
-            None => {}
+            Some(Err(error)) => refused.push((format, error)),
+            None => without += 1,
         }
     }
     match fitting[..] {
         [format] => Ok(format),
-        [] if !refused => Err(StudyError::Empty { name, device: None }),
+        // Some format takes all lines, and none of them is a request.
+        [] if without > 0 => Err(StudyError::Empty {
+            name,
+            device: None,
+            others: Vec::new(),
+        }),
+        [] => furthest(path, name, &refused),
         _ => Err(StudyError::Format {
             name,
             fitting: fitting.into_iter().map(Format::name).collect(),
         }),
     }
+}
+
+/// The only format that refuses a later line than all others.
+fn furthest(
+    path: &Path,
+    name: String,
+    refused: &[(Format, TraceError)],
+) -> Result<Format, StudyError> {
+    let line = |error: &TraceError| match error {
+        TraceError::Line { line, .. } | TraceError::Read { line, .. } => *line,
+    };
+    let last = refused.iter().map(|(_, error)| line(error)).max();
+    let mut furthest = refused.iter().filter(|(_, e)| Some(line(e)) == last);
+    let unreadable = |(_, error): &&(Format, TraceError)| matches!(error, TraceError::Read { .. });
+    match (furthest.next(), furthest.next()) {
+        (Some((format, _)), None) => Ok(*format),
+        // The file cannot be read, and all formats say so.
+        (Some(first), _) if unreadable(&first) => Ok(first.0),
+        _ if !is_text(path) => Err(StudyError::NoText { name }),
+        _ => {
+            // The reader of iologs quotes the first line, since that has the version.
+            let begin = refused.iter().find_map(|(_, error)| match error {
+                TraceError::Line {
+                    reason: Reason::NotAnIolog { text },
+                    ..
+                } => Some(text.clone()),
+                _ => None,
+            });
+            Err(StudyError::Unknown {
+                name,
+                begin: begin.unwrap_or_default(),
+            })
+        }
+    }
+}
+
+/// False when the file begins with bytes that no text has.
+fn is_text(path: &Path) -> bool {
+    let mut begin = Vec::new();
+    let read = File::open(path).and_then(|file| file.take(4096).read_to_end(&mut begin));
+    read.is_err() || begin.starts_with(&GZIP) || !begin.contains(&0)
 }
 
 fn open(path: &Path) -> Result<BufReader<File>, StudyError> {
@@ -105,9 +159,9 @@ impl Load {
         let mut taken = Taken::default();
         let mut complete = true;
         for record in &mut reader {
-            let record = record.map_err(|error| advise(source, error))?;
+            let record = record.map_err(|error| advise(source, error, taken.records.is_empty()))?;
             if source.device.is_some_and(|device| device != record.device) {
-                taken.other_devices += 1;
+                taken.leave_out(record.device);
                 continue;
             }
             if taken.records.len() as u64 == source.requests || taken.is_late(&record, source) {
@@ -125,6 +179,7 @@ impl Load {
             return Err(StudyError::Empty {
                 name,
                 device: source.device,
+                others: taken.named_devices,
             });
         }
         let mut load = taken.pack(&footprint);
@@ -136,6 +191,7 @@ impl Load {
             left_out: reader.skipped(),
             other_devices: taken.other_devices,
             moved_up: reader.clamped(),
+            reach_bytes: taken.reach.saturating_mul(SECTOR_BYTES),
             ..character
         };
         Ok(load)
@@ -171,16 +227,28 @@ impl Request {
 struct Taken {
     records: Vec<Record>,
     touched: Touched,
+    /// Where the last sector ends.
+    reach: u64,
     other_devices: u64,
+    /// The first of those devices.
+    named_devices: Vec<u32>,
 }
 
 impl Taken {
+    fn leave_out(&mut self, device: u32) {
+        self.other_devices += 1;
+        if self.named_devices.len() < DEVICES_NAMED && !self.named_devices.contains(&device) {
+            self.named_devices.push(device);
+        }
+    }
+
     fn take(&mut self, record: Record) {
         let end = record.sector + u64::from(record.sectors);
         let sectors = BLOCK / SECTOR_BYTES;
         if record.op != Op::Flush {
             let pages = record.sector / sectors..end.div_ceil(sectors);
             self.touched.add(record.device, pages);
+            self.reach = self.reach.max(end);
         }
         self.records.push(record);
     }
@@ -248,8 +316,8 @@ impl Taken {
     }
 }
 
-/// The error with what to do about it.
-fn advise(source: &Source, error: TraceError) -> StudyError {
+/// The error with what to do about it. `first` is true when there is no request before it.
+fn advise(source: &Source, error: TraceError, first: bool) -> StudyError {
     const PART: &str = "--requests N takes the N requests before it";
     let advice = match &error {
         TraceError::Line {
@@ -264,12 +332,12 @@ fn advise(source: &Source, error: TraceError) -> StudyError {
                 "; the file ends within a line, so it may be cut short: copy it again, or {PART}"
             )
         }
-        TraceError::Line { line, .. } => format!(
+        TraceError::Line { .. } => format!(
             "; is the file of the format {}?{}",
             source.format,
-            match line {
-                1 => String::new(),
-                _ => format!(" If it is, {PART}"),
+            match first {
+                true => String::new(),
+                false => format!(" If it is, {PART}"),
             }
         ),
         TraceError::Read { .. } => String::new(),

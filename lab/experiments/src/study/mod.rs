@@ -12,6 +12,7 @@
 mod character;
 mod error;
 mod load;
+mod notes;
 mod page;
 mod recommend;
 mod replay;
@@ -19,7 +20,7 @@ mod replay;
 pub use character::Character;
 pub use error::StudyError;
 pub use load::{Load, Source, guess_format};
-pub use page::{CASE_HEADS, page, rows_of_character};
+pub use page::{CASE_HEADS, Summary, page, rows_of_character};
 pub use recommend::Recommendation;
 pub use replay::IN_FLIGHT;
 
@@ -120,7 +121,9 @@ pub struct Study {
     pub cases: Vec<Case>,
     /// Which layout to choose.
     pub recommendation: Recommendation,
-    /// What the models do not know, and what the reader should.
+    /// What makes this study weaker than others, or its trace unusual.
+    pub warnings: Vec<String>,
+    /// How it was measured, and what the models do not know.
     pub notes: Vec<String>,
     /// Plots.
     #[serde(skip)]
@@ -325,10 +328,12 @@ impl Setup {
             warm_up_requests: warm_up,
             separation_seconds: intervals.map(|interval| interval.0 as f64 / 1e9),
             cases,
+            warnings: Vec::new(),
             notes: Vec::new(),
             figures: Vec::new(),
         };
-        study.notes = page::notes(&study, self, &load);
+        study.warnings = notes::warnings(&study, self, &load);
+        study.notes = notes::notes(&study, self);
         study.figures = page::figures(&study);
         Ok(study)
     }

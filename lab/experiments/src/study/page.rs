@@ -1,13 +1,13 @@
 //! What is shown of a study: plots, notes, and the page.
 
-use super::load::Load;
 use super::recommend::load_name;
-use super::{BLOCK, Case, Layout, SECONDS_MIN, Setup, Study, WARM_UP_MAX};
+use super::{Case, LOADS, Layout, Study};
 use crate::html;
-use crate::report::{Axis, Figure, Legend, Line, Panel, Style};
+use crate::report::{Axis, Figure, Legend, Line, Panel, Style, number};
 use minijinja::context;
 use minijinja::value::Serde;
-use tonearm_format::{SegmentLayout, segments_reserved};
+use serde::Serialize;
+use std::collections::BTreeSet;
 
 /// The study as one self-contained HTML page. `command` is the command that made it.
 ///
@@ -19,6 +19,7 @@ pub fn page(study: &Study, command: &str) -> String {
         figures => Serde(&study.figures),
         command => command,
         character => Serde(rows_of_character(study)),
+        summary => Serde(Summary::of(study)),
         heads => Serde(CASE_HEADS),
         cases => Serde(study.cases.iter().map(Case::cells).collect::<Vec<_>>()),
     };
@@ -53,7 +54,7 @@ impl Case {
                 .map_or("-".into(), |percent| percent.to_string()),
             ["no", "yes"][usize::from(self.log_drive)].to_string(),
             format!("x{}", self.load),
-            format!("{:.0}", measured.requests_per_s),
+            rate(measured.requests_per_s),
         ];
         for times in [measured.reads, measured.durable_writes] {
             match times {
@@ -80,7 +81,7 @@ impl Case {
     }
 }
 
-fn mib(bytes: u64) -> String {
+pub(super) fn mib(bytes: u64) -> String {
     let number = crate::report::number(bytes as f64 / f64::from(1 << 20));
     format!("{number} MiB")
 }
@@ -125,9 +126,10 @@ pub fn rows_of_character(study: &Study) -> Vec<(&'static str, String)> {
         (
             "touched",
             format!(
-                "{}, of which {} are written",
+                "{}, of which {} are written, within {} of the device",
                 mib(trace.footprint_bytes),
-                mib(trace.written_footprint_bytes)
+                mib(trace.written_footprint_bytes),
+                mib(trace.reach_bytes)
             ),
         ),
         (
@@ -147,7 +149,7 @@ pub fn rows_of_character(study: &Study) -> Vec<(&'static str, String)> {
         "rate",
         match (trace.requests_per_s, trace.seconds, study.clients) {
             (Some(rate), Some(seconds), _) => {
-                format!("{rate:.1} requests/s over {seconds:.1} s")
+                format!("{} requests/s over {seconds:.1} s", number(rate))
             }
             (_, _, Some(clients)) => format!(
                 "closed loop: a client sends a request when the one before is answered; clients: {clients}"
@@ -161,103 +163,16 @@ pub fn rows_of_character(study: &Study) -> Vec<(&'static str, String)> {
             format!("the busiest second has {busiest:.1} times the mean rate"),
         ));
     }
-    rows
-}
-
-/// What the models do not know, and what the reader of this study should.
-pub(super) fn notes(study: &Study, setup: &Setup, load: &Load) -> Vec<String> {
-    let trace = &study.trace;
-    let mut notes = Vec::new();
-    let all = study.warm_up_requests + setup.requests;
-    let passes = all as f64 / trace.requests as f64;
-    notes.push(format!(
-        "How it was measured: the product's own engine ran on simulated drives in virtual time, with its usual options \
-         ({} of memory for written data). Every block that the trace touches was written once; {} requests warmed each store up, \
-         the next {} were measured at the trace's load, and after {} more another {} at twice the load. {}",
-        mib(setup.memory_bytes),
-        study.warm_up_requests,
-        setup.requests,
-        setup.requests / 4,
-        setup.requests,
-        if passes > 1.0 {
+    if trace.left_out + trace.other_devices > 0 {
+        rows.push((
+            "left out",
             format!(
-                "The {} requests that were taken of the trace are too few for a steady state, and were repeated: they \
-                 ran {passes:.1} times up to the end of the first measurement.",
-                trace.requests
-            )
-        } else {
-            String::new()
-        }
-    ));
-    let [without, with] = study.separation_seconds;
-    notes.push(format!(
-        "wolf and hylog decided which blocks are hot every {without:.0} s ({with:.0} s with a log drive), a 20th of the \
-         measured time. The product's default is 20 minutes, of which a short trace has too few."
-    ));
-    let data = load.blocks * BLOCK;
-    let reserved = u64::from(setup.segment_bytes())
-        * segments_reserved(&SegmentLayout {
-            block_size: BLOCK as u32,
-            segment_bytes: setup.segment_bytes(),
-            segments: 0,
-        });
-    let most = setup.utilisations.iter().copied().max().unwrap_or(100);
-    let real = 100.0 * data as f64 / (data * 100 / most + reserved) as f64;
-    if real < most as f64 - 1.0 {
-        notes.push(format!(
-            "The trace touches little: besides the spare share, a store with segments has {} in reserve, which counts for \
-             more here than in a large store. With it the data takes {real:.0} % of the segments where {most} % is \
-             written, so these layouts look better here than with more data.",
-            mib(reserved)
+                "{} discards, zeroings and requests of no bytes; {} requests of other devices",
+                trace.left_out, trace.other_devices
+            ),
         ));
     }
-    let unsteady = study.cases.iter().filter(|case| !case.is_steady()).count();
-    if unsteady > 0 {
-        notes.push(format!(
-            "* In {unsteady} of {} cases the write cost differs by more than 10 % between the halves of the \
-             measurement: a steady state was not reached, or the trace itself changes. More --requests may help.",
-            study.cases.len()
-        ));
-    }
-    if study.warm_up_requests == WARM_UP_MAX * setup.requests {
-        notes.push(
-            "The warm-up was too short to write every block once more: the trace writes few of the blocks that it \
-             touches. The segments are still in the order of the first writing."
-                .into(),
-        );
-    }
-    if !trace.complete {
-        notes.push(format!(
-            "The trace goes on behind the {} requests that were studied (--requests, --for).",
-            trace.requests
-        ));
-    }
-    if load.blocks * BLOCK < setup.memory_bytes {
-        notes.push(
-            "All blocks that the trace touches fit in the memory for written data (--memory). Write-back comes from \
-             their age alone, and the layouts differ less than they would with more data."
-                .into(),
-        );
-    }
-    let shortest = study.cases.iter().map(|case| case.measured.seconds);
-    let shortest = shortest.fold(f64::INFINITY, f64::min);
-    if shortest < SECONDS_MIN {
-        notes.push(format!(
-            "The shortest measurement is {shortest:.1} s of the drives' time, and blocks stay in memory for 5 s if there \
-             is room: the work of the layouts shows only in part. Take more --requests."
-        ));
-    }
-    notes.push(
-        "What the models do not know: response times of a drive's model have errors of a few percent of the mean \
-         (docs/drives.md), and more for a file that was not calibrated; processor time, network and file system are \
-         not in them, and no request is answered by a cache of the host. The blocks of the trace were packed densely, \
-         so seeks are shorter than on a drive that is full of other data, and sequential reads may cross gaps that \
-         the real drive has. The layouts with segments take the trace's blocks divided by the utilisation; overwrite \
-         needs no such space, and has one row for all utilisations. The trace does not tell what is written: each \
-         write changes all words of its blocks."
-            .into(),
-    );
-    notes
+    rows
 }
 
 /// A figure of all cases.
@@ -268,7 +183,7 @@ struct Plot {
     value: fn(&Case) -> Option<f64>,
 }
 
-/// By what layouts are compared in a closed loop, and with arrival times.
+/// By what layouts are compared: in a closed loop and where they do not keep up, and with arrival times.
 const COMPARED: [Plot; 2] = [
     Plot {
         name: "throughput",
@@ -308,14 +223,19 @@ const OTHERS: [Plot; 3] = [
 /// The plots: a line for each layout over the utilisation, in a panel for each load, without and with a log drive.
 pub(super) fn figures(study: &Study) -> Vec<Figure> {
     let closed = study.trace.closed_loop;
-    let compared = &COMPARED[usize::from(!closed)];
-    let shown = std::iter::once(compared).chain(&OTHERS).filter(|plot| {
+    let saturated = study.cases.iter().any(|case| case.measured.saturated);
+    let compared = match (closed, saturated) {
+        (true, _) => &COMPARED[..1],
+        (false, true) => &COMPARED[..],
+        (false, false) => &COMPARED[1..],
+    };
+    let shown = compared.iter().chain(&OTHERS).filter(|plot| {
         let mut values = study.cases.iter().map(plot.value);
         values.any(|value| value.is_some())
     });
     let figures = shown.map(|plot| {
         let mut panels: Vec<Panel> = Vec::new();
-        for load in super::LOADS {
+        for load in LOADS {
             for log_drive in [false, true] {
                 panels.push(panel(study, load, log_drive, plot));
             }
@@ -325,6 +245,109 @@ pub(super) fn figures(study: &Study) -> Vec<Figure> {
         Figure::plot(plot.name, plot.title, caption, panels)
     });
     figures.collect()
+}
+
+/// What the recommendation compares, in a table small enough to see at once.
+#[derive(Serialize, Clone, PartialEq, Debug)]
+pub struct Summary {
+    /// What the table has.
+    pub title: String,
+    /// A row for each layout, a column for each load without and with a log drive.
+    pub heads: Vec<String>,
+    /// The rows.
+    pub rows: Vec<Vec<String>>,
+}
+
+impl Summary {
+    /// The summary of a study.
+    pub fn of(study: &Study) -> Self {
+        let percents: BTreeSet<u64> = study
+            .cases
+            .iter()
+            .filter_map(|case| case.utilisation_percent)
+            .collect();
+        let columns = || {
+            LOADS
+                .into_iter()
+                .flat_map(|load| [(load, false), (load, true)])
+        };
+        let heads = columns().map(|(load, log_drive)| column_name(load, log_drive));
+        let rows = Layout::ALL.iter().map(|layout| {
+            let cells = columns().map(|(load, log_drive)| {
+                let cases = study.cases.iter().filter(|case| {
+                    (case.layout, case.load, case.log_drive) == (*layout, load, log_drive)
+                });
+                summary_cell(&cases.collect::<Vec<_>>(), study.trace.closed_loop)
+            });
+            std::iter::once(layout.name().to_string())
+                .chain(cells)
+                .collect()
+        });
+        let over: Vec<String> = percents.iter().map(u64::to_string).collect();
+        let what = match study.trace.closed_loop {
+            true => "Requests per second",
+            false => "Mean response time of all requests",
+        };
+        let range = match over.len() {
+            1 => "",
+            _ => "from the least to the most ",
+        };
+        Self {
+            title: format!("{what}, {range}at {} % utilisation", over.join(", ")),
+            heads: std::iter::once("layout".to_string()).chain(heads).collect(),
+            rows: rows.collect(),
+        }
+    }
+}
+
+/// The cases of one layout at one load, with or without a log drive.
+fn summary_cell(cases: &[&Case], closed_loop: bool) -> String {
+    let rates = || cases.iter().map(|case| case.measured.requests_per_s);
+    let behind: Vec<&&Case> = cases
+        .iter()
+        .filter(|case| case.measured.saturated)
+        .collect();
+    if behind.len() == cases.len() {
+        return format!("does not keep up: {}/s", range(rates(), rate));
+    }
+    let times = cases
+        .iter()
+        .filter_map(|case| Some(case.measured.response?.mean_ms));
+    let text = match closed_loop {
+        true => range(rates(), rate),
+        false => format!(
+            "{} ms",
+            range(times, |ms| number((ms * 100.0).round() / 100.0))
+        ),
+    };
+    let percents = behind.iter().filter_map(|case| case.utilisation_percent);
+    let percents: Vec<String> = percents.map(|percent| percent.to_string()).collect();
+    match percents[..] {
+        [] => text,
+        _ => format!("{text}; does not keep up at {} %", percents.join(", ")),
+    }
+}
+
+fn range(values: impl Iterator<Item = f64> + Clone, text: impl Fn(f64) -> String) -> String {
+    let least = text(values.clone().fold(f64::INFINITY, f64::min));
+    let most = text(values.fold(0.0, f64::max));
+    if least == most {
+        return most;
+    }
+    format!("{least} to {most}")
+}
+
+/// Requests per second, with enough digits to see a difference.
+fn rate(requests_per_s: f64) -> String {
+    match requests_per_s {
+        high if high >= 10.0 => format!("{high:.0}"),
+        low => number(low),
+    }
+}
+
+fn column_name(load: u64, log_drive: bool) -> String {
+    let with = ["no", "with"][usize::from(log_drive)];
+    format!("{}, {with} log drive", load_name(load))
 }
 
 fn panel(study: &Study, load: u64, log_drive: bool, plot: &Plot) -> Panel {
@@ -349,11 +372,7 @@ fn panel(study: &Study, load: u64, log_drive: bool, plot: &Plot) -> Panel {
         Line::new(layout.name(), Style::Marked, color, points.collect())
     });
     Panel {
-        title: format!(
-            "{}, {} log drive",
-            load_name(load),
-            ["no", "with"][usize::from(log_drive)]
-        ),
+        title: column_name(load, log_drive),
         x: Axis::of(
             "utilisation",
             percents

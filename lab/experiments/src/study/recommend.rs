@@ -36,6 +36,58 @@ struct Situation<'a> {
     cases: [&'a Measured; Layout::ALL.len()],
 }
 
+/// What a comparison is about.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Quantity {
+    Throughput,
+    ResponseTime,
+    /// Response time where both keep up, throughput where neither does.
+    Both,
+}
+
+impl Quantity {
+    /// What two measurements are compared by, if neither or both keep up.
+    fn of(own: &Measured, closed_loop: bool) -> Self {
+        match closed_loop || own.saturated {
+            true => Self::Throughput,
+            false => Self::ResponseTime,
+        }
+    }
+
+    /// What several comparisons are about.
+    fn common(each: impl IntoIterator<Item = Self>) -> Option<Self> {
+        let both = |one, other| if one == other { one } else { Self::Both };
+        each.into_iter().reduce(both)
+    }
+
+    /// A factor of improvement in words: "12 % above", "12 % below", or "12 % better".
+    fn better(self, ratio: f64) -> String {
+        let percent = match self {
+            Self::ResponseTime => 100.0 * (1.0 / ratio - 1.0),
+            _ => 100.0 * (ratio - 1.0),
+        };
+        let side = match (self, percent < 0.0) {
+            (Self::Both, true) => "worse",
+            (Self::Both, false) => "better",
+            (_, true) => "below",
+            (_, false) => "above",
+        };
+        format!("{:.0} % {side}", percent.abs())
+    }
+
+    /// "its throughput is 12 % above that of segments", or "it is 12 % better than segments".
+    fn compared(self, ratio: f64, that: &str, than: &str) -> String {
+        let better = self.better(ratio);
+        match self {
+            Self::Throughput => format!("its throughput is {better} {that}"),
+            Self::ResponseTime => format!("its mean response time is {better} {that}"),
+            Self::Both => format!(
+                "it is {better} than {than} (mean response time, or throughput where neither keeps up)"
+            ),
+        }
+    }
+}
+
 /// How the figures are compared.
 struct Comparison<'a> {
     situations: Vec<Situation<'a>>,
@@ -55,21 +107,25 @@ impl Recommendation {
             (behind.count(), advantage, layout)
         });
         ranked.sort_by(|a, b| a.0.cmp(&b.0).then(b.1.total_cmp(&a.1)));
-        let (fewest, most, best) = ranked[0];
-        // Of equals, overwrite: it needs no spare space and no cleaning.
-        let equals = ranked.iter().any(|(behind, advantage, layout)| {
-            *layout == Layout::Overwrite && *behind == fewest && most <= advantage * EQUAL
+        let (fewest, most, _) = ranked[0];
+        // Of equals the simplest: overwrite needs no spare space, and segments counts no writes.
+        let mut equals = Layout::ALL.to_vec();
+        equals.retain(|layout| {
+            ranked.iter().any(|(behind, advantage, own)| {
+                own == layout && *behind == fewest && most <= advantage * EQUAL
+            })
         });
-        let chosen = if equals { Layout::Overwrite } else { best };
-        let mut next = ranked.iter().map(|(.., layout)| *layout);
-        let next = next.find(|layout| *layout != chosen);
+        let chosen = equals.remove(0);
+        let layouts = || ranked.iter().map(|(.., layout)| *layout);
+        let next = layouts().find(|layout| *layout != chosen && !equals.contains(layout));
+        let next = next.or_else(|| layouts().find(|layout| *layout != chosen));
         let next = next.unwrap_or(Layout::Overwrite);
         let margin = all.advantage(chosen, next);
         Self {
             layout: chosen,
             next,
             margin_percent: 100.0 * (margin - 1.0),
-            sentence: all.sentence(chosen, next, margin, equals),
+            sentence: all.sentence(chosen, &equals, next, margin),
             log_drive: all.worth_of_log_drive(cases, chosen, log_drive),
         }
     }
@@ -132,6 +188,14 @@ impl Comparison<'_> {
         Some(other.max(RESPONSE_MS_MIN) / own.max(RESPONSE_MS_MIN))
     }
 
+    /// What the comparison of two layouts is about.
+    fn quantity(&self, layout: Layout, other: Layout) -> Quantity {
+        let all = self.situations.iter();
+        let comparable = all.filter(|s| s.of(layout).saturated == s.of(other).saturated);
+        let each = comparable.map(|s| Quantity::of(s.of(layout), self.closed_loop));
+        Quantity::common(each).unwrap_or(Quantity::Throughput)
+    }
+
     fn ratios(&self, layout: Layout, other: Layout) -> Vec<f64> {
         let all = self.situations.iter();
         all.filter_map(|s| self.ratio(s.of(layout), s.of(other)))
@@ -145,31 +209,80 @@ impl Comparison<'_> {
         (logs / ratios.len().max(1) as f64).exp()
     }
 
-    fn sentence(&self, chosen: Layout, next: Layout, margin: f64, equals: bool) -> String {
+    /// `equals` are the layouts that count as equal to the chosen one.
+    fn sentence(&self, chosen: Layout, equals: &[Layout], next: Layout, margin: f64) -> String {
         let count = self.situations.len();
         let (name, other) = (chosen.name(), next.name());
         let ratios = self.ratios(chosen, next);
+        let quantity = self.quantity(chosen, next);
         let [least, most] = [f64::min, f64::max].map(|pick: fn(f64, f64) -> f64| {
             let found = ratios.iter().copied().reduce(pick);
-            self.better(found.unwrap_or(1.0))
+            quantity.better(found.unwrap_or(1.0))
         });
-        let by = if equals {
+        let equal = 100.0 * (EQUAL - 1.0);
+        let simpler = match chosen {
+            Layout::Overwrite => "needs no spare space",
+            _ => "is simpler",
+        };
+        let by = if equals.len() + 1 == Layout::ALL.len() {
             format!(
-                "no layout is better by more than {:.0} % on average over the {count} situations, about what the \
-                 models are accurate to, and {name} needs no spare space",
-                100.0 * (EQUAL - 1.0)
+                "no layout is better by more than {equal:.0} % on average over the {count} situations, about what the \
+                 models are accurate to, and {name} {simpler}"
             )
         } else if ratios.is_empty() {
             format!("it keeps up with the load where {other}, the next best, does not")
         } else {
             format!(
-                "over the {count} situations its {} is {} that of {other}, the next best layout (geometric mean; \
-                 from {least} to {most})",
-                self.quantity(),
-                self.better(margin)
+                "over the {count} situations {}, the next best layout (geometric mean; from {least} to {most})",
+                quantity.compared(margin, &format!("that of {other}"), other)
             )
         };
-        format!("Choose {name}: {by}; {}.", self.changes(chosen))
+        let names: Vec<&str> = equals.iter().map(|layout| layout.name()).collect();
+        let alike = match names[..] {
+            [] | [_, _, _] => String::new(),
+            _ => format!(
+                " ({} is within {equal:.0} % of it, about what the models are accurate to, and {name} {simpler})",
+                names.join(" or ")
+            ),
+        };
+        let behind = super::LOADS.map(|load| self.behind(chosen, load));
+        format!(
+            "Choose {name}{alike}: {by}; {}.{}",
+            self.changes(chosen),
+            behind.concat()
+        )
+    }
+
+    /// A sentence on how far the layout keeps up with the load; nothing when it always does.
+    fn behind(&self, layout: Layout, load: u64) -> String {
+        let all = self.situations.iter().filter(|s| s.load == load);
+        let behind: Vec<f64> = all
+            .clone()
+            .filter(|s| s.of(layout).saturated)
+            .map(|s| s.of(layout).requests_per_s)
+            .collect();
+        let count = all.count();
+        if behind.is_empty() {
+            return String::new();
+        }
+        let least = behind.iter().copied().fold(f64::INFINITY, f64::min);
+        let most = behind.iter().copied().fold(0.0, f64::max);
+        let rates = match format!("{least:.0}") == format!("{most:.0}") {
+            true => format!("{most:.0}"),
+            false => format!("{least:.0} to {most:.0}"),
+        };
+        let there = match behind.len() == count {
+            true => String::new(),
+            false => format!(" in {} of {count} situations", behind.len()),
+        };
+        let so = match (behind.len() == count, load) {
+            (true, 1) => ": more or faster drives are needed",
+            _ => "",
+        };
+        format!(
+            " It does not keep up with {}{there} (it does {rates} requests/s){so}.",
+            load_name(load)
+        )
     }
 
     /// What would change the choice: the situations in which another layout is clearly better.
@@ -191,13 +304,22 @@ impl Comparison<'_> {
             return "nothing that was tried changes that".into();
         };
         let how = if ratio.is_finite() {
-            format!("its {} is {} there", self.quantity(), self.better(*ratio))
+            let quantity = Quantity::of(situation.of(chosen), self.closed_loop);
+            match quantity {
+                Quantity::ResponseTime => {
+                    format!(
+                        "its mean response time is {} there",
+                        quantity.better(*ratio)
+                    )
+                }
+                _ => format!("its throughput is {} there", quantity.better(*ratio)),
+            }
         } else {
             "it alone of both keeps up there".to_string()
         };
         let more = match others.len() - 1 {
             0 => String::new(),
-            1 => ", and a layout is better in one more situation".into(),
+            1 => ", and another layout is better in one more situation".into(),
             more => format!(", and another layout is better in {more} more situations"),
         };
         format!(
@@ -205,25 +327,6 @@ impl Comparison<'_> {
             situation.name(),
             layout.name()
         )
-    }
-
-    fn quantity(&self) -> &'static str {
-        if self.closed_loop {
-            "throughput"
-        } else {
-            "mean response time"
-        }
-    }
-
-    /// "12 % above", or "12 % below": a factor of improvement, in words that fit the quantity.
-    fn better(&self, ratio: f64) -> String {
-        let percent = if self.closed_loop {
-            100.0 * (ratio - 1.0)
-        } else {
-            100.0 * (1.0 / ratio - 1.0)
-        };
-        let side = if percent < 0.0 { "below" } else { "above" };
-        format!("{:.0} % {side}", percent.abs())
     }
 
     fn worth_of_log_drive(&self, cases: &[Case], layout: Layout, name: &str) -> String {
@@ -244,11 +347,13 @@ impl Comparison<'_> {
             let ratios: Vec<f64> = ratios.collect();
             let logs: f64 = ratios.iter().map(|ratio| ratio.ln()).sum();
             let mean = (logs / ratios.len().max(1) as f64).exp();
+            let comparable = pairs().filter(|(without, with)| without.saturated == with.saturated);
+            let each = comparable.map(|(without, _)| Quantity::of(without, self.closed_loop));
+            let quantity = Quantity::common(each).unwrap_or(Quantity::Throughput);
             format!(
-                "at {} its {} is {} that without one",
+                "at {} {}",
                 load_name(load),
-                self.quantity(),
-                self.better(mean)
+                quantity.compared(mean, "that without one", "without one")
             )
         });
         format!(
