@@ -253,6 +253,11 @@ impl<W: Workload> Simulation<W> {
         stays || self.space.untouched() == 0
     }
 
+    /// True when the separator has made `count` decisions, or the layout has none to make.
+    pub(crate) fn has_decided(&self, count: u64) -> bool {
+        !self.setup.layout.separates() || self.decisions >= count
+    }
+
     fn end_request(&mut self, user: u32) {
         self.counts.requests += 1;
         self.ready.push(user);

@@ -16,6 +16,8 @@ pub struct Band {
     pub requests: u64,
     /// Least number of windows before the first that may count.
     pub skip: u32,
+    /// Least number of the separator's decisions before it, in a layout that has a separator of pages.
+    pub decisions: u64,
     /// Windows that must be alike.
     pub windows: u32,
     /// Largest relative distance of a window from the mean of all.
@@ -65,6 +67,7 @@ impl Band {
         Self {
             requests: (pages as f64 / 4.0 / write_share.max(0.05)) as u64,
             skip: 4,
+            decisions: 0,
             windows: 4,
             width: 0.02,
             most: 60,
@@ -106,7 +109,8 @@ impl<W: Workload> Simulation<W> {
                 throughput: counts.throughput(),
                 write_ms: counts.write_nanos(segment_pages) / 1e6,
             });
-            if warm.is_none() && windows.len() >= band.skip as usize && self.has_spread() {
+            let enough = windows.len() >= band.skip as usize && self.has_decided(band.decisions);
+            if warm.is_none() && enough && self.has_spread() {
                 warm = Some(windows.len());
             }
             is_steady = warm.is_some_and(|warm| band.holds(&windows[warm..]));

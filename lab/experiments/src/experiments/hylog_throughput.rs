@@ -1,13 +1,14 @@
 //! Throughput of the layouts against the share of used space and against the hot share (HyLog, Figures 6 and 7).
 
 use crate::experiment::{Context, Drives, Experiment, Outcome};
-use crate::harness::{MEASURED, OLTP_WRITES, chunk_bytes, measured, oltp, paper_drive, steady_by};
-use crate::report::{
-    Axis, Bound, Figure, Finding, KnownMiss, Legend, Line, Panel, Style, Table, number,
+use crate::harness::{
+    INTERVAL, OLTP_WRITES, OURS, PAGES, PAPER, chunk_bytes, measured, normalised_row as row,
+    normalised_table as table, oltp, paper_drive, steady_by, within,
 };
+use crate::report::{Axis, Bound, Figure, Finding, KnownMiss, Legend, Line, Panel, Style, number};
 use tonearm_base::Nanos;
 use tonearm_drive_file::DriveFile;
-use tonearm_layout::separation::{Estimate, cost};
+use tonearm_layout::separation::cost;
 use tonearm_pages::{Band, Cleaning, Layout, Setup, Steady};
 
 pub const EXPERIMENT: Experiment = Experiment {
@@ -81,21 +82,16 @@ const fn hot_share(what: &'static str) -> KnownMiss {
     }
 }
 
-const PAPER: Layout = Layout::Hylog(Estimate::SameWrites);
-const OURS: Layout = Layout::Hylog(Estimate::LaterWrites);
 const SHARES: [f64; 5] = [0.8, 0.9, 0.95, 0.97, 0.98];
 /// What a quick run does of them: few segments of its small store are free, so it cannot go further.
 const QUICK: [f64; 2] = [0.8, 0.9];
-/// Pages of 5088 MB, and of a quick run.
-const PAGES: u64 = 5088 * 256;
+/// Pages of a quick run.
 const QUICK_PAGES: u64 = PAGES / 8;
 /// Hot shares that are forced (Figure 7).
 const FORCED: [f64; 3] = [0.2, 0.4, 0.6];
 /// In Figure 7 the separator counts writes for so long. In 20 minutes a page is written 0.25 times, so that counts of one
 /// interval order the pages into two classes only.
 const LONG: Nanos = Nanos::from_secs(2 * 3600);
-/// Otherwise, as in the paper.
-const SHORT: Nanos = Nanos::from_secs(20 * 60);
 /// Windows of a warm-up with several such intervals.
 const LONG_SKIP: u32 = 20;
 const QUICK_LONG_SKIP: u32 = 10;
@@ -199,7 +195,7 @@ fn run(context: &Context<'_>, drives: &[DriveFile]) -> Outcome {
     let points = context.map(&cases, |case| {
         let drive = paper_drive(drive_of(case.series).expect("the series has a drive"));
         // As many writes for each page of the small store as for each page of the large one.
-        let interval = Nanos(if case.long { LONG } else { SHORT }.0 * pages / PAGES);
+        let interval = Nanos(if case.long { LONG } else { INTERVAL }.0 * pages / PAGES);
         let setup = Setup {
             cleaning: SERIES[case.series].cleaning,
             chunk_bytes: chunk_bytes(&drive.name),
@@ -275,18 +271,6 @@ fn cases(context: &Context<'_>, shares: &[f64], has: &dyn Fn(usize) -> bool) -> 
         }));
     }
     cases
-}
-
-fn table(heads: &[&str]) -> Table {
-    Table::new(&[heads, &["against Overwrite"], &MEASURED, &["steady"]].concat())
-}
-
-fn row(table: &mut Table, names: Vec<String>, steady: &Steady, base: f64) {
-    let mut cells = names;
-    cells.push(number(steady.throughput() / base));
-    cells.extend(measured(steady).map(number));
-    cells.push(if steady.is_steady { "yes" } else { "no" }.into());
-    table.row(cells);
 }
 
 fn way(cleaning: Cleaning) -> &'static str {
@@ -414,15 +398,6 @@ fn forced_figure(points: &[Point], used: f64) -> Figure {
         }],
     )
     .with(table)
-}
-
-fn within(what: impl Into<String>, ours: f64, unit: &str, paper: f64, percent: f64) -> Finding {
-    Finding::shown(what, ours, unit)
-        .paper(number(paper))
-        .bound(Bound::Within {
-            value: paper,
-            percent,
-        })
 }
 
 /// The numbers that the paper prints for the Atlas 10K, and what is demanded of the product's own rule.

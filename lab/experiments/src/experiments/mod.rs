@@ -2,6 +2,7 @@
 
 mod aru;
 mod heads;
+mod hylog_array;
 mod hylog_cleaning;
 mod hylog_model;
 mod hylog_throughput;
@@ -34,6 +35,7 @@ pub static EXPERIMENTS: &[Experiment] = &[
     hylog_model::EXPERIMENT,
     hylog_cleaning::EXPERIMENT,
     hylog_throughput::EXPERIMENT,
+    hylog_array::EXPERIMENT,
     aru::EXPERIMENT,
     heads::EXPERIMENT,
     log_latency::EXPERIMENT,

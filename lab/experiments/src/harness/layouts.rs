@@ -1,11 +1,22 @@
 //! The set-up of HyLog's experiments: its drives, its workloads, and one simulation of pages.
 
 use crate::experiment::Context;
+use crate::report::{Bound, Finding, Table, number};
+use tonearm_base::Nanos;
 use tonearm_drive::{ClosedLoop, Drive, DriveOptions};
 use tonearm_drive_file::{DriveFile, DriveSpec};
-use tonearm_pages::{Band, Setup, Simulation, Steady, Work};
+use tonearm_layout::separation::Estimate;
+use tonearm_pages::{Band, Layout, Setup, Simulation, Steady, Work};
 use tonearm_workload::{Random, Skew, SkewOptions, SkewedPages, Workload};
 use tonearm_world::Kind;
+
+/// The separator with the paper's estimate of the writes to hot pages, and with the product's.
+pub const PAPER: Layout = Layout::Hylog(Estimate::SameWrites);
+pub const OURS: Layout = Layout::Hylog(Estimate::LaterWrites);
+/// Pages of the paper's database of 5088 MB.
+pub const PAGES: u64 = 5088 * 256;
+/// Time from one decision of the separator to the next, as in the paper.
+pub const INTERVAL: Nanos = Nanos::from_secs(20 * 60);
 
 /// Milliseconds of a sector on a bus of 160 MB/s.
 const ULTRA160_MS: f64 = 0.0032;
@@ -150,4 +161,28 @@ pub fn measured(steady: &Steady) -> [f64; 14] {
         busy(&[Work::Append]),
         busy(&[Work::CleanRead, Work::CleanWrite, Work::Plug]),
     ]
+}
+
+/// A table of simulations: the columns `heads`, the throughput in units of that of Overwrite, and [`MEASURED`].
+pub fn normalised_table(heads: &[&str]) -> Table {
+    Table::new(&[heads, &["against Overwrite"], &MEASURED, &["steady"]].concat())
+}
+
+/// Adds a simulation to such a table. `base` is the throughput of Overwrite.
+pub fn normalised_row(table: &mut Table, names: Vec<String>, steady: &Steady, base: f64) {
+    let mut cells = names;
+    cells.push(number(steady.throughput() / base));
+    cells.extend(measured(steady).map(number));
+    cells.push(if steady.is_steady { "yes" } else { "no" }.into());
+    table.row(cells);
+}
+
+/// A finding that is demanded to be within `percent` of the paper's value.
+pub fn within(what: impl Into<String>, ours: f64, unit: &str, paper: f64, percent: f64) -> Finding {
+    Finding::shown(what, ours, unit)
+        .paper(number(paper))
+        .bound(Bound::Within {
+            value: paper,
+            percent,
+        })
 }

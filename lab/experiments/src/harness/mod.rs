@@ -1,6 +1,7 @@
 //! Parts that experiments share: a drive with one user, logs of several kinds, and loads.
 
 mod floor;
+mod grid;
 mod heads;
 mod in_place;
 #[cfg(feature = "sqlite")]
@@ -20,13 +21,14 @@ mod tracks;
 mod trail_log;
 
 pub use floor::{Before, Floor};
+pub use grid::{Case, Grid};
 pub use heads::{formula, online};
 pub use in_place::in_place;
 #[cfg(feature = "sqlite")]
 pub use in_place_files::{VFS as IN_PLACE_VFS, account, mount};
 pub use layouts::{
-    MEASURED, OLTP_WRITES, chunk_bytes, measured, oltp, paper_drive, service_ms, steady, steady_by,
-    updates,
+    INTERVAL, OLTP_WRITES, OURS, PAGES, PAPER, chunk_bytes, measured, normalised_row,
+    normalised_table, oltp, paper_drive, service_ms, steady, steady_by, updates, within,
 };
 pub use load::{Arrivals, Load, Processes};
 pub use mimic_log::{Lost, Writes, write_log};

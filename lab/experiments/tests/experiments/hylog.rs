@@ -38,3 +38,8 @@ fn a_log_costs_what_the_formulas_say() {
 fn the_product_s_rule_follows_the_better_of_overwriting_and_a_log() {
     all_held("hylog-throughput");
 }
+
+#[test]
+fn more_users_and_no_parity_help_overwriting() {
+    all_held("hylog-array");
+}

@@ -171,6 +171,7 @@ fn plots_have_labels_with_units_and_their_files_names_of_their_own() {
                         "batch",
                         "transactions",
                         "times",
+                        "users",
                     ];
                     let told = axis.label.contains(", ")
                         || counted.iter().any(|word| axis.label.contains(word));

@@ -1,6 +1,8 @@
 //! When a state is steady.
 
 use crate::common::{Load, setup};
+use tonearm_base::Nanos;
+use tonearm_layout::separation::Estimate;
 use tonearm_pages::{Band, Cleaning, Layout, Setup, Simulation};
 
 #[test]
@@ -66,4 +68,35 @@ fn a_band_that_is_too_narrow_is_never_reached() {
         })
         .expect("no trace");
     assert!(!steady.is_steady && steady.windows.len() == 12);
+}
+
+#[test]
+fn the_measurement_begins_after_the_decisions_that_are_demanded() {
+    let load = Load {
+        pages: 40_000,
+        hot: 10,
+        writes: 50,
+    };
+    let warm = |layout, decisions| {
+        let setup = Setup {
+            interval: Nanos::from_secs(60),
+            ..setup(layout, load.pages, 0.8)
+        };
+        let band = Band {
+            skip: 1,
+            decisions,
+            width: 1.0,
+            ..Band::new(load.pages, 0.5)
+        };
+        let mut simulation = load.on(&setup, 3);
+        let steady = simulation.steady(&band).expect("no trace");
+        (steady.warm.expect("the warm-up ends"), steady.decisions)
+    };
+    let hylog = Layout::Hylog(Estimate::LaterWrites);
+    let (first, _) = warm(hylog, 1);
+    let (fifth, decisions) = warm(hylog, 5);
+    assert!(first < fifth, "{first} and {fifth} windows");
+    assert!(decisions >= 5);
+    // A log decides nothing that changes where pages go.
+    assert_eq!(warm(Layout::Lfs, 1).0, warm(Layout::Lfs, 5).0);
 }
