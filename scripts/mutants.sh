@@ -86,16 +86,20 @@ if [ $list = yes ]; then
 fi
 
 # Updates the copy to the checkout's state, with uncommitted changes and new files. A new copy keeps the modification
-# times of the checkout's files and starts with the checkout's build, so that cargo does not build everything again.
-# Later a file that differs gets a new modification time, so that cargo notices the change.
+# times of the checkout's files and starts with the crates from elsewhere that the checkout has built, so that cargo
+# builds only ours again. Later a file that differs gets a new modification time, so that cargo notices the change.
 sync_tree() {
     local keep=
     if [ ! -d "$tree" ]; then
         keep=-p
         rm -rf "$CARGO_TARGET_DIR"
         if [ -d target/release/deps ]; then
-            mkdir -p "$CARGO_TARGET_DIR/release"
-            cp -a target/release/{deps,build,.fingerprint} "$CARGO_TARGET_DIR/release"
+            mkdir -p "$CARGO_TARGET_DIR/release/deps"
+            cp -a target/release/{build,.fingerprint} "$CARGO_TARGET_DIR/release"
+            # Only other people's crates are taken over, as hard links: Cargo replaces these files and never writes into
+            # them. Ours and their test programs take gigabytes, and they are built again with other options anyway.
+            find target/release/deps -type f \( -name '*.rlib' -o -name '*.rmeta' -o -name '*.so' -o -name '*.d' \) \
+                ! -name '*tonearm*' -exec cp -alt "$CARGO_TARGET_DIR/release/deps" {} +
         fi
         mkdir -p "$tree.new"
     fi

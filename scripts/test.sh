@@ -13,11 +13,14 @@ stage() {
     printf '\n== %s\n' "$name"
     if ! "$@"; then
         printf '\nmake test: FAILED in "%s" after %d s; again with: %s\n' "$name" $((SECONDS - began)) "${*/#run_make/make}" >&2
+        df -h . >&2
         exit 1
     fi
     summary+=("$(printf '%-14s %4d s' "$name" $((SECONDS - start)))")
 }
 
+# A failure for lack of space is told apart by the free space at the start and at the end.
+df -h .
 run_make() { make --no-print-directory "$@"; }
 stage format run_make fmt
 stage lints run_make lint
