@@ -183,13 +183,14 @@ fn make_run_fails_when_the_copy_was_not_verified() {
         "a store that was not verified does not keep its name"
     );
 
-    // The script is interrupted while it verifies the copy.
+    // The script is interrupted while it verifies the copy. A signal that arrives between two programs of the script may
+    // be lost in bash 5.2.
     std::fs::remove_file(bench.path("bin/cmp")).expect("a link");
-    bench.write("bin/cmp", b"#!/bin/sh\nexec sleep 2\n");
+    bench.write("bin/cmp", b"#!/bin/sh\n: >comparing\nexec sleep 2\n");
     bench.tool("chmod", &["+x", "bin/cmp"]);
     let mut script = Script::start(&bench);
-    wait_until("the copy out", Duration::from_secs(120), || {
-        script.said().contains("main -> ")
+    wait_until("the comparison", Duration::from_secs(120), || {
+        bench.path("comparing").exists()
     });
     script.interrupt();
     assert_eq!(script.end(), Some(130), "{}", script.said());
