@@ -98,6 +98,11 @@ pub trait Redundancy {
         Box::pin(std::future::ready(Ok(())))
     }
 
+    /// Bytes of data in a stripe; `None` where an update of a part of one costs no more than of a whole one.
+    fn stripe_bytes(&self) -> Option<u64> {
+        None
+    }
+
     /// The array's members and counters; `None` where they are those of arrays below.
     fn status(&self) -> Option<ArrayStatus> {
         None

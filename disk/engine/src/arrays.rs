@@ -221,6 +221,13 @@ impl Redundancy for StoreArray {
         })
     }
 
+    fn stripe_bytes(&self) -> Option<u64> {
+        match &self.0.kind {
+            Kind::Raid0(_) => None,
+            Kind::Raid5(array) => array.stripe_bytes(),
+        }
+    }
+
     fn status(&self) -> Option<ArrayStatus> {
         let descriptor = self.descriptor();
         let keeper = &self.0.keeper;

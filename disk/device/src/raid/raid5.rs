@@ -62,6 +62,10 @@ impl Redundancy for Raid5 {
         Raid5::is_suspect(self)
     }
 
+    fn stripe_bytes(&self) -> Option<u64> {
+        Some(self.stripes().row_bytes())
+    }
+
     fn recover(&self, interrupted: Interrupted) -> Recovering {
         Box::pin(self.rt.spawn(self.clone().recover_from(interrupted)))
     }

@@ -17,7 +17,7 @@ const ENTRIES_MAX: usize = 2048;
 /// Partials under way together.
 const WRITES_MAX: usize = 8;
 /// A partial takes at least this many blocks: two summaries and one block.
-const PARTIAL_MIN: u64 = 3;
+pub(crate) const PARTIAL_MIN: u64 = 3;
 
 /// Something to be appended.
 pub(crate) struct Item {
@@ -44,17 +44,17 @@ pub(crate) struct ChainEnd {
 }
 
 /// The items of one partial.
-struct Cut {
-    entries: usize,
+pub(crate) struct Cut {
+    pub entries: usize,
     /// Those of them that have a block.
-    payload: u64,
+    pub payload: u64,
     /// With both summaries.
-    blocks: u64,
+    pub blocks: u64,
 }
 
 impl Cut {
     /// The part of `items` (true: it has a block) that one partial takes when `left` blocks remain in the segment.
-    fn of(block_size: u32, left: u64, items: impl Iterator<Item = bool>) -> Self {
+    pub fn of(block_size: u32, left: u64, items: impl Iterator<Item = bool>) -> Self {
         let (mut entries, mut payload) = (0, 0);
         for has_block in items.take(ENTRIES_MAX) {
             let more = payload + u64::from(has_block);
@@ -84,27 +84,42 @@ pub(crate) fn capacity(layout: &SegmentLayout) -> u64 {
 }
 
 impl Segments {
-    /// How many items fill the last segment of the chain and up to `segments` more to their ends. The first `holes`
-    /// items have no block and `blocks` have one. All items if they do not reach the end of the last segment.
-    pub(crate) fn filling(&self, holes: usize, blocks: usize, segments: u64) -> usize {
+    /// How many items fill the last segment of the chain and up to `segments` more, to the end of a part of `unit` blocks
+    /// of one of them; a segment consists of whole parts. The first `holes` items have no block and `blocks` have one. All
+    /// items if they do not reach the end of a part.
+    pub(crate) fn filling(&self, holes: usize, blocks: usize, segments: u64, unit: u64) -> usize {
         let (layout, all) = (&self.media.layout, holes + blocks);
-        let end = self.state.borrow().end;
-        let mut left = end.map_or(0, |end| self.blocks_left(end.place));
+        let size = layout.segment_blocks();
+        let mut left = self.rest_of_segment().unwrap_or(0);
         let (mut at, mut filled, mut more) = (0, None, segments);
         while at < all {
             if left < PARTIAL_MIN {
                 if more == 0 {
                     break;
                 }
-                (left, more) = (layout.segment_blocks(), more - 1);
+                (left, more) = (size, more - 1);
             }
-            let cut = Cut::of(layout.block_size, left, (at..all).map(|at| at >= holes));
-            (at, left) = (at + cut.entries, left - cut.blocks);
-            if left < PARTIAL_MIN {
-                filled = Some(at);
+            let cut = |left| Cut::of(layout.block_size, left, (at..all).map(|at| at >= holes));
+            let next = cut(left);
+            let rest = left - next.blocks;
+            if rest < PARTIAL_MIN {
+                filled = Some(at + next.entries);
+            } else if at + next.entries == all {
+                // The last partial, cut at the end of the last part that it fills.
+                let beyond = (size - rest) % unit;
+                if next.blocks >= beyond + PARTIAL_MIN {
+                    filled = Some(at + cut(left - rest - beyond).entries);
+                }
             }
+            (at, left) = (at + next.entries, rest);
         }
         filled.unwrap_or(at)
+    }
+
+    /// Blocks from the end of the chain to the end of its segment.
+    pub(crate) fn rest_of_segment(&self) -> Option<u64> {
+        let end = self.state.borrow().end?;
+        Some(self.blocks_left(end.place))
     }
 
     /// The last segment of the chain.

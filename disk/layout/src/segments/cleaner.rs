@@ -47,7 +47,8 @@ impl Segments {
     /// the next checkpoint writes them and frees their segments.
     ///
     /// A pass with `fill` moves just as many blocks as fill segments to their ends, the last of its segments in part if
-    /// need be. So even a small gain from each segment is not lost at the ends of partials.
+    /// need be. So even a small gain from each segment is not lost at the ends of partials. On RAID-5 any pass moves as many
+    /// as fill stripes to their ends (`stripes.rs`).
     pub(crate) async fn pass(
         &self,
         policy: Policy,
@@ -128,7 +129,7 @@ impl Segments {
     }
 
     /// The live blocks of `all`, and the segments that they empty. With `fill`, only as many as fill the chain's last
-    /// segment and up to `fill` more to their ends.
+    /// segment and up to `fill` more to their ends; without it, on RAID-5, as many as fill stripes to their ends.
     ///
     /// Notes and tombstones of a segment move as a whole, or not at all. If those of all segments do not even fill the
     /// first segment, the first few segments are emptied that fit into `fill` segments.
@@ -140,8 +141,14 @@ impl Segments {
         };
         let (holes, blocks) = count(&all);
         let mut left = blocks;
+        if let (None, Some(part)) = (fill, self.part_blocks) {
+            let filling = self.filling(holes, blocks, u64::MAX, part);
+            left = filling.saturating_sub(holes);
+        }
         if let Some(segments) = fill {
-            left = self.filling(holes, blocks, segments).saturating_sub(holes);
+            let segment = self.media.layout.segment_blocks();
+            let filling = self.filling(holes, blocks, segments, segment);
+            left = filling.saturating_sub(holes);
             if left == 0 {
                 let mut space = segments * self.capacity;
                 let fits = all.iter().take_while(|(_, own)| {

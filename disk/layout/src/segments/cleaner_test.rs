@@ -79,7 +79,7 @@ fn living(blocks: u64, notes: u64) -> Living {
 fn segments_with_more_notes_than_a_pass_can_fill_segments_with_are_emptied_as_a_whole() {
     let home = empty();
     // Notes fill a bit more than the first segment. The blocks do not fill the second one.
-    let filled = home.filling(4000, 10, 5);
+    let filled = home.filling(4000, 10, 5, 32);
     assert!(0 < filled && filled < 4000, "{filled}");
     let all = vec![(7, living(5, 2000)), (8, living(5, 2000))];
     let (moved, drained) = home.join(all, Some(5));

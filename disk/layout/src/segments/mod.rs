@@ -36,6 +36,7 @@ mod rebuild;
 mod recover;
 mod reserve;
 mod space;
+mod stripes;
 mod table;
 mod walk;
 mod write_back;
@@ -89,6 +90,8 @@ pub struct Inner {
     changed_max: u64,
     /// The cache has space for all pages of the map.
     map_in_memory: bool,
+    /// Blocks of the parts of segments at whose ends appends should end, on RAID-5 (`stripes.rs`).
+    part_blocks: Option<u64>,
     policy: Policy,
     /// Tells blocks to be overwritten in place, instead of the separator.
     given: Option<fn(u64) -> bool>,
@@ -141,6 +144,7 @@ impl Segments {
             segment_bytes: options.segment_bytes,
             segments: members.iter().map(|member| member.segments).sum(),
         };
+        let part_blocks = stripes::part_blocks(&members, &layout);
         let levels = map_levels(options.block_size, options.size_blocks);
         // Changed pages are written when they are half of the cache. A pass and a portion may add theirs before that.
         let cached = (options.map_cache_bytes / options.block_size as usize) as u64;
@@ -157,6 +161,7 @@ impl Segments {
             capacity,
             changed_max: changed,
             map_in_memory: 2 * pages <= cached,
+            part_blocks,
             policy: options.policy,
             given: options.given,
             read_only: options.read_only,
@@ -213,7 +218,7 @@ impl Home for Segments {
     }
 
     fn round_bytes_max(&self) -> usize {
-        let appended = (ROUND_BYTES / self.block_size()).max(2);
+        let appended = self.appended().max(2);
         let portion = (PORTION_SEGMENTS * self.capacity) as usize;
         let state = self.state.borrow();
         let separation = state.separation.as_ref();

@@ -9,3 +9,4 @@ mod full;
 mod model;
 mod rebuild;
 mod sorted;
+mod stripes;
