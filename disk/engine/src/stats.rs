@@ -243,6 +243,12 @@ store_stats! {
     write_cost_milli: gauge write_cost_milli = home.write_cost_milli;
     /// Live blocks that the cleaner has copied.
     cleaned_blocks: counter segments_cleaned_blocks = home.cleaned_blocks;
+    /// Passes of the cleaner that chose segments by cost and age.
+    age_passes: counter cleaner_age_passes = home.age_passes;
+    /// Passes of the cleaner that chose the emptiest segments, because free ones were short.
+    greedy_passes: counter cleaner_greedy_passes = home.greedy_passes;
+    /// Blocks of segment summaries written.
+    summary_blocks: counter segments_summary_blocks = home.summary_blocks;
     /// Members of the array.
     array_members: gauge array_members = array.members;
     /// Members of the array that do not have all of its data; a failure of another one loses data.

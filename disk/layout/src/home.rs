@@ -258,6 +258,10 @@ pub struct HomeStats {
     pub cleaned_segments: u64,
     /// Live blocks in them, which it has copied.
     pub cleaned_blocks: u64,
+    /// Passes of the cleaner that chose segments by cost and age.
+    pub age_passes: u64,
+    /// Passes that chose the emptiest segments, because free ones were short.
+    pub greedy_passes: u64,
     /// Blocks of segment summaries written.
     pub summary_blocks: u64,
     /// Checkpoints of the block map.

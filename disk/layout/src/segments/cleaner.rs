@@ -95,6 +95,10 @@ impl Segments {
         self.media.count(|stats| {
             stats.cleaned_segments += drained.len() as u64;
             stats.cleaned_blocks += blocks;
+            match policy {
+                Policy::CostAge => stats.age_passes += 1,
+                Policy::Greedy => stats.greedy_passes += 1,
+            }
         });
         Ok(true)
     }

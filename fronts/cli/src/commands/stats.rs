@@ -194,13 +194,37 @@ fn store(stats: &ServerStats, before: Option<(Duration, &ServerStats)>) -> Table
         rows.push((
             "segments",
             format!(
-                "{} live, {} of {} free, {} cleaned",
+                "{} live, {} of {} free",
                 gauge(now.segments_live_bytes, now.segments_bytes),
                 report::count(now.free_segments),
-                report::count(now.segments),
-                report::count(now.cleaned_segments)
+                report::count(now.segments)
             ),
         ));
+        rows.push((
+            "cleaner",
+            format!(
+                "{} segments emptied, {} blocks copied; {} passes by cost and age, {} of the emptiest segments",
+                report::count(now.cleaned_segments),
+                report::count(now.cleaned_blocks),
+                report::count(now.age_passes),
+                report::count(now.greedy_passes)
+            ),
+        ));
+        if now.written_back_blocks > 0 {
+            let of_one = |blocks: u64| per(blocks, now.written_back_blocks);
+            let map = now.summary_blocks + now.table_writes;
+            rows.push((
+                "written home",
+                format!(
+                    "{:.2} blocks for each new one: 1 new ({:.2} in place), {:.2} copied by the cleaner, {:.2} map and \
+                     summaries",
+                    1.0 + of_one(now.cleaned_blocks + map),
+                    of_one(now.overwritten_blocks),
+                    of_one(now.cleaned_blocks),
+                    of_one(map)
+                ),
+            ));
+        }
     }
     if now.efficiency_milli > 0 {
         let share = |permille: u64| permille as f64 / 10.0;
