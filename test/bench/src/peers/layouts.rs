@@ -1,6 +1,7 @@
 //! Measures the layouts on this machine's disk: random overwrites of a full store, ten times its size.
 
 use crate::fio;
+use crate::probe::Probe;
 use crate::recovery::{number, stats};
 use crate::sample::Bench;
 use crate::server::{Kind, Server};
@@ -52,6 +53,8 @@ pub struct Case {
     pub p999_ms: f64,
     /// Longest wait for a write, in milliseconds.
     pub longest_ms: f64,
+    /// Longest time of a bare durable write to another file of the same disk meanwhile, in milliseconds.
+    pub disk_longest_ms: f64,
     /// Most memory that the server used, in MiB.
     pub peak_mib: f64,
     /// Its `--memory`, in MiB.
@@ -65,7 +68,8 @@ impl Case {
     /// The line that a run prints for this case.
     pub fn line(&self) -> String {
         format!(
-            "{NAME} {:8} {:9} {:>4}: {:>7.0}/s, {:.1} times the store, write cost {:.2}, longest wait {:.0} ms, {}",
+            "{NAME} {:8} {:9} {:>4}: {:>7.0}/s, {:.1} times the store, write cost {:.2}, longest wait {:.0} ms (the disk's own \
+             {:.0} ms), {}",
             self.load,
             self.layout,
             self.used(),
@@ -73,6 +77,7 @@ impl Case {
             self.times,
             self.write_cost,
             self.longest_ms,
+            self.disk_longest_ms,
             self.surroundings.line()
         )
     }
@@ -149,7 +154,10 @@ fn measure_one(
     arguments.extend(options);
     let watch = Watch::begin(bench.quiet_max);
     let before = stats(bench, &store)?;
-    let done = fio::run(&server.uri(), &arguments, LIMIT_SECONDS, 0, true)?;
+    let probe = Probe::start(&bench.dir)?;
+    let done = fio::run(&server.uri(), &arguments, LIMIT_SECONDS, 0, true);
+    let disk_longest_ms = probe.end()?;
+    let done = done?;
     let after = stats(bench, &store)?;
     let surroundings = watch.end();
     let peak_mib = peak_mib(server.pid())?;
@@ -169,6 +177,7 @@ fn measure_one(
         write_cost: home("home_write_bytes")? as f64 / came_home as f64,
         p999_ms: done.p999_ms,
         longest_ms: done.longest_ms,
+        disk_longest_ms,
         peak_mib,
         memory_mib: size_mib / MEMORY_PART,
         surroundings,

@@ -10,6 +10,7 @@
 mod client;
 mod fio;
 mod layouts;
+mod probe;
 mod recorder;
 mod recovery;
 mod report;

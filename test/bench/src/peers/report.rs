@@ -230,6 +230,7 @@ fn cases(cases: &[Case]) {
         "longest ms",
         "target",
         "",
+        "disk's longest ms",
         "memory, MiB",
     ]);
     for case in cases {
@@ -244,6 +245,7 @@ fn cases(cases: &[Case]) {
             format!("{:.0}", case.longest_ms),
             format!("{:.0}", layouts::TARGET_MS),
             verdict(case.longest_ms <= layouts::TARGET_MS).to_owned(),
+            format!("{:.0}", case.disk_longest_ms),
             format!("{:.0} (--memory {})", case.peak_mib, case.memory_mib),
         ]);
     }
