@@ -55,6 +55,16 @@ fn turns_come_at_the_pace_of_the_write_back() {
 }
 
 #[test]
+fn writes_are_not_delayed_by_a_strain_from_before_everything_was_at_home() {
+    let throttle = settled(STRAIN_MAX);
+    throttle.relieved();
+    let now = Nanos::from_secs(1000);
+    for _ in 0..1000 {
+        assert_eq!(throttle.wait(now, BLOCK, 0), Nanos(0));
+    }
+}
+
+#[test]
 fn no_wait_is_longer_than_a_second() {
     let throttle = settled(STRAIN_MAX);
     let now = Nanos::from_secs(1000);

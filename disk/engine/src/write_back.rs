@@ -274,6 +274,9 @@ impl WriteBack {
         self.schedule
             .borrow_mut()
             .finished(now, order, reason, done, &shared.pinned.borrow());
+        if shared.pinned.borrow().is_empty() {
+            self.throttle.relieved();
+        }
         if order == RoundOrder::OldestFirst {
             let bytes = done.blocks * shared.shape.block_size as u64;
             self.throttle.drained(now.since(begun), bytes);
@@ -497,6 +500,11 @@ impl Throttle {
         let mean = |sum: &Cell<u64>, new: u64| sum.set(sum.get() - sum.get() / PACE_ROUNDS + new);
         mean(&self.took, took.0);
         mean(&self.bytes, bytes);
+    }
+
+    /// Everything is at home: the strain of the last writes says nothing about the next ones.
+    pub fn relieved(&self) {
+        self.strain.set(0);
     }
 
     /// How long a write of `bytes` is delayed.

@@ -2,9 +2,7 @@
 
 use crate::experiment::{Context, Drives, Experiment, Outcome, Random};
 use crate::harness::{Brackets, Client, Deletion, SimStore, StoreShape};
-use crate::report::{
-    Axis, Bound, Figure, Finding, KnownMiss, Legend, Line, Panel, Style, Table, number,
-};
+use crate::report::{Axis, Bound, Figure, Finding, Legend, Line, Panel, Style, Table, number};
 use std::rc::Rc;
 use tonearm_base::Nanos;
 use tonearm_disk::{Disk, DiskError, HomeParams};
@@ -21,32 +19,9 @@ pub const EXPERIMENT: Experiment = Experiment {
             the least that a unit can have. Units are compared with the same operations without units, and eight clients \
             with units side by side with one client with one unit at a time.",
     drives: Drives::One("hp_c3010"),
-    known: KNOWN,
+    known: &[],
     run,
 };
-
-const KNOWN: &[KnownMiss] = &[
-    dearer("1 KB files, delete: units, dearer than no units", 40.0),
-    dearer(
-        "1 KB files, delete: units with list delete, dearer than no units",
-        40.0,
-    ),
-    dearer("10 KB files, delete: units, dearer than no units", 145.0),
-    dearer(
-        "10 KB files, delete: units with list delete, dearer than no units",
-        145.0,
-    ),
-];
-
-const fn dearer(what: &'static str, limit_percent: f64) -> KnownMiss {
-    KnownMiss {
-        what,
-        limit: Bound::AtMost(limit_percent),
-        reason: "Not explained yet. Measured: the log gets only 3 and 10 % more bytes for a deletion in a unit. With a tenth \
-                 of the files, units are 4 and 23 % cheaper than none; and 2 and 41 % with all files under overwrite on \
-                 hp_c2490a, where inodes and entries did not really change.",
-    }
-}
 
 const MIB: u64 = 1 << 20;
 /// The partition of ARU 5.3: 100,000 blocks.
