@@ -102,6 +102,7 @@ impl Inspection {
         let how = HomeOptions {
             map_cache_bytes: TABLE_CACHE_BYTES,
             separation_interval: OpenOptions::default().separation_interval,
+            writes_while_reading: OpenOptions::default().writes_while_reading,
             read_only: true,
         };
         let home = layouts::open(rt, pool, &superblock, &devices, how).await?;

@@ -78,6 +78,7 @@ async fn open(
     let how = HomeOptions {
         map_cache_bytes: options.map_cache_bytes,
         separation_interval: options.separation_interval,
+        writes_while_reading: options.writes_while_reading,
         read_only: options.read_only,
     };
     let home = layouts::open(rt, pool, &superblock, &devices, how).await?;
@@ -129,6 +130,7 @@ async fn open(
     let trail_options = TrailOptions {
         write_cache: options.write_cache,
         linger: options.linger,
+        threshold_percent: options.track_threshold_percent,
         ..TrailOptions::default()
     };
     let LogDrives {

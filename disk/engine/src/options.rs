@@ -22,6 +22,12 @@ pub struct OpenOptions {
     pub map_cache_bytes: usize,
     /// Time between two decisions which blocks are hot, in the layouts wolf and hylog (HyLog 4.2).
     pub separation_interval: Nanos,
+    /// Writes of the write-back under way while a read is (Trail 4.2: reads go before write-back), 1 to 64, in the layout
+    /// overwrite. Without a read 64 are. The lab's experiment `read-priority` compares values.
+    pub writes_while_reading: u64,
+    /// Used share of a log track, in percent, from which the next write goes to the next track (Trail 4.2), where the log
+    /// follows a head. With 0 each write does, as in Trail 5.1.
+    pub track_threshold_percent: u64,
     /// When writes are acknowledged.
     pub ack: Ack,
     /// What is known of the storage's cache.
@@ -50,6 +56,8 @@ impl Default for OpenOptions {
             memory_bytes: 256 << 20,
             map_cache_bytes: 32 << 20,
             separation_interval: Nanos::from_secs(20 * 60),
+            writes_while_reading: 8,
+            track_threshold_percent: 30,
             ack: Ack::Flush,
             write_cache: WriteCache::Volatile,
             read_only: false,

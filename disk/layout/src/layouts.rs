@@ -44,6 +44,8 @@ pub struct HomeOptions {
     pub map_cache_bytes: usize,
     /// Time between two decisions which blocks are hot (HyLog 4.2). The first ones come sooner.
     pub separation_interval: Nanos,
+    /// Writes under way while a read is (Trail 4.2), 1 to 64, in the layout overwrite.
+    pub writes_while_reading: u64,
     /// Nothing is written.
     pub read_only: bool,
 }
@@ -194,6 +196,7 @@ pub async fn open(
                 members,
                 size_blocks,
                 how.map_cache_bytes,
+                how.writes_while_reading,
             ))
         }
         Layout::Segments {

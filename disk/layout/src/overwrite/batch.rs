@@ -83,9 +83,12 @@ impl Batch {
     /// Starts `operation` when fewer than the bound of all batches are under way.
     pub async fn start(&mut self, operation: Operation) {
         let home = &self.home;
-        // Reads go before write-back (Trail 4.2): while reads are under way, only an eighth of the writes may be.
-        let reading = home.reads.used() > 0;
-        let permit = home.writes.acquire(if reading { 8 } else { 1 }).await;
+        // Reads go before write-back (Trail 4.2): while reads are under way, fewer writes may be.
+        let permits = match home.reads.used() {
+            0 => 1,
+            _ => home.permits_while_reading,
+        };
+        let permit = home.writes.acquire(permits).await;
         let Operation {
             member,
             op,

@@ -18,7 +18,7 @@ use tonearm_rt::{Data, IoError, Op, Permit, Rt, Semaphore};
 pub(crate) const IO_BYTES_MAX: usize = 1 << 20;
 const READS_MAX: u64 = 64;
 /// Writes under way at a time. Measured on a virtual disk: 64 random 4-KiB writes give about 15 % more than 32.
-const WRITES_MAX: u64 = 64;
+pub(crate) const WRITES_MAX: u64 = 64;
 /// Groups that are written at a time, and so tables that are pinned.
 const GROUP_JOBS_MAX: u64 = 32;
 /// Tables that a walk over many groups loads ahead.
@@ -39,6 +39,8 @@ pub struct Inner {
     pub(crate) reads: Semaphore,
     /// Bound on writes under way.
     pub(crate) writes: Semaphore,
+    /// Permits that a write takes while a read is under way.
+    pub(crate) permits_while_reading: u64,
     /// Bounds the groups that are written at a time, and so the tables that are pinned.
     pub(crate) group_jobs: Semaphore,
     /// Held by a call that changes tables, or during which they must not change.
@@ -67,7 +69,8 @@ enum Part {
 
 impl Overwrite {
     /// The home of `size_blocks` blocks on `members` in their order. Nothing is read yet. Tables take at most
-    /// `map_cache_bytes` of memory, and those in use a little more.
+    /// `map_cache_bytes` of memory, and those in use a little more. While a read is under way, at most
+    /// `writes_while_reading` writes are (1 to 64).
     ///
     /// # Panics
     /// When the members do not cover the size or differ in block size.
@@ -77,6 +80,7 @@ impl Overwrite {
         members: Vec<OverwriteMember>,
         size_blocks: u64,
         map_cache_bytes: usize,
+        writes_while_reading: u64,
     ) -> Self {
         let places = Places::new(members, size_blocks);
         let cache = TableCache::new(map_cache_bytes, places.block_size);
@@ -88,6 +92,7 @@ impl Overwrite {
             loads: Loads::default(),
             reads: Semaphore::new(rt, READS_MAX),
             writes: Semaphore::new(rt, WRITES_MAX),
+            permits_while_reading: WRITES_MAX / writes_while_reading.clamp(1, WRITES_MAX),
             group_jobs: Semaphore::new(rt, GROUP_JOBS_MAX),
             writer: Semaphore::new(rt, 1),
             stats: Cell::default(),

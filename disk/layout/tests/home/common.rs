@@ -117,7 +117,7 @@ impl Store {
             OverwriteMember { device, geometry }
         });
         let size = shape.size_blocks();
-        let home = Overwrite::new(&rt, &pool, members.collect(), size, shape.cache_bytes);
+        let home = Overwrite::new(&rt, &pool, members.collect(), size, shape.cache_bytes, 8);
         Self {
             shape,
             world,

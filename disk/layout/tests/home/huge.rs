@@ -45,7 +45,7 @@ fn sixteen_tebibytes_are_trimmed_with_a_handful_of_operations() {
         geometry,
     });
     let size = 2 * geometry.blocks();
-    let home = Overwrite::new(&rt, &BufPool::new(0), members.collect(), size, 1 << 20);
+    let home = Overwrite::new(&rt, &BufPool::new(0), members.collect(), size, 1 << 20, 8);
     assert!(device.0.borrow().is_empty(), "a new home costs nothing");
     let used = home.clone();
     rt.block_on(async move {

@@ -11,9 +11,11 @@ mod mimic_policies;
 mod mimic_predictors;
 mod mimic_skip;
 mod mimic_tolerance;
+mod read_priority;
 #[cfg(feature = "sqlite")]
 mod sqlite;
 mod trail_batch;
+mod trail_drives;
 mod trail_latency;
 mod trail_recovery;
 mod trail_residual;
@@ -28,6 +30,8 @@ pub static EXPERIMENTS: &[Experiment] = &[
     trail_residual::EXPERIMENT,
     trail_utilisation::EXPERIMENT,
     trail_recovery::EXPERIMENT,
+    trail_drives::EXPERIMENT,
+    read_priority::EXPERIMENT,
     mimic_skip::EXPERIMENT,
     mimic_predictors::EXPERIMENT,
     mimic_tolerance::EXPERIMENT,

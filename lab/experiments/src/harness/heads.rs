@@ -10,11 +10,19 @@ use tonearm_head::{Formula, Head, Online, TrackMap};
 /// # Panics
 /// When a write or read of one sector never comes in time for its own track.
 pub fn formula(drive: &DriveFile, map: &TrackMap) -> Box<dyn Head> {
-    let disk = drive.spec.disk.as_ref().expect("a drive that turns");
     let deltas = tonearm_calibrate::deltas(&drive.spec, map).expect("some place is in time");
+    let switch = Some(head_switch(drive));
+    Box::new(Formula::new(map.clone(), turn(drive), deltas, switch))
+}
+
+/// Time that the drive needs to write with another head.
+///
+/// # Panics
+/// When the drive does not turn.
+pub fn head_switch(drive: &DriveFile) -> Nanos {
+    let disk = drive.spec.disk.as_ref().expect("a drive that turns");
     let switch = disk.seek.head_switch_ms + disk.seek.write_settle_ms.max(0.0);
-    let switch = Nanos((switch * 1e6) as u64);
-    Box::new(Formula::new(map.clone(), turn(drive), deltas, Some(switch)))
+    Nanos((switch * 1e6) as u64)
 }
 
 /// The predictor that learns from each completed write. It gets only the tracks.

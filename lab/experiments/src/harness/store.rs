@@ -1,6 +1,7 @@
 //! A store on simulated drives: log and home on one drive, or the log on a drive of its own, with its head followed; the
 //! home on one drive, on several, or on an array.
 
+use super::heads::head_switch;
 use std::ops::Range;
 use std::rc::Rc;
 use tonearm_base::BufPool;
@@ -26,6 +27,9 @@ const SECTOR: u32 = 512;
 /// Bytes of a stripe unit of an array, as `tonearm create` chooses it.
 pub const STRIPE_BYTES: u64 = 64 << 10;
 
+/// Revolutions by which the platter of a log drive is ahead of that of the one before.
+const PHASE: f64 = 0.618;
+
 /// The drives and parameters of a store.
 pub struct StoreShape<'a> {
     /// The drive of the home, and of the log if it has none of its own.
@@ -36,6 +40,10 @@ pub struct StoreShape<'a> {
     pub array: Option<ArrayLevel>,
     /// A drive for the log alone.
     pub log_drive: Option<&'a DriveFile>,
+    /// How many such drives the log takes in turn (Trail 5.1). An array has one.
+    pub log_drives: usize,
+    /// How the log follows their heads.
+    pub head: HeadKind,
     /// Where its blocks live.
     pub home: HomeParams,
     /// Bytes for volumes, files and lists.
@@ -54,6 +62,8 @@ impl<'a> StoreShape<'a> {
             disks: 1,
             array: None,
             log_drive: None,
+            log_drives: 1,
+            head: HeadKind::Online,
             home,
             size_bytes,
             log_bytes: None,
@@ -72,7 +82,7 @@ impl<'a> StoreShape<'a> {
             size_bytes: self.size_bytes,
             log_bytes: self.log_bytes,
             track_bytes: None,
-            head: followed.and_then(follow),
+            head: followed.and_then(|drive| follow(drive, self.head, self.log_drives)),
             block_size: 4096,
             home: self.home,
             store: *b"a store of a lab",
@@ -94,8 +104,9 @@ impl<'a> StoreShape<'a> {
         });
         let homes: Vec<MemberSpace> = homes.collect();
         let Some(level) = self.array else {
-            let log = own_log.then(|| space(true, false, "log".into()));
-            let spaces: Vec<MemberSpace> = homes.into_iter().chain(log).collect();
+            let logs = (0..self.log_drives).map(|index| space(true, false, format!("log {index}")));
+            let logs = logs.take(if own_log { self.log_drives } else { 0 });
+            let spaces: Vec<MemberSpace> = homes.into_iter().chain(logs).collect();
             let plan = plan_create(&params, &spaces)?;
             let parts = (0..).zip(&plan.member_bytes);
             let parts = parts.map(|(drive, bytes)| (drive, 0..*bytes)).collect();
@@ -143,7 +154,7 @@ impl<'a> StoreShape<'a> {
 pub struct Planned {
     plan: CreatePlan,
     array: Option<ArrayPlan>,
-    /// The drive of each member, and its bytes there. The log's own drive is behind those of the home.
+    /// The drive of each member, and its bytes there. The log's own drives are behind those of the home.
     parts: Vec<(usize, Range<u64>)>,
 }
 
@@ -172,13 +183,17 @@ impl SimStore {
     pub fn create(shape: &StoreShape<'_>, seed: u64) -> Result<Self, DiskError> {
         let planned = shape.plan()?;
         let homes = std::iter::repeat_n(shape.drive, shape.disks);
-        let files: Vec<&DriveFile> = homes.chain(shape.log_drive).collect();
+        let logs = shape.log_drive.into_iter();
+        let logs = logs.flat_map(|drive| std::iter::repeat_n(drive, shape.log_drives));
+        let files: Vec<&DriveFile> = homes.chain(logs).collect();
         let disks = files.iter().zip(0..).map(|(drive, index)| SimDisk {
             image: DiskImage::new(planned.bytes_of(index as usize)),
             timing: Box::new(Drive::new(
                 &drive.spec,
                 &DriveOptions {
                     seed: seed + index,
+                    // The platters of several log drives do not turn in step.
+                    phase: (index.saturating_sub(shape.disks as u64) as f64 * PHASE).fract(),
                     ..DriveOptions::default()
                 },
             )),
@@ -286,18 +301,23 @@ impl SimStore {
     }
 }
 
-/// How the head of `drive` is followed; `None` if it has no head.
-fn follow(drive: &DriveFile) -> Option<HeadParams> {
+/// How the heads of `count` drives like `drive` are followed by `kind`; `None` if it has no head.
+fn follow(drive: &DriveFile, kind: HeadKind, count: usize) -> Option<HeadParams> {
     let disk = drive.spec.disk.as_ref()?;
     let first = HEADER_AREA_BYTES / u64::from(SECTOR);
-    let log = LogDrive {
-        tracks: Some(track_map(&drive.spec, first..u64::MAX)?),
+    let map = track_map(&drive.spec, first..u64::MAX)?;
+    let mut log = LogDrive {
         period_ps: turn(disk).0 * 1000,
         ..LogDrive::default()
     };
+    if kind == HeadKind::Formula {
+        log.deltas = Some(tonearm_calibrate::deltas(&drive.spec, &map)?);
+        log.switch_ns = head_switch(drive).0;
+    }
+    log.tracks = Some(map);
     Some(HeadParams {
-        kind: HeadKind::Online,
+        kind,
         sector_bytes: SECTOR as u16,
-        drives: vec![log],
+        drives: vec![log; count],
     })
 }

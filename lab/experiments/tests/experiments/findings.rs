@@ -214,3 +214,36 @@ fn an_empty_unit_writes_no_log_the_smallest_one_a_few_words() {
         assert!(row("no units") > 2000.0 && row("one unit at a time") > 2000.0);
     }
 }
+
+#[test]
+fn a_second_log_drive_hides_the_moves_of_the_head() {
+    let report = quick("trail-drives");
+    held(&report, "hp_c3010, a track for each write");
+    held(&report, "atlas10k, a track for each write");
+    held(&report, "latency against that after a pause");
+    held(&report, "writes of one sector");
+    // The second drive moves its head before each write, the only drive has no time for it.
+    let rows = &report.figures[0].table.as_ref().unwrap().rows;
+    for row in rows.iter().filter(|row| row[1] == "a track for each write") {
+        let moves: f64 = row[9].parse().unwrap();
+        let has_time = row[3] != "1" || row[4] != "1";
+        assert_eq!(moves > 0.9, has_time, "{row:?}");
+    }
+}
+
+#[test]
+fn reads_beside_a_write_back_are_served_before_most_writes() {
+    let report = quick("read-priority");
+    for drive in ["st41601n", "atlas10k", "sata2tb"] {
+        held(
+            &report,
+            &format!("{drive}, reads one after another: times shorter"),
+        );
+        held(&report, &format!("{drive}, reads one after another: 99 %"));
+        held(
+            &report,
+            &format!("{drive}, reads one after another: the write-back"),
+        );
+    }
+    held(&report, "st41601n, reads with pauses");
+}

@@ -1,0 +1,313 @@
+//! What it gains that reads go before write-back (Trail 4.2).
+
+use crate::experiment::{Context, Drives, Experiment, Outcome, Random};
+use crate::harness::{Arrivals, SimStore, StoreShape, Times};
+use crate::report::{
+    Axis, Bound, Figure, Finding, KnownMiss, Legend, Line, Panel, Style, Table, number,
+};
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use tonearm_base::{BufPool, Nanos, Slice};
+use tonearm_disk::{DiskError, HomeParams, OpenOptions, Volume};
+use tonearm_drive_file::DriveFile;
+use tonearm_rt::Rt;
+
+pub const EXPERIMENT: Experiment = Experiment {
+    name: "read-priority",
+    title: "Reads before write-back",
+    source: "Trail 4.2",
+    about: "Clients overwrite blocks at random as fast as the write-back brings them home, and one client reads other \
+            blocks from the same drive. The store keeps 64 writes under way on that drive, or fewer while a read is.",
+    drives: Drives::Some(&["st41601n", "atlas10k", "sata2tb"]),
+    known: KNOWN,
+    run,
+};
+
+const KNOWN: &[KnownMiss] = &[
+    KnownMiss {
+        what: "atlas10k, reads with pauses: times shorter on average than without the rule",
+        limit: Bound::AtLeast(1.05),
+        reason: "A read that comes after a pause finds 64 writes under way, which the drive takes 0.4 s to do (150 a second): \
+                 the rule holds back writes only while a read is under way. st41601n orders its writes so that more \
+                 reads find fewer.",
+    },
+    KnownMiss {
+        what: "sata2tb, reads with pauses: times shorter on average than without the rule",
+        limit: Bound::AtLeast(0.95),
+        reason: "The drive's write cache takes the writes of a whole round at once, and a read waits while the flush at the end \
+                 of the round empties it, 3 s with any number of writes under way. Without that cache a read takes 0.36 s, \
+                 and the rule is as on atlas10k.",
+    },
+];
+
+const MIB: u64 = 1 << 20;
+const BLOCK: u64 = 4096;
+const VOLUME_BYTES: u64 = 1024 * MIB;
+const LOG_BYTES: u64 = 256 * MIB;
+/// Bound on written data in memory: the write-back is always under pressure.
+const MEMORY_BYTES: u64 = 8 * MIB;
+/// One block in so many is read. The others are written.
+const STRIDE: u64 = 64;
+/// Clients that write.
+const WRITERS: u64 = 64;
+/// Time before the measurement.
+const WARM_UP: Nanos = Nanos::from_secs(20);
+/// Writes under way while a read is: no rule, the product's, and the strictest one.
+const DEPTHS: [u64; 3] = [NO_RULE, RULE, 1];
+const NO_RULE: u64 = 64;
+const RULE: u64 = 8;
+/// Pauses between two reads.
+const PAUSES: [(Arrivals, &str); 2] = [
+    (Arrivals::Clustered, "one after another"),
+    (Arrivals::Sparse(Nanos(250_000_000)), "with pauses"),
+];
+
+struct Measured {
+    reads: Times,
+    reads_s: f64,
+    /// Blocks that went home in a second.
+    written_s: f64,
+}
+
+/// The clients of a run.
+struct Clients {
+    rt: Rt,
+    volume: Volume,
+    pool: BufPool,
+    written: Cell<u64>,
+    since: Nanos,
+    until: Nanos,
+    times: RefCell<Times>,
+}
+
+impl Clients {
+    async fn write(self: Rc<Self>, mut random: Random) -> Result<(), DiskError> {
+        while self.rt.now() < self.until {
+            let block = random.below(VOLUME_BYTES / BLOCK / STRIDE) * STRIDE;
+            let block = block + 1 + random.below(STRIDE - 1);
+            let data = self.content();
+            self.volume.write(block * BLOCK, data, false).await?;
+        }
+        Ok(())
+    }
+
+    async fn read(self: Rc<Self>, mut random: Random, pauses: Arrivals) -> Result<(), DiskError> {
+        while self.rt.now() < self.until {
+            let due = pauses.after(self.rt.now(), &mut random);
+            self.rt.sleep_until(due).await;
+            let block = random.below(VOLUME_BYTES / BLOCK / STRIDE) * STRIDE;
+            self.volume.read(block * BLOCK, BLOCK).await?;
+            if due >= self.since {
+                self.times.borrow_mut().push(self.rt.now().since(due));
+            }
+        }
+        Ok(())
+    }
+
+    /// A block of which no word is as in any write before.
+    fn content(&self) -> Slice {
+        self.written.set(self.written.get() + 1);
+        let word = self.written.get().wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+        let mut buf = self.pool.alloc(BLOCK as usize);
+        for place in buf.chunks_exact_mut(8) {
+            place.copy_from_slice(&word.to_le_bytes());
+        }
+        buf.share()
+    }
+}
+
+fn measure(
+    drive: &DriveFile,
+    depth: u64,
+    pauses: Arrivals,
+    time: Nanos,
+    seed: u64,
+) -> Result<Measured, DiskError> {
+    let shape = StoreShape {
+        log_drive: Some(drive),
+        log_bytes: Some(LOG_BYTES),
+        memory_bytes: MEMORY_BYTES,
+        ..StoreShape::new(drive, HomeParams::Overwrite, VOLUME_BYTES + 16 * MIB)
+    };
+    let store = Rc::new(SimStore::create(&shape, seed)?);
+    let own = store.clone();
+    store.rt.block_on(async move {
+        let options = OpenOptions {
+            writes_while_reading: depth,
+            ..OpenOptions::default()
+        };
+        let disk = own.open_with(options).await?;
+        disk.resize_volume("main", VOLUME_BYTES).await?;
+        let mut clients = Clients {
+            rt: own.rt.clone(),
+            volume: disk.volume("main")?,
+            pool: BufPool::new(1 << 20),
+            written: Cell::new(0),
+            since: Nanos(0),
+            until: Nanos(0),
+            times: RefCell::default(),
+        };
+        for block in (0..VOLUME_BYTES / BLOCK).step_by(STRIDE as usize) {
+            let data = clients.content();
+            clients.volume.write(block * BLOCK, data, false).await?;
+        }
+        disk.engine().drain().await?;
+        clients.since = own.rt.now() + WARM_UP.0;
+        clients.until = clients.since + time.0;
+        let clients = Rc::new(clients);
+        let writers = (0..WRITERS).map(|part| {
+            let random = Random::new(seed, 1 + part);
+            own.rt.spawn(clients.clone().write(random))
+        });
+        let mut running: Vec<_> = writers.collect();
+        let reader = clients.clone().read(Random::new(seed, 0), pauses);
+        running.push(own.rt.spawn(reader));
+        own.rt.sleep_until(clients.since).await;
+        let before = disk.stats();
+        own.rt.sleep_until(clients.until).await;
+        let after = disk.stats();
+        for client in running {
+            client.await?;
+        }
+        disk.close().await?;
+        let written = after.written_back_blocks - before.written_back_blocks;
+        let reads = clients.times.take();
+        Ok(Measured {
+            reads_s: reads.len() as f64 * 1e9 / time.0 as f64,
+            reads,
+            written_s: written as f64 * 1e9 / time.0 as f64,
+        })
+    })
+}
+
+fn run(context: &Context<'_>, drives: &[DriveFile]) -> Outcome {
+    let time = Nanos::from_secs(context.count(600, 60));
+    let mut drives = drives.to_vec();
+    // Also without its write cache, to see what is due to that cache.
+    if let Some(place) = drives.iter().position(|drive| drive.name == "sata2tb") {
+        let mut without = drives[place].clone();
+        without.spec.write_cache.enabled = false;
+        without.name += ", no write cache";
+        drives.push(without);
+    }
+    let mut cases = Vec::new();
+    for drive in 0..drives.len() {
+        for pauses in 0..PAUSES.len() {
+            cases.extend(DEPTHS.map(|depth| (drive, pauses, depth)));
+        }
+    }
+    let measured = context.map(&cases, |(drive, pauses, depth)| {
+        let pauses = PAUSES[*pauses].0;
+        measure(&drives[*drive], *depth, pauses, time, context.seed(0)).expect("reads and writes")
+    });
+    let at = |drive: usize, pauses: usize, depth: u64| {
+        let case = (drive, pauses, depth);
+        let index = cases.iter().position(|other| *other == case);
+        &measured[index.expect("each case is measured")]
+    };
+    let mut findings = Vec::new();
+    for (index, drive) in drives.iter().enumerate() {
+        let [without, with] = [NO_RULE, RULE].map(|depth| at(index, 0, depth));
+        let what = |what: &str| format!("{}, reads one after another: {what}", drive.name);
+        let gain = |value: &dyn Fn(&Times) -> f64| value(&without.reads) / value(&with.reads);
+        let lost = 100.0 * (1.0 - with.written_s / without.written_s);
+        findings.extend([
+            Finding::shown(
+                what("times shorter on average than without the rule"),
+                gain(&Times::mean_ms),
+                "",
+            )
+            .bound(Bound::AtLeast(5.0)),
+            Finding::shown(
+                what("99 % of them, times shorter"),
+                gain(&|times| times.quantile_ms(0.99)),
+                "",
+            )
+            .bound(Bound::AtLeast(4.0)),
+            Finding::shown(what("the write-back loses"), lost, "%").bound(Bound::AtMost(30.0)),
+        ]);
+    }
+    for (index, drive) in drives.iter().enumerate() {
+        let [without, with] = [NO_RULE, RULE].map(|depth| at(index, 1, depth).reads.mean_ms());
+        let what = "reads with pauses: times shorter on average than without the rule";
+        let found = Finding::shown(format!("{}, {what}", drive.name), without / with, "");
+        // This one only shows the reason of a known miss.
+        let bounded = !drive.name.ends_with("no write cache");
+        findings.push(match bounded {
+            true => found.bound(Bound::AtLeast(2.0)),
+            false => found,
+        });
+    }
+    Outcome {
+        findings,
+        figures: vec![figure(&drives, &cases, &measured, &at)],
+        notes: vec![
+            format!(
+                "{WRITERS} clients write 4 KiB anywhere in a volume of {} MiB, as soon as the memory of {} MiB has room; each \
+                 64th block is read and not written. Layout overwrite; the log has a drive of its own.",
+                VOLUME_BYTES / MIB,
+                MEMORY_BYTES / MIB
+            ),
+            "With pauses: 250 to 500 ms after each read. With 64 writes under way there is no rule; 8 is the product's; with 1 \
+             a read waits for one write at most, as in the paper's driver, whose queue has the reads first."
+                .into(),
+        ],
+        ..Outcome::default()
+    }
+}
+
+fn figure<'a>(
+    drives: &[DriveFile],
+    cases: &[(usize, usize, u64)],
+    measured: &[Measured],
+    at: &dyn Fn(usize, usize, u64) -> &'a Measured,
+) -> Figure {
+    let mut table = Table::new(&[
+        "drive",
+        "reads",
+        "writes under way",
+        "reads/s",
+        "50 %, ms",
+        "90 %, ms",
+        "99 %, ms",
+        "mean, ms",
+        "blocks home/s",
+    ]);
+    for ((drive, pauses, depth), measured) in cases.iter().zip(measured) {
+        table.row(vec![
+            drives[*drive].name.clone(),
+            PAUSES[*pauses].1.into(),
+            depth.to_string(),
+            number(measured.reads_s),
+            number(measured.reads.quantile_ms(0.5)),
+            number(measured.reads.quantile_ms(0.9)),
+            number(measured.reads.quantile_ms(0.99)),
+            number(measured.reads.mean_ms()),
+            number(measured.written_s),
+        ]);
+    }
+    let panel = |pauses: usize| {
+        let line = |(color, depth): (usize, u64)| {
+            let points = (0..drives.len()).map(|drive| {
+                let mean = at(drive, pauses, depth).reads.mean_ms();
+                ((drive + 1) as f64, mean)
+            });
+            let name = format!("{depth} writes under way");
+            Line::new(&name, Style::Dots, color, points.collect())
+        };
+        Panel {
+            title: format!("Reads {}", PAUSES[pauses].1),
+            x: Axis::of("", drives.iter().map(|drive| drive.name.clone()).collect()),
+            y: Axis::log("mean time of a read, ms"),
+            lines: DEPTHS.into_iter().enumerate().map(line).collect(),
+            legend: Legend::Outside,
+        }
+    };
+    Figure::plot(
+        "read-priority",
+        "Reads beside a busy write-back",
+        "With fewer writes under way while a read is, reads that come one after another are served in turn with few writes.",
+        vec![panel(0), panel(1)],
+    )
+    .with(table)
+}
