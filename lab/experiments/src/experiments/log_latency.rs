@@ -137,6 +137,9 @@ fn run(context: &Context<'_>, drives: &[DriveFile]) -> Outcome {
             PAUSE.0 as f64 / 1e6,
             PAUSE.0 as f64 / 5e5
         ),
+        "The predicted log is the laboratory's own, as the other logs are: all of them have the same clients and records, and no \
+         engine above them. The experiment trail-drives measures the product's log."
+            .into(),
         "The drives' write caches are passed over (force unit access) by all of them.".into(),
         "Journal: a block of 4 KiB as descriptor, the data, a block as commit record, one behind the other on the \
          disk, each sent when the one before is on the medium; transactions of one client do not wait for others."

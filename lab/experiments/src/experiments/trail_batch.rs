@@ -164,6 +164,9 @@ fn run(context: &Context<'_>, drives: &[DriveFile]) -> Outcome {
         "The formula moves the head by a read after each physical write, as the paper's driver did for this table. \
          online finds that a change of heads costs this drive next to nothing, and writes to the next track at once."
             .into(),
+        "The log is the laboratory's own: the product's log does not move the head before a write that waits already, as the \
+         writes of this table do."
+            .into(),
     ];
     outcome
 }

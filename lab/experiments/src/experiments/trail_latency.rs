@@ -129,6 +129,9 @@ fn run(context: &Context<'_>, drives: &[DriveFile]) -> Outcome {
     outcome.findings.extend(findings);
     outcome.figures.push(table);
     outcome.notes = vec![
+        "The log is the laboratory's own: for a write of 1 or 2 KiB to a new block the product's log gets the whole block of \
+         4 KiB. The experiment trail-drives measures the product's log on this drive."
+            .into(),
         "The data drives of the paper (5400-rpm IDE) are not among the models: the same drive is written in place, \
          over the whole of its surface."
             .into(),

@@ -101,6 +101,9 @@ fn run(context: &Context<'_>, drives: &[DriveFile]) -> Outcome {
          records back, then replays it). Writing home: one write after the other, to random places of a data drive \
          of the same model."
             .into(),
+        "The search is the product's. The log is the laboratory's own, because the pending writes have 1 KiB as in the paper, \
+         and the product's blocks 4 KiB."
+            .into(),
     ];
     Outcome {
         findings,

@@ -142,6 +142,9 @@ fn run(context: &Context<'_>, drives: &[DriveFile]) -> Outcome {
             ),
             "The formula moves the head by a read; online when it finds that this gains something."
                 .into(),
+            "The log is the laboratory's own: the wait of a write is its time less that of the drive's parts, for which the place \
+             of each single write must be known. The product's log does not tell it."
+                .into(),
         ],
         ..Outcome::default()
     }

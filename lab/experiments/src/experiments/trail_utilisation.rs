@@ -101,6 +101,9 @@ fn run(context: &Context<'_>, drives: &[DriveFile]) -> Outcome {
         "That mean is the one free parameter. It is chosen for the figure at concurrency 8; those at 4 and 12 \
          follow."
             .into(),
+        "The log is the laboratory's own: the product's log keeps a marker sector on each track, and its records have whole \
+         blocks of 4 KiB."
+            .into(),
     ];
     outcome
 }

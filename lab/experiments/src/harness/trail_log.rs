@@ -4,9 +4,10 @@
 //! head is moved to the next one. Waiting writes share one record, as far as the track has space.
 //!
 //! It is not the product's log (`disk/trail`), because the paper's figures need what that log does not do: records of one
-//! data sector (its blocks have 4 KiB), a move of the head after each write (it moves when 30 % of a track is used), a
-//! utilisation of tracks without its marker sectors, and the least time of the drive at the moment of each single write.
-//! The experiments `aru` and `sqlite` measure the product's log.
+//! data sector of a new block (its blocks have 4 KiB), a move of the head after each write also when the next write waits
+//! already, a utilisation of tracks without its marker sectors, and the least time of the drive at the moment of each single
+//! write. Each experiment that uses it says which of these it needs. The experiments `trail-drives`, `aru` and `sqlite`
+//! measure the product's log.
 
 use super::load::{Load, Processes};
 use super::rig::Rig;
