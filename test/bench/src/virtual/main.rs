@@ -13,6 +13,7 @@ mod arus;
 mod layouts;
 mod map;
 mod meter;
+mod pages;
 mod report;
 mod run;
 mod world;
@@ -37,7 +38,8 @@ Examples:
   tonearm-bench-virtual --json            all rounds
   tonearm-bench-virtual units             atomic recovery units alone, in seconds
   tonearm-bench-virtual layouts           random overwrites: the segments layout beside overwrite
-  tonearm-bench-virtual map               memory of a store of 1 TiB of which every block is mapped")]
+  tonearm-bench-virtual map               memory of a store of 1 TiB of which every block is mapped
+  tonearm-bench-virtual pages             speed and memory of the lab's simulator of disk layouts")]
 #[command(args_conflicts_with_subcommands = true)]
 struct Args {
     #[command(subcommand)]
@@ -92,6 +94,8 @@ enum Part {
     Layouts(layouts::Args),
     /// Memory of the segments layout when every block is mapped
     Map(map::Args),
+    /// Page requests for each second of processor time, and memory, of the simulator of disk layouts
+    Pages(pages::Args),
 }
 
 /// What decides the times of the simulated drives.
@@ -136,6 +140,7 @@ fn main() -> anyhow::Result<()> {
         Some(Part::Units(args)) => return report::print_units(&arus::rounds(args)?, args.json),
         Some(Part::Layouts(args)) => return layouts::run(args),
         Some(Part::Map(args)) => return map::run(args),
+        Some(Part::Pages(args)) => return pages::run(args),
         None => {}
     }
     let rounds = args.rounds.unwrap_or(if args.quick { 1 } else { 5 });
