@@ -23,11 +23,13 @@ mod setup;
 mod simulation;
 mod space;
 mod steady;
+mod tiny;
 
 pub use counts::{Counts, Work};
 pub use setup::{Cleaning, Layout, Redundancy, Setup, SetupError};
 pub use simulation::Simulation;
 pub use steady::{Band, Steady, Window};
+pub use tiny::Tiny;
 
 #[cfg(test)]
 mod raid_test;

@@ -3,5 +3,4 @@
 mod common;
 mod layouts;
 mod steady;
-mod tiny;
 mod verification;

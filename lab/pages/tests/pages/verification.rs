@@ -1,13 +1,15 @@
 //! The simulator against a second one and against the formula, as HyLog 5.1 does: one user, one disk.
 
 use crate::common::{Load, setup};
-use crate::tiny::Tiny;
 use tonearm_base::Nanos;
 use tonearm_layout::separation::cost;
-use tonearm_pages::{Band, Cleaning, Layout, Setup};
+use tonearm_pages::{Band, Cleaning, Layout, Setup, Tiny};
 
 const PAGES: u64 = 60_000;
 const CAPACITY: u64 = 32;
+/// Windows of the warm-up, in each of which a quarter of the pages is written. Before 20 of them the cost of WOLF under a
+/// skewed load stays on a plateau: the segments of cold pages have not been cleaned yet.
+const WARM: u32 = 40;
 
 /// Write costs of the simulator and of the small one.
 fn costs(layout: Layout, hot: u64, utilisation: f64) -> (f64, f64) {
@@ -28,37 +30,23 @@ fn costs(layout: Layout, hot: u64, utilisation: f64) -> (f64, f64) {
     let mut simulation = load.on(&setup, 5);
     let steady = simulation
         .steady(&Band {
-            skip: 12,
+            skip: WARM,
             width: 0.03,
             ..Band::new(PAGES, 1.0)
         })
         .expect("no trace");
     assert!(steady.is_steady, "{layout:?} {hot} {utilisation}");
-    // Users take free segments while a pass is under way. So a pass finds fewer free ones than when it alone goes on, and
-    // reads fewer. The small simulator, without time, is told how many.
-    let passes: u64 = steady.counts.passes.iter().sum();
-    let pass = steady.counts.clean_reads as f64 / passes as f64;
-    let tiny = Tiny {
-        capacity: CAPACITY as usize,
-        segments: setup.segments() as usize,
-        sorted: if layout == Layout::Wolf { 2 } else { 1 },
-        pass: pass.round() as usize,
-    };
-    // Both measure after as many writes: cold pages need long to reach their final places.
-    let measured = steady.counts.writes;
-    let all: u64 = steady
-        .windows
-        .iter()
-        .map(|window| window.counts.writes)
-        .sum();
-    let cost = tiny.write_cost(load, 77, all - measured, measured);
+    let cost = Tiny::beside(&setup, &steady)
+        .write_cost(load.requests(77))
+        .expect("no trace");
     (steady.write_cost(0.0), cost)
 }
 
 #[test]
 fn the_write_cost_is_that_of_a_second_simulator() {
     for layout in [Layout::Lfs, Layout::Wolf] {
-        for (hot, utilisation) in [(10, 0.8), (10, 0.9), (90, 0.8), (90, 0.9)] {
+        // The experiment hylog-validation has more of them.
+        for (hot, utilisation) in [(10, 0.9), (90, 0.9)] {
             let (ours, tiny) = costs(layout, hot, utilisation);
             let off = (ours / tiny - 1.0).abs();
             assert!(

@@ -1,14 +1,28 @@
-//! A small simulator of LFS and WOLF, written for this test alone: one user, one disk, no time (HyLog 5.1 has one, too).
+//! A second, small simulator of LFS and WOLF: one user, one disk, no time. HyLog 5.1 verifies its simulator with such a one
+//! (TinySim). It shares no code with [`Simulation`](crate::Simulation), so that both can be compared.
 
-use crate::common::{Load, Numbers};
+use crate::setup::{Layout, Setup};
+use crate::steady::Steady;
+use tonearm_workload::{Workload, WorkloadError};
 
+/// Fewer free segments start the cleaner.
+const FREE_MIN: usize = 10;
+
+/// A log with a cleaner by cost and age.
 pub struct Tiny {
-    pub capacity: usize,
-    pub segments: usize,
+    pages: usize,
+    /// Pages of a segment.
+    capacity: usize,
+    segments: usize,
     /// Segments that are written at a time, sorted by how often the pages were written.
-    pub sorted: usize,
-    /// Segments that a pass of the cleaner reads.
-    pub pass: usize,
+    sorted: usize,
+    /// Segments that a pass of the cleaner reads, on average.
+    pass: f64,
+    /// Writes after which the counts of the pages are halved.
+    interval: u64,
+    /// Writes before the measurement, and in it.
+    warm: u64,
+    measured: u64,
 }
 
 /// Pages by segment, in the order of the log. A page is live in the segment that `home` names.
@@ -20,6 +34,8 @@ struct State {
     written: Vec<u64>,
     youngest: Vec<u64>,
     free: Vec<usize>,
+    /// Part of a segment that the last pass has left to the next one.
+    left: f64,
 }
 
 impl State {
@@ -47,33 +63,68 @@ impl State {
 }
 
 impl Tiny {
-    /// Segment I/Os for each segment of new data, after `warm` writes and over `writes` more.
-    pub fn write_cost(&self, load: Load, seed: u64, warm: u64, writes: u64) -> f64 {
-        let count = load.pages as usize;
+    /// The counterpart of `setup`, of which `steady` was measured.
+    ///
+    /// Both measure the same writes after the same warm-up: cold pages need long to reach their final places. A pass of the
+    /// cleaner reads as many segments as the mean pass in `steady`. There users take free segments while a pass is under
+    /// way, which makes it shorter; a simulator without time cannot tell how much. Counts are halved as often as those of the
+    /// separator.
+    pub fn beside(setup: &Setup, steady: &Steady) -> Self {
+        let all: u64 = steady
+            .windows
+            .iter()
+            .map(|window| window.counts.writes)
+            .sum();
+        let passes: u64 = steady.counts.passes.iter().sum();
+        let pass = steady.counts.clean_reads as f64 / passes.max(1) as f64;
+        Self {
+            pages: setup.pages as usize,
+            capacity: setup.segment_pages() as usize,
+            segments: setup.segments() as usize,
+            sorted: if setup.layout == Layout::Wolf { 2 } else { 1 },
+            pass,
+            interval: all / steady.decisions.max(1),
+            warm: all - steady.counts.writes,
+            measured: steady.counts.writes,
+        }
+    }
+
+    /// Segment I/Os for each segment of new data, under the writes of `load`.
+    ///
+    /// # Errors
+    /// When the load cannot go on.
+    pub fn write_cost<W: Workload>(&self, mut load: W) -> Result<f64, WorkloadError> {
         let mut state = State {
             content: vec![Vec::new(); self.segments],
             live: vec![0; self.segments],
-            home: vec![None; count],
-            written: vec![0; count],
+            home: vec![None; self.pages],
+            written: vec![0; self.pages],
             youngest: vec![0; self.segments],
             free: (0..self.segments).collect(),
+            left: 0.0,
         };
-        let all: Vec<u32> = (0..count as u32).collect();
+        let all: Vec<u32> = (0..self.pages as u32).collect();
         for part in all.chunks(self.capacity) {
             state.fill(part);
         }
-        let mut numbers = Numbers::new(seed);
-        let mut often = vec![0.0_f64; count];
+        let mut often = vec![0.0_f64; self.pages];
         let (mut buffer, mut moved) = (Vec::new(), Vec::new());
-        let (mut new, mut ios) = (0, 0);
-        for now in 1..=warm + writes {
-            if now == warm {
+        let (mut new, mut ios, mut now) = (0, 0, 0);
+        while now < self.warm + self.measured {
+            let Some(access) = load.next_access()? else {
+                break;
+            };
+            if !access.write {
+                continue;
+            }
+            now += 1;
+            if now == self.warm {
                 (new, ios) = (0, 0);
             }
-            if now % (20 * load.pages) == 0 {
+            if now % self.interval == 0 {
                 often.iter_mut().for_each(|count| *count /= 2.0);
             }
-            let page = load.page(&mut numbers);
+            let page = access.page as u32;
             state.written[page as usize] = now;
             often[page as usize] += 1.0;
             if state.home[page as usize].is_none() {
@@ -92,11 +143,11 @@ impl Tiny {
             }
             (new, ios) = (new + self.sorted, ios + self.sorted);
             buffer.clear();
-            while state.free.len() < 10 {
+            while state.free.len() < FREE_MIN {
                 ios += self.clean(&mut state, now, &mut moved);
             }
         }
-        ios as f64 / new as f64
+        Ok(ios as f64 / new as f64)
     }
 
     /// One pass. Returns its segment I/Os.
@@ -110,9 +161,11 @@ impl Tiny {
             })
             .collect();
         worth.sort_by(|a, b| b.0.total_cmp(&a.0));
+        let count = self.pass + state.left;
+        state.left = count.fract();
         let mut live = Vec::new();
         let (mut ios, mut total) = (0, 0);
-        for (_, segment) in worth.into_iter().take(self.pass) {
+        for (_, segment) in worth.into_iter().take((count as usize).max(1)) {
             total += state.live[segment];
             if total.div_ceil(self.capacity) > state.free.len() && ios > 0 {
                 break;
