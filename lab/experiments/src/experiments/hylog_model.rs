@@ -426,26 +426,4 @@ fn examples(outcome: &mut Outcome) {
     ] {
         outcome.findings.push(printed(what, ours, paper, percent));
     }
-    // Table 7: a transaction reads a page and writes one. The processor's times, which the text has lost, follow from it.
-    let row = &TABLE_1[2];
-    let page = row.positioning_ms + 4096.0 / (row.mb_per_s * 1024.0);
-    let segment = row.milliseconds(row.segment_bytes) / (row.segment_bytes / 4096.0);
-    let cpu = |tps: f64, write: f64| 1000.0 / tps - page - write;
-    let lfs = cost::cleaning(cost::cleaning_utilisation(0.5)) * segment;
-    let shown = [
-        (
-            "processor's time for a transaction in Table 7, Overwrite, solved back",
-            cpu(28.6, page),
-        ),
-        (
-            "the same for LFS-cleaning at 50 %, a utilisation that is assumed",
-            cpu(37.3, lfs),
-        ),
-    ];
-    for (what, ms) in shown {
-        outcome.findings.push(
-            Finding::shown(what, ms, "ms")
-                .because("the values are images in the paper, which its text has lost"),
-        );
-    }
 }

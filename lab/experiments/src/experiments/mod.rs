@@ -4,8 +4,10 @@ mod aru;
 mod heads;
 mod hylog_array;
 mod hylog_cleaning;
+mod hylog_interval;
 mod hylog_model;
 mod hylog_throughput;
+mod hylog_validation;
 mod log_latency;
 mod mimic_policies;
 mod mimic_predictors;
@@ -37,9 +39,11 @@ pub static EXPERIMENTS: &[Experiment] = &[
     mimic_tolerance::EXPERIMENT,
     mimic_policies::EXPERIMENT,
     hylog_model::EXPERIMENT,
+    hylog_validation::EXPERIMENT,
     hylog_cleaning::EXPERIMENT,
     hylog_throughput::EXPERIMENT,
     hylog_array::EXPERIMENT,
+    hylog_interval::EXPERIMENT,
     aru::EXPERIMENT,
     heads::EXPERIMENT,
     log_latency::EXPERIMENT,

@@ -17,6 +17,7 @@ mod small_files;
 mod sqlite_load;
 mod store;
 mod times;
+mod tpcb;
 mod tracks;
 mod trail_log;
 
@@ -40,5 +41,6 @@ pub use small_files::{Brackets, Client, Deletion};
 pub use sqlite_load::{Session, Spent, Transaction};
 pub use store::{STRIPE_BYTES, SimStore, StoreShape};
 pub use times::{Times, ms};
+pub use tpcb::TpcB;
 pub use tracks::{all_tracks, tracks_within, turn};
 pub use trail_log::{Moves, TrailLog};

@@ -43,3 +43,13 @@ fn the_product_s_rule_follows_the_better_of_overwriting_and_a_log() {
 fn more_users_and_no_parity_help_overwriting() {
     all_held("hylog-array");
 }
+
+#[test]
+fn the_simulator_agrees_with_measurements_and_with_a_second_simulator() {
+    all_held("hylog-validation");
+}
+
+#[test]
+fn long_intervals_of_the_separator_cost_little() {
+    all_held("hylog-interval");
+}
