@@ -12,7 +12,9 @@ use crate::raid::{ArrayStatus, RaidError, RebuildRate};
 use std::future::Future;
 use std::ops::Range;
 use std::pin::Pin;
+use std::rc::Rc;
 use tonearm_base::Buf;
+use tonearm_format::Uuid;
 use tonearm_rt::{Data, IoError, Op};
 
 /// An operation in progress. It ends with the bytes moved or the error, and returns the memory.
@@ -76,6 +78,10 @@ pub trait Device {
     /// operations the length is that of `data`. Stream operations are refused.
     fn io(&self, op: Op, offset: u64, len: u64, data: Data) -> DeviceIo;
 
+    /// Gives back what the device holds, such as an open file and its lock, as soon as no operation is under way. The
+    /// caller starts no operation after it.
+    fn release(&self) {}
+
     /// The redundancy of the array that this device is, or that lies below it; `None` without one.
     fn redundancy(&self) -> Option<&dyn Redundancy> {
         None
@@ -132,6 +138,16 @@ pub trait Redundancy {
         Box::pin(std::future::ready(Ok(Mended::default())))
     }
 
+    /// Puts `device` in the place of the missing member, durably, while the array is in use. `path` is where later openings
+    /// find it, and `uuid` its new identity. [`Redundancy::rebuild`] then restores the data.
+    fn replace(&self, device: Rc<dyn Device>, path: String, uuid: Uuid) -> Working<()> {
+        let _ = (path, uuid);
+        Box::pin(std::future::ready(Err(RaidError::Replacement {
+            member: device.name().to_string(),
+            why: "there is no array".into(),
+        })))
+    }
+
     /// Rebuilds the replacement of a missing member ([`crate::raid::Raid5::rebuild`]).
     fn rebuild(&self, rate: RebuildRate, progress: OnProgress) -> Working<()> {
         drop((rate, progress));
@@ -163,6 +179,10 @@ impl<F: Filter> Device for F {
 
     fn io(&self, op: Op, offset: u64, len: u64, data: Data) -> DeviceIo {
         self.filter_io(op, offset, len, data)
+    }
+
+    fn release(&self) {
+        self.inner().release();
     }
 
     fn redundancy(&self) -> Option<&dyn Redundancy> {

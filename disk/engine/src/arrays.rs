@@ -10,7 +10,9 @@
 //! 2. Each opening for writing and each change of the state has a generation of its own. The members in use are told
 //!    before the primary member. So a member whose generation is lower than that of the primary member was away while
 //!    the array was in use, and counts as missing (`open.rs`).
-//! 3. A replacement has an identity of its own, so the member that it replaces is never taken for it.
+//! 3. A replacement has an identity of its own, so the member that it replaces is never taken for it. It may take its
+//!    place while the array is in use. Nothing on it is overwritten before the failure of its predecessor is saved, and
+//!    no save is under way when the identities change.
 //! 4. An array that was not closed in order is not opened for writing without a member that had data then, unless the
 //!    caller accepts the loss of blocks ([`ArrayAccess::WriteDegraded`]).
 
@@ -85,48 +87,54 @@ impl StoreArray {
         self.0.keeper.descriptor()
     }
 
-    /// Puts `device` in the place of the missing member, durably. `path` is where later openings find it, and `uuid`
-    /// its new identity. A rebuild then restores the data.
-    ///
-    /// # Errors
-    /// When no member is missing, or the device does not fit or fails.
-    pub async fn replace(
-        &self,
-        device: MemberDevice,
+    /// Puts `device` in the place of the missing member ([`Redundancy::replace`]).
+    async fn run_replace(
+        self,
+        device: Rc<dyn Device>,
         path: String,
         uuid: Uuid,
     ) -> Result<(), RaidError> {
         let refuse = |why: String| RaidError::Replacement {
-            member: device.path.clone(),
+            member: device.name().to_string(),
             why,
         };
+        if self.0.read_only {
+            return Err(refuse("the store is open only for reading".into()));
+        }
         let Kind::Raid5(array) = &self.0.kind else {
             return Err(refuse("raid0 has no redundancy to rebuild from".into()));
         };
         let Some(missing) = array.state().missing else {
             return Err(refuse("all members are in use".into()));
         };
+        if array.is_rebuilding() {
+            return Err(refuse(
+                "the replacement in its place is being rebuilt; wait until that has ended".into(),
+            ));
+        }
         if path.len() > PATH_MAX {
             return Err(refuse(format!("its path has more than {PATH_MAX} bytes")));
         }
         let keeper = &self.0.keeper;
         let needed = keeper.descriptor().member_bytes();
-        let found = device.device.size_bytes();
+        let found = device.size_bytes();
         if found < needed {
             return Err(refuse(format!(
                 "it has {found} bytes of the {needed} that are needed"
             )));
         }
-        let block = u64::from(device.device.block_size());
+        let block = u64::from(device.block_size());
         if !HEADER_AREA_BYTES.is_multiple_of(block) || !needed.is_multiple_of(block) {
             return Err(refuse(format!(
                 "its blocks of {block} bytes do not divide a member of {needed} bytes"
             )));
         }
+        // The device may be the failed member itself. Until the failure is saved, an opening after a power cut needs it.
+        array.save().await?;
         // What an earlier store or array has left there must not be found.
         // The flush keeps a power cut from bringing it back behind the new descriptor.
-        let cleared = match device.device.zero(0, HEADER_AREA_BYTES).await {
-            Ok(()) => device.device.flush().await,
+        let cleared = match device.zero(0, HEADER_AREA_BYTES).await {
+            Ok(()) => device.flush().await,
             failed => failed,
         };
         cleared.map_err(|error| refuse(format!("its header area cannot be written: {error}")))?;
@@ -134,10 +142,13 @@ impl StoreArray {
             // The replacement that is being rebuilt is itself replaced.
             array.fail(missing.member).await?;
         }
-        let section = section_of(&device, needed);
-        array.replace(section)?;
-        keeper.put(missing.member, device.clone(), ArrayMember { uuid, path });
-        array.save().await?;
+        let member = MemberDevice {
+            path: device.name().to_string(),
+            device: device.clone(),
+        };
+        let section = section_of(&member, needed);
+        let placed = || keeper.put(missing.member, member, ArrayMember { uuid, path });
+        array.replace_and_save(section, placed).await?;
         match array.member_states()[missing.member] {
             MemberState::Missing => Err(refuse("its header area cannot be written".into())),
             _ => Ok(()),
@@ -235,6 +246,7 @@ impl Redundancy for StoreArray {
             Kind::Raid0(array) => ArrayStatus {
                 level: descriptor.level,
                 stripes: array.stripes(),
+                member_bytes: descriptor.member_bytes(),
                 members: keeper.describe(vec![MemberState::InUse; descriptor.members.len()], &[]),
                 stats: Default::default(),
                 lost: None,
@@ -242,6 +254,7 @@ impl Redundancy for StoreArray {
             Kind::Raid5(array) => ArrayStatus {
                 level: descriptor.level,
                 stripes: array.stripes(),
+                member_bytes: descriptor.member_bytes(),
                 members: keeper.describe(array.member_states(), &array.member_errors()),
                 stats: array.stats(),
                 lost: array.failure(),
@@ -271,6 +284,10 @@ impl Redundancy for StoreArray {
             Kind::Raid0(array) => array.mend(known, stripes),
             Kind::Raid5(array) => array.mend(known, stripes),
         }
+    }
+
+    fn replace(&self, device: Rc<dyn Device>, path: String, uuid: Uuid) -> Working<()> {
+        Box::pin(self.clone().run_replace(device, path, uuid))
     }
 
     fn rebuild(&self, rate: RebuildRate, progress: OnProgress) -> Working<()> {

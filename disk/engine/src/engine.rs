@@ -8,6 +8,7 @@ use crate::error::EngineError;
 use crate::options::OpenOptions;
 use crate::recovery::RecoveryReport;
 use crate::shared::Shared;
+use crate::superblocks::MemberDevice;
 use crate::write_back::WriteBack;
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
@@ -16,9 +17,9 @@ use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::task::Poll;
 use tonearm_base::{Lsn, Nanos, Slice};
-use tonearm_device::OnProgress;
-use tonearm_device::raid::{ArrayStatus, RebuildRate};
-use tonearm_format::Superblock;
+use tonearm_device::raid::{ArrayStatus, RaidError, RebuildRate};
+use tonearm_device::{OnProgress, Redundancy};
+use tonearm_format::{Superblock, Uuid};
 use tonearm_layout::Home;
 use tonearm_rt::Permit;
 use tonearm_trail::Admission;
@@ -286,6 +287,34 @@ impl Engine {
         self.0.array()
     }
 
+    /// Puts `device` in the place of the array's missing member, durably, while the store is in use. `path` is where later
+    /// openings find it, and `uuid` its new identity. [`Engine::rebuild_array`] then restores the data.
+    ///
+    /// # Errors
+    /// When the store has no array or is read-only, no member is missing, a rebuild is running, or the device does not fit
+    /// or fails.
+    pub async fn replace_member(
+        &self,
+        device: MemberDevice,
+        path: String,
+        uuid: Uuid,
+    ) -> Result<(), EngineError> {
+        self.0.check_writable()?;
+        match self.with_redundancy() {
+            Some(array) => Ok(array.replace(device.device, path, uuid).await?),
+            None => Err(RaidError::Replacement {
+                member: device.path,
+                why: "the store has no array".into(),
+            }
+            .into()),
+        }
+    }
+
+    fn with_redundancy(&self) -> Option<&dyn Redundancy> {
+        let mut arrays = self.0.members.iter().filter_map(|m| m.redundancy());
+        arrays.find(|array| array.status().is_some())
+    }
+
     /// Rebuilds the replacement of the array's missing member, while the store is in use.
     ///
     /// # Errors
@@ -295,9 +324,8 @@ impl Engine {
         rate: RebuildRate,
         progress: OnProgress,
     ) -> Result<(), EngineError> {
-        self.0.check_alive()?;
-        let mut arrays = self.0.members.iter().filter_map(|m| m.redundancy());
-        match arrays.find(|array| array.status().is_some()) {
+        self.0.check_writable()?;
+        match self.with_redundancy() {
             Some(array) => Ok(array.rebuild(rate, progress).await?),
             None => Ok(()),
         }

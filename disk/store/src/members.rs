@@ -7,13 +7,13 @@ use rustix::io::Errno;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use tonearm_base::BufPool;
-use tonearm_device::RawDevice;
+use tonearm_device::{Device, DeviceIo, RawDevice};
 use tonearm_disk::{Disk, MemberDevice, OpenOptions, Progress};
 use tonearm_engine::{
     ArrayAccess, Candidate, EngineError, MemberSuperblock, StoreArray, load_descriptor,
     load_superblock, open_array,
 };
-use tonearm_rt::{Data, DeviceId, Op};
+use tonearm_rt::{Data, DeviceId, Op, Rt};
 use tonearm_uring::{Lock, MemberError, MemberOptions, open_member};
 
 /// Where the members of a store are.
@@ -231,7 +231,7 @@ impl Opener<'_> {
                 }
             }
         }
-        let candidates = found.iter().map(|((_, device), expected)| Candidate {
+        let candidates = found.iter().map(|(device, expected)| Candidate {
             device: device.clone(),
             expected: *expected,
         });
@@ -245,9 +245,9 @@ impl Opener<'_> {
         let (array, member, inside) = self.executor.rt.block_on(async move {
             let array = open_array(&rt, &pool, &log, candidates, absent, access).await?;
             // A drive that is not used, such as a stale member, is free for other uses, also as a replacement.
-            for ((id, device), _) in found {
+            for (device, _) in found {
                 if !array.uses(&device) {
-                    let (_closed, _) = rt.stream(id, Op::Close, Data::None).await;
+                    device.device.release();
                 }
             }
             let member = array.member();
@@ -262,17 +262,13 @@ impl Opener<'_> {
     }
 
     fn open(&self, path: &Path) -> Result<(MemberDevice, MemberSuperblock), StoreError> {
-        let member = self.open_device(path)?;
+        let member = self.open_member(path)?;
         let (pool, looked_at) = (self.executor.pool.clone(), member.clone());
         let superblock = self.executor.rt.block_on(load(pool, looked_at))?;
         Ok((member, superblock))
     }
 
-    fn open_device(&self, path: &Path) -> Result<MemberDevice, StoreError> {
-        Ok(self.open_member(path)?.1)
-    }
-
-    fn open_member(&self, path: &Path) -> Result<(DeviceId, MemberDevice), StoreError> {
+    fn open_member(&self, path: &Path) -> Result<MemberDevice, StoreError> {
         let options = MemberOptions {
             create: None,
             read_only: self.access != Access::Write,
@@ -283,7 +279,7 @@ impl Opener<'_> {
                 Access::Peek => Lock::None,
             },
         };
-        Ok(add_member(self.executor, open_member(path, options)?))
+        Ok(device_of(self.executor, open_member(path, options)?))
     }
 }
 
@@ -324,10 +320,6 @@ async fn load(pool: BufPool, member: MemberDevice) -> Result<MemberSuperblock, E
 
 /// An opened member as a device of the executor.
 pub fn device_of(executor: &Executor, member: tonearm_uring::Member) -> MemberDevice {
-    add_member(executor, member).1
-}
-
-fn add_member(executor: &Executor, member: tonearm_uring::Member) -> (DeviceId, MemberDevice) {
     let path = member.path.display().to_string();
     let id = executor.handle.add_file(member.fd);
     let device = RawDevice::new(
@@ -337,11 +329,44 @@ fn add_member(executor: &Executor, member: tonearm_uring::Member) -> (DeviceId, 
         member.logical_block_size,
         &path,
     );
-    let device = MemberDevice {
-        device: Rc::new(device),
+    MemberDevice {
+        device: Rc::new(OpenMember {
+            device,
+            rt: executor.rt.clone(),
+            id,
+        }),
         path,
-    };
-    (id, device)
+    }
+}
+
+/// A member with the file that it holds open and locked.
+struct OpenMember {
+    device: RawDevice,
+    rt: Rt,
+    id: DeviceId,
+}
+
+impl Device for OpenMember {
+    fn name(&self) -> &str {
+        self.device.name()
+    }
+
+    fn size_bytes(&self) -> u64 {
+        self.device.size_bytes()
+    }
+
+    fn block_size(&self) -> u32 {
+        self.device.block_size()
+    }
+
+    fn io(&self, op: Op, offset: u64, len: u64, data: Data) -> DeviceIo {
+        self.device.io(op, offset, len, data)
+    }
+
+    fn release(&self) {
+        // The file is closed when the operations on it have ended, and nothing depends on that.
+        drop(self.rt.stream(self.id, Op::Close, Data::None));
+    }
 }
 
 #[cfg(test)]

@@ -13,6 +13,7 @@ mod commands;
 mod control;
 mod opening;
 mod serve;
+mod vacancy;
 
 use clap::CommandFactory;
 use clap::error::ErrorKind;

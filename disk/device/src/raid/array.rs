@@ -14,6 +14,7 @@
 use super::geometry::Stripes;
 use super::io::min_size;
 use super::locks::RowLocks;
+use super::member::{GONE, Member};
 use super::read::Failed;
 use super::records::Records;
 use super::rows::RowSet;
@@ -73,7 +74,7 @@ pub struct Array {
     pub(super) records: Option<Records>,
     pub(super) record_always: bool,
     pub(super) read_only: bool,
-    members: RefCell<Vec<Option<Rc<dyn Device>>>>,
+    members: RefCell<Vec<Option<Rc<Member>>>>,
     names: RefCell<Vec<String>>,
     pub(super) health: RefCell<Health>,
     sink: Rc<dyn StateSink>,
@@ -81,6 +82,8 @@ pub struct Array {
     /// Updates of a part of a stripe that began with all members, and have no parity record.
     unguarded: Cell<u64>,
     unguarded_ended: Notify,
+    /// A rebuild is running.
+    pub(super) rebuilding: Cell<bool>,
     stats: Cell<RaidStats>,
     /// The first of the places that were given up.
     given_up: RefCell<Vec<Failed>>,
@@ -222,6 +225,7 @@ impl Raid5 {
             published: 0,
             flush_wanted: false,
         };
+        let in_use = |device: Option<Rc<dyn Device>>| device.map(Member::new);
         let array = Self(Rc::new(Array {
             rt: rt.clone(),
             pool: pool.clone(),
@@ -234,13 +238,14 @@ impl Raid5 {
             records,
             record_always: options.record_always,
             read_only: options.read_only,
-            members: RefCell::new(members),
+            members: RefCell::new(members.into_iter().map(in_use).collect()),
             names: RefCell::new(names),
             health: RefCell::new(health),
             sink,
             publishing: Semaphore::new(rt, 1),
             unguarded: Cell::new(0),
             unguarded_ended: Notify::new(rt),
+            rebuilding: Cell::default(),
             stats: Cell::default(),
             given_up: RefCell::default(),
         }));
@@ -299,7 +304,7 @@ impl Raid5 {
     /// What the array does with each member.
     pub fn member_states(&self) -> Vec<MemberState> {
         let missing = self.state().missing;
-        let state = |(index, member): (usize, &Option<Rc<dyn Device>>)| match missing {
+        let state = |(index, member): (usize, &Option<Rc<Member>>)| match missing {
             Some(missing) if missing.member == index => match member {
                 None => MemberState::Missing,
                 Some(_) => MemberState::Rebuilding {
@@ -395,7 +400,8 @@ impl Array {
     }
 
     pub(super) fn member(&self, member: usize) -> Option<Rc<dyn Device>> {
-        self.members.borrow()[member].clone()
+        let member = self.members.borrow()[member].clone();
+        member.map(|member| member as Rc<dyn Device>)
     }
 
     pub(super) fn member_name(&self, member: usize) -> String {
@@ -406,7 +412,7 @@ impl Array {
     pub(super) fn put_replacement(&self, member: usize, device: Rc<dyn Device>) {
         self.names.borrow_mut()[member] = device.name().to_string();
         self.health.borrow_mut().failures[member] = None;
-        self.members.borrow_mut()[member] = Some(device);
+        self.members.borrow_mut()[member] = Some(Member::new(device));
     }
 
     /// True when `member` holds the array's data of `row`.
@@ -444,8 +450,12 @@ impl Array {
         health.suspect.contains(row) || health.torn.contains(row)
     }
 
-    /// Marks `member` as failed permanently. If another member is missing, the array is lost.
+    /// Marks `member` as failed permanently. If another member is missing, the array is lost. The error of an operation
+    /// that began before an earlier failure ([`GONE`]) says nothing about a replacement.
     pub(super) fn mark_failed(&self, member: usize, error: IoError) {
+        if error == GONE {
+            return;
+        }
         let mut health = self.health.borrow_mut();
         health.failures[member].get_or_insert(error);
         match health.state.missing {
@@ -477,7 +487,9 @@ impl Array {
         health.durable_rows = 0;
         health.version += 1;
         health.flush_wanted = true;
-        self.members.borrow_mut()[member] = None;
+        if let Some(failed) = self.members.borrow_mut()[member].take() {
+            failed.leave();
+        }
     }
 
     pub(super) fn check_lost(&self) -> Result<(), IoError> {
@@ -504,6 +516,20 @@ impl Array {
         }
         self.publish().await?;
         self.check_lost()
+    }
+
+    /// Runs `change` while no save of the state is under way, and saves the state after it.
+    pub(super) async fn change_members(
+        &self,
+        change: impl FnOnce() -> Result<(), RaidError>,
+    ) -> Result<(), RaidError> {
+        {
+            let _one = self.publishing.acquire(1).await;
+            change()?;
+            self.health.borrow_mut().version += 1;
+        }
+        let saved = self.publish().await;
+        saved.map_err(|error| self.error(error))
     }
 
     /// Saves the state if it has changed. After a failure, updates that began before it end first, and the other members

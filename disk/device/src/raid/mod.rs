@@ -10,6 +10,7 @@ mod cut;
 mod geometry;
 mod io;
 mod locks;
+mod member;
 mod mend;
 mod raid0;
 mod raid5;

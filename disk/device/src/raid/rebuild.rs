@@ -96,11 +96,27 @@ impl RebuildRate {
     }
 }
 
+/// A rebuild that is running. A replacement is not replaced meanwhile.
+struct Running(Raid5);
+
+impl Running {
+    fn begin(array: Raid5) -> Self {
+        array.rebuilding.set(true);
+        Self(array)
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.0.rebuilding.set(false);
+    }
+}
+
 impl Raid5 {
     /// Puts `device` in the place of the missing member. It is not read before [`Raid5::rebuild`] has restored the data.
     ///
     /// # Errors
-    /// When no member is missing, or the device does not fit.
+    /// When no member is missing, a rebuild is running, or the device does not fit.
     pub fn replace(&self, device: Rc<dyn Device>) -> Result<(), RaidError> {
         let refuse = |why: String| RaidError::Replacement {
             member: device.name().to_string(),
@@ -109,6 +125,11 @@ impl Raid5 {
         let Some(missing) = self.state().missing else {
             return Err(refuse("no member is missing".into()));
         };
+        if self.is_rebuilding() {
+            return Err(refuse(
+                "the replacement in its place is being rebuilt".into(),
+            ));
+        }
         let needed = self.stripes.rows * self.stripes.unit;
         if device.size_bytes() < needed {
             let found = device.size_bytes();
@@ -129,10 +150,34 @@ impl Raid5 {
         Ok(())
     }
 
+    /// As [`Raid5::replace`], while the array is in use. Calls `placed` when the replacement is in its place, before the
+    /// state with it is saved. A save that began before `placed` has ended by then.
+    ///
+    /// # Errors
+    /// Those of [`Raid5::replace`], and when the state cannot be saved. A replacement that cannot be told has failed
+    /// ([`Raid5::member_states`]).
+    pub async fn replace_and_save(
+        &self,
+        device: Rc<dyn Device>,
+        placed: impl FnOnce(),
+    ) -> Result<(), RaidError> {
+        self.change_members(|| {
+            self.replace(device)?;
+            placed();
+            Ok(())
+        })
+        .await
+    }
+
+    /// True while a rebuild is running.
+    pub fn is_rebuilding(&self) -> bool {
+        self.rebuilding.get()
+    }
+
     /// Rebuilds the replacement from the watermark on. `progress` gets the number of stripes done, and of all.
     ///
     /// # Errors
-    /// When the replacement fails, or a stripe has a second unreadable unit. The watermark stays before that stripe, and
+    /// When another rebuild is running, the replacement fails, or a stripe has a second unreadable unit. The watermark stays before that stripe, and
     /// the rebuild can be called again. With [`RebuildRate::skip_unreadable`] the rebuild goes on there, and the error at
     /// its end names what is lost.
     pub async fn rebuild(
@@ -140,6 +185,10 @@ impl Raid5 {
         rate: &RebuildRate,
         mut progress: impl FnMut(u64, u64),
     ) -> Result<(), RaidError> {
+        if self.is_rebuilding() {
+            return Err(RaidError::RebuildRunning);
+        }
+        let _running = Running::begin(self.clone());
         let begun = self.begin_write().await;
         begun.map_err(|error| self.error(error))?;
         let Some(Missing { member, .. }) = self.state().missing else {

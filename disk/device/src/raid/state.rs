@@ -123,6 +123,9 @@ pub enum RaidError {
         /// Stripe, member and byte of the first of them.
         places: String,
     },
+    /// Another rebuild is running.
+    #[error("a rebuild is running already; `tonearm member list` shows how far it is")]
+    RebuildRunning,
     /// The rebuild was ended before it was done.
     #[error(
         "the rebuild was stopped after {done} of {rows} stripes; start it again to go on from there"
@@ -198,6 +201,7 @@ impl RaidError {
             | Self::Replacement { .. }
             | Self::NoReplacement { .. }
             | Self::RebuiltInPart { .. }
+            | Self::RebuildRunning
             | Self::RebuildStopped { .. } => IoError::EIO,
         }
     }
@@ -274,6 +278,8 @@ pub struct ArrayStatus {
     pub level: ArrayLevel,
     /// Its division into stripes.
     pub stripes: Stripes,
+    /// Bytes that a file or device needs to be a member.
+    pub member_bytes: u64,
     /// The members in their order.
     pub members: Vec<MemberStatus>,
     /// Counters.

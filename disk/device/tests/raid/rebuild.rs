@@ -5,9 +5,12 @@ use crate::failures::EIO;
 use std::cell::Cell;
 use std::rc::Rc;
 use tonearm_base::{BufPool, Nanos};
-use tonearm_device::Device;
-use tonearm_device::raid::{Missing, Raid5, Raid5State, RaidError, RebuildRate};
-use tonearm_rt::Op;
+use tonearm_device::raid::{
+    MemberState, Missing, Raid5, Raid5Options, Raid5State, RaidError, RebuildRate, Saving,
+    StateSink,
+};
+use tonearm_device::{Device, DeviceIo, Filter};
+use tonearm_rt::{Data, IoError, Op, Rt};
 use tonearm_world::filters::Effect;
 
 const MEMBER: u64 = 160 << 20;
@@ -355,5 +358,161 @@ fn a_new_content_above_the_watermark_is_not_lost() {
             .await
             .unwrap();
         assert!(found[..] == pattern(1 << 20, 77)[..]);
+    });
+}
+
+/// A drive that, from a moment on, answers only after a long time, with an error.
+struct Hangs {
+    inner: Rc<dyn Device>,
+    rt: Rt,
+    hangs: Rc<Cell<bool>>,
+}
+
+const HANGS_FOR: Nanos = Nanos::from_millis(500);
+
+impl Filter for Hangs {
+    fn inner(&self) -> &dyn Device {
+        &*self.inner
+    }
+
+    fn filter_io(&self, op: Op, offset: u64, len: u64, data: Data) -> DeviceIo {
+        if !self.hangs.get() {
+            return self.inner.io(op, offset, len, data);
+        }
+        let timeout = self.rt.sleep(HANGS_FOR);
+        Box::pin(async move {
+            timeout.await;
+            (Err(IoError::EIO), data)
+        })
+    }
+}
+
+/// A drive that times out has requests under way long after its failure. Their errors are not those of its replacement.
+#[test]
+fn late_errors_of_a_failed_member_do_not_fail_its_replacement() {
+    let world = World::new(7, 5, 16 << 20);
+    let (rt, hangs) = (world.rt.clone(), Rc::new(Cell::new(false)));
+    let mut members = world.members(4);
+    members[1] = Some(Rc::new(Hangs {
+        inner: world.devices[1].clone(),
+        rt: rt.clone(),
+        hangs: hangs.clone(),
+    }));
+    let array = world
+        .open_given(members, UNIT, CLEAN, false, false)
+        .unwrap();
+    let spare = world.devices[4].clone();
+    rt.clone().block_on(async move {
+        let device: Rc<dyn Device> = Rc::new(array.clone());
+        for place in 0..device.size_bytes() / (4 << 20) {
+            let content = bytes(1 << 20, place);
+            device.write(place * (4 << 20), content).await.unwrap();
+        }
+        hangs.set(true);
+        let begun = rt.now();
+        // A part of stripe 2 is on member 1, and so is one of stripe 6, which is written as a whole.
+        let late = device.read((2 * 3 + 1) * UNIT, BufPool::new(0).alloc(UNIT as usize));
+        let stripe = 3 * UNIT as usize;
+        let late_write = device.write(6 * 3 * UNIT, bytes(stripe, 99));
+        rt.sleep(Nanos::from_millis(1)).await;
+        array.fail(1).await.unwrap();
+        array.replace_and_save(spare, || {}).await.unwrap();
+        assert!(rt.now().since(begun) < HANGS_FOR);
+        let late = late.await.unwrap();
+        late_write.await.unwrap();
+        assert!(rt.now().since(begun) >= HANGS_FOR, "it was on member 1");
+        let within = (2 * 3 + 1) * UNIT as usize;
+        assert!(late[..] == pattern(1 << 20, 0)[within..within + UNIT as usize]);
+        assert_eq!(
+            array.member_states()[1],
+            MemberState::Rebuilding { rebuilt_rows: 0 }
+        );
+        let found = read(&device, 6 * 3 * UNIT, stripe).await;
+        assert!(found[..] == pattern(stripe, 99)[..]);
+        let old = &pattern(1 << 20, 0)[6 * stripe..7 * stripe];
+        let old = Data::whole(BufPool::new(0).copy_of(old));
+        device.write(6 * 3 * UNIT, old).await.unwrap();
+        assert_rebuilds(&array).await;
+    });
+}
+
+/// A sink that takes its time, and knows whether a save is under way.
+struct Slow {
+    rt: Rt,
+    saving: Rc<Cell<bool>>,
+}
+
+impl StateSink for Slow {
+    fn save(&self, _: Raid5State, _: &[bool]) -> Saving {
+        let (sleep, saving) = (self.rt.sleep(Nanos::from_millis(5)), self.saving.clone());
+        saving.set(true);
+        Box::pin(async move {
+            sleep.await;
+            saving.set(false);
+            Ok(Vec::new())
+        })
+    }
+}
+
+/// Such a save has the identity of the failed member, and would put it over that of the replacement.
+#[test]
+fn no_save_is_under_way_when_a_replacement_takes_its_place() {
+    let world = World::new(3, 4, 4 << 20);
+    let (rt, saving) = (world.rt.clone(), Rc::new(Cell::new(false)));
+    let sink = Rc::new(Slow {
+        rt: rt.clone(),
+        saving: saving.clone(),
+    });
+    let options = Raid5Options {
+        name: "array".into(),
+        id: [9; 16],
+        unit: UNIT,
+        records: None,
+        record_always: false,
+        read_only: false,
+    };
+    let (members, spare, pool) = (
+        world.members(3),
+        world.devices[3].clone(),
+        BufPool::new(1 << 20),
+    );
+    rt.clone().block_on(async move {
+        let array = Raid5::open(&rt, &pool, members, options, CLEAN, sink).await;
+        let array = array.unwrap();
+        let failing = array.clone();
+        let failed = rt.spawn(async move { failing.fail(1).await });
+        rt.sleep(Nanos::from_millis(1)).await;
+        assert!(saving.get());
+        let (at_place, placed) = (saving.clone(), Rc::new(Cell::new(false)));
+        let own = placed.clone();
+        let replaced = array.replace_and_save(spare, move || {
+            assert!(!at_place.get(), "a save is under way");
+            own.set(true);
+        });
+        replaced.await.unwrap();
+        assert!(placed.get());
+        failed.await.unwrap();
+    });
+}
+
+#[test]
+fn a_replacement_that_is_being_rebuilt_is_not_replaced() {
+    let (world, array) = degraded(3, 32 << 20);
+    array.replace(world.devices[3].clone()).unwrap();
+    let (rt, other) = (world.rt.clone(), world.devices[1].clone());
+    rt.clone().block_on(async move {
+        let (rate, rebuilding) = (RebuildRate::new(16 << 20), array.clone());
+        let own = rate.clone();
+        let rebuild = rt.spawn(async move { rebuilding.rebuild(&own, |_, _| {}).await });
+        rt.sleep(Nanos::from_millis(100)).await;
+        let refused = array.replace(other.clone()).unwrap_err().to_string();
+        assert!(refused.contains("is being rebuilt"), "{refused}");
+        let second = array.rebuild(&RebuildRate::default(), |_, _| {}).await;
+        assert_eq!(second, Err(RaidError::RebuildRunning));
+        rate.set(0);
+        rebuild.await.unwrap();
+        let refused = array.replace(other).unwrap_err().to_string();
+        assert!(refused.contains("no member is missing"), "{refused}");
+        assert_content(&array).await;
     });
 }

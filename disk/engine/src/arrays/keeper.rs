@@ -114,6 +114,17 @@ impl Keeper {
         self.descriptor.borrow_mut().members[index] = member;
     }
 
+    /// Gives back the devices of members that are not used any more, so that an administrator can take a drive out, or a
+    /// drive that has failed for a moment may replace itself.
+    fn release_all_but(&self, present: &[bool]) {
+        let mut members = self.members.borrow_mut();
+        for (member, present) in members.iter_mut().zip(present) {
+            if let Some(member) = member.take_if(|_| !present) {
+                member.device.release();
+            }
+        }
+    }
+
     /// The member is not used any more, for this reason.
     pub fn drop_member(&self, index: usize, why: Trouble) {
         self.members.borrow_mut()[index] = None;
@@ -275,7 +286,9 @@ impl StateSink for Sink {
         };
         Box::pin(async move {
             let saved = keeper.save(changed, &present).await;
-            saved.map_err(|unsaved| unsaved.error)
+            let untold = saved.map_err(|unsaved| unsaved.error)?;
+            keeper.release_all_but(&present);
+            Ok(untold)
         })
     }
 }

@@ -12,7 +12,8 @@ For stores that were made with --redundancy.
 
 Examples:
   tonearm member list disk.tonearm
-  tonearm member replace disk.tonearm /e/new     takes the place of the member that is missing
+  tonearm member replace disk.tonearm /e/new     takes the place of the member that is missing, also while
+                                                 the store is served
   tonearm member rebuild disk.tonearm            restores its data, also while the store is served
 
 A member that was away while the store was in use is stale: its content is old, and it is not used. Its
@@ -33,7 +34,7 @@ pub enum MemberAction {
         #[command(flatten)]
         store: VolumeStore,
     },
-    /// Put a new file or device in the place of the missing member; the store must not be served
+    /// Put a new file or device in the place of the missing member, also while the store is served
     Replace {
         /// The store.
         #[command(flatten)]

@@ -4,6 +4,7 @@ mod log_head;
 
 use crate::cli::{Create, LayoutMode, RedundancyMode};
 use crate::control::{carries_text, head_text};
+use crate::opening::{real, recorded};
 use anyhow::{Context, bail};
 use rustix::fs::{FileType, Mode, OFlags};
 use serde::Serialize;
@@ -181,37 +182,6 @@ fn wanted(arguments: &Create) -> anyhow::Result<Vec<Wanted>> {
         });
     }
     Ok(wanted)
-}
-
-/// How the store at `store` records the path of its member at `path`.
-///
-/// # Errors
-/// When the path is not UTF-8.
-pub fn recorded_path(store: &Path, path: &Path) -> anyhow::Result<String> {
-    let absolute = |path: &Path| -> anyhow::Result<(PathBuf, PathBuf)> {
-        let absolute = std::path::absolute(path)?;
-        let folder = real(tonearm_store::folder_of(&absolute));
-        Ok((folder, absolute))
-    };
-    let ((folder, _), (own, whole)) = (absolute(store)?, absolute(path)?);
-    let name = whole
-        .file_name()
-        .with_context(|| format!("{} has no file name", path.display()))?;
-    recorded(&folder, &own.join(name))
-}
-
-/// A store may move as a folder; what lies elsewhere is found by its full path.
-fn recorded(folder: &Path, whole: &Path) -> anyhow::Result<String> {
-    let recorded = whole.strip_prefix(folder).unwrap_or(whole).to_str();
-    let recorded = recorded
-        .with_context(|| format!("{}: the path is not UTF-8; choose another", whole.display()))?;
-    Ok(recorded.to_string())
-}
-
-fn real(folder: &Path) -> PathBuf {
-    folder
-        .canonicalize()
-        .unwrap_or_else(|_| folder.to_path_buf())
 }
 
 /// Size of a block device; `None` for anything else.

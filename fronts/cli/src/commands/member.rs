@@ -1,19 +1,18 @@
-//! `tonearm member`: the members of a store's array. Listing and rebuilding go through the control socket when the store
-//! is served, else in process. A rebuild in process opens the store, so that recovery comes first.
+//! `tonearm member`: the members of a store's array. All of it goes through the control socket when the store is served,
+//! else it is done in process. A rebuild in process opens the store, so that recovery comes first.
 
-use super::create::recorded_path;
 use crate::cli::{AckMode, Member, MemberAction, VolumeStore, WriteCacheMode};
 use crate::control::{Answer, ArrayInfo, ArrayMemberInfo, Client, Request};
 use crate::opening;
+use crate::vacancy::{Vacancy, no_array};
 use anyhow::{Context, bail};
 use std::path::Path;
 use std::process::ExitCode;
 use tonearm_device::Redundancy;
-use tonearm_device::raid::{ArrayStatus, MemberState, RebuildRate};
+use tonearm_device::raid::RebuildRate;
 use tonearm_store::{Access, Executor, new_uuid};
 use tonearm_terminal::progress::{Progress, Unit};
 use tonearm_terminal::report;
-use tonearm_uring::{MemberOptions, open_member};
 
 /// Memory of a store that is opened for a rebuild.
 const MEMORY_BYTES: u64 = 64 << 20;
@@ -87,65 +86,29 @@ fn found(place: &VolumeStore) -> anyhow::Result<(ArrayInfo, bool)> {
     Ok((array.with_context(|| no_array(path))?, served))
 }
 
-fn no_array(path: &Path) -> String {
-    format!(
-        "{} has no array: it was made without --redundancy; `tonearm info` shows its members",
-        path.display()
-    )
-}
-
 fn replace(place: &VolumeStore, new: &Path, force: bool) -> anyhow::Result<()> {
     let path = &place.store.path;
-    if Client::find(path, place.control.as_deref())?.is_some() {
-        bail!(
-            "a member is replaced while the store is not served; stop the server first, rebuild with the server again"
-        );
-    }
-    let executor = Executor::new()?;
-    let places = (&place.store.members).into();
-    let opened = tonearm_store::open_members(&executor, path, &places, Access::Write)?;
-    let array = opened.array.with_context(|| no_array(path))?;
-    let before = array.status().context("an array has members")?;
-    if !before.is_degraded() {
-        bail!("all members of the array are in use; nothing is to be replaced");
-    }
-    if let Some(user) = user_of(new, path, &before) {
-        bail!(
-            "{} is {user}, in use; name another file or device",
-            new.display()
-        );
-    }
-    let recorded = recorded_path(path, new)?;
-    let is_new = new.symlink_metadata().is_err();
-    let create = tonearm_uring::Create {
-        size_bytes: array.descriptor().member_bytes(),
-        written: 0..0,
-        force,
-        progress: None,
+    let (index, old) = match Client::find(path, place.control.as_deref())? {
+        Some(mut client) => {
+            let whole = std::path::absolute(new)?;
+            let text = whole.to_str();
+            let text = text.with_context(|| {
+                format!("{}: the path is not UTF-8; choose another", new.display())
+            })?;
+            let request = Request::MemberReplace {
+                path: text.to_string(),
+                force,
+            };
+            match client.ask(request, |_, _| {})? {
+                Answer::MemberReplaced { index, old } => (index, old),
+                _ => bail!("the server gave another answer than was asked for"),
+            }
+        }
+        None => replace_closed(place, new, force)?,
     };
-    let options = MemberOptions {
-        create: Some(create),
-        direct: !place.store.members.no_direct,
-        ..MemberOptions::default()
-    };
-    let device = tonearm_store::device_of(&executor, open_member(new, options)?);
-    let replacing = array.clone();
-    let replaced = executor
-        .rt
-        .block_on(async move { replacing.replace(device, recorded, new_uuid()).await });
-    if replaced.is_err() && is_new {
-        // The file was made for this.
-        let _ = std::fs::remove_file(new);
-    }
-    replaced?;
-    let index = before
-        .members
-        .iter()
-        .position(|m| m.state != MemberState::InUse);
-    let index = index.context("a member was not in use")?;
-    let (old, new) = (&before.members[index].name, new.display());
     report::line(format_args!(
-        "{new} takes the place of member {index}, {old}"
+        "{} takes the place of member {index}, {old}",
+        new.display()
     ))?;
     let store = report::shell_word(path);
     Ok(report::line(format_args!(
@@ -153,18 +116,22 @@ fn replace(place: &VolumeStore, new: &Path, force: bool) -> anyhow::Result<()> {
     ))?)
 }
 
-/// What of the store `new` is, if it is in use by it.
-fn user_of(new: &Path, primary: &Path, array: &ArrayStatus) -> Option<String> {
-    let new = new.canonicalize().ok()?;
-    let is_new = |path: &Path| path.canonicalize().is_ok_and(|path| path == new);
-    if is_new(primary) {
-        return Some("the primary member of the store".into());
-    }
-    let mut members = array.members.iter().enumerate();
-    members.find_map(|(index, member)| {
-        let is_used = member.state != MemberState::Missing && is_new(Path::new(&member.name));
-        is_used.then(|| format!("member {index} of the array"))
-    })
+/// Index and old path of the member that was replaced in a store that is not served.
+fn replace_closed(place: &VolumeStore, new: &Path, force: bool) -> anyhow::Result<(usize, String)> {
+    let path = &place.store.path;
+    let executor = Executor::new()?;
+    let places = (&place.store.members).into();
+    let opened = tonearm_store::open_members(&executor, path, &places, Access::Write)?;
+    let array = opened.array.with_context(|| no_array(path))?;
+    let status = array.status().context("an array has members")?;
+    let vacancy = Vacancy::of(&status, path, new)?;
+    let direct = !place.store.members.no_direct;
+    let device = tonearm_store::device_of(&executor, vacancy.open(new, force, direct)?);
+    let recorded = vacancy.recorded.clone();
+    let replacing = async move { array.replace(device.device, recorded, new_uuid()).await };
+    let replaced = executor.rt.block_on(replacing);
+    replaced.inspect_err(|_| vacancy.undo(new))?;
+    Ok((vacancy.index, vacancy.old))
 }
 
 fn rebuild(place: &VolumeStore, rate: u64, skip_unreadable: bool) -> anyhow::Result<()> {

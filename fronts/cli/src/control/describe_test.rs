@@ -22,6 +22,7 @@ fn status(troubles: [Option<Trouble>; 3], lost: Option<RaidError>) -> ArrayStatu
             rows: 10,
             parity: true,
         },
+        member_bytes: 1 << 20,
         members: troubles.into_iter().enumerate().map(member).collect(),
         stats: Default::default(),
         lost,

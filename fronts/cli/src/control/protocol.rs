@@ -83,6 +83,14 @@ pub enum Request {
     },
     /// End the running scrub. Its client gets the result up to then.
     ScrubCancel,
+    /// Put a new file or device in the place of the array's missing member.
+    MemberReplace {
+        /// Its full path.
+        path: String,
+        /// Overwrite an existing file, or use a block device.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        force: bool,
+    },
     /// Rebuild the replacement of the array's missing member. It goes on when the client disconnects.
     MemberRebuild {
         /// At most this many bytes of the replacement a second; 0 means no limit.
@@ -136,6 +144,13 @@ pub enum Answer {
     Scrub(ScrubResult),
     /// The answer to `ScrubCancel`: the scrub ends with its present group.
     ScrubCancelled,
+    /// The answer to `MemberReplace`: the new member is in its place, and has no data yet.
+    MemberReplaced {
+        /// Index of the member.
+        index: usize,
+        /// Path of the member that was replaced.
+        old: String,
+    },
     /// The answer to `MemberRebuild`: all members of the array have all of its data.
     MemberRebuilt,
     /// The answer to `TraceStart`.

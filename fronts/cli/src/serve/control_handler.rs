@@ -1,19 +1,23 @@
 //! Answers requests of the control socket, on the engine thread.
 
+use super::engine_thread::Setup;
 use crate::control::{
     Answer, ArrayInfo, Event, Info, LogInfo, MemberInfo, NbdStats, Request, ScrubResult,
     ServerStats, TraceBatch, TraceStart, Volumes, change_volumes, head_text, layout_text,
 };
+use crate::vacancy::{Vacancy, no_array};
 use std::cell::{Cell, RefCell};
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
-use std::sync::mpsc::Sender;
+use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex};
 use tonearm_base::Nanos;
-use tonearm_device::raid::RebuildRate;
+use tonearm_device::raid::{ArrayStatus, RebuildRate};
 use tonearm_disk::{Disk, Scrub};
 use tonearm_nbd::transmission::Connections;
 use tonearm_nbd::{Catalog, Export, Exports};
-use tonearm_rt::{Notify, Rt};
+use tonearm_rt::{Data, Notify, Op, Rt};
+use tonearm_store::{Executor, new_uuid};
 use tonearm_terminal::report;
 
 /// Shortest time between two reports of progress.
@@ -36,6 +40,9 @@ enum Scrubbing {
 
 struct State {
     rt: Rt,
+    executor: Executor,
+    path: PathBuf,
+    direct: bool,
     disk: Disk,
     connections: Connections,
     catalog: Catalog,
@@ -45,28 +52,35 @@ struct State {
     /// The speed of the rebuild that is running.
     rebuild: RefCell<Option<RebuildRate>>,
     rebuild_ended: Notify,
+    /// A member is being replaced.
+    replacing: Cell<bool>,
     asked_to_stop: Box<dyn Fn()>,
 }
 
 impl ControlHandler {
     /// A handler of requests about an open store. Brings the catalog in step with the store.
     pub fn new(
-        rt: &Rt,
+        executor: &Executor,
+        setup: &Setup,
         disk: &Disk,
         connections: &Connections,
-        (catalog, front): (Catalog, Front),
         asked_to_stop: impl Fn() + 'static,
     ) -> Self {
+        let rt = &executor.rt;
         let handler = Self(Rc::new(State {
             rt: rt.clone(),
+            executor: executor.clone(),
+            path: setup.path.clone(),
+            direct: !setup.places.no_direct,
             disk: disk.clone(),
             connections: connections.clone(),
-            catalog,
-            front,
+            catalog: setup.catalog.clone(),
+            front: setup.front.clone(),
             started: rt.now(),
             scrub: Cell::new(Scrubbing::None),
             rebuild: RefCell::new(None),
             rebuild_ended: Notify::new(rt),
+            replacing: Cell::new(false),
             asked_to_stop: Box::new(asked_to_stop),
         }));
         handler.publish();
@@ -100,6 +114,7 @@ impl ControlHandler {
                 true => Ok(Answer::ScrubCancelled),
                 false => anyhow::bail!("no scrub is running"),
             },
+            Request::MemberReplace { path, force } => self.replace(Path::new(&path), force).await,
             Request::MemberRebuild {
                 bytes_per_second,
                 skip_unreadable,
@@ -213,6 +228,78 @@ impl ControlHandler {
         let result = self.0.disk.scrub(scrub, goes_on).await;
         self.0.scrub.set(Scrubbing::None);
         Ok(Answer::Scrub(ScrubResult::of(&result?, &self.0.disk)))
+    }
+
+    async fn replace(&self, new: &Path, force: bool) -> anyhow::Result<Answer> {
+        if self.0.replacing.replace(true) {
+            anyhow::bail!("a member is being replaced already; wait until that has ended");
+        }
+        let replaced = self.put_member(new, force).await;
+        self.0.replacing.set(false);
+        replaced
+    }
+
+    /// Checks come before the file is made or emptied.
+    async fn put_member(&self, new: &Path, force: bool) -> anyhow::Result<Answer> {
+        let (engine, executor) = (self.0.disk.engine(), &self.0.executor);
+        if engine.options().read_only {
+            anyhow::bail!("the store is served with --read-only; serve it without, first");
+        }
+        if let Some(reason) = engine.failure() {
+            anyhow::bail!("the store is read-only since a failure: {reason}");
+        }
+        if self.0.rebuild.borrow().is_some() {
+            anyhow::bail!(
+                "the replacement of a member is being rebuilt; wait until that has ended, or stop the server, \
+                 before another takes its place"
+            );
+        }
+        let Some(array) = engine.array() else {
+            anyhow::bail!(no_array(&self.0.path));
+        };
+        let (vacancy, opened) = self.open_apart(array, new, force).await?;
+        let device = tonearm_store::device_of(executor, opened);
+        let recorded = vacancy.recorded.clone();
+        let replaced = engine.replace_member(device.clone(), recorded, new_uuid());
+        if let Err(error) = replaced.await {
+            device.device.release();
+            vacancy.undo(new);
+            return Err(error.into());
+        }
+        Ok(Answer::MemberReplaced {
+            index: vacancy.index,
+            old: vacancy.old,
+        })
+    }
+
+    /// Looks for the place of the new member and opens it, on a thread of its own: both wait for the file system, and
+    /// clients are served meanwhile.
+    async fn open_apart(
+        &self,
+        array: ArrayStatus,
+        new: &Path,
+        force: bool,
+    ) -> anyhow::Result<(Vacancy, tonearm_uring::Member)> {
+        let Executor { rt, handle, pool } = &self.0.executor;
+        let (bell, opened_bell) = handle.add_event()?;
+        let (sender, opened) = channel();
+        let (store, new, direct) = (self.0.path.clone(), new.to_path_buf(), self.0.direct);
+        std::thread::Builder::new()
+            .name("open-member".into())
+            .spawn(move || {
+                let open = || {
+                    let vacancy = Vacancy::of(&array, &store, &new)?;
+                    let member = vacancy.open(&new, force, direct)?;
+                    anyhow::Ok((vacancy, member))
+                };
+                // The server may have ended meanwhile.
+                let _ = sender.send(open());
+                opened_bell.notify();
+            })?;
+        let (raised, _) = rt.stream(bell, Op::Recv, Data::whole(pool.alloc(8))).await;
+        let (_closed, _) = rt.stream(bell, Op::Close, Data::None).await;
+        raised?;
+        opened.recv()?
     }
 
     async fn rebuild(&self, rate: RebuildRate, events: &Sender<Event>) -> anyhow::Result<Answer> {

@@ -90,8 +90,7 @@ fn run(setup: &Setup, events: &Sender<Event>) -> anyhow::Result<()> {
     let stop = move || {
         let _ = asked.send(Event::Asked);
     };
-    let listening = (setup.catalog.clone(), setup.front.clone());
-    let control = ControlHandler::new(rt, &disk, &connections, listening, stop);
+    let control = ControlHandler::new(&executor, setup, &disk, &connections, stop);
     let (bell, sender) = executor.handle.add_event()?;
     let (mailbox, messages) = Mailbox::new(sender);
     let _ = events.send(Event::Ready(mailbox));

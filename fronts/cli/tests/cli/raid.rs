@@ -353,14 +353,10 @@ fn a_served_store_is_rebuilt_under_load_and_after_a_kill() {
         &bench.fails(&["member", "rebuild", "a"]),
         "no replacement is in its place",
     );
-    contains(
-        &bench.fails(&["member", "replace", "a", "n"]),
-        "while the store is not served",
-    );
     contains(&bench.ok(&["stats", "a"]), "4 members, DEGRADED");
-    serving.end("-TERM");
-    bench.ok(&["member", "replace", "a", "n"]);
-    let serving = bench.serve(&["a"]);
+    let replaced = bench.ok(&["member", "replace", "a", "n"]);
+    contains(&replaced, "n takes the place of member 1, ");
+    contains(&replaced, "next: tonearm member rebuild a");
     // At this rate the rebuild takes longer than the test.
     let slow = bench
         .command(&["member", "rebuild", "a", "--rate", "1MiB"])
@@ -375,6 +371,10 @@ fn a_served_store_is_rebuilt_under_load_and_after_a_kill() {
         &bench.fails(&["member", "rebuild", "a"]),
         "a rebuild is running already",
     );
+    contains(
+        &bench.fails(&["member", "replace", "a", "n2"]),
+        "the replacement of a member is being rebuilt; wait until that has ended",
+    );
     put(&bench, 2);
     serving.kill();
     slow.wait().expect("an end");
@@ -388,6 +388,83 @@ fn a_served_store_is_rebuilt_under_load_and_after_a_kill() {
     serving.end("-TERM");
     remove(&bench, "d3");
     has(&bench, 2);
+}
+
+/// Each error comes before anything is made or overwritten, and the next attempt succeeds.
+#[test]
+fn a_served_store_refuses_what_cannot_be_a_member() {
+    let bench = created("raid5", "overwrite");
+    bench.ok(&["create", "b", "--size", "16MiB", "--log-size", "8MiB"]);
+    let other = bench.serve(&["b"]);
+    contains(
+        &bench.fails(&["member", "replace", "b", "n"]),
+        "b has no array: it was made without --redundancy",
+    );
+    let serving = bench.serve(&["a"]);
+    contains(
+        &bench.fails(&["member", "replace", "a", "n"]),
+        "all members of the array are in use; nothing is to be replaced",
+    );
+    serving.end("-TERM");
+    std::fs::rename(bench.path("d2"), bench.path("away")).expect("renamed");
+    std::fs::write(bench.path("full"), [7; 8192]).expect("written");
+    std::fs::create_dir(bench.path("folder")).expect("made");
+    let serving = bench.serve(&["a"]);
+    let before = bench.files();
+    for (new, force, why) in [
+        ("d1", true, "/d1 is member 0 of the array, in use"),
+        ("a", true, "/a is the primary member of the store, in use"),
+        ("b", true, "/b is in use by process"),
+        (
+            "a.ctl",
+            true,
+            "is neither a regular file nor a block device",
+        ),
+        (
+            "folder",
+            true,
+            "is neither a regular file nor a block device",
+        ),
+        (
+            "full",
+            false,
+            "/full exists already; choose another path, or use --force",
+        ),
+        ("none/n", false, "/none does not exist"),
+    ] {
+        let arguments = ["member", "replace", "a", new, "--force"];
+        let refused = bench.fails(&arguments[..4 + usize::from(force)]);
+        contains(&refused, why);
+        assert_eq!(refused.trim_end().lines().count(), 1, "{refused}");
+        assert_eq!(states(&bench)[1], "missing", "{new}");
+    }
+    assert_eq!(bench.files(), before);
+    assert_eq!(std::fs::read(bench.path("full")).expect("read"), [7; 8192]);
+    bench.ok(&["member", "replace", "a", "full", "--force"]);
+    assert_eq!(states(&bench)[1], "rebuilding");
+    contains(
+        &bench.fails(&["member", "replace", "a", "full", "--force"]),
+        "/full is member 1 of the array, in use",
+    );
+    // A replacement without a rebuild may be replaced, too; the file that it had is free then.
+    bench.ok(&["member", "replace", "a", "n"]);
+    std::fs::remove_file(bench.path("full")).expect("removed");
+    bench.ok(&["member", "rebuild", "a"]);
+    assert_eq!(states(&bench), ["in use"; 4]);
+    serving.end("-TERM");
+    other.end("-TERM");
+    // The old member is no member any more.
+    std::fs::rename(bench.path("away"), bench.path("d2")).expect("renamed");
+    assert_eq!(states(&bench), ["in use"; 4]);
+    remove(&bench, "d3");
+    has(&bench, 1);
+    let serving = bench.serve(&["a", "--read-only"]);
+    contains(
+        &bench.fails(&["member", "replace", "a", "d3"]),
+        "the store is served with --read-only",
+    );
+    serving.end("-TERM");
+    assert!(!bench.path("d3").exists());
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! End-to-end tests: the program with real clients, real file systems and real kills.
 
+mod arrays;
 mod bad_stores;
 mod clients;
 mod crash;

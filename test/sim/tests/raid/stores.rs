@@ -118,7 +118,7 @@ impl Store {
         Running { world, rt }
     }
 
-    fn device(&self, rt: &Rt, index: usize) -> MemberDevice {
+    pub fn device(&self, rt: &Rt, index: usize) -> MemberDevice {
         let path = match index {
             0 => "primary".to_string(),
             _ => format!("disk.{index}"),
@@ -131,12 +131,12 @@ impl Store {
         }
     }
 
-    fn spare(&self) -> usize {
+    pub fn spare(&self) -> usize {
         self.plan.members + 1
     }
 
     /// The array of the drives that are not `away`. The spare drive may be a member.
-    async fn array(
+    pub async fn array(
         &self,
         rt: &Rt,
         away: &[usize],
@@ -254,7 +254,7 @@ impl Store {
         Ok((found, left))
     }
 
-    fn states(&self) -> Vec<MemberState> {
+    pub fn states(&self) -> Vec<MemberState> {
         let running = self.start(1);
         let (rt, own) = (running.rt.clone(), self.clone());
         let states = running.rt.block_on(async move {
@@ -591,7 +591,7 @@ fn replaced(plan: Plan, seed: u64) -> (Store, Vec<u64>) {
             .await
             .unwrap();
         let spare = own.device(&rt, own.spare());
-        let replaced = array.replace(spare, "disk.spare".into(), [77; 16]);
+        let replaced = array.replace(spare.device, "disk.spare".into(), [77; 16]);
         replaced.await.unwrap();
     });
     let store = store.with(running.world.images());
