@@ -309,3 +309,61 @@ fn after_cut(
     }
     Ok(())
 }
+
+/// Recovery computes parity from what the members hold, and does not verify it: with segments everywhere, with overwriting
+/// only where the log says that writes were interrupted. What is rotten there by then cannot be mended any more. It stays an
+/// error: its checksum is kept elsewhere.
+#[test]
+fn what_is_rotten_when_a_crash_makes_parity_anew_stays_an_error() {
+    let number = 401;
+    for (plan, stays) in [(OVERWRITE, false), (SEGMENTS, true), (HYLOG, true)] {
+        let (mut store, before) = written(plan, 7);
+        for (member, at) in places(&store, &content(number)) {
+            store.disks[member].flip(at + 1000, 1);
+        }
+        let oracle = Rc::new(RefCell::new(Oracle::default()));
+        let numbered: Vec<(u64, u64)> = (FIRST..FIRST + COUNT).zip(before).collect();
+        let index = oracle.borrow_mut().commit(&numbered);
+        oracle.borrow_mut().acknowledge(index);
+        let running = store.start(7);
+        let (rt, own, model) = (running.rt.clone(), store.clone(), oracle.clone());
+        running.rt.block_on(async move {
+            let open = own.open(&rt, &[], restless()).await.unwrap();
+            let load = workload(rt, open.engine, model, plan.trims, 107);
+            load.await.unwrap();
+        });
+        let crashed = store.with(running.world.crash().images(7));
+        running.rt.shut_down();
+        let (found, opened) = crashed.read_all(8, &[]).unwrap();
+        oracle.borrow().clone().settle(FIRST, &found).unwrap();
+        let damaged = |store: &Store| {
+            let running = store.start(9);
+            let (rt, own) = (running.rt.clone(), store.clone());
+            let damaged = running.rt.block_on(async move {
+                let open = own.open(&rt, &[], patient()).await.unwrap();
+                damaged_cold(&open.engine).await
+            });
+            running.rt.shut_down();
+            damaged
+        };
+        assert_eq!(damaged(&opened), [number]);
+        let (report, _, after) = scrubbed(&opened, 10, Scrub::Repair);
+        let bad = report.damaged.iter().flat_map(|group| &group.bad);
+        let bad: Vec<u64> = bad.map(|bad| bad.block).collect();
+        match stays {
+            true => {
+                assert_eq!(bad, [number], "{report:?}");
+                assert_eq!(
+                    (report.parity_damaged, report.repaired),
+                    (0, 0),
+                    "made anew"
+                );
+                assert_eq!(damaged(&after), [number]);
+            }
+            false => {
+                assert!(report.is_sound() && report.repaired > 0, "{report:?}");
+                assert_eq!(damaged(&after), [0; 0]);
+            }
+        }
+    }
+}
