@@ -75,10 +75,15 @@ fn show(result: &ScrubResult) -> anyhow::Result<()> {
         let total = report::count(result.groups_total);
         report::line(format_args!("cancelled after {groups} of {total} groups"))?;
     } else if result.is_sound() {
-        report::line(match result.repaired + result.parity_repaired {
+        let found = match result.repaired + result.parity_repaired {
             0 => "no damage found",
             _ => "no damage is left",
-        })?;
+        };
+        let degraded = match result.is_degraded() {
+            true => ", but the array is DEGRADED",
+            false => "",
+        };
+        report::line(format_args!("{found}{degraded}"))?;
     }
     Ok(())
 }
@@ -96,7 +101,18 @@ fn by_server(
     let answer = client.ask(request, |done, total| bar.at(done, total))?;
     drop(bar);
     match answer {
-        Answer::Scrub(result) => Ok((result, signal.load(Ordering::Relaxed))),
+        Answer::Scrub(result) => {
+            // In process the opening says it.
+            let store = place.store.path.display().to_string();
+            for warning in result
+                .array
+                .iter()
+                .flat_map(|array| array.warnings(&store, true))
+            {
+                report::note(warning);
+            }
+            Ok((result, signal.load(Ordering::Relaxed)))
+        }
         _ => bail!("the server gave another answer than was asked for"),
     }
 }

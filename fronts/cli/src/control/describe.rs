@@ -214,12 +214,18 @@ impl ScrubResult {
             repaired: report.repaired,
             parity_repaired: report.parity_repaired,
             parity_damaged: report.parity_damaged,
+            array: disk.engine().array().as_ref().map(ArrayInfo::of),
         }
     }
 
     /// True when no damage is left.
     pub fn is_sound(&self) -> bool {
         self.damaged.is_empty() && self.parity_damaged == 0
+    }
+
+    /// True when a member of the array does not have all of its data.
+    pub fn is_degraded(&self) -> bool {
+        self.array.as_ref().is_some_and(|array| array.degraded)
     }
 }
 

@@ -311,6 +311,9 @@ pub struct ScrubResult {
     /// Stripes whose parity is wrong.
     #[serde(default)]
     pub parity_damaged: u64,
+    /// The array that has the blocks, if there is one, at the end of the scrub.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub array: Option<ArrayInfo>,
 }
 
 /// A group with damage.

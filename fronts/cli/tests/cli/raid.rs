@@ -131,6 +131,22 @@ fn a_check_of_a_degraded_array_says_so_and_ends_with_0() {
         &bench.ok(&["check", "a"]),
         "no damage found, but the array is DEGRADED",
     );
+    // Nor does a scrub, by the server or in process.
+    for serving in [Some(bench.serve(&["a"])), None] {
+        let scrub = bench.run(&["scrub", "a"]);
+        assert_eq!(scrub.code, Some(0), "{scrub:?}");
+        contains(&scrub.out, "no damage found, but the array is DEGRADED");
+        contains(
+            &scrub.err,
+            "the raid5 array is DEGRADED, and the failure of another member loses data: d2",
+        );
+        let found = bench.json(&["scrub", "a", "--json"]);
+        assert_eq!(found["array"]["degraded"], true, "{found}");
+        assert_eq!(found["array"]["members"][1]["state"], "missing", "{found}");
+        if let Some(serving) = serving {
+            serving.end("-TERM");
+        }
+    }
     // A repair closes the store after a crash. It does not restore the member.
     put(&bench, 2);
     bench.serve(&["a"]).kill();
@@ -526,7 +542,7 @@ fn a_scrub_repairs_what_the_other_members_compute() {
         assert_eq!(number("repaired") + number("parity_repaired"), 4);
         assert_eq!(number("parity_damaged"), 0);
         assert_eq!(repaired["damaged"].as_array().map(Vec::len), Some(0));
-        contains(&bench.ok(&["scrub", "a"]), "no damage found");
+        contains(&bench.ok(&["scrub", "a"]), "no damage found\n");
         rot(&bench, &["d4", "d3"]);
         let text = bench.ok(&["scrub", "a"]);
         contains(&text, "repaired: ");
