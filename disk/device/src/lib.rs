@@ -2,10 +2,11 @@
 //!
 //! At the bottom is a [`RawDevice`] over the executor's driver. A [`Filter`] wraps a device and is a device itself,
 //! so filters stack: [`FlushFence`] fails every flush after a failed one. A [`Section`] is a part of a device. [`raid`] combines several devices into
-//! one. Filters for tests, and the suite that every device must pass, are in `tonearm_world`.
+//! one. A [`Pace`] keeps work on a whole store to a rate. Filters for tests, and the suite that every device must pass, are in `tonearm_world`.
 
 mod device;
 mod fence;
+mod pace;
 pub mod raid;
 mod raw;
 mod section;
@@ -15,5 +16,6 @@ pub use device::{
     Redundancy, Working, at_once, span,
 };
 pub use fence::FlushFence;
+pub use pace::{ByteRate, Pace};
 pub use raw::RawDevice;
 pub use section::Section;

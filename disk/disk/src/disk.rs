@@ -15,8 +15,8 @@ use std::cell::{RefCell, RefMut};
 use std::rc::Rc;
 use tonearm_base::{AlignedMemory, BufPool, Lsn};
 use tonearm_engine::{
-    CreatePlan, Engine, MemberDevice, NewMember, OpenOptions, Progress, RecoveryReport, Scrub,
-    ScrubReport, StoreStats,
+    ByteRate, CreatePlan, Engine, MemberDevice, NewMember, OpenOptions, Progress, RecoveryReport,
+    Scrub, ScrubReport, StoreStats,
 };
 use tonearm_format::{EXTENTS_MAX, Uuid, VolumeEntry, VolumeKind, Zones};
 use tonearm_rt::Rt;
@@ -418,7 +418,20 @@ impl Disk {
         Ok(self.0.engine.flush().await?)
     }
 
-    /// Verifies every block, and the parity of an array; `progress` as for [`Engine::scrub`].
+    /// Verifies every block, and the parity of an array, at most at `rate`; as [`Engine::scrub_at`].
+    ///
+    /// # Errors
+    /// When a device fails; damage is in the report.
+    pub async fn scrub_at(
+        &self,
+        rate: &ByteRate,
+        scrub: Scrub,
+        progress: impl FnMut(u64, u64) -> bool,
+    ) -> Result<ScrubReport, DiskError> {
+        Ok(self.0.engine.scrub_at(rate, scrub, progress).await?)
+    }
+
+    /// As [`Disk::scrub_at`], as fast as clients leave time for it.
     ///
     /// # Errors
     /// When a device fails; damage is in the report.

@@ -45,6 +45,11 @@ impl Access {
         reads.any(|(start, stop)| first < *stop && *start < end)
     }
 
+    /// True while anything is being read.
+    pub fn has_read(&self) -> bool {
+        !self.reads.borrow().is_empty()
+    }
+
     /// All blocks that are being read.
     pub fn busy(&self) -> Busy {
         let mut busy: Vec<(u64, u64)> = Vec::new();

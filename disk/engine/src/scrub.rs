@@ -7,11 +7,16 @@ use crate::engine::Engine;
 use crate::error::EngineError;
 use std::ops::Range;
 use std::rc::Rc;
-use tonearm_device::Device;
+use tonearm_base::Nanos;
+use tonearm_device::{ByteRate, Device, Pace};
 use tonearm_layout::GroupReport;
 
 /// Bytes of an array whose parity is compared in one step.
-const STEP_BYTES: u64 = 16 << 20;
+const STEP_BYTES: u64 = 4 << 20;
+/// Longest time for which a step waits for reads of clients. A scrub ends although clients read all the time.
+const PATIENCE: Nanos = Nanos::from_millis(10);
+/// Time between two looks for such reads.
+const LOOK_EVERY: Nanos = Nanos::from_millis(1);
 
 /// What a scrub does with damage.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -74,16 +79,31 @@ impl Engine {
         Ok(report)
     }
 
-    /// Verifies all groups, and then the parity of all stripes. `progress` gets the steps done, and all steps; the scrub
-    /// ends early when it returns false.
+    /// As [`Engine::scrub_at`], as fast as clients leave time for it.
     ///
     /// # Errors
     /// When the device fails.
     pub async fn scrub(
         &self,
         scrub: Scrub,
+        progress: impl FnMut(u64, u64) -> bool,
+    ) -> Result<ScrubReport, EngineError> {
+        self.scrub_at(&ByteRate::default(), scrub, progress).await
+    }
+
+    /// Verifies all groups, and then the parity of all stripes, at most at `rate`: bytes of verified blocks, and then of the
+    /// array, in a second. Reads of clients at home go first: a step begins when none is under way, or after 10 ms.
+    /// `progress` gets the steps done, and all steps; the scrub ends early when it returns false.
+    ///
+    /// # Errors
+    /// When the device fails.
+    pub async fn scrub_at(
+        &self,
+        rate: &ByteRate,
+        scrub: Scrub,
         mut progress: impl FnMut(u64, u64) -> bool,
     ) -> Result<ScrubReport, EngineError> {
+        let mut pace = Pace::new(&self.0.rt, rate);
         let (groups, arrays) = (self.groups(), self.arrays_with_parity());
         let steps = arrays
             .iter()
@@ -95,7 +115,10 @@ impl Engine {
                 report.cancelled = true;
                 return Ok(report);
             }
+            self.let_reads_go_first().await;
             let found = self.scrub_group(group, scrub).await?;
+            let bytes = found.allocated * self.block_size() as u64;
+            pace.pause(bytes, || progress(group, total)).await;
             report.groups += 1;
             report.blocks += found.allocated;
             report.repaired += found.mended;
@@ -111,14 +134,25 @@ impl Engine {
                     report.cancelled = true;
                     return Ok(report);
                 }
+                self.let_reads_go_first().await;
                 let range = start..size.min(start + STEP_BYTES);
+                let bytes = range.end - range.start;
                 self.scrub_stripes(member, &device, range, scrub, &mut report)
                     .await?;
+                pace.pause(bytes, || progress(step, total)).await;
                 step += 1;
             }
         }
         progress(total, total);
         Ok(report)
+    }
+
+    /// Waits for the reads of clients that are under way at home, but not for ever.
+    async fn let_reads_go_first(&self) {
+        let (rt, until) = (&self.0.rt, self.0.rt.now() + PATIENCE.0);
+        while self.0.access.has_read() && rt.now() < until {
+            rt.sleep(LOOK_EVERY).await;
+        }
     }
 
     /// Groups of the home.

@@ -561,8 +561,11 @@ pub struct Scrub {
     /// Repair nothing
     #[arg(long)]
     pub no_repair: bool,
+    /// Verify at most this much in a second, to leave time for clients [default: no limit]
+    #[arg(long, value_name = "SIZE", value_parser = size::parse)]
+    pub rate: Option<u64>,
     /// End the scrub that is running
-    #[arg(long, conflicts_with_all = ["json", "no_repair"])]
+    #[arg(long, conflicts_with_all = ["json", "no_repair", "rate"])]
     pub cancel: bool,
 }
 

@@ -9,10 +9,11 @@ use super::io::JOINED_BYTES_MAX;
 use super::read::Unreadable;
 use super::state::{Missing, RaidError, is_refusal};
 use crate::device::Device;
+use crate::pace::{ByteRate, Pace};
 use std::cell::Cell;
 use std::ops::Range;
 use std::rc::Rc;
-use tonearm_base::{Buf, Nanos, is_zero};
+use tonearm_base::{Buf, is_zero};
 use tonearm_rt::{Data, IoError};
 
 /// Writes `bytes`, but punches the units of zeroes among them, so that a replacement takes no more space than its
@@ -56,7 +57,7 @@ pub struct RebuildRate(Rc<Rate>);
 
 #[derive(Default)]
 struct Rate {
-    bytes_per_second: Cell<u64>,
+    bytes: ByteRate,
     stopped: Cell<bool>,
     skips_unreadable: Cell<bool>,
 }
@@ -71,7 +72,7 @@ impl RebuildRate {
 
     /// Changes the rate.
     pub fn set(&self, bytes_per_second: u64) {
-        self.0.bytes_per_second.set(bytes_per_second);
+        self.0.bytes.set(bytes_per_second);
     }
 
     /// Has the rebuild give up sectors that cannot be read where a member is missing. They are lost, each with the bytes
@@ -84,15 +85,6 @@ impl RebuildRate {
     /// Ends the rebuild at the next stripe. Another one goes on from there.
     pub fn stop(&self) {
         self.0.stopped.set(true);
-    }
-
-    /// Least time for `bytes`.
-    fn span(&self, bytes: u64) -> Nanos {
-        let nanos = u128::from(bytes) * 1_000_000_000;
-        let span = nanos
-            .checked_div(u128::from(self.0.bytes_per_second.get()))
-            .unwrap_or(0);
-        Nanos(u64::try_from(span).unwrap_or(u64::MAX))
     }
 }
 
@@ -202,7 +194,7 @@ impl Raid5 {
         self.forget_given_up();
         let step = (JOINED_BYTES_MAX / self.stripes.unit).max(1);
         let (end, mut unsaved) = (self.stripes.rows, 0);
-        let mut due = self.rt.now();
+        let mut pace = Pace::new(&self.rt, &rate.0.bytes);
         loop {
             let at = self.rebuilding(member)?;
             if at >= end {
@@ -230,8 +222,7 @@ impl Raid5 {
                 unsaved = 0;
                 self.save_watermark(rows.end).await?;
             }
-            due = due.max(self.rt.now()) + rate.span(bytes).0;
-            self.rt.sleep_until(due).await;
+            pace.pause(bytes, || !rate.0.stopped.get()).await;
         }
         self.flush_members().await;
         self.rebuilding(member)?;

@@ -9,7 +9,7 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
-use tonearm_disk::Scrub;
+use tonearm_disk::{ByteRate, Scrub};
 use tonearm_store::Executor;
 use tonearm_terminal::progress::{Progress, Unit};
 use tonearm_terminal::report;
@@ -23,6 +23,7 @@ const MEMORY_BYTES: u64 = 64 << 20;
 /// When the store cannot be opened, or a device fails.
 pub fn run(arguments: cli::Scrub) -> anyhow::Result<ExitCode> {
     let (place, no_repair) = (&arguments.store, arguments.no_repair);
+    let rate = arguments.rate.unwrap_or(0);
     let (path, control) = (&place.store.path, place.control.as_deref());
     if arguments.cancel {
         let mut client = Client::need(path, control)?;
@@ -31,8 +32,8 @@ pub fn run(arguments: cli::Scrub) -> anyhow::Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     let (result, signal) = match Client::find(path, control)? {
-        Some(client) => by_server(client, place, no_repair)?,
-        None => in_process(place, no_repair)?,
+        Some(client) => by_server(client, place, no_repair, rate)?,
+        None => in_process(place, no_repair, rate)?,
     };
     if place.store.json {
         report::json(&result)?;
@@ -93,11 +94,15 @@ fn by_server(
     mut client: Client,
     place: &VolumeStore,
     no_repair: bool,
+    bytes_per_second: u64,
 ) -> anyhow::Result<(ScrubResult, i32)> {
     let second = Client::need(&place.store.path, place.control.as_deref())?;
     let signal = cancel_on_signals(second)?;
     let mut bar = Progress::new("scrubbing", Unit::Count);
-    let request = Request::Scrub { no_repair };
+    let request = Request::Scrub {
+        no_repair,
+        bytes_per_second,
+    };
     let answer = client.ask(request, |done, total| bar.at(done, total))?;
     drop(bar);
     match answer {
@@ -118,7 +123,11 @@ fn by_server(
 }
 
 /// As [`by_server`], of a store that is not served. It is opened, so that recovery comes first, and closed in order.
-fn in_process(place: &VolumeStore, no_repair: bool) -> anyhow::Result<(ScrubResult, i32)> {
+fn in_process(
+    place: &VolumeStore,
+    no_repair: bool,
+    bytes_per_second: u64,
+) -> anyhow::Result<(ScrubResult, i32)> {
     let path = &place.store.path;
     if no_repair {
         bail!(
@@ -140,7 +149,8 @@ fn in_process(place: &VolumeStore, no_repair: bool) -> anyhow::Result<(ScrubResu
         !stop.load(Ordering::Relaxed)
     };
     let result = executor.rt.block_on(async move {
-        let scrubbed = disk.scrub(Scrub::Repair, goes_on).await;
+        let rate = ByteRate::new(bytes_per_second);
+        let scrubbed = disk.scrub_at(&rate, Scrub::Repair, goes_on).await;
         let result = scrubbed.map(|report| ScrubResult::of(&report, &disk));
         let closed = disk.close().await;
         let result = result?;

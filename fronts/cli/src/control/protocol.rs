@@ -80,6 +80,9 @@ pub enum Request {
         /// Only look.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         no_repair: bool,
+        /// Verify at most this many bytes a second; 0 means no limit.
+        #[serde(default, skip_serializing_if = "is_no_limit")]
+        bytes_per_second: u64,
     },
     /// End the running scrub. Its client gets the result up to then.
     ScrubCancel,
@@ -111,6 +114,10 @@ pub enum Request {
     TraceStop,
     /// Shut down in order.
     Shutdown,
+}
+
+fn is_no_limit(bytes_per_second: &u64) -> bool {
+    *bytes_per_second == 0
 }
 
 /// A part of an answer.

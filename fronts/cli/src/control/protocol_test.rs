@@ -5,7 +5,10 @@ use crate::control::{TraceBatch, TraceOp, TraceRequest};
 fn requests_look_as_documented() {
     let line = RequestLine {
         tonearm: VERSION,
-        request: Request::Scrub { no_repair: false },
+        request: Request::Scrub {
+            no_repair: false,
+            bytes_per_second: 0,
+        },
     };
     let text = serde_json::to_string(&line).expect("plain data");
     assert_eq!(text, r#"{"tonearm":1,"request":{"command":"scrub"}}"#);

@@ -13,7 +13,7 @@ use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex};
 use tonearm_base::Nanos;
 use tonearm_device::raid::{ArrayStatus, RebuildRate};
-use tonearm_disk::{Disk, Scrub};
+use tonearm_disk::{ByteRate, Disk, Scrub};
 use tonearm_nbd::transmission::Connections;
 use tonearm_nbd::{Catalog, Export, Exports};
 use tonearm_rt::{Data, Notify, Op, Rt};
@@ -103,12 +103,16 @@ impl ControlHandler {
             Request::Stats => Ok(Answer::Stats(Box::new(self.stats()))),
             Request::Info => Ok(Answer::Info(Box::new(self.info()))),
             Request::VolumeList => Ok(Answer::Volumes(self.volumes())),
-            Request::Scrub { no_repair } => {
+            Request::Scrub {
+                no_repair,
+                bytes_per_second,
+            } => {
                 let scrub = match no_repair {
                     true => Scrub::Look,
                     false => Scrub::Repair,
                 };
-                self.scrub(scrub, events).await
+                let rate = ByteRate::new(bytes_per_second);
+                self.scrub(&rate, scrub, events).await
             }
             Request::ScrubCancel => match self.cancel_scrub() {
                 true => Ok(Answer::ScrubCancelled),
@@ -206,7 +210,12 @@ impl ControlHandler {
         running
     }
 
-    async fn scrub(&self, scrub: Scrub, events: &Sender<Event>) -> anyhow::Result<Answer> {
+    async fn scrub(
+        &self,
+        rate: &ByteRate,
+        scrub: Scrub,
+        events: &Sender<Event>,
+    ) -> anyhow::Result<Answer> {
         if self.0.scrub.get() != Scrubbing::None {
             anyhow::bail!(
                 "a scrub is running already; wait until it has ended, or end it with --cancel"
@@ -225,7 +234,7 @@ impl ControlHandler {
             }
             self.0.scrub.get() != Scrubbing::Cancelled
         };
-        let result = self.0.disk.scrub(scrub, goes_on).await;
+        let result = self.0.disk.scrub_at(rate, scrub, goes_on).await;
         self.0.scrub.set(Scrubbing::None);
         Ok(Answer::Scrub(ScrubResult::of(&result?, &self.0.disk)))
     }

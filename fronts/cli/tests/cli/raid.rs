@@ -543,6 +543,15 @@ fn a_scrub_repairs_what_the_other_members_compute() {
         assert_eq!(number("parity_damaged"), 0);
         assert_eq!(repaired["damaged"].as_array().map(Vec::len), Some(0));
         contains(&bench.ok(&["scrub", "a"]), "no damage found\n");
+        let started = std::time::Instant::now();
+        let slow = bench.json(&["scrub", "a", "--json", "--rate", "40MiB"]);
+        assert_eq!(slow["array"]["degraded"], false, "{slow}");
+        // It verifies 12 MiB of blocks, and 16 MiB of the array.
+        assert!(
+            started.elapsed().as_millis() > 700,
+            "{:?}",
+            started.elapsed()
+        );
         rot(&bench, &["d4", "d3"]);
         let text = bench.ok(&["scrub", "a"]);
         contains(&text, "repaired: ");

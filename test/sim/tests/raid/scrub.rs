@@ -5,8 +5,8 @@ use crate::blocks::{BLOCK, COUNT, FIRST, fill, patient, restless, same, stamps, 
 use crate::stores::{HYLOG, OVERWRITE, Plan, SEGMENTS, Store};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
-use tonearm_base::BufPool;
-use tonearm_engine::{CommitChange, Engine, Scrub, ScrubReport};
+use tonearm_base::{BufPool, Nanos};
+use tonearm_engine::{ByteRate, CommitChange, Engine, Scrub, ScrubReport};
 use tonearm_format::HEADER_AREA_BYTES;
 use tonearm_layout::Piece;
 use tonearm_rt::Op;
@@ -366,4 +366,86 @@ fn what_is_rotten_when_a_crash_makes_parity_anew_stays_an_error() {
             }
         }
     }
+}
+
+/// How long a scrub of the store takes, with `readers` clients that read all the time. It is asked to end after `limit`.
+fn duration(store: &Store, rate: u64, readers: u64, limit: Nanos) -> (Nanos, ScrubReport) {
+    let running = store.start(11);
+    let (rt, own) = (running.rt.clone(), store.clone());
+    let result = running.rt.block_on(async move {
+        let open = own.open(&rt, &[], patient()).await.unwrap();
+        let ended = Rc::new(Cell::new(false));
+        let mut tasks = Vec::new();
+        for reader in 0..readers {
+            let (engine, ended) = (open.engine.clone(), ended.clone());
+            tasks.push(rt.spawn(async move {
+                let mut number = COLD.start + reader * 31;
+                while !ended.get() {
+                    engine.read(number, 1).await.unwrap();
+                    number = COLD.start + (number + 17) % (COLD.end - COLD.start);
+                }
+            }));
+        }
+        let begun = rt.now();
+        let goes_on = |_, _| rt.now().since(begun) < limit;
+        let rate = ByteRate::new(rate);
+        let scrub = open.engine.scrub_at(&rate, Scrub::Repair, goes_on);
+        let report = scrub.await.unwrap();
+        let took = rt.now().since(begun);
+        ended.set(true);
+        for task in tasks {
+            task.await;
+        }
+        open.engine.close().await.unwrap();
+        (took, report)
+    });
+    running.rt.shut_down();
+    result
+}
+
+#[test]
+fn a_scrub_keeps_to_its_rate_and_ends_at_once_when_it_is_asked_to() {
+    let (store, _) = written(OVERWRITE, 12);
+    let long = Nanos::from_secs(3600);
+    let (fast, report) = duration(&store, 0, 0, long);
+    let running = store.start(0);
+    let (rt, own) = (running.rt.clone(), store.clone());
+    let bytes = running.rt.block_on(async move {
+        let open = own.open(&rt, &[], patient()).await.unwrap();
+        open.array.member().device.size_bytes()
+    });
+    running.rt.shut_down();
+    let bytes = report.blocks * BLOCK as u64 + bytes;
+    assert!(fast < Nanos::from_secs(1), "{fast:?}");
+    let (slow, same) = duration(&store, 1 << 20, 0, long);
+    assert_eq!(same.blocks, report.blocks);
+    let least = Nanos(bytes * 1_000_000_000 / (1 << 20));
+    assert!(
+        slow >= least && slow.0 < least.0 + fast.0,
+        "{slow:?}, {least:?}"
+    );
+    // The first group alone would take hours.
+    let (ended, report) = duration(&store, 100, 0, Nanos::from_secs(2));
+    assert!(report.cancelled);
+    assert!(ended < Nanos::from_millis(2200), "{ended:?}");
+}
+
+#[test]
+fn a_scrub_lets_reads_of_clients_go_first_and_ends_all_the_same() {
+    let (store, _) = written(OVERWRITE, 13);
+    let long = Nanos::from_secs(3600);
+    let (alone, report) = duration(&store, 0, 0, long);
+    let (beside, same) = duration(&store, 0, 8, long);
+    assert!(!same.cancelled && same.blocks == report.blocks);
+    // It waits at each step, but no longer than 10 ms.
+    let steps = report.groups + 2;
+    println!("{steps} steps, alone {alone:?}, beside readers {beside:?}");
+    assert!(
+        beside.0 > alone.0 + (steps - 1) * 8_000_000,
+        "{beside:?}, {alone:?}"
+    );
+    assert!(
+        beside.0 < 2 * alone.0 + steps * 20_000_000,
+        "{beside:?}, {alone:?}"
+    );
 }
