@@ -232,6 +232,35 @@ fn behind_a_pool_stand_ins_have_the_published_ratios_and_are_more_skewed_than_tp
     assert!(tops[0] > tops[1] && tops[1] > tops[2], "{tops:?}");
 }
 
+/// A trace is short: Financial has one write behind the pool for every eight pages, so that each page with a write is among
+/// the hottest of the count. Only a longer run tells the skew.
+#[test]
+fn behind_a_pool_financial_is_more_skewed_than_campus_in_a_long_run() {
+    let top = |options: SkewOptions, page_bytes: u64| {
+        let small = SkewOptions {
+            pages: options.pages / 64,
+            accesses: u64::MAX,
+            ..options
+        };
+        let pool = (400 << 20) / page_bytes / 64;
+        let mut pooled = Pooled::new(SkewedPages::new(&small), Pool::new(pool));
+        let mut counts = PageCounts::default();
+        let (mut writes, least) = (0, 6 * small.pages);
+        while writes < least {
+            let access = pooled.next_access().unwrap().unwrap();
+            if access.write {
+                writes += 1;
+                counts.add(access.page);
+            }
+        }
+        counts.shares(small.pages, &[0.1])[0]
+    };
+    let financial = top(financial(1), Published::FINANCIAL.page_bytes);
+    let campus = top(campus(1), Published::CAMPUS.page_bytes);
+    assert!((0.75..0.85).contains(&financial), "{financial}");
+    assert!((0.5..0.6).contains(&campus), "{campus}");
+}
+
 #[test]
 fn shares_count_pages_without_an_access() {
     let mut counts = PageCounts::default();
