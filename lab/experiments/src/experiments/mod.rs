@@ -4,9 +4,11 @@ mod aru;
 mod heads;
 mod hylog_array;
 mod hylog_cleaning;
+mod hylog_drives;
 mod hylog_interval;
 mod hylog_model;
 mod hylog_throughput;
+mod hylog_traces;
 mod hylog_validation;
 mod log_latency;
 mod mimic_policies;
@@ -44,6 +46,8 @@ pub static EXPERIMENTS: &[Experiment] = &[
     hylog_throughput::EXPERIMENT,
     hylog_array::EXPERIMENT,
     hylog_interval::EXPERIMENT,
+    hylog_traces::EXPERIMENT,
+    hylog_drives::EXPERIMENT,
     aru::EXPERIMENT,
     heads::EXPERIMENT,
     log_latency::EXPERIMENT,

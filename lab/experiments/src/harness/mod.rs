@@ -10,6 +10,7 @@ mod layouts;
 mod load;
 mod mimic_log;
 mod profiling;
+mod requests;
 mod rig;
 mod sequential;
 mod small_files;
@@ -34,6 +35,7 @@ pub use layouts::{
 pub use load::{Arrivals, Load, Processes};
 pub use mimic_log::{Lost, Writes, write_log};
 pub use profiling::{LATE_MS, one_size, paper_grid, profile, region, skip_response};
+pub use requests::Requests;
 pub use rig::Rig;
 pub use sequential::{group_commit, journal, sequential};
 pub use small_files::{Brackets, Client, Deletion};

@@ -53,3 +53,13 @@ fn the_simulator_agrees_with_measurements_and_with_a_second_simulator() {
 fn long_intervals_of_the_separator_cost_little() {
     all_held("hylog-interval");
 }
+
+#[test]
+fn financial_gains_more_from_a_log_than_campus() {
+    all_held("hylog-traces");
+}
+
+#[test]
+fn the_separator_decides_rightly_on_newer_drives() {
+    all_held("hylog-drives");
+}
