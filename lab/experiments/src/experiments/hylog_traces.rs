@@ -345,11 +345,19 @@ fn of_best(load: &Load, shares: &[f64]) -> Vec<Finding> {
         let what = format!("{name} against the better of Overwrite and LFS, {trace}, the least");
         Finding::shown(what, least(shares, of), "")
     };
-    vec![
+    let mut findings = vec![
         against(PAPER).paper("almost 1").bound(Bound::AtLeast(0.95)),
         against(OURS).bound(Bound::AtLeast(0.98)),
         against(Layout::Sepbit),
-    ]
+    ];
+    findings.extend(shares.iter().filter(|used| **used >= MIDDLE).map(|used| {
+        let steady = load.grid.at(load.case(OURS, *used));
+        let ratio = steady.write_cost(steady.efficiency) / steady.decision.cost;
+        let (name, trace) = (OURS.name(), load.trace.name());
+        let what = format!("cost of a write over that of equation 8, {name} at {used}, {trace}");
+        Finding::shown(what, ratio, "")
+    }));
+    findings
 }
 
 /// The reasons that the paper gives, and what else differs.
