@@ -254,6 +254,13 @@ pub struct HomeStats {
     pub written_blocks: u64,
     /// Those of the blocks that were overwritten in place.
     pub overwritten_blocks: u64,
+    /// Those of the blocks overwritten in place that had been appended the time before: they have become cold.
+    pub cooled_blocks: u64,
+    /// Those of the blocks appended that had been overwritten in place the time before: they have become hot, and each
+    /// has left a hole. As the field before, with those that the opening has found behind the checkpoint.
+    pub heated_blocks: u64,
+    /// Notes of overwritten blocks that the cleaner has copied.
+    pub carried_notes: u64,
     /// Segments that the cleaner has emptied.
     pub cleaned_segments: u64,
     /// Live blocks in them, which it has copied.

@@ -364,6 +364,9 @@ impl Segments {
             let block = block_of(item);
             (self.is_cold(block), item.version, block)
         });
+        let is_note = |item: &&Item| matches!(item.kind, SummaryKind::Overwritten { .. });
+        let notes = holes.iter().filter(is_note).count() as u64;
+        self.media.count(|stats| stats.carried_notes += notes);
         let all: Vec<Item> = holes.into_iter().chain(items).collect();
         if !all.is_empty() {
             let kinds: Vec<SummaryKind> = all.iter().map(|item| item.kind).collect();

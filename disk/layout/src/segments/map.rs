@@ -11,6 +11,7 @@ use crate::error::HomeError;
 use crate::segments::Segments;
 use crate::segments::page_cache::{Page, PageId};
 use crate::segments::reserve::PAGES_MAX;
+use crate::segments::table::SegmentTable;
 use std::ops::Range;
 use std::rc::Rc;
 use tonearm_base::crc32c;
@@ -216,6 +217,7 @@ impl Segments {
                 let slot = (block % fanout) as usize;
                 let old = page.get(slot);
                 page.set(slot, *entry);
+                self.count_move(&state.table, old, *entry);
                 // What is overwritten in place leaves no space behind, so its segment keeps its count.
                 if old.place == entry.place {
                     continue;
@@ -230,6 +232,22 @@ impl Segments {
             }
         }
         Ok(())
+    }
+
+    /// Counts a block that has changed from being appended to being overwritten in place, or back. A copy of the cleaner
+    /// keeps its version.
+    fn count_move(&self, table: &SegmentTable, old: MapEntry, new: MapEntry) {
+        if !old.is_placed() || !new.is_placed() || old.version == new.version {
+            return;
+        }
+        let was_overwritten = table.is_rewritten(self.media.segment_of(old.place), old.version);
+        let is_overwritten = old.place == new.place;
+        if was_overwritten != is_overwritten {
+            self.media.count(|stats| match is_overwritten {
+                true => stats.cooled_blocks += 1,
+                false => stats.heated_blocks += 1,
+            });
+        }
     }
 
     /// Makes blocks holes of `version`. Blocks that are holes already keep their version. Subtrees without blocks stay

@@ -165,6 +165,14 @@ impl SegmentTable {
             .is_some_and(|own| own.entry.first <= version)
     }
 
+    /// True when a block of `version` in `segment` was overwritten in place after everything there had been appended.
+    /// While the chain still goes on in the segment, such a block may count as appended.
+    pub fn is_rewritten(&self, segment: u64, version: u64) -> bool {
+        self.segments
+            .get(segment as usize)
+            .is_some_and(|own| own.entry.age < version)
+    }
+
     fn note_empty(&mut self, segment: u64) {
         if self.segments[segment as usize].is_empty() {
             self.empty.insert(segment);
