@@ -568,7 +568,7 @@ impl Array {
             };
             let saving = self.sink.save(state, &present);
             let untold = saving.await?;
-            {
+            if untold.is_empty() {
                 let mut health = self.health.borrow_mut();
                 (health.published, health.saved) = (version, state);
             }

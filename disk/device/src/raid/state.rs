@@ -51,14 +51,16 @@ pub struct Raid5State {
     pub missing: Option<Missing>,
 }
 
-/// A save in progress. It ends with the members that could not be told, each with its error.
+/// A save in progress. It ends with the members that could not be told, each with its error. If there are any, nothing is
+/// saved.
 pub type Saving = Pin<Box<dyn Future<Output = Result<Vec<(usize, IoError)>, IoError>>>>;
 
 /// Where the state is kept.
 pub trait StateSink {
     /// Makes `state` durable. A write that depends on the state (a member has failed, the array is in use) ends after the
     /// save. Saves do not overlap. `present` tells of each member whether the array uses it: a sink that keeps a part of
-    /// the state on the members writes to these alone. A member that cannot be told counts as failed.
+    /// the state on the members writes to these alone. A member that cannot be told counts as failed, and the array saves
+    /// again, with a state that names it.
     fn save(&self, state: Raid5State, present: &[bool]) -> Saving;
 }
 

@@ -1,6 +1,6 @@
 //! Makes a store whose home blocks are on an array.
 
-use super::keeper::Keeper;
+use super::keeper::{Keeper, Newest};
 use super::open::{ArrayAccess, Candidate, open_array};
 use crate::create::{CreatePlan, NewMember, plan_create};
 use crate::error::EngineError;
@@ -195,6 +195,10 @@ pub async fn create_array(
         plan.descriptor.clone(),
         devices.iter().cloned().map(Some).collect(),
         vec![None; members.len()],
+        Newest {
+            primary: 0,
+            members: vec![0; members.len()],
+        },
     );
     keeper.save_on_all(plan.descriptor.clone()).await?;
     let candidates = devices.into_iter().enumerate();

@@ -3,11 +3,14 @@
 //! Invariants:
 //! 1. A save has the next generation. It goes to the members in use first, and to the primary member last. It has taken
 //!    effect when the primary member has it durably; a power cut before that leaves the state before.
-//! 2. A save goes to one pair of the four copies on each device first (generations take the pairs in turn), and to the
-//!    other pair when the first one is durable. So a torn save leaves a whole copy of the state before. When it has
-//!    ended, all four copies have it, and damage to two of them does not bring an older state back.
+//! 2. A save goes to one pair of the four copies on each device first, and to the other pair when the first one is durable.
+//!    The first pair is the one that lacked the newest descriptor at the opening, if one did. So a torn save leaves a whole
+//!    copy of the state before, also when it repeats one that was torn, or when the device fails. When it has ended, all
+//!    four copies have it, and damage to two of them does not bring an older state back.
 //! 3. A save that too few members could take does not reach the primary member. Otherwise members that have all data
 //!    would count as stale. [`Keeper::save_on_all`] needs every member that is there.
+//!    A save that any of them could not take does not reach it either: the next save names the member as missing. Before
+//!    that the member would count as stale, and an array that was not closed in order would not open with it.
 //! 4. When the primary member cannot be written, no later save is tried: what it holds is not known.
 
 use crate::superblocks::MemberDevice;
@@ -30,7 +33,17 @@ pub(super) struct Keeper {
     members: RefCell<Vec<Option<MemberDevice>>>,
     /// Why a member was not taken at the opening.
     troubles: RefCell<Vec<Option<Trouble>>>,
+    newest: Newest,
     failed: Cell<Option<IoError>>,
+}
+
+/// The first slots that had the newest descriptor at the opening.
+#[derive(Clone)]
+pub(super) struct Newest {
+    /// That of the primary member.
+    pub primary: u64,
+    /// Those of the members.
+    pub members: Vec<u64>,
 }
 
 /// Why a save has not taken effect.
@@ -50,6 +63,7 @@ impl Keeper {
         descriptor: ArrayDescriptor,
         members: Vec<Option<MemberDevice>>,
         troubles: Vec<Option<Trouble>>,
+        newest: Newest,
     ) -> Self {
         Self {
             pool: pool.clone(),
@@ -57,6 +71,7 @@ impl Keeper {
             descriptor: RefCell::new(descriptor),
             members: RefCell::new(members),
             troubles: RefCell::new(troubles),
+            newest,
             failed: Cell::new(None),
         }
     }
@@ -131,7 +146,8 @@ impl Keeper {
         self.troubles.borrow_mut()[index] = Some(why);
     }
 
-    /// Saves `changed` with the next generation. The members that could not be told.
+    /// Saves `changed` with the next generation. Returns the members that could not be told. If there are any, the
+    /// primary member is not written, and nothing is saved.
     ///
     /// # Errors
     /// When the primary member cannot be written, or the array cannot do without those that could not be told.
@@ -185,13 +201,16 @@ impl Keeper {
                 .collect()
         };
         let mut untold: Vec<(usize, IoError)> = Vec::new();
-        for pair in pairs(next.generation) {
+        for step in 0..2 {
             let mut under_way = Vec::new();
-            for (index, device) in &in_use {
+            // The second pair of a member that has failed the first is its only whole copy.
+            let is_good = |index: usize| untold.iter().all(|(other, _)| *other != index);
+            for (index, device) in in_use.iter().filter(|(index, _)| is_good(*index)) {
                 let own = ArrayDescriptor {
                     own_index: Some(*index as u16),
                     ..next.clone()
                 };
+                let pair = pairs(self.newest.members[*index])[step];
                 let writes = self.write_pair(device, &own, pair);
                 under_way.extend(writes.into_iter().map(|write| (*index, write)));
             }
@@ -220,7 +239,10 @@ impl Keeper {
                 error: *error,
             });
         }
-        for pair in pairs(next.generation) {
+        if !untold.is_empty() {
+            return Ok(untold);
+        }
+        for pair in pairs(self.newest.primary) {
             for write in self.write_pair(&self.primary.device, &next, pair) {
                 if let (Err(error), _) = write.await {
                     self.failed.set(Some(error));
@@ -260,10 +282,11 @@ impl Keeper {
     }
 }
 
-/// The first slots of the two pairs, in the order in which a save takes them.
-fn pairs(generation: u64) -> [u64; 2] {
-    let first = generation % 2 * 2;
-    [first, (first + 2) % SUPERBLOCK_SLOTS]
+/// The first slots of the two pairs, in the order in which a save takes them. `newest` is the first slot that had the
+/// newest descriptor at the opening.
+fn pairs(newest: u64) -> [u64; 2] {
+    let second = newest / 2 * 2;
+    [(second + 2) % SUPERBLOCK_SLOTS, second]
 }
 
 /// The keeper as the place where an array keeps its state.

@@ -1,6 +1,6 @@
 //! Puts an array together from the devices that were found.
 
-use super::keeper::{Keeper, Sink, Unsaved};
+use super::keeper::{Keeper, Newest, Sink, Unsaved};
 use super::{Kind, StoreArray, name_of, section_of};
 use crate::error::EngineError;
 use crate::superblocks::MemberDevice;
@@ -41,7 +41,16 @@ pub async fn load_descriptor(
     pool: &BufPool,
     member: &MemberDevice,
 ) -> Result<Option<ArrayDescriptor>, EngineError> {
-    let (mut best, mut later): (Option<ArrayDescriptor>, Option<FormatError>) = (None, None);
+    let found = find_descriptor(pool, member).await?;
+    Ok(found.map(|(descriptor, _)| descriptor))
+}
+
+/// As [`load_descriptor`], with the slot.
+async fn find_descriptor(
+    pool: &BufPool,
+    member: &MemberDevice,
+) -> Result<Option<(ArrayDescriptor, u64)>, EngineError> {
+    let (mut best, mut later) = (None::<(ArrayDescriptor, u64)>, None::<FormatError>);
     let mut unreadable = None;
     for slot in 0..SUPERBLOCK_SLOTS {
         let offset = array_offset(slot);
@@ -54,9 +63,9 @@ pub async fn load_descriptor(
                 Ok(found)
                     if best
                         .as_ref()
-                        .is_none_or(|b| b.generation < found.generation) =>
+                        .is_none_or(|(b, _)| b.generation < found.generation) =>
                 {
-                    best = Some(found);
+                    best = Some((found, slot));
                 }
                 Err(error @ FormatError::Version { .. }) => later = Some(error),
                 _ => {}
@@ -82,6 +91,7 @@ struct Found {
     descriptor: ArrayDescriptor,
     members: Vec<Option<MemberDevice>>,
     troubles: Vec<Option<Trouble>>,
+    newest: Newest,
 }
 
 /// Opens the array whose descriptor is on `primary`, with the members among `candidates`, in any order. `absent` says of
@@ -98,14 +108,18 @@ pub async fn open_array(
     absent: Vec<(usize, String)>,
     access: ArrayAccess,
 ) -> Result<StoreArray, EngineError> {
-    let descriptor = load_descriptor(pool, primary).await?;
-    let descriptor = descriptor.ok_or_else(|| EngineError::ArrayDescriptorLost {
+    let descriptor = find_descriptor(pool, primary).await?;
+    let (descriptor, slot) = descriptor.ok_or_else(|| EngineError::ArrayDescriptorLost {
         member: primary.path.clone(),
     })?;
     let count = descriptor.members.len();
     let mut found = Found {
         members: (0..count).map(|_| None).collect(),
         troubles: vec![None; count],
+        newest: Newest {
+            primary: slot,
+            members: vec![0; count],
+        },
         descriptor,
     };
     for (index, why) in absent {
@@ -140,8 +154,8 @@ impl Found {
             member: device.path.clone(),
             why,
         };
-        let own = match load_descriptor(pool, &device).await {
-            Ok(Some(own)) => own,
+        let (own, slot) = match find_descriptor(pool, &device).await {
+            Ok(Some(found)) => found,
             Ok(None) if expected.is_none() => {
                 return Err(wrong(
                     "is no member of an array; to put it in the place of a missing member, use \
@@ -209,6 +223,7 @@ impl Found {
             (None, None) => {
                 self.members[index] = Some(device);
                 self.troubles[index] = None;
+                self.newest.members[index] = slot;
             }
             (None, trouble) => self.troubles[index] = trouble,
         }
@@ -285,6 +300,7 @@ impl Found {
             self.descriptor.clone(),
             self.members.clone(),
             self.troubles.clone(),
+            self.newest.clone(),
         )
     }
 
