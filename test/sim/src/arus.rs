@@ -7,11 +7,8 @@ mod client;
 mod client_lists;
 mod client_volumes;
 mod content;
-mod counts;
 mod lists;
 mod model;
-
-pub use self::counts::{Counts, Met};
 
 use self::client::Client;
 use self::model::{Model, State};

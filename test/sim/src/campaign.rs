@@ -1,6 +1,6 @@
 //! A run of one seed: a workload on the engine in several generations, with a power cut at each I/O.
 
-use crate::arus::Counts;
+use crate::counts::Counts;
 use crate::cut;
 use crate::cuts::{self, Broken, Cuts, Next};
 use crate::drives;
@@ -47,7 +47,7 @@ pub struct Outcome {
     pub stale: u64,
     /// Power cuts after which the store could not be opened.
     pub refused: u64,
-    /// Events in the runs with recovery units.
+    /// Events in the runs, which not all kinds of runs count.
     pub met: Counts,
     /// Hash over every operation of the workloads.
     pub trace_hash: u64,
@@ -146,14 +146,16 @@ pub fn run_seed(campaign: &Campaign) -> Result<Outcome, Failure> {
         let orderly = rng.next_u32().is_multiple_of(4);
         let opened = Rc::new(RefCell::new(None));
         let shown = opened.clone();
-        let result: Result<(), String> = within_time(&rt, opened, async move {
+        let result: Result<(), String> = within_time(&rt, opened.clone(), async move {
             let engine = image2
                 .open(&rt2, options)
                 .await
                 .map_err(|error| error.to_string())?;
             *shown.borrow_mut() = Some(engine.clone());
             let (rt, engine2) = (rt2.clone(), engine.clone());
-            workload::run(rt, engine2, shared2.clone(), image2.shape, seed, operations).await?;
+            let worked =
+                workload::run(rt, engine2, shared2.clone(), image2.shape, seed, operations);
+            worked.await.map_err(|stop| stop.to_string())?;
             if orderly {
                 let last = shared2.borrow().last();
                 engine.close().await.map_err(|error| error.to_string())?;
@@ -161,6 +163,7 @@ pub fn run_seed(campaign: &Campaign) -> Result<Outcome, Failure> {
             }
             Ok(())
         });
+        note_home(&opened, &mut outcome);
         let next = cuts.end(&rt, result, &mut outcome).map_err(fail)?;
         // The next generation starts from one of the cuts or from the end.
         let next = next.filter(|_| !orderly).unwrap_or_else(|| Next {
@@ -174,6 +177,13 @@ pub fn run_seed(campaign: &Campaign) -> Result<Outcome, Failure> {
             .map_err(|what| fail((u64::MAX, next.cut, what)))?;
     }
     Ok(outcome)
+}
+
+/// Counts what happened at the home of the store that was opened.
+pub(crate) fn note_home(opened: &Rc<RefCell<Option<Engine>>>, outcome: &mut Outcome) {
+    if let Some(engine) = opened.borrow().as_ref() {
+        outcome.met.met_home(&engine.home().stats());
+    }
 }
 
 /// Runs `work` to its end. An hour of virtual time counts as a hang and is an error.
@@ -272,7 +282,8 @@ fn recover(
             .open(&rt2, options)
             .await
             .map_err(|error| error.to_string())?;
-        read_stamps(&engine, first, blocks).await
+        let found = read_stamps(&engine, first, blocks).await;
+        found.map_err(|stop| stop.to_string())
     });
     rt.shut_down();
     oracle

@@ -7,7 +7,7 @@ use crate::model::{Model, Verdict};
 use crate::store::StoreImage;
 use std::rc::Rc;
 use tonearm_base::BufPool;
-use tonearm_disk::OpenOptions;
+use tonearm_disk::{MemberDevice, OpenOptions};
 use tonearm_engine::{Inspection, Scrub};
 use tonearm_rt::Rt;
 use tonearm_trail::WriteCache;
@@ -129,30 +129,39 @@ pub(crate) fn inspect(image: &StoreImage, seed: u64, blame: Blame) -> Result<boo
     let rt = world(image, seed);
     let (rt2, image) = (rt.clone(), image.clone());
     let result = within_time(&rt, Rc::default(), async move {
-        let pool = BufPool::new(1 << 20);
-        let look = Inspection::start(&rt2, &pool, image.members(&rt2), |_, _| {}).await;
-        let look = match look {
-            Ok(look) => look,
-            Err(_) if blame.damage => return Ok(true),
-            Err(error) => return Err(format!("the offline check was refused: {error}")),
-        };
-        let damage = look.log().damage.clone();
-        if let Some(error) = damage {
-            return match blame.damage {
-                true => Ok(false),
-                false => Err(format!("the offline check finds damage: {error}")),
-            };
-        }
-        for group in 0..look.groups() {
-            match look.check_group(group).await {
-                Ok(report) if report.is_sound() || blame.damage => {}
-                Ok(report) => return Err(format!("the offline check finds {report:?}")),
-                Err(_) if blame.damage => {}
-                Err(error) => return Err(format!("the offline check fails: {error}")),
-            }
-        }
-        Ok(true)
+        examine(&rt2, image.members(&rt2), blame).await
     });
     rt.shut_down();
     result
+}
+
+/// Runs the offline check on `members`, as [`inspect`] does.
+pub(crate) async fn examine(
+    rt: &Rt,
+    members: Vec<MemberDevice>,
+    blame: Blame,
+) -> Result<bool, String> {
+    let pool = BufPool::new(1 << 20);
+    let look = Inspection::start(rt, &pool, members, |_, _| {}).await;
+    let look = match look {
+        Ok(look) => look,
+        Err(_) if blame.damage => return Ok(true),
+        Err(error) => return Err(format!("the offline check was refused: {error}")),
+    };
+    let damage = look.log().damage.clone();
+    if let Some(error) = damage {
+        return match blame.damage {
+            true => Ok(false),
+            false => Err(format!("the offline check finds damage: {error}")),
+        };
+    }
+    for group in 0..look.groups() {
+        match look.check_group(group).await {
+            Ok(report) if report.is_sound() || blame.damage => {}
+            Ok(report) => return Err(format!("the offline check finds {report:?}")),
+            Err(_) if blame.damage => {}
+            Err(error) => return Err(format!("the offline check fails: {error}")),
+        }
+    }
+    Ok(true)
 }

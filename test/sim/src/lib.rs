@@ -6,12 +6,14 @@
 //! is torn, mixed or unreadable. The offline check and a scrub must agree. [`Blame`] says which deviations a drive's
 //! faults excuse.
 
+mod arrays;
 mod arus;
 mod bank;
 mod blame;
 mod campaign;
 mod client;
 mod content;
+mod counts;
 mod cut;
 mod cuts;
 mod drives;
@@ -30,9 +32,10 @@ mod store;
 mod workload;
 
 pub use self::store::{Heads, Layout, Shape, StoreImage, create, members};
-pub use arus::{Counts, Met};
+pub use arrays::{ArrayImage, ArrayShape, OpenArray};
 pub use blame::Blame;
 pub use campaign::{Campaign, Failure, Outcome, run_seed};
+pub use counts::{Counts, Met};
 pub use generate::{Size, generate};
 pub use kind::{Kind, try_script};
 pub use oracle::{Oracle, Violation};

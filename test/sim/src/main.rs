@@ -6,7 +6,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 use tonearm_base::Nanos;
-use tonearm_sim::{Counts, Failure, Kind, Layout, Outcome, Script, Size, shrink, try_script};
+use tonearm_sim::{Failure, Kind, Layout, Met, Outcome, Script, Size, shrink, try_script};
 use tonearm_world::FaultKind;
 
 /// Runs seeded workloads on simulated stores, cuts the power at every step of their I/O, makes drives fail, and checks
@@ -31,7 +31,7 @@ struct Args {
     /// Generations of each run. Each starts from the result of a power cut or of a close.
     #[arg(long, default_value_t = 3)]
     generations: u32,
-    /// Kind of the runs: power-cuts, heads, volumes, faults, arus or sqlite. By default the seed chooses.
+    /// Kind of the runs: power-cuts, heads, volumes, faults, arus, sqlite or arrays. By default the seed chooses.
     #[arg(long)]
     kind: Option<Kind>,
     /// Layout of all stores. By default the seed chooses.
@@ -108,12 +108,17 @@ fn summarize(args: &Args, seeds: u64, total: &Outcome, elapsed: Duration) {
         total.trace_hash,
         elapsed.as_secs_f64()
     );
-    let met = total
-        .met
-        .iter()
-        .map(|(what, count)| format!("{what:?} {count}"));
-    if total.met != Counts::default() {
-        println!("  recovery units: {}", met.collect::<Vec<_>>().join(", "));
+    let groups: [(&str, &'static [Met]); 3] = [
+        ("recovery units", &Met::UNITS),
+        ("segments", &Met::HOME),
+        ("arrays", &Met::ARRAYS),
+    ];
+    for (name, events) in groups {
+        if events.iter().any(|what| total.met.of(*what) > 0) {
+            let met = total.met.iter(events);
+            let met = met.map(|(what, count)| format!("{what:?} {count}"));
+            println!("  {name}: {}", met.collect::<Vec<_>>().join(", "));
+        }
     }
     if total.faultless == total.crash_points {
         return;

@@ -1,7 +1,7 @@
 //! Runs a script: its generations in turn, with a power cut at every step of the I/O.
 
 use crate::blame::{Blame, Faults};
-use crate::campaign::{Failure, Outcome, within_time};
+use crate::campaign::{Failure, Outcome, note_home, within_time};
 use crate::client::Client;
 use crate::cut::{self, Ending};
 use crate::cuts::{Broken, Cuts, Next};
@@ -86,7 +86,8 @@ fn run_generation(
         ids.clone(),
         opened.clone(),
     );
-    let result = within_time(&rt, opened, work);
+    let result = within_time(&rt, opened.clone(), work);
+    note_home(&opened, outcome);
     let next = cuts.end(&rt, result, outcome)?;
     Ok(next.unwrap_or_else(|| Next {
         crash: world.crash(),

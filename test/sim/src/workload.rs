@@ -7,6 +7,7 @@ use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
+use std::fmt;
 use std::rc::Rc;
 use tonearm_base::{BufPool, Nanos, Slice};
 use tonearm_engine::{CommitChange, Engine, EngineError};
@@ -17,6 +18,30 @@ use tonearm_rt::Rt;
 const CLIENTS: u64 = 3;
 
 pub type SharedOracle = Rc<RefCell<Oracle>>;
+
+/// Why a workload ended early.
+#[derive(Debug)]
+pub enum Stop {
+    /// An operation failed, which a fault may excuse.
+    Failed(EngineError),
+    /// A read returned what no fault excuses.
+    Wrong(String),
+}
+
+impl From<EngineError> for Stop {
+    fn from(error: EngineError) -> Self {
+        Self::Failed(error)
+    }
+}
+
+impl fmt::Display for Stop {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Failed(error) => error.fmt(f),
+            Self::Wrong(what) => f.write_str(what),
+        }
+    }
+}
 
 /// Runs `operations` operations over all clients and returns when all clients have ended.
 ///
@@ -29,7 +54,7 @@ pub async fn run(
     shape: Shape,
     seed: u64,
     operations: u64,
-) -> Result<(), String> {
+) -> Result<(), Stop> {
     let stamps = Rc::new(Cell::new(seed << 20));
     let clients: Vec<_> = (0..CLIENTS)
         .map(|index| {
@@ -62,20 +87,16 @@ struct Client {
 }
 
 impl Client {
-    async fn run(mut self, operations: u64) -> Result<(), String> {
+    async fn run(mut self, operations: u64) -> Result<(), Stop> {
         for _ in 0..operations {
-            let failed = |error: EngineError| error.to_string();
             match self.below(100) {
-                0..34 => self.write(8).await.map_err(failed)?,
-                34..50 => self.patch().await.map_err(failed)?,
-                50..56 => self.write(80).await.map_err(failed)?,
-                56..58 => self
-                    .write(self.engine.commit_blocks_max() / 3)
-                    .await
-                    .map_err(failed)?,
-                58..66 => self.zero().await.map_err(failed)?,
-                66..74 => self.mixed().await.map_err(failed)?,
-                74..86 => self.flush().await.map_err(failed)?,
+                0..34 => self.write(8).await?,
+                34..50 => self.patch().await?,
+                50..56 => self.write(80).await?,
+                56..58 => self.write(self.engine.commit_blocks_max() / 3).await?,
+                58..66 => self.zero().await?,
+                66..74 => self.mixed().await?,
+                74..86 => self.flush().await?,
                 86..94 => self.check().await?,
                 _ => {
                     let micros = self.below(3000);
@@ -246,7 +267,7 @@ impl Client {
 
     /// Reads a range and compares it with the model. The read may or may not see commits that other clients make
     /// meanwhile.
-    async fn check(&mut self) -> Result<(), String> {
+    async fn check(&mut self) -> Result<(), Stop> {
         let (first, count) = self.range(40);
         let expected = |client: &Self| -> Vec<Stamp> {
             (first..first + count)
@@ -259,10 +280,10 @@ impl Client {
         for (index, stamp) in found.iter().enumerate() {
             if before[index] == after[index] && *stamp != before[index] {
                 let block = first + index as u64;
-                return Err(format!(
+                return Err(Stop::Wrong(format!(
                     "read of block {block}: found {stamp:x}, expected {:x}",
                     before[index]
-                ));
+                )));
             }
         }
         Ok(())
@@ -364,15 +385,11 @@ fn fill(block: &mut [u8], stamp: Stamp, number: u64, evil: bool) {
 ///
 /// # Errors
 /// When a block cannot be read, or does not have the content of one stamp.
-pub async fn read_stamps(engine: &Engine, first: u64, count: u64) -> Result<Vec<Stamp>, String> {
+pub async fn read_stamps(engine: &Engine, first: u64, count: u64) -> Result<Vec<Stamp>, Stop> {
     let block_size = engine.block_size();
     let mut stamps = Vec::with_capacity(count as usize);
     let mut expected = vec![0; block_size];
-    for piece in engine
-        .read(first, count)
-        .await
-        .map_err(|error| error.to_string())?
-    {
+    for piece in engine.read(first, count).await? {
         match piece {
             Piece::Zero(bytes) => stamps.extend(std::iter::repeat_n(0, bytes / block_size)),
             Piece::Data(data) => {
@@ -393,9 +410,9 @@ pub async fn read_stamps(engine: &Engine, first: u64, count: u64) -> Result<Vec<
                         expected.fill(0);
                     }
                     if block != expected {
-                        return Err(format!(
+                        return Err(Stop::Wrong(format!(
                             "block {number} is neither zero nor whole (stamp {stamp:x})"
-                        ));
+                        )));
                     }
                     stamps.push(stamp);
                 }

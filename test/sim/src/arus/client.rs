@@ -2,8 +2,8 @@
 //! compares what it reads with the model.
 
 use super::content::{CELLS, bytes_of};
-use super::counts::Met;
 use super::model::{MAIN, Model, State, Unit};
+use crate::counts::Met;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 use std::cell::RefCell;

@@ -1,8 +1,8 @@
 //! The model of a store: its state after each end of a unit, and the effect that an open unit will have.
 
 use super::content::{Block, CELLS, stamps_of};
-use super::counts::{Counts, Met};
 use super::lists::{self, List, ListOp, UnitLists};
+use crate::counts::{Counts, Met};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use tonearm_disk::{Disk, Piece, VolumeInfo};

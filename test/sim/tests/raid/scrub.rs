@@ -2,7 +2,7 @@
 //! makes parity right after that. Beside it the store is in use, and the power is cut.
 
 use crate::blocks::{BLOCK, COUNT, FIRST, fill, patient, restless, same, stamps, workload};
-use crate::stores::{HYLOG, OVERWRITE, Plan, SEGMENTS, Store};
+use crate::stores::{HYLOG, OVERWRITE, Running, SEGMENTS, open, read_all};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use tonearm_base::{BufPool, Nanos};
@@ -10,12 +10,12 @@ use tonearm_engine::{ByteRate, CommitChange, Engine, Scrub, ScrubReport};
 use tonearm_format::HEADER_AREA_BYTES;
 use tonearm_layout::Piece;
 use tonearm_rt::Op;
-use tonearm_sim::Oracle;
+use tonearm_sim::{ArrayImage, ArrayShape, Oracle};
 
 /// Blocks that no workload touches.
 const COLD: std::ops::Range<u64> = 300..700;
 
-const FIVE: Plan = Plan {
+const FIVE: ArrayShape = ArrayShape {
     members: 5,
     ..OVERWRITE
 };
@@ -62,15 +62,15 @@ async fn damaged_cold(engine: &Engine) -> Vec<u64> {
 }
 
 /// A store with content, closed in order, and the stamps of its blocks.
-fn written(plan: Plan, seed: u64) -> (Store, Vec<u64>) {
-    let store = Store::create(plan);
-    let running = store.start(seed);
+fn written(plan: ArrayShape, seed: u64) -> (ArrayImage, Vec<u64>) {
+    let store = plan.create();
+    let running = Running::of(&store, seed);
     let (rt, own) = (running.rt.clone(), store.clone());
     let found = running.rt.block_on(async move {
-        let open = own.open(&rt, &[], restless()).await.unwrap();
+        let open = open(&own, &rt, &[], restless()).await.unwrap();
         write_cold(&open.engine).await;
         let oracle = Rc::new(RefCell::new(Oracle::default()));
-        let worked = workload(rt, open.engine.clone(), oracle, plan.trims, seed);
+        let worked = workload(rt, open.engine.clone(), oracle, true, seed);
         worked.await.unwrap();
         let found = stamps(&open.engine).await.unwrap();
         open.engine.close().await.unwrap();
@@ -82,11 +82,11 @@ fn written(plan: Plan, seed: u64) -> (Store, Vec<u64>) {
 }
 
 /// Scrubs the store. The report, the number of changes of the array's members meanwhile, and what is left.
-fn scrubbed(store: &Store, seed: u64, scrub: Scrub) -> (ScrubReport, u64, Store) {
-    let running = store.start(seed);
+fn scrubbed(store: &ArrayImage, seed: u64, scrub: Scrub) -> (ScrubReport, u64, ArrayImage) {
+    let running = Running::of(store, seed);
     let (rt, own) = (running.rt.clone(), store.clone());
     let (begun, writes) = (Rc::new(Cell::new(false)), Rc::new(Cell::new(0)));
-    let (counts, count, members) = (begun.clone(), writes.clone(), store.plan.members as u32);
+    let (counts, count, members) = (begun.clone(), writes.clone(), store.shape.members as u32);
     running.world.set_fault(move |request| {
         let changes = !matches!(request.op, Op::Read | Op::Flush);
         let of_array = (1..=members).contains(&request.device.0);
@@ -94,7 +94,7 @@ fn scrubbed(store: &Store, seed: u64, scrub: Scrub) -> (ScrubReport, u64, Store)
         None
     });
     let report = running.rt.block_on(async move {
-        let open = own.open(&rt, &[], patient()).await.unwrap();
+        let open = open(&own, &rt, &[], patient()).await.unwrap();
         begun.set(true);
         let report = open.engine.scrub(scrub, |_, _| true).await.unwrap();
         begun.set(false);
@@ -107,20 +107,20 @@ fn scrubbed(store: &Store, seed: u64, scrub: Scrub) -> (ScrubReport, u64, Store)
 }
 
 /// Everything reads as it was written, also without each of the members.
-fn assert_whole(store: &Store, expected: &[u64], when: &str) {
+fn assert_whole(store: &ArrayImage, expected: &[u64], when: &str) {
     for away in [&[][..]]
         .into_iter()
         .chain([[1], [2], [3], [4], [5]].iter().map(|away| &away[..]))
     {
-        if away.iter().any(|member| *member > store.plan.members) {
+        if away.iter().any(|member| *member > store.shape.members) {
             continue;
         }
-        let (found, _) = store.read_all(1, away).unwrap();
+        let (found, _) = read_all(store, 1, away).unwrap();
         same(&found, expected, when, away.first().copied()).unwrap();
-        let running = store.start(2);
+        let running = Running::of(store, 2);
         let (rt, own, without) = (running.rt.clone(), store.clone(), away.to_vec());
         let damaged = running.rt.block_on(async move {
-            let open = own.open(&rt, &without, patient()).await.unwrap();
+            let open = open(&own, &rt, &without, patient()).await.unwrap();
             damaged_cold(&open.engine).await
         });
         running.rt.shut_down();
@@ -136,11 +136,12 @@ fn what_one_member_has_rotten_is_mended() {
         let mut repaired = 0;
         for rotten in 1..=plan.members {
             let mut store = store.clone();
-            let rows = (store.disks[rotten].size - HEADER_AREA_BYTES) / plan.unit;
+            let rows = (store.disks[rotten].size - HEADER_AREA_BYTES) / plan.stripe_bytes;
             for row in 0..rows {
                 // Each time in another place of the unit.
-                let within = (row * 4999 + 100) % plan.unit;
-                store.disks[rotten].flip(HEADER_AREA_BYTES + row * plan.unit + within, 0x08);
+                let within = (row * 4999 + 100) % plan.stripe_bytes;
+                store.disks[rotten]
+                    .flip(HEADER_AREA_BYTES + row * plan.stripe_bytes + within, 0x08);
             }
             let (looked, writes, looked_at) = scrubbed(&store, 8, Scrub::Look);
             assert!(!looked.is_sound() && looked.parity_damaged > rows / 2);
@@ -155,21 +156,21 @@ fn what_one_member_has_rotten_is_mended() {
             assert_eq!(writes, 0);
             assert_whole(&mended, &expected, "mended");
         }
-        println!("{:?}: {repaired} places", plan.home);
+        println!("{:?}: {repaired} places", plan.store.home);
         assert!(repaired > 30, "{repaired}");
     }
 }
 
 /// The places of the members that have this content as data. Beside holes the parity has it, too.
-fn places(store: &Store, content: &[u8]) -> Vec<(usize, u64)> {
+fn places(store: &ArrayImage, content: &[u8]) -> Vec<(usize, u64)> {
     let mut found = Vec::new();
-    for member in 1..=store.plan.members {
+    for member in 1..=store.shape.members {
         let disk = &store.disks[member];
         for at in (HEADER_AREA_BYTES..disk.size).step_by(BLOCK) {
             let mut bytes = vec![0; BLOCK];
             disk.read(at, &mut bytes);
-            let row = (at - HEADER_AREA_BYTES) / store.plan.unit;
-            let of_parity = store.plan.members - (row % store.plan.members as u64) as usize;
+            let row = (at - HEADER_AREA_BYTES) / store.shape.stripe_bytes;
+            let of_parity = store.shape.members - (row % store.shape.members as u64) as usize;
             if bytes == content && member != of_parity {
                 found.push((member, at));
             }
@@ -191,8 +192,8 @@ fn what_two_members_have_rotten_is_reported_and_left_alone() {
             let places = places(&store, &content(number));
             assert!(!places.is_empty());
             for (member, at) in places {
-                let others = store.plan.members - 1;
-                let other = 1 + (member + number as usize % others) % store.plan.members;
+                let others = store.shape.members - 1;
+                let other = 1 + (member + number as usize % others) % store.shape.members;
                 store.disks[member].flip(at + 1000, 1);
                 store.disks[other].flip(at + 1000, mask);
             }
@@ -202,10 +203,10 @@ fn what_two_members_have_rotten_is_reported_and_left_alone() {
             assert_eq!((report.repaired, report.parity_repaired, writes), (0, 0, 0));
             // Where the same bit has changed twice, the parity agrees.
             assert_eq!(report.parity_damaged > 0, mask == 2, "block {number}");
-            let running = left.start(3);
+            let running = Running::of(&left, 3);
             let (rt, own) = (running.rt.clone(), left.clone());
             let damaged = running.rt.block_on(async move {
-                let open = own.open(&rt, &[], patient()).await.unwrap();
+                let open = open(&own, &rt, &[], patient()).await.unwrap();
                 damaged_cold(&open.engine).await
             });
             running.rt.shut_down();
@@ -235,7 +236,7 @@ fn a_scrub_under_load_survives_every_cut() {
         let numbered: Vec<(u64, u64)> = (FIRST..FIRST + COUNT).zip(before).collect();
         let index = oracle.borrow_mut().commit(&numbered);
         oracle.borrow_mut().acknowledge(index);
-        let running = store.start(seed);
+        let running = Running::of(&store, seed);
         let done = Rc::new(Cell::new(false));
         let ended = done.clone();
         let cuts = running.check_cuts(&store, &oracle, (seed, 19), move |left, oracle, io| {
@@ -243,7 +244,7 @@ fn a_scrub_under_load_survives_every_cut() {
         });
         let (rt, own, model) = (running.rt.clone(), store.clone(), oracle);
         let report = running.rt.block_on(async move {
-            let open = own.open(&rt, &[], restless()).await.unwrap();
+            let open = open(&own, &rt, &[], restless()).await.unwrap();
             let engine = open.engine.clone();
             let scrub = rt.spawn(async move {
                 let report = engine.scrub(Scrub::Repair, |_, _| true).await.unwrap();
@@ -255,7 +256,7 @@ fn a_scrub_under_load_survives_every_cut() {
                     rt.clone(),
                     open.engine.clone(),
                     model.clone(),
-                    plan.trims,
+                    true,
                     seed + 100 + round,
                 );
                 load.await.unwrap();
@@ -273,7 +274,7 @@ fn a_scrub_under_load_survives_every_cut() {
         assert!(report.is_sound(), "{report:?}");
         assert!(report.repaired > 20, "{report:?}");
         mended += report.repaired;
-        let (expected, _) = closed.read_all(1, &[]).unwrap();
+        let (expected, _) = read_all(&closed, 1, &[]).unwrap();
         assert_whole(&closed, &expected, "scrubbed under load");
     }
     println!("{mended} places mended, {count} cuts");
@@ -282,21 +283,21 @@ fn a_scrub_under_load_survives_every_cut() {
 
 /// Verifies what a cut has left: `rotten` blocks may be damaged unless the scrub has ended.
 fn after_cut(
-    left: &Store,
+    left: &ArrayImage,
     oracle: &Oracle,
     rotten: &[u64],
     ended: bool,
     cut: u64,
 ) -> Result<(), String> {
-    let (expected, closed) = left.read_all(cut, &[])?;
+    let (expected, closed) = read_all(left, cut, &[])?;
     let settled = oracle.clone().settle(FIRST, &expected);
     settled.map_err(|violation| violation.0)?;
-    for away in 0..=left.plan.members {
+    for away in 0..=left.shape.members {
         let away = if away == 0 { vec![] } else { vec![away] };
-        let running = closed.start(cut);
+        let running = Running::of(&closed, cut);
         let (rt, own, without) = (running.rt.clone(), closed.clone(), away.clone());
         let (found, damaged) = running.rt.block_on(async move {
-            let open = own.open(&rt, &without, patient()).await?;
+            let open = open(&own, &rt, &without, patient()).await?;
             let found = stamps(&open.engine).await?;
             Ok::<_, String>((found, damaged_cold(&open.engine).await))
         })?;

@@ -80,6 +80,14 @@ impl Crash {
         images
     }
 
+    /// True when `seed` makes [`Crash::images`], or [`Crash::images_ordered`], garble sectors of unstable writes.
+    pub fn garbles(seed: u64, ordered: bool) -> bool {
+        match ordered {
+            true => seed.is_multiple_of(3),
+            false => ChaCha8Rng::seed_from_u64(seed).next_u32() % 8 >= 6,
+        }
+    }
+
     /// True when there are no unstable writes.
     pub fn is_settled(&self) -> bool {
         self.disks.iter().all(|disk| disk.unstable.is_empty())
