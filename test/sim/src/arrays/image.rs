@@ -238,7 +238,7 @@ impl ArrayImage {
         uuid: [u8; 16],
     ) -> Result<(), tonearm_device::raid::RaidError> {
         array
-            .replace(self.device(rt, drive), path_of(drive), uuid)
+            .replace(self.device(rt, drive).device, path_of(drive), uuid)
             .await
     }
 }

@@ -2,14 +2,14 @@
 //! failure has passed. The power is cut at any I/O.
 
 use crate::blocks::{FIRST, patient, restless, same, workload};
-use crate::stores::{HYLOG, OVERWRITE, Plan, SEGMENTS, Store};
+use crate::stores::{HYLOG, OVERWRITE, Running, SEGMENTS, open, read_all};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use tonearm_base::Nanos;
 use tonearm_device::Redundancy;
 use tonearm_device::raid::{MemberState, RebuildRate};
 use tonearm_rt::{DeviceId, IoError};
-use tonearm_sim::Oracle;
+use tonearm_sim::{ArrayImage, ArrayShape, Oracle};
 
 /// The drive that fails.
 const FAILS: usize = 2;
@@ -25,10 +25,10 @@ struct Tally {
 
 /// Runs a store whose drive [`FAILS`] fails under load and is replaced by drive `by`. Every `step`th I/O from the failure
 /// on is cut.
-fn run(plan: Plan, seed: u64, by_itself: bool, step: u64, tally: &Tally) {
-    let store = Store::create(plan);
+fn run(plan: ArrayShape, seed: u64, by_itself: bool, step: u64, tally: &Tally) {
+    let store = plan.create();
     let by = if by_itself { FAILS } else { store.spare() };
-    let running = store.start(seed);
+    let running = Running::of(&store, seed);
     let (broken, armed) = (Rc::new(Cell::new(false)), Rc::new(Cell::new(false)));
     let fails = broken.clone();
     running.world.set_fault(move |request| {
@@ -48,18 +48,12 @@ fn run(plan: Plan, seed: u64, by_itself: bool, step: u64, tally: &Tally) {
     );
     let (rt, own, model) = (running.rt.clone(), store.clone(), oracle.clone());
     running.rt.block_on(async move {
-        let open = own.open(&rt, &[own.spare()], restless()).await.unwrap();
+        let open = open(&own, &rt, &[own.spare()], restless()).await.unwrap();
         let (clock, engine) = (rt.clone(), open.engine.clone());
         let load = rt.spawn(async move {
             for round in 0..2 {
                 let model = model.clone();
-                let part = workload(
-                    clock.clone(),
-                    engine.clone(),
-                    model,
-                    plan.trims,
-                    seed + round,
-                );
+                let part = workload(clock.clone(), engine.clone(), model, true, seed + round);
                 part.await.unwrap();
             }
         });
@@ -86,19 +80,24 @@ fn run(plan: Plan, seed: u64, by_itself: bool, step: u64, tally: &Tally) {
     let closed = store.with(running.world.images());
     running.rt.shut_down();
     assert_eq!(*cuts.failure.borrow(), None);
-    let (found, closed) = closed.read_all(seed, &[]).unwrap();
+    let (found, closed) = read_all(&closed, seed, &[]).unwrap();
     oracle.borrow().clone().settle(FIRST, &found).unwrap();
     for away in (1..=closed.spare()).filter(|away| by_itself || *away != FAILS) {
-        let (without, _) = closed.read_all(seed, &[away]).unwrap();
+        let (without, _) = read_all(&closed, seed, &[away]).unwrap();
         same(&without, &found, "replaced", Some(away)).unwrap();
     }
 }
 
 /// Opens what a cut has left, with all drives there, goes on with the replacement, and verifies the result without each of
 /// the drives.
-fn finished_after(left: &Store, oracle: &Oracle, cut: u64, tally: &Tally) -> Result<(), String> {
+fn finished_after(
+    left: &ArrayImage,
+    oracle: &Oracle,
+    cut: u64,
+    tally: &Tally,
+) -> Result<(), String> {
     tally.cuts.set(tally.cuts.get() + 1);
-    let (expected, left) = left.read_all(cut, &[])?;
+    let (expected, left) = read_all(left, cut, &[])?;
     let settled = oracle.clone().settle(FIRST, &expected);
     settled.map_err(|violation| violation.0)?;
     let states = left.states();
@@ -109,10 +108,10 @@ fn finished_after(left: &Store, oracle: &Oracle, cut: u64, tally: &Tally) -> Res
     tally
         .replaced
         .set(tally.replaced.get() + u64::from(replaced));
-    let running = left.start(cut);
+    let running = Running::of(&left, cut);
     let (rt, own) = (running.rt.clone(), left.clone());
     running.rt.block_on(async move {
-        let open = own.open(&rt, &[], patient()).await?;
+        let open = open(&own, &rt, &[], patient()).await?;
         if missing {
             let spare = own.device(&rt, own.spare()).device;
             let replaced = open.array.replace(spare, "disk.again".into(), [78; 16]);
@@ -128,7 +127,7 @@ fn finished_after(left: &Store, oracle: &Oracle, cut: u64, tally: &Tally) -> Res
     running.rt.shut_down();
     // One of the drives is no member.
     for away in 1..=done.spare() {
-        let (found, _) = done.read_all(cut, &[away])?;
+        let (found, _) = read_all(&done, cut, &[away])?;
         same(&found, &expected, "finished", Some(away))?;
     }
     Ok(())

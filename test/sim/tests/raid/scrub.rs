@@ -326,22 +326,22 @@ fn what_is_rotten_when_a_crash_makes_parity_anew_stays_an_error() {
         let numbered: Vec<(u64, u64)> = (FIRST..FIRST + COUNT).zip(before).collect();
         let index = oracle.borrow_mut().commit(&numbered);
         oracle.borrow_mut().acknowledge(index);
-        let running = store.start(7);
+        let running = Running::of(&store, 7);
         let (rt, own, model) = (running.rt.clone(), store.clone(), oracle.clone());
         running.rt.block_on(async move {
-            let open = own.open(&rt, &[], restless()).await.unwrap();
-            let load = workload(rt, open.engine, model, plan.trims, 107);
+            let open = open(&own, &rt, &[], restless()).await.unwrap();
+            let load = workload(rt, open.engine, model, true, 107);
             load.await.unwrap();
         });
         let crashed = store.with(running.world.crash().images(7));
         running.rt.shut_down();
-        let (found, opened) = crashed.read_all(8, &[]).unwrap();
+        let (found, opened) = read_all(&crashed, 8, &[]).unwrap();
         oracle.borrow().clone().settle(FIRST, &found).unwrap();
-        let damaged = |store: &Store| {
-            let running = store.start(9);
+        let damaged = |store: &ArrayImage| {
+            let running = Running::of(store, 9);
             let (rt, own) = (running.rt.clone(), store.clone());
             let damaged = running.rt.block_on(async move {
-                let open = own.open(&rt, &[], patient()).await.unwrap();
+                let open = open(&own, &rt, &[], patient()).await.unwrap();
                 damaged_cold(&open.engine).await
             });
             running.rt.shut_down();
@@ -370,11 +370,11 @@ fn what_is_rotten_when_a_crash_makes_parity_anew_stays_an_error() {
 }
 
 /// How long a scrub of the store takes, with `readers` clients that read all the time. It is asked to end after `limit`.
-fn duration(store: &Store, rate: u64, readers: u64, limit: Nanos) -> (Nanos, ScrubReport) {
-    let running = store.start(11);
+fn duration(store: &ArrayImage, rate: u64, readers: u64, limit: Nanos) -> (Nanos, ScrubReport) {
+    let running = Running::of(store, 11);
     let (rt, own) = (running.rt.clone(), store.clone());
     let result = running.rt.block_on(async move {
-        let open = own.open(&rt, &[], patient()).await.unwrap();
+        let open = open(&own, &rt, &[], patient()).await.unwrap();
         let ended = Rc::new(Cell::new(false));
         let mut tasks = Vec::new();
         for reader in 0..readers {
@@ -409,10 +409,10 @@ fn a_scrub_keeps_to_its_rate_and_ends_at_once_when_it_is_asked_to() {
     let (store, _) = written(OVERWRITE, 12);
     let long = Nanos::from_secs(3600);
     let (fast, report) = duration(&store, 0, 0, long);
-    let running = store.start(0);
+    let running = Running::of(&store, 0);
     let (rt, own) = (running.rt.clone(), store.clone());
     let bytes = running.rt.block_on(async move {
-        let open = own.open(&rt, &[], patient()).await.unwrap();
+        let open = open(&own, &rt, &[], patient()).await.unwrap();
         open.array.member().device.size_bytes()
     });
     running.rt.shut_down();

@@ -542,7 +542,7 @@ fn replaced(plan: ArrayShape, seed: u64) -> (ArrayImage, Vec<u64>) {
             .await
             .unwrap();
         let spare = own.device(&rt, own.spare());
-        let replaced = array.replace(spare, "disk.spare".into(), [77; 16]);
+        let replaced = array.replace(spare.device, "disk.spare".into(), [77; 16]);
         replaced.await.unwrap();
     });
     let store = store.with(running.world.images());
