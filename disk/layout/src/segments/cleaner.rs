@@ -146,8 +146,13 @@ impl Segments {
         let (holes, blocks) = count(&all);
         let mut left = blocks;
         if let (None, Some(part)) = (fill, self.part_blocks) {
+            // Where notes reach beyond the last end of a part, all of them move, or a pass would move nothing.
             let filling = self.filling(holes, blocks, u64::MAX, part);
-            left = filling.saturating_sub(holes);
+            left = if filling > holes {
+                filling - holes
+            } else {
+                blocks
+            };
         }
         if let Some(segments) = fill {
             let segment = self.media.layout.segment_blocks();

@@ -90,6 +90,24 @@ fn segments_with_more_notes_than_a_pass_can_fill_segments_with_are_emptied_as_a_
     assert_eq!(home.join(all, Some(1)).1, [7]);
 }
 
+/// On RAID-5 a pass ends at the end of a part of a segment. It must move something also where notes reach beyond that end.
+#[test]
+fn a_pass_on_an_array_empties_segments_with_many_notes() {
+    let mut home = empty();
+    let inner = Rc::get_mut(&mut home.0).expect("the only handle");
+    inner.part_blocks = Some(32);
+    let all = || vec![(7, living(5, 2000)), (8, living(5, 2000))];
+    assert!(home.filling(4000, 10, u64::MAX, 32) < 4000);
+    let (moved, drained) = home.join(all(), None);
+    assert_eq!(drained, [7, 8]);
+    assert_eq!((moved.items.len(), moved.holes.len()), (10, 4000));
+    // Without notes it ends at the end of a part, in the middle of the second segment.
+    let all = vec![(7, living(20, 0)), (8, living(20, 0))];
+    let (moved, drained) = home.join(all, None);
+    assert_eq!(drained, [7]);
+    assert!((21..40).contains(&moved.items.len()));
+}
+
 /// Makes free segments such that an opening after a crash would find notes in them, until it would find only `left` free.
 fn copy_notes_of_all_but(home: &Segments, left: u64) {
     let table = &mut home.state.borrow_mut().table;
