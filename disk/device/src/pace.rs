@@ -49,8 +49,8 @@ impl Pace {
         }
     }
 
-    /// Waits until the step that has ended, of `bytes`, was not faster than the rate. Ends early when `goes_on`, which is asked at least every 100 ms, returns
-    /// false.
+    /// Waits until the step that has ended, of `bytes`, was not faster than the rate. Ends early when `goes_on` returns false,
+    /// which is asked at least every 100 ms.
     pub async fn pause(&mut self, bytes: u64, mut goes_on: impl FnMut() -> bool) {
         loop {
             // Computed anew, because the rate may have changed.

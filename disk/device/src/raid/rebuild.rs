@@ -169,9 +169,9 @@ impl Raid5 {
     /// Rebuilds the replacement from the watermark on. `progress` gets the number of stripes done, and of all.
     ///
     /// # Errors
-    /// When another rebuild is running, the replacement fails, or a stripe has a second unreadable unit. The watermark stays before that stripe, and
-    /// the rebuild can be called again. With [`RebuildRate::skip_unreadable`] the rebuild goes on there, and the error at
-    /// its end names what is lost.
+    /// When another rebuild is running, the replacement fails, or a stripe has a second unreadable unit. The watermark stays
+    /// before that stripe, and the rebuild can be called again. With [`RebuildRate::skip_unreadable`] the rebuild goes on
+    /// there, and the error at its end names what is lost.
     pub async fn rebuild(
         &self,
         rate: &RebuildRate,

@@ -126,3 +126,25 @@ fn wolf_puts_blocks_that_are_written_often_into_other_segments() {
     assert!(last_hot < first_cold, "{last_hot:?} {first_cold:?}");
     store.compare();
 }
+
+/// A block that is overwritten in place has cooled, and one that is appended after that has heated. Both are counted once.
+#[test]
+fn blocks_that_cool_and_heat_are_counted() {
+    let mut store = Store::new(Shape::small(600));
+    store.fill(100);
+    let blocks: Vec<u64> = (0..200).collect();
+    for (given, cooled, heated) in [
+        (Some((|_| true) as fn(u64) -> bool), 200, 0),
+        (None, 0, 200),
+    ] {
+        store.close();
+        store.shape.given = given;
+        store = store.reopened(0).unwrap();
+        for _ in 0..2 {
+            store.write(&blocks, &[]);
+        }
+        let stats = store.home.stats();
+        assert_eq!((stats.cooled_blocks, stats.heated_blocks), (cooled, heated));
+        store.compare();
+    }
+}
