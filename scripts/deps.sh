@@ -11,7 +11,7 @@ programs_test="$programs_run c++:g++ git:git nbdcopy:libnbd-bin nbdinfo:libnbd-b
     nbdfuse:libnbd-bin nbdkit:nbdkit qemu-img:qemu-utils qemu-io:qemu-utils qemu-nbd:qemu-utils fio:fio
     mkfs.xfs:xfsprogs xfs_repair:xfsprogs fusermount3:fuse3 losetup:mount openssl:openssl
     systemd-socket-activate:systemd kill:procps gzip:gzip sqlite3:sqlite3 python3:python3 nm:binutils
-    pgrep:procps /usr/include/sqlite3.h:libsqlite3-dev"
+    pgrep:procps /usr/include/sqlite3.h:libsqlite3-dev go:golang-go"
 
 # Debian installs some of the programs in directories that only root has in PATH.
 PATH="$PATH:/usr/sbin:/sbin"
@@ -59,6 +59,17 @@ if [ -n "$missing" ]; then
     echo "deps: missing packages: $missing" >&2
     echo "deps: install them with: sudo apt-get install $missing" >&2
     exit 1
+fi
+# The S3 server of the tests is no Debian package. Its puts on a condition are atomic from 1.8 on.
+versitygw=github.com/versity/versitygw/cmd/versitygw@v1.8.0
+tools=$PWD/target/tools
+if [ "${1:-test}" = test ] && ! PATH="$tools:$PATH" command -v versitygw >/dev/null 2>&1; then
+    echo "deps: building versitygw, which takes some minutes"
+    GOBIN=$tools GOFLAGS=-modcacherw CGO_ENABLED=0 go install "$versitygw" || {
+        echo "deps: versitygw is missing, and it could not be built; install a newer Go, and try:" >&2
+        echo "deps:   GOBIN=$tools go install $versitygw" >&2
+        exit 1
+    }
 fi
 tried=run/deps.tried
 if [ "${1:-test}" = run ] && [ ! -e "$tried" ] && can_install; then

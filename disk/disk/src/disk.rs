@@ -15,8 +15,8 @@ use std::cell::{RefCell, RefMut};
 use std::rc::Rc;
 use tonearm_base::{AlignedMemory, BufPool, Lsn};
 use tonearm_engine::{
-    ByteRate, CreatePlan, Engine, MemberDevice, NewMember, OpenOptions, Progress, RecoveryReport,
-    Scrub, ScrubReport, StoreStats,
+    ByteRate, CreatePlan, Engine, Marks, MemberDevice, NewMember, OpenOptions, Progress,
+    RecoveryReport, Scrub, ScrubReport, StoreStats,
 };
 use tonearm_format::{EXTENTS_MAX, Uuid, VolumeEntry, VolumeKind, Zones};
 use tonearm_rt::Rt;
@@ -204,12 +204,27 @@ impl Disk {
         self.pool().spare(len)
     }
 
+    /// How far the commits have come. Waits for nothing.
+    pub fn marks(&self) -> Marks {
+        self.0.engine.marks()
+    }
+
     /// Waits until commit `lsn` is durable.
     ///
     /// # Errors
-    /// When the log has failed.
+    /// When there is no such commit yet, or the log has failed.
     pub async fn wait_durable(&self, lsn: Lsn) -> Result<(), DiskError> {
         Ok(self.0.engine.wait_durable(lsn).await?)
+    }
+
+    /// Waits until commit `lsn` is durable and archived.
+    ///
+    /// # Errors
+    /// As for [`Disk::wait_durable`]; when the store has no archive, or it has ended.
+    pub async fn wait_archived(&self, lsn: Lsn) -> Result<(), DiskError> {
+        self.wait_durable(lsn).await?;
+        self.0.engine.wait_archived(lsn, None).await?;
+        Ok(())
     }
 
     /// Bytes that open recovery units hold in memory.
@@ -416,6 +431,14 @@ impl Disk {
     /// When the log fails.
     pub async fn flush(&self) -> Result<(), DiskError> {
         Ok(self.0.engine.flush().await?)
+    }
+
+    /// Brings everything that is committed now home, and makes a log start beyond it durable; as [`Engine::checkpoint`].
+    ///
+    /// # Errors
+    /// When the store takes no changes, fails meanwhile, or is full.
+    pub async fn checkpoint(&self) -> Result<Lsn, DiskError> {
+        Ok(self.0.engine.checkpoint().await?)
     }
 
     /// Verifies every block, and the parity of an array, at most at `rate`; as [`Engine::scrub_at`].

@@ -163,7 +163,9 @@ impl DiskError {
                     | HomeError::MapPage { .. }
                     | HomeError::LostBlock { .. },
                 ) => ErrorKind::Damaged,
-                EngineError::CommitTooLarge { .. } | EngineError::Create(_) => ErrorKind::Invalid,
+                EngineError::CommitTooLarge { .. }
+                | EngineError::NotCommitted { .. }
+                | EngineError::Create(_) => ErrorKind::Invalid,
                 _ => ErrorKind::Failed,
             },
             DiskError::OutOfRange { .. } => ErrorKind::OutOfRange,

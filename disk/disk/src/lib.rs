@@ -30,7 +30,7 @@ pub use error::{DiskError, ErrorKind};
 pub use lists::check::ListsReport;
 pub use lists::{BlockId, ListId};
 pub use tonearm_engine::{
-    Ack, ByteRate, CreateParams, CreatePlan, HeadParams, HomeParams, LogDrive, MemberDevice,
+    Ack, ByteRate, CreateParams, CreatePlan, HeadParams, HomeParams, LogDrive, Marks, MemberDevice,
     MemberSpace, NewMember, NumberKind, NumberUnit, OpenOptions, Placement, Progress,
     RecoveryReport, Scrub, ScrubReport, StoreNumber, StoreStats, grown, load_superblock,
     plan_create,

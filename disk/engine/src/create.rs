@@ -5,7 +5,7 @@ use crate::params::{CreateParams, MemberSpace};
 use crate::plan_log::{LogPlan, plan_log};
 use crate::{log_drives, superblocks};
 use std::rc::Rc;
-use tonearm_base::BufPool;
+use tonearm_base::{BufPool, Lsn};
 use tonearm_device::Device;
 use tonearm_format::{
     BLOCK_SIZE_MAX, BLOCK_SIZE_MIN, HEADER_AREA_BYTES, HeadKind, LogState, MEMBERS_MAX,
@@ -26,6 +26,14 @@ pub struct CreatePlan {
     pub member_bytes: Vec<u64>,
     /// The sheets of the log's drives, if their heads are followed, with the index of their member.
     pub sheets: Vec<(usize, TrackSheet)>,
+}
+
+impl CreatePlan {
+    /// The first commit of the new store will be the one behind `lsn`, because the store gets the state of that commit of
+    /// another store.
+    pub fn begin_behind(&mut self, lsn: Lsn) {
+        self.superblock.log.log_end_lsn = lsn.0;
+    }
 }
 
 /// A member that is ready to be written.

@@ -3,6 +3,7 @@
 //! Back-pressure: a commit gets its memory ([`Engine::reserve`]) and its log space ([`Engine::admit`]) before it is
 //! made.
 
+use crate::archived::Archived;
 use crate::commit::{CommitChange, record};
 use crate::error::EngineError;
 use crate::options::OpenOptions;
@@ -21,8 +22,8 @@ use tonearm_device::raid::{ArrayStatus, RaidError, RebuildRate};
 use tonearm_device::{OnProgress, Redundancy};
 use tonearm_format::{Superblock, Uuid};
 use tonearm_layout::Home;
-use tonearm_rt::Permit;
-use tonearm_trail::Admission;
+use tonearm_rt::{Notified, Permit};
+use tonearm_trail::{Admission, FlushCause};
 
 /// Pending ranges from which on new ranges wait.
 const RANGES_MAX: usize = 4096;
@@ -39,7 +40,10 @@ pub(crate) struct Inner {
     /// The superblock of this epoch.
     pub superblock: RefCell<Superblock>,
     pub counters: Counters,
+    /// The commit with which the last checkpoint ended.
+    pub checkpointed: Cell<Lsn>,
     pub recovery: RecoveryReport,
+    pub archived: Archived,
 }
 
 impl Deref for Inner {
@@ -64,6 +68,7 @@ pub(crate) struct Counters {
     pub read_bytes: Cell<u64>,
     pub read_hits: Cell<u64>,
     pub flushes: Cell<u64>,
+    pub checkpoints: Cell<u64>,
 }
 
 impl Counters {
@@ -236,15 +241,49 @@ impl Engine {
         self.0.trail.geometry().commit_blocks_max()
     }
 
-    /// Waits until commit `lsn` is durable.
+    /// Waits until commit `lsn` is durable. The wait makes the log flush.
     ///
     /// # Errors
-    /// When the log has failed: it is not known then whether the commit survives a crash.
+    /// When there is no such commit yet, or the log has failed: it is not known then whether the commit survives a
+    /// crash.
     pub async fn wait_durable(&self, lsn: Lsn) -> Result<(), EngineError> {
-        match self.0.trail.wait_durable(lsn).await {
+        let appended = self.0.trail.appended();
+        if lsn > appended {
+            return Err(EngineError::NotCommitted { lsn, appended });
+        }
+        self.make_durable(lsn, FlushCause::Commit).await
+    }
+
+    /// Waits until commit `lsn` is durable. The flush counts under `cause`.
+    pub(crate) async fn make_durable(
+        &self,
+        lsn: Lsn,
+        cause: FlushCause,
+    ) -> Result<(), EngineError> {
+        match self.0.trail.wait_durable(lsn, cause).await {
             Ok(()) => Ok(()),
             Err(error) => Err(self.0.fail(error.into())),
         }
+    }
+
+    /// As [`Engine::wait_durable`], at most until the clock has reached `deadline`. False when the commit is not durable
+    /// by then.
+    ///
+    /// # Errors
+    /// As for [`Engine::wait_durable`].
+    pub async fn wait_durable_until(&self, lsn: Lsn, deadline: Nanos) -> Result<bool, EngineError> {
+        let mut durable = pin!(self.wait_durable(lsn));
+        let mut timeout = pin!(self.0.rt.sleep_until(deadline));
+        poll_fn(|context| match durable.as_mut().poll(context) {
+            Poll::Ready(ended) => Poll::Ready(ended.map(|()| true)),
+            Poll::Pending => timeout.as_mut().poll(context).map(|()| Ok(false)),
+        })
+        .await
+    }
+
+    /// Resolves when further commits were not durable within [`OpenOptions::max_delay`].
+    pub fn bound_missed(&self) -> Notified {
+        self.0.trail.bound_missed()
     }
 
     /// Makes every commit so far durable.

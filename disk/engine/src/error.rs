@@ -1,5 +1,6 @@
 //! Errors of a store.
 
+use tonearm_base::Lsn;
 use tonearm_device::raid::RaidError;
 use tonearm_format::FormatError;
 use tonearm_layout::{HomeError, PlanError};
@@ -213,6 +214,12 @@ pub enum EngineError {
     /// A failure has made the store read-only.
     #[error("the store is read-only since a failure: {0}")]
     Failed(String),
+    /// A commit is not in the archive, and will not be.
+    #[error("commit {0} is not archived: {1}")]
+    NotArchived(Lsn, String),
+    /// An archive of the store is running.
+    #[error("the store is archived at {0} already; stop that archive first")]
+    Archived(String),
     /// A commit that the log cannot hold.
     #[error(
         "a commit that takes {bytes} bytes of the log is larger than the log allows ({max_bytes} bytes); change less at \
@@ -223,6 +230,14 @@ pub enum EngineError {
         bytes: u64,
         /// Most bytes of log that a commit may take.
         max_bytes: u64,
+    },
+    /// The number that was waited for is that of no commit.
+    #[error("there is no commit {lsn} yet: the last one is {appended}")]
+    NotCommitted {
+        /// The number.
+        lsn: Lsn,
+        /// The last commit.
+        appended: Lsn,
     },
     /// The store is being closed: what has been committed is kept, nothing else is taken.
     #[error("the store is being closed")]

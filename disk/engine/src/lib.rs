@@ -17,6 +17,7 @@
 
 // Plain data and policy.
 mod access;
+mod archived;
 mod error;
 mod options;
 mod ordered;
@@ -47,13 +48,17 @@ mod arrays;
 mod engine;
 
 // Operations of the engine.
+mod checkpoint;
 mod close;
+mod history;
+mod marks;
 mod moves;
 mod open;
 mod read;
 mod scrub;
 mod stats;
 
+pub use archived::{ArchiveInfo, ArchiveState};
 pub use arrays::{
     ArrayAccess, ArrayParams, ArrayPlan, Candidate, StoreArray, create_array, load_descriptor,
     open_array, plan_array,
@@ -62,8 +67,10 @@ pub use commit::CommitChange;
 pub use create::{CreatePlan, NewMember, create, plan_create};
 pub use engine::Engine;
 pub use error::{EngineError, UnreadableSlot};
+pub use history::MovedContent;
 pub use inspect::{Inspection, LogReport, rebuild_map};
 pub use log_drives::sheet_table;
+pub use marks::Marks;
 pub use options::{Ack, OpenOptions};
 pub use params::{CreateParams, HeadParams, LogDrive, MemberSpace};
 pub use recovery::{Progress, RecoveryReport};
@@ -74,7 +81,7 @@ pub use superblocks::{MemberDevice, MemberSuperblock, load as load_superblock};
 pub use tonearm_device::ByteRate;
 pub use tonearm_format::Placement;
 pub use tonearm_layout::layouts::{HomeParams, grown};
-pub use tonearm_trail::{Admission, GivenUp, WriteCache};
+pub use tonearm_trail::{Admission, GivenUp, History, HistoryError, RecoveredCommit, WriteCache};
 
 #[cfg(test)]
 mod difference_test;

@@ -12,6 +12,7 @@ use crate::engine::Engine;
 use crate::error::EngineError;
 use tonearm_base::{Lsn, Slice, crc32c};
 use tonearm_layout::{HomeBlock, HomeError, Piece};
+use tonearm_trail::FlushCause;
 
 impl Engine {
     /// Writes `data`, one block each, to the blocks from `first` on; they are durable there when it returns. These
@@ -65,7 +66,12 @@ impl Engine {
     /// # Errors
     /// When the store fails meanwhile.
     pub async fn retire(&self, lsn: Lsn) -> Result<(), EngineError> {
-        let mut through = lsn;
+        self.retire_by(lsn).await.map(|_| ())
+    }
+
+    /// As [`Engine::retire`]. Gives the commit that it has made last, if it has made any.
+    pub(crate) async fn retire_by(&self, lsn: Lsn) -> Result<Option<Lsn>, EngineError> {
+        let (mut through, mut last) = (lsn, None);
         while self.0.trail.replayed_from() <= lsn {
             self.write_home(through).await?;
             // The log start moves with the next record. Any record serves, so this commits the first block unchanged.
@@ -80,16 +86,16 @@ impl Engine {
             };
             let made = self.commit(admission, vec![same])?;
             drop(guard);
-            self.wait_durable(made).await?;
+            self.make_durable(made, FlushCause::Checkpoint).await?;
             // The record of `lsn` may hold later commits, too: then these must be at home as well.
-            through = made;
+            (through, last) = (made, Some(made));
         }
-        Ok(())
+        Ok(last)
     }
 
     /// Waits until all commits up to `lsn` are durable at home.
     async fn write_home(&self, lsn: Lsn) -> Result<(), EngineError> {
-        self.wait_durable(lsn).await?;
+        self.make_durable(lsn, FlushCause::Checkpoint).await?;
         let is_home = || self.0.trail.retained_from() > lsn;
         self.0.write_back.until(is_home).await
     }

@@ -1,6 +1,7 @@
 //! Opening a store: recovery if it was not shut down in order, and the superblock of the new epoch.
 
 use crate::access::Access;
+use crate::archived::Archived;
 use crate::engine::{Counters, Engine, Inner};
 use crate::error::EngineError;
 use crate::images::Images;
@@ -16,7 +17,7 @@ use crate::superblocks::{self, MemberDevice};
 use crate::write_back::WriteBack;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
-use tonearm_base::BufPool;
+use tonearm_base::{BufPool, Lsn};
 use tonearm_device::Device;
 use tonearm_format::State as StoreState;
 use tonearm_layout::layouts::{self, HomeOptions};
@@ -130,6 +131,7 @@ async fn open(
     let trail_options = TrailOptions {
         write_cache: options.write_cache,
         linger: options.linger,
+        delay_max: options.max_delay,
         threshold_percent: options.track_threshold_percent,
         ..TrailOptions::default()
     };
@@ -163,11 +165,18 @@ async fn open(
     if !read_only {
         write_back.start();
     }
-    Ok(Engine(Rc::new(Inner {
+    let checkpoint_every = shared.options.checkpoint_every;
+    let engine = Engine(Rc::new(Inner {
         shared,
         write_back,
         superblock: RefCell::new(superblock),
         counters: Counters::default(),
+        checkpointed: Cell::new(Lsn(0)),
         recovery: report,
-    })))
+        archived: Archived::none(rt),
+    }));
+    if let Some(interval) = checkpoint_every.filter(|_| !read_only) {
+        rt.spawn(engine.clone().checkpoint_loop(interval));
+    }
+    Ok(engine)
 }

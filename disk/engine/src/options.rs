@@ -38,9 +38,15 @@ pub struct OpenOptions {
     pub write_back_on_recovery: bool,
     /// Age at which blocks are written home though neither memory nor log are short.
     pub write_back_after: Nanos,
+    /// Time between two checkpoints ([`Engine::checkpoint`](crate::Engine::checkpoint)). `None` leaves them to callers: the
+    /// write-back brings blocks home in any case.
+    pub checkpoint_every: Option<Nanos>,
     /// How long commits that no caller waits for may stay in memory, so that the log takes many at once. If the program
     /// is killed, the commits that are still in its memory are lost, as by a power cut.
     pub linger: Nanos,
+    /// Every commit is durable this long after it was made, without a flush of its caller (Durable WAL 5.7). `None` sets no
+    /// bound. A device that takes longer than half of it to make a write durable may miss the bound, which is counted.
+    pub max_delay: Option<Nanos>,
     /// Home blocks to add at the end of the last data member, which must be long enough already
     /// ([`tonearm_layout::layouts::grown`]).
     pub grow_blocks: u64,
@@ -63,7 +69,9 @@ impl Default for OpenOptions {
             read_only: false,
             write_back_on_recovery: false,
             write_back_after: Nanos::from_secs(5),
+            checkpoint_every: None,
             linger: Nanos(0),
+            max_delay: None,
             grow_blocks: 0,
             placement: None,
             give_up_damaged_log: false,

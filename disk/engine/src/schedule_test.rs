@@ -103,12 +103,28 @@ fn the_age_begins_anew_when_the_sweep_has_come_round() {
             next: Some(next),
         };
         let order = RoundOrder::Sweep;
-        schedule.finished(Nanos(now), order, Reason::Age, &done, &pinned);
+        schedule.finished(Nanos(now), order, Reason::Age, false, &done, &pinned);
         schedule.lag(Nanos(100)).0
     };
     assert_eq!(round(10, 7), 95, "the sweep goes on");
     assert_eq!(round(20, 9), 95);
     assert_eq!(round(30, 4), 70, "it has come round");
+}
+
+#[test]
+fn the_age_does_not_begin_anew_at_a_round_of_the_homes_choice() {
+    let (mut schedule, pinned) = (Schedule::default(), pinned(&[1]));
+    schedule.committed(Nanos(5), Lsn(1), false);
+    for (is_sample, lag) in [(true, 95), (false, 90)] {
+        let order = RoundOrder::OldestFirst;
+        let done = Done {
+            blocks: 1,
+            superseded: 0,
+            next: None,
+        };
+        schedule.finished(Nanos(10), order, Reason::Age, is_sample, &done, &pinned);
+        assert_eq!(schedule.lag(Nanos(100)).0, lag);
+    }
 }
 
 #[test]

@@ -144,6 +144,9 @@ store_stats! {
         let block_size = inner.shape.block_size as u64;
         let log_size_bytes = trail.geometry().bytes();
         let array = ArrayNumbers::of(inner.array());
+        let archive = inner.archived.info(trail.durable());
+        let archive_state = archive.as_ref().map_or(0, |archive| archive.state.number());
+        let archive = archive.unwrap_or_default();
     }
     /// Commits made: writes, trims and zeroings.
     commits: counter commits = counters.commits.get();
@@ -163,6 +166,28 @@ store_stats! {
     flushed_lsn: gauge flushed_lsn = trail.flushed().0;
     /// Last durable commit.
     durable_lsn: gauge durable_lsn = trail.durable().0;
+    /// Last archived commit; 0 without an archive.
+    archived_lsn: gauge archived_lsn = inner.archived.lsn.get().0;
+    /// What the archive is doing: 0 there is none, 1 starting, 2 running, 3 waiting for its bucket, 4 ended.
+    archive_state: gauge archive_state = archive_state;
+    /// Durable commits that are not archived; 0 without an archive.
+    archive_lag_commits: gauge archive_lag_commits = archive.lag_commits;
+    /// Times that commits were lost for the archive.
+    archive_gaps: counter archive_gaps = archive.gaps;
+    /// Objects put into the archive.
+    archive_objects: counter archive_objects = archive.objects;
+    /// Bytes put into the archive.
+    archive_stored_bytes: counter archive_stored in bytes = archive.stored_bytes;
+    /// 1 when the store can be restored from its archive.
+    archive_restorable: gauge archive_restorable = u64::from(archive.restorable);
+    /// Percent of the base of the archive that has been read, while one is made; else 0.
+    archive_base_percent: gauge archive_base_percent = archive.base_percent.unwrap_or(0);
+    /// Bound on the time until a commit is durable; 0 without one.
+    max_delay_ns: gauge max_delay in nanoseconds = inner.options.max_delay.unwrap_or_default().0;
+    /// Longest time until a commit was durable, where a bound is set.
+    delay_max_ns: gauge delay_observed in nanoseconds = log.delay_max.0;
+    /// Commits that were not durable within the bound.
+    delays_missed: counter delays_missed = log.delays_missed;
     /// Device writes of the log, one for each batch.
     log_writes: counter log_writes = log.writes;
     /// Device writes of the log with FUA.
@@ -173,6 +198,16 @@ store_stats! {
     log_records: counter log_records = log.records;
     /// Flushes of the log device.
     log_flushes: counter log_flushes = log.flushes;
+    /// Flushes and FUA writes of the log because a caller waited for a commit.
+    commit_flushes: counter log_flushes_commit = log.by_cause.commit;
+    /// Flushes and FUA writes of the log before blocks were written home.
+    home_write_flushes: counter log_flushes_home_write = log.by_cause.home_write;
+    /// Flushes and FUA writes of the log for checkpoints and the orderly end.
+    checkpoint_flushes: counter log_flushes_checkpoint = log.by_cause.checkpoint;
+    /// Flushes and FUA writes of the log for the bound on the delay of durability.
+    bound_flushes: counter log_flushes_bound = log.by_cause.bound;
+    /// Flushes and FUA writes of the log to open tracks or to use them again.
+    log_space_flushes: counter log_flushes_space = log.by_cause.log_space;
     /// Log records written only to free log space.
     log_markers: counter log_markers = log.markers;
     /// Times a writer waited for log space.
@@ -211,6 +246,12 @@ store_stats! {
     home_write_bytes: counter home_written in bytes = home.write_bytes;
     /// Flushes of data devices.
     home_flushes: counter home_flushes = home.flushes;
+    /// Flushes of data devices in rounds that a checkpoint waited for.
+    home_checkpoint_flushes: counter home_flushes_checkpoint = rounds.checkpoint_flushes.get();
+    /// Checkpoints on request or by the interval.
+    checkpoints: counter checkpoints = counters.checkpoints.get();
+    /// First commit that a recovery would replay.
+    replayed_from_lsn: gauge replayed_from_lsn = trail.replayed_from().0;
     /// Checksum tables read.
     table_loads: counter table_loads = home.table_loads;
     /// Checksum tables found in memory.

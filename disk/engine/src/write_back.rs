@@ -49,6 +49,8 @@ pub(crate) struct WriteBack {
     throttle: Throttle,
     /// A round is under way.
     round: Cell<bool>,
+    /// Checkpoints under way.
+    checkpoints: Cell<u32>,
     pub counters: Counters,
 }
 
@@ -57,6 +59,8 @@ pub(crate) struct Counters {
     pub rounds: Cell<u64>,
     pub blocks: Cell<u64>,
     pub superseded: Cell<u64>,
+    /// Flushes of data devices in rounds that a checkpoint waited for.
+    pub checkpoint_flushes: Cell<u64>,
 }
 
 impl WriteBack {
@@ -68,6 +72,7 @@ impl WriteBack {
             schedule: RefCell::new(schedule),
             throttle: Throttle::default(),
             round: Cell::new(false),
+            checkpoints: Cell::new(0),
             counters: Counters::default(),
         }
     }
@@ -151,6 +156,16 @@ impl WriteBack {
         schedule.no_space || schedule.full.is_some()
     }
 
+    /// A checkpoint begins to wait for rounds.
+    pub fn begin_checkpoint(&self) {
+        self.checkpoints.set(self.checkpoints.get() + 1);
+    }
+
+    /// A checkpoint has ended.
+    pub fn end_checkpoint(&self) {
+        self.checkpoints.set(self.checkpoints.get() - 1);
+    }
+
     /// True while a round is under way.
     pub fn has_round(&self) -> bool {
         self.round.get()
@@ -190,7 +205,13 @@ impl WriteBack {
                 None => wait.await,
                 Some(reason) => {
                     self.round.set(true);
+                    let flushes = shared.home.stats().flushes;
                     let result = self.round(reason).await;
+                    if self.checkpoints.get() > 0 {
+                        let flushes = shared.home.stats().flushes - flushes;
+                        let all = &self.counters.checkpoint_flushes;
+                        all.set(all.get() + flushes);
+                    }
                     self.round.set(false);
                     shared.access.changed.notify();
                     if let Err(error) = result {
@@ -217,6 +238,7 @@ impl WriteBack {
             shared.access.changed.wait().await;
             return Ok(());
         }
+        let sample = self.sample(durable, reason).await;
         let busy = shared.access.busy();
         let blocks_max = Schedule::blocks_max(
             shared.home.round_bytes_max(),
@@ -224,14 +246,17 @@ impl WriteBack {
             reason,
         );
         let mut oldest = Vec::new();
-        let order = self.schedule.borrow_mut().order(
-            &shared.shape,
-            &shared.pinned.borrow(),
-            durable,
-            blocks_max,
-            &busy,
-            &mut oldest,
-        );
+        let order = match sample.is_empty() {
+            true => self.schedule.borrow_mut().order(
+                &shared.shape,
+                &shared.pinned.borrow(),
+                durable,
+                blocks_max,
+                &busy,
+                &mut oldest,
+            ),
+            false => Order::These(&sample),
+        };
         let begun = shared.rt.now();
         let round = bring_home(
             &*shared.home,
@@ -245,7 +270,7 @@ impl WriteBack {
         match round.await {
             Ok(None) => self.wait_for_ready(durable).await,
             Ok(Some(done)) => {
-                self.finished(begun, reason, &done);
+                self.finished(begun, reason, !sample.is_empty(), &done);
                 Ok(())
             }
             Err(HomeError::NoSpace { .. }) => {
@@ -268,16 +293,37 @@ impl WriteBack {
         }
     }
 
-    fn finished(&self, begun: Nanos, reason: Reason, done: &Done) {
+    /// The blocks of the round, if the home chooses them.
+    async fn sample(&self, durable: Lsn, reason: Reason) -> Vec<u64> {
+        let shared = &*self.shared;
+        let (most, block_size) = (shared.home.sample_max(), shared.shape.block_size);
+        if most == 0 {
+            return Vec::new();
+        }
+        let most = Schedule::blocks_max(most * block_size, block_size, reason);
+        let ready = {
+            let (pinned, busy) = (shared.pinned.borrow(), shared.access.busy());
+            let mut ready = Vec::from(pinned.oldest(most));
+            ready.retain(|block| pinned.is_ready(*block, durable) && !busy.contains(*block));
+            ready.sort_unstable();
+            ready
+        };
+        shared.home.sample(ready).await
+    }
+
+    fn finished(&self, begun: Nanos, reason: Reason, is_sample: bool, done: &Done) {
         let shared = &*self.shared;
         let (now, order) = (shared.rt.now(), shared.shape.order);
-        self.schedule
-            .borrow_mut()
-            .finished(now, order, reason, done, &shared.pinned.borrow());
-        if shared.pinned.borrow().is_empty() {
+        let is_empty = {
+            let (mut schedule, pinned) = (self.schedule.borrow_mut(), shared.pinned.borrow());
+            schedule.finished(now, order, reason, is_sample, done, &pinned);
+            pinned.is_empty()
+        };
+        if is_empty {
             self.throttle.relieved();
         }
-        if order == RoundOrder::OldestFirst {
+        // A round of the home's choice has another pace.
+        if order == RoundOrder::OldestFirst && !is_sample {
             let bytes = done.blocks * shared.shape.block_size as u64;
             self.throttle.drained(now.since(begun), bytes);
         }
@@ -450,12 +496,14 @@ impl Schedule {
         next
     }
 
-    /// Notes a round that has succeeded; `pinned` is the set after it.
+    /// Notes a round that has succeeded; `pinned` is the set after it. The home chose the blocks of a sample, and older
+    /// ones may be left.
     pub fn finished(
         &mut self,
         now: Nanos,
         order: RoundOrder,
         reason: Reason,
+        is_sample: bool,
         done: &Done,
         pinned: &Pinned,
     ) {
@@ -464,7 +512,7 @@ impl Schedule {
         let swept = reason == Reason::Pressure
             || match order {
                 RoundOrder::Sweep => next <= self.cursor,
-                RoundOrder::OldestFirst => self.queue.is_empty(),
+                RoundOrder::OldestFirst => self.queue.is_empty() && !is_sample,
             };
         self.cursor = next;
         (self.no_space, self.full) = (false, None);

@@ -3,6 +3,7 @@
 //!
 //! Decoders accept any bytes, never panic, and report why they refuse.
 
+mod archive;
 mod array;
 mod error;
 mod geometry;
@@ -20,6 +21,10 @@ mod track_sheet;
 mod volume;
 mod volume_table;
 
+pub use archive::{
+    ARCHIVE_HEADER_BYTES, ArchiveBase, ArchiveEntry, ArchiveHeader, ArchiveKind, ArchiveOpening,
+    ArchivePart, ArchiveReader, ArchiveWriter, Words,
+};
 pub use array::{
     ARRAY_BYTES, ARRAY_MEMBERS_MAX, ArrayDescriptor, ArrayLevel, ArrayMember, ArrayMissing,
     STRIPE_MAX, array_offset,
@@ -57,6 +62,8 @@ pub const FORMAT_VERSION: u32 = 1;
 /// Identity of a store or member.
 pub type Uuid = [u8; 16];
 
+#[cfg(test)]
+mod archive_test;
 #[cfg(test)]
 mod array_test;
 #[cfg(test)]

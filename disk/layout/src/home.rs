@@ -52,6 +52,18 @@ pub trait Home {
     /// Most bytes in the next call of [`Home::write_back`]; a larger round gains nothing.
     fn round_bytes_max(&self) -> usize;
 
+    /// When the layout wants to choose the blocks of the next round: out of how many at most. Otherwise 0. Only a layout
+    /// with [`RoundOrder::OldestFirst`] chooses.
+    fn sample_max(&self) -> usize {
+        0
+    }
+
+    /// Chooses blocks of the next round out of `ready` (ascending), which could go home now. It returns them ascending,
+    /// and none for an ordinary round.
+    fn sample(&self, _ready: Vec<u64>) -> Boxed<'_, Vec<u64>> {
+        Box::pin(async { Vec::new() })
+    }
+
     /// Counters since the opening, and gauges.
     fn stats(&self) -> HomeStats;
 
@@ -285,7 +297,7 @@ pub struct HomeStats {
     pub hot_writes_permille: u64,
     /// Writes, those of earlier intervals halved in each, from which on a block is hot.
     pub hot_threshold: u64,
-    /// Measured segment I/O efficiency, in thousandths (HyLog, equation 1).
+    /// Measured segment I/O efficiency when all blocks are overwritten, in thousandths (HyLog, equation 1).
     pub efficiency_milli: u64,
     /// Expected cost of a write, in thousandths of an appended one without cleaning (HyLog, equation 8).
     pub write_cost_milli: u64,

@@ -65,7 +65,8 @@ fn main() -> Result<()> {
         |round| {
             let unit = files.begin()?;
             files.write(file, Some(unit), u64::from(round % 256) * 4096, &[7; 4096])?;
-            Ok(files.end(unit, false)?)
+            files.end(unit, false)?;
+            Ok(())
         },
     )?;
     files.flush()?;
@@ -77,7 +78,8 @@ fn main() -> Result<()> {
             |round| {
                 let unit = files.begin()?;
                 files.write(file, Some(unit), u64::from(round % 256) * 4096, &[7; 4096])?;
-                Ok(files.end(unit, true)?)
+                files.end(unit, true)?;
+                Ok(())
             },
         )?;
     }

@@ -5,7 +5,7 @@ use crate::error::StoreError;
 use crate::store::Store;
 use crate::units::{NotAvailable, UnitId, Units};
 use tonearm_base::{LooseBuf, Lsn};
-use tonearm_disk::{Disk, DiskError, Piece, Volume};
+use tonearm_disk::{Disk, DiskError, Marks, Piece, Volume};
 
 /// An open recovery unit: all its changes take effect at once when it ends, or not at all. Dropping it aborts it.
 ///
@@ -98,10 +98,37 @@ impl Store {
         Ok(self.run(|context| async move { context.disk.flush().await })??)
     }
 
+    /// Brings everything that has ended home, and makes the log's start pass it: a recovery from then on replays nothing of
+    /// it. Returns the LSN of the last of these units. The store writes home by itself, too; this is for a moment that
+    /// suits the program.
+    ///
+    /// # Errors
+    /// When the store is read-only, fails or is full.
+    pub fn checkpoint(&self) -> Result<Lsn, StoreError> {
+        Ok(self.run(|context| async move { context.disk.checkpoint().await })??)
+    }
+
+    /// How far the commits of the store have come: appended >= flushed >= durable. Waits for no device.
+    ///
+    /// # Errors
+    /// As for [`Store::stats`].
+    pub fn marks(&self) -> Result<Marks, StoreError> {
+        self.run(|context| async move { context.disk.marks() })
+    }
+
+    /// The last durable commit: the unit that ended with this LSN, and all before it, survive any crash. Waits for no
+    /// device, so that a program can look from time to time.
+    ///
+    /// # Errors
+    /// As for [`Store::stats`].
+    pub fn durable(&self) -> Result<Lsn, StoreError> {
+        Ok(self.marks()?.durable)
+    }
+
     /// Waits until the unit that ended with `lsn`, and all before it, are durable.
     ///
     /// # Errors
-    /// When the log fails.
+    /// When no unit has ended with `lsn` yet, or the log fails.
     pub fn wait_durable(&self, lsn: Lsn) -> Result<(), StoreError> {
         Ok(self.run(move |context| async move { context.disk.wait_durable(lsn).await })??)
     }

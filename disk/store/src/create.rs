@@ -5,8 +5,9 @@ use crate::executor::Executor;
 use crate::members::device_of;
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
+use tonearm_base::Lsn;
 use tonearm_disk::{CreateParams, CreatePlan, MemberSpace, NewMember, plan_create};
-use tonearm_engine::EngineError;
+use tonearm_engine::{EngineError, HomeParams};
 use tonearm_format::Roles;
 use tonearm_uring::{Create, MemberOptions, open_member};
 
@@ -37,13 +38,27 @@ impl Default for CreateOptions {
 /// # Errors
 /// When `path` exists, or the sizes do not work. Nothing is left at `path` then, except what was there before.
 pub fn create(path: &Path, options: &CreateOptions) -> Result<(), StoreError> {
+    create_behind(path, options, HomeParams::default(), Lsn(0))
+}
+
+/// As [`create`], with the layout of `home`. The first commit of the store will be the one behind `lsn`, because the store
+/// gets the state of another store at that commit.
+///
+/// # Errors
+/// As for [`create`].
+pub fn create_behind(
+    path: &Path,
+    options: &CreateOptions,
+    home: HomeParams,
+    lsn: Lsn,
+) -> Result<(), StoreError> {
     let params = CreateParams {
         size_bytes: options.size_bytes,
         log_bytes: options.log_bytes,
         track_bytes: None,
         block_size: options.block_size,
         head: None,
-        home: tonearm_engine::HomeParams::default(),
+        home,
         store: new_uuid(),
         created_unix_s: now_unix_s(),
     };
@@ -56,7 +71,8 @@ pub fn create(path: &Path, options: &CreateOptions) -> Result<(), StoreError> {
         uuid: new_uuid(),
         path: String::new(),
     };
-    let plan = plan_create(&params, &[member])?;
+    let mut plan = plan_create(&params, &[member])?;
+    plan.begin_behind(lsn);
     let executor = Executor::new()?;
     let create = Create {
         size_bytes: plan.member_bytes[0],

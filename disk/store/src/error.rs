@@ -59,6 +59,12 @@ pub enum StoreError {
     /// The store failed, or refused.
     #[error(transparent)]
     Disk(#[from] DiskError),
+    /// There is no archive.
+    #[error("the store is not archived")]
+    NotArchived,
+    /// The archive has failed, for this reason.
+    #[error("{0}")]
+    Archive(String),
     /// The system has no thread left.
     #[error("no thread can be started for the store: {0}")]
     Thread(#[source] std::io::Error),

@@ -23,7 +23,11 @@ pub use local::LocalFiles;
 pub use open_files::{files_socket, open_files};
 pub use session::Sessions;
 
+use crate::store::Store;
 use serde::{Deserialize, Serialize};
+use tonearm_base::Lsn;
+use tonearm_disk::Marks;
+use tonearm_engine::ArchiveInfo;
 
 /// An open file of a session.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
@@ -83,6 +87,11 @@ pub trait Files: Send + Sync {
     /// other open files have it. So the memory of this process may hold what the sessions share, whatever names lead to
     /// the files. `None` where other processes may have sessions.
     fn in_process(&self) -> Option<usize>;
+
+    /// The store, if this process has it open itself.
+    fn store(&self) -> Option<&Store> {
+        None
+    }
 
     /// Opens the file `name`. A file that is made here is a unit of its own.
     ///
@@ -188,12 +197,12 @@ pub trait Files: Send + Sync {
     fn status(&self, file: FileId, offset: u64, len: u64) -> Result<Vec<(u64, bool)>, FilesError>;
 
     /// Ends a unit: all of it takes effect, or, on an error, nothing. With `durable` it returns when the unit is
-    /// durable. The unit is over in either case.
+    /// durable. The unit is over in either case. Gives the LSN of its commit; 0 for a unit without changes.
     ///
     /// # Errors
     /// `Conflict` when others have deleted or shortened one of its files; the first error of a write that was not
     /// reported before; with `durable` also a failure of the log after the unit has taken effect.
-    fn end(&self, aru: AruId, durable: bool) -> Result<(), FilesError>;
+    fn end(&self, aru: AruId, durable: bool) -> Result<Lsn, FilesError>;
 
     /// Ends a unit without any effect. Unknown units are ignored.
     fn abort(&self, aru: AruId);
@@ -203,6 +212,30 @@ pub trait Files: Send + Sync {
     /// # Errors
     /// When the log fails.
     fn flush(&self) -> Result<(), FilesError>;
+
+    /// How far the commits of the store have come. Waits for no device.
+    ///
+    /// # Errors
+    /// As for [`Files::list`].
+    fn marks(&self) -> Result<Marks, FilesError>;
+
+    /// Waits until the unit that ended with `lsn`, and all before it, are durable.
+    ///
+    /// # Errors
+    /// `Failed` when no unit has ended with `lsn` yet, and when the log fails.
+    fn wait_durable(&self, lsn: Lsn) -> Result<(), FilesError>;
+
+    /// How far the archive of the store is; `None` when it was not archived since it was opened.
+    ///
+    /// # Errors
+    /// As for [`Files::list`].
+    fn archive(&self) -> Result<Option<ArchiveInfo>, FilesError>;
+
+    /// Waits until the unit that ended with `lsn`, and all before it, are durable and archived.
+    ///
+    /// # Errors
+    /// As for [`Files::wait_durable`]; `Failed` when the store has no archive, or it has ended or ends meanwhile.
+    fn wait_archived(&self, lsn: Lsn) -> Result<(), FilesError>;
 
     /// Raises the lock of `file` to `level` as SQLite's xLock does: from `None` to `Shared`, from there to `Reserved`,
     /// from either or from `Pending` to `Exclusive`. False when locks of others prevent it; a `Pending` lock that was

@@ -199,9 +199,13 @@ impl<P: Platform> Leader<P> {
         closed?.map_err(|panic| resume_unwind(panic))
     }
 
-    /// As [`Leader::close`], for the last handle of a store, on whatever thread it is dropped.
-    pub fn abandon<F>(self: &Arc<Self>, job: impl FnOnce(P::Context) -> F + Send + 'static)
-    where
+    /// As [`Leader::close`], for the last handle of a store, on whatever thread it is dropped. `before` may call the store
+    /// a last time.
+    pub fn abandon<F>(
+        self: &Arc<Self>,
+        before: impl FnOnce(&Arc<Self>) + Send + 'static,
+        job: impl FnOnce(P::Context) -> F + Send + 'static,
+    ) where
         F: Future<Output = ()> + 'static,
     {
         match self.may_call() {
@@ -211,15 +215,25 @@ impl<P: Platform> Leader<P> {
                 let leader = self.clone();
                 // If no thread can be started, the next opening recovers the store.
                 let _ = sync::spawn("tonearm-close", move || {
+                    before(&leader);
                     let _ = leader.close(job);
                 });
                 return;
             }
             // In a child process, or on the wrong thread: no part of the engine may be touched.
-            Err(_) => return std::mem::forget(self.clone()),
+            Err(_) => {
+                std::mem::forget(before);
+                return std::mem::forget(self.clone());
+            }
         }
+        before(self);
         // No caller is left to get the error.
         let _ = self.close(job);
+    }
+
+    /// Whether all threads of the process may use the store.
+    pub fn is_shared(&self) -> bool {
+        matches!(self.kind, Kind::Shared(_))
     }
 
     fn may_call(&self) -> Result<(), StoreError> {

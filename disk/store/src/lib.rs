@@ -1,9 +1,10 @@
 //! Tonearm inside a program, in two parts:
 //!
-//! - A [`Store`] that threads share: opening, the leader (`leader.rs`), recovery units and lists.
+//! - A [`Store`] that threads share: opening, the leader (`leader.rs`), recovery units and lists, and its archive.
 //! - [`files`]: sessions with the files of a store, in this process or through its server. Front ends such as the one
 //!   for SQLite are written against [`files::Files`].
 
+mod archive;
 mod aru;
 mod create;
 mod error;
@@ -16,8 +17,9 @@ mod per_process;
 mod store;
 mod units;
 
+pub use archive::{ARCHIVE_GRACE, ArchiveThread, Call, Caller, archive_unfinished, begin_archive};
 pub use aru::Aru;
-pub use create::{CreateOptions, create, new_uuid, now_unix_s};
+pub use create::{CreateOptions, create, create_behind, new_uuid, now_unix_s};
 pub use error::StoreError;
 pub use executor::Executor;
 pub use files::{Sessions, files_socket, open_files, remote};
@@ -26,7 +28,10 @@ pub use members::{
 };
 pub use per_process::PerProcess;
 pub use store::{Context, Store, StoreOptions};
-pub use tonearm_disk::{BlockId, ListId};
+pub use tonearm_archive::{ArchiverOptions, Bucket};
+pub use tonearm_base::{Lsn, Nanos};
+pub use tonearm_disk::{BlockId, ListId, Marks};
+pub use tonearm_engine::{ArchiveInfo, ArchiveState};
 pub use tonearm_uring::forks;
 
 /// The examples of `docs/library.md` are tests.

@@ -1,5 +1,6 @@
 //! An open store that the threads of a program share.
 
+use crate::archive::{ArchiveThread, end_archive};
 use crate::error::StoreError;
 use crate::executor::Executor;
 use crate::files::{LocalFiles, Sessions};
@@ -7,10 +8,13 @@ use crate::leader::{Engine, Leader, Platform};
 use crate::members::{Members, open_disk};
 use crate::units::Units;
 use rustix::time::{ClockId, clock_gettime};
+use std::cell::RefCell;
 use std::future::Future;
 use std::path::Path;
-use std::sync::{Arc, Weak};
+use std::rc::Rc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
+use tonearm_archive::EngineSource;
 use tonearm_base::Nanos;
 use tonearm_disk::{Disk, DiskError, OpenOptions, StoreStats};
 use tonearm_rt::Rt;
@@ -67,6 +71,8 @@ pub struct Context {
     pub rt: Rt,
     pub(crate) sessions: Sessions,
     pub(crate) units: Units,
+    /// What the archiver reads, if there is one.
+    pub(crate) archive: Rc<RefCell<Option<EngineSource>>>,
 }
 
 impl Context {
@@ -78,14 +84,25 @@ impl Context {
             rt,
             sessions,
             units,
+            archive: Rc::default(),
         }
     }
 }
 
-struct Handle(Arc<Leader<Uring>>);
+struct Handle {
+    leader: Arc<Leader<Uring>>,
+    archive: Mutex<Option<ArchiveThread>>,
+}
+
+impl Handle {
+    fn new(leader: Arc<Leader<Uring>>) -> Arc<Self> {
+        let archive = Mutex::default();
+        Arc::new(Self { leader, archive })
+    }
+}
 
 /// The platform of a store that threads share: the ring and its clock.
-struct Uring(RingWatch);
+pub(crate) struct Uring(RingWatch);
 
 impl Platform for Uring {
     type Context = Context;
@@ -154,7 +171,7 @@ impl Store {
         };
         let context = Context::new(disk, rt);
         let leader = Leader::start(Engine::new(context, Some(calls)), Uring(watch))?;
-        Ok(Self(Arc::new(Handle(leader))))
+        Ok(Self(Handle::new(leader)))
     }
 
     /// A store over any executor, for simulated worlds: no thread is started, and only the calling thread may use it.
@@ -162,7 +179,7 @@ impl Store {
     pub fn over(rt: Rt, disk: Disk) -> Store {
         let context = Context::new(disk, rt);
         let leader = Leader::of_one_thread(Engine::new(context, None));
-        Self(Arc::new(Handle(leader)))
+        Self(Handle::new(leader))
     }
 
     /// Runs `job` beside those of other threads, and waits for its end. If the job panics, the panic goes on here, on
@@ -199,7 +216,7 @@ impl Store {
         T: Send + 'static,
         F: Future<Output = T> + 'static,
     {
-        self.0.0.run(job)
+        self.0.leader.run(job)
     }
 
     /// Counters and gauges.
@@ -212,12 +229,22 @@ impl Store {
 
     /// Its number among the stores that this process has open.
     pub(crate) fn number(&self) -> usize {
-        Arc::as_ptr(&self.0.0).addr()
+        Arc::as_ptr(&self.0.leader).addr()
     }
 
     /// Checks that the store may be called here and is open, as each job does first.
     pub(crate) fn check(&self) -> Result<(), StoreError> {
-        self.0.0.check()
+        self.0.leader.check()
+    }
+
+    pub(crate) fn leader(&self) -> &Arc<Leader<Uring>> {
+        &self.0.leader
+    }
+
+    /// The thread of the archive. In a child process the lock may be another thread's for ever: [`Store::check`] first.
+    pub(crate) fn archive_thread(&self) -> MutexGuard<'_, Option<ArchiveThread>> {
+        let archive = self.0.archive.lock();
+        archive.unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Begins a session with the files of the store.
@@ -229,12 +256,17 @@ impl Store {
     }
 
     /// Ends open sessions and units, writes everything home and marks the store clean. Calls that are under way may
-    /// fail with [`StoreError::Closed`], and later calls do.
+    /// fail with [`StoreError::Closed`], and later calls do. An archive gets everything before, within 30 seconds.
     ///
     /// # Errors
-    /// When something cannot be written (the next opening recovers it then), or it was closed before.
+    /// When something cannot be written (the next opening recovers it then), or it was closed before. When the store is
+    /// closed in order, and the archive has not got everything.
     pub fn close(&self) -> Result<(), StoreError> {
-        Ok(self.0.0.close(close)??)
+        self.check()?;
+        let thread = self.archive_thread().take();
+        let archived = thread.map_or(Ok(()), |thread| end_archive(&self.0.leader, thread));
+        self.0.leader.close(close)??;
+        archived
     }
 }
 
@@ -256,8 +288,13 @@ impl WeakStore {
 
 impl Drop for Handle {
     fn drop(&mut self) {
-        // No caller is left to get the error.
-        self.0
-            .abandon(|context| async { drop(close(context).await) });
+        let archive = self.archive.get_mut();
+        let archive = archive.unwrap_or_else(PoisonError::into_inner).take();
+        // No caller is left to get the errors.
+        let before = move |leader: &Arc<Leader<Uring>>| {
+            let _ = archive.map(|thread| end_archive(leader, thread));
+        };
+        self.leader
+            .abandon(before, |context| async { drop(close(context).await) });
     }
 }

@@ -27,9 +27,13 @@ mod search;
 pub use decide::Case;
 pub use error::TrailError;
 pub use geometry::{GeometryError, LogGeometry, LogTracks, sheet_run, track_lengths};
+pub use log::cause::{FlushCause, FlushCounts};
 pub use log::{Admission, Trail, TrailOptions, TrailStart, TrailStats, WriteCache};
 pub use pack::{Change, RecordPlace, Word, patch_slots};
-pub use replay::{GivenUp, RecoveredChange, RecoveredCommit, RecoveredTail, Replay, ReplayStats};
+pub use replay::{
+    GivenUp, History, HistoryError, RecoveredChange, RecoveredCommit, RecoveredTail, Replay,
+    ReplayStats,
+};
 pub use scan::{FoundRecord, scan_track};
 pub use search::Search;
 

@@ -7,14 +7,18 @@
 //! Log space is reserved before a commit is made, first come first served. Only the first waiter checks each change of
 //! the log; the others wait for their turn.
 
+pub(crate) mod bound;
+pub(crate) mod cause;
 mod heads;
 pub(crate) mod state;
 pub(crate) mod writer;
 
+use self::cause::{FlushCause, FlushCounts};
 use self::state::State;
 use crate::error::TrailError;
 use crate::geometry::LogGeometry;
 use crate::pack::{Change, RecordPlace};
+use crate::replay::DurableEnd;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use tonearm_base::{BufPool, Lsn, Nanos};
@@ -46,6 +50,8 @@ pub struct TrailOptions {
     pub threshold_percent: u64,
     /// How long commits for which no caller waits may stay in memory, so that one device write takes many.
     pub linger: Nanos,
+    /// A commit is durable this long after it was made, also when no caller waits for it. `None` sets no bound.
+    pub delay_max: Option<Nanos>,
 }
 
 impl Default for TrailOptions {
@@ -56,6 +62,7 @@ impl Default for TrailOptions {
             pipeline_bytes: 256 << 10,
             threshold_percent: 30,
             linger: Nanos(0),
+            delay_max: None,
         }
     }
 }
@@ -88,6 +95,8 @@ pub struct TrailStats {
     pub commits: u64,
     /// Flushes of the log devices.
     pub flushes: u64,
+    /// Flushes, and writes with FUA, by cause.
+    pub by_cause: FlushCounts,
     /// Records without entries, written to make a new log start durable.
     pub markers: u64,
     /// Reads that moved a head to the next track.
@@ -96,6 +105,10 @@ pub struct TrailStats {
     pub refreshes: u64,
     /// Commits that waited for log space.
     pub full_waits: u64,
+    /// The longest time from a commit until it was durable, where a bound is set.
+    pub delay_max: Nanos,
+    /// Commits that were not durable within the bound.
+    pub delays_missed: u64,
     /// Tracks in use.
     pub tracks_used: u64,
     /// All tracks.
@@ -126,6 +139,10 @@ struct Inner {
     turn: Watermark,
     /// A caller began to wait for log space.
     space_wanted: Notify,
+    /// A commit was made while all before it were durable; only where a bound is set.
+    bound: Notify,
+    /// The bound was missed.
+    bound_missed: Notify,
     stopped: Cell<bool>,
 }
 
@@ -170,11 +187,16 @@ impl Trail {
             durable: Watermark::new(rt, log_end.0),
             turn: Watermark::new(rt, 0),
             space_wanted: Notify::new(rt),
+            bound: Notify::new(rt),
+            bound_missed: Notify::new(rt),
             stopped: Cell::new(false),
         }));
         rt.spawn(trail.clone().write_loop());
         if options.write_cache != WriteCache::Ordered {
             rt.spawn(trail.clone().flush_loop());
+        }
+        if options.delay_max.is_some() {
+            rt.spawn(trail.clone().bound_loop());
         }
         if let Some(interval) = stale {
             rt.spawn(trail.clone().refresh_loop(interval));
@@ -257,6 +279,10 @@ impl Trail {
             state.retained.add_commit(lsn);
             lsn
         };
+        if self.0.options.delay_max.is_some() {
+            self.note_bound(|bound, now| bound.committed(now, lsn));
+            self.0.bound.notify();
+        }
         let changes = make(lsn);
         let mut state = self.0.state.borrow_mut();
         let geometry = &self.0.geometry;
@@ -285,14 +311,15 @@ impl Trail {
         self.0.progress.notify();
     }
 
-    /// Waits until commit `lsn` is durable.
+    /// Waits until commit `lsn` is durable. `cause` is what its flush counts under: `Commit`, `Checkpoint` or `Bound`.
     ///
     /// # Errors
     /// When the log has failed. Whether the commit survives a crash is unknown then.
-    pub async fn wait_durable(&self, lsn: Lsn) -> Result<(), TrailError> {
+    pub async fn wait_durable(&self, lsn: Lsn, cause: FlushCause) -> Result<(), TrailError> {
         if self.is_durable(lsn)? {
             return Ok(());
         }
+        self.0.state.borrow_mut().asked.wait(lsn, cause);
         let reached = self.0.durable.wait(lsn.0);
         self.0.flush.notify();
         self.0.work.notify();
@@ -312,14 +339,14 @@ impl Trail {
         }
     }
 
-    /// Makes durable what the device has written so far, without waiting for queued commits.
+    /// Makes durable what the device has written so far, without waiting for queued commits: blocks are to go home.
     ///
     /// # Errors
     /// When the log has failed.
     pub async fn sync_written(&self) -> Result<(), TrailError> {
         let seq = {
             let mut state = self.0.state.borrow_mut();
-            state.force_flush();
+            state.force_flush(FlushCause::HomeWrite);
             state.durability.flushed().seq
         };
         self.0.flush.notify();
@@ -367,6 +394,30 @@ impl Trail {
         self.0.state.borrow().durability.durable().log_start_lsn
     }
 
+    /// What is needed to read the log: buffers, its members, and how it is divided.
+    pub(crate) fn medium(&self) -> (&BufPool, Vec<Rc<dyn Device>>, LogGeometry) {
+        let inner = &self.0;
+        let geometry = (*inner.geometry).clone();
+        (&inner.pool, inner.devices.clone(), geometry)
+    }
+
+    /// Where the log ended before this opening, and the number of the opening.
+    pub(crate) fn epoch(&self) -> (LogState, u64) {
+        let state = self.0.state.borrow();
+        (state.before, state.epoch)
+    }
+
+    /// The last durable record.
+    pub(crate) fn durable_end(&self) -> DurableEnd {
+        let end = self.0.state.borrow().durability.durable();
+        DurableEnd {
+            seq: end.seq,
+            sector: end.sector,
+            lsn: end.lsn,
+            track: self.0.geometry.track_of(end.sector),
+        }
+    }
+
     /// Number of commits from the oldest that is held to the last one.
     pub fn retained_commits(&self) -> usize {
         self.0.state.borrow().retained.len()
@@ -391,7 +442,12 @@ impl Trail {
     /// Counters.
     pub fn stats(&self) -> TrailStats {
         let state = self.0.state.borrow();
+        let now = self.0.rt.now();
+        let bound = state.bound.as_ref().map(|bound| bound.observed(now));
+        let (delay_max, delays_missed) = bound.unwrap_or_default();
         TrailStats {
+            delay_max,
+            delays_missed,
             tracks_used: state.ring.used(),
             tracks: state.ring.tracks(),
             ..state.stats
@@ -441,7 +497,7 @@ impl Trail {
                 if written && durability.durable() == durability.flushed() {
                     return Ok(());
                 }
-                state.force_flush();
+                state.force_flush(FlushCause::Checkpoint);
             }
             self.0.work.notify();
             self.0.flush.notify();
@@ -478,6 +534,7 @@ impl Trail {
     /// Ends the log's tasks.
     pub fn stop(&self) {
         self.0.stopped.set(true);
+        self.0.bound.notify();
         self.0.work.notify();
         self.0.flush.notify();
     }

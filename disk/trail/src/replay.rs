@@ -9,6 +9,11 @@
 //! names a valid log start, wherever the record lies. The decision table then decides whether the unreadable
 //! track matters, as for an unreadable track that the search has not met.
 
+mod history;
+
+pub(crate) use history::DurableEnd;
+pub use history::{History, HistoryError};
+
 use crate::decide::{Case, Finding, Join, Sight, decide};
 use crate::error::TrailError;
 use crate::geometry::LogGeometry;
@@ -24,6 +29,14 @@ use tonearm_format::{EntryKind, LogState};
 use tonearm_rt::{Data, Op};
 
 const READ_AHEAD: usize = 3;
+
+/// Where a replay begins.
+pub(crate) enum Begin {
+    /// With the record at this log sector, which has this number.
+    At(u64, RecordSeq),
+    /// With the first record that the log ever got, on the track where the log begins.
+    Empty,
+}
 
 /// One change of a recovered commit.
 #[derive(Debug)]
@@ -116,6 +129,8 @@ pub struct Replay {
     /// Damage ends the log instead of being an error (`check --repair`).
     lenient: bool,
     ahead: VecDeque<(u64, DeviceIo)>,
+    /// Tracks that are read before they are needed.
+    read_ahead: usize,
     current: Track,
     next: Option<Track>,
     expected: RecordSeq,
@@ -165,20 +180,41 @@ impl Replay {
         let first_track = start.map_or(before.start_track, |sector| geometry.track_of(sector));
         let last_track =
             youngest.map_or(first_track, |record| geometry.track_of(record.place.sector));
-        let link = if start.is_none() {
-            Some((before.log_end_sector, before.log_end_epoch))
-        } else {
-            None
-        };
         let tracks = geometry.tracks;
-        let mut replay = Self {
+        let begin = start.map_or(Begin::Empty, |sector| Begin::At(sector, expected));
+        let mut replay = Self::at(pool, devices, geometry, epoch, before, begin);
+        (replay.expected, replay.lenient, replay.stats) = (expected, lenient, stats);
+        replay.tracks_expected = (last_track + tracks - first_track) % tracks + 1;
+        replay.fill_ahead(first_track);
+        replay.current = replay.read_next().await;
+        replay
+    }
+
+    /// A replay that begins at `begin` and has read nothing yet.
+    fn at(
+        pool: &BufPool,
+        devices: Vec<Rc<dyn Device>>,
+        geometry: LogGeometry,
+        epoch: u64,
+        before: LogState,
+        begin: Begin,
+    ) -> Self {
+        let (log_start_sector, link, first_track, expected) = match begin {
+            Begin::At(sector, seq) => (Some(sector), None, geometry.track_of(sector), seq),
+            Begin::Empty => {
+                let link = (before.log_end_sector, before.log_end_epoch);
+                (None, Some(link), before.start_track, RecordSeq(1))
+            }
+        };
+        Self {
             pool: pool.clone(),
             devices,
             geometry,
             epoch,
             before,
-            lenient,
+            lenient: false,
             ahead: VecDeque::new(),
+            read_ahead: READ_AHEAD,
             current: Track {
                 index: first_track,
                 bytes: None,
@@ -187,7 +223,7 @@ impl Replay {
             next: None,
             expected,
             link,
-            log_start_sector: start,
+            log_start_sector,
             open: None,
             ready: VecDeque::new(),
             last_lsn: Lsn(before.log_end_lsn),
@@ -196,13 +232,10 @@ impl Replay {
             records: Vec::new(),
             end: None,
             given_up: None,
-            stats,
+            stats: ReplayStats::default(),
             first_track,
-            tracks_expected: (last_track + tracks - first_track) % tracks + 1,
-        };
-        replay.fill_ahead(first_track);
-        replay.current = replay.read_next().await;
-        replay
+            tracks_expected: 1,
+        }
     }
 
     /// The next commit of the prefix, `None` at its end.
@@ -301,7 +334,12 @@ impl Replay {
                 self.open = None;
                 self.accept(record, blocks);
             }
-            case @ (Case::End | Case::RaggedTail) => self.end = Some(case),
+            case @ (Case::End | Case::RaggedTail) => {
+                if self.last.is_none() {
+                    self.find_last_released().await;
+                }
+                self.end = Some(case);
+            }
             case => {
                 if !self.lenient {
                     return Err(self.damaged(case));
@@ -311,6 +349,34 @@ impl Replay {
             }
         }
         Ok(())
+    }
+
+    /// Finds the record before the log start when nothing is replayed: the log start that the youngest record names was
+    /// lost with the tail. All before it is at home, and the numbers of records and commits go on behind it.
+    ///
+    /// That record is there. Its track is used again only when a durable record names a later log start, and then the
+    /// record at the log start is durable, too.
+    async fn find_last_released(&mut self) {
+        if self.expected.0 <= self.before.log_end_seq + 1 {
+            return;
+        }
+        let tracks = self.geometry.tracks;
+        for index in [self.first_track, (self.first_track + tracks - 1) % tracks] {
+            let track = read_track(&self.pool, &self.devices, &self.geometry, index).await;
+            let mut found = track.found.into_iter();
+            let released = |record: &FoundRecord| {
+                record.header.epoch == self.epoch && record.header.seq + 1 == self.expected
+            };
+            if let Some(record) = found.find(released) {
+                let last = match record.header.entries.is_empty() {
+                    true => Lsn(record.header.first_lsn.0.saturating_sub(1)),
+                    false => record.place.last_lsn,
+                };
+                self.last_lsn = self.last_lsn.max(last);
+                self.last = Some((record.place, self.epoch));
+                return;
+            }
+        }
     }
 
     async fn finding(&mut self, record: Option<&FoundRecord>, whole: bool) -> Finding {
@@ -358,6 +424,11 @@ impl Replay {
             .zip(blocks)
             .expect("the table replays whole records only");
         let (header, mut place) = (record.header, record.place);
+        if header.entries.is_empty() && !self.numbered {
+            // All commits before it are at home, and no record is left that tells their numbers: those of new commits
+            // go on from here.
+            self.last_lsn = self.last_lsn.max(Lsn(header.first_lsn.0.saturating_sub(1)));
+        }
         let next_lsn = self.next_lsn();
         if header.entries.is_empty() {
             // The record belongs to no commit, whatever number it carries.
@@ -522,7 +593,7 @@ impl Replay {
             .ahead
             .back()
             .map_or(from, |(last, _)| (last + 1) % self.geometry.tracks);
-        while self.ahead.len() < READ_AHEAD {
+        while self.ahead.len() < self.read_ahead {
             self.ahead.push_back((
                 index,
                 start_read(&self.pool, &self.devices, &self.geometry, index),
@@ -532,7 +603,13 @@ impl Replay {
     }
 
     async fn read_next(&mut self) -> Track {
-        let (index, io) = self.ahead.pop_front().expect("reads are always ahead");
+        if self.ahead.is_empty() {
+            let last = self.next.as_ref().unwrap_or(&self.current).index;
+            let index = (last + 1) % self.geometry.tracks;
+            let io = start_read(&self.pool, &self.devices, &self.geometry, index);
+            self.ahead.push_back((index, io));
+        }
+        let (index, io) = self.ahead.pop_front().expect("just filled");
         self.fill_ahead((index + 1) % self.geometry.tracks);
         self.stats.replay_tracks += 1;
         Track::of(&self.geometry, index, io).await

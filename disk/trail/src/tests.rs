@@ -1,7 +1,9 @@
+mod bound_test;
 mod decide_test;
 mod geometry_test;
 mod group_commit_test;
 mod heads_test;
+mod history_test;
 mod log_test;
 mod plan_test;
 mod replay_test;

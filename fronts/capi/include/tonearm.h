@@ -67,8 +67,72 @@ int tonearm_close(tonearm_store *store);
 /* Makes everything that has ended durable. */
 int tonearm_flush(tonearm_store *store);
 
-/* Waits until the unit that ended with lsn, and all before it, are durable. */
+/* Writes everything that has ended home, and makes the log's start pass it: a recovery from then on replays nothing of it. The
+ * store writes home by itself, too; this is for a moment that suits the program. */
+int tonearm_checkpoint(tonearm_store *store);
+
+/* LSN of the last unit that has ended, and of the last one that is durable: it and all before it survive any crash. Both wait
+ * for no device, so that a program can look from time to time. */
+int tonearm_appended(tonearm_store *store, uint64_t *lsn);
+int tonearm_durable(tonearm_store *store, uint64_t *lsn);
+
+/* Waits until the unit that ended with lsn, and all before it, are durable. TONEARM_INVALID when no unit has ended with lsn
+ * yet. */
 int tonearm_wait_durable(tonearm_store *store, uint64_t lsn);
+
+/* An archive is a copy of the store's durable history in a folder or a bucket, from which `tonearm restore` makes the store
+ * again, in the state of any archived unit. One archive of a store runs at a time. */
+
+/* How an archive is written. Zeroes are the usual values. */
+typedef struct tonearm_archive_options {
+    uint64_t interval_ms;           /* longest time for which durable units wait; 0 for 1000 */
+    uint64_t keep_ms;               /* for how long earlier states can be restored; 0 for ever */
+    uint64_t keep_every_commit_ms;  /* for how long that of every unit; 0 for as long as keep_ms */
+    uint64_t base_bytes_per_second; /* most bytes that are read for a base; 0 for no limit */
+    const char *recipient;          /* public key of age for which it is encrypted; NULL for none */
+} tonearm_archive_options;
+
+/* States of an archive. */
+#define TONEARM_ARCHIVE_NONE 0     /* the store was not archived since it was opened */
+#define TONEARM_ARCHIVE_STARTING 1 /* it is taken over */
+#define TONEARM_ARCHIVE_RUNNING 2  /* what becomes durable is archived */
+#define TONEARM_ARCHIVE_WAITING 3  /* the bucket does not answer; why has the reason */
+#define TONEARM_ARCHIVE_ENDED 4    /* nothing more is archived; why has the reason */
+
+/* How far an archive is. */
+typedef struct tonearm_archive_info {
+    int state;             /* one of the above */
+    int restorable;        /* 1 when the store can be restored from it */
+    uint64_t archived_lsn; /* last archived unit; 0 while nothing can be restored */
+    uint64_t lag;          /* durable units that are not archived */
+    uint64_t gaps;         /* times that units were lost for it */
+    uint64_t objects;      /* objects put */
+    uint64_t stored_bytes; /* bytes put */
+    char why[256];         /* UTF-8 with a zero byte, cut off at its end if it is long; empty when there is no reason */
+} tonearm_archive_info;
+
+/* Begins to archive the store at url: file:///folder or s3://bucket/prefix. A bucket takes keys, region and endpoint from the
+ * environment (AWS_ACCESS_KEY_ID and so on). options may be NULL. Returns when the archive is taken over. When the bucket does
+ * not answer, it returns TONEARM_OK, too, and goes on trying. TONEARM_FAILED when url cannot be used, when the archive there
+ * belongs to another store, or when the store is archived already. tonearm_close archives what is left, for at most 30
+ * seconds, and returns an error when it could not. */
+int tonearm_archive_start(tonearm_store *store, const char *url, const tonearm_archive_options *options);
+
+/* How far the archive is. */
+int tonearm_archive_status(tonearm_store *store, tonearm_archive_info *info);
+
+/* Gives the present state a name in the archive, for `tonearm restore --to-mark`. lsn may be NULL. */
+int tonearm_archive_mark(tonearm_store *store, const char *name, uint64_t *lsn);
+
+/* Archives what is durable, and ends the archive. */
+int tonearm_archive_stop(tonearm_store *store);
+
+/* LSN of the last archived unit, 0 while there is none. Waits for nothing. */
+int tonearm_archived(tonearm_store *store, uint64_t *lsn);
+
+/* Waits until the unit that ended with lsn, and all before it, are durable and archived. TONEARM_FAILED when there is no
+ * archive, or it ends. */
+int tonearm_wait_archived(tonearm_store *store, uint64_t lsn);
 
 /* Begins a recovery unit. */
 int tonearm_begin(tonearm_store *store, tonearm_aru **aru);

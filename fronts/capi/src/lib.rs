@@ -6,6 +6,7 @@
 //!    refuses a handle that is closed, of another kind, or invalid.
 //! 3. Memory of the caller is accessed only through pointers that are not NULL, for as long as the header says.
 
+mod archive;
 mod handles;
 mod lists;
 mod status;
@@ -16,8 +17,7 @@ use std::ffi::{CStr, OsStr, c_char, c_int, c_void};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use tonearm_base::Lsn;
-use tonearm_store::{Aru, CreateOptions, Store, StoreOptions};
+use tonearm_store::{Aru, CreateOptions, Lsn, Store, StoreError, StoreOptions};
 
 /// A store of the caller: an opaque type, of which there is never a value.
 #[repr(C)]
@@ -121,6 +121,48 @@ pub extern "C" fn tonearm_close(store: *mut TonearmStore) -> c_int {
 #[unsafe(no_mangle)]
 pub extern "C" fn tonearm_flush(store: *mut TonearmStore) -> c_int {
     guarded(|| Ok(store_of(store)?.flush()?))
+}
+
+/// See the header.
+#[unsafe(no_mangle)]
+pub extern "C" fn tonearm_checkpoint(store: *mut TonearmStore) -> c_int {
+    guarded(|| Ok(store_of(store)?.checkpoint().map(|_| ())?))
+}
+
+/// See the header.
+///
+/// # Safety
+/// `lsn` is NULL or a place for a number.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tonearm_appended(store: *mut TonearmStore, lsn: *mut u64) -> c_int {
+    // SAFETY: the caller's promise.
+    unsafe { give_lsn(store, lsn, |store| Ok(store.marks()?.appended)) }
+}
+
+/// See the header.
+///
+/// # Safety
+/// `lsn` is NULL or a place for a number.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn tonearm_durable(store: *mut TonearmStore, lsn: *mut u64) -> c_int {
+    // SAFETY: the caller's promise.
+    unsafe { give_lsn(store, lsn, |store| store.durable()) }
+}
+
+/// # Safety
+/// `lsn` is NULL or a place for a number.
+unsafe fn give_lsn(
+    store: *mut TonearmStore,
+    lsn: *mut u64,
+    mark: impl FnOnce(&Store) -> Result<Lsn, StoreError>,
+) -> c_int {
+    guarded(|| {
+        check_place(lsn, "lsn")?;
+        let Lsn(number) = mark(&*store_of(store)?)?;
+        // SAFETY: the caller's promise; it is not NULL.
+        unsafe { lsn.write(number) };
+        Ok(())
+    })
 }
 
 /// See the header.
@@ -325,7 +367,7 @@ fn store_of(store: *mut TonearmStore) -> Result<Arc<Store>, Failure> {
 
 fn with_unit<T>(
     aru: *mut TonearmAru,
-    operation: impl FnOnce(&mut Aru) -> Result<T, tonearm_store::StoreError>,
+    operation: impl FnOnce(&mut Aru) -> Result<T, StoreError>,
 ) -> Result<T, Failure> {
     let open = ARUS.get(Number::of(aru)).ok_or_else(no_unit)?;
     let mut unit = locked(&open.unit);

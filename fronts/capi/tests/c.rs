@@ -68,6 +68,11 @@ fn lists_in_concurrent_units() {
 }
 
 #[test]
+fn the_archive_of_a_store() {
+    check("archive");
+}
+
+#[test]
 fn misuse_is_refused() {
     check("misuse");
 }
@@ -82,7 +87,7 @@ fn threads() {
 fn header_and_library_name_the_same_functions() {
     let crate_folder = Path::new(env!("CARGO_MANIFEST_DIR"));
     let header = std::fs::read_to_string(crate_folder.join("include/tonearm.h")).unwrap();
-    let sources = ["src/lib.rs", "src/lists.rs"]
+    let sources = ["src/archive.rs", "src/lib.rs", "src/lists.rs"]
         .map(|source| std::fs::read_to_string(crate_folder.join(source)).unwrap());
     let names = |text: &str, before: &str| {
         let mut names: Vec<String> = text

@@ -1,21 +1,30 @@
 //! The command line: what can be asked, and the texts that teach it.
 
+mod archive;
+mod checkpoint;
 mod files;
 mod member;
 mod relayout;
 mod sqlite;
 mod trace;
+mod wait;
 
+pub use self::archive::{
+    Archive, ArchiveAction, ArchiveOptions, History, Identities, Mark, Restore, RestoreTarget,
+};
+pub use self::checkpoint::Checkpoint;
 pub use self::files::{CopyOut, Files, FilesAction, FilesList, FilesPut, FilesRm};
 pub use self::member::{Member, MemberAction};
 pub use self::relayout::Relayout;
 pub use self::sqlite::{Sqlite, SqliteAction, SqliteImport, SqliteShell};
 pub use self::trace::{Trace, TraceAction, TraceFormat, TraceRecord};
+pub use self::wait::Wait;
 
 use clap::{ArgGroup, Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
+use std::time::Duration;
 use tonearm_terminal::pages::{Completions, Man};
-use tonearm_terminal::size;
+use tonearm_terminal::{size, span};
 
 const ABOUT: &str =
     "A logical disk: fast durable writes, atomic commits, integrity, served over NBD";
@@ -37,7 +46,7 @@ Start here:
   tonearm sqlite --help                        SQLite databases in the store
   tonearm-lab --help                           another program: drives, simulated and calibrated
 
-Exit codes: 0 done, 1 failed, 2 usage, 3 damage found.";
+Exit codes: 0 done, 1 failed, 2 usage, 3 damage found; `wait` also has 4 and 5.";
 
 const COMPLETIONS: &str = "\
 Examples:
@@ -70,7 +79,7 @@ pub enum Command {
     /// Make a new store, with one volume, 'main'
     Create(Create),
     /// Serve the volumes of a store over NBD
-    Serve(Serve),
+    Serve(Box<Serve>),
     /// Make, list, delete, resize or protect volumes
     Volume(Volume),
     /// List, get, put or remove files, such as databases
@@ -89,8 +98,20 @@ pub enum Command {
     Scrub(Scrub),
     /// Show the counters of a store that is being served
     Stats(Stats),
+    /// Bring everything that a served store has committed home
+    Checkpoint(Checkpoint),
+    /// Wait until a commit of a store that is being served survives any crash
+    Wait(Wait),
     /// Record the requests of a store that is being served, as a trace
     Trace(Trace),
+    /// Keep a copy of a served store's history in a folder or a bucket, to restore any commit
+    Archive(Archive),
+    /// Give the present state of an archived store a name
+    Mark(Mark),
+    /// Show what an archive has, and to which commits it can be restored
+    History(History),
+    /// Make a store from an archive, in the state of any archived commit
+    Restore(Restore),
     /// Measure a store on this drive, in process
     Bench(Bench),
     /// Print a completion script for a shell
@@ -248,6 +269,8 @@ Examples:
         over the network, for clients with a certificate of that authority
   tonearm serve disk.tonearm --ack write
         every write is durable before its reply, flush or not
+  tonearm serve disk.tonearm --max-delay 50ms
+        a power cut takes back at most the last 50 ms, although no client flushes
   tonearm serve disk.tonearm --metrics 127.0.0.1:9100
         Prometheus metrics at http://127.0.0.1:9100/metrics
 
@@ -281,6 +304,13 @@ pub struct Serve {
     /// When a write is acknowledged
     #[arg(long, value_enum, default_value_t = AckMode::Flush)]
     pub ack: AckMode,
+    /// Make everything durable this long after it was answered, also without a flush of the client, such as 50ms or 1s
+    /// [default: no bound]. Misses are counted and reported
+    #[arg(long, value_name = "TIME", value_parser = span::parse_short)]
+    pub max_delay: Option<Duration>,
+    /// Make a checkpoint this often, such as 10m (see `tonearm checkpoint`) [default: never]
+    #[arg(long, value_name = "TIME", value_parser = span::parse_short)]
+    pub checkpoint_every: Option<Duration>,
     /// What is known of the drive's write cache
     #[arg(long, value_enum, default_value_t = WriteCacheMode::Volatile)]
     pub write_cache: WriteCacheMode,
@@ -305,6 +335,12 @@ pub struct Serve {
     /// After a crash, write everything home before serving
     #[arg(long)]
     pub write_back_on_recovery: bool,
+    /// Keep a copy of the store's history here: file:///folder or s3://bucket/prefix (see `tonearm archive --help`)
+    #[arg(long, value_name = "URL", conflicts_with = "read_only")]
+    pub archive: Option<String>,
+    /// How the archive is written.
+    #[command(flatten)]
+    pub archive_options: ArchiveOptions,
     /// Where the members are.
     #[command(flatten)]
     pub members: Members,

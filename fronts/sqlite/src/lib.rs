@@ -6,6 +6,7 @@
 //! calls [`register`], and names databases `file:app.db?vfs=tonearm&store=/path/store.tn`.
 
 mod api;
+mod archive;
 mod database;
 mod extension;
 mod failure;

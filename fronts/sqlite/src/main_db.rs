@@ -11,13 +11,16 @@ use crate::database::Database;
 use crate::failure::{Failure, Result};
 use crate::ffi::{self, Db};
 use crate::file::Handle;
-use crate::pragma;
+use crate::pragma::{self, Pragma};
 use crate::shm::ShmHandle;
 use crate::stores::StoreRef;
-use crate::transaction::{Phase, Transaction};
-use std::ffi::{CStr, c_char, c_int, c_void};
+use crate::transaction::{LastCommit, Phase, Transaction};
+use std::collections::BTreeMap;
+use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::sync::Arc;
-use tonearm_store::files::{AruId, FileId, Level, Open};
+use std::sync::atomic::Ordering;
+use tonearm_store::Lsn;
+use tonearm_store::files::{AruId, FileId, FilesError, Level, Open};
 
 /// An open main database.
 pub struct MainDb {
@@ -29,6 +32,8 @@ pub struct MainDb {
     level: c_int,
     /// Where SQLite keeps the connection that uses the file now. The place lives as long as the file is open.
     connection: *const *mut Db,
+    /// The last commit of each connection that has used the file: several do with a shared cache.
+    last_commits: BTreeMap<usize, Arc<LastCommit>>,
     /// Commits wait until they are durable: `synchronous` is FULL or EXTRA.
     durable: bool,
     persist_wal: bool,
@@ -71,6 +76,7 @@ impl MainDb {
             file,
             level: ffi::LOCK_NONE,
             connection: std::ptr::null(),
+            last_commits: BTreeMap::new(),
             durable: true,
             persist_wal: false,
             began_in_batch: false,
@@ -86,6 +92,64 @@ impl MainDb {
         // SAFETY: SQLite gave the address of a field of its b-tree, which closes this file before it is freed, and
         // holds the b-tree's mutex while it calls us.
         unsafe { *self.connection }
+    }
+
+    fn last_commit(&mut self) -> Arc<LastCommit> {
+        let connection = self.connection() as usize;
+        let new = || self.store.last_commit(connection);
+        self.last_commits
+            .entry(connection)
+            .or_insert_with(new)
+            .clone()
+    }
+
+    /// LSN of the connection's last commit. With an open write-ahead log it is that of the store's last commit: commits
+    /// to such a log are not told apart.
+    fn last_lsn(&mut self) -> std::result::Result<Lsn, FilesError> {
+        match self.store.has_wal() {
+            true => Ok(self.store.files().marks()?.appended),
+            false => Ok(Lsn(self.last_commit().load(Ordering::Relaxed))),
+        }
+    }
+
+    /// The answer to a pragma of this VFS.
+    fn answer(&mut self, pragma: Pragma) -> std::result::Result<String, FilesError> {
+        let lsn = match pragma {
+            Pragma::Lsn => self.last_lsn()?,
+            Pragma::Durable => self.store.files().marks()?.durable,
+            Pragma::WaitDurable => {
+                let lsn = self.last_lsn()?;
+                self.store.files().wait_durable(lsn)?;
+                self.store.files().marks()?.durable
+            }
+            Pragma::WaitArchived => {
+                let lsn = self.last_lsn()?;
+                self.store.files().wait_archived(lsn)?;
+                let archive = self.store.files().archive()?;
+                archive.map_or(lsn, |archive| lsn.max(Lsn(archive.archived_lsn)))
+            }
+            Pragma::Archive => {
+                let archive = self.store.files().archive()?;
+                let json = serde_json::to_string(&archive);
+                return Ok(json.expect("it has only names, numbers and texts"));
+            }
+        };
+        Ok(lsn.to_string())
+    }
+
+    /// Carries out `PRAGMA name = value`. Returns the answer, or `None` when SQLite is to carry it out.
+    fn pragma(
+        &mut self,
+        name: &str,
+        value: Option<&str>,
+    ) -> std::result::Result<Option<String>, String> {
+        if let (true, Some(value)) = (name.eq_ignore_ascii_case("synchronous"), value) {
+            self.set_synchronous(value);
+        }
+        match Pragma::of(name, value)? {
+            Some(pragma) => self.answer(pragma).map(Some).map_err(|error| error.text),
+            None => Ok(None),
+        }
     }
 
     /// Whether the connection is outside of BEGIN ... COMMIT, or is about to commit.
@@ -117,15 +181,16 @@ impl MainDb {
         if self.level < ffi::LOCK_EXCLUSIVE || self.database.is_wal() {
             return Ok(Unit::Own);
         }
-        let mut writer = self.database.writer();
-        match writer.as_ref().map(|transaction| transaction.phase()) {
+        let phase = self.database.writer().as_ref().map(|known| known.phase());
+        match phase {
             Some(Phase::Open(aru)) => return Ok(Unit::In(aru)),
             Some(Phase::Lost) => return Ok(Unit::Void),
             Some(Phase::Ended) | None => {}
         }
-        let transaction = self.store.join(self.connection() as usize)?;
+        let last = self.last_commit();
+        let transaction = self.store.join(self.connection() as usize, &last)?;
         let phase = transaction.phase();
-        *writer = Some(transaction);
+        *self.database.writer() = Some(transaction);
         match phase {
             Phase::Open(aru) => Ok(Unit::In(aru)),
             Phase::Ended | Phase::Lost => Ok(Unit::Void),
@@ -324,17 +389,23 @@ impl Handle for MainDb {
                     *argument.cast::<*mut c_char>() = self.control_string(crate::vfs::NAME);
                 }
                 ffi::FCNTL_PRAGMA => {
-                    let words = argument.cast::<*const c_char>();
-                    let (name, value) = (*words.add(1), *words.add(2));
-                    let is_ours = !name.is_null()
-                        && CStr::from_ptr(name)
-                            .to_bytes()
-                            .eq_ignore_ascii_case(b"synchronous");
-                    if is_ours && !value.is_null() {
-                        self.set_synchronous(&CStr::from_ptr(value).to_string_lossy());
+                    let words = argument.cast::<*mut c_char>();
+                    let text = |word: *mut c_char| {
+                        (!word.is_null()).then(|| CStr::from_ptr(word).to_string_lossy())
+                    };
+                    let (name, value) = (text(*words.add(1)), text(*words.add(2)));
+                    let done = self.pragma(&name.unwrap_or_default(), value.as_deref());
+                    let (answer, failed) = match done {
+                        Ok(None) => return Ok(false),
+                        Ok(Some(answer)) => (answer, false),
+                        Err(text) => (text, true),
+                    };
+                    // SQLite frees it, and shows it as the row or the error of the pragma.
+                    let shown = CString::new(answer.replace('\0', " ")).unwrap_or_default();
+                    *words = self.control_string(&shown);
+                    if failed {
+                        return Err(Failure::new(ffi::ERROR, answer));
                     }
-                    // SQLite carries this out itself.
-                    return Ok(false);
                 }
                 _ => return Ok(false),
             }

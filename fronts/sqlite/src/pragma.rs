@@ -1,4 +1,48 @@
-//! Reads the value of `PRAGMA synchronous`.
+//! The pragmas of this VFS, and the value of `PRAGMA synchronous`.
+
+/// A pragma of this VFS.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Pragma {
+    /// `tonearm_lsn`: the last commit of the connection.
+    Lsn,
+    /// `tonearm_durable`: the last durable commit of the store.
+    Durable,
+    /// `tonearm_wait = durable`: waits until the last commit of the connection is durable.
+    WaitDurable,
+    /// `tonearm_wait = archived`: waits until the last commit of the connection is archived.
+    WaitArchived,
+    /// `tonearm_archive`: how far the archive of the store is.
+    Archive,
+}
+
+impl Pragma {
+    /// What `PRAGMA name = value` asks of this VFS, if anything.
+    ///
+    /// # Errors
+    /// When it is a pragma of this VFS and does not take the value.
+    pub fn of(name: &str, value: Option<&str>) -> Result<Option<Self>, String> {
+        let name = name.to_ascii_lowercase();
+        match (name.as_str(), value) {
+            ("tonearm_lsn", None) => Ok(Some(Self::Lsn)),
+            ("tonearm_durable", None) => Ok(Some(Self::Durable)),
+            ("tonearm_wait", Some(value)) if value.eq_ignore_ascii_case("durable") => {
+                Ok(Some(Self::WaitDurable))
+            }
+            ("tonearm_wait", Some(value)) if value.eq_ignore_ascii_case("archived") => {
+                Ok(Some(Self::WaitArchived))
+            }
+            ("tonearm_archive", None) => Ok(Some(Self::Archive)),
+            ("tonearm_lsn" | "tonearm_durable", Some(_)) => Err(format!("{name} cannot be set")),
+            ("tonearm_archive", Some(_)) => {
+                Err("tonearm_archive cannot be set; name the archive in the URI: archive=file:///folder".into())
+            }
+            ("tonearm_wait", _) => {
+                Err("write PRAGMA tonearm_wait = durable, or PRAGMA tonearm_wait = archived".into())
+            }
+            _ => Ok(None),
+        }
+    }
+}
 
 /// Whether commits wait until they are durable after `PRAGMA synchronous = value`, which SQLite reads the same way
 /// (`getSafetyLevel` in its pragma.c): a number, or a word, and anything else means NORMAL.
@@ -19,7 +63,7 @@ pub fn waits(value: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::waits;
+    use super::{Pragma, waits};
 
     #[test]
     fn full_and_extra_wait() {
@@ -34,6 +78,31 @@ mod tests {
             "off", "normal", "NORMAL", "0", "1", "on", "true", "bogus", "",
         ] {
             assert!(!waits(value), "{value}");
+        }
+    }
+
+    #[test]
+    fn own_pragmas_are_known_and_others_are_left_to_sqlite() {
+        for (name, value, asked) in [
+            ("tonearm_lsn", None, Pragma::Lsn),
+            ("TONEARM_durable", None, Pragma::Durable),
+            ("tonearm_wait", Some("DURABLE"), Pragma::WaitDurable),
+            ("tonearm_wait", Some("Archived"), Pragma::WaitArchived),
+            ("tonearm_archive", None, Pragma::Archive),
+        ] {
+            assert_eq!(Pragma::of(name, value), Ok(Some(asked)));
+        }
+        for (name, value) in [("synchronous", Some("full")), ("tonearm", None), ("", None)] {
+            assert_eq!(Pragma::of(name, value), Ok(None));
+        }
+        for (name, value) in [
+            ("tonearm_lsn", Some("7")),
+            ("tonearm_durable", Some("1")),
+            ("tonearm_wait", None),
+            ("tonearm_wait", Some("archive")),
+            ("tonearm_archive", Some("file:///folder")),
+        ] {
+            assert!(Pragma::of(name, value).is_err(), "{name}");
         }
     }
 }

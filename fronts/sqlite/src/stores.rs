@@ -5,18 +5,19 @@
 //! provides it. The state that connections of one process share of a database (`database.rs`) belongs to the open
 //! store, not to one of its names.
 
+use crate::archive::Wanted;
 use crate::database::Database;
 use crate::failure::{Failure, Result};
 use crate::ffi;
 use crate::names;
-use crate::transaction::Transaction;
+use crate::transaction::{LastCommit, Transaction};
 use std::collections::BTreeMap;
 use std::ops::Deref;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 use tonearm_store::files::{Files, FilesErrorKind};
-use tonearm_store::{PerProcess, StoreOptions};
+use tonearm_store::{ArchiveState, PerProcess, StoreOptions};
 
 /// An open store.
 pub struct Store {
@@ -25,9 +26,13 @@ pub struct Store {
     databases: Mutex<BTreeMap<String, Weak<Database>>>,
     /// Open transactions, by connection.
     transactions: Mutex<BTreeMap<usize, Weak<Transaction>>>,
+    /// The last commit of each connection that has a database of the store open.
+    commits: Mutex<BTreeMap<usize, Weak<LastCommit>>>,
     /// The existing super-journals, by the name of the file. Each has the transaction that it belongs to, once that is
     /// known.
     super_journals: Mutex<BTreeMap<String, Option<Arc<Transaction>>>>,
+    /// Held while an archive is looked for and begun.
+    archive: Mutex<()>,
 }
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -41,7 +46,9 @@ impl Store {
             files,
             databases: Mutex::default(),
             transactions: Mutex::default(),
+            commits: Mutex::default(),
             super_journals: Mutex::default(),
+            archive: Mutex::default(),
         }
     }
 
@@ -82,18 +89,72 @@ impl Store {
         database
     }
 
-    /// The open transaction of a connection, with one more member; a new one if there is none.
+    /// The last commit of a connection. Its databases share it.
+    pub fn last_commit(&self, connection: usize) -> Arc<LastCommit> {
+        let mut commits = locked(&self.commits);
+        if let Some(last) = commits.get(&connection).and_then(Weak::upgrade) {
+            return last;
+        }
+        commits.retain(|_, last| last.strong_count() > 0);
+        let last = Arc::new(LastCommit::default());
+        commits.insert(connection, Arc::downgrade(&last));
+        last
+    }
+
+    /// Sees to it that the store is archived at `wanted.url`: begins it when this process has the store open itself.
+    ///
+    /// # Errors
+    /// `CANTOPEN` when the store is archived elsewhere, when another process has it open and does not archive it, or when
+    /// the archive cannot be begun.
+    pub fn archive(&self, wanted: &Wanted<'_>) -> Result<()> {
+        let _one = locked(&self.archive);
+        let (url, path) = (wanted.url, &self.path);
+        let known = self.files.archive().map_err(Failure::of(ffi::CANTOPEN))?;
+        let running = known
+            .as_ref()
+            .filter(|info| info.state != ArchiveState::Ended);
+        let text = match (running, self.files.store(), known.as_ref()) {
+            (Some(info), ..) if wanted.is(&info.url) => return Ok(()),
+            // SQLite's log cuts a text off behind 200 bytes.
+            (Some(info), ..) => format!(
+                "a store has one archive at a time: {path} is archived at {}, not at {url}",
+                info.url
+            ),
+            (None, Some(store), _) => match wanted.begin(store) {
+                Ok(()) => return Ok(()),
+                Err(error) => format!("{path} cannot be archived: {error}"),
+            },
+            (None, None, Some(info)) => format!(
+                "the server's archive has ended ({}): `tonearm archive start {path} {url}`",
+                info.why.as_deref().unwrap_or_default()
+            ),
+            (None, None, None) => format!(
+                "another process serves the store without an archive: `tonearm archive start {path} {url}`"
+            ),
+        };
+        Err(Failure::new(ffi::CANTOPEN, text))
+    }
+
+    /// Whether a database of the store has its write-ahead log open in this process.
+    pub fn has_wal(&self) -> bool {
+        let databases = locked(&self.databases);
+        let mut open = databases.values().filter_map(Weak::upgrade);
+        open.any(|database| database.is_wal())
+    }
+
+    /// The open transaction of a connection, with one more member; a new one, whose end puts its LSN into `last`, if
+    /// there is none.
     ///
     /// # Errors
     /// Those of [`Transaction::begin`].
-    pub fn join(&self, connection: usize) -> Result<Arc<Transaction>> {
+    pub fn join(&self, connection: usize, last: &Arc<LastCommit>) -> Result<Arc<Transaction>> {
         let mut transactions = locked(&self.transactions);
         let known = transactions.get(&connection).and_then(Weak::upgrade);
         if let Some(transaction) = known.filter(|transaction| transaction.join()) {
             return Ok(transaction);
         }
         transactions.retain(|_, transaction| transaction.strong_count() > 0);
-        let transaction = Arc::new(Transaction::begin(&self.files)?);
+        let transaction = Arc::new(Transaction::begin(&self.files, last.clone())?);
         transactions.insert(connection, Arc::downgrade(&transaction));
         Ok(transaction)
     }

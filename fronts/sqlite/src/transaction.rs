@@ -9,12 +9,17 @@
 
 use crate::failure::{Failure, Result};
 use crate::ffi;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tonearm_store::files::{AruId, Files};
+
+/// LSN of the last commit of a connection in a store; 0 before the first one.
+pub type LastCommit = AtomicU64;
 
 /// A transaction of one connection in one store.
 pub struct Transaction {
     files: Arc<dyn Files>,
+    last: Arc<LastCommit>,
     state: Mutex<State>,
 }
 
@@ -36,14 +41,15 @@ pub enum Phase {
 }
 
 impl Transaction {
-    /// Opens a unit, with one member.
+    /// Opens a unit, with one member. Its end puts the LSN into `last`.
     ///
     /// # Errors
     /// Those of [`Files::begin`].
-    pub fn begin(files: &Arc<dyn Files>) -> Result<Self> {
+    pub fn begin(files: &Arc<dyn Files>, last: Arc<LastCommit>) -> Result<Self> {
         let aru = files.begin().map_err(Failure::of(ffi::IOERR_WRITE))?;
         Ok(Self {
             files: files.clone(),
+            last,
             state: Mutex::new(State {
                 phase: Phase::Open(aru),
                 members: 1,
@@ -106,7 +112,10 @@ impl Transaction {
             state.phase = Phase::Ended;
             (aru, state.durable)
         };
-        self.files.end(aru, durable).map_err(Failure::at_end)
+        let lsn = self.files.end(aru, durable).map_err(Failure::at_end)?;
+        // A unit without changes has no LSN.
+        self.last.fetch_max(lsn.0, Ordering::Relaxed);
+        Ok(())
     }
 
     /// Ends the unit without any effect, if it is still open.

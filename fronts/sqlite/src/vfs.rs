@@ -2,6 +2,7 @@
 //! was the host's default before.
 
 use crate::api::Host;
+use crate::archive::{Parameters, Wanted};
 use crate::failure::{self, Failure, Result};
 use crate::ffi::{self, File, Symbol, Vfs};
 use crate::file::{Handle, OsFile, guarded};
@@ -193,6 +194,17 @@ unsafe fn open_named(
     if nolock.is_some_and(|value| !matches!(value, "0" | "no" | "off" | "false")) {
         let text = "nolock=1 is not for the VFS tonearm: its locks tell where a transaction begins and ends";
         return Err(Failure::new(ffi::CANTOPEN, text));
+    }
+    // SAFETY: as above.
+    let parameter = |key: &CStr| unsafe { text((host.uri_parameter)(name, key.as_ptr())) };
+    if let Some(url) = parameter(c"archive")? {
+        let parameters = Parameters {
+            interval: parameter(c"archive_interval")?,
+            keep: parameter(c"archive_keep")?,
+            keep_every_commit: parameter(c"archive_keep_every_commit")?,
+            recipient: parameter(c"archive_recipient")?,
+        };
+        store.archive(&Wanted::of(url, &parameters)?)?;
     }
     let shm = store.files().in_process().is_some();
     Ok((Box::new(MainDb::open(host, store, file, how)?), shm))

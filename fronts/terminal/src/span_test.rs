@@ -1,4 +1,4 @@
-use super::parse;
+use super::{parse, parse_short};
 use std::time::Duration;
 
 #[test]
@@ -14,9 +14,31 @@ fn each_unit_is_read() {
 }
 
 #[test]
+fn short_spans_have_milliseconds() {
+    for (text, millis) in [
+        ("50ms", 50),
+        ("5s", 5_000),
+        ("2m", 120_000),
+        ("1h", 3_600_000),
+    ] {
+        assert_eq!(
+            parse_short(text),
+            Ok(Duration::from_millis(millis)),
+            "{text}"
+        );
+    }
+    for text in ["", "ms", "50", "50 ms", "1d", "0.5s"] {
+        let error = parse_short(text).expect_err(text);
+        assert!(error.contains("50ms, 5s"), "{text}: {error}");
+    }
+    let zero = parse_short("0ms").expect_err("zero");
+    assert!(zero.contains("at least one millisecond"));
+}
+
+#[test]
 fn what_is_no_time_is_refused_with_advice() {
     for text in [
-        "", "s", "10", "1.5h", "-1s", "+1s", "10 m", "1w", "10M", "1h30m", "ü",
+        "", "s", "10", "10ms", "1.5h", "-1s", "+1s", "10 m", "1w", "10M", "1h30m", "ü",
     ] {
         let error = parse(text).expect_err(text);
         assert!(error.contains("90s, 10m, 24h"), "{text}: {error}");

@@ -38,5 +38,6 @@ pub fn library() -> &'static [LibraryDrive] {
         "sata2tb",
         "ssd",
         "st41601n",
+        "wd2500jd",
     ]
 }

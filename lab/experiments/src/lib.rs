@@ -8,6 +8,7 @@ mod experiments;
 mod harness;
 pub mod html;
 pub mod markdown;
+mod pagedb;
 mod report;
 pub mod study;
 pub mod svg;

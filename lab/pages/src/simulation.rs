@@ -9,6 +9,7 @@ use crate::sepbit::Sepbit;
 use crate::setup::{Layout, Setup, SetupError};
 use crate::space::Space;
 use std::collections::VecDeque;
+use tonearm_layout::separation::cost::Efficiency;
 use tonearm_layout::separation::{Decision, Estimate, Inputs, Separator, cost};
 use tonearm_workload::{Access, Workload, WorkloadError};
 
@@ -233,7 +234,8 @@ impl<W: Workload> Simulation<W> {
         let inputs = Inputs {
             live_pages: self.setup.pages,
             utilisation: (self.setup.pages as f64 / slots).min(1.0),
-            efficiency: self.efficiency,
+            efficiency: Efficiency::constant(self.efficiency),
+            cleaning: 1.0,
         };
         self.decision = match self.setup.layout {
             Layout::Forced(share) => separator.decide_share(share, inputs),

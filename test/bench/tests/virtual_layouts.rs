@@ -104,3 +104,19 @@ fn options_that_do_not_work_are_refused() {
         assert_eq!(count, 1, "{options}: {errors}");
     }
 }
+
+/// With a cache that sorts, this drive overwrites many blocks in the time that appending them takes with its cleaning, and
+/// a lone block in ten times as much. HyLog finds out by samples of a large sweep.
+#[test]
+fn hylog_overwrites_where_only_large_sweeps_are_cheap() {
+    let printed = printed(
+        "layouts --mib 64 --times 6 --log-mib 16 --memory-mib 8 --drive sata2tb --segment-kib 512 \
+         --separation-interval 20 --utilisation 95 --layout segments --layout hylog",
+    );
+    let rate = |layout: &str| {
+        let rate = rows(&printed, layout)[0][2].parse::<f64>();
+        rate.unwrap_or_else(|_| panic!("{layout} has no rate: {printed}"))
+    };
+    assert!(rate("segments 95 %") < 0.8 * rate("overwrite"), "{printed}");
+    assert!(rate("hylog 95 %") > 0.85 * rate("overwrite"), "{printed}");
+}

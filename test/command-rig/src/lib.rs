@@ -17,6 +17,7 @@ pub struct Program {
 pub struct Bench {
     program: Program,
     folder: TempDir,
+    env: Vec<(String, String)>,
 }
 
 /// How a command ended.
@@ -48,6 +49,7 @@ impl Bench {
         Self {
             program,
             folder: TempDir::new_in(place).expect("a folder for the test"),
+            env: Vec::new(),
         }
     }
 
@@ -79,11 +81,17 @@ impl Bench {
         names
     }
 
+    /// Gives all later commands an environment variable.
+    pub fn set_env(&mut self, name: &str, value: &str) {
+        self.env.push((name.into(), value.into()));
+    }
+
     /// The program with these arguments, in the folder, without standard input.
     pub fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(self.program.path);
         command
             .args(arguments)
+            .envs(self.env.iter().map(|(name, value)| (name, value)))
             .current_dir(self.folder.path())
             .stdin(Stdio::null());
         command

@@ -36,6 +36,11 @@ impl Bench {
         }
     }
 
+    /// Gives all later commands of `tonearm` an environment variable.
+    pub fn set_env(&mut self, name: &str, value: &str) {
+        self.rig.set_env(name, value);
+    }
+
     /// A folder with a store `s.tn` made with these arguments.
     pub fn created(arguments: &[&str]) -> Self {
         let bench = Self::new();
@@ -174,7 +179,9 @@ pub fn binary() -> &'static Path {
         let mut build = Command::new(std::env::var_os("CARGO").unwrap_or("cargo".into()));
         build
             .args(["build", "--quiet", "-p", "tonearm", "-p", "tonearm-sqlite"])
-            .current_dir(env!("CARGO_MANIFEST_DIR"));
+            .current_dir(env!("CARGO_MANIFEST_DIR"))
+            // Cargo sets it for tests. The build of `ring` depends on it, so it would be built again each time.
+            .env_remove("CARGO_MANIFEST_DIR");
         if folder.ends_with("release") {
             build.arg("--release");
         }

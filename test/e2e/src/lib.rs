@@ -7,6 +7,7 @@
 mod bench;
 pub mod mount;
 pub mod nbd;
+pub mod s3;
 mod server;
 pub mod sqlite;
 pub mod stamp;

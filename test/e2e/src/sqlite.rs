@@ -32,10 +32,11 @@ for line in sys.stdin:
 const GUARD: &str = "CREATE TEMP TABLE opened(file CHECK (file <> ''));
     INSERT INTO opened SELECT file FROM pragma_database_list WHERE name = 'main'; DROP TABLE opened";
 
-/// URI of the database `name` in the store `s.tn` of the bench.
+/// URI of the database `name` in the store `s.tn` of the bench. More parameters may follow the name: `app.db&batch=off`.
 pub fn uri(bench: &Bench, name: &str) -> String {
     let store = bench.path("s.tn");
-    format!("file:{name}?vfs=tonearm&store={}", store.display())
+    let (file, more) = name.split_at(name.find('&').unwrap_or(name.len()));
+    format!("file:{file}?vfs=tonearm&store={}{more}", store.display())
 }
 
 /// Runs `statements` in the system's sqlite3 on the database `name` of `s.tn`.

@@ -2,7 +2,7 @@
 
 use crate::script::volume_number;
 use std::collections::{BTreeMap, BTreeSet};
-use tonearm_disk::{Disk, Piece};
+use tonearm_disk::{Disk, DiskError, Piece, Volume};
 
 /// The content of a volume.
 #[derive(Default)]
@@ -78,4 +78,14 @@ pub fn append(bytes: &mut Vec<u8>, pieces: &[Piece]) {
             Piece::Zero(count) => bytes.resize(bytes.len() + count, 0),
         }
     }
+}
+
+/// All bytes of a volume.
+///
+/// # Errors
+/// When a block cannot be read.
+pub async fn contents(volume: &Volume) -> Result<Vec<u8>, DiskError> {
+    let mut bytes = Vec::new();
+    append(&mut bytes, &volume.read(0, volume.size_bytes()).await?);
+    Ok(bytes)
 }

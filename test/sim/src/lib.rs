@@ -36,6 +36,7 @@ pub use arrays::{ArrayImage, ArrayShape, OpenArray};
 pub use blame::Blame;
 pub use campaign::{Campaign, Failure, Outcome, run_seed};
 pub use counts::{Counts, Met};
+pub use found::contents;
 pub use generate::{Size, generate};
 pub use kind::{Kind, try_script};
 pub use oracle::{Oracle, Violation};

@@ -8,9 +8,9 @@ use rand_chacha::rand_core::{Rng, SeedableRng};
 use std::cell::RefCell;
 use std::rc::Rc;
 use tonearm_base::{BufPool, Nanos};
-use tonearm_disk::{Copied, Disk, DiskError, OpenOptions, Piece, Placement, UNFINISHED, Volume};
+use tonearm_disk::{Copied, Disk, DiskError, OpenOptions, Placement, UNFINISHED, Volume};
 use tonearm_rt::Rt;
-use tonearm_sim::{Heads, Layout, Shape, StoreImage};
+use tonearm_sim::{Heads, Layout, Shape, StoreImage, contents};
 use tonearm_world::{DiskImage, SimOptions, SimWorld};
 
 /// Bytes of the volume of each store.
@@ -70,23 +70,12 @@ fn run<T: 'static, F: Future<Output = T> + 'static>(
     (result, world.images())
 }
 
-async fn contents(volume: &Volume) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    for piece in volume.read(0, volume.size_bytes()).await.unwrap() {
-        match piece {
-            Piece::Data(data) => bytes.extend_from_slice(&data),
-            Piece::Zero(count) => bytes.resize(bytes.len() + count, 0),
-        }
-    }
-    bytes
-}
-
 /// Volumes and files with their contents.
 async fn all(disk: &Disk) -> Vec<(String, Vec<u8>)> {
     let mut found = Vec::new();
     for info in disk.volumes().into_iter().chain(disk.files()) {
         let volume = disk.volume(&info.name).unwrap();
-        found.push((info.name, contents(&volume).await));
+        found.push((info.name, contents(&volume).await.unwrap()));
     }
     found
 }
@@ -210,7 +199,7 @@ fn check(images: &[DiskImage], wanted: &[(String, Vec<u8>)]) {
             .create_volume("rest", free, [5; 16], 0)
             .await
             .unwrap();
-        let rest = contents(&target.volume("rest").unwrap()).await;
+        let rest = contents(&target.volume("rest").unwrap()).await.unwrap();
         assert!(rest.iter().all(|byte| *byte == 0), "free space has content");
     };
     run(images, 0, work);
@@ -265,10 +254,10 @@ fn a_store_with_segments_gets_another_placement_where_it_is() {
                     };
                     let disk = image.open_disk(&rt, options).await.unwrap();
                     let main = disk.volume("main").unwrap();
-                    assert!(contents(&main).await == known, "step {step}");
+                    assert!(contents(&main).await.unwrap() == known, "step {step}");
                     write(&main, &mut ChaCha8Rng::seed_from_u64(own), 100).await;
                     disk.engine().flush().await.unwrap();
-                    let bytes = contents(&main).await;
+                    let bytes = contents(&main).await.unwrap();
                     (bytes, world.crash())
                 });
             (wanted, image.disks) = (bytes, crash.images(cut));

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 use std::process::Command;
-use tonearm_sim::{Campaign, Kind, Outcome, Script, Size, regressions, run_seed};
+use tonearm_sim::{Campaign, Kind, Layout, Met, Outcome, Script, Size, regressions, run_seed};
 use tonearm_world::FaultKind;
 
 const SIZE: Size = Size {
@@ -99,6 +99,27 @@ fn transactions_of_sqlite_are_whole_and_in_order() {
         "enough cuts must lose unacknowledged commits"
     );
     assert!(total.crash_points > 4000, "{} cuts", total.crash_points);
+}
+
+/// Runs long enough for the cleaner, with blocks that are overwritten in place beside it.
+#[test]
+fn long_runs_in_which_the_cleaner_works_lose_nothing() {
+    let mut total = Outcome::default();
+    for seed in [22, 24] {
+        let long = Campaign {
+            size: Size {
+                layout: Some(Layout::Hylog),
+                operations: 2500,
+                generations: 1,
+                ..SIZE
+            },
+            ..campaign(seed)
+        };
+        total.add(&run_seed(&long).unwrap_or_else(|failure| panic!("{failure}")));
+    }
+    for met in [Met::Overwrite, Met::Heated, Met::Cleaned, Met::CarriedNote] {
+        assert!(total.met.of(met) > 0, "{met:?} never happened");
+    }
 }
 
 #[test]

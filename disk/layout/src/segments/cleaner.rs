@@ -15,6 +15,7 @@ use crate::segments::page_cache::PageId;
 use crate::segments::policy::{Policy, choose};
 use crate::segments::read::Leaf;
 use crate::segments::walk::Content;
+use crate::separation::Kind;
 use std::ops::Range;
 use tonearm_format::{SegmentLayout, Summary, SummaryKind, summary_blocks};
 
@@ -189,7 +190,8 @@ impl Segments {
     /// The live blocks of `segment`. None when it cannot be read or has fewer than the table says: then it is not
     /// emptied. Tombstones of versions before `oldest` are no longer necessary.
     async fn collect(&self, segment: u64, oldest: u64) -> Result<Option<Living>, HomeError> {
-        let content = self.content_from(self.media.first_place(segment)).await;
+        let first = self.media.first_place(segment);
+        let content = self.content_as(Kind::Clean, first).await;
         let mut own = Living {
             oldest,
             ..Living::default()

@@ -8,9 +8,11 @@
 //! whose own summaries tell of an older version (`cleaner.rs` carries it on).
 
 use crate::error::HomeError;
-use crate::home::HomeStats;
+use crate::home::{HomeBlock, HomeStats};
 use crate::segments::append::{Item, block_of};
+use crate::segments::measure::Sample;
 use crate::segments::{Segments, SegmentsOptions, State};
+use crate::separation::cost::{Efficiency, LEAST_HOT_WRITES, appending};
 use crate::separation::{Decision, Estimate, Inputs, Kind, Separator};
 use std::cmp::Reverse;
 use std::collections::VecDeque;
@@ -28,14 +30,17 @@ const FIRST_INTERVAL: u64 = 16;
 const COUNTER_BYTES: usize = 32 << 20;
 /// Segment I/O efficiency until it is measured: that of a drive of 2003 (HyLog, Figure 1).
 const EFFICIENCY: f64 = 32.8;
-/// While it is not, one of so many blocks is overwritten to measure it. After each decision half of the times are
-/// forgotten, so each interval measures some anew, also where all blocks are appended.
-const PROBE: u64 = 16;
-/// A round is largest when no more than this share of the writes is hot: 64 times as large as one without cold blocks.
-const LEAST_HOT_WRITES: f64 = 1.0 / 64.0;
 /// Until the first decision, blocks are overwritten when more than this share of the space is in use. From there on
 /// overwriting is cheaper even with uniform updates on a drive of 1999 (HyLog, Figure 3).
 const CROWDED: f64 = 0.94;
+
+/// What each interval measures. WOLF overwrites nothing.
+fn measured_by(placement: Placement) -> &'static [Kind] {
+    match placement {
+        Placement::Hylog => &[Kind::Many, Kind::Few],
+        _ => &[],
+    }
+}
 
 /// What is known of the blocks that are written.
 pub(crate) struct Separation {
@@ -45,8 +50,13 @@ pub(crate) struct Separation {
     ends: Nanos,
     next: Nanos,
     interval: Nanos,
+    /// What this interval has still to measure.
+    unmeasured: &'static [Kind],
+    sample: Option<Sample>,
+    /// See [`Inputs::cleaning`].
+    cleaning: Option<f64>,
     /// The last decision, with the efficiency that it took.
-    pub(crate) decision: Option<(Decision, f64)>,
+    pub(crate) decision: Option<(Decision, Efficiency)>,
 }
 
 impl Separation {
@@ -63,6 +73,9 @@ impl Separation {
             ends: Nanos(now.0 + first),
             next: Nanos(2 * first),
             interval,
+            unmeasured: measured_by(options.placement),
+            sample: None,
+            cleaning: None,
             decision: None,
         })
     }
@@ -81,6 +94,34 @@ impl Separation {
         }
     }
 
+    /// What the next call should measure, if it has no sample yet.
+    pub fn unmeasured(&self) -> Option<Kind> {
+        match self.sample {
+            Some(_) => None,
+            None => self.unmeasured.first().copied(),
+        }
+    }
+
+    /// The next call measures `sample`.
+    pub fn begin_sample(&mut self, sample: Sample) {
+        self.sample = Some(sample);
+        self.unmeasured = &self.unmeasured[1..];
+    }
+
+    /// The sample of this call.
+    pub fn take_sample(&mut self) -> Option<Sample> {
+        self.sample.take()
+    }
+
+    /// Ends an interval, at `now`.
+    fn decide(&mut self, now: Nanos, inputs: Inputs) {
+        let decision = self.separator.decide(inputs);
+        self.decision = Some((decision, inputs.efficiency));
+        self.unmeasured = measured_by(self.placement);
+        self.ends = Nanos(now.0 + self.next.0);
+        self.next = Nanos((2 * self.next.0).min(self.interval.0));
+    }
+
     /// `counted` with the last decision.
     pub fn stats(&self, counted: HomeStats) -> HomeStats {
         let Some((decision, efficiency)) = self.decision else {
@@ -91,7 +132,7 @@ impl Separation {
             hot_share_permille: milli(decision.hot_share),
             hot_writes_permille: milli(decision.hot_writes),
             hot_threshold: decision.threshold.into(),
-            efficiency_milli: milli(efficiency),
+            efficiency_milli: milli(efficiency.many),
             write_cost_milli: milli(decision.cost),
             ..counted
         }
@@ -113,38 +154,41 @@ impl Segments {
         (segments * self.capacity).max(1) as f64
     }
 
-    /// Counts the writes of `items`, and ends the separator's interval when it is time. True when some of them are
-    /// overwritten only to measure the time.
-    fn count_writes(&self, items: &[Item]) -> bool {
+    /// Counts the writes of `blocks`, and ends the separator's interval when it is time.
+    pub(crate) fn count_writes(&self, blocks: &[HomeBlock]) {
         let mut state = self.state.borrow_mut();
         let live_pages = state.table.live();
         let utilisation = live_pages as f64 / self.space(&state);
         let Some(separation) = &mut state.separation else {
-            return false;
+            return;
         };
         let now = self.rt.now();
         if now >= separation.ends {
             let known = separation.decision.map(|(_, efficiency)| efficiency);
             let mut times = self.media.times.borrow_mut();
-            let measured = times.efficiency();
-            times.halve();
-            let efficiency = measured.or(known).unwrap_or(EFFICIENCY);
-            let decision = separation.separator.decide(Inputs {
-                live_pages,
-                utilisation,
-                efficiency,
-            });
-            separation.decision = Some((decision, efficiency));
-            separation.ends = Nanos(now.0 + separation.next.0);
-            separation.next = Nanos((2 * separation.next.0).min(separation.interval.0));
-        }
-        for item in items {
-            if let SummaryKind::Data { block, .. } = item.kind {
-                separation.separator.note_write(block);
+            times.end_interval();
+            let all_hot = separation
+                .decision
+                .is_none_or(|(decision, _)| decision.hot_writes == 1.0);
+            if all_hot && let Some(cost) = times.appending_cost() {
+                let cleaning = cost / appending(utilisation);
+                let known = separation.cleaning.unwrap_or(cleaning);
+                separation.cleaning = Some((known + cleaning) / 2.0);
             }
+            let unknown = || known.unwrap_or(Efficiency::constant(EFFICIENCY));
+            separation.decide(
+                now,
+                Inputs {
+                    live_pages,
+                    utilisation,
+                    efficiency: times.efficiency().unwrap_or_else(unknown),
+                    cleaning: separation.cleaning.unwrap_or(1.0),
+                },
+            );
         }
-        separation.placement == Placement::Hylog
-            && !self.media.times.borrow().is_known(Kind::PageWrite)
+        for block in blocks {
+            separation.separator.note_write(block.block);
+        }
     }
 
     /// True when `block` is to be overwritten if it has a place.
@@ -171,13 +215,10 @@ impl Segments {
         if self.given.is_none() && self.state.borrow().separation.is_none() {
             return Ok((Vec::new(), items));
         }
-        let probes = self.count_writes(&items) && self.given.is_none();
         let (mut cold, mut hot) = (Vec::new(), Vec::with_capacity(items.len()));
         for item in items {
             let is_cold = match item.kind {
-                SummaryKind::Data { block, .. }
-                    if self.is_cold(block) || probes && block.is_multiple_of(PROBE) =>
-                {
+                SummaryKind::Data { block, .. } if self.is_cold(block) => {
                     self.place_of(block).await?.is_some()
                 }
                 _ => false,
@@ -197,7 +238,7 @@ impl Segments {
     }
 
     /// Where `block` lies; none for a hole. A block whose map page is damaged is appended, which begins a new page.
-    async fn place_of(&self, block: u64) -> Result<Option<u64>, HomeError> {
+    pub(crate) async fn place_of(&self, block: u64) -> Result<Option<u64>, HomeError> {
         match self.entry(block).await {
             Ok(known) => {
                 let is_there = known.is_placed() && self.media.holds(known.place);
@@ -208,9 +249,14 @@ impl Segments {
         }
     }
 
-    /// Overwrites `items` in place, in one sweep. Returns what is to be appended: a note of each. Nothing is durable
-    /// before a flush. The cleaner may have moved a block since it was separated, so its place is looked up again.
-    pub(crate) async fn overwrite(&self, items: Vec<Item>) -> Result<Vec<Item>, HomeError> {
+    /// Overwrites `items` in place, in one sweep that is measured as `kind`. Returns what is to be appended: a note of each.
+    /// Nothing is durable before a flush. The cleaner may have moved a block since it was separated, so its place is looked
+    /// up again.
+    pub(crate) async fn overwrite(
+        &self,
+        kind: Kind,
+        items: Vec<Item>,
+    ) -> Result<Vec<Item>, HomeError> {
         let (mut sweep, mut appended) = (Vec::with_capacity(items.len()), Vec::new());
         for item in items {
             match (item.kind, &item.data, self.place_of(block_of(&item)).await?) {
@@ -236,13 +282,13 @@ impl Segments {
             data: None,
         });
         let mut items: Vec<Item> = notes.collect();
-        self.write_in_place(sweep).await?;
+        self.write_in_place(kind, sweep).await?;
         items.append(&mut appended);
         Ok(items)
     }
 
     /// Writes blocks, in the order of their places, over their older content. Neighbours share a device write.
-    async fn write_in_place(&self, blocks: Vec<InPlace>) -> Result<(), HomeError> {
+    async fn write_in_place(&self, kind: Kind, blocks: Vec<InPlace>) -> Result<(), HomeError> {
         let count = blocks.len() as u64;
         self.media.count(|stats| stats.overwritten_blocks += count);
         let mut under_way: VecDeque<JoinHandle<Result<(), HomeError>>> = VecDeque::new();
@@ -265,7 +311,7 @@ impl Segments {
             let (home, pages) = (self.clone(), run.len() as u64);
             under_way.push_back(self.rt.spawn(async move {
                 let write = home.media.write_at(member, offset, Data::Slices(slices));
-                home.media.measured(Kind::PageWrite, pages, write).await
+                home.media.measured(kind, pages, write).await
             }));
         }
         for write in under_way {

@@ -1,6 +1,7 @@
 use crate::segments::SegmentsOptions;
 use crate::segments::in_place::Separation;
 use crate::separation::Decision;
+use crate::separation::cost::Efficiency;
 use tonearm_base::Nanos;
 use tonearm_format::Placement;
 
@@ -23,7 +24,7 @@ fn separation(placement: Placement, hot_writes: Option<f64>) -> Separation {
             hot_writes,
             ..Decision::default()
         };
-        (decision, 30.0)
+        (decision, Efficiency::constant(30.0))
     });
     known
 }

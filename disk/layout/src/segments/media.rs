@@ -26,7 +26,7 @@ pub(crate) struct Media {
     /// Bound on reads under way.
     reads: Semaphore,
     pub stats: Cell<HomeStats>,
-    /// How long devices take for single blocks and for partials.
+    /// How long the devices take for overwritten and for appended blocks.
     pub times: RefCell<ServiceTimes>,
     rt: Rt,
 }
@@ -37,6 +37,7 @@ impl Media {
         pool: &BufPool,
         members: Vec<SegmentsMember>,
         layout: SegmentLayout,
+        appended_min: u64,
     ) -> Self {
         let mut next = 1;
         let first = members.iter().map(|member| {
@@ -51,7 +52,7 @@ impl Media {
             pool: pool.clone(),
             reads: Semaphore::new(rt, READS_MAX),
             stats: Cell::default(),
-            times: RefCell::default(),
+            times: RefCell::new(ServiceTimes::new(appended_min)),
             rt: rt.clone(),
         }
     }
@@ -140,12 +141,27 @@ impl Media {
 
     /// Reads `count` adjacent blocks of one segment.
     pub async fn read(&self, place: u64, count: u64) -> Result<Buf, HomeError> {
+        self.read_as(Kind::Read, place, count).await
+    }
+
+    /// The same, measured as `kind`.
+    pub async fn read_as(&self, kind: Kind, place: u64, count: u64) -> Result<Buf, HomeError> {
         let (member, offset) = self.locate(place);
-        self.read_at(member, offset, count as usize * self.block_size())
-            .await
+        let len = count as usize * self.block_size();
+        self.read_bytes(kind, member, offset, len).await
     }
 
     pub async fn read_at(&self, member: usize, offset: u64, len: usize) -> Result<Buf, HomeError> {
+        self.read_bytes(Kind::Read, member, offset, len).await
+    }
+
+    async fn read_bytes(
+        &self,
+        kind: Kind,
+        member: usize,
+        offset: u64,
+        len: usize,
+    ) -> Result<Buf, HomeError> {
         let permit = self.reads.acquire(1).await;
         self.count(|stats| {
             stats.reads += 1;
@@ -155,7 +171,7 @@ impl Media {
         let data = Data::whole(self.pool.alloc(len));
         let io = device.io(Op::Read, offset, len as u64, data);
         let pages = (len / self.block_size()) as u64;
-        let (result, data) = self.measured(Kind::Read, pages, io).await;
+        let (result, data) = self.measured(kind, pages, io).await;
         drop(permit);
         let whole = result.and_then(|moved| match moved == len {
             true => Ok(data.into_buf()),
@@ -183,6 +199,7 @@ impl Media {
 
     /// Makes all writes durable. Members without writes since the last flush are left out.
     pub async fn flush(&self) -> Result<(), HomeError> {
+        let began = self.rt.now();
         let ios = self.members.iter().zip(&self.touched);
         let ios = ios
             .filter(|(_, touched)| touched.get())
@@ -204,6 +221,7 @@ impl Media {
                 }
             }
         }
+        self.times.borrow_mut().flushed(began, self.rt.now());
         failed.map_or(Ok(()), Err)
     }
 }

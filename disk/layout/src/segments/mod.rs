@@ -27,6 +27,7 @@ mod checkpoint;
 mod cleaner;
 mod in_place;
 mod map;
+mod measure;
 mod media;
 mod mend;
 mod page_cache;
@@ -151,9 +152,10 @@ impl Segments {
         let pages = map_pages(options.block_size, options.size_blocks);
         let capacity = append::capacity(&layout);
         let changed = pages.min(cached + 2 * cleaner::pass_segments(&layout) * capacity);
+        let appended_min = (ROUND_BYTES / options.block_size as usize) as u64 / 2;
         Self(Rc::new(Inner {
             rt: rt.clone(),
-            media: Media::new(rt, pool, members, layout),
+            media: Media::new(rt, pool, members, layout, appended_min),
             store: options.store,
             size_blocks: options.size_blocks,
             levels,
@@ -224,6 +226,14 @@ impl Home for Segments {
         let separation = state.separation.as_ref();
         let blocks = separation.map_or(appended, |known| known.round_blocks(appended, portion));
         blocks * self.block_size()
+    }
+
+    fn sample_max(&self) -> usize {
+        self.sample_max()
+    }
+
+    fn sample(&self, ready: Vec<u64>) -> Boxed<'_, Vec<u64>> {
+        Box::pin(self.sample(ready))
     }
 
     fn stats(&self) -> HomeStats {

@@ -2,6 +2,7 @@
 
 use crate::error::HomeError;
 use crate::segments::Segments;
+use crate::separation::Kind;
 use std::collections::BTreeSet;
 use tonearm_base::crc32c;
 use tonearm_format::{Summary, summary_blocks};
@@ -92,6 +93,11 @@ impl Content {
 impl Segments {
     /// Reads from `place` to the end of its segment. Blocks that cannot be read are noted in the result.
     pub(crate) async fn content_from(&self, place: u64) -> Content {
+        self.content_as(Kind::Read, place).await
+    }
+
+    /// The same, measured as `kind`.
+    pub(crate) async fn content_as(&self, kind: Kind, place: u64) -> Content {
         let segment_blocks = self.media.layout.segment_blocks();
         let end = self.media.first_place(self.media.segment_of(place) + 1);
         let block_size = self.block_size();
@@ -106,7 +112,7 @@ impl Segments {
         let mut at = place;
         while at < end {
             let count = step.min(end - at);
-            match self.media.read(at, count).await {
+            match self.media.read_as(kind, at, count).await {
                 Ok(bytes) => content.bytes.extend_from_slice(&bytes),
                 Err(_) => self.read_singly(at, count, &mut content).await,
             }

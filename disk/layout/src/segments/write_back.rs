@@ -10,6 +10,7 @@ use crate::error::HomeError;
 use crate::home::{HomeBlock, ZeroRange};
 use crate::segments::Segments;
 use crate::segments::append::Item;
+use crate::separation::Kind;
 use tonearm_format::{MapEntry, SummaryKind};
 
 /// Segments that one portion of a write-back takes. Space is made for one portion at a time.
@@ -55,23 +56,39 @@ impl Segments {
             },
             data: None,
         });
-        let blocks = blocks.into_iter().map(|block| Item {
-            version: None,
-            kind: SummaryKind::Data {
-                block: block.block,
-                crc: block.crc,
-            },
-            data: Some(block.data),
-        });
+        self.count_writes(&blocks);
+        let measured = self.measured(blocks);
         let portion = (PORTION_SEGMENTS * self.capacity) as usize;
         let mut holes = holes.peekable();
         while holes.peek().is_some() {
             let items = holes.by_ref().take(portion).collect();
-            if !self.write_portion(Vec::new(), items, true).await? {
+            if !self
+                .write_portion(Kind::Sweep, Vec::new(), items, true)
+                .await?
+            {
                 return Ok(false);
             }
         }
-        let (cold, hot) = self.separate(blocks.collect()).await?;
+        for sweep in measured.sweep.chunks(SWEEP_PORTIONS * portion) {
+            let sweep = items_of(sweep.to_vec());
+            if !self
+                .write_portion(measured.kind, sweep, Vec::new(), false)
+                .await?
+            {
+                return Ok(false);
+            }
+        }
+        for appended in measured.appended.chunks(self.appended().clamp(1, portion)) {
+            let appended = items_of(appended.to_vec());
+            if !self
+                .write_portion(Kind::Sweep, Vec::new(), appended, false)
+                .await?
+            {
+                return Ok(false);
+            }
+            self.media.flush().await?;
+        }
+        let (cold, hot) = self.separate(items_of(measured.others)).await?;
         let (mut cold, mut hot) = (cold.into_iter(), hot.into_iter());
         while cold.len() + hot.len() > 0 {
             let sweep: Vec<Item> = cold.by_ref().take(SWEEP_PORTIONS * portion).collect();
@@ -80,7 +97,10 @@ impl Segments {
                 .by_ref()
                 .take(portion - notes.min(portion / 2))
                 .collect();
-            if !self.write_portion(sweep, appended, false).await? {
+            if !self
+                .write_portion(Kind::Sweep, sweep, appended, false)
+                .await?
+            {
                 return Ok(false);
             }
         }
@@ -88,9 +108,11 @@ impl Segments {
         Ok(true)
     }
 
-    /// Overwrites `sweep` and appends `items` and a note of each overwritten block. False when there is no space for it.
+    /// Overwrites `sweep`, measured as `kind`, and appends `items` and a note of each overwritten block. False when there
+    /// is no space for it.
     async fn write_portion(
         &self,
+        kind: Kind,
         sweep: Vec<Item>,
         items: Vec<Item>,
         trims: bool,
@@ -104,12 +126,22 @@ impl Segments {
         if !has_space && !tombstones {
             return Ok(false);
         }
-        let mut all = self.overwrite(sweep).await?;
+        let appended = items.len() as u64;
+        let flushes = !sweep.is_empty()
+            && (kind != Kind::Sweep || self.media.times.borrow().wants_appended(appended));
+        if flushes {
+            self.media.flush().await?;
+        }
+        let mut all = self.overwrite(kind, sweep).await?;
+        if flushes {
+            self.media.flush().await?;
+        }
         all.extend(items);
         let kinds: Vec<SummaryKind> = all.iter().map(|item| item.kind).collect();
         let placed = self.append(all).await?;
         self.enter(&kinds, &placed).await?;
         self.media.count(|stats| stats.written_blocks += written);
+        self.media.times.borrow_mut().came_home(appended);
         if !has_space {
             self.checkpoint().await?;
             return Ok(true);
@@ -180,4 +212,16 @@ impl Segments {
             "a zero range beyond the store's end"
         );
     }
+}
+
+fn items_of(blocks: Vec<HomeBlock>) -> Vec<Item> {
+    let items = blocks.into_iter().map(|block| Item {
+        version: None,
+        kind: SummaryKind::Data {
+            block: block.block,
+            crc: block.crc,
+        },
+        data: Some(block.data),
+    });
+    items.collect()
 }

@@ -9,6 +9,38 @@ pub fn efficiency(page_time: f64, segment_time: f64, pages: f64) -> f64 {
     pages * page_time / segment_time
 }
 
+/// A round is largest when no more than this share of the writes is hot: 64 times as large as one without cold pages.
+pub const LEAST_HOT_WRITES: f64 = 1.0 / 64.0;
+
+/// Segment I/O efficiency by the number of pages that are overwritten in one sweep. The larger a sweep is, the closer its
+/// pages lie to each other, and a track may have several of them. The paper has one number for all.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Efficiency {
+    /// When few pages are overwritten together.
+    pub few: f64,
+    /// When all pages of the largest round are.
+    pub many: f64,
+}
+
+impl Efficiency {
+    /// The same for any number of pages.
+    pub fn constant(efficiency: f64) -> Self {
+        Self {
+            few: efficiency,
+            many: efficiency,
+        }
+    }
+
+    /// When `hot_writes` of all writes are of hot pages. A round ends when enough hot pages are appended, so the number of
+    /// pages that it overwrites follows. In a given time, the drive overwrites more pages the more there are, in a
+    /// straight line from `few` to `many`.
+    pub fn at(&self, hot_writes: f64) -> f64 {
+        let pages = |hot_writes: f64| (1.0 - hot_writes) / hot_writes.max(LEAST_HOT_WRITES);
+        let share = pages(hot_writes) / pages(0.0);
+        1.0 / ((1.0 - share) / self.few + share / self.many)
+    }
+}
+
 /// E for `disks` disks that are idle for a share of `idle` of the time (section 4.2): a segment keeps all disks busy, a
 /// page only one.
 pub fn adjusted(efficiency: f64, disks: f64, idle: f64) -> f64 {
@@ -50,6 +82,11 @@ pub fn overwrite(efficiency: f64) -> f64 {
 /// Cost of appending when a cleaner makes the space (equation 4).
 pub fn cleaning(cleaning_utilisation: f64) -> f64 {
     2.0 / (1.0 - cleaning_utilisation)
+}
+
+/// Cost of appending uniformly random updates when all segments have the share `disk` of live pages (equations 2 and 4).
+pub fn appending(disk: f64) -> f64 {
+    cleaning(cleaning_utilisation(disk))
 }
 
 /// Cost of appending when live pages are moved into holes of other segments (equation 5).

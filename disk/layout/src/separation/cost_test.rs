@@ -111,3 +111,16 @@ fn the_costs_of_a_pass_are_those_of_the_model() {
     }
     assert_eq!(cleaning_pass(3.0, 3.0), f64::INFINITY);
 }
+
+#[test]
+fn a_page_takes_less_time_the_more_are_overwritten_together() {
+    let efficiency = Efficiency {
+        few: 60.0,
+        many: 6.0,
+    };
+    near(efficiency.at(1.0), 60.0, 1e-9);
+    near(efficiency.at(0.0), 6.0, 1e-9);
+    // One page of the sweep for each hot one, and 64 in a largest round: 63 parts of 1/60 and one of 1/6.
+    near(efficiency.at(0.5), 64.0 / (63.0 / 60.0 + 1.0 / 6.0), 1e-9);
+    near(Efficiency::constant(5.0).at(0.3), 5.0, 1e-9);
+}

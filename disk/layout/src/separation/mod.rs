@@ -8,7 +8,7 @@ mod separator;
 mod service;
 
 pub use separator::{Decision, Estimate, Inputs, Separator};
-pub use service::{Kind, ServiceTimes};
+pub use service::{Kind, PAGES_MAX, PAGES_MIN, ServiceTimes};
 
 #[cfg(test)]
 mod cost_test;

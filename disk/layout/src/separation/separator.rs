@@ -1,6 +1,6 @@
 //! The separator: counts how often each page is written, and finds the hot share with the least cost (HyLog 4.2).
 
-use crate::separation::cost;
+use crate::separation::cost::{self, Efficiency};
 
 /// Values that a counter can have.
 const VALUES: usize = 256;
@@ -29,7 +29,10 @@ pub struct Inputs {
     /// Share of the space that they take, from 0 to 1.
     pub utilisation: f64,
     /// Segment I/O efficiency, adjusted for disks and idleness.
-    pub efficiency: f64,
+    pub efficiency: Efficiency,
+    /// The measured cost of appending all pages, divided by that of equation 4. The equation does not know that the arm
+    /// moves between reads and writes of the cleaner, nor that the cleaner copies less of a skewed load.
+    pub cleaning: f64,
 }
 
 /// The result of an interval.
@@ -190,12 +193,13 @@ impl Separator {
     ) -> (Decision, u16) {
         let all = writes.iter().sum::<u64>().max(1) as f64;
         let cost = |hot: u64, hot_writes: u64| {
-            cost::hylog(
-                hot as f64 / live as f64,
-                hot_writes as f64 / all,
-                inputs.utilisation,
-                inputs.efficiency,
-            )
+            let (hot_share, hot_writes) = (hot as f64 / live as f64, hot_writes as f64 / all);
+            let efficiency = inputs.efficiency.at(hot_writes);
+            // Equation 8 knows the skew of the pages that it separates.
+            let cleaning = inputs.cleaning.max(1.0);
+            let overwritten = (1.0 - hot_writes) * cost::overwrite(efficiency);
+            let all = cost::hylog(hot_share, hot_writes, inputs.utilisation, efficiency);
+            overwritten + cleaning * (all - overwritten)
         };
         let all_cold = cost(0, 0);
         let mut best = (all_cold, 0, 0, VALUES as u16);
@@ -210,7 +214,7 @@ impl Separator {
                 best = (cost, hot, hot_writes, by as u16);
             }
         }
-        let all_hot = cost::hylog(1.0, 1.0, inputs.utilisation, inputs.efficiency);
+        let all_hot = inputs.cleaning * cost::appending(inputs.utilisation);
         if self.estimate == Estimate::LaterWrites
             && best.0 > (1.0 - GAIN_MIN) * all_cold.min(all_hot)
         {

@@ -1,3 +1,4 @@
+use crate::separation::cost::Efficiency;
 use crate::separation::{Decision, Estimate, Inputs, Separator};
 
 const PAGES: u64 = 4000;
@@ -6,7 +7,8 @@ fn inputs(utilisation: f64, efficiency: f64) -> Inputs {
     Inputs {
         live_pages: PAGES,
         utilisation,
-        efficiency,
+        efficiency: Efficiency::constant(efficiency),
+        cleaning: 1.0,
     }
 }
 
@@ -142,9 +144,10 @@ fn full_counters_and_no_writes_are_no_trouble() {
         separator.note_write(1);
     }
     let inputs = Inputs {
+        cleaning: 1.0,
         live_pages: 2,
         utilisation: 0.90,
-        efficiency: 20.0,
+        efficiency: Efficiency::constant(20.0),
     };
     separator.decide(inputs);
     for _ in 0..1000 {
@@ -160,5 +163,37 @@ fn full_counters_and_no_writes_are_no_trouble() {
     for _ in 0..20 {
         let decision = separator.decide(empty);
         assert!(decision.cost.is_finite(), "{decision:?}");
+    }
+}
+
+/// A drive with a large cache: a lone page takes half a turn, and many of one track take it together. Few cold pages are
+/// then worth nothing, and all of them much.
+#[test]
+fn where_only_large_sweeps_are_cheap_nothing_is_overwritten_or_everything() {
+    let run = |utilisation, cleaning, share| {
+        let mut separator = Separator::new(PAGES, usize::MAX, Estimate::LaterWrites);
+        let inputs = Inputs {
+            efficiency: Efficiency {
+                few: 75.0,
+                many: 10.0,
+            },
+            cleaning,
+            ..inputs(utilisation, 0.0)
+        };
+        run(&mut separator, 4, 20_000, share, inputs)
+    };
+    // Equation 4 gives 10.4 at 90 % and 6.4 at 83 %.
+    for (utilisation, cleaning, hot_writes) in [
+        (0.98, 1.0, 0.0),
+        (0.90, 0.8, 1.0),
+        (0.90, 1.2, 0.0),
+        (0.83, 1.2, 1.0),
+        (0.83, 2.0, 0.0),
+    ] {
+        let decision = run(utilisation, cleaning, 10);
+        assert_eq!(
+            decision.hot_writes, hot_writes,
+            "{utilisation} {cleaning} {decision:?}"
+        );
     }
 }

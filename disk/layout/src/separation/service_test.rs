@@ -5,39 +5,119 @@ fn ms(at: u64) -> Nanos {
     Nanos::from_millis(at)
 }
 
+/// Fewer than 64 pages that are appended before a flush do not count.
+fn new() -> ServiceTimes {
+    ServiceTimes::new(64)
+}
+
+/// A drive that serves one operation at a time.
+struct Drive {
+    times: ServiceTimes,
+    now: u64,
+}
+
+impl Drive {
+    fn new() -> Self {
+        Self {
+            times: new(),
+            now: 0,
+        }
+    }
+
+    fn serves(&mut self, kind: Kind, pages: u64, millis: u64) {
+        let began = self.now;
+        self.now += millis;
+        self.times.ended(kind, pages, ms(began), ms(self.now));
+    }
+
+    /// Serves it, with a flush that takes no time.
+    fn serves_durably(&mut self, kind: Kind, pages: u64, millis: u64) {
+        self.serves(kind, pages, millis);
+        self.flushes(0);
+    }
+
+    fn flushes(&mut self, millis: u64) {
+        let began = self.now;
+        self.now += millis;
+        self.times.flushed(ms(began), ms(self.now));
+    }
+}
+
 #[test]
 fn operations_one_after_the_other_give_their_own_times() {
-    let mut times = ServiceTimes::default();
-    for at in (0..200).map(|round| 40 * round) {
-        times.ended(Kind::PageWrite, 1, ms(at), ms(at + 6));
-        times.ended(Kind::Append, 128, ms(at + 6), ms(at + 26));
+    let mut drive = Drive::new();
+    for _ in 0..200 {
+        drive.serves_durably(Kind::Few, 1, 6);
+        drive.serves_durably(Kind::Append, 128, 20);
     }
-    assert_eq!(times.page_nanos(Kind::PageWrite), Some(6e6));
-    let efficiency = times.efficiency().unwrap();
+    drive.times.end_interval();
+    assert_eq!(drive.times.page_nanos(Kind::Few), Some(6e6));
+    let efficiency = drive.times.efficiency().unwrap();
     // 128 pages of 6 ms against 20 ms.
-    assert!((efficiency - 38.4).abs() < 1e-9, "{efficiency}");
+    assert!((efficiency.few - 38.4).abs() < 1e-9, "{efficiency:?}");
+    assert_eq!(efficiency.few, efficiency.many, "nothing else was measured");
+}
+
+/// A cache takes all writes at once, and the flush takes the time.
+#[test]
+fn a_flush_counts_for_the_writes_before_it() {
+    let mut drive = Drive::new();
+    for _ in 0..10 {
+        drive.serves(Kind::Append, 128, 1);
+        drive.flushes(9);
+        for _ in 0..16 {
+            drive.serves(Kind::Few, 1, 0);
+        }
+        drive.flushes(64);
+        for _ in 0..16 {
+            drive.serves(Kind::Many, 1, 0);
+        }
+        drive.flushes(16);
+    }
+    drive.times.end_interval();
+    assert_eq!(drive.times.page_nanos(Kind::Append), Some(10e6 / 128.0));
+    assert_eq!(drive.times.page_nanos(Kind::Few), Some(4e6));
+    assert_eq!(drive.times.page_nanos(Kind::Many), Some(1e6));
+}
+
+#[test]
+fn writes_of_two_kinds_before_one_flush_do_not_count() {
+    let mut drive = Drive::new();
+    for others in [Kind::Append, Kind::Sweep, Kind::Many] {
+        for _ in 0..40 {
+            drive.serves(Kind::Few, 1, 3);
+            drive.serves(others, 128, 3);
+            drive.flushes(50);
+        }
+    }
+    drive.times.end_interval();
+    for kind in [Kind::Few, Kind::Many, Kind::Append] {
+        assert_eq!(drive.times.page_nanos(kind), None, "{kind:?}");
+    }
 }
 
 #[test]
 fn operations_side_by_side_share_the_time() {
-    let mut times = ServiceTimes::default();
+    let mut times = new();
     for round in 0..200 {
         for _ in 0..4 {
-            times.ended(Kind::PageWrite, 1, ms(8 * round), ms(8 * round + 8));
+            times.ended(Kind::Few, 1, ms(8 * round), ms(8 * round + 8));
         }
+        times.flushed(ms(8 * round + 8), ms(8 * round + 8));
     }
-    assert_eq!(times.page_nanos(Kind::PageWrite), Some(2e6));
+    times.end_interval();
+    assert_eq!(times.page_nanos(Kind::Few), Some(2e6));
 }
 
 /// A drive that serves one operation at a time, with 14 reads in its queue at any time.
 #[test]
 fn writes_that_wait_for_reads_take_no_longer() {
     let (read, page_write, append) = (4_u64, 5, 30);
-    let mut times = ServiceTimes::default();
+    let mut times = new();
     let mut now = 0;
     for _ in 0..200 {
         for (kind, pages, count, service) in [
-            (Kind::PageWrite, 1, 8, page_write),
+            (Kind::Few, 1, 8, page_write),
             (Kind::Append, 128, 1, append),
         ] {
             let began = now;
@@ -49,41 +129,76 @@ fn writes_that_wait_for_reads_take_no_longer() {
                 now += service;
                 times.ended(kind, pages, ms(began), ms(now));
             }
+            times.flushed(ms(now), ms(now));
         }
     }
-    assert_eq!(times.page_nanos(Kind::PageWrite), Some(5e6));
+    times.end_interval();
+    assert_eq!(times.page_nanos(Kind::Few), Some(5e6));
     assert_eq!(times.page_nanos(Kind::Append), Some(30e6 / 128.0));
 }
 
 #[test]
 fn a_few_operations_tell_nothing() {
-    let mut times = ServiceTimes::default();
-    let mut run = |kind, count, length: u64| {
-        for at in 0..count {
-            let now = Nanos(1 + at * 1_000_000);
-            times.ended(kind, 1, now, Nanos(now.0 + length));
-        }
-        times.efficiency()
-    };
-    assert_eq!(run(Kind::Append, 150, 1000), None);
-    assert_eq!(run(Kind::PageWrite, 99, 5000), None);
-    let last = 150_000_000;
-    times.ended(Kind::PageWrite, 1, Nanos(last), Nanos(last + 5000));
-    assert!(times.efficiency().is_some(), "{times:?}");
+    let mut drive = Drive::new();
+    for _ in 0..3 {
+        drive.serves_durably(Kind::Append, 128, 9);
+    }
+    // Notes alone take a whole turn of the disk for a few pages.
+    for _ in 0..100 {
+        drive.serves_durably(Kind::Append, 3, 9);
+    }
+    for _ in 0..31 {
+        drive.serves_durably(Kind::Few, 1, 9);
+    }
+    assert!(drive.times.wants_appended(128) && !drive.times.wants_appended(3));
+    drive.times.end_interval();
+    for kind in [Kind::Few, Kind::Append] {
+        assert_eq!(drive.times.page_nanos(kind), None, "{kind:?}");
+    }
+    for _ in 0..4 {
+        assert!(drive.times.wants_appended(128));
+        drive.serves_durably(Kind::Append, 128, 9);
+    }
+    assert!(!drive.times.wants_appended(128));
 }
 
 #[test]
 fn old_operations_count_less() {
-    let mut times = ServiceTimes::default();
-    let mut at = 0;
-    for length in [1000_u64, 3000] {
+    let mut drive = Drive::new();
+    for length in [4, 8] {
         for _ in 0..200 {
-            times.ended(Kind::PageWrite, 1, Nanos(at), Nanos(at + length));
-            at += length;
+            drive.serves_durably(Kind::Few, 1, length);
         }
-        times.halve();
+        drive.times.end_interval();
     }
-    // 50 of the first 200 and 100 of the others.
-    let mean = times.page_nanos(Kind::PageWrite).unwrap();
-    assert!((mean - 7000.0 / 3.0).abs() < 1e-6, "{mean}");
+    assert_eq!(drive.times.page_nanos(Kind::Few), Some(6e6));
+    // An interval without any changes nothing.
+    drive.times.end_interval();
+    assert_eq!(drive.times.page_nanos(Kind::Few), Some(6e6));
+}
+
+/// Each round brings 100 pages home and copies as many, for which the cleaner reads 200.
+#[test]
+fn appending_costs_what_the_cleaner_needs_for_it() {
+    let round = |drive: &mut Drive, cleaned| {
+        drive.serves(Kind::Clean, cleaned, 6);
+        drive.serves(Kind::Append, 100, 1);
+        drive.serves(Kind::Append, 100, 1);
+        drive.times.came_home(100);
+        drive.flushes(2);
+    };
+    for (cleaned, expected) in [(200, Some(5.0)), (150, None)] {
+        let mut drive = Drive::new();
+        for _ in 0..50 {
+            round(&mut drive, cleaned);
+        }
+        // Rounds that overwrite do not count.
+        for _ in 0..50 {
+            drive.serves(Kind::Sweep, 10, 500);
+            round(&mut drive, cleaned);
+        }
+        drive.times.end_interval();
+        // 10 ms for 100 pages that came home, and 4 ms for 200 that were appended.
+        assert_eq!(drive.times.appending_cost(), expected, "{cleaned} cleaned");
+    }
 }

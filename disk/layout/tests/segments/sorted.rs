@@ -60,10 +60,11 @@ fn the_cleaner_separates_blocks_that_are_overwritten_from_those_that_are_appende
     assert!(cleaned < 26_000, "{cleaned} blocks");
 }
 
-/// E follows the load also where all blocks are appended. Each interval overwrites some only to measure the time.
+/// E follows the load also where all blocks are appended. Each interval overwrites some only to measure the time: first
+/// neighbours on the device, then blocks that lie far from each other.
 #[test]
-fn each_interval_measures_page_writes_anew() {
-    let blocks = 4000;
+fn each_interval_measures_neighbours_and_then_others() {
+    let blocks = 8000;
     for placement in [Placement::Hylog, Placement::Wolf] {
         let mut store = Store::new(Shape {
             segments: segments_for(4096, 128 << 10, blocks, 60),
@@ -72,29 +73,90 @@ fn each_interval_measures_page_writes_anew() {
             ..shape(blocks)
         });
         store.fill(256);
-        let mut numbers = Numbers(3);
-        for interval in 0..8 {
+        for interval in 0..4 {
             let rt = store.rt.clone();
             let pause = async move { rt.sleep(Nanos::from_secs(1200)).await };
             store.rt.block_on(pause);
-            let before = store.home.stats().overwritten_blocks;
-            for _ in 0..60 {
-                let part: Vec<u64> = (0..50).map(|_| numbers.below(blocks)).collect();
-                store.write(&part, &[]);
+            // The call that ends the interval.
+            store.write(&[0], &[]);
+            for kind in ["neighbours", "others"] {
+                let most = store.home.sample_max();
+                if placement == Placement::Wolf {
+                    assert_eq!(most, 0, "WOLF overwrites nothing");
+                    continue;
+                }
+                assert!(most >= 1000, "{most} blocks");
+                let ready: Vec<u64> = (0..blocks).step_by(8).collect();
+                let home = store.home.clone();
+                let all = ready.clone();
+                let sample = store.rt.block_on(async move { home.sample(all).await });
+                assert!(sample.iter().all(|block| ready.contains(block)));
+                let places = store.places();
+                let mut ranks: Vec<u64> = ready.iter().map(|block| places[block]).collect();
+                ranks.sort_unstable();
+                let rank = |block: &u64| ranks.binary_search(&places[block]).unwrap();
+                let mut ranks: Vec<usize> = sample.iter().map(rank).collect();
+                ranks.sort_unstable();
+                let joined = ranks
+                    .windows(2)
+                    .filter(|pair| pair[1] == pair[0] + 1)
+                    .count();
+                let before = store.home.stats().overwritten_blocks;
+                store.write(&sample, &[]);
+                let measured = store.home.stats().overwritten_blocks - before;
+                let about = format!("interval {interval}, {kind}: {measured}, {joined} joined");
+                // Until appended blocks were measured, a sample has some of them, too.
+                assert!((32..=sample.len() as u64).contains(&measured), "{about}");
+                match (interval, kind) {
+                    (0, _) => {}
+                    (_, "neighbours") => assert_eq!(joined as u64, measured - 4, "{about}"),
+                    _ => assert_eq!(joined, 0, "{about}"),
+                }
             }
-            let measured = store.home.stats().overwritten_blocks - before;
-            let expected = match (placement, interval) {
-                (Placement::Wolf, _) => 0..=0,
-                // Half of the times are still known.
-                (_, 1..) => 40..=60,
-                _ => 100..=120,
-            };
-            assert!(
-                expected.contains(&measured),
-                "{placement:?}, interval {interval}: {measured}"
-            );
+            assert_eq!(store.home.sample_max(), 0, "once in an interval");
+            let before = store.home.stats().overwritten_blocks;
+            store.write(&(0..200).collect::<Vec<_>>(), &[]);
+            assert_eq!(store.home.stats().overwritten_blocks, before);
+        }
+        store.compare();
+    }
+}
+
+/// Where all blocks are cold, a sample is a whole round. Its notes take many segments of a store that has few free ones.
+#[test]
+fn a_sample_of_a_whole_round_fits_into_a_nearly_full_store() {
+    let blocks = 8_000;
+    let mut store = Store::new(Shape {
+        segment_bytes: 64 << 10,
+        segments: segments_for(4096, 64 << 10, blocks, 2),
+        given: None,
+        placement: Placement::Hylog,
+        ..shape(blocks)
+    });
+    store.fill(1024);
+    let all: Vec<u64> = (0..blocks).collect();
+    let mut numbers = Numbers(7);
+    let mut overwritten = 0;
+    for _ in 0..12 {
+        for _ in 0..40 {
+            let part: Vec<u64> = (0..150).map(|_| numbers.below(blocks)).collect();
+            store.write(&part, &[]);
+        }
+        let rt = store.rt.clone();
+        let pause = async move { rt.sleep(Nanos::from_secs(1200)).await };
+        store.rt.block_on(pause);
+        store.write(&[0], &[]);
+        while store.home.sample_max() > 0 {
+            let (home, ready) = (store.home.clone(), all.clone());
+            let sample = store.rt.block_on(async move { home.sample(ready).await });
+            let before = store.home.stats().overwritten_blocks;
+            store.write(&sample, &[]);
+            let count = store.home.stats().overwritten_blocks - before;
+            overwritten = overwritten.max(count);
         }
     }
+    assert_eq!(overwritten, blocks, "no sample was a whole round");
+    store.compare();
 }
 
 /// The cold blocks of one call are overwritten together, and their notes take one partial.

@@ -8,7 +8,9 @@ use crate::error::StoreError;
 use crate::store::Store;
 use std::future::Future;
 use std::sync::atomic::{AtomicU64, Ordering};
-use tonearm_base::LooseBuf;
+use tonearm_base::{LooseBuf, Lsn};
+use tonearm_disk::Marks;
+use tonearm_engine::ArchiveInfo;
 
 /// A session with an open store. The session itself keeps its locks, the last writes of its units, and what it has read
 /// and no commit has changed since. None of these needs the engine.
@@ -44,11 +46,6 @@ impl LocalFiles {
             locks,
             seen: Seen::new(names),
         })
-    }
-
-    /// The store of the session.
-    pub fn store(&self) -> &Store {
-        &self.store
     }
 
     fn run<T, F>(&self, job: impl FnOnce(Session) -> F + Send + 'static) -> Result<T, FilesError>
@@ -167,6 +164,10 @@ impl Drop for LocalFiles {
 impl Files for LocalFiles {
     fn in_process(&self) -> Option<usize> {
         Some(self.store.number())
+    }
+
+    fn store(&self) -> Option<&Store> {
+        Some(&self.store)
     }
 
     fn open(&self, name: &str, how: Open) -> Result<FileId, FilesError> {
@@ -317,7 +318,7 @@ impl Files for LocalFiles {
         self.run(move |session| async move { session.status(file, offset, len).await })
     }
 
-    fn end(&self, aru: AruId, durable: bool) -> Result<(), FilesError> {
+    fn end(&self, aru: AruId, durable: bool) -> Result<Lsn, FilesError> {
         let Left { due, failed } = self.units.leave(aru).ok_or_else(|| not_open(aru))?;
         let mut views = self.after(&due);
         let (spare, views, ended) = self.run(move |session| async move {
@@ -341,7 +342,8 @@ impl Files for LocalFiles {
                     true
                 })
             });
-            Ok((spare, views, session.acknowledge(lsn, durable).await))
+            let acknowledged = session.acknowledge(lsn, durable).await;
+            Ok((spare, views, acknowledged.map(|()| lsn)))
         })?;
         self.units.give(spare);
         // If the store has failed, the session answers with the engine's error, not from its cache.
@@ -369,6 +371,22 @@ impl Files for LocalFiles {
 
     fn flush(&self) -> Result<(), FilesError> {
         self.run(|session| async move { session.flush().await })
+    }
+
+    fn marks(&self) -> Result<Marks, FilesError> {
+        self.run(|session| async move { Ok(session.marks()) })
+    }
+
+    fn wait_durable(&self, lsn: Lsn) -> Result<(), FilesError> {
+        self.run(move |session| async move { session.wait_durable(lsn).await })
+    }
+
+    fn archive(&self) -> Result<Option<ArchiveInfo>, FilesError> {
+        self.run(|session| async move { Ok(session.archive()) })
+    }
+
+    fn wait_archived(&self, lsn: Lsn) -> Result<(), FilesError> {
+        self.run(move |session| async move { session.wait_archived(lsn).await })
     }
 
     fn lock(&self, file: FileId, level: Level) -> Result<bool, FilesError> {

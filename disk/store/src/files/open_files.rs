@@ -57,7 +57,6 @@ pub fn files_socket(path: &Path) -> PathBuf {
 /// A server that has gone away is expected to come back, and a process that opens the store meanwhile would prevent
 /// that. So a process that a server has served never opens that store itself. If a server was killed and has left its
 /// socket, any process waits before it opens the store. Both wait for [`StoreOptions::server_wait`].
-/// waits first. Both for [`StoreOptions::server_wait`].
 ///
 /// # Errors
 /// `Busy` when another process has the store open for itself; `Away` when the server has not come back; others as for

@@ -17,7 +17,8 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use tonearm_base::{AlignedMemory, LooseBuf, Lsn};
-use tonearm_disk::{Ack, Aru, Changes, Disk, DiskError, ErrorKind, Volume, VolumeKind};
+use tonearm_disk::{Ack, Aru, Changes, Disk, DiskError, ErrorKind, Marks, Volume, VolumeKind};
+use tonearm_engine::ArchiveInfo;
 
 /// Most open files of a session.
 const FILES_MAX: usize = 1024;
@@ -437,6 +438,22 @@ impl Session {
 
     pub async fn flush(&self) -> Result<(), FilesError> {
         Ok(self.disk().flush().await?)
+    }
+
+    pub fn marks(&self) -> Marks {
+        self.disk().marks()
+    }
+
+    pub async fn wait_durable(&self, lsn: Lsn) -> Result<(), FilesError> {
+        Ok(self.disk().wait_durable(lsn).await?)
+    }
+
+    pub fn archive(&self) -> Option<ArchiveInfo> {
+        self.disk().engine().archive()
+    }
+
+    pub async fn wait_archived(&self, lsn: Lsn) -> Result<(), FilesError> {
+        Ok(self.disk().wait_archived(lsn).await?)
     }
 
     pub fn lock(&self, file: FileId, level: Level) -> Result<bool, FilesError> {

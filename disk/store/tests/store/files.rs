@@ -1,6 +1,7 @@
 //! Files of an open store.
 
 use crate::Place;
+use tonearm_store::Lsn;
 use tonearm_store::files::{AruId, FileId, Files, FilesErrorKind, Level, Open};
 
 pub const CREATE: Open = Open {
@@ -21,7 +22,44 @@ pub fn check(one: &dyn Files, two: &dyn Files) {
     units(one, two);
     bytes(one, two);
     locks(one, two);
+    marks(one, two);
     errors(one);
+}
+
+/// The marks of commits, and waits for them.
+fn marks(one: &dyn Files, two: &dyn Files) {
+    let file = one.open("marks", CREATE).unwrap();
+    let empty = one.begin().unwrap();
+    assert_eq!(one.end(empty, false).unwrap(), Lsn(0), "no changes, no LSN");
+    let before = one.marks().unwrap().appended;
+    let mut last = before;
+    for round in 0..5u64 {
+        let unit = one.begin().unwrap();
+        one.write(file, Some(unit), round, b"x").unwrap();
+        let lsn = one.end(unit, false).unwrap();
+        assert_eq!(lsn, last + 1);
+        last = lsn;
+        let marks = two.marks().unwrap();
+        assert_eq!(marks.appended, last);
+        assert!(marks.appended >= marks.flushed && marks.flushed >= marks.durable);
+    }
+    two.wait_durable(last).unwrap();
+    assert_eq!(one.marks().unwrap().durable, last);
+    two.wait_durable(before).unwrap();
+    let error = two.wait_durable(last + 1).unwrap_err();
+    let text = format!(
+        "there is no commit {} yet: the last one is {last}",
+        last + 1
+    );
+    assert_eq!((error.kind, error.text), (FilesErrorKind::Failed, text));
+    let unit = two.begin().unwrap();
+    let other = two.open("marks", Open::default()).unwrap();
+    two.write(other, Some(unit), 0, b"y").unwrap();
+    let lsn = two.end(unit, true).unwrap();
+    assert_eq!(one.marks().unwrap().durable, lsn);
+    one.close(file);
+    two.close(other);
+    one.delete("marks").unwrap();
 }
 
 /// Two sessions write parts of the same blocks at a time, in units and without: none loses what the other one wrote.
@@ -209,7 +247,10 @@ fn errors(one: &dyn Files) {
     let unit = one.begin().unwrap();
     one.write(e, Some(unit), 0, b"lost").unwrap();
     one.delete("e").unwrap();
-    assert_eq!(kind(one.end(unit, false)), FilesErrorKind::Conflict);
+    assert_eq!(
+        kind(one.end(unit, false).map(|_| ())),
+        FilesErrorKind::Conflict
+    );
     one.close(e);
     one.abort(unit);
 }

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod archive;
 mod ends;
 mod files;
 mod fork;

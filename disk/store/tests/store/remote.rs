@@ -13,7 +13,9 @@ use tonearm_base::Nanos;
 use tonearm_rt::{Data, Op};
 use tonearm_store::files::{Files, FilesErrorKind, Level, Open};
 use tonearm_store::remote::{FileServer, FileServerLimits, RemoteFiles};
-use tonearm_store::{Executor, Members, Store, StoreOptions, files_socket, open_disk, open_files};
+use tonearm_store::{
+    ArchiveState, Executor, Members, Store, StoreOptions, files_socket, open_disk, open_files,
+};
 
 /// A server as `tonearm serve` has it: an acceptor, and the engine's thread.
 struct Server {
@@ -39,6 +41,8 @@ impl Server {
                 |_| {},
             );
             let disk = disk.unwrap();
+            // Of an archive whose bucket never answers.
+            disk.engine().begin_archive("file:///nowhere").unwrap();
             let (bell, sender) = executor.handle.add_event().unwrap();
             let (clients, arrivals) = channel::<Option<OwnedFd>>();
             let (ring, stopper) = (sender.clone(), clients.clone());
@@ -116,6 +120,30 @@ fn eventually(mut ready: impl FnMut() -> bool) {
         assert!(started.elapsed() < Duration::from_secs(10));
         std::thread::sleep(Duration::from_millis(1));
     }
+}
+
+/// Neither the end of the server nor that of a client waits for a bucket that is away.
+#[test]
+fn a_wait_for_the_archive_ends_with_the_server() {
+    let mut server = Server::start();
+    let files = Arc::new(server.connect());
+    files.open("f", CREATE).unwrap();
+    let lsn = files.marks().unwrap().appended;
+    let archive = files.archive().unwrap().unwrap();
+    assert_eq!(archive.state, ArchiveState::Starting);
+    let (waiting, waits) = (files.clone(), channel());
+    let thread = std::thread::spawn(move || {
+        waits.0.send(()).unwrap();
+        waiting.wait_archived(lsn)
+    });
+    waits.1.recv().unwrap();
+    std::thread::sleep(Duration::from_millis(100));
+    assert!(!thread.is_finished());
+    let began = Instant::now();
+    server.end();
+    assert!(began.elapsed() < Duration::from_millis(1500));
+    let error = thread.join().unwrap().unwrap_err();
+    assert!(error.text.contains("shutting down"), "{error}");
 }
 
 #[test]
@@ -394,7 +422,7 @@ fn a_server_of_another_version_is_refused_and_named() {
 
 /// Frames of the protocol, from a program that otherwise does not keep to it.
 mod raw {
-    pub const HELLO: &[u8; 16] = b"tonearmF\x03\0\0\0\0\0\0\0";
+    pub const HELLO: &[u8; 16] = b"tonearmF\x05\0\0\0\0\0\0\0";
 
     fn frame(fields: &[&[u8]]) -> Vec<u8> {
         let fields = fields.concat();
@@ -512,8 +540,8 @@ fn an_end_answers_what_was_begun_and_leaves_nothing_under_way() {
                         let unit = files.begin().unwrap();
                         let bytes = vec![mark(done); 60_000];
                         let written = files.write(file, Some(unit), done % 8 * 60_000, &bytes);
-                        if let Err(error) =
-                            written.and_then(|()| files.end(unit, done.is_multiple_of(3)))
+                        if let Err(error) = written
+                            .and_then(|()| files.end(unit, done.is_multiple_of(3)).map(|_| ()))
                         {
                             return (done, error);
                         }

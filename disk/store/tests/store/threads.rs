@@ -331,3 +331,28 @@ fn two_threads_that_write_parts_of_one_block_keep_each_others_bytes() {
     }
     store.close().unwrap();
 }
+
+#[test]
+fn the_durable_mark_can_be_looked_at_without_a_wait() {
+    let place = Place::new();
+    let store = place.open();
+    make(&store, "v", 4);
+    let lsn = store.write("v", 0, b"x").unwrap();
+    let marks = store.marks().unwrap();
+    assert_eq!(marks.appended, lsn);
+    assert!(marks.durable <= marks.flushed && marks.flushed <= lsn);
+    store.wait_durable(lsn).unwrap();
+    assert_eq!(store.durable().unwrap(), lsn);
+    let error = store.wait_durable(lsn + 1).unwrap_err().to_string();
+    assert!(error.contains("there is no commit"), "{error}");
+    // The error leaves the store as it was.
+    store.write("v", 0, b"y").unwrap();
+    store.close().unwrap();
+    assert!(store.durable().is_err());
+    let store = place.open();
+    assert!(
+        store.durable().unwrap() > lsn,
+        "it goes on after an orderly end"
+    );
+    store.close().unwrap();
+}

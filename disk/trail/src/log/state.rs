@@ -9,6 +9,8 @@
 //! oldest commit that wrote it since it was last durable at home. A newer version takes over the hold, so that the
 //! tracks of all versions are freed together (Trail 4.1). The log starts with the oldest commit that is held.
 
+use super::bound::Bound;
+use super::cause::{Asked, FlushCause};
 use super::heads::DriveHead;
 use super::writer::CommitDelay;
 use super::{LogGeometry, TrailOptions, TrailStart, TrailStats, WriteCache};
@@ -18,10 +20,13 @@ use crate::ring::Ring;
 use std::collections::VecDeque;
 use std::rc::Rc;
 use tonearm_base::{Lsn, Nanos, RecordSeq};
+use tonearm_format::LogState;
 
 pub(crate) struct State {
     pub geometry: Rc<LogGeometry>,
     pub epoch: u64,
+    /// Where the log ended before this epoch.
+    pub before: LogState,
     pub ring: Ring,
     /// Heads of the log's drives: none, or one for each.
     pub heads: Vec<DriveHead>,
@@ -35,8 +40,8 @@ pub(crate) struct State {
     pub prev_epoch: u64,
     /// Last commit of which all records have been sent to the device.
     pub last_whole: Lsn,
-    /// Records up to this one are to be flushed as soon as they are written.
-    pub force_seq: RecordSeq,
+    /// The callers that wait for the log to be durable, by cause.
+    pub asked: Asked,
     /// How long queued commits wait for more.
     pub delay: CommitDelay,
     /// Sectors reserved for commits that are admitted and not appended yet.
@@ -49,6 +54,8 @@ pub(crate) struct State {
     pub ending: bool,
     /// Why the store has failed, when the log has not.
     pub given_up: Option<String>,
+    /// The bound on the time until a commit is durable, if one is set.
+    pub bound: Option<Bound>,
     pub stats: TrailStats,
 }
 
@@ -84,6 +91,7 @@ impl State {
         let at = Point {
             lsn: Lsn(log.log_end_lsn),
             seq: RecordSeq(log.log_end_seq),
+            sector: log.log_end_sector,
             track: ring.current(),
             log_start_track: ring.log_start(),
             log_start_lsn: Lsn(oldest),
@@ -95,6 +103,7 @@ impl State {
         let heads = start.heads.into_iter();
         Self {
             epoch: start.epoch,
+            before: start.state,
             heads: heads.map(|head| DriveHead::new(head, now)).collect(),
             queue: Queue::default(),
             durability: Durability::new(at, options.write_cache == WriteCache::Ordered),
@@ -104,7 +113,7 @@ impl State {
             prev_sector: log.log_end_sector,
             prev_epoch: log.log_end_epoch,
             last_whole: Lsn(log.log_end_lsn),
-            force_seq: RecordSeq(0),
+            asked: Asked::default(),
             delay: CommitDelay::default(),
             reserved: 0,
             space_queue: VecDeque::new(),
@@ -112,6 +121,9 @@ impl State {
             failed: None,
             ending: false,
             given_up: None,
+            bound: options
+                .delay_max
+                .map(|max| Bound::new(max, Lsn(log.log_end_lsn))),
             stats: TrailStats::default(),
             ring,
             geometry,
@@ -164,8 +176,14 @@ impl State {
     }
 
     /// Asks the flusher to make durable what has been written.
-    pub fn force_flush(&mut self) {
-        self.force_seq = self.force_seq.max(self.durability.flushed().seq);
+    pub fn force_flush(&mut self, cause: FlushCause) {
+        self.asked.force(self.durability.flushed().seq, cause);
+    }
+
+    /// Counts a flush, or a write with FUA.
+    pub fn count_flush(&mut self) {
+        let cause = self.asked.cause(self.durability.durable());
+        self.stats.by_cause.count(cause);
     }
 }
 
@@ -176,6 +194,8 @@ pub struct Point {
     pub lsn: Lsn,
     /// Last record.
     pub seq: RecordSeq,
+    /// Its log sector.
+    pub sector: u64,
     /// Count of the track of that record.
     pub track: u64,
     /// Count of the track of the log start that the record names.

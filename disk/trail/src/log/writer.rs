@@ -12,6 +12,7 @@
 //! When a wait brings no other caller, because callers pause for longer between commits, the next few writes start
 //! without a wait.
 
+use super::cause::FlushCause;
 use super::state::{Live, Point, State};
 use super::{LogGeometry, Trail, TrailOptions, WriteCache};
 use crate::error::TrailError;
@@ -333,7 +334,7 @@ impl Trail {
                 false => Next::Wait(None),
             },
             Step::Flush => {
-                state.force_flush();
+                state.force_flush(FlushCause::LogSpace);
                 inner.flush.notify();
                 Next::Wait(None)
             }
@@ -362,6 +363,9 @@ impl Trail {
         state.delay.group.sent = now;
         state.stats.writes += 1;
         state.stats.durable_writes += u64::from(fua);
+        if fua {
+            state.count_flush();
+        }
         state.stats.markers += u64::from(write.marker);
         state.stats.bytes += out.len() as u64;
         let member = geometry.member_of(geometry.track_of(sector));
@@ -412,6 +416,11 @@ impl Trail {
     fn publish(&self, state: &mut State) {
         let durable = state.durability.durable();
         state.ring.set_log_start(durable.log_start_track);
+        if state.note_bound(self.0.rt.now(), |bound, now| {
+            bound.durable(now, durable.lsn)
+        }) {
+            self.0.bound_missed.notify();
+        }
         let released = self.0.durable.raise(durable.lsn.0);
         if released > 0 {
             let left = self.0.durable.waiting();
@@ -431,7 +440,11 @@ impl Trail {
                 wait.await;
                 continue;
             };
-            self.0.state.borrow_mut().stats.flushes += 1;
+            {
+                let mut state = self.0.state.borrow_mut();
+                state.stats.flushes += 1;
+                state.count_flush();
+            }
             match self.flush_members().await {
                 Ok(()) => {
                     let mut guard = self.0.state.borrow_mut();
@@ -454,7 +467,7 @@ impl Trail {
         let (flushed, durable) = (state.durability.flushed(), state.durability.durable());
         let waited = self.waiters().first;
         flushed.seq > durable.seq
-            && (state.force_seq > durable.seq || waited.is_some_and(|lsn| lsn <= flushed.lsn))
+            && (state.asked.forced() > durable.seq || waited.is_some_and(|lsn| lsn <= flushed.lsn))
     }
 
     /// Flushes all members at once. The error names the member that failed.
@@ -559,6 +572,7 @@ impl State {
         Point {
             lsn: self.last_whole,
             seq: last.seq,
+            sector: last.sector,
             track: self.ring.current(),
             log_start_track: self.log_start_track(),
             log_start_lsn: first.map_or(self.last_whole + 1, |live| live.place.first_lsn),

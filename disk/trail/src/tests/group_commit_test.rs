@@ -1,6 +1,7 @@
 //! Callers that share a device write.
 
 use super::log_test::{append, geometry, start, world, write};
+use crate::FlushCause;
 use crate::Trail;
 use crate::log::writer::GroupCommit;
 use tonearm_base::{BufPool, Nanos};
@@ -41,7 +42,7 @@ fn run(thinks_us: &[(u64, u64)]) -> (u64, Nanos) {
 
 async fn commit(trail: &Trail, pool: &BufPool, block: u64, version: u64) {
     let lsn = append(trail, vec![write(pool, block, 1, version)]).await;
-    trail.wait_durable(lsn).await.unwrap();
+    trail.wait_durable(lsn, FlushCause::Commit).await.unwrap();
     // There is no home here. Without this the log would fill.
     trail.advance();
 }

@@ -1,7 +1,7 @@
 //! The log under heads that are followed: small sectors, uneven tracks, several drives.
 
 use super::log_test::change;
-use crate::{LogGeometry, LogTracks, Replay, Trail, TrailOptions, TrailStart};
+use crate::{FlushCause, LogGeometry, LogTracks, Replay, Trail, TrailOptions, TrailStart};
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
@@ -175,7 +175,7 @@ fn written(
         for block in 1..=blocks {
             let lsn = write(&trail, &pool, block).await;
             trail.hold(lsn);
-            trail.wait_durable(lsn).await.unwrap();
+            trail.wait_durable(lsn, FlushCause::Commit).await.unwrap();
             rt2.sleep(Nanos::from_millis(5)).await;
         }
         trail.stats()
@@ -281,7 +281,7 @@ fn the_head_of_an_idle_drive_is_measured_and_that_of_a_busy_one_is_not() {
         for block in 1..=100 {
             let lsn = write(&trail, &pool, block).await;
             trail.hold(lsn);
-            trail.wait_durable(lsn).await.unwrap();
+            trail.wait_durable(lsn, FlushCause::Commit).await.unwrap();
             rt2.sleep(Nanos::from_millis(100)).await;
         }
         // The drive that does not have the current track may be idle for a while.
@@ -364,7 +364,7 @@ fn reserved_space_is_kept_whatever_the_head_does() {
             trail.hold(lsn);
             rt2.spawn({
                 let trail = trail.clone();
-                async move { trail.wait_durable(lsn).await.unwrap() }
+                async move { trail.wait_durable(lsn, FlushCause::Commit).await.unwrap() }
             });
             rt2.sleep(Nanos::from_secs(5)).await;
             let stats = trail.stats();

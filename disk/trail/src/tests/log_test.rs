@@ -1,4 +1,6 @@
-use crate::{Case, Change, LogGeometry, Replay, Trail, TrailOptions, TrailStart, WriteCache};
+use crate::{
+    Case, Change, FlushCause, LogGeometry, Replay, Trail, TrailOptions, TrailStart, WriteCache,
+};
 use std::cell::RefCell;
 use std::future::Future;
 use std::rc::Rc;
@@ -129,7 +131,7 @@ fn appended_commits_are_recovered_in_order() {
             ],
         )
         .await;
-        trail.wait_durable(last).await.unwrap();
+        trail.wait_durable(last, FlushCause::Commit).await.unwrap();
         assert_eq!((trail.durable(), trail.appended()), (Lsn(11), Lsn(11)));
         assert!(
             trail.stats().writes < 11,
@@ -157,7 +159,7 @@ fn several_records_of_one_device_write_are_recovered() {
         for first in 0..1000 {
             last = append(&trail, vec![Change::Trim { first, count: 1 }]).await;
         }
-        trail.wait_durable(last).await.unwrap();
+        trail.wait_durable(last, FlushCause::Commit).await.unwrap();
         let stats = trail.stats();
         assert!(stats.records > stats.writes, "{stats:?}");
     });
@@ -196,7 +198,7 @@ fn a_full_log_waits_for_releases_and_wraps_many_times() {
             trail.hold(lsn);
         }
         let last = trail.appended();
-        trail.wait_durable(last).await.unwrap();
+        trail.wait_durable(last, FlushCause::Commit).await.unwrap();
         assert!(trail.stats().bytes > 10 * 8 * 16 * 4096);
         (last, released.get())
     });
@@ -242,7 +244,7 @@ fn log_space_is_granted_in_turn_and_a_dropped_wait_blocks_no_other() {
         assert!(trail.is_full() && served.borrow().len() < 50);
         for lsn in 1..=50 {
             trail
-                .wait_durable(Lsn(lsn.min(trail.appended().0)))
+                .wait_durable(Lsn(lsn.min(trail.appended().0)), FlushCause::Commit)
                 .await
                 .unwrap();
             while trail.durable() < Lsn(lsn) {
@@ -278,7 +280,7 @@ fn an_ordered_cache_needs_no_flush() {
         };
         let trail = Trail::start(&rt2, &pool, vec![device(&rt2)], shape, start, options);
         let lsn = append(&trail, vec![write(&pool, 1, 1, 1)]).await;
-        trail.wait_durable(lsn).await.unwrap();
+        trail.wait_durable(lsn, FlushCause::Commit).await.unwrap();
         assert_eq!(
             (trail.stats().flushes, trail.stats().durable_writes),
             (0, 0)
@@ -316,7 +318,7 @@ fn commits_without_waiting_callers_share_a_write() {
             append(&trail, vec![write(&pool, 21, 1, 1)]).await,
             rt2.now(),
         );
-        trail.wait_durable(lsn).await.unwrap();
+        trail.wait_durable(lsn, FlushCause::Commit).await.unwrap();
         assert!(rt2.now().since(began) < Nanos::from_millis(1));
         assert_eq!((trail.stats().writes, trail.stats().commits), (2, 12));
     });
@@ -369,7 +371,7 @@ fn the_payload_may_be_a_copy_of_a_log() {
         let pool = BufPool::new(1 << 20);
         let trail = start(&rt2, &pool, &shape, 1, LogState::default());
         let last = append(&trail, vec![write(&pool, 0, 5, 1)]).await;
-        trail.wait_durable(last).await.unwrap();
+        trail.wait_durable(last, FlushCause::Commit).await.unwrap();
     });
     let mut log = vec![0; 8 * 4096];
     first.images()[0].read(OFFSET, &mut log);
@@ -381,7 +383,7 @@ fn the_payload_may_be_a_copy_of_a_log() {
         let trail = start(&rt2, &pool, &shape, 1, LogState::default());
         let data = pool.copy_of(&log).share();
         let last = append(&trail, vec![change(40, data)]).await;
-        trail.wait_durable(last).await.unwrap();
+        trail.wait_durable(last, FlushCause::Commit).await.unwrap();
     });
     let world = SimWorld::new(SimOptions::default(), second.images());
     let rt = Rt::new(world.driver());
@@ -430,7 +432,10 @@ fn a_marker_that_is_written_before_queued_commits_is_numbered_before_them() {
             trail.release(Lsn(lsn));
         }
         trail.advance();
-        trail.wait_durable(trail.appended()).await.unwrap();
+        trail
+            .wait_durable(trail.appended(), FlushCause::Commit)
+            .await
+            .unwrap();
         assert_eq!(trail.replayed_from(), durable + 1);
         (trail.stats().markers, durable)
     });
@@ -496,7 +501,7 @@ fn data_leaves_log_space_to_commits_that_free_space() {
                 std::task::Poll::Ready(admission) => {
                     let lsn = trail.append(admission.unwrap(), |_| vec![write(&pool, 1, 1, 1)]);
                     trail.hold(lsn);
-                    trail.wait_durable(lsn).await.unwrap();
+                    trail.wait_durable(lsn, FlushCause::Commit).await.unwrap();
                 }
                 std::task::Poll::Pending => break admit,
             }
@@ -505,7 +510,7 @@ fn data_leaves_log_space_to_commits_that_free_space() {
         drop(waiting);
         let trim = Change::Trim { first: 0, count: 9 };
         let lsn = append(&trail, vec![trim]).await;
-        trail.wait_durable(lsn).await.unwrap();
+        trail.wait_durable(lsn, FlushCause::Commit).await.unwrap();
     });
 }
 
@@ -531,6 +536,51 @@ fn no_more_tracks_are_written_beyond_the_last_flush_than_recovery_looks_at() {
     });
 }
 
+/// Makes commits 1 to 40 of one block, and holds each.
+async fn hold_forty(trail: &Trail, pool: &BufPool) {
+    for version in 0..40 {
+        trail.hold(append(trail, vec![write(pool, 1, 1, version)]).await);
+    }
+}
+
+fn release_forty(trail: &Trail) {
+    for lsn in 1..=40 {
+        trail.release(Lsn(lsn));
+    }
+    trail.advance();
+}
+
+/// All commits are at home, and a marker alone says where the log begins. The next opening goes on with their numbers.
+#[test]
+fn a_log_with_nothing_but_a_marker_keeps_the_number_of_the_last_commit() {
+    let geometry = geometry(8, 16);
+    let world = world(&geometry);
+    let rt = Rt::new(world.driver());
+    let (rt2, shape) = (rt.clone(), geometry.clone());
+    let last = rt.block_on(async move {
+        let pool = BufPool::new(1 << 20);
+        let trail = start(&rt2, &pool, &shape, 1, LogState::default());
+        hold_forty(&trail, &pool).await;
+        let waits = trail.clone();
+        let waiting = rt2.spawn(async move { waits.admit(50, 0).await.is_ok() });
+        trail
+            .wait_durable(trail.appended(), FlushCause::Commit)
+            .await
+            .unwrap();
+        release_forty(&trail);
+        assert!(waiting.await, "the marker has made room");
+        assert_eq!((trail.stats().markers, trail.replayed_from()), (1, Lsn(41)));
+        trail.durable()
+    });
+    let image = world.images().remove(0);
+    let (commits, case, state) = recovered(image.clone(), &geometry, 1, LogState::default());
+    assert_eq!((commits, case), (Vec::new(), Case::End));
+    assert_eq!(Lsn(state.log_end_lsn), last);
+    // The next opening makes no commit. The one after it goes on, too.
+    let (_, _, state) = recovered(image, &geometry, 2, state);
+    assert_eq!(Lsn(state.log_end_lsn), last);
+}
+
 #[test]
 fn a_log_that_ends_makes_durable_what_is_written_and_writes_no_marker() {
     let geometry = geometry(8, 16);
@@ -539,9 +589,7 @@ fn a_log_that_ends_makes_durable_what_is_written_and_writes_no_marker() {
     rt.block_on(async move {
         let pool = BufPool::new(1 << 20);
         let trail = start(&rt2, &pool, &shape, 1, LogState::default());
-        for version in 0..40 {
-            trail.hold(append(&trail, vec![write(&pool, 1, 1, version)]).await);
-        }
+        hold_forty(&trail, &pool).await;
         // A commit waits for log space, so a marker is due once the log start can move.
         let waits = trail.clone();
         let waiting = rt2.spawn(async move { waits.admit(50, 0).await.is_ok() });
@@ -549,10 +597,7 @@ fn a_log_that_ends_makes_durable_what_is_written_and_writes_no_marker() {
         assert!(trail.is_full());
         trail.finish().await.unwrap();
         assert_eq!(trail.durable(), Lsn(40));
-        for lsn in 1..=40 {
-            trail.release(Lsn(lsn));
-        }
-        trail.advance();
+        release_forty(&trail);
         rt2.sleep(Nanos::from_millis(1)).await;
         assert_eq!(trail.stats().markers, 0);
         assert_eq!(trail.end_state().log_end_lsn, 40);

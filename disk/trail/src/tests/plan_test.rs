@@ -49,6 +49,7 @@ fn start_write(state: &mut State, lsn: u64, sectors: u64) -> u64 {
     let end = crate::log::state::Point {
         lsn: Lsn(lsn),
         seq,
+        sector: 0,
         track: state.ring.current(),
         log_start_track: state.log_start_track(),
         log_start_lsn: Lsn(1),

@@ -1,7 +1,7 @@
 //! Logs with unreadable tracks, and with records that a faulty or hostile program has written.
 
 use super::log_test::{append, geometry, start, world, write};
-use crate::{Case, GivenUp, LogGeometry, Replay, TrailError};
+use crate::{Case, FlushCause, GivenUp, LogGeometry, Replay, TrailError};
 use std::rc::Rc;
 use tonearm_base::{BufPool, Lsn, RecordSeq};
 use tonearm_device::{Device, RawDevice};
@@ -27,7 +27,7 @@ fn logged_and_kept(geometry: &LogGeometry, commits: u64, kept: u64) -> DiskImage
             let lsn = append(&trail, vec![write(&pool, version, 1, version)]).await;
             trail.hold(lsn);
             // One record each.
-            trail.wait_durable(lsn).await.unwrap();
+            trail.wait_durable(lsn, FlushCause::Commit).await.unwrap();
             if let Some(released) = (lsn.0).checked_sub(kept).filter(|lsn| *lsn > 0) {
                 trail.release(Lsn(released));
                 trail.advance();

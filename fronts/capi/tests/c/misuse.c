@@ -21,6 +21,7 @@ int main(int argc, char **argv) {
     OK(tonearm_open(argv[1], &store));
     CHECK(tonearm_open(argv[1], &second) == TONEARM_BUSY);
 
+    CHECK(tonearm_durable(store, NULL) == TONEARM_INVALID);
     CHECK(tonearm_begin(store, NULL) == TONEARM_INVALID);
     CHECK(tonearm_begin(NULL, &unit) == TONEARM_INVALID);
     OK(tonearm_begin(store, &unit));

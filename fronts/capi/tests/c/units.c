@@ -23,7 +23,14 @@ static void write_some(const char *path) {
     CHECK(lsn > 0);
     OK(tonearm_size(other, "a", &size));
     CHECK(size == 9);
+    OK(tonearm_appended(store, &size));
+    CHECK(size == lsn);
     OK(tonearm_wait_durable(store, lsn));
+    OK(tonearm_checkpoint(store));
+    OK(tonearm_durable(store, &size));
+    CHECK(size >= lsn);
+    CHECK(tonearm_wait_durable(store, size + 1) == TONEARM_INVALID);
+    CHECK(strstr(tonearm_last_error(), "there is no commit") != NULL);
     /* What is aborted leaves nothing. */
     OK(tonearm_write(other, "a", 0, "gone", 4));
     tonearm_abort(other);

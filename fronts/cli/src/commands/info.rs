@@ -2,8 +2,8 @@
 
 use crate::cli::{Info as Arguments, Members};
 use crate::control::{
-    Answer, ArrayInfo, Client, Info, LogInfo, MemberInfo, Request, VolumeInfo, head_text,
-    layout_text,
+    Answer, ArrayInfo, Client, HotBlocks, Info, LogInfo, MemberInfo, Request, VolumeInfo,
+    head_text, layout_text,
 };
 use anyhow::bail;
 use std::path::Path;
@@ -94,6 +94,7 @@ pub fn look(path: &Path, places: &Members) -> anyhow::Result<Info> {
                 .map(VolumeInfo::of_entry)
                 .collect(),
             array: array.as_ref().map(ArrayInfo::of),
+            hot: None,
             problems,
         })
     })
@@ -154,6 +155,7 @@ fn show(info: &Info) -> anyhow::Result<()> {
         ("log", log),
         ("head", info.log.head.clone()),
     ];
+    rows.extend(info.hot.iter().flat_map(HotBlocks::rows));
     for member in &info.members {
         let mut text = format!("{}: {}", member.path, member.carries);
         if member.data_bytes > 0 {

@@ -1,18 +1,22 @@
 //! One file for each command.
 
+mod archive;
 mod bench;
 mod check;
+mod checkpoint;
 mod create;
 mod files;
 mod info;
 mod member;
 mod relayout;
+mod restore;
 mod scrub;
 mod serve;
 mod sqlite;
 mod stats;
 mod trace;
 mod volume;
+mod wait;
 
 use crate::cli::{Cli, Command};
 use clap::CommandFactory;
@@ -29,7 +33,7 @@ const DAMAGED: u8 = 3;
 pub fn run(cli: Cli) -> anyhow::Result<ExitCode> {
     match cli.command {
         Command::Create(arguments) => create::run(arguments),
-        Command::Serve(arguments) => serve::run(arguments),
+        Command::Serve(arguments) => serve::run(*arguments),
         Command::Volume(arguments) => volume::run(arguments),
         Command::Files(arguments) => files::run(arguments),
         Command::Sqlite(arguments) => sqlite::run(arguments),
@@ -39,7 +43,13 @@ pub fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Check(arguments) => check::run(arguments),
         Command::Scrub(arguments) => scrub::run(arguments),
         Command::Stats(arguments) => stats::run(arguments),
+        Command::Checkpoint(arguments) => checkpoint::run(arguments),
+        Command::Wait(arguments) => wait::run(arguments),
         Command::Trace(arguments) => trace::run(arguments),
+        Command::Archive(arguments) => archive::run(arguments),
+        Command::Mark(arguments) => archive::mark(&arguments),
+        Command::History(arguments) => restore::history(&arguments),
+        Command::Restore(arguments) => restore::run(&arguments),
         Command::Bench(arguments) => bench::run(arguments),
         Command::Completions(arguments) => pages::completions(Cli::command(), &arguments),
         Command::Man(arguments) => pages::man(Cli::command(), &arguments),

@@ -6,6 +6,7 @@
 
 use crate::cli::{AckMode, Serve, TlsMode};
 use crate::opening;
+use crate::serve::archive::ArchivePlan;
 use crate::serve::control_handler::Front;
 use crate::serve::engine_thread::{self, Event, Setup};
 use crate::serve::mailbox::{Mailbox, Message};
@@ -42,6 +43,11 @@ const RECONNECTING: &str = "--ack flush: what was answered and not flushed may b
 pub fn run(arguments: Serve) -> anyhow::Result<ExitCode> {
     // Checks that do not need the store come first.
     let plan = Plan::of(&arguments)?;
+    let archive = arguments.archive.as_deref().map(|url| {
+        let start = arguments.archive_options.start(url);
+        ArchivePlan::of(&start)
+    });
+    let archive = archive.transpose()?;
     let (sender, events) = channel();
     watch_signals(&sender)?;
     let front = Front::default();
@@ -54,10 +60,13 @@ pub fn run(arguments: Serve) -> anyhow::Result<ExitCode> {
             write_back_on_recovery: arguments.write_back_on_recovery,
             map_cache_bytes: arguments.map_cache as usize,
             separation_interval: Nanos::from_secs(arguments.separation_interval),
+            max_delay: arguments.max_delay.map(nanos),
+            checkpoint_every: arguments.checkpoint_every.map(nanos),
             ..opening::open_options(arguments.memory, arguments.ack, arguments.write_cache)
         },
         catalog: catalog.clone(),
         front: front.clone(),
+        archive,
     };
     let engine = engine_thread::start(setup, sender.clone())?;
     let mailbox = match events.recv()? {
@@ -88,6 +97,10 @@ pub fn run(arguments: Serve) -> anyhow::Result<ExitCode> {
     running.reap();
     ended?;
     Ok(ExitCode::from(code))
+}
+
+fn nanos(span: Duration) -> Nanos {
+    Nanos(span.as_nanos() as u64)
 }
 
 /// The arguments, checked.

@@ -1,11 +1,12 @@
 //! `tonearm stats`.
 
 use crate::cli::Stats;
-use crate::control::{Answer, Client, NbdStats, Request, ServerStats};
+use crate::control::{Answer, Client, HotBlocks, NbdStats, Request, ServerStats};
 use anyhow::bail;
 use std::io::IsTerminal;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
+use tonearm_engine::ArchiveState;
 use tonearm_terminal::Table;
 use tonearm_terminal::{report, size};
 
@@ -126,11 +127,16 @@ fn store(stats: &ServerStats, before: Option<(Duration, &ServerStats)>) -> Table
         (
             "commits",
             format!(
-                "{}, {} of payload, {} durable of {}",
+                "{}, {} of payload",
                 report::count(now.commits),
-                size::text(now.commit_bytes),
-                report::count(now.durable_lsn),
-                report::count(now.appended_lsn)
+                size::text(now.commit_bytes)
+            ),
+        ),
+        (
+            "LSN",
+            format!(
+                "{} appended, {} flushed, {} durable",
+                now.appended_lsn, now.flushed_lsn, now.durable_lsn
             ),
         ),
         (
@@ -141,6 +147,17 @@ fn store(stats: &ServerStats, before: Option<(Duration, &ServerStats)>) -> Table
                 per(now.commits, now.log_writes),
                 report::count(now.log_flushes + now.log_durable_writes),
                 size::text(now.log_bytes)
+            ),
+        ),
+        (
+            "log flushes for",
+            format!(
+                "{} commits, {} writes home, {} checkpoints, {} --max-delay, {} log space",
+                report::count(now.commit_flushes),
+                report::count(now.home_write_flushes),
+                report::count(now.checkpoint_flushes),
+                report::count(now.bound_flushes),
+                report::count(now.log_space_flushes)
             ),
         ),
         ("head moves", report::count(now.log_repositions)),
@@ -167,10 +184,12 @@ fn store(stats: &ServerStats, before: Option<(Duration, &ServerStats)>) -> Table
         (
             "home",
             format!(
-                "{} reads, {} writes, {} flushes",
+                "{} reads, {} writes, {} flushes, {} of them in {} checkpoints",
                 report::count(now.home_reads),
                 report::count(now.home_writes),
-                report::count(now.home_flushes)
+                report::count(now.home_flushes),
+                report::count(now.home_checkpoint_flushes),
+                report::count(now.checkpoints)
             ),
         ),
         (
@@ -226,28 +245,7 @@ fn store(stats: &ServerStats, before: Option<(Duration, &ServerStats)>) -> Table
             ));
         }
     }
-    if now.efficiency_milli > 0 {
-        let share = |permille: u64| permille as f64 / 10.0;
-        let times = |milli: u64| milli as f64 / 1000.0;
-        rows.push((
-            "hot blocks",
-            format!(
-                "{:.1} % of the blocks get {:.1} % of the writes, from {} recent writes on; {} blocks overwritten in place",
-                share(now.hot_share_permille),
-                share(now.hot_writes_permille),
-                now.hot_threshold,
-                report::count(now.overwritten_blocks)
-            ),
-        ));
-        rows.push((
-            "write cost",
-            format!(
-                "{:.1} expected, {:.1} if all were overwritten (an appended block without cleaning costs 1)",
-                times(now.write_cost_milli),
-                times(now.efficiency_milli)
-            ),
-        ));
-    }
+    rows.extend(HotBlocks::of(now).iter().flat_map(HotBlocks::rows));
     if now.array_members > 0 {
         let state = match (now.array_degraded, now.array_rebuild_bytes) {
             _ if now.array_lost > 0 => "LOST".to_string(),
@@ -265,6 +263,34 @@ fn store(stats: &ServerStats, before: Option<(Duration, &ServerStats)>) -> Table
                 now.array_members,
                 report::count(now.array_reconstructed),
                 report::count(now.array_repaired)
+            ),
+        ));
+    }
+    if let Some(state) = archive_state(now.archive_state) {
+        let base = match (now.archive_restorable, now.archive_base_percent) {
+            (1, 0) => String::new(),
+            (_, percent) => format!(", base {percent} % read"),
+        };
+        rows.push((
+            "archive",
+            format!(
+                "{state}, commit {} archived, {} behind, {} gaps{base}; {} objects, {} put",
+                now.archived_lsn,
+                report::count(now.archive_lag_commits),
+                report::count(now.archive_gaps),
+                report::count(now.archive_objects),
+                size::text(now.archive_stored_bytes)
+            ),
+        ));
+    }
+    if now.max_delay_ns > 0 {
+        rows.push((
+            "durable within",
+            format!(
+                "{}; the slowest commit took {}, {} took longer",
+                report::span(now.max_delay_ns),
+                report::span(now.delay_max_ns),
+                report::count(now.delays_missed)
             ),
         ));
     }
@@ -289,6 +315,13 @@ fn store(stats: &ServerStats, before: Option<(Duration, &ServerStats)>) -> Table
         ));
     }
     report::pairs(rows)
+}
+
+/// The word for `archive_state`; `None` without an archive.
+fn archive_state(number: u64) -> Option<ArchiveState> {
+    use ArchiveState::{Ended, Running, Starting, Waiting};
+    let states = [Starting, Running, Waiting, Ended];
+    states.into_iter().find(|state| state.number() == number)
 }
 
 fn gauge(used: u64, all: u64) -> String {

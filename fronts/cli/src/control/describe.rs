@@ -2,11 +2,12 @@
 //! inspected. Also carries out requests that change volumes.
 
 use super::protocol::{
-    ArrayInfo, ArrayMemberInfo, DamagedGroup, MemberInfo, Request, ScrubResult, VolumeInfo, Volumes,
+    ArrayInfo, ArrayMemberInfo, DamagedGroup, HotBlocks, MemberInfo, Request, ScrubResult,
+    VolumeInfo, Volumes,
 };
 use std::path::Path;
 use tonearm_device::raid::{ArrayStatus, MemberState, MemberStatus, Trouble};
-use tonearm_disk::{Disk, DiskError, ScrubReport};
+use tonearm_disk::{Disk, DiskError, ScrubReport, StoreStats};
 use tonearm_format::{
     HeadKind, Layout, MemberEntry, Placement, Roles, SYSTEM_BLOCKS, Superblock, VolumeEntry,
     VolumeKind,
@@ -105,6 +106,38 @@ impl MemberInfo {
             data_bytes: member.groups * group_bytes,
         };
         members.map(info).collect()
+    }
+}
+
+impl HotBlocks {
+    /// The last decision; none before the first, and where blocks are not told apart.
+    pub fn of(stats: &StoreStats) -> Option<Self> {
+        let percent = |permille: u64| permille as f64 / 10.0;
+        let cost = |milli: u64| milli as f64 / 1000.0;
+        (stats.efficiency_milli > 0).then(|| Self {
+            blocks_percent: percent(stats.hot_share_permille),
+            writes_percent: percent(stats.hot_writes_permille),
+            threshold: stats.hot_threshold,
+            write_cost: cost(stats.write_cost_milli),
+            efficiency: cost(stats.efficiency_milli),
+            overwritten_blocks: stats.overwritten_blocks,
+        })
+    }
+
+    /// Rows for a table.
+    pub fn rows(&self) -> [(&'static str, String); 2] {
+        let hot = format!(
+            "{:.1} % of the blocks get {:.1} % of the writes, from {} recent writes on; {} blocks overwritten in place",
+            self.blocks_percent,
+            self.writes_percent,
+            self.threshold,
+            report::count(self.overwritten_blocks)
+        );
+        let cost = format!(
+            "{:.1} expected, {:.1} if all were overwritten (an appended block without cleaning costs 1)",
+            self.write_cost, self.efficiency
+        );
+        [("hot blocks", hot), ("write cost", cost)]
     }
 }
 

@@ -1,7 +1,8 @@
 //! What the user is told of an array.
 
-use super::ArrayInfo;
+use super::{ArrayInfo, HotBlocks};
 use tonearm_device::raid::{ArrayStatus, MemberState, MemberStatus, RaidError, Stripes, Trouble};
+use tonearm_disk::StoreStats;
 use tonearm_format::ArrayLevel;
 use tonearm_rt::IoError;
 
@@ -74,4 +75,25 @@ fn a_member_that_is_only_away_is_connected_again_rather_than_replaced() {
     // In a store that is open for writing it is stale already.
     let open = info.warnings("a", true).remove(0);
     assert!(open.contains("it does not exist; put a new file"), "{open}");
+}
+
+#[test]
+fn hot_blocks_are_told_once_a_decision_was_made() {
+    let mut stats = StoreStats::default();
+    assert_eq!(HotBlocks::of(&stats), None);
+    stats.hot_share_permille = 103;
+    stats.hot_writes_permille = 787;
+    stats.hot_threshold = 2;
+    stats.efficiency_milli = 3_871;
+    stats.write_cost_milli = 3_075;
+    stats.overwritten_blocks = 12_345;
+    let [hot, cost] = HotBlocks::of(&stats).unwrap().rows();
+    assert_eq!(
+        hot.1,
+        "10.3 % of the blocks get 78.7 % of the writes, from 2 recent writes on; 12,345 blocks overwritten in place"
+    );
+    assert_eq!(
+        cost.1,
+        "3.1 expected, 3.9 if all were overwritten (an appended block without cleaning costs 1)"
+    );
 }

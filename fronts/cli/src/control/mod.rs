@@ -3,17 +3,20 @@
 //! A request is one line of JSON, and its answer is one line or more: `protocol.rs` shows them. The server's end is in
 //! `serve`.
 
+mod archive;
 mod client;
 mod describe;
 mod protocol;
 mod trace;
 mod wire_stats;
 
+pub use archive::ArchiveStart;
 pub use client::Client;
 pub use describe::{carries_text, change_volumes, create_volume, head_text, layout_text};
 pub use protocol::{
-    Answer, ArrayInfo, ArrayMemberInfo, DamagedGroup, Event, EventLine, Info, LogInfo, MemberInfo,
-    REQUEST_MAX, Request, RequestLine, ScrubResult, VERSION, VolumeInfo, Volumes,
+    Answer, ArrayInfo, ArrayMemberInfo, DamagedGroup, Event, EventLine, HotBlocks, Info, LogInfo,
+    Mark, MarksInfo, MemberInfo, REQUEST_MAX, Request, RequestLine, ScrubResult, VERSION,
+    VolumeInfo, Volumes, Waited,
 };
 pub use trace::{TraceBatch, TraceOp, TraceRequest, TraceStart};
 #[cfg(test)]

@@ -9,6 +9,7 @@
 //! Each request gets any number of `progress` and then one `done` or `failed`. Fields may be added within a version.
 //! Readers ignore fields that they do not know.
 
+use super::archive::ArchiveStart;
 use super::trace::{TraceBatch, TraceStart};
 use super::wire_stats::ServerStats;
 use serde::{Deserialize, Serialize};
@@ -102,6 +103,18 @@ pub enum Request {
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         skip_unreadable: bool,
     },
+    /// Bring everything that is committed home.
+    Checkpoint,
+    /// Wait until a commit has reached a mark.
+    Wait {
+        /// The mark.
+        mark: Mark,
+        /// LSN of the commit.
+        lsn: u64,
+        /// Give up after this time.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        timeout_ms: Option<u64>,
+    },
     /// Begin to record requests. The recording ends with the connection. One can run at a time.
     TraceStart {
         /// The only volume to record; all if none.
@@ -112,8 +125,29 @@ pub enum Request {
     TraceTake,
     /// As `TraceTake`, and end the recording.
     TraceStop,
+    /// Begin to archive the store.
+    ArchiveStart(ArchiveStart),
+    /// Archive what is durable, and end the archive.
+    ArchiveStop,
+    /// How far the archive is.
+    ArchiveStatus,
+    /// Give the last commit a name in the archive.
+    Mark {
+        /// The name.
+        name: String,
+    },
     /// Shut down in order.
     Shutdown,
+}
+
+/// What a commit can have reached.
+#[derive(Serialize, Deserialize, Clone, Copy, PartialEq, Eq, Debug)]
+#[serde(rename_all = "kebab-case")]
+pub enum Mark {
+    /// It survives any crash.
+    Durable,
+    /// It is in the archive.
+    Archived,
 }
 
 fn is_no_limit(bytes_per_second: &u64) -> bool {
@@ -160,12 +194,61 @@ pub enum Answer {
     },
     /// The answer to `MemberRebuild`: all members of the array have all of its data.
     MemberRebuilt,
+    /// The answer to `Checkpoint`.
+    Checkpoint {
+        /// The last commit that was to go home.
+        lsn: u64,
+        /// First commit that a recovery would replay.
+        replayed_from: u64,
+    },
+    /// The answer to `Wait`.
+    Waited {
+        /// How the wait ended.
+        outcome: Waited,
+        /// The marks then.
+        marks: MarksInfo,
+    },
     /// The answer to `TraceStart`.
     TraceStarted(TraceStart),
     /// The answer to `TraceTake` and `TraceStop`.
     Trace(TraceBatch),
+    /// The answer to requests about the archive.
+    Archive(tonearm_engine::ArchiveInfo),
+    /// The answer to `Mark`.
+    Marked {
+        /// The commit that has the name.
+        lsn: u64,
+    },
     /// The answer to `Shutdown`: it has begun.
     ShuttingDown,
+}
+
+/// How a wait ended.
+#[derive(Serialize, Deserialize, Clone, Copy, PartialEq, Eq, Debug)]
+#[serde(rename_all = "kebab-case")]
+pub enum Waited {
+    /// The commit has reached the mark.
+    Reached,
+    /// The time was over before.
+    TimedOut,
+    /// No commit has the number yet.
+    NotCommitted,
+}
+
+/// How far the commits of a store have come, as LSNs.
+#[derive(Serialize, Deserialize, Clone, Copy, PartialEq, Eq, Debug)]
+pub struct MarksInfo {
+    /// Last commit made.
+    pub appended: u64,
+    /// Last commit that the log device has said done.
+    pub flushed: u64,
+    /// Last durable commit.
+    pub durable: u64,
+    /// Last archived commit; 0 without an archive.
+    #[serde(default)]
+    pub archived: u64,
+    /// Number of the opening. After a crash, commits of the next opening may get numbers again.
+    pub epoch: u64,
 }
 
 /// A description of a store.
@@ -201,8 +284,28 @@ pub struct Info {
     /// The array that has its blocks, if there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub array: Option<ArrayInfo>,
+    /// What a server knows of hot blocks, in the layouts `wolf` and `hylog`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hot: Option<HotBlocks>,
     /// What could not be read.
     pub problems: Vec<String>,
+}
+
+/// The last decision which blocks are hot: those that are appended.
+#[derive(Serialize, Deserialize, Clone, PartialEq, Debug)]
+pub struct HotBlocks {
+    /// Hot blocks, in percent of those with content.
+    pub blocks_percent: f64,
+    /// Writes of hot blocks, in percent of all.
+    pub writes_percent: f64,
+    /// Recent writes from which on a block is hot.
+    pub threshold: u64,
+    /// Expected cost of a write; a block that is appended without cleaning costs 1.
+    pub write_cost: f64,
+    /// Cost of a write if all blocks were overwritten in place: the segment I/O efficiency E.
+    pub efficiency: f64,
+    /// Blocks overwritten in place since the store was opened.
+    pub overwritten_blocks: u64,
 }
 
 /// The array of a store.

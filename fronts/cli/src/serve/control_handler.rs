@@ -1,17 +1,19 @@
 //! Answers requests of the control socket, on the engine thread.
 
+use super::archive::{ArchivePlan, Archives};
 use super::engine_thread::Setup;
 use crate::control::{
-    Answer, ArrayInfo, Event, Info, LogInfo, MemberInfo, NbdStats, Request, ScrubResult,
-    ServerStats, TraceBatch, TraceStart, Volumes, change_volumes, head_text, layout_text,
+    Answer, ArrayInfo, Event, HotBlocks, Info, LogInfo, Mark, MarksInfo, MemberInfo, NbdStats,
+    Request, ScrubResult, ServerStats, TraceBatch, TraceStart, Volumes, Waited, change_volumes,
+    head_text, layout_text,
 };
 use crate::vacancy::{Vacancy, no_array};
 use std::cell::{Cell, RefCell};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
-use std::sync::mpsc::{Sender, channel};
+use std::sync::mpsc::{Sender, TryRecvError, channel};
 use std::sync::{Arc, Mutex};
-use tonearm_base::Nanos;
+use tonearm_base::{Lsn, Nanos};
 use tonearm_device::raid::{ArrayStatus, RebuildRate};
 use tonearm_disk::{ByteRate, Disk, Scrub};
 use tonearm_nbd::transmission::Connections;
@@ -22,6 +24,9 @@ use tonearm_terminal::report;
 
 /// Shortest time between two reports of progress.
 const PROGRESS_EVERY: Nanos = Nanos::from_millis(100);
+
+/// How often the result of a mark is looked for.
+const MARK_LOOK: Nanos = Nanos::from_millis(20);
 
 /// The listening part of the server, once it has started.
 pub type Front = Arc<Mutex<Option<tonearm_nbd::Server>>>;
@@ -54,6 +59,7 @@ struct State {
     rebuild_ended: Notify,
     /// A member is being replaced.
     replacing: Cell<bool>,
+    archives: Archives,
     asked_to_stop: Box<dyn Fn()>,
 }
 
@@ -64,6 +70,7 @@ impl ControlHandler {
         setup: &Setup,
         disk: &Disk,
         connections: &Connections,
+        archives: &Archives,
         asked_to_stop: impl Fn() + 'static,
     ) -> Self {
         let rt = &executor.rt;
@@ -81,6 +88,7 @@ impl ControlHandler {
             rebuild: RefCell::new(None),
             rebuild_ended: Notify::new(rt),
             replacing: Cell::new(false),
+            archives: archives.clone(),
             asked_to_stop: Box::new(asked_to_stop),
         }));
         handler.publish();
@@ -129,9 +137,38 @@ impl ControlHandler {
                 }
                 self.rebuild(rate, events).await
             }
+            Request::Checkpoint => {
+                let Lsn(lsn) = disk.checkpoint().await?;
+                Ok(Answer::Checkpoint {
+                    lsn,
+                    replayed_from: disk.stats().replayed_from_lsn,
+                })
+            }
+            Request::Wait {
+                mark,
+                lsn,
+                timeout_ms,
+            } => {
+                let outcome = self.wait_for(mark, Lsn(lsn), timeout_ms).await?;
+                let marks = self.marks();
+                Ok(Answer::Waited { outcome, marks })
+            }
             Request::TraceStart { volume } => self.start_trace(volume),
             Request::TraceTake => recorded(self.0.connections.take_recorded()),
             Request::TraceStop => recorded(self.0.connections.stop_recording()),
+            Request::ArchiveStart(start) => {
+                self.0.archives.start(ArchivePlan::of(&start)?)?;
+                self.archive()
+            }
+            Request::ArchiveStop => {
+                let info = self.archive()?;
+                match self.0.archives.stop().await? {
+                    true => Ok(info),
+                    false => anyhow::bail!("the archive has ended already"),
+                }
+            }
+            Request::ArchiveStatus => self.archive(),
+            Request::Mark { name } => self.mark(name).await,
             Request::Shutdown => {
                 (self.0.asked_to_stop)();
                 Ok(Answer::ShuttingDown)
@@ -145,6 +182,33 @@ impl ControlHandler {
                 result?;
                 Ok(Answer::Volumes(self.volumes()))
             }
+        }
+    }
+
+    fn archive(&self) -> anyhow::Result<Answer> {
+        match self.0.disk.engine().archive() {
+            Some(info) => Ok(Answer::Archive(info)),
+            None => anyhow::bail!(
+                "the store is not archived; start with `tonearm archive start`, or `tonearm serve --archive`"
+            ),
+        }
+    }
+
+    /// Gives the last commit a name in the archive.
+    async fn mark(&self, name: String) -> anyhow::Result<Answer> {
+        let engine = self.0.disk.engine();
+        let lsn = engine.marks().appended;
+        engine.wait_durable(lsn).await?;
+        let result = self.0.archives.mark(name, lsn)?;
+        loop {
+            match result.try_recv() {
+                Ok(done) => {
+                    done.map_err(anyhow::Error::msg)?;
+                    return Ok(Answer::Marked { lsn: lsn.0 });
+                }
+                Err(TryRecvError::Empty) => self.0.rt.sleep(MARK_LOOK).await,
+                Err(TryRecvError::Disconnected) => anyhow::bail!("the archive has ended"),
+            };
         }
     }
 
@@ -176,6 +240,42 @@ impl ControlHandler {
         self.0
             .catalog
             .replace(Exports::new(exports, Some("main".to_string())));
+    }
+
+    async fn wait_for(
+        &self,
+        mark: Mark,
+        lsn: Lsn,
+        timeout_ms: Option<u64>,
+    ) -> anyhow::Result<Waited> {
+        let disk = &self.0.disk;
+        if lsn > disk.marks().appended {
+            return Ok(Waited::NotCommitted);
+        }
+        let deadline = timeout_ms.map(|ms| self.0.rt.now() + ms.saturating_mul(1_000_000));
+        let durable = match deadline {
+            None => disk.wait_durable(lsn).await.map(|()| true)?,
+            Some(deadline) => disk.engine().wait_durable_until(lsn, deadline).await?,
+        };
+        let reached = match mark {
+            Mark::Durable => durable,
+            Mark::Archived => durable && disk.engine().wait_archived(lsn, deadline).await?,
+        };
+        Ok(match reached {
+            true => Waited::Reached,
+            false => Waited::TimedOut,
+        })
+    }
+
+    fn marks(&self) -> MarksInfo {
+        let marks = self.0.disk.marks();
+        MarksInfo {
+            appended: marks.appended.0,
+            flushed: marks.flushed.0,
+            durable: marks.durable.0,
+            archived: self.0.disk.engine().archived().0,
+            epoch: self.0.disk.engine().superblock().epoch,
+        }
     }
 
     fn start_trace(&self, volume: Option<String>) -> anyhow::Result<Answer> {
@@ -391,6 +491,7 @@ impl ControlHandler {
             },
             volumes: self.volumes().volumes,
             array: disk.engine().array().as_ref().map(ArrayInfo::of),
+            hot: HotBlocks::of(&stats),
             problems: Vec::new(),
         }
     }

@@ -4,6 +4,7 @@
 //! opening -> serving -> closing: connections end, everything is written home, marked clean
 //! ```
 
+use super::archive::{ArchivePlan, Archives};
 use super::control_handler::{ControlHandler, Front};
 use super::mailbox::{Mailbox, Message};
 use crate::cli::Members;
@@ -37,6 +38,8 @@ pub struct Setup {
     pub catalog: tonearm_nbd::Catalog,
     /// The listening part, for its counters.
     pub front: Front,
+    /// The archive, if there is one from the start.
+    pub archive: Option<ArchivePlan>,
 }
 
 /// An event for the main thread.
@@ -77,6 +80,7 @@ fn run(setup: &Setup, events: &Sender<Event>) -> anyhow::Result<()> {
     let executor = Executor::new()?;
     let disk = opening::open_disk(&executor, &setup.path, &setup.places, setup.options.clone())?;
     report_recovery(&disk);
+    report_missed_bounds(&executor.rt, &disk);
     let (rt, pool) = (&executor.rt, &executor.pool);
     let connections = Connections::new(
         rt,
@@ -90,7 +94,11 @@ fn run(setup: &Setup, events: &Sender<Event>) -> anyhow::Result<()> {
     let stop = move || {
         let _ = asked.send(Event::Asked);
     };
-    let control = ControlHandler::new(&executor, setup, &disk, &connections, stop);
+    let archives = Archives::new(&executor, disk.engine());
+    if let Some(plan) = setup.archive.clone() {
+        archives.start(plan)?;
+    }
+    let control = ControlHandler::new(&executor, setup, &disk, &connections, &archives, stop);
     let (bell, sender) = executor.handle.add_event()?;
     let (mailbox, messages) = Mailbox::new(sender);
     let _ = events.send(Event::Ready(mailbox));
@@ -99,6 +107,7 @@ fn run(setup: &Setup, events: &Sender<Event>) -> anyhow::Result<()> {
         files: FileServer::new(rt, pool, &disk),
         disk,
         connections,
+        archives,
         control,
     };
     rt.block_on(serving.until_stopped(bell, messages))
@@ -116,11 +125,43 @@ fn report_recovery(disk: &Disk) {
     }
 }
 
+/// Shortest time between two reports of missed bounds.
+const MISSED_EVERY: Nanos = Nanos::from_secs(1);
+
+/// Reports writes that were not durable within `--max-delay`, for as long as the store is open.
+fn report_missed_bounds(rt: &Rt, disk: &Disk) {
+    let Some(max_delay) = disk.engine().options().max_delay else {
+        return;
+    };
+    let (timer, disk) = (rt.clone(), disk.clone());
+    rt.spawn(async move {
+        let mut told = 0;
+        loop {
+            let missed = disk.engine().bound_missed();
+            let stats = disk.stats();
+            if stats.delays_missed == told {
+                missed.await;
+                continue;
+            }
+            report::note(format_args!(
+                "--max-delay missed: {} commits were not durable within {}, the slowest for {}; the log's device is too \
+                 slow for this bound",
+                report::count(stats.delays_missed - told),
+                report::span(max_delay.0),
+                report::span(stats.delay_max_ns)
+            ));
+            told = stats.delays_missed;
+            timer.sleep(MISSED_EVERY).await;
+        }
+    });
+}
+
 struct Serving {
     executor: Executor,
     disk: Disk,
     files: FileServer,
     connections: Connections,
+    archives: Archives,
     control: ControlHandler,
 }
 
@@ -161,6 +202,14 @@ impl Serving {
             report::note("programs that use files of the store did not end in time");
         }
         self.connections.shutdown(GRACE).await;
+        // The archiver gets what is durable.
+        let archived = match self.disk.flush().await {
+            Ok(()) => self.archives.stop().await.map(|_| ()),
+            Err(error) => Err(error.into()),
+        };
+        if let Err(error) = archived {
+            report::note(error);
+        }
         let closed = self.disk.close().await;
         done.set(true);
         Ok(closed?)

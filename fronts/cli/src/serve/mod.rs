@@ -13,6 +13,7 @@
 //! 2. The store is open, and so locked, before any socket is bound. So a socket file that exists by then belongs to a
 //!    server that has ended.
 
+pub mod archive;
 pub mod control_handler;
 pub mod control_socket;
 pub mod engine_thread;

@@ -105,7 +105,11 @@ pub fn check_length(path: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn remove_stale(path: &Path) -> anyhow::Result<()> {
+/// Removes the socket of a server that has ended without removing it.
+///
+/// # Errors
+/// When it is not a socket, or a server listens.
+pub fn remove_stale(path: &Path) -> anyhow::Result<()> {
     let file =
         fs::symlink_metadata(path).with_context(|| format!("cannot look at {}", path.display()))?;
     if !file.file_type().is_socket() {

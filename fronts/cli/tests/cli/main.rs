@@ -10,3 +10,4 @@ mod relayout;
 mod serve;
 mod trace;
 mod volume;
+mod wait;

@@ -80,6 +80,32 @@ fn without_a_server_what_needs_one_says_so() {
 }
 
 #[test]
+fn a_bound_on_the_delay_of_durability_is_kept_and_shown() {
+    let bench = store();
+    let serving = bench.serve(&["a", "--max-delay", "2s", "--metrics", "unix:m"]);
+    bench.ok(&["volume", "set", "a", "main", "--read-only"]);
+    let stats = bench.json(&["stats", "a", "--json"]);
+    let number = |name: &str| stats["store"][name].as_u64().expect("a number");
+    assert_eq!(number("max_delay_ns"), 2_000_000_000);
+    assert!(number("delay_max_ns") > 0);
+    assert_eq!(number("delays_missed"), 0);
+    contains(&bench.ok(&["stats", "a"]), "durable within");
+    let page = metrics(&bench);
+    for line in [
+        "\ntonearm_max_delay_seconds 2.0",
+        "\ntonearm_delay_observed_seconds ",
+        "\ntonearm_delays_missed_total 0",
+    ] {
+        contains(&page, line);
+    }
+    assert_eq!(serving.end("-TERM").code, Some(0));
+    for text in ["0ms", "50", "soon"] {
+        let ran = bench.run(&["serve", "a", "--max-delay", text]);
+        assert_eq!(ran.code, Some(2), "{ran:?}");
+    }
+}
+
+#[test]
 fn a_killed_server_is_followed_by_the_next_on_the_same_socket() {
     let bench = store();
     bench.serve(&["a"]).kill();
@@ -106,16 +132,22 @@ fn a_command_runs_while_it_is_served_and_gives_its_exit_code() {
     assert_eq!(bench.json(&["info", "a", "--json"])["state"], "clean");
 }
 
-#[test]
-fn metrics_are_given_on_a_unix_socket() {
-    let bench = store();
-    let _serving = bench.serve(&["a", "--metrics", "unix:m"]);
+/// The page of metrics on the socket `m`.
+fn metrics(bench: &Bench) -> String {
     let mut client = UnixStream::connect(bench.path("m")).expect("connected");
     client
         .write_all(b"GET /metrics HTTP/1.1\r\n\r\n")
         .expect("sent");
     let mut page = String::new();
     client.read_to_string(&mut page).expect("a page");
+    page
+}
+
+#[test]
+fn metrics_are_given_on_a_unix_socket() {
+    let bench = store();
+    let _serving = bench.serve(&["a", "--metrics", "unix:m"]);
+    let page = metrics(&bench);
     contains(&page, "HTTP/1.0 200 OK");
     contains(&page, "\ntonearm_log_size_bytes ");
 }

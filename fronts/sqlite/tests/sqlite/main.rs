@@ -4,6 +4,7 @@
 
 mod common;
 mod crash;
+mod durability;
 mod errors;
 mod locks;
 mod memory;

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use tonearm_store::files::{
     AruId, FileId, FileInfo, Files, FilesError, FilesErrorKind, Level, Open,
 };
+use tonearm_store::{ArchiveInfo, Lsn, Marks};
 
 /// A change of one file.
 #[derive(Clone, Debug)]
@@ -65,6 +66,7 @@ pub enum Call {
     End { durable: bool },
     Abort,
     Flush,
+    Wait(Lsn),
 }
 
 #[derive(Default)]
@@ -367,7 +369,7 @@ impl Files for Memory {
         inner.change(inode, aru, Op::Truncate(inode, size))
     }
 
-    fn end(&self, aru: AruId, durable: bool) -> Result<(), FilesError> {
+    fn end(&self, aru: AruId, durable: bool) -> Result<Lsn, FilesError> {
         let mut inner = self.inner();
         let unit = inner.units.remove(&aru.0).unwrap();
         inner.call(Call::End { durable })?;
@@ -376,7 +378,7 @@ impl Files for Memory {
         if durable {
             inner.durable = inner.effects.len();
         }
-        Ok(())
+        Ok(Lsn(inner.effects.len() as u64))
     }
 
     fn abort(&self, aru: AruId) {
@@ -389,6 +391,33 @@ impl Files for Memory {
         let mut inner = self.inner();
         inner.call(Call::Flush)?;
         inner.durable = inner.effects.len();
+        Ok(())
+    }
+
+    /// The LSN of an effect is its number.
+    fn marks(&self) -> Result<Marks, FilesError> {
+        let inner = self.inner();
+        let appended = Lsn(inner.effects.len() as u64);
+        Ok(Marks {
+            appended,
+            flushed: appended,
+            durable: Lsn(inner.durable as u64),
+        })
+    }
+
+    fn archive(&self) -> Result<Option<ArchiveInfo>, FilesError> {
+        Ok(None)
+    }
+
+    fn wait_archived(&self, lsn: Lsn) -> Result<(), FilesError> {
+        let text = format!("commit {lsn} is not archived: the store has no archive");
+        Err(FilesError::new(FilesErrorKind::Failed, text))
+    }
+
+    fn wait_durable(&self, lsn: Lsn) -> Result<(), FilesError> {
+        let mut inner = self.inner();
+        inner.call(Call::Wait(lsn))?;
+        inner.durable = inner.durable.max(lsn.0 as usize);
         Ok(())
     }
 

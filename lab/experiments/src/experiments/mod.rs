@@ -23,7 +23,10 @@ mod trail_drives;
 mod trail_latency;
 mod trail_recovery;
 mod trail_residual;
+mod trail_tpcc;
 mod trail_utilisation;
+mod wal_sync;
+mod wal_tpcc;
 
 use crate::experiment::{Experiment, LabError};
 
@@ -34,6 +37,7 @@ pub static EXPERIMENTS: &[Experiment] = &[
     trail_residual::EXPERIMENT,
     trail_utilisation::EXPERIMENT,
     trail_recovery::EXPERIMENT,
+    trail_tpcc::EXPERIMENT,
     trail_drives::EXPERIMENT,
     read_priority::EXPERIMENT,
     mimic_skip::EXPERIMENT,
@@ -48,6 +52,8 @@ pub static EXPERIMENTS: &[Experiment] = &[
     hylog_interval::EXPERIMENT,
     hylog_traces::EXPERIMENT,
     hylog_drives::EXPERIMENT,
+    wal_sync::EXPERIMENT,
+    wal_tpcc::EXPERIMENT,
     aru::EXPERIMENT,
     heads::EXPERIMENT,
     log_latency::EXPERIMENT,

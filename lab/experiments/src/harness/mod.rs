@@ -1,5 +1,6 @@
 //! Parts that experiments share: a drive with one user, logs of several kinds, and loads.
 
+mod alternating;
 mod floor;
 mod grid;
 mod heads;
@@ -21,7 +22,9 @@ mod times;
 mod tpcb;
 mod tracks;
 mod trail_log;
+mod volume_device;
 
+pub use alternating::Alternating;
 pub use floor::{Before, Floor};
 pub use grid::{Case, Grid};
 pub use heads::{formula, online};
@@ -46,3 +49,4 @@ pub use times::{Times, ms};
 pub use tpcb::TpcB;
 pub use tracks::{all_tracks, tracks_within, turn};
 pub use trail_log::{Moves, TrailLog};
+pub use volume_device::VolumeDevice;

@@ -129,8 +129,8 @@ fn each_log_beats_writing_in_place_and_the_journal() {
     let table = report.figures[0].table.as_ref().unwrap();
     assert_eq!(
         table.rows.len(),
-        34,
-        "seventeen drives, one and eight clients"
+        36,
+        "eighteen drives, one and eight clients"
     );
     for row in table
         .rows
@@ -246,4 +246,47 @@ fn reads_beside_a_write_back_are_served_before_most_writes() {
         );
     }
     held(&report, "st41601n, reads with pauses");
+}
+
+#[test]
+fn enforced_logging_costs_little_and_no_power_cut_loses_the_database() {
+    let report = quick("wal-tpcc");
+    held(&report, "B against A");
+    held(&report, "C against A");
+    held(&report, "B: flushes for 1,000 commits");
+    held(&report, "A: cache on, no flush: power cuts");
+    for way in ["B: cache on, the rule", "C: cache off"] {
+        held(&report, &format!("{way}: power cuts"));
+        held(&report, &format!("{way}: records lost"));
+    }
+    held(&report, "C: cache off: answered transactions lost");
+    let cuts = report.figures.last().unwrap().table.as_ref().unwrap();
+    let count = |row: usize, column: usize| -> u64 { cuts.rows[row][column].parse().unwrap() };
+    assert!(count(0, 1) >= 90, "so many power cuts");
+    assert!(
+        (3..7).all(|way| count(0, way) > 0),
+        "each kind of loss: {:?}",
+        cuts.rows[0]
+    );
+    assert!(count(1, 7) > 0, "a commit of B may be lost");
+}
+
+#[test]
+fn a_client_pays_for_flushes_at_each_message_and_not_for_the_rule() {
+    let report = quick("wal-sync");
+    for messages in [100, 1000, 20_000] {
+        held(&report, &format!("{messages} messages: the rule"));
+        held(&report, &format!("{messages} messages: a flush for each"));
+    }
+}
+
+#[test]
+fn a_log_on_trail_takes_half_the_time_of_one_in_place() {
+    let report = quick("trail-tpcc");
+    held(&report, "in place: log I/O");
+    held(&report, "on Trail: log I/O");
+    held(&report, "on Trail against in place: log I/O");
+    for kib in [100, 400, 800, 1200] {
+        held(&report, &format!("log buffer of {kib} KB"));
+    }
 }

@@ -38,7 +38,10 @@ fn the_list_is_complete_and_each_experiment_is_described() {
         "trail-latency",
         "trail-recovery",
         "trail-residual",
+        "trail-tpcc",
         "trail-utilisation",
+        "wal-sync",
+        "wal-tpcc",
     ]);
     assert_eq!(names, expected);
     assert_eq!(EXPERIMENTS.len(), names.len(), "names are unique");

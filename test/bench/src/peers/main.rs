@@ -7,6 +7,7 @@
 
 #![forbid(unsafe_code)]
 
+mod archive;
 mod client;
 mod fio;
 mod layouts;
@@ -58,11 +59,12 @@ fn main() -> anyhow::Result<()> {
         }
         println!("{:16} {}", recovery::NAME, recovery::TITLE);
         println!("{:16} {}", recorder::NAME, recorder::TITLE);
+        println!("{:16} {}", archive::NAME, archive::TITLE);
         println!("{:16} {}", layouts::NAME, layouts::TITLE);
         return Ok(());
     }
     let known = WORKLOADS.iter().map(|workload| workload.name);
-    let more = [recovery::NAME, recorder::NAME, layouts::NAME];
+    let more = [recovery::NAME, recorder::NAME, archive::NAME, layouts::NAME];
     let known: Vec<_> = known.chain(more).collect();
     options::check_names(&common.only, "workload", &known)?;
     let wanted = |name: &str| options::wanted(&common.only, name);
@@ -110,6 +112,19 @@ fn main() -> anyhow::Result<()> {
             }
         }
     }
+    let (mut archives, mut restores) = (Vec::new(), Vec::new());
+    if wanted(archive::NAME) {
+        for round in 0..rounds {
+            for name in archive::LOADS {
+                let pair = archive::measure(&bench, name, round).context("archive")?;
+                eprintln!("{}", pair.lines(round + 1, rounds));
+                archives.push(pair);
+            }
+            let restore = archive::measure_restore(&bench, round).context("restore")?;
+            eprintln!("{}", restore.line(round + 1, rounds));
+            restores.push(restore);
+        }
+    }
     let mut cases = Vec::new();
     if wanted(layouts::NAME) {
         cases = layouts::measure(&bench, common.quick).context("layouts")?;
@@ -121,6 +136,8 @@ fn main() -> anyhow::Result<()> {
         samples,
         recoveries,
         recorders,
+        archives,
+        restores,
         layouts: cases,
     };
     if common.json {

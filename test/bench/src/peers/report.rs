@@ -1,5 +1,6 @@
 //! Tables and JSON of a run.
 
+use crate::archive;
 use crate::layouts::{self, Case};
 use crate::recorder::{self, Pair};
 use crate::recovery::{self, Recovery};
@@ -56,6 +57,10 @@ pub struct Run {
     pub recoveries: Vec<Recovery>,
     /// Samples with and without a recorder.
     pub recorders: Vec<Pair>,
+    /// Samples with and without an archive.
+    pub archives: Vec<archive::Pair>,
+    /// Restores.
+    pub restores: Vec<archive::Restore>,
     /// The layouts.
     pub layouts: Vec<Case>,
 }
@@ -69,6 +74,8 @@ impl Run {
             samples,
             recoveries,
             recorders,
+            archives,
+            restores,
             layouts,
         } = self;
         let rounds = samples
@@ -78,12 +85,13 @@ impl Run {
             .unwrap_or(
                 recoveries
                     .len()
-                    .max(recorders.len() / recorder::LOADS.len()),
+                    .max(recorders.len() / recorder::LOADS.len())
+                    .max(restores.len()),
             );
         println!("{}; tonearm with a log of {log_size}\n", machine.line());
         if rounds > 0 {
             println!(
-                "Requests in a second (MiB/s where a request is 1 MiB), median (min-max) of {rounds} rounds.\n"
+                "Medians (min-max) of {rounds} rounds. Rates are requests in a second (MiB/s where a request is 1 MiB).\n"
             );
         }
         if !samples.is_empty() {
@@ -123,9 +131,11 @@ impl Run {
                 verdict(ratio.median >= recorder::TARGET)
             );
         }
-        let pairs = recorders
-            .iter()
-            .flat_map(|pair| [&pair.without, &pair.with]);
+        costs_of_an_archive(archives, restores);
+        let recorders = recorders.iter().map(|pair| (&pair.without, &pair.with));
+        let archives = archives.iter().map(|pair| (&pair.without, &pair.with));
+        let pairs = recorders.chain(archives);
+        let pairs = pairs.flat_map(|(without, with)| [without, with]);
         if !layouts.is_empty() {
             println!("\n{}.\n", layouts::TITLE);
             cases(layouts);
@@ -166,8 +176,72 @@ impl Run {
             "samples": self.samples,
             "recoveries": self.recoveries,
             "recorders": self.recorders,
+            "archives": self.archives,
+            "restores": self.restores,
             "layouts": self.layouts,
         }))
+    }
+}
+
+fn costs_of_an_archive(pairs: &[archive::Pair], restores: &[archive::Restore]) {
+    if pairs.is_empty() {
+        return;
+    }
+    println!(
+        "\n{}; target {} for durable writes.\n",
+        archive::TITLE,
+        archive::TARGET
+    );
+    let mut table = table(vec![
+        "workload",
+        "ratio",
+        "",
+        "MiB archived",
+        "MiB put",
+        "MiB per CPU second",
+        "commits behind",
+        "gaps",
+    ]);
+    for name in archive::LOADS {
+        let own = || pairs.iter().filter(|pair| pair.with.workload == name);
+        let of = |value: fn(&archive::Pair) -> f64, digits| {
+            Spread::of(own().map(value)).map_or(String::new(), |spread| spread.text(digits))
+        };
+        let Some(ratio) = Spread::of(own().map(archive::Pair::ratio)) else {
+            continue;
+        };
+        let rates = own().filter_map(archive::Pair::mib_per_cpu_second);
+        let is_durable = name.starts_with("flush");
+        table.add_row(vec![
+            name.to_owned(),
+            ratio.text(3),
+            match is_durable {
+                true => verdict(ratio.median >= archive::TARGET).to_owned(),
+                false => String::new(),
+            },
+            of(|pair| pair.archived_mib, 1),
+            of(|pair| pair.put_mib, 1),
+            Spread::of(rates).map_or(String::new(), |rate| rate.text(0)),
+            of(|pair| pair.lag_commits as f64, 0),
+            own().map(|pair| pair.gaps).sum::<u64>().to_string(),
+        ]);
+    }
+    println!("{table}");
+    println!(
+        "Target: {} MiB of changes per CPU second.",
+        archive::TARGET_MIB
+    );
+    if let Some(ratio) = Spread::of(restores.iter().map(archive::Restore::ratio)) {
+        let rates = restores
+            .iter()
+            .map(|restore| restore.mib / restore.restore_s);
+        println!(
+            "\nRestore from a folder: {} MiB/s, by the rate of a copy of the objects {}; target {}: {}",
+            Spread::of(rates).map_or(String::new(), |rate| rate.text(0)),
+            ratio.text(2),
+            archive::TARGET_RESTORE,
+            verdict(ratio.median >= archive::TARGET_RESTORE)
+        );
     }
 }
 

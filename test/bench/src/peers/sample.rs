@@ -42,6 +42,8 @@ pub struct Sample {
     pub round: usize,
     /// Requests in a second, not counting flushes.
     pub rate: f64,
+    /// Requests.
+    pub requests: u64,
     /// Flushes sent for each 1,000 requests.
     pub flushes_per_1000: f64,
     /// Processor time of the server for each request, including its flush, in us.
@@ -195,6 +197,7 @@ impl Bench {
             server: kind,
             round,
             rate,
+            requests,
             flushes_per_1000: 1e3 * flushes as f64 / requests.max(1) as f64,
             cpu_us: 1e6 * cpu / requests.max(1) as f64,
             surroundings,
@@ -231,6 +234,7 @@ impl Bench {
             "bench.raw",
             "recovery.tn",
             "layouts.tn",
+            "restored.tn",
             "recorder.csv",
             "recorder.csv.1",
             "recorder.json",

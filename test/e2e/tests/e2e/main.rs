@@ -1,7 +1,12 @@
 //! End-to-end tests: the program with real clients, real file systems and real kills.
 
+mod archive_faults;
+mod archive_keys;
+mod archive_only;
+mod archives;
 mod arrays;
 mod bad_stores;
+mod buckets;
 mod clients;
 mod crash;
 mod databases;
@@ -16,6 +21,7 @@ mod golden;
 mod heads;
 mod hostile;
 mod nbdsh;
+mod program_archives;
 mod reconnect;
 mod run_script;
 mod scrub;

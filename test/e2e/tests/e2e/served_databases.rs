@@ -1,5 +1,7 @@
 //! Databases in a served store: the store becomes full, or its server is restarted.
 
+use std::io::{BufRead, BufReader, Write};
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 use tonearm_tests::sqlite::{python, sql, uri};
 use tonearm_tests::{Bench, Beside, contains, extension, wait_until};
@@ -51,8 +53,66 @@ assert errors > 0 and db.execute('SELECT count(*) FROM t').fetchone()[0] == n, (
 print('over', flush=True)
 ";
 
+/// A batch with `synchronous=NORMAL` and one wait at its end, then one with `FULL`. Python keeps the statements.
+const BATCHES: &str = "
+db = connect()
+db.execute('CREATE TABLE t(x)')
+def batch(synchronous):
+    db.execute('PRAGMA synchronous = ' + synchronous)
+    for n in range(100):
+        db.execute('INSERT INTO t VALUES (?)', (n,))
+    lsn, = db.execute('PRAGMA tonearm_lsn').fetchone()
+    if synchronous == 'NORMAL':
+        durable, = db.execute('PRAGMA tonearm_wait = durable').fetchone()
+        assert int(durable) >= int(lsn), (durable, lsn)
+    durable, = db.execute('PRAGMA tonearm_durable').fetchone()
+    assert int(durable) >= int(lsn), (durable, lsn)
+    print(lsn, flush=True)
+    input()
+for round in range(2):
+    batch('NORMAL')
+batch('FULL')
+";
+
 fn store() -> Bench {
     Bench::created(&["--size", "64MiB", "--no-volume"])
+}
+
+#[test]
+fn one_wait_at_the_end_of_a_batch_takes_the_flush_of_one_transaction() {
+    let bench = store();
+    let server = bench.serve_store();
+    let flushes = || {
+        let stats = bench.json(&["stats", "s.tn", "--json"]);
+        let number = |name: &str| stats["store"][name].as_u64().expect("a number");
+        number("log_flushes") + number("log_durable_writes")
+    };
+    let mut command = python(&bench, "app.db", BATCHES);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut child = command.spawn().expect("timeout runs");
+    let mut out = BufReader::new(child.stdout.take().expect("piped"));
+    let mut go_on = child.stdin.take().expect("piped");
+    let (mut taken, mut before) = (Vec::new(), flushes());
+    for _ in 0..3 {
+        let mut lsn = String::new();
+        out.read_line(&mut lsn).expect("a line");
+        let lsn = lsn.trim();
+        assert_eq!(
+            bench.ok(&["wait", "s.tn", "--durable", lsn]).trim(),
+            format!("commit {lsn} is durable")
+        );
+        let now = flushes();
+        taken.push(now - before);
+        before = now;
+        go_on.write_all(b"\n").expect("sent");
+    }
+    assert!(child.wait().expect("an end").success());
+    // The write-back may flush, too.
+    assert!(
+        taken[0] < 25 && taken[1] < 25 && taken[2] >= 100,
+        "{taken:?}"
+    );
+    server.end_ok();
 }
 
 #[test]

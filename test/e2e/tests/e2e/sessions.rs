@@ -141,7 +141,7 @@ fn sessions_that_never_read_hold_little_of_the_server() {
     };
     let open_data = frame(b"\x00\x04data\0\0");
     let reads = frame(&[7, 1, 0, 0, 0x80, 0x80, 0x40]).repeat(64);
-    let hello = b"tonearmF\x03\0\0\0\0\0\0\0";
+    let hello = b"tonearmF\x05\0\0\0\0\0\0\0";
     let mut deaf = Vec::new();
     for _ in 0..64 {
         let mut stream =

@@ -21,17 +21,24 @@ const MAY_NAME: &[(&str, &[&str])] = &[
         "disk/engine",
         &["base", "format", "rt", "device", "head", "trail", "layout"],
     ),
+    (
+        "disk/archive",
+        &["base", "format", "rt", "layout", "engine"],
+    ),
     ("disk/disk", &["base", "format", "rt", "layout", "engine"]),
+    // `bucket` is where archives lie in the real world.
+    ("disk/bucket", &["rt", "archive"]),
     // `store` chooses the real world for a store inside a program.
     (
         "disk/store",
         &[
-            "base", "format", "rt", "uring", "device", "trail", "layout", "engine", "disk",
+            "base", "format", "rt", "uring", "device", "trail", "layout", "engine", "archive",
+            "disk",
         ],
     ),
     ("fronts/nbd", &["base", "rt", "disk"]),
-    ("fronts/capi", &["base", "disk", "store", "uring"]),
-    ("fronts/sqlite", &["store"]),
+    ("fronts/capi", &["base", "bucket", "disk", "store", "uring"]),
+    ("fronts/sqlite", &["bucket", "store"]),
     ("fronts/terminal", &[]),
     // The command `tonearm` runs in the real world. It reads drive files, and depends on nothing else of the laboratory.
     (
@@ -47,6 +54,8 @@ const MAY_NAME: &[(&str, &[&str])] = &[
             "layout",
             "engine",
             "disk",
+            "archive",
+            "bucket",
             "store",
             "nbd",
             "terminal",
@@ -94,6 +103,7 @@ const CHOOSERS: &[&str] = &[
 /// lints apply to all others.
 const OWN_LINTS: &[&str] = &[
     "disk/uring",
+    "disk/bucket",
     "disk/store",
     "fronts/nbd",
     "fronts/capi",

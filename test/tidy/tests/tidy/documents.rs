@@ -17,6 +17,7 @@ const FORMATS: &[(&str, &[&str])] = &[
     ),
     ("parity", &["TNPARITY", "512", "256"]),
     ("array", &["TNARRAY", "16384", "480", "128"]),
+    ("archive", &["TNARCHIV", "128", "120"]),
     ("track-sheet", &["TNTRACKS", "128", "48", "72"]),
 ];
 

@@ -1,6 +1,7 @@
 //! The rules of `deny.toml` for dependencies, checked without installing cargo-deny.
 
 use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::process::Command;
 use tidy::{none, root};
@@ -13,8 +14,8 @@ fn rules() -> Table {
         .unwrap()
 }
 
-/// All packages of the workspace and its dependencies, as `cargo metadata` lists them.
-fn packages() -> Vec<Value> {
+/// What `cargo metadata` says of the workspace and its dependencies.
+fn metadata() -> Value {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let arguments = [
         "metadata",
@@ -34,8 +35,12 @@ fn packages() -> Vec<Value> {
         "{}",
         String::from_utf8_lossy(&output.stderr)
     );
-    let metadata: Value = serde_json::from_slice(&output.stdout).unwrap();
-    let packages = metadata["packages"].as_array().unwrap().clone();
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+/// All packages of the workspace and its dependencies.
+fn packages() -> Vec<Value> {
+    let packages = metadata()["packages"].as_array().unwrap().clone();
     assert!(packages.len() > 20, "the dependencies are found");
     packages
 }
@@ -109,6 +114,29 @@ fn licence_expressions_are_understood() {
     }
 }
 
+/// The packages that need each package, by names.
+fn users() -> BTreeMap<String, BTreeSet<String>> {
+    let metadata = metadata();
+    let packages = metadata["packages"].as_array().unwrap().iter();
+    let names: BTreeMap<&str, &str> = packages
+        .map(|package| {
+            let text = |key: &str| package[key].as_str().unwrap();
+            (text("id"), text("name"))
+        })
+        .collect();
+    let mut users: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for node in metadata["resolve"]["nodes"].as_array().unwrap() {
+        let user = names[node["id"].as_str().unwrap()];
+        for needed in node["dependencies"].as_array().unwrap() {
+            let needed = names[needed.as_str().unwrap()];
+            let entry = users.entry(needed.to_string()).or_default();
+            entry.insert(user.to_string());
+        }
+    }
+    assert!(users["tokio"].contains("tonearm-bucket"), "users are found");
+    users
+}
+
 #[test]
 fn packages_come_from_crates_io_and_none_is_banned() {
     let rules = rules();
@@ -118,16 +146,24 @@ fn packages_come_from_crates_io_and_none_is_banned() {
         .map(|source| source.as_str().unwrap())
         .collect();
     let banned = rules["bans"]["deny"].as_array().unwrap();
-    let banned: Vec<&str> = banned
-        .iter()
-        .map(|rule| rule["crate"].as_str().unwrap())
-        .collect();
     let mut faults = Vec::new();
+    let users = users();
+    for rule in banned {
+        let name = rule["crate"].as_str().unwrap();
+        let wrappers = rule.get("wrappers").and_then(toml::Value::as_array);
+        let wrappers: Vec<&str> = wrappers
+            .into_iter()
+            .flatten()
+            .map(|wrapper| wrapper.as_str().unwrap())
+            .collect();
+        for user in users.get(name).into_iter().flatten() {
+            if !wrappers.contains(&user.as_str()) {
+                faults.push(format!("{name} is banned, and {user} needs it"));
+            }
+        }
+    }
     for package in packages() {
         let name = package["name"].as_str().unwrap();
-        if banned.contains(&name) {
-            faults.push(format!("{name} is banned"));
-        }
         let Some(source) = package["source"].as_str() else {
             continue;
         };

@@ -14,6 +14,9 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+use tonearm_base::Lsn;
+use tonearm_disk::Marks;
+use tonearm_engine::ArchiveInfo;
 use tonearm_uring::NotForChildren;
 
 /// Collected bytes from which on they are sent at once.
@@ -371,7 +374,7 @@ impl Files for RemoteFiles {
             // A unit makes the write atomic also where it takes several frames.
             let unit = self.begin()?;
             return match self.write(file, Some(unit), offset, data) {
-                Ok(()) => self.end(unit, false),
+                Ok(()) => self.end(unit, false).map(|_| ()),
                 Err(error) => {
                     self.abort(unit);
                     Err(error)
@@ -415,10 +418,10 @@ impl Files for RemoteFiles {
         self.ask(Request::Status { file, offset, len })
     }
 
-    fn end(&self, aru: AruId, durable: bool) -> Result<(), FilesError> {
+    fn end(&self, aru: AruId, durable: bool) -> Result<Lsn, FilesError> {
         self.check_unit(aru)?;
         locked(&self.units).remove(&aru);
-        self.ask(Request::End { aru, durable })
+        Ok(Lsn(self.ask(Request::End { aru, durable })?))
     }
 
     fn abort(&self, aru: AruId) {
@@ -430,6 +433,27 @@ impl Files for RemoteFiles {
 
     fn flush(&self) -> Result<(), FilesError> {
         self.ask(Request::Flush)
+    }
+
+    fn marks(&self) -> Result<Marks, FilesError> {
+        let (appended, flushed, durable) = self.ask(Request::Marks)?;
+        Ok(Marks {
+            appended: Lsn(appended),
+            flushed: Lsn(flushed),
+            durable: Lsn(durable),
+        })
+    }
+
+    fn wait_durable(&self, lsn: Lsn) -> Result<(), FilesError> {
+        self.ask(Request::WaitDurable { lsn: lsn.0 })
+    }
+
+    fn archive(&self) -> Result<Option<ArchiveInfo>, FilesError> {
+        self.ask(Request::Archive)
+    }
+
+    fn wait_archived(&self, lsn: Lsn) -> Result<(), FilesError> {
+        self.ask(Request::WaitArchived { lsn: lsn.0 })
     }
 
     fn lock(&self, file: FileId, level: Level) -> Result<bool, FilesError> {

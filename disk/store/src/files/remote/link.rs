@@ -192,7 +192,7 @@ impl Link {
     }
 
     /// The outcome of `future`; `None` when the end comes first.
-    async fn unless_ending<F: Future>(&self, future: F) -> Option<F::Output> {
+    pub async fn unless_ending<F: Future>(&self, future: F) -> Option<F::Output> {
         let mut future = pin!(future);
         poll_fn(|context| {
             if let Poll::Ready(done) = future.as_mut().poll(context) {

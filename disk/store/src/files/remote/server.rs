@@ -8,15 +8,15 @@
 use super::link::{FileServerLimits, Link, Links, ReplyMemory};
 use super::wire::{self, FRAME_MAX, HELLO_LEN, Reply, Request, VERSION, Violation};
 use crate::files::session::{Session, Sessions};
-use crate::files::{AruId, FilesError};
+use crate::files::{AruId, FilesError, FilesErrorKind};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::task::Poll;
-use tonearm_base::{Buf, BufPool, LooseBuf, Nanos};
-use tonearm_disk::Disk;
+use tonearm_base::{Buf, BufPool, LooseBuf, Lsn, Nanos};
+use tonearm_disk::{Disk, Marks};
 use tonearm_rt::{Data, DeviceId, Rt, Semaphore};
 
 /// Most sessions at a time.
@@ -303,12 +303,17 @@ impl Connection {
                 match ended {
                     Ok(lsn) if durable => {
                         let session = session.clone();
-                        let durable =
-                            async move { Reply::new(number, session.acknowledge(lsn, true).await) };
+                        let durable = async move {
+                            let durable = session.acknowledge(lsn, true).await;
+                            Reply::new(number, durable.map(|()| lsn.0))
+                        };
                         self.beside(memory, durable).await;
                         return Ok(());
                     }
-                    Ok(lsn) => Reply::new(number, session.acknowledge(lsn, false).await),
+                    Ok(lsn) => {
+                        let acknowledged = session.acknowledge(lsn, false).await;
+                        Reply::new(number, acknowledged.map(|()| lsn.0))
+                    }
                     Err(error) => Reply::new::<()>(number, Err(error)),
                 }
             }
@@ -321,6 +326,32 @@ impl Connection {
                 let session = session.clone();
                 let flush = async move { Reply::new(number, session.flush().await) };
                 self.beside(memory, flush).await;
+                return Ok(());
+            }
+            Request::Marks => {
+                let Marks {
+                    appended,
+                    flushed,
+                    durable,
+                } = session.marks();
+                Reply::new(number, Ok((appended.0, flushed.0, durable.0)))
+            }
+            Request::WaitDurable { lsn } => {
+                let session = session.clone();
+                let wait = async move { Reply::new(number, session.wait_durable(Lsn(lsn)).await) };
+                self.beside(memory, wait).await;
+                return Ok(());
+            }
+            Request::Archive => Reply::new(number, Ok(session.archive())),
+            Request::WaitArchived { lsn } => {
+                let (session, link) = (session.clone(), self.link.clone());
+                let wait = async move {
+                    // A bucket may be away for hours. Neither the end of the client nor of the server waits for it.
+                    let archived = link.unless_ending(session.wait_archived(Lsn(lsn))).await;
+                    let ending = || Err(FilesError::new(FilesErrorKind::Failed, STOPPING));
+                    Reply::new(number, archived.unwrap_or_else(ending))
+                };
+                self.beside(memory, wait).await;
                 return Ok(());
             }
             Request::Lock { file, level } => Reply::new(number, session.lock(file, level)),

@@ -12,11 +12,12 @@
 
 use crate::files::{AruId, FileId, FileInfo, FilesError, Level, Open};
 use serde::{Deserialize, Serialize};
+use tonearm_engine::ArchiveInfo;
 
 /// First bytes of either side.
 pub const MAGIC: [u8; 8] = *b"tonearmF";
 /// Version of the protocol: both sides speak the same.
-pub const VERSION: u32 = 3;
+pub const VERSION: u32 = 5;
 /// Length of a hello in bytes.
 pub const HELLO_LEN: usize = 16;
 /// Most bytes of file content in one frame.
@@ -108,6 +109,14 @@ pub enum Request<'a> {
         file: FileId,
         offset: u64,
         len: u64,
+    },
+    Marks,
+    WaitDurable {
+        lsn: u64,
+    },
+    Archive,
+    WaitArchived {
+        lsn: u64,
     },
 }
 
@@ -310,8 +319,10 @@ pub fn decode_any(bytes: &[u8]) {
         decode_result::<()>(number, body);
         decode_result::<bool>(number, body);
         decode_result::<u64>(number, body);
+        decode_result::<(u64, u64, u64)>(number, body);
         decode_result::<Vec<FileInfo>>(number, body);
         decode_result::<Vec<(u64, bool)>>(number, body);
+        decode_result::<Option<ArchiveInfo>>(number, body);
     }
     let _ = frame_len(bytes);
 }

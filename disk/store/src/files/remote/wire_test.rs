@@ -41,6 +41,10 @@ fn requests() -> Vec<Request<'static>> {
         Request::Flush,
         Request::Lock { file, level },
         Request::Status { file, offset, len },
+        Request::Marks,
+        Request::WaitDurable { lsn: len },
+        Request::Archive,
+        Request::WaitArchived { lsn: len },
     ]
 }
 
@@ -60,6 +64,7 @@ fn replies() -> Vec<Vec<u8>> {
     vec![
         comes_back(Ok(())),
         comes_back(Ok(u64::MAX)),
+        comes_back(Ok((3u64, 2u64, u64::MAX))),
         comes_back(Ok(true)),
         comes_back(Ok(vec![info.clone(), info])),
         comes_back(Ok(vec![(1, true), (u64::MAX, false)])),

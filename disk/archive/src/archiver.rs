@@ -1,0 +1,678 @@
+//! The writer of an archive.
+//!
+//! It takes turns: one object of commits, one part of a base if one is being made. A base is copied while the store is
+//! written, so its blocks have the content of any commit from its begin to its end. Together with all commits of that time
+//! it gives the state at its end: to change a block again as a commit did gives what the commit gave.
+//!
+//! If the log has overtaken the archiver, commits are missing in the archive. Then it goes on behind them and makes a new
+//! base.
+
+mod groups;
+mod merging;
+
+use self::groups::LEVELS;
+pub use self::groups::MergeLevel;
+use self::merging::Merging;
+use crate::bucket::{Bucket, BucketError};
+use crate::catalog::Catalog;
+use crate::chain::{self, FOLDER_BITS, PROBE, bucket_error, link_name, mark_name, part_name};
+use crate::error::ArchiveError;
+use crate::object;
+use crate::source::{Found, MarkRequest, Portion, Sought, Source, StoreShape};
+use tonearm_base::{Lsn, Nanos};
+use tonearm_format::{ArchiveBase, ArchiveHeader, ArchiveKind, ArchiveOpening, ArchivePart, Uuid};
+
+/// The content of moved blocks of one commit may have this many times the bytes of an object.
+const MOVED_OBJECTS: u64 = 4;
+/// Bytes of log or blocks that are asked for at once. The engine's thread copies them.
+const STEP_BYTES: u64 = 1 << 20;
+/// How often a waiting archiver looks whether it is to end.
+const REST: Nanos = Nanos::from_millis(100);
+/// Longest pause before a request to the bucket is repeated. The first one is the interval.
+const PAUSE_MAX: Nanos = Nanos::from_secs(10);
+/// For how long the first base is read at the end, in milliseconds.
+const LAST_BASE_MS: u64 = 20_000;
+/// Bytes of commits behind a base from which on another one pays, if the base is smaller.
+const BASE_BYTES_MIN: u64 = 64 << 20;
+
+/// How an archive is written.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ArchiverOptions {
+    /// Longest time for which commits wait before they are put.
+    pub interval: Nanos,
+    /// Most bytes of entries in one object.
+    pub object_bytes: usize,
+    /// Most bytes of blocks that are read for a base in a second; 0 for as many as possible.
+    pub base_bytes_per_second: u64,
+    /// For how long the store can be restored to earlier states, in milliseconds; 0 for ever.
+    pub keep_ms: u64,
+    /// For how long the state of every commit is kept, in milliseconds; 0 for ever. What is older is merged.
+    pub keep_every_commit_ms: u64,
+    /// How what is older is merged. Only tests need others than the default ones.
+    pub levels: [MergeLevel; 3],
+    /// The machine and process, for people.
+    pub who: String,
+}
+
+impl Default for ArchiverOptions {
+    fn default() -> Self {
+        Self {
+            interval: Nanos::from_secs(1),
+            object_bytes: 16 << 20,
+            base_bytes_per_second: 200 << 20,
+            keep_ms: 0,
+            keep_every_commit_ms: 0,
+            levels: LEVELS,
+            who: String::new(),
+        }
+    }
+}
+
+/// What an archiver is doing.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum ArchiverState {
+    /// It archives what becomes durable.
+    Running,
+    /// The bucket does not answer, for this reason.
+    Waiting(String),
+    /// It has ended, for this reason.
+    Ended(String),
+}
+
+/// How far an archiver is.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Status {
+    /// What it is doing.
+    pub state: ArchiverState,
+    /// Last commit of which a state can be restored: what clients are told to be archived.
+    pub restorable: Lsn,
+    /// Number of the last object of the chain.
+    pub number: u64,
+    /// Number of the last complete base; 0 when the store cannot be restored yet.
+    pub base: u64,
+    /// Blocks read for the base that is being made, and all blocks.
+    pub base_progress: Option<(u64, u64)>,
+    /// Objects put since the opening.
+    pub objects: u64,
+    /// Bytes of entries since the opening.
+    pub raw_bytes: u64,
+    /// Bytes put since the opening.
+    pub stored_bytes: u64,
+    /// Times that commits were lost: the log has overtaken the archiver, or a commit has moved too much.
+    pub gaps: u64,
+    /// Ranges that were merged since the opening.
+    pub merged: u64,
+    /// Why ranges are not merged any more.
+    pub unmerged: Option<String>,
+}
+
+/// A base that is being made.
+struct BaseUnderWay {
+    folder: u64,
+    /// The commit behind which the ranges begin.
+    from: Lsn,
+    next_block: u64,
+    parts: Vec<ArchivePart>,
+    bytes: u64,
+    /// The first commit to which it can be restored, once all blocks are read.
+    complete_at: Option<Lsn>,
+}
+
+/// The writer of an archive.
+pub struct Archiver<'a> {
+    bucket: &'a dyn Bucket,
+    source: &'a dyn Source,
+    options: ArchiverOptions,
+    shape: StoreShape,
+    epoch: u64,
+    /// Last commit of the chain. While no base is complete, nothing can be restored from it.
+    archived: Lsn,
+    /// Number and checksum of the last object of the chain.
+    number: u64,
+    crc: u32,
+    /// Digest of the last archived commit; 0 when none is known.
+    digest: u32,
+    status: Status,
+    base: Option<BaseUnderWay>,
+    bases_made: u64,
+    /// Bytes of the last base, and of the ranges since.
+    base_bytes: u64,
+    range_bytes: u64,
+    base_made_ms: u64,
+    /// When the archiver first found that it is to end.
+    ending_since_ms: Option<u64>,
+    marks: Vec<MarkRequest>,
+    merging: Merging,
+}
+
+impl<'a> Archiver<'a> {
+    /// An archiver of the store of `source` in `bucket`.
+    pub fn new(bucket: &'a dyn Bucket, source: &'a dyn Source, options: ArchiverOptions) -> Self {
+        Self {
+            bucket,
+            source,
+            options,
+            shape: StoreShape {
+                store: Uuid::default(),
+                block_size: 0,
+                size_blocks: 0,
+            },
+            epoch: 0,
+            archived: Lsn(0),
+            number: 0,
+            crc: 0,
+            digest: 0,
+            status: Status {
+                state: ArchiverState::Running,
+                restorable: Lsn(0),
+                number: 0,
+                base: 0,
+                base_progress: None,
+                objects: 0,
+                raw_bytes: 0,
+                stored_bytes: 0,
+                gaps: 0,
+                merged: 0,
+                unmerged: None,
+            },
+            base: None,
+            bases_made: 0,
+            base_bytes: 0,
+            range_bytes: 0,
+            base_made_ms: 0,
+            ending_since_ms: None,
+            marks: Vec::new(),
+            merging: Merging::default(),
+        }
+    }
+
+    /// Archives until the source ends, and then what is durable. Without a base nothing of that could be restored, so the first
+    /// base is completed, too, if that takes no longer than [`LAST_BASE_MS`].
+    ///
+    /// # Errors
+    /// When the archive cannot be continued: another opening has taken over, it belongs to another store, the bucket
+    /// refuses, or the source fails.
+    pub async fn run(&mut self) -> Result<(), ArchiveError> {
+        let result = self.work().await;
+        let reason = match &result {
+            Ok(()) => "the archive was stopped".to_string(),
+            Err(error) => error.to_string(),
+        };
+        for mark in self.marks.drain(..) {
+            let _ = mark.done.send(Err(reason.clone()));
+        }
+        self.status.state = ArchiverState::Ended(reason);
+        // The source may be gone.
+        let _ = self.report().await;
+        result
+    }
+
+    async fn work(&mut self) -> Result<(), ArchiveError> {
+        self.open().await?;
+        loop {
+            let ending = self.source.is_ending();
+            let more = self.put_range().await?;
+            self.put_marks().await?;
+            let lacks_base = ending && self.status.base == 0;
+            if lacks_base && self.is_late() {
+                return Err(ArchiveError::Unfinished {
+                    url: self.bucket.url(),
+                    error: "its first base is not complete, so nothing can be restored yet".into(),
+                });
+            }
+            if ending && !more && !lacks_base {
+                return Ok(());
+            }
+            if !ending || lacks_base {
+                self.step_base().await?;
+                self.step_merging().await?;
+            }
+            self.report().await?;
+            if !more && !self.is_copying() && !self.source.is_ending() {
+                self.rest().await?;
+            }
+        }
+    }
+
+    /// True when the archiver was to end long ago.
+    fn is_late(&mut self) -> bool {
+        let now = self.source.unix_ms();
+        let since = *self.ending_since_ms.get_or_insert(now);
+        now.saturating_sub(since) > LAST_BASE_MS
+    }
+
+    /// Waits for the interval, or less when the log is written so fast that it could overtake the archiver. Ranges are merged
+    /// in this time.
+    async fn rest(&mut self) -> Result<(), ArchiveError> {
+        let mut left = self.options.interval;
+        while left > Nanos(0) && !self.source.is_ending() {
+            let began_ms = self.source.unix_ms();
+            let mut part = left.min(REST);
+            if self.step_merging().await? {
+                let took_ms = self.source.unix_ms().saturating_sub(began_ms);
+                part = Nanos::from_millis(took_ms.clamp(1, 1 + left.0 / 1_000_000)).min(left);
+                if self.source.rest(Nanos(0)).await? {
+                    return Ok(());
+                }
+            } else if self.source.rest(part).await? {
+                return Ok(());
+            }
+            left = Nanos(left.0 - part.0);
+        }
+        Ok(())
+    }
+
+    fn is_copying(&self) -> bool {
+        let base = self.base.as_ref();
+        base.is_some_and(|base| base.complete_at.is_none())
+    }
+
+    async fn report(&mut self) -> Result<(), ArchiveError> {
+        let base = self.base.as_ref();
+        self.status.base_progress = base.map(|base| (base.next_block, self.shape.size_blocks));
+        self.status.number = self.number;
+        if self.status.base > 0 {
+            self.status.restorable = self.archived;
+        }
+        let marks = self.source.report(self.status.clone()).await?;
+        self.marks.extend(marks);
+        Ok(())
+    }
+
+    /// Repeats a request until the bucket answers.
+    async fn retry<T>(
+        &mut self,
+        request: impl AsyncFn(&dyn Bucket) -> Result<T, ArchiveError>,
+    ) -> Result<T, ArchiveError> {
+        let mut pause = self.options.interval;
+        loop {
+            match request(self.bucket).await {
+                Err(ArchiveError::Bucket {
+                    error: BucketError::Transient(reason),
+                    ..
+                }) => self.pause(&mut pause, reason).await?,
+                ended => {
+                    self.status.state = ArchiverState::Running;
+                    return ended;
+                }
+            }
+        }
+    }
+
+    /// Waits before a request is repeated. At the end of the archive, it is not repeated for ever.
+    async fn pause(&mut self, pause: &mut Nanos, reason: String) -> Result<(), ArchiveError> {
+        if self.source.is_ending() && *pause >= PAUSE_MAX {
+            return Err(ArchiveError::Unfinished {
+                url: self.bucket.url(),
+                error: reason,
+            });
+        }
+        self.status.state = ArchiverState::Waiting(reason);
+        self.report().await?;
+        self.source.sleep(*pause).await;
+        *pause = Nanos(2 * pause.0).min(PAUSE_MAX);
+        Ok(())
+    }
+
+    async fn get(&mut self, name: &str) -> Result<Option<Vec<u8>>, ArchiveError> {
+        self.retry(async |bucket| {
+            let object = bucket.get(name).await;
+            object.map_err(|error| bucket_error(bucket, error))
+        })
+        .await
+    }
+
+    /// Tries whether the place refuses a second object of one name. Without that, two servers could write one chain.
+    async fn probe(&mut self) -> Result<(), ArchiveError> {
+        let probe = b"tonearm\n";
+        if self.put(PROBE, probe).await? && self.put(PROBE, probe).await? {
+            return Err(ArchiveError::Unconditional {
+                url: self.bucket.url(),
+            });
+        }
+        Ok(())
+    }
+
+    /// Takes the chain over: finds out that it is this store's, then puts an object behind its end.
+    async fn open(&mut self) -> Result<(), ArchiveError> {
+        self.probe().await?;
+        self.shape = self.source.shape().await?;
+        while !self.take_over().await? {}
+        match self.status.base {
+            0 => self.begin_base(),
+            number => {
+                // The ranges since then are not counted: their number may be large.
+                let link = self.get(&link_name(number)).await?;
+                let header = link.and_then(|link| ArchiveHeader::decode(&link).ok());
+                self.base_made_ms = header.map_or(0, |header| header.unix_ms);
+            }
+        }
+        self.report().await
+    }
+
+    /// False when another one was faster: its object is the end of the chain now.
+    async fn take_over(&mut self) -> Result<bool, ArchiveError> {
+        let end = self.retry(async |bucket| chain::end(bucket).await).await?;
+        let after = end.map(|end| (end.archived(), end.digest));
+        if let Some(end) = &end {
+            if end.store != self.shape.store {
+                return Err(ArchiveError::OtherStore {
+                    url: self.bucket.url(),
+                    found: hex(&end.store),
+                    own: hex(&self.shape.store),
+                });
+            }
+            (self.number, self.crc, self.epoch) = (end.number, end.crc(), end.epoch);
+            (self.archived, self.digest) = (end.archived(), end.digest);
+            self.status.base = end.base;
+        }
+        self.epoch += 1;
+        match self.source.seek(after).await? {
+            Sought::Behind(lsn, digest) => (self.archived, self.digest) = (lsn, digest),
+            Sought::Lost => self.skip().await?,
+            Sought::Differs => {
+                return Err(ArchiveError::Diverged {
+                    url: self.bucket.url(),
+                    lsn: self.archived,
+                });
+            }
+            Sought::Ahead(own) => {
+                return Err(ArchiveError::Behind {
+                    url: self.bucket.url(),
+                    archived: self.archived,
+                    own,
+                });
+            }
+        }
+        let opening = ArchiveOpening {
+            block_size: self.shape.block_size,
+            size_blocks: self.shape.size_blocks,
+            who: self.options.who.clone(),
+        };
+        let header = self.header(ArchiveKind::Opening, self.archived.0, self.archived.0);
+        match self.put_link(header, &opening.encode()).await {
+            Err(ArchiveError::Fenced { .. }) => Ok(false),
+            other => other.map(|_| true),
+        }
+    }
+
+    /// Goes on behind what the log does not have any more.
+    async fn skip(&mut self) -> Result<(), ArchiveError> {
+        match self.source.seek(None).await? {
+            Sought::Behind(lsn, digest) => {
+                self.status.gaps += u64::from(self.number > 0);
+                (self.archived, self.digest) = (lsn, digest);
+                self.status.base = 0;
+                Ok(())
+            }
+            _ => Err(ArchiveError::Log {
+                url: self.bucket.url(),
+            }),
+        }
+    }
+
+    fn begin_base(&mut self) {
+        self.bases_made += 1;
+        self.base = Some(BaseUnderWay {
+            folder: self.epoch << FOLDER_BITS | self.bases_made,
+            from: self.archived,
+            next_block: 0,
+            parts: Vec::new(),
+            bytes: 0,
+            complete_at: None,
+        });
+    }
+
+    /// Puts what is durable and not archived, one object at most. True when there may be more at once.
+    async fn put_range(&mut self) -> Result<bool, ArchiveError> {
+        let mut range: Option<Portion> = None;
+        let mut is_lost = false;
+        let moved_max = MOVED_OBJECTS * self.options.object_bytes as u64;
+        while range.as_ref().map_or(0, |range| range.entries.len()) < self.options.object_bytes {
+            match self.source.read(STEP_BYTES, moved_max).await? {
+                Found::Commits(more) => match &mut range {
+                    None => range = Some(more),
+                    Some(range) => range.join(more),
+                },
+                Found::Nothing => break,
+                Found::Lost => {
+                    is_lost = true;
+                    break;
+                }
+            }
+        }
+        let is_full = is_lost
+            || range
+                .as_ref()
+                .is_some_and(|range| range.entries.len() >= self.options.object_bytes);
+        if let Some(range) = range {
+            let (first, last) = (range.first.0, range.last.0);
+            self.digest = range.digest;
+            let mut header = self.header(ArchiveKind::Range, first, last);
+            header.unix_ms = range.unix_ms;
+            header.spares_table = object::spares_table(&range.entries, self.shape.block_size);
+            if let Some((from, until)) = range.inexact {
+                (header.inexact_from, header.exact_from) = (from.0, until.0);
+            }
+            let stored = self.put_link(header, &range.entries).await?;
+            self.archived = range.last;
+            self.range_bytes += stored;
+        }
+        if is_lost {
+            self.skip().await?;
+            self.begin_base();
+        }
+        Ok(is_full)
+    }
+
+    fn header(&self, kind: ArchiveKind, first: u64, last: u64) -> ArchiveHeader {
+        ArchiveHeader {
+            kind,
+            store: self.shape.store,
+            number: self.number + 1,
+            epoch: self.epoch,
+            first,
+            last,
+            inexact_from: 0,
+            exact_from: 0,
+            unix_ms: self.source.unix_ms(),
+            raw_bytes: 0,
+            stored_bytes: 0,
+            payload_crc: 0,
+            digest: self.digest,
+            previous_crc: self.crc,
+            base: self.status.base,
+            encrypted: false,
+            spares_table: false,
+            level: 0,
+        }
+    }
+
+    /// Puts the next object of the chain. Returns its bytes.
+    async fn put_link(
+        &mut self,
+        header: ArchiveHeader,
+        payload: &[u8],
+    ) -> Result<u64, ArchiveError> {
+        let (header, object) = object::seal(self.bucket.keys(), header, payload);
+        let name = link_name(header.number);
+        let bytes = object.len() as u64;
+        if !self.put(&name, &object).await? && !self.is_own(&name, &header).await? {
+            return Err(self.fenced(&name).await);
+        }
+        (self.number, self.crc) = (header.number, header.crc());
+        self.merging.note(&header);
+        self.status.raw_bytes += header.raw_bytes;
+        Ok(bytes)
+    }
+
+    /// Puts an object; false when there is one.
+    async fn put(&mut self, name: &str, object: &[u8]) -> Result<bool, ArchiveError> {
+        let bytes = object.len() as u64;
+        let done = self
+            .retry(async |bucket| {
+                let put = bucket.put_new(name, object).await;
+                put.map_err(|error| bucket_error(bucket, error))
+            })
+            .await?;
+        self.status.objects += 1;
+        self.status.stored_bytes += bytes;
+        Ok(done)
+    }
+
+    /// True when the object there is the one with `header`: a put whose answer was lost has been repeated.
+    async fn is_own(&mut self, name: &str, header: &ArchiveHeader) -> Result<bool, ArchiveError> {
+        let object = self.get(name).await?;
+        let found = object.and_then(|object| ArchiveHeader::decode(&object).ok());
+        Ok(found.as_ref() == Some(header))
+    }
+
+    async fn fenced(&mut self, name: &str) -> ArchiveError {
+        let object = self.get(name).await.ok().flatten();
+        let opened = object.and_then(|object| {
+            let (header, stored) = object::check(&object).ok()?;
+            Some((header, object::unpack(&header, stored).ok()?))
+        });
+        let who = opened.and_then(|(header, payload)| match header.kind {
+            ArchiveKind::Opening => ArchiveOpening::decode(&payload).ok(),
+            _ => None,
+        });
+        ArchiveError::Fenced {
+            url: self.bucket.url(),
+            who: who.map_or("unknown".into(), |opening| opening.who),
+        }
+    }
+
+    /// Reads one part of the base, or completes it.
+    async fn step_base(&mut self) -> Result<(), ArchiveError> {
+        let Some(base) = &self.base else {
+            if self.wants_base() {
+                self.begin_base();
+            }
+            return Ok(());
+        };
+        if let Some(complete_at) = base.complete_at {
+            if self.archived >= complete_at {
+                self.complete_base(complete_at).await?;
+            }
+            return Ok(());
+        }
+        let (folder, first, part) = (base.folder, base.next_block, base.parts.len() as u64);
+        let (mut next, mut entries, mut last) = (first, Vec::new(), Lsn(0));
+        while next < self.shape.size_blocks && entries.len() < self.options.object_bytes {
+            let blocks = self.source.blocks(next, STEP_BYTES).await?;
+            (next, last) = (blocks.next, blocks.appended);
+            self.pace(blocks.entries.len() as u64).await;
+            entries.extend(blocks.entries);
+        }
+        let mut header = self.header(ArchiveKind::BasePart, first, next);
+        (header.number, header.previous_crc, header.digest) = (part, 0, 0);
+        let (header, object) = object::seal(self.bucket.keys(), header, &entries);
+        let bytes = object.len() as u64;
+        // Nobody else makes parts of a base of this opening of the archive.
+        self.put(&part_name(folder, part), &object).await?;
+        self.status.raw_bytes += header.raw_bytes;
+        if let Some(base) = &mut self.base {
+            base.parts.push(ArchivePart {
+                end_block: next,
+                crc: header.crc(),
+            });
+            base.bytes += bytes;
+            base.next_block = next;
+            base.complete_at = (next >= self.shape.size_blocks).then_some(last);
+        }
+        Ok(())
+    }
+
+    async fn pace(&self, bytes: u64) {
+        let rate = self.options.base_bytes_per_second;
+        if rate > 0 {
+            let nanos = bytes as f64 * 1e9 / rate as f64;
+            self.source.sleep(Nanos(nanos as u64)).await;
+        }
+    }
+
+    /// Another base pays once the commits behind the last one are larger than it is, or when it is what old objects are kept
+    /// for.
+    fn wants_base(&self) -> bool {
+        let age = self.source.unix_ms().saturating_sub(self.base_made_ms);
+        let is_old = self.options.keep_ms > 0 && age > self.options.keep_ms / 2;
+        self.range_bytes > self.base_bytes.max(BASE_BYTES_MIN) || is_old && self.range_bytes > 0
+    }
+
+    async fn complete_base(&mut self, at: Lsn) -> Result<(), ArchiveError> {
+        let Some(base) = self.base.take() else {
+            return Ok(());
+        };
+        let payload = ArchiveBase {
+            block_size: self.shape.block_size,
+            size_blocks: self.shape.size_blocks,
+            folder: base.folder,
+            parts: base.parts,
+        };
+        // From here on, and in this object itself, headers name it.
+        self.status.base = self.number + 1;
+        let mut header = self.header(ArchiveKind::Base, base.from.0, at.0);
+        header.exact_from = self.archived.0;
+        self.put_link(header, &payload.encode()).await?;
+        (self.base_bytes, self.range_bytes) = (base.bytes, 0);
+        self.base_made_ms = self.source.unix_ms();
+        // What cannot be deleted now is deleted behind the next base.
+        let _ = self.forget().await;
+        self.merging.forget();
+        Ok(())
+    }
+
+    /// Deletes what is older than is kept, and parts of bases that were never completed.
+    async fn forget(&self) -> Result<(), ArchiveError> {
+        let keep = (self.options.keep_ms > 0).then_some(self.options.keep_ms);
+        let before = keep.map(|keep| self.source.unix_ms().saturating_sub(keep));
+        let mut catalog = Catalog::load(self.bucket).await?;
+        catalog.objects.extend(self.merging.unlisted());
+        for name in catalog.forgotten(self.bucket, before, self.epoch).await? {
+            let deleted = self.bucket.delete(&name).await;
+            deleted.map_err(|error| bucket_error(self.bucket, error))?;
+        }
+        Ok(())
+    }
+
+    /// Puts the marks whose commits are archived. A commit before the end of the first base can never be restored.
+    async fn put_marks(&mut self) -> Result<(), ArchiveError> {
+        if self.status.base == 0 {
+            for mark in self.marks.drain(..) {
+                let text = "no base is complete, so the present state could not be restored; wait until \
+                            `tonearm archive status` says that one is";
+                let _ = mark.done.send(Err(text.into()));
+            }
+        }
+        let is_ready = |mark: &MarkRequest, archived| mark.lsn <= archived;
+        while let Some(at) = self
+            .marks
+            .iter()
+            .position(|mark| is_ready(mark, self.archived))
+        {
+            let mark = &self.marks[at];
+            let mut header = self.header(ArchiveKind::Mark, mark.lsn.0, mark.lsn.0);
+            header.exact_from = self.archived.0;
+            // First in the chain. There it ends what may be merged, also when names are not listed yet.
+            self.put_link(header, &[]).await?;
+            let mark = self.marks.swap_remove(at);
+            (header.exact_from, header.base) = (0, 0);
+            (header.number, header.previous_crc, header.digest) = (0, 0, 0);
+            let (header, object) = object::seal(self.bucket.keys(), header, &[]);
+            let name = mark_name(&mark.name);
+            let done = self.put(&name, &object).await? || self.is_own(&name, &header).await?;
+            let taken = ArchiveError::MarkExists {
+                url: self.bucket.url(),
+                name: mark.name,
+            };
+            let result = if done { Ok(()) } else { Err(taken.to_string()) };
+            let _ = mark.done.send(result);
+        }
+        Ok(())
+    }
+}
+
+fn hex(uuid: &Uuid) -> String {
+    uuid.iter().map(|byte| format!("{byte:02x}")).collect()
+}

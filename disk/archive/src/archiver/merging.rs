@@ -1,0 +1,281 @@
+//! Old ranges are merged, so that an archive of many days has few objects.
+//!
+//! A merged object is put, and what it stands for is deleted once a list shows it. A crash between the two leaves both, and
+//! the next archiver deletes. To delete is safe at any time and for any writer, because the merged object is there and gives
+//! the same state. That a writer whose place is taken does not do it any more keeps states that the new one may want.
+//!
+//! One step is one request to the bucket, or one object that is read: the archiver makes them in the time in which it would
+//! wait.
+
+use super::Archiver;
+use super::groups::{self, Group};
+use crate::bucket::BucketError;
+use crate::catalog::Catalog;
+use crate::chain::{self, MERGED, bucket_error, link_name, object_name};
+use crate::error::ArchiveError;
+use crate::merge::Merge;
+use crate::object;
+use crate::plan::PlannedObject;
+use std::collections::BTreeSet;
+use tonearm_base::Lsn;
+use tonearm_format::{ArchiveHeader, ArchiveKind};
+
+/// Objects that are deleted in one step.
+const DELETES: usize = 16;
+
+/// What is known of the archive for the merging of ranges.
+#[derive(Default)]
+pub(super) struct Merging {
+    /// What is there and was listed; `None` before it has been read.
+    catalog: Option<Catalog>,
+    /// Merged objects that were put and have not been listed yet.
+    unlisted: Vec<ArchiveHeader>,
+    /// Level and first number of objects that are too large to be merged with the next one.
+    single: BTreeSet<(u8, u64)>,
+    /// First numbers of objects that are damaged.
+    unreadable: BTreeSet<u64>,
+    job: Option<Job>,
+    /// Milliseconds since 1970 before which it is not looked for ranges to merge.
+    rests_until_ms: u64,
+    /// Why ranges are not merged any more.
+    stopped: Option<String>,
+}
+
+/// What is being done.
+enum Job {
+    /// Ranges are read and merged.
+    Read {
+        group: Group,
+        /// Ranges that are in `merge`.
+        taken: usize,
+        merge: Merge,
+    },
+    /// Objects for which others stand are deleted, the last one first.
+    Delete(Vec<ArchiveHeader>),
+}
+
+impl Merging {
+    /// An object of the chain was put.
+    pub(super) fn note(&mut self, header: &ArchiveHeader) {
+        if let Some(catalog) = &mut self.catalog {
+            catalog.objects.push(*header);
+        }
+    }
+
+    /// Objects were deleted, or are not what was thought.
+    pub(super) fn forget(&mut self) {
+        (self.catalog, self.job) = (None, None);
+        self.unlisted.clear();
+    }
+
+    /// Merged objects that were put and have not been listed yet.
+    pub(super) fn unlisted(&self) -> &[ArchiveHeader] {
+        &self.unlisted
+    }
+}
+
+impl Archiver<'_> {
+    /// Makes one step. False when there is nothing to do now.
+    pub(super) async fn step_merging(&mut self) -> Result<bool, ArchiveError> {
+        let is_on = self.options.keep_every_commit_ms > 0 && self.merging.stopped.is_none();
+        if !is_on || self.source.unix_ms() < self.merging.rests_until_ms {
+            return Ok(false);
+        }
+        let stepped = self.merging_step().await;
+        match stepped {
+            Ok(true) => return Ok(true),
+            Ok(false) => {}
+            // Ranges may have been merged by a writer before this one, whose last request has just arrived.
+            Err(ArchiveError::Missing { .. } | ArchiveError::Unlinked { .. })
+            | Err(ArchiveError::Changing { .. }) => self.merging.forget(),
+            Err(
+                error @ (ArchiveError::Object { .. }
+                | ArchiveError::Bucket {
+                    error: BucketError::Refused(_),
+                    ..
+                }),
+            ) => {
+                self.merging.forget();
+                self.merging.stopped = Some(error.to_string());
+                self.status.unmerged = Some(error.to_string());
+            }
+            Err(error) => return Err(error),
+        }
+        self.merging.rests_until_ms = self.source.unix_ms() + self.options.levels[0].span_ms / 8;
+        Ok(false)
+    }
+
+    async fn merging_step(&mut self) -> Result<bool, ArchiveError> {
+        match self.merging.job.take() {
+            Some(Job::Read {
+                group,
+                taken,
+                merge,
+            }) => self.read_range(group, taken, merge).await?,
+            Some(Job::Delete(objects)) => self.delete(objects).await?,
+            None => return self.find_work().await,
+        }
+        Ok(true)
+    }
+
+    /// Begins what is to be done next; false when that is nothing.
+    async fn find_work(&mut self) -> Result<bool, ArchiveError> {
+        if self.merging.catalog.is_none() {
+            // Many requests: when one fails, commits do not wait until all are answered.
+            match Catalog::load(self.bucket).await {
+                Err(ArchiveError::Bucket {
+                    error: BucketError::Transient(_),
+                    ..
+                }) => return Ok(false),
+                loaded => self.merging.catalog = Some(loaded?),
+            }
+        }
+        if !self.merging.unlisted.is_empty() {
+            let names = self
+                .retry(async |bucket| chain::names(bucket, MERGED).await)
+                .await?;
+            let names: BTreeSet<String> = names.into_iter().collect();
+            let unlisted = std::mem::take(&mut self.merging.unlisted).into_iter();
+            let (listed, unlisted) = unlisted.partition(|it| names.contains(&object_name(it)));
+            self.merging.unlisted = unlisted;
+            if let Some(catalog) = &mut self.merging.catalog {
+                let listed: Vec<ArchiveHeader> = listed;
+                catalog.objects.extend(listed);
+            }
+        }
+        let Some(known) = self.merging.catalog.take() else {
+            return Ok(false);
+        };
+        let mut replaced = known.replaced();
+        let catalog = Catalog::of(known.url, known.objects, known.marks);
+        if replaced.is_empty() {
+            let limits = groups::Limits {
+                levels: &self.options.levels,
+                keep_ms: self.options.keep_every_commit_ms,
+                now_ms: self.source.unix_ms(),
+                number: self.number,
+            };
+            let unlisted = &self.merging.unlisted;
+            let (single, unreadable) = (&self.merging.single, &self.merging.unreadable);
+            let group = groups::next(&catalog, &limits, unlisted, single, unreadable);
+            self.merging.job = group.map(|group| Job::Read {
+                group,
+                taken: 0,
+                merge: Merge::new(self.shape.block_size),
+            });
+        } else {
+            replaced.reverse();
+            self.merging.job = Some(Job::Delete(replaced));
+        }
+        self.merging.catalog = Some(catalog);
+        Ok(self.merging.job.is_some())
+    }
+
+    /// Reads the next range of the group. Puts the merged object when there is none, or when it would become too large.
+    async fn read_range(
+        &mut self,
+        group: Group,
+        taken: usize,
+        mut merge: Merge,
+    ) -> Result<(), ArchiveError> {
+        let Some(range) = group.ranges.get(taken) else {
+            let payload = group.payload(&merge, taken);
+            return self.put_merged(&group, taken, &payload).await;
+        };
+        let size_max = self.options.object_bytes;
+        let may_be_too_large = merge.len() as u64 + range.raw_bytes > size_max as u64;
+        let before = may_be_too_large.then(|| group.payload(&merge, taken));
+        let object = PlannedObject::of_chain(range, Lsn(range.last));
+        let payload = self.retry(async |bucket| object.fetch(bucket).await);
+        let added = match payload.await {
+            Ok(payload) => merge.add(&payload).is_ok(),
+            Err(ArchiveError::Object { .. }) => false,
+            Err(error) => return Err(error),
+        };
+        if !added {
+            // `archive verify` tells it.
+            self.merging.unreadable.insert(range.numbers().0);
+            return Ok(());
+        }
+        match before {
+            Some(before) if merge.len() > size_max => {
+                if taken >= 2 {
+                    return self.put_merged(&group, taken, &before).await;
+                }
+                let single = (group.level, group.ranges[0].numbers().0);
+                self.merging.single.insert(single);
+            }
+            _ => {
+                self.merging.job = Some(Job::Read {
+                    group,
+                    taken: taken + 1,
+                    merge,
+                });
+            }
+        }
+        Ok(())
+    }
+
+    /// Puts the object that stands for the first `taken` ranges of the group.
+    async fn put_merged(
+        &mut self,
+        group: &Group,
+        taken: usize,
+        payload: &[u8],
+    ) -> Result<(), ArchiveError> {
+        self.check_place().await?;
+        let ranges = &group.ranges[..taken];
+        let (first, last) = (&ranges[0], &ranges[taken - 1]);
+        let exact_from = ranges.iter().map(|range| range.exact_from).max();
+        let mut header = self.header(ArchiveKind::Merged, first.first, last.last);
+        header.number = last.number;
+        header.base = first.numbers().0;
+        header.previous_crc = first.previous_crc;
+        header.digest = last.end_crc();
+        header.unix_ms = last.unix_ms;
+        header.inexact_from = header.first;
+        header.exact_from = header.last.max(exact_from.unwrap_or(0));
+        header.level = group.level;
+        let (header, object) = object::seal(self.bucket.keys(), header, payload);
+        let name = object_name(&header);
+        if !self.put(&name, &object).await? && !self.is_own(&name, &header).await? {
+            // A writer before this one has put it meanwhile. It has the same states.
+            self.merging.forget();
+            return Ok(());
+        }
+        self.status.merged += taken as u64;
+        self.merging.unlisted.push(header);
+        Ok(())
+    }
+
+    /// Deletes the last ones of `objects`.
+    async fn delete(&mut self, mut objects: Vec<ArchiveHeader>) -> Result<(), ArchiveError> {
+        self.check_place().await?;
+        for _ in 0..DELETES.min(objects.len()) {
+            let Some(object) = objects.pop() else { break };
+            let name = object_name(&object);
+            self.retry(async |bucket| {
+                let deleted = bucket.delete(&name).await;
+                deleted.map_err(|error| bucket_error(bucket, error))
+            })
+            .await?;
+            if let Some(catalog) = &mut self.merging.catalog {
+                catalog.objects.retain(|known| *known != object);
+            }
+        }
+        if !objects.is_empty() {
+            self.merging.job = Some(Job::Delete(objects));
+        }
+        Ok(())
+    }
+
+    /// Fails when another opening has taken the place of this one.
+    async fn check_place(&mut self) -> Result<(), ArchiveError> {
+        let next = [link_name(self.number + 1)];
+        let heads = self.retry(async |bucket| chain::heads(bucket, &next).await);
+        match heads.await?.first() {
+            Some(Some(_)) => Err(self.fenced(&next[0]).await),
+            _ => Ok(()),
+        }
+    }
+}

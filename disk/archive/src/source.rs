@@ -1,0 +1,524 @@
+//! What an archiver reads of a store.
+
+use crate::archiver::{ArchiverState, Status};
+use crate::error::ArchiveError;
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
+use std::rc::Rc;
+use tonearm_base::{Lsn, Nanos, crc32c};
+use tonearm_engine::{
+    ArchiveInfo, ArchiveState, Engine, EngineError, History, HistoryError, RecoveredCommit,
+};
+use tonearm_format::{ArchiveWriter, EntryKind, Uuid};
+use tonearm_layout::Piece;
+use tonearm_rt::{Boxed, Rt};
+
+/// How an archiver reaches a store. It may run on another thread than the engine: then the calls go there.
+pub trait Source {
+    /// The store's identity and shape.
+    ///
+    /// # Errors
+    /// When the store is gone.
+    fn shape(&self) -> Boxed<'_, Result<StoreShape, ArchiveError>>;
+
+    /// Makes [`Source::read`] go on behind a commit, which must have this digest if that is not 0. With `None`, behind the
+    /// last durable one.
+    ///
+    /// # Errors
+    /// When the store is gone.
+    fn seek(&self, after: Option<(Lsn, u32)>) -> Boxed<'_, Result<Sought, ArchiveError>>;
+
+    /// Waits for so long. True when so much has been written since the last read that the log may soon overtake the reader;
+    /// then it does not wait to the end.
+    ///
+    /// # Errors
+    /// When the store is gone.
+    fn rest(&self, span: Nanos) -> Boxed<'_, Result<bool, ArchiveError>>;
+
+    /// Durable commits of about `bytes` bytes of log. A commit that has moved blocks of more than `moved_max` bytes is lost:
+    /// their content is not in the log, and all of it would wait in memory.
+    ///
+    /// # Errors
+    /// When the store has failed, or a block cannot be read.
+    fn read(&self, bytes: u64, moved_max: u64) -> Boxed<'_, Result<Found, ArchiveError>>;
+
+    /// Allocated blocks from `first` on, of about `bytes` bytes.
+    ///
+    /// # Errors
+    /// When a block cannot be read.
+    fn blocks(&self, first: u64, bytes: u64) -> Boxed<'_, Result<Blocks, ArchiveError>>;
+
+    /// Tells how far the archiver is. Returns the wishes for marks that came since the last report.
+    ///
+    /// # Errors
+    /// When the store is gone.
+    fn report(&self, status: Status) -> Boxed<'_, Result<Vec<MarkRequest>, ArchiveError>>;
+
+    /// Waits.
+    fn sleep(&self, span: Nanos) -> Boxed<'_, ()>;
+
+    /// Milliseconds since 1970.
+    fn unix_ms(&self) -> u64;
+
+    /// True when the archiver is to end once everything durable is archived.
+    fn is_ending(&self) -> bool;
+}
+
+/// A store's identity and shape.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct StoreShape {
+    /// Identity.
+    pub store: Uuid,
+    /// Bytes of a block.
+    pub block_size: u32,
+    /// Blocks, those of the system included.
+    pub size_blocks: u64,
+}
+
+/// Where reading goes on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Sought {
+    /// Behind this commit, which has this digest; 0 when that is not known.
+    Behind(Lsn, u32),
+    /// Nowhere: the log does not have the next commit any more.
+    Lost,
+    /// Nowhere: the commit has another digest.
+    Differs,
+    /// Nowhere: the store has no such commit. Its last durable one is this.
+    Ahead(Lsn),
+}
+
+/// What reading has found.
+#[derive(Debug)]
+pub enum Found {
+    /// Commits.
+    Commits(Portion),
+    /// No more are durable.
+    Nothing,
+    /// The next one cannot be had: the log does not have it any more, or it moved too many blocks.
+    Lost,
+}
+
+/// Blocks as entries of an archive object.
+#[derive(Debug)]
+pub struct Blocks {
+    /// The first block that was not looked at.
+    pub next: u64,
+    /// Entries.
+    pub entries: Vec<u8>,
+    /// The last commit that may be in what was read.
+    pub appended: Lsn,
+}
+
+/// Commits as entries of an archive object.
+#[derive(Debug)]
+pub struct Portion {
+    /// First commit.
+    pub first: Lsn,
+    /// Last commit.
+    pub last: Lsn,
+    /// States from the first of these commits on, up to the second, cannot be had from it; none when all can.
+    pub inexact: Option<(Lsn, Lsn)>,
+    /// Milliseconds since 1970 at which the last commit was durable.
+    pub unix_ms: u64,
+    /// Digest of the last commit.
+    pub digest: u32,
+    /// Entries.
+    pub entries: Vec<u8>,
+}
+
+impl Portion {
+    /// Adds the commits that follow.
+    pub(crate) fn join(&mut self, more: Portion) {
+        self.entries.extend(more.entries);
+        (self.last, self.digest, self.unix_ms) = (more.last, more.digest, more.unix_ms);
+        self.inexact = match (self.inexact, more.inexact) {
+            (Some((from, _)), Some((_, until))) => Some((from, until)),
+            (one, other) => one.or(other),
+        };
+    }
+}
+
+/// A wish for a mark.
+#[derive(Debug)]
+pub struct MarkRequest {
+    /// Its name.
+    pub name: String,
+    /// The commit.
+    pub lsn: Lsn,
+    /// Gets the result.
+    pub done: std::sync::mpsc::Sender<Result<(), String>>,
+}
+
+/// How often the time of the last durable commit is noted.
+const SAMPLE: Nanos = Nanos::from_millis(100);
+/// How often it is looked how much has been written.
+const LOOK: Nanos = Nanos::from_millis(50);
+/// The reader may be behind by this part of the log.
+const BEHIND: u64 = 8;
+/// Samples that are kept: of an hour.
+const SAMPLES_MAX: usize = 36_000;
+
+/// An open store as a source, on the engine's thread.
+#[derive(Clone)]
+pub struct EngineSource(Rc<State>);
+
+struct State {
+    engine: Engine,
+    rt: Rt,
+    /// Milliseconds since 1970 when the executor's clock stood at 0.
+    epoch_ms: u64,
+    history: RefCell<Option<History>>,
+    /// Commits, and when they were durable at the latest.
+    samples: RefCell<VecDeque<(Lsn, u64)>>,
+    /// The archiver is to end.
+    ending: Cell<bool>,
+    /// Bytes of log that were written before the last read.
+    read_at: Cell<u64>,
+    status: RefCell<Option<Status>>,
+    marks: RefCell<Vec<MarkRequest>>,
+}
+
+impl EngineSource {
+    /// The store of `engine`. `unix_ms` is the time of day now.
+    pub fn new(engine: &Engine, rt: &Rt, unix_ms: u64) -> Self {
+        let state = Rc::new(State {
+            engine: engine.clone(),
+            rt: rt.clone(),
+            epoch_ms: unix_ms.saturating_sub(rt.now().0 / 1_000_000),
+            history: RefCell::default(),
+            samples: RefCell::default(),
+            ending: Cell::new(false),
+            read_at: Cell::default(),
+            status: RefCell::default(),
+            marks: RefCell::default(),
+        });
+        let (own, clock) = (state.clone(), rt.clone());
+        rt.spawn_detached(async move {
+            while !own.ending.get() {
+                own.sample();
+                clock.sleep(SAMPLE).await;
+            }
+        });
+        Self(state)
+    }
+
+    /// Lets the archiver end once everything durable is archived.
+    pub fn end(&self) {
+        self.0.ending.set(true);
+    }
+
+    /// The last report of the archiver.
+    pub fn status(&self) -> Option<Status> {
+        self.0.status.borrow().clone()
+    }
+
+    /// Notes that the archiver has ended without a report, for this reason.
+    pub fn fail(&self, reason: &str) {
+        self.0.engine.note_archive(|info| {
+            (info.state, info.why) = (ArchiveState::Ended, Some(reason.to_string()));
+        });
+        self.end();
+        // Their senders are told by the end of the channel.
+        self.0.marks.take();
+    }
+
+    /// Wishes for a mark. The result comes through the channel of the request. The channel ends without one when the archive
+    /// does.
+    pub fn mark(&self, request: MarkRequest) {
+        let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
+        let name = &request.name;
+        let has_ended = |info: ArchiveInfo| info.state == ArchiveState::Ended;
+        if name.is_empty() || name.len() > 100 || !name.chars().all(fits) || name.starts_with('.') {
+            let text = "a mark has 1 to 100 letters, digits, or characters of . _ -, and does not begin with a dot";
+            // The caller may have gone.
+            let _ = request.done.send(Err(text.to_string()));
+        } else if !self.0.engine.archive().is_some_and(has_ended) {
+            self.0.marks.borrow_mut().push(request);
+        }
+    }
+}
+
+impl Source for EngineSource {
+    fn shape(&self) -> Boxed<'_, Result<StoreShape, ArchiveError>> {
+        let engine = &self.0.engine;
+        let shape = StoreShape {
+            store: engine.superblock().store,
+            block_size: engine.block_size() as u32,
+            size_blocks: engine.size_blocks(),
+        };
+        Box::pin(async move { Ok(shape) })
+    }
+
+    fn seek(&self, after: Option<(Lsn, u32)>) -> Boxed<'_, Result<Sought, ArchiveError>> {
+        Box::pin(async move { Ok(self.0.seek(after).await) })
+    }
+
+    fn rest(&self, span: Nanos) -> Boxed<'_, Result<bool, ArchiveError>> {
+        Box::pin(async move { Ok(self.0.rest(span).await) })
+    }
+
+    fn read(&self, bytes: u64, moved_max: u64) -> Boxed<'_, Result<Found, ArchiveError>> {
+        Box::pin(async move { Ok(self.0.read(bytes, moved_max).await?) })
+    }
+
+    fn blocks(&self, first: u64, bytes: u64) -> Boxed<'_, Result<Blocks, ArchiveError>> {
+        Box::pin(async move { Ok(self.0.blocks(first, bytes).await?) })
+    }
+
+    fn report(&self, status: Status) -> Boxed<'_, Result<Vec<MarkRequest>, ArchiveError>> {
+        let (state, why) = match &status.state {
+            ArchiverState::Running => (ArchiveState::Running, None),
+            ArchiverState::Waiting(why) => (ArchiveState::Waiting, Some(why.clone())),
+            ArchiverState::Ended(why) => (ArchiveState::Ended, Some(why.clone())),
+        };
+        let progress = status.base_progress;
+        self.0.engine.note_archive(|info| {
+            (info.state, info.why) = (state, why);
+            info.archived_lsn = status.restorable.0;
+            info.restorable = status.base > 0;
+            info.base_percent = progress.map(|(done, total)| 100 * done / total.max(1));
+            (info.objects, info.gaps) = (status.objects, status.gaps);
+            (info.merged, info.unmerged) = (status.merged, status.unmerged.clone());
+            (info.raw_bytes, info.stored_bytes) = (status.raw_bytes, status.stored_bytes);
+        });
+        if state == ArchiveState::Ended {
+            self.end();
+        }
+        *self.0.status.borrow_mut() = Some(status);
+        let marks = self.0.marks.take();
+        Box::pin(async move { Ok(marks) })
+    }
+
+    fn sleep(&self, span: Nanos) -> Boxed<'_, ()> {
+        Box::pin(self.0.rt.sleep(span))
+    }
+
+    fn unix_ms(&self) -> u64 {
+        self.0.unix_ms()
+    }
+
+    fn is_ending(&self) -> bool {
+        self.0.ending.get()
+    }
+}
+
+impl State {
+    fn unix_ms(&self) -> u64 {
+        self.epoch_ms + self.rt.now().0 / 1_000_000
+    }
+
+    fn sample(&self) {
+        let (durable, mut samples) = (self.engine.marks().durable, self.samples.borrow_mut());
+        if samples.back().is_none_or(|(last, _)| *last < durable) {
+            samples.push_back((durable, self.unix_ms()));
+            if samples.len() > SAMPLES_MAX {
+                samples.pop_front();
+            }
+        }
+    }
+
+    async fn seek(&self, after: Option<(Lsn, u32)>) -> Sought {
+        *self.history.borrow_mut() = None;
+        let durable = self.engine.marks().durable;
+        let (after, expected) = match after {
+            Some((after, digest)) => (after, (digest != 0).then_some(digest)),
+            None => (durable, None),
+        };
+        if after > durable {
+            return Sought::Ahead(durable);
+        }
+        let found = self.digest_at(after).await;
+        match (expected, found) {
+            (Some(expected), Some(found)) if expected != found => return Sought::Differs,
+            (Some(_), None) => return Sought::Lost,
+            _ => {}
+        }
+        match self.engine.history(after + 1).await {
+            Ok(history) => {
+                *self.history.borrow_mut() = Some(history);
+                Sought::Behind(after, found.unwrap_or(0))
+            }
+            Err(_) => Sought::Lost,
+        }
+    }
+
+    /// The digest of commit `lsn`, if the log still has it.
+    async fn digest_at(&self, lsn: Lsn) -> Option<u32> {
+        let mut history = self.engine.history(lsn).await.ok()?;
+        let commits = history.read(1).await.ok()?;
+        commits.first().map(digest_of)
+    }
+
+    async fn rest(&self, span: Nanos) -> bool {
+        let until = self.rt.now() + span.0;
+        let log = self.engine.superblock().log_size_bytes();
+        loop {
+            let written = self.engine.log_written_bytes() - self.read_at.get();
+            let is_urgent = written >= log / BEHIND;
+            if is_urgent || self.rt.now() >= until {
+                return is_urgent;
+            }
+            self.rt.sleep(LOOK.min(until.since(self.rt.now()))).await;
+        }
+    }
+
+    async fn read(&self, bytes: u64, moved_max: u64) -> Result<Found, EngineError> {
+        let written = self.engine.log_written_bytes();
+        let Some(mut history) = self.history.take() else {
+            return Ok(Found::Lost);
+        };
+        let mut commits = match history.read(bytes).await {
+            Ok(commits) => commits,
+            Err(HistoryError::Lost(_)) => return Ok(Found::Lost),
+            Err(HistoryError::Log(error)) => return Err(error.into()),
+        };
+        // What follows a commit that is skipped cannot be applied. The next read tells that it is lost.
+        let moved =
+            |commit: &RecoveredCommit| moved_blocks(commit) * self.engine.block_size() as u64;
+        let skipped = commits.iter().position(|commit| moved(commit) > moved_max);
+        commits.truncate(skipped.unwrap_or(commits.len()));
+        if skipped.is_none() {
+            *self.history.borrow_mut() = Some(history);
+        }
+        let (Some(first), Some(last)) = (commits.first(), commits.last()) else {
+            self.read_at.set(written);
+            return Ok(match skipped {
+                None => Found::Nothing,
+                Some(_) => Found::Lost,
+            });
+        };
+        let (first, last, mut inexact) = (first.lsn, last.lsn, None);
+        let mut writer = ArchiveWriter::default();
+        self.sample();
+        let mut unix_ms = self.unix_ms();
+        for commit in commits {
+            let lsn = commit.lsn;
+            if let Some(until) = self.write(commit, &mut writer, &mut unix_ms).await? {
+                inexact = Some((inexact.map_or(lsn, |(from, _)| from), until));
+            }
+        }
+        if let Some((_, until)) = inexact {
+            // What was read has content of these commits. A power cut must not take them back once it is archived.
+            self.engine.wait_durable(until).await?;
+        }
+        Ok(Found::Commits(Portion {
+            first,
+            last,
+            inexact,
+            unix_ms,
+            digest: writer.last_digest(),
+            entries: writer.into_bytes(),
+        }))
+    }
+
+    /// Writes a commit. Where the content of a moved block has changed since, it has that of a later commit: then the state
+    /// at this commit cannot be had, nor those up to the commit that is returned.
+    async fn write(
+        &self,
+        commit: RecoveredCommit,
+        writer: &mut ArchiveWriter,
+        unix_ms: &mut u64,
+    ) -> Result<Option<Lsn>, EngineError> {
+        let mut exact_from = None;
+        let mut words: Vec<(u32, u64)> = Vec::new();
+        let mut changes = commit.changes.into_iter().peekable();
+        while let Some(change) = changes.next() {
+            match (change.kind, change.data) {
+                (EntryKind::Data { crc }, Some(data)) => writer.data(change.block, crc, &data),
+                (EntryKind::Data { .. }, None) => panic!("a recovered block has content"),
+                (EntryKind::Trim { count }, _) => writer.zero(change.block, count, false),
+                (EntryKind::Zero { count }, _) => writer.zero(change.block, count, true),
+                (EntryKind::Patch { at, value }, _) => {
+                    words.push((at, value));
+                    let goes_on = changes.peek().is_some_and(|next| {
+                        next.block == change.block && matches!(next.kind, EntryKind::Patch { .. })
+                    });
+                    if !goes_on {
+                        writer.patch(change.block, &std::mem::take(&mut words));
+                    }
+                }
+                (EntryKind::Move { crc, .. }, _) => {
+                    let content = self.engine.moved_content(change.block, crc).await?;
+                    if !content.is_exact {
+                        // What was read may have any commit so far.
+                        exact_from = Some(self.engine.marks().appended);
+                    }
+                    match content.piece {
+                        Piece::Data(data) => {
+                            let content = Some((crc32c(&data), &data[..]));
+                            writer.moved(change.block, crc, content);
+                        }
+                        Piece::Zero(_) => writer.moved(change.block, crc, None),
+                    }
+                }
+            }
+        }
+        writer.commit(commit.lsn);
+        let mut samples = self.samples.borrow_mut();
+        while let Some((lsn, at)) = samples.pop_front_if(|(lsn, _)| *lsn <= commit.lsn) {
+            // An earlier commit's time says nothing of this one: it may have become durable later.
+            if lsn == commit.lsn {
+                *unix_ms = at;
+                writer.time(at);
+            }
+        }
+        Ok(exact_from)
+    }
+
+    /// Allocated blocks from `first` on.
+    async fn blocks(&self, first: u64, bytes: u64) -> Result<Blocks, EngineError> {
+        let (block_size, end) = (self.engine.block_size() as u64, self.engine.size_blocks());
+        let (mut next, mut writer) = (first, ArchiveWriter::default());
+        let most = (bytes / block_size).max(1);
+        let runs = self.engine.status(first, end - first).await?;
+        for (count, is_data) in runs {
+            let count = if is_data { count.min(most) } else { count };
+            if is_data {
+                let mut block = next;
+                for piece in self.engine.read(next, count).await? {
+                    match piece {
+                        Piece::Data(data) => {
+                            for part in data.chunks(block_size as usize) {
+                                writer.data(block, crc32c(part), part);
+                                block += 1;
+                            }
+                        }
+                        Piece::Zero(bytes) => block += bytes as u64 / block_size,
+                    }
+                }
+            }
+            next += count;
+            if is_data {
+                break;
+            }
+        }
+        Ok(Blocks {
+            next,
+            entries: writer.into_bytes(),
+            appended: self.engine.marks().appended,
+        })
+    }
+}
+
+fn moved_blocks(commit: &RecoveredCommit) -> u64 {
+    let changes = commit.changes.iter();
+    let moves = changes.filter(|change| matches!(change.kind, EntryKind::Move { .. }));
+    moves.count() as u64
+}
+
+/// The digest that [`ArchiveWriter`] gives the commit.
+fn digest_of(commit: &RecoveredCommit) -> u32 {
+    let mut writer = ArchiveWriter::default();
+    for change in &commit.changes {
+        match change.kind {
+            EntryKind::Data { crc } => writer.digest_moved(change.block, crc),
+            EntryKind::Move { crc, .. } => writer.digest_moved(change.block, crc),
+            EntryKind::Trim { count } => writer.zero(change.block, count, false),
+            EntryKind::Zero { count } => writer.zero(change.block, count, true),
+            EntryKind::Patch { at, value } => writer.patch(change.block, &[(at, value)]),
+        }
+    }
+    writer.commit(commit.lsn);
+    writer.last_digest()
+}

@@ -1,0 +1,177 @@
+//! The thread that writes an archive.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::channel;
+use std::thread::JoinHandle;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use tonearm_archive::{
+    ArchiveError, Archiver, ArchiverOptions, Blocks, Bucket, EngineSource, Found, MarkRequest,
+    Sought, Source, Status, StoreShape,
+};
+use tonearm_base::{Lsn, Nanos};
+use tonearm_rt::Boxed;
+
+/// How often a waiting archiver looks whether it is to end.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// A call that is to be made on the engine's thread. It keeps its result to itself.
+pub type Call = Box<dyn FnOnce(EngineSource) -> Boxed<'static, ()> + Send>;
+/// Brings a call to the engine's thread; false when that has ended.
+pub type Caller = Box<dyn Fn(Call) -> bool + Send>;
+
+/// A running archiver.
+pub struct ArchiveThread {
+    ending: Arc<AtomicBool>,
+    thread: JoinHandle<Result<(), String>>,
+}
+
+/// A source on another thread.
+struct ThreadSource {
+    caller: Caller,
+    ending: Arc<AtomicBool>,
+}
+
+impl ThreadSource {
+    /// Makes a call and waits for its result. Nothing else runs on this thread: requests to the bucket run on those of its
+    /// runtime.
+    fn call<T: Send + 'static>(
+        &self,
+        call: impl FnOnce(EngineSource) -> Boxed<'static, Result<T, ArchiveError>> + Send + 'static,
+    ) -> Boxed<'_, Result<T, ArchiveError>> {
+        let (sender, result) = channel();
+        let sent = (self.caller)(Box::new(move |source| {
+            Box::pin(async move {
+                // The archiver waits for it.
+                let _ = sender.send(call(source).await);
+            })
+        }));
+        let result = match sent {
+            true => result.recv().unwrap_or(Err(ArchiveError::Closed)),
+            false => Err(ArchiveError::Closed),
+        };
+        Box::pin(async { result })
+    }
+}
+
+impl Source for ThreadSource {
+    fn shape(&self) -> Boxed<'_, Result<StoreShape, ArchiveError>> {
+        self.call(|source| Box::pin(async move { source.shape().await }))
+    }
+
+    fn seek(&self, after: Option<(Lsn, u32)>) -> Boxed<'_, Result<Sought, ArchiveError>> {
+        self.call(move |source| Box::pin(async move { source.seek(after).await }))
+    }
+
+    fn rest(&self, span: Nanos) -> Boxed<'_, Result<bool, ArchiveError>> {
+        self.call(move |source| Box::pin(async move { source.rest(span).await }))
+    }
+
+    fn read(&self, bytes: u64, moved_max: u64) -> Boxed<'_, Result<Found, ArchiveError>> {
+        self.call(move |source| Box::pin(async move { source.read(bytes, moved_max).await }))
+    }
+
+    fn blocks(&self, first: u64, bytes: u64) -> Boxed<'_, Result<Blocks, ArchiveError>> {
+        self.call(move |source| Box::pin(async move { source.blocks(first, bytes).await }))
+    }
+
+    fn report(&self, status: Status) -> Boxed<'_, Result<Vec<MarkRequest>, ArchiveError>> {
+        self.call(move |source| Box::pin(async move { source.report(status).await }))
+    }
+
+    fn sleep(&self, span: Nanos) -> Boxed<'_, ()> {
+        Box::pin(async move {
+            let mut left = Duration::from_nanos(span.0);
+            while !left.is_zero() && !self.is_ending() {
+                let part = left.min(LOOK);
+                // Nothing else runs on this thread.
+                std::thread::sleep(part);
+                left -= part;
+            }
+        })
+    }
+
+    fn unix_ms(&self) -> u64 {
+        unix_ms()
+    }
+
+    fn is_ending(&self) -> bool {
+        self.ending.load(Ordering::SeqCst)
+    }
+}
+
+/// Milliseconds since 1970.
+pub(super) fn unix_ms() -> u64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    now.unwrap_or_default().as_millis() as u64
+}
+
+/// What an archive says of its writer when the caller names none.
+fn this_process() -> String {
+    let host = rustix::system::uname();
+    let host = host.nodename().to_string_lossy();
+    format!("process {} on {host}", std::process::id())
+}
+
+impl ArchiveThread {
+    /// Starts to archive, in `bucket`, the store that `caller` reaches. `ended` is called at the end, with the reason.
+    /// [`ArchiverOptions::who`] is this process where it is empty.
+    ///
+    /// # Errors
+    /// When the system has no thread left.
+    pub fn start(
+        bucket: impl Bucket + Send + 'static,
+        mut options: ArchiverOptions,
+        caller: Caller,
+        ended: impl FnOnce(Result<(), String>) + Send + 'static,
+    ) -> std::io::Result<Self> {
+        if options.who.is_empty() {
+            options.who = this_process();
+        }
+        let ending = Arc::new(AtomicBool::new(false));
+        let source = ThreadSource {
+            caller,
+            ending: ending.clone(),
+        };
+        let thread = std::thread::Builder::new().name("archive".into());
+        let thread = thread.spawn(move || {
+            let result = catch_unwind(AssertUnwindSafe(|| {
+                let mut archiver = Archiver::new(&bucket, &source, options);
+                pollster::block_on(archiver.run())
+            }));
+            let result = match result {
+                Ok(result) => result.map_err(|error| error.to_string()),
+                Err(_) => {
+                    let why = "the archive's thread has panicked";
+                    (source.caller)(Box::new(move |source| {
+                        Box::pin(async move { source.fail(why) })
+                    }));
+                    Err(why.to_string())
+                }
+            };
+            ended(result.clone());
+            result
+        })?;
+        Ok(Self { ending, thread })
+    }
+
+    /// Lets it archive what is durable, and end.
+    pub fn end(&self) {
+        self.ending.store(true, Ordering::SeqCst);
+    }
+
+    /// True when it has ended.
+    pub fn has_ended(&self) -> bool {
+        self.thread.is_finished()
+    }
+
+    /// Waits for its end.
+    ///
+    /// # Errors
+    /// Why it has ended before everything was archived.
+    pub fn join(self) -> Result<(), String> {
+        let ended = self.thread.join();
+        ended.unwrap_or_else(|_| Err("the archive's thread has panicked".into()))
+    }
+}

@@ -1,0 +1,218 @@
+//! The archive of a store that is served.
+//!
+//! The archiver has a thread of its own, and calls an [`EngineSource`] on the engine's thread. The calls come through a channel
+//! of their own, because they are still made when the mailbox is closed: at the end the archiver gets everything that clients
+//! have written.
+
+use crate::control::ArchiveStart;
+use anyhow::bail;
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, channel, sync_channel};
+use tonearm_archive::{ArchiverOptions, Bucket, EngineSource, MarkRequest};
+use tonearm_base::{Lsn, Nanos};
+use tonearm_bucket::RealBucket;
+use tonearm_engine::Engine;
+use tonearm_rt::{Data, DeviceId, Op};
+use tonearm_store::{
+    ARCHIVE_GRACE, ArchiveThread, Call, Executor, archive_unfinished, begin_archive,
+};
+use tonearm_terminal::report;
+use tonearm_uring::EventSender;
+
+/// How often the end of an archiver is looked for.
+const LOOK: Nanos = Nanos::from_millis(20);
+
+/// What an archive is to be.
+#[derive(Clone)]
+pub struct ArchivePlan {
+    /// Where it lies.
+    pub bucket: RealBucket,
+    /// How it is written.
+    pub options: ArchiverOptions,
+}
+
+impl ArchivePlan {
+    /// What `start` asks for.
+    ///
+    /// # Errors
+    /// When the address cannot be used.
+    pub fn of(start: &ArchiveStart) -> anyhow::Result<Self> {
+        Ok(Self {
+            bucket: RealBucket::open(&start.url, true)?.with_recipients(&start.recipients)?,
+            options: ArchiverOptions {
+                interval: Nanos::from_millis(start.interval_ms.max(10)),
+                keep_ms: start.keep_ms,
+                keep_every_commit_ms: start.keep_every_commit_ms,
+                base_bytes_per_second: start.base_bytes_per_second,
+                ..ArchiverOptions::default()
+            },
+        })
+    }
+}
+
+/// The archives of one server, of which one runs at a time; clones are handles.
+#[derive(Clone)]
+pub struct Archives(Rc<State>);
+
+struct State {
+    executor: Executor,
+    engine: Engine,
+    running: RefCell<Option<Running>>,
+}
+
+struct Running {
+    source: EngineSource,
+    thread: ArchiveThread,
+}
+
+impl Archives {
+    /// None runs yet.
+    pub fn new(executor: &Executor, engine: &Engine) -> Self {
+        Self(Rc::new(State {
+            executor: executor.clone(),
+            engine: engine.clone(),
+            running: RefCell::default(),
+        }))
+    }
+
+    /// Starts to archive.
+    ///
+    /// # Errors
+    /// When an archive runs already, or the store is read-only.
+    pub fn start(&self, plan: ArchivePlan) -> anyhow::Result<()> {
+        let rt = &self.0.executor.rt;
+        let source = begin_archive(&self.0.engine, rt, &plan.bucket.url())?;
+        match self.start_thread(plan, &source) {
+            Ok(thread) => *self.0.running.borrow_mut() = Some(Running { source, thread }),
+            Err(error) => {
+                source.fail(&error.to_string());
+                return Err(error);
+            }
+        }
+        Ok(())
+    }
+
+    fn start_thread(
+        &self,
+        plan: ArchivePlan,
+        source: &EngineSource,
+    ) -> anyhow::Result<ArchiveThread> {
+        let (bell, ring) = self.0.executor.handle.add_event()?;
+        let (calls, made) = sync_channel(1);
+        let rt = &self.0.executor.rt;
+        rt.spawn_detached(make_calls(self.clone(), source.clone(), bell, made));
+        let line = Line {
+            calls,
+            ring: RingAtEnd(ring),
+        };
+        let caller = move |call| line.send(call);
+        let ended = move |result: Result<(), String>| {
+            if let Err(why) = result {
+                report::note(format_args!("the archive has ended: {why}"));
+            }
+        };
+        let caller = Box::new(caller);
+        Ok(ArchiveThread::start(
+            plan.bucket,
+            plan.options,
+            caller,
+            ended,
+        )?)
+    }
+
+    /// Asks for a mark at commit `lsn`. The result comes through the channel.
+    ///
+    /// # Errors
+    /// When there is no archive.
+    pub fn mark(&self, name: String, lsn: Lsn) -> anyhow::Result<Receiver<Result<(), String>>> {
+        let running = self.0.running.borrow();
+        let running = running
+            .as_ref()
+            .filter(|running| !running.thread.has_ended());
+        let Some(running) = running else {
+            bail!("the store is not archived; start with `tonearm archive start`");
+        };
+        let (done, result) = channel();
+        running.source.mark(MarkRequest { name, lsn, done });
+        Ok(result)
+    }
+
+    /// Archives what is durable, and ends. False when there was no archive.
+    ///
+    /// # Errors
+    /// Why not everything was archived.
+    pub async fn stop(&self) -> anyhow::Result<bool> {
+        let rt = &self.0.executor.rt;
+        let until = rt.now() + ARCHIVE_GRACE.0;
+        if let Some(running) = &*self.0.running.borrow() {
+            running.thread.end();
+        }
+        while !self.has_ended() {
+            if rt.now() > until {
+                return Err(archive_unfinished().into());
+            }
+            rt.sleep(LOOK).await;
+        }
+        let Some(running) = self.0.running.take() else {
+            return Ok(false);
+        };
+        running.thread.join().map_err(anyhow::Error::msg)?;
+        Ok(true)
+    }
+
+    fn has_ended(&self) -> bool {
+        let running = self.0.running.borrow();
+        running
+            .as_ref()
+            .is_none_or(|running| running.thread.has_ended())
+    }
+}
+
+/// The archiver's end of the channel. When it is dropped, the engine's thread is woken once the channel is gone.
+struct Line {
+    calls: SyncSender<Call>,
+    ring: RingAtEnd,
+}
+
+struct RingAtEnd(EventSender);
+
+impl Drop for RingAtEnd {
+    fn drop(&mut self) {
+        self.0.notify();
+    }
+}
+
+impl Line {
+    fn send(&self, call: Call) -> bool {
+        let sent = self.calls.send(call).is_ok();
+        self.ring.0.notify();
+        sent
+    }
+}
+
+/// Makes the calls of an archiver until it is gone.
+async fn make_calls(
+    archives: Archives,
+    source: EngineSource,
+    bell: DeviceId,
+    calls: Receiver<Call>,
+) {
+    let Executor { rt, pool, .. } = &archives.0.executor;
+    let mut buf = pool.alloc(8);
+    loop {
+        match calls.try_recv() {
+            Ok(call) => call(source.clone()).await,
+            Err(TryRecvError::Disconnected) => break,
+            Err(TryRecvError::Empty) => {
+                let (result, data) = rt.stream(bell, Op::Recv, Data::whole(buf)).await;
+                buf = data.into_buf();
+                if result.is_err() {
+                    break;
+                }
+            }
+        }
+    }
+    source.end();
+    let (_closed, _) = rt.stream(bell, Op::Close, Data::None).await;
+}

@@ -1,0 +1,95 @@
+//! A real S3 server on this machine: versitygw, which keeps its objects in a folder.
+
+use crate::bench::Bench;
+use crate::server::wait_until;
+use std::net::{TcpListener, TcpStream};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+const KEY: &str = "tonearm-tests";
+const SECRET: &str = "a-secret-of-tests";
+/// The bucket.
+const BUCKET: &str = "backup";
+/// Longest time until it answers.
+const READY: Duration = Duration::from_secs(30);
+
+/// The program. `make deps` builds it in `target/tools` when it is not in PATH.
+fn program() -> PathBuf {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let folders = std::env::split_paths(&path);
+    let tools = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../target/tools"));
+    let found = folders
+        .chain([tools])
+        .map(|folder| folder.join("versitygw"))
+        .find(|program| program.is_file());
+    found.expect("versitygw is missing: run `make deps`, which builds it with Go (this test does not run without it)")
+}
+
+/// An S3 server with one bucket, in the folder of a test. It is killed when it is dropped.
+pub struct S3 {
+    folder: PathBuf,
+    port: u16,
+    child: Option<Child>,
+}
+
+impl S3 {
+    /// Starts it, and gives the commands of `bench` its address and keys.
+    #[track_caller]
+    pub fn start(bench: &mut Bench) -> Self {
+        let free = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let port = free.local_addr().expect("an address").port();
+        drop(free);
+        let folder = bench.path("s3");
+        std::fs::create_dir_all(folder.join(BUCKET)).expect("a bucket");
+        bench.set_env("AWS_ENDPOINT_URL", &format!("http://127.0.0.1:{port}"));
+        bench.set_env("AWS_ALLOW_HTTP", "true");
+        bench.set_env("AWS_REGION", "us-east-1");
+        bench.set_env("AWS_ACCESS_KEY_ID", KEY);
+        bench.set_env("AWS_SECRET_ACCESS_KEY", SECRET);
+        let mut server = Self {
+            folder,
+            port,
+            child: None,
+        };
+        server.restart();
+        server
+    }
+
+    /// Address of an archive in the bucket.
+    pub fn url(&self, name: &str) -> String {
+        format!("s3://{BUCKET}/{name}")
+    }
+
+    /// Kills it with SIGKILL. Its objects stay.
+    pub fn kill(&mut self) {
+        if let Some(mut child) = self.child.take() {
+            child.kill().expect("killed");
+            child.wait().expect("an end");
+        }
+    }
+
+    /// Starts it again after [`S3::kill`].
+    #[track_caller]
+    pub fn restart(&mut self) {
+        let address = format!("127.0.0.1:{}", self.port);
+        let child = Command::new(program())
+            .args(["--port", &address, "--access", KEY, "--secret", SECRET])
+            .args(["--quiet", "posix"])
+            .arg(&self.folder)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn();
+        self.child = Some(child.expect("versitygw runs"));
+        wait_until("an S3 server", READY, || {
+            TcpStream::connect(&address).is_ok()
+        });
+    }
+}
+
+impl Drop for S3 {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}

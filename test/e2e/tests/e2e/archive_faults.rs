@@ -1,0 +1,204 @@
+//! Archives with objects in the wrong place, and restores onto a full disk.
+
+use super::archives::{archived, chain, insert, lose, serve, url};
+use std::path::PathBuf;
+use tonearm_tests::mount::{Loop, Mount, possible};
+use tonearm_tests::{Bench, MIB, contains, noise, skipped};
+
+/// A file system of `bytes` in the folder `host`. The mount must be dropped before its device.
+fn host(bench: &Bench, bytes: u64) -> (Loop, Mount) {
+    let image = std::fs::File::create(bench.path("host.img")).expect("a file");
+    image.set_len(bytes).expect("long");
+    let device = Loop::new(bench, &bench.path("host.img"), 512);
+    bench.tool("mkfs.ext4", &["-q", "-F", "-m", "0", &device.device]);
+    let mount = Mount::new(bench, &device.device, "host");
+    (device, mount)
+}
+
+#[test]
+fn a_restore_goes_on_when_a_full_disk_has_space_again() {
+    if let Err(why) = possible() {
+        return skipped("a restore onto a full file system", &why);
+    }
+    let bench = Bench::created(&["--size", "256MiB", "--log-size", "64MiB"]);
+    let server = serve(&bench, "backup");
+    let mut client = server.client("main");
+    for part in 0..12u64 {
+        let bytes = noise(part, 4 << 20);
+        client.write(part << 22, &bytes, 0).expect("written");
+    }
+    client.flush().expect("flushed");
+    drop(client);
+    archived(&bench);
+    server.end_ok();
+    bench.ok(&["volume", "get", "s.tn", "main", "before.raw"]);
+    lose(&bench);
+    let from = url(&bench, "backup");
+    let (_device, host) = host(&bench, 112 * MIB);
+    let ballast = host.root().join("ballast");
+    let store = ["restore", &from, "host/n.tn", "--log-size", "16MiB"];
+    let only = ["restore", &from, "host/m.raw", "--only", "main"];
+    // No space for the log of the new store; for a part of its blocks; for a part of the volume.
+    for (command, path, ballast_mib, texts) in [
+        (
+            &store[..],
+            "host/n.tn",
+            95,
+            ["host/n.tn.partial: no room for ", "free some space"],
+        ),
+        (
+            &store,
+            "host/n.tn",
+            60,
+            [
+                "the restore is not complete; run the same command again to go on",
+                "no space left for the store: write on host/n.tn.partial at byte ",
+            ],
+        ),
+        (
+            &only,
+            "host/m.raw",
+            70,
+            [
+                "the restore is not complete; run the same command again to go on",
+                "host/m.raw.partial: No space left on device",
+            ],
+        ),
+    ] {
+        std::fs::write(&ballast, noise(5, ballast_mib << 20)).expect("written");
+        let told = bench.run(command);
+        assert_eq!(told.code, Some(1), "{told:?}");
+        for text in texts {
+            contains(&told.err, text);
+        }
+        // Again, without more space: it may end at the note of how far it is.
+        let again = bench.run(command);
+        assert_eq!(again.code, Some(1), "{again:?}");
+        let text = again.err.to_lowercase();
+        assert!(
+            text.contains("no space left") || text.contains("no room"),
+            "{text}"
+        );
+        assert!(!bench.path(path).exists());
+        std::fs::remove_file(&ballast).expect("removed");
+        bench.ok(command);
+        let made = match path.ends_with("tn") {
+            true => {
+                bench.ok(&["volume", "get", path, "main", "after.raw"]);
+                bench.read("after.raw")
+            }
+            false => bench.read(path),
+        };
+        assert!(bench.read("before.raw") == made, "other content");
+        let _ = std::fs::remove_file(bench.path("after.raw"));
+        std::fs::remove_file(bench.path(path)).expect("removed");
+    }
+}
+
+fn swap(one: &PathBuf, other: &PathBuf) {
+    let (first, second) = (
+        std::fs::read(one).expect("an object"),
+        std::fs::read(other).expect("an object"),
+    );
+    std::fs::write(one, second).expect("written");
+    std::fs::write(other, first).expect("written");
+}
+
+fn name(path: &std::path::Path) -> String {
+    let name = path.file_name().expect("a name");
+    name.to_str().expect("text").to_string()
+}
+
+#[test]
+fn objects_in_the_wrong_place_are_told_and_never_restored() {
+    let bench = Bench::with_small_store(&[]);
+    let server = serve(&bench, "backup");
+    let mut last = 0;
+    for count in 1..=4 {
+        insert(&bench, 100 * count);
+        last = archived(&bench);
+    }
+    server.end_ok();
+    lose(&bench);
+    let sizes = ["--size", "64MiB", "--log-size", "8MiB", "--no-volume"];
+    bench.ok(&[&["create", "s.tn"], &sizes[..]].concat());
+    let server = serve(&bench, "second");
+    for count in 1..=4 {
+        insert(&bench, 100 * count);
+        archived(&bench);
+    }
+    server.end_ok();
+    let from = url(&bench, "backup");
+    let chain = chain(&bench);
+    let count = chain.len();
+    let state = last.to_string();
+    let refused = |text: &str, name: &str| {
+        let exact = bench.fails(&["restore", &from, "n.tn", "--to-lsn", &state]);
+        contains(&exact, "cannot be restored; commits that can be restored: ");
+        let latest = bench.run(&["restore", &from, "n.tn", "--dry-run"]);
+        assert_eq!(latest.code, Some(0), "{latest:?}");
+        contains(&latest.err, &format!("object {name} of the chain {text}"));
+        let history = bench.run(&["history", &from]);
+        assert_eq!(history.code, Some(3), "{history:?}");
+        contains(&history.err, &format!("object {name} of the chain {text}"));
+        let verified = bench.run(&["archive", "verify", &from]);
+        assert_eq!(verified.code, Some(3), "{verified:?}");
+        assert!(!bench.path("n.tn").exists() && !bench.path("n.tn.partial").exists());
+    };
+    // An object of another store.
+    let own = std::fs::read(&chain[count - 2]).expect("an object");
+    let foreign = bench.path("second/chain").join(name(&chain[count - 2]));
+    std::fs::copy(&foreign, &chain[count - 2]).expect("copied");
+    refused(
+        "does not follow the one before it",
+        &name(&chain[count - 2]),
+    );
+    std::fs::write(&chain[count - 2], own).expect("written");
+    // Two objects in each other's place.
+    swap(&chain[count - 1], &chain[count - 2]);
+    refused(
+        "does not follow the one before it",
+        &name(&chain[count - 2]),
+    );
+    swap(&chain[count - 1], &chain[count - 2]);
+
+    // A part of a base that is missing, or another one.
+    let folders = std::fs::read_dir(bench.path("backup/base")).expect("a folder");
+    let folder = folders.last().expect("a base").expect("a folder").path();
+    let part = folder.join("00000000");
+    let object = format!("base/{}/00000000", name(&folder));
+    let kept = std::fs::read(&part).expect("a part");
+    std::fs::remove_file(&part).expect("removed");
+    let told = bench.fails(&["restore", &from, "n.tn"]);
+    contains(&told, &format!("object {object} is missing; commits "));
+    contains(
+        &told,
+        " cannot be restored unless it is put back (`tonearm history` shows which can)",
+    );
+    let told = bench.fails(&["restore", &from, "app.db", "--only", "app.db"]);
+    contains(&told, &format!("object {object} is missing; commits "));
+    let verified = bench.run(&["archive", "verify", &from]);
+    assert_eq!(verified.code, Some(3), "{verified:?}");
+    contains(&verified.err, &format!("object {object} is missing"));
+    let other = std::fs::read_dir(bench.path("second/base")).expect("a folder");
+    let other = other.last().expect("a base").expect("a folder").path();
+    std::fs::copy(other.join("00000000"), &part).expect("copied");
+    let told = bench.fails(&["restore", &from, "app.db", "--only", "app.db"]);
+    contains(
+        &told,
+        &format!(
+            "object {object} does not follow the object before it: it was put in the place of another"
+        ),
+    );
+    for left in ["n.tn", "app.db"] {
+        assert!(!bench.path(left).exists());
+    }
+    // The same commands go on once it is put back.
+    std::fs::write(&part, kept).expect("written");
+    for command in [
+        &["restore", &from, "n.tn"][..],
+        &["restore", &from, "app.db", "--only", "app.db"],
+    ] {
+        bench.ok(command);
+    }
+}

@@ -1,0 +1,121 @@
+//! Archives in a bucket of a real S3 server.
+
+use crate::archives::{archived, insert, lose, rows};
+use std::time::{Duration, Instant};
+use tonearm_tests::s3::S3;
+use tonearm_tests::sqlite::sql;
+use tonearm_tests::{Bench, Server, contains, wait_until};
+
+fn serve(bench: &Bench, s3: &S3) -> Server {
+    bench.serve(&["s.tn", "--archive", &s3.url("app")])
+}
+
+#[test]
+fn a_lost_machine_comes_back_from_a_bucket() {
+    let mut bench = Bench::with_small_store(&[]);
+    let s3 = S3::start(&mut bench);
+    let server = serve(&bench, &s3);
+    insert(&bench, 100);
+    archived(&bench);
+    std::thread::sleep(Duration::from_millis(700));
+    let at = Instant::now();
+    std::thread::sleep(Duration::from_millis(700));
+    insert(&bench, 200);
+    archived(&bench);
+    // Transactions go on while the machine is lost. The archive has some of them.
+    for part in 1..=20 {
+        insert(&bench, 200 + 5 * part);
+    }
+    server.kill9();
+    lose(&bench);
+
+    let from = s3.url("app");
+    let ran = bench.ok(&["restore", &from, "s.tn"]);
+    contains(&ran, "restored commit");
+    let found: u64 = rows(&bench).parse().expect("a number");
+    assert!(
+        (200..=300).contains(&found) && found.is_multiple_of(5),
+        "{found}"
+    );
+    lose(&bench);
+    let ago = format!("{}ms", at.elapsed().as_millis());
+    bench.ok(&["restore", &from, "s.tn", "--to-time", &ago]);
+    assert_eq!(rows(&bench), "100");
+    bench.ok(&["archive", "verify", &from]);
+}
+
+/// The server of the bucket is killed while it is written to. The store goes on, and so does the archive once the server is
+/// back; the chain has no hole.
+#[test]
+fn a_bucket_that_is_away_for_a_while_gets_all_commits() {
+    let mut bench = Bench::with_small_store(&[]);
+    let mut s3 = S3::start(&mut bench);
+    let server = serve(&bench, &s3);
+    insert(&bench, 10);
+    archived(&bench);
+    for round in 1..=3 {
+        // Kills in the middle of puts: the next one begins at once.
+        for part in 0..5 {
+            insert(&bench, 10 + 50 * round + part);
+            std::thread::sleep(Duration::from_millis(37));
+        }
+        s3.kill();
+        sql(&bench, "app.db", "UPDATE t SET v = randomblob(400)");
+        wait_until("an archive that waits", Duration::from_secs(60), || {
+            bench.json(&["archive", "status", "s.tn", "--json"])["state"] == "waiting"
+        });
+        let status = bench.ok(&["archive", "status", "s.tn"]);
+        contains(&status, "it does not answer");
+        s3.restart();
+        archived(&bench);
+    }
+    let expected = rows(&bench);
+    server.end_ok();
+    lose(&bench);
+    let from = s3.url("app");
+    assert_eq!(
+        bench.json(&["history", &from, "--json"])["faults"],
+        serde_json::json!([])
+    );
+    bench.ok(&["restore", &from, "s.tn"]);
+    assert_eq!(rows(&bench), expected);
+}
+
+#[test]
+fn a_bucket_that_cannot_be_used_is_told() {
+    let mut bench = Bench::with_small_store(&[]);
+    let mut s3 = S3::start(&mut bench);
+    let why = |bench: &Bench, url: &str| {
+        let server = bench.serve(&["s.tn", "--archive", url]);
+        wait_until("an end", Duration::from_secs(60), || {
+            bench.json(&["archive", "status", "s.tn", "--json"])["state"] == "ended"
+        });
+        let status = bench.ok(&["archive", "status", "s.tn"]);
+        // The store is served without its archive.
+        insert(bench, 10);
+        server.end_ok();
+        status.split_whitespace().collect::<Vec<_>>().join(" ")
+    };
+    let status = why(&bench, "s3://nowhere/app");
+    contains(&status, "the bucket does not exist");
+    contains(
+        &bench.fails(&["restore", "s3://nowhere/app", "n.tn"]),
+        "the bucket does not exist",
+    );
+    contains(
+        &bench.fails(&["restore", &s3.url("app"), "n.tn"]),
+        "has no archive: no object is there",
+    );
+    bench.set_env("AWS_SECRET_ACCESS_KEY", "another");
+    let status = why(&bench, &s3.url("app"));
+    contains(&status, "access is denied: check the credentials");
+    contains(
+        &bench.fails(&["history", &s3.url("app")]),
+        "access is denied: check the credentials",
+    );
+    s3.kill();
+    contains(
+        &bench.fails(&["history", &s3.url("app")]),
+        "it does not answer",
+    );
+}

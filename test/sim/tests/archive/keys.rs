@@ -1,0 +1,123 @@
+//! Encrypted archives: the archiver goes on without a key, and nobody reads without one.
+
+use super::{
+    BLOCK, Counts, DELAY, Model, Objects, PAUSE, Run, SimBucket, check, restore, run, shape,
+};
+use tonearm_archive::{ArchiveError, Catalog, KeyError, Keys, Plan, Target};
+use tonearm_format::{ARCHIVE_HEADER_BYTES, ArchiveHeader, ArchiveKind};
+use tonearm_rt::Rt;
+use tonearm_sim::Layout;
+use tonearm_world::{SimOptions, SimWorld};
+
+/// What an encrypted payload begins with.
+const BEGIN: &[u8] = b"encrypted";
+/// What a compressed payload begins with.
+const ZSTD: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
+
+/// A simulated cipher.
+#[derive(Clone, Copy)]
+pub struct SimKeys {
+    /// What is written is encrypted.
+    pub encrypts: bool,
+    /// What is read can be decrypted.
+    pub decrypts: bool,
+}
+
+impl SimKeys {
+    /// Reads everything.
+    pub const READER: Self = Self {
+        encrypts: false,
+        decrypts: true,
+    };
+}
+
+impl Keys for SimKeys {
+    fn encrypt(&self, payload: &[u8]) -> Option<Vec<u8>> {
+        let bytes = payload.iter().map(|byte| byte ^ 0xa5);
+        self.encrypts
+            .then(|| BEGIN.iter().copied().chain(bytes).collect())
+    }
+
+    fn decrypt(&self, encrypted: &[u8]) -> Result<Vec<u8>, KeyError> {
+        if !self.decrypts {
+            return Err(KeyError::NoIdentity);
+        }
+        let bytes = encrypted.strip_prefix(BEGIN);
+        let bytes = bytes.ok_or(KeyError::Damaged("it has no begin".into()))?;
+        Ok(bytes.iter().map(|byte| byte ^ 0xa5).collect())
+    }
+}
+
+#[test]
+fn an_encrypted_archive_has_nothing_in_the_clear_and_goes_on_after_restarts() {
+    let mut counts = Counts::default();
+    let mut image = shape(Layout::Overwrite, 32).create_with_spare(1 << 20);
+    let (objects, model) = (Objects::default(), Model::default());
+    for opening in 0..8 {
+        let one = Run {
+            // An hour later each time. Old bases are deleted, so the archiver reads what is kept.
+            seed: 4000 + 2 * opening,
+            steps: 60,
+            faults: 0,
+            lag: 0,
+            delay: DELAY,
+            object_bytes: 100 << 10,
+            keep_ms: 6 * 3_600_000,
+            in_order: opening % 2 == 0,
+            pause: PAUSE,
+        };
+        image.disks = run(&image, &objects, &model, one, &mut counts);
+    }
+    let mut encrypted = 0;
+    for (name, object) in objects.borrow().iter().filter(|(name, _)| *name != "probe") {
+        let header = ArchiveHeader::decode(object).unwrap();
+        let has_content = matches!(header.kind, ArchiveKind::Range | ArchiveKind::BasePart);
+        assert_eq!(header.encrypted, has_content, "{name}");
+        let payload = &object[ARCHIVE_HEADER_BYTES..];
+        assert_eq!(payload.starts_with(BEGIN), has_content, "{name}");
+        assert!(
+            !has_content || !payload.windows(4).any(|part| part == ZSTD),
+            "{name}"
+        );
+        encrypted += u64::from(has_content);
+    }
+    assert!(encrypted > 30, "{encrypted}");
+    assert!(counts.bases > 5 && counts.gaps == 0, "{counts:?}");
+    let home = Layout::Overwrite.home(BLOCK as u32, 10);
+    check(&objects, &model, &mut counts, home);
+    assert!(counts.restored > 100, "{counts:?}");
+    assert!(restore(&objects, Target::Latest, home).is_ok());
+
+    let world = SimWorld::new(SimOptions::default(), Vec::new());
+    let rt = Rt::new(world.driver());
+    let own = rt.clone();
+    rt.block_on(async move {
+        let bucket = SimBucket {
+            keys: SimKeys {
+                encrypts: false,
+                decrypts: false,
+            },
+            ..SimBucket::sound(&own, &objects)
+        };
+        // The catalog and the plan need no key, the content does.
+        let catalog = Catalog::load(&bucket).await.unwrap();
+        let plan = Plan::make(&bucket, &catalog, &Target::Latest)
+            .await
+            .unwrap();
+        for object in &plan.objects {
+            let refused = object.fetch(&bucket).await.unwrap_err();
+            assert!(
+                matches!(
+                    &refused,
+                    ArchiveError::Key {
+                        error: KeyError::NoIdentity,
+                        ..
+                    }
+                ),
+                "{refused}"
+            );
+            let text = refused.to_string();
+            assert!(text.contains("it is encrypted; give an identity"), "{text}");
+        }
+    });
+}

@@ -1,0 +1,33 @@
+//! Places where an archive may lie.
+
+use super::*;
+
+/// The place of an archive must refuse a second object of one name.
+#[test]
+fn a_bucket_that_replaces_objects_is_refused() {
+    let image = shape(Layout::Overwrite, 32).create_with_spare(1 << 20);
+    image.run(6, move |_, rt: Rt, image: StoreImage| async move {
+        let disk = image.open_disk(&rt, open_options()).await.unwrap();
+        let source = EngineSource::new(disk.engine(), &rt, START_MS);
+        let objects = Objects::default();
+        let bucket = SimBucket {
+            replaces: true,
+            ..SimBucket::sound(&rt, &objects)
+        };
+        let refused = Archiver::new(&bucket, &source, ArchiverOptions::default())
+            .run()
+            .await;
+        let text = refused.unwrap_err().to_string();
+        assert!(
+            text.contains("two servers could write one archive"),
+            "{text}"
+        );
+        assert!(
+            !objects
+                .borrow()
+                .keys()
+                .any(|name| name.starts_with("chain/"))
+        );
+        source.end();
+    });
+}
