@@ -17,9 +17,11 @@ use crate::bucket::{Bucket, BucketError};
 use crate::catalog::Catalog;
 use crate::chain::{self, FOLDER_BITS, PROBE, bucket_error, link_name, mark_name, part_name};
 use crate::error::ArchiveError;
-use crate::object;
+use crate::object::{self, Packer};
 use crate::source::{Found, MarkRequest, Portion, Sought, Source, StoreShape};
+use bytes::Bytes;
 use tonearm_base::{Lsn, Nanos};
+use tonearm_engine::{ArchiveInfo, ArchiveState};
 use tonearm_format::{ArchiveBase, ArchiveHeader, ArchiveKind, ArchiveOpening, ArchivePart, Uuid};
 
 /// The content of moved blocks of one commit may have this many times the bytes of an object.
@@ -68,44 +70,6 @@ impl Default for ArchiverOptions {
     }
 }
 
-/// What an archiver is doing.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum ArchiverState {
-    /// It archives what becomes durable.
-    Running,
-    /// The bucket does not answer, for this reason.
-    Waiting(String),
-    /// It has ended, for this reason.
-    Ended(String),
-}
-
-/// How far an archiver is.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Status {
-    /// What it is doing.
-    pub state: ArchiverState,
-    /// Last commit of which a state can be restored: what clients are told to be archived.
-    pub restorable: Lsn,
-    /// Number of the last object of the chain.
-    pub number: u64,
-    /// Number of the last complete base; 0 when the store cannot be restored yet.
-    pub base: u64,
-    /// Blocks read for the base that is being made, and all blocks.
-    pub base_progress: Option<(u64, u64)>,
-    /// Objects put since the opening.
-    pub objects: u64,
-    /// Bytes of entries since the opening.
-    pub raw_bytes: u64,
-    /// Bytes put since the opening.
-    pub stored_bytes: u64,
-    /// Times that commits were lost: the log has overtaken the archiver, or a commit has moved too much.
-    pub gaps: u64,
-    /// Ranges that were merged since the opening.
-    pub merged: u64,
-    /// Why ranges are not merged any more.
-    pub unmerged: Option<String>,
-}
-
 /// A base that is being made.
 struct BaseUnderWay {
     folder: u64,
@@ -132,7 +96,9 @@ pub struct Archiver<'a> {
     crc: u32,
     /// Digest of the last archived commit; 0 when none is known.
     digest: u32,
-    status: Status,
+    /// Number of the last complete base; 0 when the store cannot be restored yet.
+    base_number: u64,
+    info: ArchiveInfo,
     base: Option<BaseUnderWay>,
     bases_made: u64,
     /// Bytes of the last base, and of the ranges since.
@@ -143,6 +109,8 @@ pub struct Archiver<'a> {
     ending_since_ms: Option<u64>,
     marks: Vec<MarkRequest>,
     merging: Merging,
+    /// Memory of an object that was put.
+    buffer: Vec<u8>,
 }
 
 impl<'a> Archiver<'a> {
@@ -162,18 +130,10 @@ impl<'a> Archiver<'a> {
             number: 0,
             crc: 0,
             digest: 0,
-            status: Status {
-                state: ArchiverState::Running,
-                restorable: Lsn(0),
-                number: 0,
-                base: 0,
-                base_progress: None,
-                objects: 0,
-                raw_bytes: 0,
-                stored_bytes: 0,
-                gaps: 0,
-                merged: 0,
-                unmerged: None,
+            base_number: 0,
+            info: ArchiveInfo {
+                url: bucket.url(),
+                ..ArchiveInfo::default()
             },
             base: None,
             bases_made: 0,
@@ -183,6 +143,7 @@ impl<'a> Archiver<'a> {
             ending_since_ms: None,
             marks: Vec::new(),
             merging: Merging::default(),
+            buffer: Vec::new(),
         }
     }
 
@@ -201,7 +162,7 @@ impl<'a> Archiver<'a> {
         for mark in self.marks.drain(..) {
             let _ = mark.done.send(Err(reason.clone()));
         }
-        self.status.state = ArchiverState::Ended(reason);
+        self.tell(ArchiveState::Ended, Some(reason));
         // The source may be gone.
         let _ = self.report().await;
         result
@@ -213,7 +174,7 @@ impl<'a> Archiver<'a> {
             let ending = self.source.is_ending();
             let more = self.put_range().await?;
             self.put_marks().await?;
-            let lacks_base = ending && self.status.base == 0;
+            let lacks_base = ending && self.base_number == 0;
             if lacks_base && self.is_late() {
                 return Err(ArchiveError::Unfinished {
                     url: self.bucket.url(),
@@ -225,6 +186,8 @@ impl<'a> Archiver<'a> {
             }
             if !ending || lacks_base {
                 self.step_base().await?;
+            }
+            if !ending {
                 self.step_merging().await?;
             }
             self.report().await?;
@@ -242,19 +205,17 @@ impl<'a> Archiver<'a> {
     }
 
     /// Waits for the interval, or less when the log is written so fast that it could overtake the archiver. Ranges are merged
-    /// in this time.
+    /// in this time: a step counts as a part of the wait.
     async fn rest(&mut self) -> Result<(), ArchiveError> {
         let mut left = self.options.interval;
         while left > Nanos(0) && !self.source.is_ending() {
-            let began_ms = self.source.unix_ms();
-            let mut part = left.min(REST);
-            if self.step_merging().await? {
-                let took_ms = self.source.unix_ms().saturating_sub(began_ms);
-                part = Nanos::from_millis(took_ms.clamp(1, 1 + left.0 / 1_000_000)).min(left);
-                if self.source.rest(Nanos(0)).await? {
-                    return Ok(());
-                }
-            } else if self.source.rest(part).await? {
+            let part = left.min(REST);
+            let merged = self.step_merging().await?;
+            if self
+                .source
+                .rest(if merged { Nanos(0) } else { part })
+                .await?
+            {
                 return Ok(());
             }
             left = Nanos(left.0 - part.0);
@@ -267,14 +228,19 @@ impl<'a> Archiver<'a> {
         base.is_some_and(|base| base.complete_at.is_none())
     }
 
+    fn tell(&mut self, state: ArchiveState, why: Option<String>) {
+        (self.info.state, self.info.why) = (state, why);
+    }
+
     async fn report(&mut self) -> Result<(), ArchiveError> {
         let base = self.base.as_ref();
-        self.status.base_progress = base.map(|base| (base.next_block, self.shape.size_blocks));
-        self.status.number = self.number;
-        if self.status.base > 0 {
-            self.status.restorable = self.archived;
+        let percent = |base: &BaseUnderWay| 100 * base.next_block / self.shape.size_blocks.max(1);
+        self.info.base_percent = base.map(percent);
+        self.info.restorable = self.base_number > 0;
+        if self.info.restorable {
+            self.info.archived_lsn = self.archived.0;
         }
-        let marks = self.source.report(self.status.clone()).await?;
+        let marks = self.source.report(self.info.clone()).await?;
         self.marks.extend(marks);
         Ok(())
     }
@@ -292,7 +258,7 @@ impl<'a> Archiver<'a> {
                     ..
                 }) => self.pause(&mut pause, reason).await?,
                 ended => {
-                    self.status.state = ArchiverState::Running;
+                    self.tell(ArchiveState::Running, None);
                     return ended;
                 }
             }
@@ -307,7 +273,7 @@ impl<'a> Archiver<'a> {
                 error: reason,
             });
         }
-        self.status.state = ArchiverState::Waiting(reason);
+        self.tell(ArchiveState::Waiting, Some(reason));
         self.report().await?;
         self.source.sleep(*pause).await;
         *pause = Nanos(2 * pause.0).min(PAUSE_MAX);
@@ -324,8 +290,8 @@ impl<'a> Archiver<'a> {
 
     /// Tries whether the place refuses a second object of one name. Without that, two servers could write one chain.
     async fn probe(&mut self) -> Result<(), ArchiveError> {
-        let probe = b"tonearm\n";
-        if self.put(PROBE, probe).await? && self.put(PROBE, probe).await? {
+        let probe = Bytes::from_static(b"tonearm\n");
+        if self.put(PROBE, probe.clone()).await? && self.put(PROBE, probe).await? {
             return Err(ArchiveError::Unconditional {
                 url: self.bucket.url(),
             });
@@ -338,7 +304,7 @@ impl<'a> Archiver<'a> {
         self.probe().await?;
         self.shape = self.source.shape().await?;
         while !self.take_over().await? {}
-        match self.status.base {
+        match self.base_number {
             0 => self.begin_base(),
             number => {
                 // The ranges since then are not counted: their number may be large.
@@ -352,7 +318,8 @@ impl<'a> Archiver<'a> {
 
     /// False when another one was faster: its object is the end of the chain now.
     async fn take_over(&mut self) -> Result<bool, ArchiveError> {
-        let end = self.retry(async |bucket| chain::end(bucket).await).await?;
+        let links = self.retry(async |bucket| chain::links(bucket).await);
+        let (_, end) = links.await?;
         let after = end.map(|end| (end.archived(), end.digest));
         if let Some(end) = &end {
             if end.store != self.shape.store {
@@ -364,7 +331,7 @@ impl<'a> Archiver<'a> {
             }
             (self.number, self.crc, self.epoch) = (end.number, end.crc(), end.epoch);
             (self.archived, self.digest) = (end.archived(), end.digest);
-            self.status.base = end.base;
+            self.base_number = end.base;
         }
         self.epoch += 1;
         match self.source.seek(after).await? {
@@ -390,7 +357,7 @@ impl<'a> Archiver<'a> {
             who: self.options.who.clone(),
         };
         let header = self.header(ArchiveKind::Opening, self.archived.0, self.archived.0);
-        match self.put_link(header, &opening.encode()).await {
+        match self.put_link(header, Packer::of(&opening.encode())).await {
             Err(ArchiveError::Fenced { .. }) => Ok(false),
             other => other.map(|_| true),
         }
@@ -400,9 +367,9 @@ impl<'a> Archiver<'a> {
     async fn skip(&mut self) -> Result<(), ArchiveError> {
         match self.source.seek(None).await? {
             Sought::Behind(lsn, digest) => {
-                self.status.gaps += u64::from(self.number > 0);
+                self.info.gaps += u64::from(self.number > 0);
                 (self.archived, self.digest) = (lsn, digest);
-                self.status.base = 0;
+                self.base_number = 0;
                 Ok(())
             }
             _ => Err(ArchiveError::Log {
@@ -425,36 +392,37 @@ impl<'a> Archiver<'a> {
 
     /// Puts what is durable and not archived, one object at most. True when there may be more at once.
     async fn put_range(&mut self) -> Result<bool, ArchiveError> {
-        let mut range: Option<Portion> = None;
-        let mut is_lost = false;
-        let moved_max = MOVED_OBJECTS * self.options.object_bytes as u64;
-        while range.as_ref().map_or(0, |range| range.entries.len()) < self.options.object_bytes {
-            match self.source.read(STEP_BYTES, moved_max).await? {
-                Found::Commits(more) => match &mut range {
-                    None => range = Some(more),
-                    Some(range) => range.join(more),
-                },
-                Found::Nothing => break,
-                Found::Lost => {
-                    is_lost = true;
-                    break;
+        let (mut packer, mut range) = (None, None::<Portion>);
+        let (mut is_full, mut is_lost) = (false, false);
+        let (object_bytes, source) = (self.options.object_bytes as u64, self.source);
+        while !is_full && !is_lost {
+            match source
+                .read(STEP_BYTES, MOVED_OBJECTS * object_bytes)
+                .await?
+            {
+                Found::Commits(more) => {
+                    let packer = packer.get_or_insert_with(|| self.packer());
+                    packer.add(&more.entries);
+                    is_full = packer.raw_bytes() >= object_bytes;
+                    match &mut range {
+                        None => range = Some(more),
+                        Some(range) => range.join(&more),
+                    }
                 }
+                Found::Nothing => break,
+                Found::Lost => is_lost = true,
             }
         }
-        let is_full = is_lost
-            || range
-                .as_ref()
-                .is_some_and(|range| range.entries.len() >= self.options.object_bytes);
-        if let Some(range) = range {
+        if let (Some(packer), Some(range)) = (packer, range) {
             let (first, last) = (range.first.0, range.last.0);
             self.digest = range.digest;
             let mut header = self.header(ArchiveKind::Range, first, last);
             header.unix_ms = range.unix_ms;
-            header.spares_table = object::spares_table(&range.entries, self.shape.block_size);
+            header.spares_table = range.spares_table;
             if let Some((from, until)) = range.inexact {
                 (header.inexact_from, header.exact_from) = (from.0, until.0);
             }
-            let stored = self.put_link(header, &range.entries).await?;
+            let stored = self.put_link(header, packer).await?;
             self.archived = range.last;
             self.range_bytes += stored;
         }
@@ -462,7 +430,7 @@ impl<'a> Archiver<'a> {
             self.skip().await?;
             self.begin_base();
         }
-        Ok(is_full)
+        Ok(is_full || is_lost)
     }
 
     fn header(&self, kind: ArchiveKind, first: u64, last: u64) -> ArchiveHeader {
@@ -481,42 +449,52 @@ impl<'a> Archiver<'a> {
             payload_crc: 0,
             digest: self.digest,
             previous_crc: self.crc,
-            base: self.status.base,
+            base: self.base_number,
             encrypted: false,
             spares_table: false,
             level: 0,
         }
     }
 
+    /// An empty object, in the memory of an earlier one.
+    fn packer(&mut self) -> Packer {
+        Packer::new(std::mem::take(&mut self.buffer))
+    }
+
     /// Puts the next object of the chain. Returns its bytes.
     async fn put_link(
         &mut self,
         header: ArchiveHeader,
-        payload: &[u8],
+        packer: Packer,
     ) -> Result<u64, ArchiveError> {
-        let (header, object) = object::seal(self.bucket.keys(), header, payload);
+        let (header, object) = packer.seal(self.bucket.keys(), header);
         let name = link_name(header.number);
         let bytes = object.len() as u64;
-        if !self.put(&name, &object).await? && !self.is_own(&name, &header).await? {
+        if !self.put(&name, object).await? && !self.is_own(&name, &header).await? {
             return Err(self.fenced(&name).await);
         }
         (self.number, self.crc) = (header.number, header.crc());
         self.merging.note(&header);
-        self.status.raw_bytes += header.raw_bytes;
+        self.info.raw_bytes += header.raw_bytes;
         Ok(bytes)
     }
 
     /// Puts an object; false when there is one.
-    async fn put(&mut self, name: &str, object: &[u8]) -> Result<bool, ArchiveError> {
+    async fn put(&mut self, name: &str, object: Bytes) -> Result<bool, ArchiveError> {
         let bytes = object.len() as u64;
         let done = self
             .retry(async |bucket| {
-                let put = bucket.put_new(name, object).await;
+                let put = bucket.put_new(name, object.clone()).await;
                 put.map_err(|error| bucket_error(bucket, error))
             })
             .await?;
-        self.status.objects += 1;
-        self.status.stored_bytes += bytes;
+        self.info.objects += 1;
+        self.info.stored_bytes += bytes;
+        if let Ok(own) = object.try_into_mut()
+            && own.capacity() > self.buffer.capacity()
+        {
+            self.buffer = own.into();
+        }
         Ok(done)
     }
 
@@ -558,20 +536,21 @@ impl<'a> Archiver<'a> {
             return Ok(());
         }
         let (folder, first, part) = (base.folder, base.next_block, base.parts.len() as u64);
-        let (mut next, mut entries, mut last) = (first, Vec::new(), Lsn(0));
-        while next < self.shape.size_blocks && entries.len() < self.options.object_bytes {
+        let (mut next, mut packer, mut last) = (first, self.packer(), Lsn(0));
+        let object_bytes = self.options.object_bytes as u64;
+        while next < self.shape.size_blocks && packer.raw_bytes() < object_bytes {
             let blocks = self.source.blocks(next, STEP_BYTES).await?;
             (next, last) = (blocks.next, blocks.appended);
             self.pace(blocks.entries.len() as u64).await;
-            entries.extend(blocks.entries);
+            packer.add(&blocks.entries);
         }
         let mut header = self.header(ArchiveKind::BasePart, first, next);
         (header.number, header.previous_crc, header.digest) = (part, 0, 0);
-        let (header, object) = object::seal(self.bucket.keys(), header, &entries);
+        let (header, object) = packer.seal(self.bucket.keys(), header);
         let bytes = object.len() as u64;
         // Nobody else makes parts of a base of this opening of the archive.
-        self.put(&part_name(folder, part), &object).await?;
-        self.status.raw_bytes += header.raw_bytes;
+        self.put(&part_name(folder, part), object).await?;
+        self.info.raw_bytes += header.raw_bytes;
         if let Some(base) = &mut self.base {
             base.parts.push(ArchivePart {
                 end_block: next,
@@ -611,10 +590,10 @@ impl<'a> Archiver<'a> {
             parts: base.parts,
         };
         // From here on, and in this object itself, headers name it.
-        self.status.base = self.number + 1;
+        self.base_number = self.number + 1;
         let mut header = self.header(ArchiveKind::Base, base.from.0, at.0);
         header.exact_from = self.archived.0;
-        self.put_link(header, &payload.encode()).await?;
+        self.put_link(header, Packer::of(&payload.encode())).await?;
         (self.base_bytes, self.range_bytes) = (base.bytes, 0);
         self.base_made_ms = self.source.unix_ms();
         // What cannot be deleted now is deleted behind the next base.
@@ -638,7 +617,7 @@ impl<'a> Archiver<'a> {
 
     /// Puts the marks whose commits are archived. A commit before the end of the first base can never be restored.
     async fn put_marks(&mut self) -> Result<(), ArchiveError> {
-        if self.status.base == 0 {
+        if self.base_number == 0 {
             for mark in self.marks.drain(..) {
                 let text = "no base is complete, so the present state could not be restored; wait until \
                             `tonearm archive status` says that one is";
@@ -655,13 +634,13 @@ impl<'a> Archiver<'a> {
             let mut header = self.header(ArchiveKind::Mark, mark.lsn.0, mark.lsn.0);
             header.exact_from = self.archived.0;
             // First in the chain. There it ends what may be merged, also when names are not listed yet.
-            self.put_link(header, &[]).await?;
+            self.put_link(header, Packer::of(&[])).await?;
             let mark = self.marks.swap_remove(at);
             (header.exact_from, header.base) = (0, 0);
             (header.number, header.previous_crc, header.digest) = (0, 0, 0);
-            let (header, object) = object::seal(self.bucket.keys(), header, &[]);
+            let (header, object) = Packer::of(&[]).seal(self.bucket.keys(), header);
             let name = mark_name(&mark.name);
-            let done = self.put(&name, &object).await? || self.is_own(&name, &header).await?;
+            let done = self.put(&name, object).await? || self.is_own(&name, &header).await?;
             let taken = ArchiveError::MarkExists {
                 url: self.bucket.url(),
                 name: mark.name,

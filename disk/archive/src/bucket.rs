@@ -1,6 +1,7 @@
 //! Where objects lie.
 
 use crate::keys::{Keys, NoKeys};
+use bytes::Bytes;
 use tonearm_rt::Boxed;
 
 /// A folder or a bucket, as far as an archive needs it. Names are relative, with `/` between their parts.
@@ -10,11 +11,7 @@ pub trait Bucket {
     ///
     /// # Errors
     /// When the object may or may not be there; the caller puts it again.
-    fn put_new<'a>(
-        &'a self,
-        name: &'a str,
-        object: &'a [u8],
-    ) -> Boxed<'a, Result<bool, BucketError>>;
+    fn put_new<'a>(&'a self, name: &'a str, object: Bytes) -> Boxed<'a, Result<bool, BucketError>>;
 
     /// The object, or `None` when there is none.
     ///

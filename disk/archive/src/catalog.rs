@@ -2,8 +2,8 @@
 
 use crate::bucket::Bucket;
 use crate::chain::{
-    self, BASES, CHAIN, FOLDER_BITS, LAST_LINKS, MARKS, MERGED, READS, bucket_error, folder_of,
-    link_name, number_of, object_error, object_name,
+    self, BASES, FOLDER_BITS, LAST_LINKS, MARKS, MERGED, READS, bucket_error, folder_of, link_name,
+    object_error, object_name,
 };
 use crate::error::ArchiveError;
 use crate::plan::PlannedObject;
@@ -78,13 +78,7 @@ impl Catalog {
     async fn load_objects(
         bucket: &dyn Bucket,
     ) -> Result<Option<(Vec<ArchiveHeader>, Vec<u64>)>, ArchiveError> {
-        let links = chain::names(bucket, CHAIN).await?;
-        let mut numbers: Vec<u64> = links.iter().filter_map(|name| number_of(name)).collect();
-        if let Some(end) = chain::end(bucket).await? {
-            // The list may lag behind.
-            let listed = numbers.last().copied().unwrap_or(0);
-            numbers.extend(listed + 1..=end.number);
-        }
+        let (numbers, _) = chain::links(bucket).await?;
         let (mut objects, mut misplaced) = (Vec::new(), Vec::new());
         for numbers in numbers.chunks(HEADS) {
             let names: Vec<String> = numbers.iter().map(|number| link_name(*number)).collect();

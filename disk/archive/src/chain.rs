@@ -93,29 +93,36 @@ pub(crate) async fn names(bucket: &dyn Bucket, folder: &str) -> Result<Vec<Strin
     names.map_err(|error| bucket_error(bucket, error))
 }
 
-/// Header of the last object of the chain. The list may lag, so objects behind its end are looked for. Objects in the chain
-/// are deleted only when what stands for them is listed, and the last ones never: so behind all that is listed no number is
-/// missing.
-pub(crate) async fn end(bucket: &dyn Bucket) -> Result<Option<ArchiveHeader>, ArchiveError> {
+/// Numbers of the objects of the chain, ascending, and the header of the last one. The list may lag, so objects behind its
+/// end are looked for. Objects in the chain are deleted only when what stands for them is listed, and the last ones never: so
+/// behind all that is listed no number is missing.
+pub(crate) async fn links(
+    bucket: &dyn Bucket,
+) -> Result<(Vec<u64>, Option<ArchiveHeader>), ArchiveError> {
     let mut start = 0;
     for _ in 0..READS {
-        let links = names(bucket, CHAIN).await?;
-        let listed = links.iter().filter_map(|name| number_of(name)).max();
+        let listed = names(bucket, CHAIN).await?;
+        let mut numbers: Vec<u64> = listed.iter().filter_map(|name| number_of(name)).collect();
+        numbers.sort_unstable();
         let merged = names(bucket, MERGED).await?;
         let merged = merged.iter().filter_map(|name| number_of(name)).max();
+        let listed = numbers.last().copied();
         start = listed.max(merged.map(|last| last + 1)).unwrap_or(1);
-        let mut last = None;
+        let (mut last, mut end) = (None, start);
         for from in (start..).step_by(AHEAD as usize) {
             let names: Vec<String> = (from..from + AHEAD).map(link_name).collect();
             let found = heads(bucket, &names).await?;
             let is_end = found.contains(&None);
-            last = found.into_iter().map_while(|head| head).last().or(last);
+            for header in found.into_iter().map_while(|head| head) {
+                (last, end) = (Some(header), end + 1);
+            }
             if is_end {
                 break;
             }
         }
+        numbers.extend(listed.map_or(1, |number| number + 1)..end);
         if last.is_some() || start == 1 {
-            return Ok(last);
+            return Ok((numbers, last));
         }
         // The object may have been merged since the list was read.
     }

@@ -31,8 +31,9 @@ mod plan;
 mod rebuild;
 mod source;
 
-pub use archiver::{Archiver, ArchiverOptions, ArchiverState, MergeLevel, Status};
+pub use archiver::{Archiver, ArchiverOptions, MergeLevel};
 pub use bucket::{Bucket, BucketError};
+pub use bytes::Bytes;
 pub use catalog::{Catalog, Restorable};
 pub use error::ArchiveError;
 pub use extract::{Content, Extract, TABLE, find, volumes};

@@ -1,39 +1,76 @@
 //! An object: a header and a payload, which is compressed and may be encrypted.
 
 use crate::keys::Keys;
+use bytes::Bytes;
+use std::io::Write;
 use tonearm_base::crc32c;
-use tonearm_format::{
-    ARCHIVE_HEADER_BYTES, ArchiveEntry, ArchiveHeader, ArchiveKind, ArchiveReader, FormatError,
-    SYSTEM_BLOCKS,
-};
+use tonearm_format::{ARCHIVE_HEADER_BYTES, ArchiveHeader, ArchiveKind, FormatError};
+use zstd::stream::write::Encoder;
 
 /// Level of compression. Higher ones take more time than they save on what databases write.
 const LEVEL: i32 = 1;
 const WHAT: &str = "archive object";
 
-/// Makes an object. Sizes, checksum and encryption of `header` are filled in. Changes and blocks are encrypted. What the
-/// archiver itself reads again is not: it has no key to decrypt with.
-pub(crate) fn seal(
-    keys: &dyn Keys,
-    mut header: ArchiveHeader,
-    payload: &[u8],
-) -> (ArchiveHeader, Vec<u8>) {
-    let compressed = zstd::bulk::compress(payload, LEVEL);
-    let compressed = compressed.expect("memory takes any number of bytes");
-    let encrypted = match header.kind {
-        ArchiveKind::Range | ArchiveKind::Merged | ArchiveKind::BasePart => {
-            keys.encrypt(&compressed)
+/// An object that is being made. Its payload is compressed as it comes, so that it is not all in memory twice.
+pub(crate) struct Packer {
+    /// Room for the header, and the payload so far.
+    encoder: Encoder<'static, Vec<u8>>,
+    raw_bytes: u64,
+}
+
+impl Packer {
+    /// An object without a payload, in the memory of `buffer`: fresh memory costs more time than to compress does.
+    pub(crate) fn new(mut buffer: Vec<u8>) -> Self {
+        buffer.clear();
+        buffer.resize(ARCHIVE_HEADER_BYTES, 0);
+        Self {
+            encoder: Encoder::new(buffer, LEVEL).expect("the level is one of zstd"),
+            raw_bytes: 0,
         }
-        ArchiveKind::Opening | ArchiveKind::Base | ArchiveKind::Mark => None,
-    };
-    header.encrypted = encrypted.is_some();
-    let stored = encrypted.unwrap_or(compressed);
-    header.raw_bytes = payload.len() as u64;
-    header.stored_bytes = stored.len() as u64;
-    header.payload_crc = crc32c(&stored);
-    let mut object = header.encode().to_vec();
-    object.extend(stored);
-    (header, object)
+    }
+
+    /// An object with this payload.
+    pub(crate) fn of(payload: &[u8]) -> Self {
+        let mut packer = Self::new(Vec::new());
+        packer.add(payload);
+        packer
+    }
+
+    /// Adds to the payload.
+    pub(crate) fn add(&mut self, payload: &[u8]) {
+        let added = self.encoder.write_all(payload);
+        added.expect("memory takes any number of bytes");
+        self.raw_bytes += payload.len() as u64;
+    }
+
+    /// Bytes of the payload so far.
+    pub(crate) fn raw_bytes(&self) -> u64 {
+        self.raw_bytes
+    }
+
+    /// The object. Sizes, checksum and encryption of `header` are filled in. Changes and blocks are encrypted. What the
+    /// archiver itself reads again is not: it has no key to decrypt with.
+    pub(crate) fn seal(self, keys: &dyn Keys, mut header: ArchiveHeader) -> (ArchiveHeader, Bytes) {
+        let finished = self.encoder.finish();
+        let mut object = finished.expect("memory takes any number of bytes");
+        let encrypted = match header.kind {
+            ArchiveKind::Range | ArchiveKind::Merged | ArchiveKind::BasePart => {
+                keys.encrypt(&object[ARCHIVE_HEADER_BYTES..])
+            }
+            ArchiveKind::Opening | ArchiveKind::Base | ArchiveKind::Mark => None,
+        };
+        header.encrypted = encrypted.is_some();
+        if let Some(encrypted) = encrypted {
+            object.truncate(ARCHIVE_HEADER_BYTES);
+            object.extend(encrypted);
+        }
+        let stored = &object[ARCHIVE_HEADER_BYTES..];
+        header.raw_bytes = self.raw_bytes;
+        header.stored_bytes = stored.len() as u64;
+        header.payload_crc = crc32c(stored);
+        object[..ARCHIVE_HEADER_BYTES].copy_from_slice(&header.encode());
+        (header, object.into())
+    }
 }
 
 /// The header of an object, and its payload as it is stored, which has its checksum.
@@ -67,21 +104,4 @@ pub(crate) fn unpack(header: &ArchiveHeader, compressed: &[u8]) -> Result<Vec<u8
 
 fn wrong(why: &'static str) -> FormatError {
     FormatError::Inconsistent { what: WHAT, why }
-}
-
-/// True when the entries of a range change no block of the volume table.
-pub(crate) fn spares_table(entries: &[u8], block_size: u32) -> bool {
-    let mut reader = ArchiveReader::new(entries, block_size as usize);
-    while let Some(entry) = reader.next() {
-        let first = match entry {
-            Ok(ArchiveEntry::Data { block, .. } | ArchiveEntry::Patch { block, .. }) => block,
-            Ok(ArchiveEntry::Zero { first, .. }) => first,
-            Ok(ArchiveEntry::Commit(_) | ArchiveEntry::Time { .. }) => continue,
-            Err(_) => return false,
-        };
-        if first < SYSTEM_BLOCKS {
-            return false;
-        }
-    }
-    true
 }

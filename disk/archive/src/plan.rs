@@ -145,9 +145,7 @@ impl Plan {
         });
         needed.cloned().collect()
     }
-}
 
-impl Plan {
     /// How many of the first objects need not be applied when the first `done` objects of `before` were. `before` was a plan
     /// for the same commit, of which objects have been merged or deleted since.
     pub fn done_after(&self, before: &Plan, done: usize) -> usize {

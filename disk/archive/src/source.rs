@@ -1,6 +1,5 @@
 //! What an archiver reads of a store.
 
-use crate::archiver::{ArchiverState, Status};
 use crate::error::ArchiveError;
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -9,7 +8,7 @@ use tonearm_base::{Lsn, Nanos, crc32c};
 use tonearm_engine::{
     ArchiveInfo, ArchiveState, Engine, EngineError, History, HistoryError, RecoveredCommit,
 };
-use tonearm_format::{ArchiveWriter, EntryKind, Uuid};
+use tonearm_format::{ArchiveWriter, EntryKind, SYSTEM_BLOCKS, Uuid};
 use tonearm_layout::Piece;
 use tonearm_rt::{Boxed, Rt};
 
@@ -52,7 +51,7 @@ pub trait Source {
     ///
     /// # Errors
     /// When the store is gone.
-    fn report(&self, status: Status) -> Boxed<'_, Result<Vec<MarkRequest>, ArchiveError>>;
+    fn report(&self, info: ArchiveInfo) -> Boxed<'_, Result<Vec<MarkRequest>, ArchiveError>>;
 
     /// Waits.
     fn sleep(&self, span: Nanos) -> Boxed<'_, ()>;
@@ -123,15 +122,17 @@ pub struct Portion {
     pub unix_ms: u64,
     /// Digest of the last commit.
     pub digest: u32,
+    /// They change no block of the volume table.
+    pub spares_table: bool,
     /// Entries.
     pub entries: Vec<u8>,
 }
 
 impl Portion {
-    /// Adds the commits that follow.
-    pub(crate) fn join(&mut self, more: Portion) {
-        self.entries.extend(more.entries);
+    /// Adds the commits that follow, but for their entries.
+    pub(crate) fn join(&mut self, more: &Portion) {
         (self.last, self.digest, self.unix_ms) = (more.last, more.digest, more.unix_ms);
+        self.spares_table &= more.spares_table;
         self.inexact = match (self.inexact, more.inexact) {
             (Some((from, _)), Some((_, until))) => Some((from, until)),
             (one, other) => one.or(other),
@@ -156,6 +157,8 @@ const SAMPLE: Nanos = Nanos::from_millis(100);
 const LOOK: Nanos = Nanos::from_millis(50);
 /// The reader may be behind by this part of the log.
 const BEHIND: u64 = 8;
+/// Bytes of an entry beside a block, at most.
+const ENTRY_BYTES: usize = 32;
 /// Samples that are kept: of an hour.
 const SAMPLES_MAX: usize = 36_000;
 
@@ -175,7 +178,6 @@ struct State {
     ending: Cell<bool>,
     /// Bytes of log that were written before the last read.
     read_at: Cell<u64>,
-    status: RefCell<Option<Status>>,
     marks: RefCell<Vec<MarkRequest>>,
 }
 
@@ -190,7 +192,6 @@ impl EngineSource {
             samples: RefCell::default(),
             ending: Cell::new(false),
             read_at: Cell::default(),
-            status: RefCell::default(),
             marks: RefCell::default(),
         });
         let (own, clock) = (state.clone(), rt.clone());
@@ -206,11 +207,6 @@ impl EngineSource {
     /// Lets the archiver end once everything durable is archived.
     pub fn end(&self) {
         self.0.ending.set(true);
-    }
-
-    /// The last report of the archiver.
-    pub fn status(&self) -> Option<Status> {
-        self.0.status.borrow().clone()
     }
 
     /// Notes that the archiver has ended without a report, for this reason.
@@ -266,26 +262,11 @@ impl Source for EngineSource {
         Box::pin(async move { Ok(self.0.blocks(first, bytes).await?) })
     }
 
-    fn report(&self, status: Status) -> Boxed<'_, Result<Vec<MarkRequest>, ArchiveError>> {
-        let (state, why) = match &status.state {
-            ArchiverState::Running => (ArchiveState::Running, None),
-            ArchiverState::Waiting(why) => (ArchiveState::Waiting, Some(why.clone())),
-            ArchiverState::Ended(why) => (ArchiveState::Ended, Some(why.clone())),
-        };
-        let progress = status.base_progress;
-        self.0.engine.note_archive(|info| {
-            (info.state, info.why) = (state, why);
-            info.archived_lsn = status.restorable.0;
-            info.restorable = status.base > 0;
-            info.base_percent = progress.map(|(done, total)| 100 * done / total.max(1));
-            (info.objects, info.gaps) = (status.objects, status.gaps);
-            (info.merged, info.unmerged) = (status.merged, status.unmerged.clone());
-            (info.raw_bytes, info.stored_bytes) = (status.raw_bytes, status.stored_bytes);
-        });
-        if state == ArchiveState::Ended {
+    fn report(&self, info: ArchiveInfo) -> Boxed<'_, Result<Vec<MarkRequest>, ArchiveError>> {
+        if info.state == ArchiveState::Ended {
             self.end();
         }
-        *self.0.status.borrow_mut() = Some(status);
+        self.0.engine.note_archive(|known| *known = info);
         let marks = self.0.marks.take();
         Box::pin(async move { Ok(marks) })
     }
@@ -389,7 +370,16 @@ impl State {
             });
         };
         let (first, last, mut inexact) = (first.lsn, last.lsn, None);
-        let mut writer = ArchiveWriter::default();
+        let mut changes = commits.iter().flat_map(|commit| &commit.changes);
+        let spares_table = changes.all(|change| change.block >= SYSTEM_BLOCKS);
+        let data = |commit: &RecoveredCommit| -> usize {
+            let data = commit
+                .changes
+                .iter()
+                .filter_map(|change| change.data.as_ref());
+            data.map(|data| data.len() + ENTRY_BYTES).sum()
+        };
+        let mut writer = ArchiveWriter::with_capacity(commits.iter().map(data).sum());
         self.sample();
         let mut unix_ms = self.unix_ms();
         for commit in commits {
@@ -408,6 +398,7 @@ impl State {
             inexact,
             unix_ms,
             digest: writer.last_digest(),
+            spares_table,
             entries: writer.into_bytes(),
         }))
     }

@@ -326,6 +326,14 @@ pub struct ArchiveWriter {
 }
 
 impl ArchiveWriter {
+    /// A writer with room for so many bytes.
+    pub fn with_capacity(bytes: usize) -> Self {
+        Self {
+            bytes: Vec::with_capacity(bytes),
+            ..Self::default()
+        }
+    }
+
     /// A block gets content.
     pub fn data(&mut self, block: u64, crc: u32, data: &[u8]) {
         self.head(DATA, &[block]);

@@ -15,8 +15,8 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use tonearm_archive::{
-    ArchiveError, Archiver, ArchiverOptions, Bucket, BucketError, Catalog, EngineSource, Keys,
-    Plan, Rebuild, Restorable, Target,
+    ArchiveError, Archiver, ArchiverOptions, Bucket, BucketError, Bytes, Catalog, EngineSource,
+    Keys, Plan, Rebuild, Restorable, Target,
 };
 use tonearm_base::{BufPool, Lsn, Nanos, crc32c};
 use tonearm_disk::{Disk, OpenOptions};
@@ -113,11 +113,7 @@ impl SimBucket {
 }
 
 impl Bucket for SimBucket {
-    fn put_new<'a>(
-        &'a self,
-        name: &'a str,
-        object: &'a [u8],
-    ) -> Boxed<'a, Result<bool, BucketError>> {
+    fn put_new<'a>(&'a self, name: &'a str, object: Bytes) -> Boxed<'a, Result<bool, BucketError>> {
         Box::pin(self.request(move |objects| {
             let is_new = self.replaces || !objects.contains_key(name);
             if is_new {
@@ -404,22 +400,22 @@ fn run_beside(
                 source.end();
                 archiver.await.unwrap();
                 // Without a base nothing can be restored, and nothing is called archived.
-                let has_base = source.status().unwrap().base > 0;
+                let has_base = engine.archive().unwrap().restorable;
                 let archived = engine.archived();
                 assert!(!has_base || archived == last, "{archived} of {last}");
             }
-            // An archiver that has not taken the chain over yet has no status.
-            let status = source.status();
-            let (gaps, base) = status.map_or((0, 0), |status| (status.gaps, status.base));
+            // An archiver that has not reported yet is not known to the store.
+            let info = engine.archive().unwrap_or_default();
+            let (gaps, has_base) = (info.gaps, info.restorable);
             assert!(engine.archived() <= engine.marks().durable);
             assert!(
-                base > 0 || gaps > 0 || engine.archived() == Lsn(0),
+                has_base || gaps > 0 || engine.archived() == Lsn(0),
                 "no base"
             );
             model.1.set(engine.marks().durable);
             let cut = world.crash();
             source.end();
-            (cut, world.images(), gaps, u64::from(base > 0), taken_back)
+            (cut, world.images(), gaps, u64::from(has_base), taken_back)
         },
     );
     counts.runs += 1;
@@ -658,7 +654,7 @@ fn a_writer_whose_place_is_taken_ends() {
             step(&disk, &mut random).await;
             rt.sleep(Nanos::from_millis(30)).await;
         }
-        let archived = source.status().unwrap().restorable;
+        let archived = disk.engine().archived();
         {
             let mut objects = shared.borrow_mut();
             let opening = objects["chain/0000000000000001"].clone();

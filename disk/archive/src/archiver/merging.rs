@@ -14,7 +14,7 @@ use crate::catalog::Catalog;
 use crate::chain::{self, MERGED, bucket_error, link_name, object_name};
 use crate::error::ArchiveError;
 use crate::merge::Merge;
-use crate::object;
+use crate::object::Packer;
 use crate::plan::PlannedObject;
 use std::collections::BTreeSet;
 use tonearm_base::Lsn;
@@ -97,7 +97,7 @@ impl Archiver<'_> {
             ) => {
                 self.merging.forget();
                 self.merging.stopped = Some(error.to_string());
-                self.status.unmerged = Some(error.to_string());
+                self.info.unmerged = Some(error.to_string());
             }
             Err(error) => return Err(error),
         }
@@ -236,14 +236,14 @@ impl Archiver<'_> {
         header.inexact_from = header.first;
         header.exact_from = header.last.max(exact_from.unwrap_or(0));
         header.level = group.level;
-        let (header, object) = object::seal(self.bucket.keys(), header, payload);
+        let (header, object) = Packer::of(payload).seal(self.bucket.keys(), header);
         let name = object_name(&header);
-        if !self.put(&name, &object).await? && !self.is_own(&name, &header).await? {
+        if !self.put(&name, object).await? && !self.is_own(&name, &header).await? {
             // A writer before this one has put it meanwhile. It has the same states.
             self.merging.forget();
             return Ok(());
         }
-        self.status.merged += taken as u64;
+        self.info.merged += taken as u64;
         self.merging.unlisted.push(header);
         Ok(())
     }

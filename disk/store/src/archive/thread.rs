@@ -8,9 +8,10 @@ use std::thread::JoinHandle;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tonearm_archive::{
     ArchiveError, Archiver, ArchiverOptions, Blocks, Bucket, EngineSource, Found, MarkRequest,
-    Sought, Source, Status, StoreShape,
+    Sought, Source, StoreShape,
 };
 use tonearm_base::{Lsn, Nanos};
+use tonearm_engine::ArchiveInfo;
 use tonearm_rt::Boxed;
 
 /// How often a waiting archiver looks whether it is to end.
@@ -76,8 +77,8 @@ impl Source for ThreadSource {
         self.call(move |source| Box::pin(async move { source.blocks(first, bytes).await }))
     }
 
-    fn report(&self, status: Status) -> Boxed<'_, Result<Vec<MarkRequest>, ArchiveError>> {
-        self.call(move |source| Box::pin(async move { source.report(status).await }))
+    fn report(&self, info: ArchiveInfo) -> Boxed<'_, Result<Vec<MarkRequest>, ArchiveError>> {
+        self.call(move |source| Box::pin(async move { source.report(info).await }))
     }
 
     fn sleep(&self, span: Nanos) -> Boxed<'_, ()> {

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
-use tonearm_archive::{BucketError, Catalog};
+use tonearm_archive::{BucketError, Bytes, Catalog};
 use tonearm_bucket::RealBucket;
 use tonearm_rt::Boxed;
 use tonearm_store::files::Files;
@@ -72,11 +72,7 @@ impl Away {
 }
 
 impl Bucket for Away {
-    fn put_new<'a>(
-        &'a self,
-        name: &'a str,
-        object: &'a [u8],
-    ) -> Boxed<'a, Result<bool, BucketError>> {
+    fn put_new<'a>(&'a self, name: &'a str, object: Bytes) -> Boxed<'a, Result<bool, BucketError>> {
         match self.answer() {
             Ok(()) => self.inner.put_new(name, object),
             Err(error) => Box::pin(async { error }),

@@ -2,7 +2,7 @@
 
 use super::*;
 use std::sync::mpsc::channel;
-use tonearm_archive::{MarkRequest, MergeLevel, Source};
+use tonearm_archive::{Bytes, MarkRequest, MergeLevel, Source};
 use tonearm_format::ArchiveHeader;
 
 /// Requests of an archiver that have been made: `put`, `get`, `heads`, `list` or `delete`, and the name.
@@ -51,14 +51,10 @@ impl Gate {
 }
 
 impl Bucket for Gate {
-    fn put_new<'a>(
-        &'a self,
-        name: &'a str,
-        object: &'a [u8],
-    ) -> Boxed<'a, Result<bool, BucketError>> {
+    fn put_new<'a>(&'a self, name: &'a str, object: Bytes) -> Boxed<'a, Result<bool, BucketError>> {
         Box::pin(async move {
             self.pass("put", name).await;
-            self.keep(name, object);
+            self.keep(name, &object);
             self.inner.put_new(name, object).await
         })
     }
@@ -242,7 +238,7 @@ impl Known {
                 disk.flush().await.unwrap();
                 source.end();
                 archiver.await.unwrap();
-                let has_base = source.status().unwrap().base > 0;
+                let has_base = engine.archive().unwrap().restorable;
                 assert!(!has_base || engine.archived() == engine.marks().appended);
             }
             for (name, lsn, result) in wishes {
@@ -250,7 +246,7 @@ impl Known {
                     marks.borrow_mut().push((name, lsn));
                 }
             }
-            let status = source.status();
+            let info = engine.archive();
             if engine.marks().appended > noted {
                 let same = digest(&bytes);
                 model.note(noted, engine.marks().appended, same.clone(), same);
@@ -258,14 +254,14 @@ impl Known {
             model.1.set(engine.marks().durable);
             let cut = world.crash();
             source.end();
-            (cut, status)
+            (cut, info)
         };
-        let ((crash, status), _) = image.run(seed, work);
-        if let Some(status) = status {
-            assert_eq!(status.unmerged, None);
-            self.merged += status.merged;
-            self.gaps += status.gaps;
-            self.bases += u64::from(status.base > 0);
+        let ((crash, info), _) = image.run(seed, work);
+        if let Some(info) = info {
+            assert_eq!(info.unmerged, None);
+            self.merged += info.merged;
+            self.gaps += info.gaps;
+            self.bases += u64::from(info.restorable);
         }
         image.disks = crash.images(seed);
     }
