@@ -424,9 +424,9 @@ impl Replay {
             .zip(blocks)
             .expect("the table replays whole records only");
         let (header, mut place) = (record.header, record.place);
-        if header.entries.is_empty() && !self.numbered {
+        if !self.numbered {
             // All commits before it are at home, and no record is left that tells their numbers: those of new commits
-            // go on from here.
+            // go on from here, also when the rest of a commit that begins here is lost.
             self.last_lsn = self.last_lsn.max(Lsn(header.first_lsn.0.saturating_sub(1)));
         }
         let next_lsn = self.next_lsn();

@@ -63,6 +63,12 @@ pub enum Met {
     Resumed,
     /// The power was cut while a member was being rebuilt.
     CutInRebuild,
+    /// A state was restored from an archive.
+    Restored,
+    /// An archive does not have the state of a commit.
+    NotRestorable,
+    /// An archive was continued behind a cut.
+    Continued,
 }
 
 impl Met {
@@ -104,9 +110,11 @@ impl Met {
         Met::Resumed,
         Met::CutInRebuild,
     ];
+    /// Events of archives.
+    pub const ARCHIVES: [Met; 3] = [Met::Restored, Met::NotRestorable, Met::Continued];
 }
 
-const COUNT: usize = Met::UNITS.len() + Met::HOME.len() + Met::ARRAYS.len();
+const COUNT: usize = Met::UNITS.len() + Met::HOME.len() + Met::ARRAYS.len() + Met::ARCHIVES.len();
 
 /// The number of occurrences of each event.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

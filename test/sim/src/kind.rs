@@ -1,5 +1,6 @@
 //! Kinds of runs. The seed chooses the kind.
 
+use crate::archives;
 use crate::arrays;
 use crate::arus;
 use crate::campaign::{Campaign, Failure, Outcome, run_seed};
@@ -28,11 +29,13 @@ pub enum Kind {
     Sqlite,
     /// Power cuts under the engine, with its home on an array whose members fail, stay away, come back and are rebuilt.
     Arrays,
+    /// A store that is archived, power cuts, and restores.
+    Archives,
 }
 
 impl Kind {
     /// All kinds with their names.
-    pub const ALL: [(Kind, &'static str); 7] = [
+    pub const ALL: [(Kind, &'static str); 8] = [
         (Kind::PowerCuts, "power-cuts"),
         (Kind::Heads, "heads"),
         (Kind::Volumes, "volumes"),
@@ -40,17 +43,19 @@ impl Kind {
         (Kind::Arus, "arus"),
         (Kind::Sqlite, "sqlite"),
         (Kind::Arrays, "arrays"),
+        (Kind::Archives, "archives"),
     ];
 
     /// The kind that `seed` chooses. Each kind gets about the same number of power cuts.
     pub fn of(seed: u64) -> Self {
-        match seed % 13 {
+        match seed % 14 {
             0 => Kind::PowerCuts,
             6 => Kind::Heads,
             7 => Kind::Sqlite,
             1 | 2 => Kind::Volumes,
             3..6 => Kind::Faults,
             12 => Kind::Arrays,
+            13 => Kind::Archives,
             _ => Kind::Arus,
         }
     }
@@ -58,7 +63,8 @@ impl Kind {
     /// The script of a seed, for the kinds that have scripts.
     pub fn script(self, seed: u64, size: Size) -> Option<Script> {
         match self {
-            Kind::PowerCuts | Kind::Heads | Kind::Arus | Kind::Sqlite | Kind::Arrays => None,
+            Kind::PowerCuts | Kind::Heads | Kind::Arus | Kind::Sqlite => None,
+            Kind::Arrays | Kind::Archives => None,
             Kind::Volumes => Some(generate(seed, size, false)),
             Kind::Faults => Some(generate(seed, size, true)),
         }
@@ -74,6 +80,7 @@ impl Kind {
             None if self == Kind::Arus => guarded(seed, || arus::run(seed, size)),
             None if self == Kind::Sqlite => guarded(seed, || sqlite::run(seed, size)),
             None if self == Kind::Arrays => guarded(seed, || arrays::run(seed, size)),
+            None if self == Kind::Archives => guarded(seed, || archives::run(seed, size)),
             None => guarded(seed, || {
                 run_seed(&Campaign {
                     seed,
@@ -117,7 +124,7 @@ impl FromStr for Kind {
     type Err = String;
     fn from_str(text: &str) -> Result<Self, String> {
         let named = Self::ALL.iter().find(|(_, name)| *name == text);
-        let names = "power-cuts, heads, volumes, faults, arus, sqlite, arrays";
+        let names = "power-cuts, heads, volumes, faults, arus, sqlite, arrays, archives";
         named.map_or(Err(format!("{text:?} is none of {names}")), |(kind, _)| {
             Ok(*kind)
         })

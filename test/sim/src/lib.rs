@@ -6,6 +6,7 @@
 //! is torn, mixed or unreadable. The offline check and a scrub must agree. [`Blame`] says which deviations a drive's
 //! faults excuse.
 
+pub mod archives;
 mod arrays;
 mod arus;
 mod bank;

@@ -31,7 +31,7 @@ struct Args {
     /// Generations of each run. Each starts from the result of a power cut or of a close.
     #[arg(long, default_value_t = 3)]
     generations: u32,
-    /// Kind of the runs: power-cuts, heads, volumes, faults, arus, sqlite or arrays. By default the seed chooses.
+    /// Kind of the runs: power-cuts, heads, volumes, faults, arus, sqlite, arrays or archives. By default the seed chooses.
     #[arg(long)]
     kind: Option<Kind>,
     /// Layout of all stores. By default the seed chooses.
@@ -108,10 +108,11 @@ fn summarize(args: &Args, seeds: u64, total: &Outcome, elapsed: Duration) {
         total.trace_hash,
         elapsed.as_secs_f64()
     );
-    let groups: [(&str, &'static [Met]); 3] = [
+    let groups: [(&str, &'static [Met]); 4] = [
         ("recovery units", &Met::UNITS),
         ("segments", &Met::HOME),
         ("arrays", &Met::ARRAYS),
+        ("archives", &Met::ARCHIVES),
     ];
     for (name, events) in groups {
         if events.iter().any(|what| total.met.of(*what) > 0) {

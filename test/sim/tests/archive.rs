@@ -8,22 +8,22 @@ mod keys;
 #[path = "archive/only.rs"]
 mod only;
 
-use self::keys::SimKeys;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
 use std::rc::Rc;
 use tonearm_archive::{
-    ArchiveError, Archiver, ArchiverOptions, Bucket, BucketError, Bytes, Catalog, EngineSource,
-    Keys, Plan, Rebuild, Restorable, Target,
+    ArchiveError, Archiver, ArchiverOptions, Bucket, BucketError, Catalog, EngineSource, Plan,
+    Target,
 };
-use tonearm_base::{BufPool, Lsn, Nanos, crc32c};
-use tonearm_disk::{Disk, OpenOptions};
-use tonearm_engine::{CreateParams, Engine, HomeParams, MemberSpace, NewMember, plan_create};
-use tonearm_format::Roles;
+use tonearm_base::{Lsn, Nanos};
+use tonearm_engine::HomeParams;
 use tonearm_rt::{Boxed, Rt};
-use tonearm_sim::{Heads, Layout, Shape, StoreImage, contents};
+use tonearm_sim::archives::{
+    BLOCK, Beside, DELAY, Model, Objects, START_MS, SimBucket, SimKeys, Step, digest, open_options,
+    restorable, restore, restore_with, shape,
+};
+use tonearm_sim::{Layout, StoreImage, contents};
 use tonearm_world::{DiskImage, SimOptions, SimWorld};
 
 #[path = "archive/flushed.rs"]
@@ -35,259 +35,8 @@ mod places;
 #[path = "archive/times.rs"]
 mod times;
 
-const BLOCK: u64 = 4096;
-/// Bytes of the volume.
-const MAIN: u64 = 96 * BLOCK;
-/// Milliseconds since 1970 at which every opening begins, plus an hour for each.
-const START_MS: u64 = 1_700_000_000_000;
-
-/// Longest time of half a request to an ordinary bucket, in nanoseconds.
-const DELAY: u64 = 3_000_000;
-
 /// Longest pause between the steps of an ordinary run, in nanoseconds.
 const PAUSE: u64 = 3_000_000;
-
-type Objects = Rc<RefCell<BTreeMap<String, Vec<u8>>>>;
-
-/// A bucket in memory. Requests take time, and some fail, before or after they have been carried out.
-struct SimBucket {
-    rt: Rt,
-    objects: Objects,
-    random: RefCell<ChaCha8Rng>,
-    /// One of so many requests fails; 0 for none.
-    faults: u32,
-    /// The last so many objects are not listed.
-    lag: usize,
-    /// Longest time of half a request, in nanoseconds.
-    delay: u64,
-    /// A put replaces an object of its name.
-    replaces: bool,
-    keys: SimKeys,
-}
-
-impl SimBucket {
-    /// A bucket without faults.
-    fn sound(rt: &Rt, objects: &Objects) -> Self {
-        Self {
-            rt: rt.clone(),
-            objects: objects.clone(),
-            random: RefCell::new(ChaCha8Rng::seed_from_u64(1)),
-            faults: 0,
-            lag: 0,
-            delay: DELAY,
-            replaces: false,
-            keys: SimKeys::READER,
-        }
-    }
-
-    async fn delay(&self) {
-        let nanos = self.random.borrow_mut().next_u64() % self.delay;
-        self.rt.sleep(Nanos(nanos)).await;
-    }
-
-    fn strikes(&self) -> bool {
-        self.faults > 0
-            && self
-                .random
-                .borrow_mut()
-                .next_u32()
-                .is_multiple_of(self.faults)
-    }
-
-    /// Carries out `work` after a while, or fails before or after it.
-    async fn request<T>(
-        &self,
-        work: impl FnOnce(&mut BTreeMap<String, Vec<u8>>) -> T,
-    ) -> Result<T, BucketError> {
-        self.delay().await;
-        if self.strikes() {
-            return Err(BucketError::Transient("the request was lost".into()));
-        }
-        let done = work(&mut self.objects.borrow_mut());
-        self.delay().await;
-        match self.strikes() {
-            true => Err(BucketError::Transient("the answer was lost".into())),
-            false => Ok(done),
-        }
-    }
-}
-
-impl Bucket for SimBucket {
-    fn put_new<'a>(&'a self, name: &'a str, object: Bytes) -> Boxed<'a, Result<bool, BucketError>> {
-        Box::pin(self.request(move |objects| {
-            let is_new = self.replaces || !objects.contains_key(name);
-            if is_new {
-                objects.insert(name.to_string(), object.to_vec());
-            }
-            is_new
-        }))
-    }
-
-    fn get<'a>(&'a self, name: &'a str) -> Boxed<'a, Result<Option<Vec<u8>>, BucketError>> {
-        Box::pin(self.request(move |objects| objects.get(name).cloned()))
-    }
-
-    fn heads<'a>(
-        &'a self,
-        names: &'a [String],
-        bytes: usize,
-    ) -> Boxed<'a, Result<Vec<Option<Vec<u8>>>, BucketError>> {
-        Box::pin(self.request(move |objects| {
-            let heads = names.iter().map(|name| {
-                let object = objects.get(name)?;
-                object.get(..bytes).map(<[u8]>::to_vec)
-            });
-            heads.collect()
-        }))
-    }
-
-    fn list<'a>(&'a self, folder: &'a str) -> Boxed<'a, Result<Vec<String>, BucketError>> {
-        let lag = self.lag;
-        Box::pin(self.request(move |objects| {
-            let prefix = format!("{folder}/");
-            let names = objects.keys().filter(|name| name.starts_with(&prefix));
-            let mut names: Vec<String> = names.cloned().collect();
-            names.truncate(names.len().saturating_sub(lag));
-            names
-        }))
-    }
-
-    fn delete<'a>(&'a self, name: &'a str) -> Boxed<'a, Result<(), BucketError>> {
-        Box::pin(self.request(move |objects| {
-            objects.remove(name);
-        }))
-    }
-
-    fn url(&self) -> String {
-        "sim://archive".into()
-    }
-
-    fn keys(&self) -> &dyn Keys {
-        &self.keys
-    }
-}
-
-/// CRC-32C of each block.
-type Content = Rc<Vec<u32>>;
-
-fn digest(bytes: &[u8]) -> Content {
-    Rc::new(bytes.chunks(BLOCK as usize).map(crc32c).collect())
-}
-
-/// States of the volume by commit; those of an operation of several commits may be the one before or behind it.
-#[derive(Clone, Default)]
-struct Model(Rc<RefCell<BTreeMap<u64, Vec<Content>>>>, Rc<Cell<Lsn>>);
-
-impl Model {
-    fn note(&self, before: Lsn, after: Lsn, old: Content, new: Content) {
-        let mut states = self.0.borrow_mut();
-        for lsn in before.0 + 1..after.0 {
-            states.insert(lsn, vec![old.clone(), new.clone()]);
-        }
-        states.insert(after.0, vec![new]);
-    }
-
-    fn expects(&self, lsn: Lsn, found: &Content) {
-        let states = &self.0.borrow()[&lsn.0];
-        let differences = |state: &Content| -> Vec<usize> {
-            (0..found.len())
-                .filter(|block| state[*block] != found[*block])
-                .collect()
-        };
-        assert!(
-            states.contains(found),
-            "commit {lsn}: other blocks than there were: {:?}",
-            states.iter().map(differences).collect::<Vec<_>>()
-        );
-    }
-
-    /// An opening has found this state. The last commits up to `last` may be its own: it frees what a unit had spilled.
-    /// What was known to be durable is there.
-    fn opened(&self, last: Lsn, found: Content, durable: Lsn) {
-        let mut states = self.0.borrow_mut();
-        states.retain(|lsn, _| *lsn <= last.0);
-        let fits = |(_, states): &(&u64, &Vec<Content>)| states.contains(&found);
-        let recovered = states.iter().rev().find(fits).map_or(0, |(lsn, _)| *lsn);
-        assert!(recovered >= durable.0, "recovery has lost commits");
-        states.retain(|lsn, _| *lsn <= recovered);
-        states.extend((recovered + 1..=last.0).map(|lsn| (lsn, vec![found.clone()])));
-    }
-}
-
-fn shape(layout: Layout, tracks: u64) -> Shape {
-    Shape {
-        block_size: BLOCK as u32,
-        track_bytes: 64 << 10,
-        tracks,
-        blocks: MAIN / BLOCK,
-        split: false,
-        heads: Heads::None,
-        home: layout.home(BLOCK as u32, 10),
-    }
-}
-
-fn open_options() -> OpenOptions {
-    OpenOptions {
-        memory_bytes: 512 << 10,
-        write_back_after: Nanos::from_millis(20),
-        separation_interval: Nanos::from_millis(50),
-        ..OpenOptions::default()
-    }
-}
-
-async fn step(disk: &Disk, random: &mut ChaCha8Rng) {
-    let main = disk.volume("main").unwrap();
-    let blocks = MAIN / BLOCK;
-    let first = random.next_u64() % (blocks - 8);
-    let data = |random: &mut ChaCha8Rng, bytes: u64| {
-        let mut content = vec![0; bytes as usize];
-        random.fill_bytes(&mut content);
-        BufPool::new(0).copy_of(&content).share()
-    };
-    match random.next_u32() % 40 {
-        0..16 => {
-            let count = 1 + random.next_u64() % 8;
-            let data = data(random, count * BLOCK);
-            main.write(first * BLOCK, data, false).await.unwrap();
-        }
-        16..28 => {
-            // A few words of a block that was written just before: a patch.
-            let hot = random.next_u64() % 4 * BLOCK;
-            let at = hot + random.next_u64() % 500 * 8;
-            main.write(at, data(random, 8), false).await.unwrap();
-        }
-        28..31 => main.trim(first * BLOCK, 3 * BLOCK, false).await.unwrap(),
-        31..33 => main
-            .write_zeroes(first * BLOCK, 5 * BLOCK, true, false)
-            .await
-            .unwrap(),
-        33..35 => disk.flush().await.unwrap(),
-        35 => {
-            // Too large for memory: its content is spilled, and moved by the commit.
-            let mut unit = disk.begin();
-            let volume = disk.volume("main").unwrap();
-            for block in 0..blocks {
-                if random.next_u32().is_multiple_of(2) {
-                    let mut content = vec![0; BLOCK as usize];
-                    random.fill_bytes(&mut content);
-                    unit.write(&volume, block * BLOCK, &content).await.unwrap();
-                }
-            }
-            unit.end().await.unwrap();
-        }
-        _ => {
-            let mut unit = disk.begin();
-            let volume = disk.volume("main").unwrap();
-            for _ in 0..3 {
-                let at = random.next_u64() % (MAIN - 2000);
-                let mut content = vec![0; 1 + random.next_u32() as usize % 1999];
-                random.fill_bytes(&mut content);
-                unit.write(&volume, at, &content).await.unwrap();
-            }
-            unit.end().await.unwrap();
-        }
-    }
-}
 
 /// What one run of a store does.
 #[derive(Clone, Copy)]
@@ -377,7 +126,7 @@ fn run_beside(
             let mut random = ChaCha8Rng::seed_from_u64(run.seed);
             for _ in 0..run.steps {
                 let before = engine.marks().appended;
-                step(&disk, &mut random).await;
+                Step::choose(&mut random).make(&disk).await.unwrap();
                 let now = contents(&main).await.unwrap();
                 if engine.marks().appended > before {
                     model.note(
@@ -423,134 +172,6 @@ fn run_beside(
     counts.bases += bases;
     counts.taken_back += taken_back;
     (crash.images(run.seed), accepted)
-}
-
-/// Restores a state into a new store. Returns its commit and the digest of its volume.
-fn restore(
-    objects: &Objects,
-    target: Target,
-    home: HomeParams,
-) -> Result<(Lsn, Content), ArchiveError> {
-    restore_with(objects, target, home, Beside::default())
-}
-
-/// What happens beside a restore.
-#[derive(Default)]
-struct Beside {
-    /// The bucket does not list the last so many objects of each folder.
-    lag: usize,
-    /// When so many objects have been applied, the bucket changes to another one.
-    change: Option<(usize, Objects)>,
-    /// Entries that are applied after all objects, up to a commit.
-    more: Option<(Vec<u8>, Lsn)>,
-}
-
-/// As [`restore`], with something beside it.
-fn restore_with(
-    objects: &Objects,
-    target: Target,
-    home: HomeParams,
-    beside: Beside,
-) -> Result<(Lsn, Content), ArchiveError> {
-    let Beside { lag, change, more } = beside;
-    let size = 4 << 20;
-    let world = SimWorld::new(SimOptions::default(), vec![DiskImage::new(16 << 20)]);
-    let rt = Rt::new(world.driver());
-    let (own, objects) = (rt.clone(), objects.clone());
-    let result = rt.block_on(async move {
-        let pool = BufPool::new(1 << 20);
-        let mut bucket = SimBucket {
-            lag,
-            ..SimBucket::sound(&own, &objects)
-        };
-        let catalog = Catalog::load(&bucket).await?;
-        let mut plan = Plan::make(&bucket, &catalog, &target).await?;
-        let params = CreateParams {
-            size_bytes: (plan.shape.size_blocks - tonearm_format::SYSTEM_BLOCKS) * BLOCK,
-            log_bytes: Some(2 << 20),
-            track_bytes: None,
-            block_size: plan.shape.block_size,
-            head: None,
-            home,
-            store: [8; 16],
-            created_unix_s: 0,
-        };
-        assert!(params.size_bytes < size);
-        let space = MemberSpace {
-            roles: Roles {
-                log: true,
-                data: true,
-            },
-            available_bytes: None,
-            uuid: [9; 16],
-            path: String::new(),
-        };
-        let mut create = plan_create(&params, &[space]).unwrap();
-        create.begin_behind(plan.lsn);
-        let members = || tonearm_sim::members(&own, [16 << 20].into_iter(), 4096);
-        let device = members().remove(0).device;
-        let member = NewMember {
-            device,
-            blank: true,
-            log_written: true,
-        };
-        tonearm_engine::create(&own, &pool, &create, &[member], |_, _| {}).await?;
-        let engine = Engine::open(&own, &pool, members(), open_options(), |_| {}).await?;
-        let mut rebuild = Rebuild::new(engine.home(), &pool, plan.lsn);
-        let mut done = 0;
-        while let Some(object) = plan.objects.get(done) {
-            if let Some((at, objects)) = &change
-                && done == *at
-            {
-                bucket.objects = objects.clone();
-            }
-            match object.fetch(&bucket).await {
-                Ok(payload) => {
-                    rebuild
-                        .apply(&payload, "sim://archive", &object.name)
-                        .await?;
-                    done += 1;
-                }
-                Err(ArchiveError::Missing { .. }) if change.is_some() => {
-                    let catalog = Catalog::load(&bucket).await?;
-                    let now = Plan::make(&bucket, &catalog, &Target::Lsn(plan.lsn)).await?;
-                    done = now.done_after(&plan, done);
-                    plan = now;
-                }
-                Err(error) => return Err(error),
-            }
-        }
-        rebuild.flush().await?;
-        if let Some((entries, until)) = more {
-            let mut rebuild = Rebuild::new(engine.home(), &pool, until);
-            rebuild.apply(&entries, "sim://archive", "more").await?;
-            rebuild.flush().await?;
-        }
-        engine.close().await?;
-        let disk = Disk::open(&own, &pool, members(), open_options(), |_| {}).await;
-        let disk = disk.unwrap();
-        assert!(
-            disk.engine().marks().appended >= plan.lsn,
-            "numbers go back"
-        );
-        let main = disk.volume("main").unwrap();
-        Ok((plan.lsn, digest(&contents(&main).await.unwrap())))
-    });
-    rt.shut_down();
-    result
-}
-
-/// The commits that can be restored.
-fn restorable(objects: &Objects) -> Vec<Restorable> {
-    let world = SimWorld::new(SimOptions::default(), Vec::new());
-    let rt = Rt::new(world.driver());
-    let (own, shared) = (rt.clone(), objects.clone());
-    rt.block_on(async move {
-        let bucket = SimBucket::sound(&own, &shared);
-        let catalog = Catalog::load(&bucket).await.unwrap();
-        assert!(catalog.missing.is_empty() && catalog.unlinked.is_empty());
-        catalog.restorable()
-    })
 }
 
 /// Restores every commit that can be restored, and compares.
@@ -651,7 +272,7 @@ fn a_writer_whose_place_is_taken_ends() {
         });
         let mut random = ChaCha8Rng::seed_from_u64(5);
         for _ in 0..10 {
-            step(&disk, &mut random).await;
+            Step::choose(&mut random).make(&disk).await.unwrap();
             rt.sleep(Nanos::from_millis(30)).await;
         }
         let archived = disk.engine().archived();
@@ -663,7 +284,7 @@ fn a_writer_whose_place_is_taken_ends() {
             objects.insert(format!("chain/{:016x}", number + 1), opening);
         }
         for _ in 0..10 {
-            step(&disk, &mut random).await;
+            Step::choose(&mut random).make(&disk).await.unwrap();
         }
         disk.flush().await.unwrap();
         let mut ended = None;

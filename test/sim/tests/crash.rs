@@ -102,6 +102,25 @@ fn transactions_of_sqlite_are_whole_and_in_order() {
 }
 
 /// Runs long enough for the cleaner, with blocks that are overwritten in place beside it.
+/// The archive restores what the store had, has nothing that a cut takes back, and is continued behind each cut.
+#[test]
+fn archives_have_what_stores_had_and_are_continued() {
+    let mut total = Outcome::default();
+    for seed in 1..11 {
+        let outcome = Kind::Archives.run(seed, SIZE);
+        total.add(&outcome.unwrap_or_else(|failure| panic!("archives {failure}")));
+    }
+    let met = |what, least| total.met.of(what) > least;
+    assert!(
+        total.crash_points > 5000 && total.cut_short > 1000,
+        "{total:?}"
+    );
+    assert!(
+        met(Met::Restored, 4000) && met(Met::Continued, 1000),
+        "{total:?}"
+    );
+}
+
 #[test]
 fn long_runs_in_which_the_cleaner_works_lose_nothing() {
     let mut total = Outcome::default();

@@ -1,52 +1,17 @@
-//! Encrypted archives: the archiver goes on without a key, and nobody reads without one.
+//! Encrypted archives. An archiver continues one without an identity. A restore needs one.
 
 use super::{
     BLOCK, Counts, DELAY, Model, Objects, PAUSE, Run, SimBucket, check, restore, run, shape,
 };
-use tonearm_archive::{ArchiveError, Catalog, KeyError, Keys, Plan, Target};
+use tonearm_archive::{ArchiveError, Catalog, KeyError, Plan, Target};
 use tonearm_format::{ARCHIVE_HEADER_BYTES, ArchiveHeader, ArchiveKind};
 use tonearm_rt::Rt;
 use tonearm_sim::Layout;
+use tonearm_sim::archives::{ENCRYPTED, SimKeys};
 use tonearm_world::{SimOptions, SimWorld};
 
-/// What an encrypted payload begins with.
-const BEGIN: &[u8] = b"encrypted";
 /// What a compressed payload begins with.
 const ZSTD: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
-
-/// A simulated cipher.
-#[derive(Clone, Copy)]
-pub struct SimKeys {
-    /// What is written is encrypted.
-    pub encrypts: bool,
-    /// What is read can be decrypted.
-    pub decrypts: bool,
-}
-
-impl SimKeys {
-    /// Reads everything.
-    pub const READER: Self = Self {
-        encrypts: false,
-        decrypts: true,
-    };
-}
-
-impl Keys for SimKeys {
-    fn encrypt(&self, payload: &[u8]) -> Option<Vec<u8>> {
-        let bytes = payload.iter().map(|byte| byte ^ 0xa5);
-        self.encrypts
-            .then(|| BEGIN.iter().copied().chain(bytes).collect())
-    }
-
-    fn decrypt(&self, encrypted: &[u8]) -> Result<Vec<u8>, KeyError> {
-        if !self.decrypts {
-            return Err(KeyError::NoIdentity);
-        }
-        let bytes = encrypted.strip_prefix(BEGIN);
-        let bytes = bytes.ok_or(KeyError::Damaged("it has no begin".into()))?;
-        Ok(bytes.iter().map(|byte| byte ^ 0xa5).collect())
-    }
-}
 
 #[test]
 fn an_encrypted_archive_has_nothing_in_the_clear_and_goes_on_after_restarts() {
@@ -74,7 +39,7 @@ fn an_encrypted_archive_has_nothing_in_the_clear_and_goes_on_after_restarts() {
         let has_content = matches!(header.kind, ArchiveKind::Range | ArchiveKind::BasePart);
         assert_eq!(header.encrypted, has_content, "{name}");
         let payload = &object[ARCHIVE_HEADER_BYTES..];
-        assert_eq!(payload.starts_with(BEGIN), has_content, "{name}");
+        assert_eq!(payload.starts_with(ENCRYPTED), has_content, "{name}");
         assert!(
             !has_content || !payload.windows(4).any(|part| part == ZSTD),
             "{name}"

@@ -1,6 +1,7 @@
 //! Ranges of an archive are merged as they grow old.
 
 use super::*;
+use std::collections::BTreeMap;
 use std::sync::mpsc::channel;
 use tonearm_archive::{Bytes, MarkRequest, MergeLevel, Source};
 use tonearm_format::ArchiveHeader;
@@ -34,9 +35,10 @@ impl Gate {
         }
     }
 
-    fn keep(&self, name: &str, object: &[u8]) {
+    fn keep(&self, name: &str, object: &Bytes) {
         let mut all = self.all.borrow_mut();
-        all.entry(name.to_string()).or_insert(object.to_vec());
+        all.entry(name.to_string())
+            .or_insert_with(|| object.clone());
     }
 
     async fn pass(&self, kind: &'static str, name: &str) {
@@ -205,7 +207,7 @@ impl Known {
                     random = peek;
                     continue;
                 }
-                step(&disk, &mut random).await;
+                Step::choose(&mut random).make(&disk).await.unwrap();
                 if random.next_u32().is_multiple_of(3) {
                     disk.flush().await.unwrap();
                 }
@@ -478,7 +480,7 @@ fn plan(objects: &Objects, target: Target) -> Result<Plan, ArchiveError> {
 #[test]
 fn a_restore_goes_on_when_its_objects_are_merged_meanwhile() {
     let (mut over, mut refused) = (0, 0);
-    for seed in 0..4u64 {
+    for seed in 0..8u64 {
         let mut image = shape(Layout::Overwrite, 32).create_with_spare(1 << 20);
         let mut known = Known::default();
         let mut before = Objects::default();
@@ -509,7 +511,10 @@ fn a_restore_goes_on_when_its_objects_are_merged_meanwhile() {
                     over += 1;
                 }
                 Err(ArchiveError::NotRestorable { what, .. }) => {
-                    assert!(what.contains("only the last state is kept; restore commit "));
+                    // Merged ranges behind the base may have no state before their end.
+                    let none = what == format!("commit {lsn} cannot be restored");
+                    let merged = what.contains("only the last state is kept; restore commit ");
+                    assert!(none || merged, "{what}");
                     refused += 1;
                 }
                 Err(error) => panic!("{error}"),
@@ -560,7 +565,7 @@ fn a_writer_whose_place_is_taken_while_it_merges_deletes_nothing() {
                 if is_held.get() {
                     break;
                 }
-                step(&disk, &mut random).await;
+                Step::choose(&mut random).make(&disk).await.unwrap();
                 rt.sleep(Nanos::from_millis(2)).await;
             }
             assert!(is_held.get());

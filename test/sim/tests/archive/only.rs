@@ -1,6 +1,6 @@
 //! One volume or file is taken out of an archive, at every commit, and compared with what it was then.
 
-use super::{BLOCK, DELAY, Objects, START_MS, SimBucket, open_options, shape, step};
+use super::{BLOCK, DELAY, Objects, START_MS, SimBucket, open_options, shape};
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 use std::collections::BTreeMap;
@@ -11,6 +11,7 @@ use tonearm_base::{Lsn, Nanos, crc32c};
 use tonearm_disk::Disk;
 use tonearm_format::Extent;
 use tonearm_rt::Rt;
+use tonearm_sim::archives::Step;
 use tonearm_sim::{Layout, StoreImage, contents};
 use tonearm_world::{SimOptions, SimWorld};
 
@@ -108,7 +109,7 @@ fn archived(seed: u64) -> (Objects, BTreeMap<u64, State>) {
         let mut states = BTreeMap::new();
         for serial in 0..120 {
             match random.next_u32().is_multiple_of(3) {
-                true => step(&disk, &mut random).await,
+                true => Step::choose(&mut random).make(&disk).await.unwrap(),
                 false => change(&disk, &mut random, serial).await,
             }
             states.insert(engine.marks().appended.0, state(&disk).await);

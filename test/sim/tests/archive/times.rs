@@ -26,7 +26,7 @@ fn a_time_gives_the_last_commit_that_was_durable_then() {
             let (mut random, mut times) = (ChaCha8Rng::seed_from_u64(opening), Vec::new());
             for _ in 0..6 {
                 for _ in 0..5 {
-                    step(&disk, &mut random).await;
+                    Step::choose(&mut random).make(&disk).await.unwrap();
                     rt.sleep(Nanos(random.next_u64() % 200_000_000)).await;
                 }
                 disk.flush().await.unwrap();

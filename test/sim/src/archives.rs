@@ -1,0 +1,319 @@
+//! Stores that are archived. The power is cut at each I/O. Then the recovered store has every commit that the archive has,
+//! the archive restores the states that the store had, and the next opening continues the archive.
+
+mod bucket;
+mod model;
+mod restore;
+mod step;
+
+pub use bucket::{DELAY, ENCRYPTED, Objects, SimBucket, SimKeys};
+pub use model::{Content, Model, digest};
+pub use restore::{Beside, restorable, restore, restore_with};
+pub use step::Step;
+
+use crate::campaign::{Failure, Outcome, within_time};
+use crate::counts::{Counts, Met};
+use crate::cut;
+use crate::cuts::{self, Cuts, Next};
+use crate::drives;
+use crate::found::contents;
+use crate::generate::Size;
+use crate::store::{Heads, Layout, Shape, StoreImage};
+use rand_chacha::ChaCha8Rng;
+use rand_chacha::rand_core::{Rng, SeedableRng};
+use std::cell::RefCell;
+use std::rc::Rc;
+use tonearm_archive::{ArchiveError, Archiver, ArchiverOptions, EngineSource, Target};
+use tonearm_base::{Lsn, Nanos};
+use tonearm_disk::{Disk, OpenOptions};
+use tonearm_engine::HomeParams;
+use tonearm_rt::Rt;
+
+/// Bytes of a block.
+pub const BLOCK: u64 = 4096;
+/// Bytes of the volume.
+pub const MAIN: u64 = 96 * BLOCK;
+/// Milliseconds since 1970 at which every opening begins, plus an hour for each.
+pub const START_MS: u64 = 1_700_000_000_000;
+
+/// The archive is continued behind one of so many cuts.
+const CONTINUE_EVERY: u64 = 4;
+
+/// A store with a log of so many tracks.
+pub fn shape(layout: Layout, tracks: u64) -> Shape {
+    Shape {
+        block_size: BLOCK as u32,
+        track_bytes: 64 << 10,
+        tracks,
+        blocks: MAIN / BLOCK,
+        split: false,
+        heads: Heads::None,
+        home: layout.home(BLOCK as u32, 10),
+    }
+}
+
+/// Options with which units exceed the memory, and blocks come home and change their side soon.
+pub fn open_options() -> OpenOptions {
+    OpenOptions {
+        memory_bytes: 512 << 10,
+        write_back_after: Nanos::from_millis(20),
+        separation_interval: Nanos::from_millis(50),
+        ..OpenOptions::default()
+    }
+}
+
+/// What a check behind a cut needs, and the next generation.
+#[derive(Clone, Default)]
+struct State {
+    objects: Objects,
+    model: Model,
+    /// The content of the volume before and behind the operation that is being carried out.
+    under_way: Option<(Content, Content)>,
+}
+
+impl State {
+    /// A copy that does not change with this one.
+    fn copy(&self) -> Self {
+        Self {
+            objects: Rc::new(RefCell::new(self.objects.borrow().clone())),
+            model: self.model.copy(),
+            under_way: self.under_way.clone(),
+        }
+    }
+
+    /// Commits behind the known ones, up to `last`, are those of the operation under way.
+    fn extend(&mut self, last: Lsn) {
+        let Some((before, behind)) = &self.under_way else {
+            return;
+        };
+        let either = vec![before.clone(), behind.clone()];
+        let known = self.model.last();
+        let states = (known.0 + 1..=last.0).map(|lsn| (lsn, either.clone()));
+        self.model.0.borrow_mut().extend(states);
+    }
+}
+
+/// One generation.
+#[derive(Clone, Copy)]
+struct Opening {
+    seed: u64,
+    operations: u64,
+    unix_ms: u64,
+    linger: Nanos,
+    /// The archive and the store are closed at the end.
+    in_order: bool,
+}
+
+/// Runs one seed.
+///
+/// # Errors
+/// The first promise that does not hold.
+pub fn run(seed: u64, size: Size) -> Result<Outcome, Failure> {
+    let mut rng = ChaCha8Rng::seed_from_u64(seed ^ 0xa2c4);
+    // A small log goes round before a slow bucket has its commits.
+    let tracks = [10, 32, 32][rng.next_u32() as usize % 3];
+    let shape = Shape {
+        home: size.home(seed, BLOCK as u32),
+        ..shape(Layout::Overwrite, tracks)
+    };
+    let mut image = shape.create_with_spare(1 << 20);
+    let (mut state, mut outcome) = (State::default(), Outcome::default());
+    for generation in 0..size.generations {
+        let world_seed = rng.next_u64();
+        let opening = Opening {
+            seed: world_seed,
+            operations: size.operations,
+            unix_ms: START_MS + u64::from(generation) * 3_600_000,
+            linger: size.linger(world_seed),
+            in_order: rng.next_u32().is_multiple_of(4),
+        };
+        let fail = |at| Failure::at(seed, generation, at);
+        let world = drives::world_of(None, world_seed, image.disks.clone());
+        let world = world.map_err(|what| fail((0, 0, what)))?;
+        let shared = Rc::new(RefCell::new(state));
+        let (own, seen, kept) = (image.clone(), shared.clone(), shared.clone());
+        let cuts = Cuts::watch(
+            &world,
+            cuts::any(world_seed),
+            move || kept.borrow().copy(),
+            move |crash, cut, outcome| {
+                let left = own.with(crash.images(cut));
+                outcome.faultless += 1;
+                check(&left, seen.borrow().copy(), opening.unix_ms, cut, outcome)
+            },
+        );
+        let rt = Rt::new(world.driver());
+        let work = live(rt.clone(), image.clone(), shared.clone(), opening);
+        let result = within_time(&rt, Rc::default(), work);
+        let next = cuts.end(&rt, result, &mut outcome).map_err(fail)?;
+        let next = next.filter(|_| !opening.in_order).unwrap_or_else(|| Next {
+            crash: world.crash(),
+            cut: 0,
+            state: shared.borrow().copy(),
+        });
+        image.disks = next.crash.images(next.cut);
+        state = next.state;
+    }
+    Ok(outcome)
+}
+
+/// Opens the store, which has a state of `state`. Returns its content.
+async fn open(
+    rt: &Rt,
+    image: &StoreImage,
+    options: OpenOptions,
+    state: &mut State,
+) -> Result<(Disk, Vec<u8>, Lsn), String> {
+    let disk = image.open_disk(rt, options).await;
+    let disk = disk.map_err(|error| format!("the opening is refused: {error}"))?;
+    let main = disk.volume("main").map_err(|error| error.to_string())?;
+    let content = contents(&main).await.map_err(|error| error.to_string())?;
+    let last = disk.engine().marks().appended;
+    state.extend(last);
+    let durable = state.model.1.get();
+    let recovered = state.model.opened(last, digest(&content), durable);
+    state.under_way = None;
+    Ok((disk, content, recovered))
+}
+
+/// Archives the store while it is written.
+async fn live(
+    rt: Rt,
+    image: StoreImage,
+    state: Rc<RefCell<State>>,
+    opening: Opening,
+) -> Result<(), String> {
+    let mut random = ChaCha8Rng::seed_from_u64(opening.seed);
+    let options = OpenOptions {
+        linger: opening.linger,
+        ..open_options()
+    };
+    let mut own = state.borrow().copy();
+    let (disk, mut content, _) = open(&rt, &image, options, &mut own).await?;
+    let (objects, model) = (own.objects.clone(), own.model.clone());
+    *state.borrow_mut() = own;
+    let engine = disk.engine().clone();
+    let source = EngineSource::new(&engine, &rt, opening.unix_ms);
+    let bucket = SimBucket {
+        random: RefCell::new(ChaCha8Rng::seed_from_u64(opening.seed)),
+        faults: [0, 7, 20][random.next_u32() as usize % 3],
+        delay: [DELAY, DELAY, 10 * DELAY][random.next_u32() as usize % 3],
+        keys: SimKeys {
+            encrypts: random.next_u32().is_multiple_of(3),
+            decrypts: false,
+        },
+        ..SimBucket::sound(&rt, &objects)
+    };
+    let options = ArchiverOptions {
+        interval: Nanos::from_millis(10),
+        object_bytes: [1, 200 << 10, 16 << 20][random.next_u32() as usize % 3],
+        base_bytes_per_second: 0,
+        // An hour passes between two openings.
+        keep_ms: [0, 2 * 3_600_000][random.next_u32() as usize % 2],
+        ..ArchiverOptions::default()
+    };
+    let own = source.clone();
+    let archiver = rt.spawn(async move { Archiver::new(&bucket, &own, options).run().await });
+    for _ in 0..opening.operations {
+        let now = digest(&content);
+        let before = engine.marks().appended;
+        // What an ended unit had spilled is freed by commits of its own.
+        model.note(model.last(), before, now.clone(), now.clone());
+        let step = Step::choose(&mut random);
+        step.apply(&mut content);
+        let behind = digest(&content);
+        state.borrow_mut().under_way = Some((now.clone(), behind.clone()));
+        step.make(&disk).await.map_err(|error| error.to_string())?;
+        model.note(before, engine.marks().appended, now, behind);
+        state.borrow_mut().under_way = None;
+        model.1.set(engine.marks().durable);
+        rt.sleep(Nanos(random.next_u64() % 3_000_000)).await;
+    }
+    if opening.in_order {
+        disk.flush().await.map_err(|error| error.to_string())?;
+        source.end();
+        archiver.await.map_err(|error| error.to_string())?;
+        let (archived, last) = (engine.archived(), engine.marks().appended);
+        // Without a base nothing is called archived.
+        let has_base = engine.archive().is_some_and(|info| info.restorable);
+        if has_base && archived != last {
+            return Err(format!(
+                "{archived} of {last} commits are archived at the end"
+            ));
+        }
+        disk.close().await.map_err(|error| error.to_string())?;
+    }
+    source.end();
+    Ok(())
+}
+
+/// Recovers the store that a cut has left, restores what is archived, and continues the archive.
+fn check(
+    left: &StoreImage,
+    mut state: State,
+    unix_ms: u64,
+    cut: u64,
+    outcome: &mut Outcome,
+) -> Result<(), String> {
+    let home = [Layout::Overwrite, Layout::Hylog][cut as usize % 2].home(BLOCK as u32, 10);
+    let archived = restorable(&state.objects);
+    let last = archived.last().map_or(Lsn(0), |part| part.last);
+    state.extend(last);
+    if last > Lsn(0) {
+        same(&state, Target::Latest, home, &mut outcome.met)?;
+        let range = archived[cut as usize % archived.len()];
+        let one = range.first.0 + cut / 7 % (range.last.0 - range.first.0 + 1);
+        same(&state, Target::Lsn(Lsn(one)), home, &mut outcome.met)?;
+    }
+    let known = state.model.last();
+    let objects = state.objects.clone();
+    let rt = cut::world(left, cut);
+    let (own, image) = (rt.clone(), left.clone());
+    let found = within_time(&rt, Rc::default(), async move {
+        let (disk, content, recovered) = open(&own, &image, open_options(), &mut state).await?;
+        if recovered < last {
+            return Err(format!(
+                "commit {last} is archived, and the power cut has left the commits up to {recovered}"
+            ));
+        }
+        if cut.is_multiple_of(CONTINUE_EVERY) {
+            let source = EngineSource::new(disk.engine(), &own, unix_ms + 1000);
+            source.end();
+            let bucket = SimBucket::sound(&own, &state.objects);
+            let ended = Archiver::new(&bucket, &source, ArchiverOptions::default());
+            let ended = { ended }.run().await;
+            ended.map_err(|error| format!("the archive is not continued: {error}"))?;
+        }
+        Ok((recovered, digest(&content)))
+    });
+    rt.shut_down();
+    let (recovered, content) = found?;
+    outcome.cut_short += u64::from(recovered < known);
+    if cut.is_multiple_of(CONTINUE_EVERY) {
+        let restored = restore(&objects, Target::Latest, home);
+        let (lsn, restored) = restored.map_err(|error| format!("behind the cut: {error}"))?;
+        if restored != content {
+            return Err(format!(
+                "commit {lsn} is not what the store has behind the cut"
+            ));
+        }
+        outcome.met.met(Met::Continued, 1);
+    }
+    Ok(())
+}
+
+/// Restores `target` and compares it with the state that the store had.
+fn same(state: &State, target: Target, home: HomeParams, met: &mut Counts) -> Result<(), String> {
+    match restore(&state.objects, target.clone(), home) {
+        Ok((lsn, found)) => {
+            state.model.expects(lsn, &found);
+            met.met(Met::Restored, 1);
+            Ok(())
+        }
+        Err(ArchiveError::NotRestorable { .. }) => {
+            met.met(Met::NotRestorable, 1);
+            Ok(())
+        }
+        Err(error) => Err(format!("{target:?} is not restored: {error}")),
+    }
+}

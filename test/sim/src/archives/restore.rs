@@ -1,0 +1,157 @@
+//! Restores into simulated stores.
+
+use super::bucket::{Objects, SimBucket};
+use super::model::{Content, digest};
+use super::{BLOCK, open_options};
+use crate::found::contents;
+use crate::store::members as members_of;
+use tonearm_archive::{ArchiveError, Catalog, Plan, Rebuild, Restorable, Target};
+use tonearm_base::{BufPool, Lsn};
+use tonearm_disk::Disk;
+use tonearm_engine::{CreateParams, Engine, HomeParams, MemberSpace, NewMember, plan_create};
+use tonearm_format::Roles;
+use tonearm_rt::Rt;
+use tonearm_world::{DiskImage, SimOptions, SimWorld};
+
+/// Restores a state into a new store. Returns its commit and the content of its volume.
+///
+/// # Errors
+/// Those of the archive.
+pub fn restore(
+    objects: &Objects,
+    target: Target,
+    home: HomeParams,
+) -> Result<(Lsn, Content), ArchiveError> {
+    restore_with(objects, target, home, Beside::default())
+}
+
+/// What happens beside a restore.
+#[derive(Default)]
+pub struct Beside {
+    /// The bucket does not list the last so many objects of each folder.
+    pub lag: usize,
+    /// When so many objects have been applied, the bucket changes to another one.
+    pub change: Option<(usize, Objects)>,
+    /// Entries that are applied after all objects, up to a commit.
+    pub more: Option<(Vec<u8>, Lsn)>,
+}
+
+/// As [`restore`], with something beside it.
+///
+/// # Errors
+/// Those of the archive.
+pub fn restore_with(
+    objects: &Objects,
+    target: Target,
+    home: HomeParams,
+    beside: Beside,
+) -> Result<(Lsn, Content), ArchiveError> {
+    let Beside { lag, change, more } = beside;
+    let size = 4 << 20;
+    let world = SimWorld::new(SimOptions::default(), vec![DiskImage::new(16 << 20)]);
+    let rt = Rt::new(world.driver());
+    let (own, objects) = (rt.clone(), objects.clone());
+    let result = rt.block_on(async move {
+        let pool = BufPool::new(1 << 20);
+        let mut bucket = SimBucket {
+            lag,
+            ..SimBucket::sound(&own, &objects)
+        };
+        let catalog = Catalog::load(&bucket).await?;
+        let mut plan = Plan::make(&bucket, &catalog, &target).await?;
+        let params = CreateParams {
+            size_bytes: (plan.shape.size_blocks - tonearm_format::SYSTEM_BLOCKS) * BLOCK,
+            log_bytes: Some(2 << 20),
+            track_bytes: None,
+            block_size: plan.shape.block_size,
+            head: None,
+            home,
+            store: [8; 16],
+            created_unix_s: 0,
+        };
+        assert!(params.size_bytes < size);
+        let space = MemberSpace {
+            roles: Roles {
+                log: true,
+                data: true,
+            },
+            available_bytes: None,
+            uuid: [9; 16],
+            path: String::new(),
+        };
+        let mut create = plan_create(&params, &[space]).expect("the size fits");
+        create.begin_behind(plan.lsn);
+        let members = || members_of(&own, [16 << 20].into_iter(), 4096);
+        let device = members().remove(0).device;
+        let member = NewMember {
+            device,
+            blank: true,
+            log_written: true,
+        };
+        tonearm_engine::create(&own, &pool, &create, &[member], |_, _| {}).await?;
+        let engine = Engine::open(&own, &pool, members(), open_options(), |_| {}).await?;
+        let mut rebuild = Rebuild::new(engine.home(), &pool, plan.lsn);
+        let mut done = 0;
+        while let Some(object) = plan.objects.get(done) {
+            if let Some((at, objects)) = &change
+                && done == *at
+            {
+                bucket.objects = objects.clone();
+            }
+            match object.fetch(&bucket).await {
+                Ok(payload) => {
+                    rebuild
+                        .apply(&payload, "sim://archive", &object.name)
+                        .await?;
+                    done += 1;
+                }
+                Err(ArchiveError::Missing { .. }) if change.is_some() => {
+                    let catalog = Catalog::load(&bucket).await?;
+                    let now = Plan::make(&bucket, &catalog, &Target::Lsn(plan.lsn)).await?;
+                    done = now.done_after(&plan, done);
+                    plan = now;
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        rebuild.flush().await?;
+        if let Some((entries, until)) = more {
+            let mut rebuild = Rebuild::new(engine.home(), &pool, until);
+            rebuild.apply(&entries, "sim://archive", "more").await?;
+            rebuild.flush().await?;
+        }
+        engine.close().await?;
+        let disk = Disk::open(&own, &pool, members(), open_options(), |_| {}).await;
+        let disk = disk.expect("a restored store is opened");
+        assert!(
+            disk.engine().marks().appended >= plan.lsn,
+            "numbers go back"
+        );
+        let main = disk.volume("main").expect("it has its first volume");
+        Ok((
+            plan.lsn,
+            digest(&contents(&main).await.expect("a restored volume is read")),
+        ))
+    });
+    rt.shut_down();
+    result
+}
+
+/// The commits that can be restored.
+///
+/// # Panics
+/// When the archive cannot be read, or an object of the chain is missing.
+pub fn restorable(objects: &Objects) -> Vec<Restorable> {
+    let world = SimWorld::new(SimOptions::default(), Vec::new());
+    let rt = Rt::new(world.driver());
+    let (own, shared) = (rt.clone(), objects.clone());
+    rt.block_on(async move {
+        let bucket = SimBucket::sound(&own, &shared);
+        let catalog = match Catalog::load(&bucket).await {
+            Err(ArchiveError::Empty { .. }) => return Vec::new(),
+            loaded => loaded.expect("the archive is read"),
+        };
+        assert!(catalog.missing.is_empty() && catalog.unlinked.is_empty());
+        catalog.restorable()
+    })
+}
