@@ -191,8 +191,12 @@ impl<'a> Archiver<'a> {
                 self.step_merging().await?;
             }
             self.report().await?;
-            if !more && !self.is_copying() && !self.source.is_ending() {
-                self.rest().await?;
+            if !more && !self.is_copying() {
+                match ending {
+                    // The base waits for commits that are not durable yet.
+                    true => drop(self.source.rest(REST).await?),
+                    false => self.rest().await?,
+                }
             }
         }
     }

@@ -2,6 +2,7 @@
 
 mod archive_faults;
 mod archive_keys;
+mod archive_merging;
 mod archive_only;
 mod archives;
 mod arrays;
