@@ -484,15 +484,10 @@ impl State {
                 break;
             }
         }
-        let appended = self.engine.marks().appended;
-        if next >= end {
-            // The base counts once all that may be in it is archived. Nobody else may ask for that to be durable.
-            self.engine.wait_durable(appended).await?;
-        }
         Ok(Blocks {
             next,
             entries: writer.into_bytes(),
-            appended,
+            appended: self.engine.marks().appended,
         })
     }
 }

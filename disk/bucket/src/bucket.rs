@@ -180,8 +180,8 @@ fn folder_of(url: &str, parsed: &Url, create: bool) -> Result<PathBuf, ArchiveEr
     Ok(path)
 }
 
-/// Takes a file out of the page cache. Nobody reads a new object soon, and its memory serves the host better; the next
-/// object is also written faster into pages that were just used.
+/// Takes a file out of the page cache. Nobody reads a new object soon, so the host can use the memory for something else.
+/// The kernel also writes the next object faster into pages that it has just used.
 fn uncache(path: &FilePath) {
     // The object is there in any case.
     if let Ok(file) = std::fs::File::open(path) {

@@ -121,6 +121,16 @@ pub struct Mount {
     place: PathBuf,
 }
 
+/// A file system of `bytes` in the folder `host` of the bench. The mount must be dropped before its device.
+pub fn small_host(bench: &Bench, bytes: u64) -> (Loop, Mount) {
+    let image = std::fs::File::create(bench.path("host.img")).expect("a file");
+    image.set_len(bytes).expect("long");
+    let device = Loop::new(bench, &bench.path("host.img"), 512);
+    bench.tool("mkfs.ext4", &["-q", "-F", "-m", "0", &device.device]);
+    let mount = Mount::new(bench, &device.device, "host");
+    (device, mount)
+}
+
 impl Mount {
     /// Mounts `device` on the folder `name` of the bench.
     pub fn new(bench: &Bench, device: &str, name: &str) -> Self {

@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 /// Name on the command line.
 pub const NAME: &str = "archive";
 /// Description.
-pub const TITLE: &str = "rate with an archive in a folder of the same disk, by that without";
+pub const TITLE: &str = "rate with an archive in a folder, by that without";
 /// Workloads that are compared.
 pub const LOADS: [&str; 3] = ["flush-1", "flush-8", "write-32"];
 /// Least ratio of durable writes.
@@ -104,29 +104,14 @@ impl Restore {
     }
 }
 
-/// Takes both samples; which one comes first changes from round to round.
+/// Takes both samples.
 ///
 /// # Errors
 /// When the server, the load or the archive fails.
 pub fn measure(bench: &Bench, name: &str, round: usize) -> anyhow::Result<Pair> {
     let workload: &Workload = workload(name)?;
     let told = RefCell::new(None);
-    let with = || {
-        bench.sample_beside(workload, Kind::Tonearm, round, || {
-            Archived::start(bench, &told)
-        })
-    };
-    let without = || bench.sample(workload, Kind::Tonearm, round);
-    let (without, with) = match round.is_multiple_of(2) {
-        true => {
-            let without = without()?;
-            (without, with()?)
-        }
-        false => {
-            let with = with()?;
-            (without()?, with)
-        }
-    };
+    let (without, with) = bench.pair(workload, round, || Archived::start(bench, &told))?;
     let told = told.into_inner().context("the archive's status")?;
     let (before, after): (Value, Value) = told;
     if after["state"] != "running" {
@@ -151,7 +136,7 @@ fn number(status: &Value, name: &str) -> anyhow::Result<u64> {
 }
 
 fn folder(bench: &Bench) -> PathBuf {
-    bench.dir.join("archive")
+    bench.archive_dir.join("tonearm-bench-archive")
 }
 
 fn url(bench: &Bench) -> String {

@@ -48,6 +48,9 @@ pub struct Args {
     /// Where the targets are made: the file system that is measured
     #[arg(long, default_value = "target/bench")]
     dir: PathBuf,
+    /// Where archives are made, in a folder of their own that is removed again [default: as --dir]
+    #[arg(long)]
+    archive_dir: Option<PathBuf>,
 }
 
 fn main() -> anyhow::Result<()> {
@@ -71,6 +74,7 @@ fn main() -> anyhow::Result<()> {
     let rounds = common.rounds();
     let mut bench = Bench {
         dir: args.dir.clone(),
+        archive_dir: args.archive_dir.clone().unwrap_or(args.dir.clone()),
         tonearm: common.tonearm.clone(),
         log_size: common.log_size.clone(),
         seconds: common.seconds(args.seconds, 1, 5),

@@ -63,23 +63,12 @@ pub fn workload(name: &str) -> anyhow::Result<&'static Workload> {
         .with_context(|| format!("no workload {name}"))
 }
 
-/// Takes both samples; which one comes first changes from round to round.
+/// Takes both samples.
 ///
 /// # Errors
 /// When the server, the load or the recorder fails.
 pub fn measure(bench: &Bench, workload: &Workload, round: usize) -> anyhow::Result<Pair> {
-    let with = || bench.sample_beside(workload, Kind::Tonearm, round, || Recorder::start(bench));
-    let without = || bench.sample(workload, Kind::Tonearm, round);
-    let (without, with) = match round.is_multiple_of(2) {
-        true => {
-            let without = without()?;
-            (without, with()?)
-        }
-        false => {
-            let with = with()?;
-            (without()?, with)
-        }
-    };
+    let (without, with) = bench.pair(workload, round, || Recorder::start(bench))?;
     let text = std::fs::read(bench.dir.join("recorder.json"))?;
     let summary: Value = serde_json::from_slice(&text).context("the recorder's summary")?;
     let number = |name: &str| summary[name].as_u64().with_context(|| format!("no {name}"));

@@ -19,6 +19,8 @@ pub const TARGET_BYTES: u64 = 1 << 30;
 pub struct Bench {
     /// Folder of the targets.
     pub dir: PathBuf,
+    /// Folder in which archives are made.
+    pub archive_dir: PathBuf,
     /// Path of the `tonearm` program.
     pub tonearm: PathBuf,
     /// Size of Tonearm's log.
@@ -85,6 +87,7 @@ impl Bench {
     pub fn prepare(&mut self) -> anyhow::Result<()> {
         fs::create_dir_all(&self.dir)?;
         self.dir = self.dir.canonicalize()?;
+        self.archive_dir = self.archive_dir.canonicalize()?;
         self.tonearm = self.tonearm.canonicalize()?;
         eprintln!("filling two targets of 1 GiB in {}", self.dir.display());
         let raw = File::create(self.target(Kind::Nbdkit))?;
@@ -142,6 +145,26 @@ impl Bench {
         machine::quieter(again, surroundings, || {
             self.sample_once(workload, kind, round, &beside)
         })
+    }
+
+    /// Samples of one round without what `beside` starts, and with it. Which one comes first changes from round to round.
+    ///
+    /// # Errors
+    /// As those of [`Bench::sample_beside`].
+    pub fn pair<B>(
+        &self,
+        workload: &Workload,
+        round: usize,
+        beside: impl Fn() -> anyhow::Result<B>,
+    ) -> anyhow::Result<(Sample, Sample)> {
+        let with = || self.sample_beside(workload, Kind::Tonearm, round, &beside);
+        let without = || self.sample(workload, Kind::Tonearm, round);
+        if round.is_multiple_of(2) {
+            let without = without()?;
+            return Ok((without, with()?));
+        }
+        let with = with()?;
+        Ok((without()?, with))
     }
 
     fn sample_once<B>(

@@ -1,19 +1,9 @@
 //! Archives with objects in the wrong place, and restores onto a full disk.
 
-use super::archives::{archived, chain, insert, lose, serve, url};
+use super::archives::{archive_noise, archived, chain, insert, lose, serve, url};
 use std::path::PathBuf;
-use tonearm_tests::mount::{Loop, Mount, possible};
+use tonearm_tests::mount::{possible, small_host};
 use tonearm_tests::{Bench, MIB, contains, noise, skipped};
-
-/// A file system of `bytes` in the folder `host`. The mount must be dropped before its device.
-fn host(bench: &Bench, bytes: u64) -> (Loop, Mount) {
-    let image = std::fs::File::create(bench.path("host.img")).expect("a file");
-    image.set_len(bytes).expect("long");
-    let device = Loop::new(bench, &bench.path("host.img"), 512);
-    bench.tool("mkfs.ext4", &["-q", "-F", "-m", "0", &device.device]);
-    let mount = Mount::new(bench, &device.device, "host");
-    (device, mount)
-}
 
 #[test]
 fn a_restore_goes_on_when_a_full_disk_has_space_again() {
@@ -22,19 +12,10 @@ fn a_restore_goes_on_when_a_full_disk_has_space_again() {
     }
     let bench = Bench::created(&["--size", "256MiB", "--log-size", "64MiB"]);
     let server = serve(&bench, "backup");
-    let mut client = server.client("main");
-    for part in 0..12u64 {
-        let bytes = noise(part, 4 << 20);
-        client.write(part << 22, &bytes, 0).expect("written");
-    }
-    client.flush().expect("flushed");
-    drop(client);
-    archived(&bench);
-    server.end_ok();
-    bench.ok(&["volume", "get", "s.tn", "main", "before.raw"]);
+    archive_noise(&bench, server, 12);
     lose(&bench);
     let from = url(&bench, "backup");
-    let (_device, host) = host(&bench, 112 * MIB);
+    let (_device, host) = small_host(&bench, 112 * MIB);
     let ballast = host.root().join("ballast");
     let store = ["restore", &from, "host/n.tn", "--log-size", "16MiB"];
     let only = ["restore", &from, "host/m.raw", "--only", "main"];

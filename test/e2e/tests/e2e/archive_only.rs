@@ -1,6 +1,6 @@
 //! One database or volume comes out of an archive as a plain file.
 
-use super::archives::{archived, insert, lose, serve, url};
+use super::archives::{archive_noise, archived, insert, lose, serve, url};
 use std::time::Duration;
 use tonearm_tests::sqlite::{Connection, host_sql, sql};
 use tonearm_tests::{Bench, contains, noise, wait_until};
@@ -159,16 +159,7 @@ fn the_restore_of_one_volume_that_is_killed_goes_on() {
     let bench = Bench::created(&["--size", "512MiB", "--log-size", "256MiB"]);
     bench.ok(&["volume", "resize", "s.tn", "main", "--size", "256MiB"]);
     let server = serve(&bench, "backup");
-    let mut client = server.client("main");
-    for part in 0..48u64 {
-        let bytes = noise(part, 4 << 20);
-        client.write(part << 22, &bytes, 0).expect("written");
-    }
-    client.flush().expect("flushed");
-    drop(client);
-    archived(&bench);
-    server.end_ok();
-    bench.ok(&["volume", "get", "s.tn", "main", "before.raw"]);
+    archive_noise(&bench, server, 48);
     lose(&bench);
     let from = url(&bench, "backup");
     let arguments = ["restore", &from, "m.raw", "--only", "main"];

@@ -50,6 +50,20 @@ pub(crate) fn rows(bench: &Bench) -> String {
     sql(bench, "app.db", "SELECT count(*) FROM t")
 }
 
+/// Fills the first parts of `main`, of 4 MiB each, and archives them. The content is in `before.raw`.
+pub(crate) fn archive_noise(bench: &Bench, server: Server, parts: u64) {
+    let mut client = server.client("main");
+    for part in 0..parts {
+        let bytes = noise(part, 4 << 20);
+        client.write(part << 22, &bytes, 0).expect("written");
+    }
+    client.flush().expect("flushed");
+    drop(client);
+    archived(bench);
+    server.end_ok();
+    bench.ok(&["volume", "get", "s.tn", "main", "before.raw"]);
+}
+
 pub(crate) fn lose(bench: &Bench) {
     std::fs::remove_file(bench.path("s.tn")).expect("removed");
 }

@@ -2,7 +2,7 @@
 //! and freed space is used again.
 
 use std::time::Duration;
-use tonearm_tests::mount::{Loop, Mount, possible};
+use tonearm_tests::mount::{Loop, Mount, possible, small_host};
 use tonearm_tests::nbd::Client;
 use tonearm_tests::{Bench, MIB, Server, noise, skipped, wait_until};
 
@@ -10,11 +10,7 @@ const STEP: usize = 256 << 10;
 
 /// A file system of `bytes` with a store that may become larger. The mount must be dropped before its device.
 fn host(bench: &Bench, bytes: u64) -> (Loop, Mount) {
-    let image = std::fs::File::create(bench.path("host.img")).expect("a file");
-    image.set_len(bytes).expect("long");
-    let device = Loop::new(bench, &bench.path("host.img"), 512);
-    bench.tool("mkfs.ext4", &["-q", "-F", "-m", "0", &device.device]);
-    let mount = Mount::new(bench, &device.device, "host");
+    let (device, mount) = small_host(bench, bytes);
     let sizes = ["--size", "256MiB", "--log-size", "16MiB"];
     bench.ok(&[&["create", "host/s.tn"], &sizes[..]].concat());
     (device, mount)
