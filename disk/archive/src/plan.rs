@@ -229,19 +229,19 @@ impl PlannedObject {
     }
 }
 
-/// The last commit that was durable at `unix_ms`.
+/// The last commit that was durable at `unix_ms`. An opening and a base tell of a commit, too, which may be in no range: the
+/// first base may hold all commits before the archive.
 async fn last_at(
     bucket: &dyn Bucket,
     catalog: &Catalog,
     unix_ms: u64,
 ) -> Result<Option<Lsn>, ArchiveError> {
-    let before = catalog
+    let links = catalog.links.values();
+    let before = links.filter(|link| link.unix_ms <= unix_ms);
+    let mut last = before.map(|link| Lsn(link.last)).max();
+    let next = catalog
         .ranges()
-        .rev()
-        .find(|range| range.unix_ms <= unix_ms);
-    let mut last = before.map(|range| Lsn(range.last));
-    let after = before.map_or(0, |range| range.number);
-    let next = catalog.ranges().find(|range| range.number > after);
+        .find(|range| last.is_none_or(|last| last.0 < range.last));
     // Of a merged one only the last commit is left, and that is later.
     let Some(next) = next.filter(|next| next.kind == ArchiveKind::Range) else {
         return Ok(last);

@@ -169,8 +169,9 @@ pub struct EngineSource(Rc<State>);
 struct State {
     engine: Engine,
     rt: Rt,
-    /// Milliseconds since 1970 when the executor's clock stood at 0.
-    epoch_ms: u64,
+    /// The time of day, in milliseconds since 1970. The executor's clock cannot tell it: it stands still while the machine
+    /// sleeps, and the time of day may be set.
+    clock: Box<dyn Fn() -> u64>,
     history: RefCell<Option<History>>,
     /// Commits, and when they were durable at the latest.
     samples: RefCell<VecDeque<(Lsn, u64)>>,
@@ -182,23 +183,23 @@ struct State {
 }
 
 impl EngineSource {
-    /// The store of `engine`. `unix_ms` is the time of day now.
-    pub fn new(engine: &Engine, rt: &Rt, unix_ms: u64) -> Self {
+    /// The store of `engine`. `clock` gives the time of day, in milliseconds since 1970.
+    pub fn new(engine: &Engine, rt: &Rt, clock: impl Fn() -> u64 + 'static) -> Self {
         let state = Rc::new(State {
             engine: engine.clone(),
             rt: rt.clone(),
-            epoch_ms: unix_ms.saturating_sub(rt.now().0 / 1_000_000),
+            clock: Box::new(clock),
             history: RefCell::default(),
             samples: RefCell::default(),
             ending: Cell::new(false),
             read_at: Cell::default(),
             marks: RefCell::default(),
         });
-        let (own, clock) = (state.clone(), rt.clone());
+        let own = state.clone();
         rt.spawn_detached(async move {
             while !own.ending.get() {
                 own.sample();
-                clock.sleep(SAMPLE).await;
+                own.rt.sleep(SAMPLE).await;
             }
         });
         Self(state)
@@ -276,7 +277,7 @@ impl Source for EngineSource {
     }
 
     fn unix_ms(&self) -> u64 {
-        self.0.unix_ms()
+        (self.0.clock)()
     }
 
     fn is_ending(&self) -> bool {
@@ -285,14 +286,10 @@ impl Source for EngineSource {
 }
 
 impl State {
-    fn unix_ms(&self) -> u64 {
-        self.epoch_ms + self.rt.now().0 / 1_000_000
-    }
-
     fn sample(&self) {
         let (durable, mut samples) = (self.engine.marks().durable, self.samples.borrow_mut());
         if samples.back().is_none_or(|(last, _)| *last < durable) {
-            samples.push_back((durable, self.unix_ms()));
+            samples.push_back((durable, (self.clock)()));
             if samples.len() > SAMPLES_MAX {
                 samples.pop_front();
             }
@@ -381,7 +378,7 @@ impl State {
         };
         let mut writer = ArchiveWriter::with_capacity(commits.iter().map(data).sum());
         self.sample();
-        let mut unix_ms = self.unix_ms();
+        let mut unix_ms = (self.clock)();
         for commit in commits {
             let lsn = commit.lsn;
             if let Some(until) = self.write(commit, &mut writer, &mut unix_ms).await? {

@@ -30,7 +30,7 @@ const LOOK: Duration = Duration::from_millis(5);
 /// When the store is archived already, or is open read-only.
 pub fn begin_archive(engine: &Engine, rt: &Rt, url: &str) -> Result<EngineSource, StoreError> {
     engine.begin_archive(url)?;
-    Ok(EngineSource::new(engine, rt, thread::unix_ms()))
+    Ok(EngineSource::new(engine, rt, thread::unix_ms))
 }
 
 /// The error for an archiver that does not end within [`ARCHIVE_GRACE`].

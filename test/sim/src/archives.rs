@@ -36,6 +36,12 @@ pub const MAIN: u64 = 96 * BLOCK;
 /// Milliseconds since 1970 at which every opening begins, plus an hour for each.
 pub const START_MS: u64 = 1_700_000_000_000;
 
+/// A time of day, in milliseconds since 1970, that is `now_ms` now and goes on with the executor's clock.
+pub fn clock(rt: &Rt, now_ms: u64) -> impl Fn() -> u64 + 'static {
+    let (rt, start_ms) = (rt.clone(), now_ms - rt.now().0 / 1_000_000);
+    move || start_ms + rt.now().0 / 1_000_000
+}
+
 /// The archive is continued behind one of so many cuts.
 const CONTINUE_EVERY: u64 = 4;
 
@@ -193,7 +199,7 @@ async fn live(
     let (objects, model) = (own.objects.clone(), own.model.clone());
     *state.borrow_mut() = own;
     let engine = disk.engine().clone();
-    let source = EngineSource::new(&engine, &rt, opening.unix_ms);
+    let source = EngineSource::new(&engine, &rt, clock(&rt, opening.unix_ms));
     let bucket = SimBucket {
         random: RefCell::new(ChaCha8Rng::seed_from_u64(opening.seed)),
         faults: [0, 7, 20][random.next_u32() as usize % 3],
@@ -277,7 +283,7 @@ fn check(
             ));
         }
         if cut.is_multiple_of(CONTINUE_EVERY) {
-            let source = EngineSource::new(disk.engine(), &own, unix_ms + 1000);
+            let source = EngineSource::new(disk.engine(), &own, clock(&own, unix_ms + 1000));
             source.end();
             let bucket = SimBucket::sound(&own, &state.objects);
             let ended = Archiver::new(&bucket, &source, ArchiverOptions::default());

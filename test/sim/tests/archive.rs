@@ -20,8 +20,8 @@ use tonearm_base::{Lsn, Nanos};
 use tonearm_engine::HomeParams;
 use tonearm_rt::{Boxed, Rt};
 use tonearm_sim::archives::{
-    BLOCK, Beside, DELAY, Model, Objects, START_MS, SimBucket, SimKeys, Step, digest, open_options,
-    restorable, restore, restore_with, shape,
+    BLOCK, Beside, DELAY, Model, Objects, START_MS, SimBucket, SimKeys, Step, clock, digest,
+    open_options, restorable, restore, restore_with, shape,
 };
 use tonearm_sim::{Layout, StoreImage, contents};
 use tonearm_world::{DiskImage, SimOptions, SimWorld};
@@ -99,7 +99,7 @@ fn run_beside(
             model.opened(opened, digest(&bytes), model.1.get());
             let taken_back = u64::from(opened.0 < last);
             let hours = run.seed * 3_600_000;
-            let source = EngineSource::new(&engine, &rt, START_MS + hours);
+            let source = EngineSource::new(&engine, &rt, clock(&rt, START_MS + hours));
             let (own, clock) = (source.clone(), rt.clone());
             let archiver = rt.spawn(async move {
                 let bucket = SimBucket {
@@ -260,7 +260,7 @@ fn a_writer_whose_place_is_taken_ends() {
     let shared = objects.clone();
     image.run(5, move |_, rt: Rt, image: StoreImage| async move {
         let disk = image.open_disk(&rt, open_options()).await.unwrap();
-        let source = EngineSource::new(disk.engine(), &rt, START_MS);
+        let source = EngineSource::new(disk.engine(), &rt, clock(&rt, START_MS));
         let (own, clock, objects) = (source.clone(), rt.clone(), shared.clone());
         let archiver = rt.spawn(async move {
             let bucket = SimBucket::sound(&clock, &objects);

@@ -176,7 +176,7 @@ impl Known {
             let main = disk.volume("main").unwrap();
             let mut bytes = contents(&main).await.unwrap();
             model.opened(engine.marks().appended, digest(&bytes), model.1.get());
-            let source = EngineSource::new(&engine, &rt, start_ms);
+            let source = EngineSource::new(&engine, &rt, clock(&rt, start_ms));
             let own = source.clone();
             let mut gate = Gate::new(SimBucket {
                 random: RefCell::new(ChaCha8Rng::seed_from_u64(seed)),
@@ -537,7 +537,7 @@ fn a_writer_whose_place_is_taken_while_it_merges_deletes_nothing() {
         image.run(8, move |_, rt: Rt, image: StoreImage| async move {
             let disk = image.open_disk(&rt, open_options()).await.unwrap();
             let archive = |gate: Gate, keep: u64| {
-                let source = EngineSource::new(disk.engine(), &rt, START_MS);
+                let source = EngineSource::new(disk.engine(), &rt, clock(&rt, START_MS));
                 let own = source.clone();
                 let run =
                     rt.spawn(async move { Archiver::new(&gate, &own, options(keep)).run().await });

@@ -1,6 +1,6 @@
 //! One volume or file is taken out of an archive, at every commit, and compared with what it was then.
 
-use super::{BLOCK, DELAY, Objects, START_MS, SimBucket, open_options, shape};
+use super::{BLOCK, DELAY, Objects, START_MS, SimBucket, clock, open_options, shape};
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 use std::collections::BTreeMap;
@@ -94,7 +94,7 @@ fn archived(seed: u64) -> (Objects, BTreeMap<u64, State>) {
     let (states, _) = image.run(seed, move |_, rt: Rt, image: StoreImage| async move {
         let disk = image.open_disk(&rt, open_options()).await.unwrap();
         let engine = disk.engine().clone();
-        let source = EngineSource::new(&engine, &rt, START_MS);
+        let source = EngineSource::new(&engine, &rt, clock(&rt, START_MS));
         let (own, clock) = (source.clone(), rt.clone());
         let archiver = rt.spawn(async move {
             let bucket = SimBucket::sound(&clock, &shared);

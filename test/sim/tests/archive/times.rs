@@ -13,7 +13,7 @@ fn a_time_gives_the_last_commit_that_was_durable_then() {
         let work = move |world: SimWorld, rt: Rt, image: StoreImage| async move {
             let disk = image.open_disk(&rt, open_options()).await.unwrap();
             let start = START_MS + opening * 3_600_000;
-            let source = EngineSource::new(disk.engine(), &rt, start);
+            let source = EngineSource::new(disk.engine(), &rt, clock(&rt, start));
             let (own, clock) = (source.clone(), rt.clone());
             let archiver = rt.spawn(async move {
                 let bucket = SimBucket::sound(&clock, &shared);
@@ -59,5 +59,62 @@ fn a_time_gives_the_last_commit_that_was_durable_then() {
             text.contains("of that time, nothing that was durable is kept"),
             "{text}"
         );
+    });
+}
+
+/// What was there before the archive is in no range: the opening of the archive and its base tell the time of it. The machine
+/// sleeps for an hour, in which the executor's clock stands still.
+#[test]
+fn a_time_before_the_first_range_gives_what_was_there_before_the_archive() {
+    const HOUR_MS: u64 = 3_600_000;
+    let image = shape(Layout::Overwrite, 32).create_with_spare(1 << 20);
+    let objects = Objects::default();
+    let shared = objects.clone();
+    let work = move |_, rt: Rt, image: StoreImage| async move {
+        let disk = image.open_disk(&rt, open_options()).await.unwrap();
+        let mut random = ChaCha8Rng::seed_from_u64(9);
+        for _ in 0..5 {
+            Step::choose(&mut random).make(&disk).await.unwrap();
+        }
+        disk.flush().await.unwrap();
+        let (before, slept_ms) = (disk.engine().marks().durable, Rc::new(Cell::new(0)));
+        let (now_ms, slept) = (clock(&rt, START_MS), slept_ms.clone());
+        let now_ms = Rc::new(move || now_ms() + slept.get());
+        let own_ms = now_ms.clone();
+        let source = EngineSource::new(disk.engine(), &rt, move || own_ms());
+        let (own, own_rt) = (source.clone(), rt.clone());
+        let archiver = rt.spawn(async move {
+            let bucket = SimBucket::sound(&own_rt, &shared);
+            let options = ArchiverOptions::default();
+            Archiver::new(&bucket, &own, options).run().await
+        });
+        rt.sleep(Nanos::from_secs(3)).await;
+        let awake_ms = now_ms();
+        slept_ms.set(HOUR_MS);
+        Step::choose(&mut random).make(&disk).await.unwrap();
+        disk.flush().await.unwrap();
+        rt.sleep(Nanos::from_secs(3)).await;
+        let after = disk.engine().marks().durable;
+        source.end();
+        archiver.await.unwrap();
+        [
+            (awake_ms, before),
+            (awake_ms + HOUR_MS / 2, before),
+            (now_ms(), after),
+        ]
+    };
+    let (wanted, _) = image.run(9, work);
+    let world = SimWorld::new(SimOptions::default(), Vec::new());
+    let rt = Rt::new(world.driver());
+    let own = rt.clone();
+    rt.block_on(async move {
+        let bucket = SimBucket::sound(&own, &objects);
+        let catalog = Catalog::load(&bucket).await.unwrap();
+        let first = catalog.ranges().next().map(|range| range.first);
+        assert!(first > Some(wanted[0].1.0), "{first:?}");
+        for (unix_ms, lsn) in wanted {
+            let plan = Plan::make(&bucket, &catalog, &Target::Time(unix_ms)).await;
+            assert_eq!(plan.unwrap().lsn, lsn, "at {unix_ms}");
+        }
     });
 }
