@@ -94,6 +94,8 @@ pub struct Setup {
     pub interval: Nanos,
     /// The separator takes into account that the cleaner's free segments are of no use to it.
     pub counts_reserve: bool,
+    /// Memory of the separator's counters in bytes. Adjacent pages share one when there are more pages.
+    pub counter_bytes: usize,
     /// Seed of the phases of the platters.
     pub seed: u64,
 }
@@ -173,6 +175,7 @@ impl Setup {
             utilisation: 0.9,
             interval: Nanos(20 * 60 * 1_000_000_000),
             counts_reserve: false,
+            counter_bytes: usize::MAX,
             seed: 1,
         }
     }

@@ -109,7 +109,7 @@ impl<W: Workload> Simulation<W> {
             space: Space::new(pages, segments, raid.segment_pages(), cold),
             buffers: Buffers::new(setup.layout, raid.segment_pages()),
             separator: estimate
-                .map(|estimate| Separator::new(u64::from(pages), usize::MAX, estimate)),
+                .map(|estimate| Separator::new(u64::from(pages), setup.counter_bytes, estimate)),
             sepbit: Sepbit::default(),
             pass: None,
             outputs: 0,

@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 
 mod contents;
+pub mod folder;
 pub mod machine;
 pub mod options;
 pub mod report;

@@ -1,36 +1,34 @@
-//! `tonearm restore` and `tonearm history`, and the check of an archive. None of them needs a server.
+//! `tonearm restore`, which needs no server. `tonearm history` and the check of an archive read it in the same way.
 
+mod fetch;
+mod history;
 mod only;
+mod verify;
 
+use self::history::faults_of;
+pub use self::history::history;
 use self::only::Only;
+pub use self::verify::verify;
 use super::create::placement;
-use crate::cli::{History, Identities, LayoutMode, Restore, RestoreTarget};
+use crate::cli::{Identities, LayoutMode, Restore, RestoreTarget};
 use crate::serve::socket_file::remove_stale;
 use anyhow::{Context, bail};
 use serde::{Deserialize, Serialize};
 use std::cell::Cell;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::mpsc::{Receiver, sync_channel};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
-use tonearm_archive::{
-    ArchiveError, Bucket, Catalog, KeyError, Plan, PlannedObject, Rebuild, Target,
-};
+use tonearm_archive::{ArchiveError, Bucket, Catalog, Plan, Rebuild, Target};
 use tonearm_base::Lsn;
 use tonearm_bucket::RealBucket;
 use tonearm_engine::{Engine, HomeParams, OpenOptions};
-use tonearm_format::{ArchiveKind, ArchiveReader, SYSTEM_BLOCKS};
+use tonearm_format::SYSTEM_BLOCKS;
 use tonearm_store::{Access, CreateOptions, Executor, Members};
-use tonearm_terminal::progress::{Progress, Unit};
 use tonearm_terminal::report;
 use tonearm_terminal::size;
 
-/// Threads that fetch objects; each has one object ready and one under way.
-const FETCHERS: usize = 4;
 /// How often a restore is planned when its objects are merged meanwhile.
 const PLANS: usize = 5;
-/// Objects after which it is noted how far a restore is.
-const NOTE_EVERY: usize = 16;
 /// Bytes of a segment, and share of free ones, in a restored store of a layout with segments.
 const SEGMENT_BYTES: u32 = 1 << 20;
 const SPARE_PERCENT: u64 = 10;
@@ -296,7 +294,7 @@ fn fill_in(
     bucket: &RealBucket,
     plan: &Plan,
     partial: &Path,
-    mut done: usize,
+    done: usize,
     noted: impl Fn(usize) -> anyhow::Result<()>,
 ) -> anyhow::Result<()> {
     let members =
@@ -307,68 +305,26 @@ fn fill_in(
         Engine::open(&rt, &pool, members.devices, options, |_| {}).await
     };
     let engine = executor.rt.block_on(opening)?;
-    let mut rebuild = Rebuild::new(engine.home(), &executor.pool, plan.lsn);
+    let rebuild = Rebuild::new(engine.home(), &executor.pool, plan.lsn);
     let url_of_archive = bucket.url();
-    let mut bar = Progress::new("restoring", Unit::Count);
-    let total = plan.objects.len() as u64;
-    for fetched in fetch(bucket, &plan.objects[done..]) {
-        let (name, payload) = fetched?;
-        done += 1;
-        let is_note = done.is_multiple_of(NOTE_EVERY);
+    let apply = |mut rebuild: Rebuild, name: String, payload: Vec<u8>, is_noted: bool| {
         let url = url_of_archive.clone();
-        rebuild = executor.rt.block_on(async move {
+        let applied = executor.rt.block_on(async move {
             rebuild.apply(&payload, &url, &name).await?;
-            if is_note {
+            if is_noted {
                 rebuild.flush().await?;
             }
             Ok::<_, ArchiveError>(rebuild)
-        })?;
-        if is_note {
-            noted(done)?;
-        }
-        bar.at(done as u64, total);
-    }
+        });
+        Ok(applied?)
+    };
+    let mut rebuild = fetch::apply(bucket, plan, done, rebuild, apply, noted)?;
     executor.rt.block_on(async move {
         rebuild.flush().await?;
         engine.close().await?;
         Ok::<_, ArchiveError>(())
     })?;
     Ok(())
-}
-
-type Fetched = anyhow::Result<(String, Vec<u8>)>;
-
-/// The payloads of the objects, in order. Several are fetched at the same time.
-fn fetch(bucket: &RealBucket, objects: &[PlannedObject]) -> impl Iterator<Item = Fetched> + use<> {
-    let fetchers = FETCHERS.min(objects.len().max(1));
-    let queues: Vec<Receiver<Fetched>> = (0..fetchers)
-        .map(|first| {
-            let (sender, receiver) = sync_channel(1);
-            let own: Vec<PlannedObject> = objects
-                .iter()
-                .skip(first)
-                .step_by(fetchers)
-                .cloned()
-                .collect();
-            let bucket = bucket.clone();
-            std::thread::spawn(move || {
-                for object in own {
-                    let fetched = bucket.runtime().block_on(object.fetch(&bucket));
-                    let fetched = fetched.map(|payload| (object.name, payload));
-                    // The restore may have ended with an error.
-                    if sender.send(fetched.map_err(Into::into)).is_err() {
-                        return;
-                    }
-                }
-            });
-            receiver
-        })
-        .collect();
-    let count = objects.len();
-    (0..count).map(move |index| {
-        let received = queues[index % fetchers].recv();
-        received.unwrap_or_else(|_| Err(anyhow::anyhow!("a thread that fetches has ended")))
-    })
 }
 
 fn tell(arguments: &Restore, plan: &Plan, only: Option<&Only>, done: &str) -> anyhow::Result<()> {
@@ -402,193 +358,4 @@ fn tell(arguments: &Restore, plan: &Plan, only: Option<&Only>, done: &str) -> an
         report::line(format_args!("next: tonearm serve {store}"))?;
     }
     Ok(())
-}
-
-/// Shows what an archive has.
-///
-/// # Errors
-/// When there is none, or a header is damaged.
-pub fn history(arguments: &History) -> anyhow::Result<ExitCode> {
-    let bucket = open(&arguments.url, &arguments.identities)?;
-    let catalog = bucket.runtime().block_on(Catalog::load(&bucket))?;
-    if arguments.names {
-        return only::names(arguments, &bucket, &catalog);
-    }
-    if target(&arguments.target)? != Target::Latest {
-        bail!("a commit is chosen for its volumes and files; add --names to show them");
-    }
-    let restorable = catalog.restorable();
-    let bytes: u64 = catalog.links.values().map(|link| link.stored_bytes).sum();
-    let merged = || {
-        let ranges = catalog.ranges();
-        ranges.filter(|range| range.kind == ArchiveKind::Merged)
-    };
-    let faults = faults_of(&catalog);
-    let encrypted = catalog.ranges().filter(|range| range.encrypted).count();
-    if arguments.json {
-        let parts: Vec<_> = restorable
-            .iter()
-            .map(|part| {
-                serde_json::json!({
-                    "first_lsn": part.first.0, "last_lsn": part.last.0, "last_unix_ms": part.unix_ms,
-                    "base": part.base,
-                })
-            })
-            .collect();
-        let merged: Vec<_> = merged()
-            .map(|range| {
-                serde_json::json!({
-                    "first_lsn": range.first, "last_lsn": range.last, "last_unix_ms": range.unix_ms,
-                })
-            })
-            .collect();
-        let marks: Vec<_> = catalog
-            .marks
-            .iter()
-            .map(|(name, mark)| serde_json::json!({ "name": name, "lsn": mark.last, "unix_ms": mark.unix_ms }))
-            .collect();
-        report::json(&serde_json::json!({
-            "archive": catalog.url, "objects": catalog.links.len(), "chain_bytes": bytes,
-            "encrypted_ranges": encrypted,
-            "restorable": parts, "merged": merged, "marks": marks, "faults": faults,
-        }))?;
-    } else {
-        let mut table = report::table(&["from commit", "to commit", "durable at", "base"]);
-        for part in &restorable {
-            table.add_row([
-                part.first.to_string(),
-                part.last.to_string(),
-                report::date(part.unix_ms / 1000),
-                format!("{:016x}", part.base),
-            ]);
-        }
-        match restorable.is_empty() {
-            true => report::line("nothing can be restored: no base is complete")?,
-            false => report::line(table)?,
-        }
-        for (name, mark) in &catalog.marks {
-            report::line(format_args!(
-                "mark {name}: commit {}, {}",
-                mark.last,
-                report::date(mark.unix_ms / 1000)
-            ))?;
-        }
-        if let (Some(last), count) = (merged().next_back(), merged().count()) {
-            report::line(format_args!(
-                "up to commit {}, old ones are merged: {} states are left of them",
-                last.last,
-                report::count(count as u64)
-            ))?;
-        }
-        report::line(format_args!(
-            "{} objects of commits and bases, {} (and the blocks of bases){}",
-            report::count(catalog.links.len() as u64),
-            size::text(bytes),
-            match encrypted {
-                0 => String::new(),
-                some => format!("; {} of them are encrypted", report::count(some as u64)),
-            }
-        ))?;
-    }
-    Ok(tell_faults(&faults, arguments.json))
-}
-
-/// What is wrong with the chain.
-fn faults_of(catalog: &Catalog) -> Vec<String> {
-    let told = |number: &&u64| catalog.unlinked.contains(number);
-    let missing = catalog.missing.iter().filter(|number| !told(number));
-    let missing = missing.map(|number| format!("object {number:016x} of the chain is missing"));
-    let unlinked = catalog.unlinked.iter();
-    let unlinked = unlinked.map(|number| {
-        format!("object {number:016x} of the chain does not follow the one before it")
-    });
-    missing.chain(unlinked).collect()
-}
-
-/// Notes each fault, unless JSON has them. Returns the exit code.
-fn tell_faults(faults: &[String], in_json: bool) -> ExitCode {
-    for fault in faults.iter().filter(|_| !in_json) {
-        report::note(fault);
-    }
-    match faults.is_empty() {
-        true => ExitCode::SUCCESS,
-        false => ExitCode::from(super::DAMAGED),
-    }
-}
-
-/// Reads all of an archive. Without an identity, the contents of what is encrypted are not checked.
-///
-/// # Errors
-/// When there is none, or the bucket fails.
-pub fn verify(url: &str, identities: &Identities, json: bool) -> anyhow::Result<ExitCode> {
-    let bucket = open(url, identities)?;
-    let catalog = bucket.runtime().block_on(Catalog::load(&bucket))?;
-    let mut faults = faults_of(&catalog);
-    let (mut objects, mut bytes, mut entries, mut closed) = (0u64, 0u64, 0u64, 0u64);
-    let all = bucket.runtime().block_on(catalog.objects(&bucket))?;
-    let shape = bucket.runtime().block_on(async {
-        let last = catalog.links.keys().last().copied().unwrap_or(0);
-        catalog.shape(&bucket, last).await
-    })?;
-    let mut bar = Progress::new("verifying", Unit::Count);
-    for (at, (object, fetched)) in all.iter().zip(fetch(&bucket, &all)).enumerate() {
-        bar.at(at as u64 + 1, all.len() as u64);
-        let payload = match fetched {
-            Ok((_, payload)) => payload,
-            Err(error) => {
-                let cause = error.downcast_ref::<ArchiveError>();
-                match cause {
-                    Some(ArchiveError::Key {
-                        error: KeyError::NoIdentity,
-                        ..
-                    }) => closed += 1,
-                    Some(
-                        ArchiveError::Bucket { .. }
-                        | ArchiveError::Key {
-                            error: KeyError::OtherIdentity,
-                            ..
-                        },
-                    ) => return Err(error),
-                    _ => faults.push(error.to_string()),
-                }
-                continue;
-            }
-        };
-        objects += 1;
-        bytes += payload.len() as u64;
-        let mut reader = ArchiveReader::new(&payload, shape.block_size as usize);
-        while let Some(entry) = reader.next().filter(|_| object.has_entries) {
-            match entry {
-                Ok(_) => entries += 1,
-                Err(error) => {
-                    faults.push(format!("object {}: {error}", object.name));
-                    break;
-                }
-            }
-        }
-    }
-    if json {
-        report::json(&serde_json::json!({
-            "archive": url, "objects": objects, "bytes": bytes, "entries": entries, "encrypted": closed,
-            "faults": faults,
-        }))?;
-    } else {
-        report::line(format_args!(
-            "{} objects, {} of changes and blocks: {}",
-            report::count(objects),
-            size::text(bytes),
-            match faults.len() {
-                0 => "all right".to_string(),
-                count => format!("{count} damaged"),
-            }
-        ))?;
-        if closed > 0 {
-            report::line(format_args!(
-                "{} encrypted objects: headers, order and checksums were checked, their contents were not; give --identity \
-                 FILE to check them",
-                report::count(closed)
-            ))?;
-        }
-    }
-    Ok(tell_faults(&faults, json))
 }

@@ -1,5 +1,9 @@
-//! Throughput of HyLog against the separator's measurement interval (HyLog 4.2), under TPC-C.
+//! Throughput of HyLog against the separator's measurement interval (HyLog 4.2), under TPC-C, and against the number of pages
+//! that share one of its counters.
 
+mod counters;
+
+use self::counters::Shared;
 use crate::experiment::{Context, Drives, Experiment, Outcome};
 use crate::harness::{Case, OURS, PAPER, paper_drive};
 use crate::report::{
@@ -7,17 +11,19 @@ use crate::report::{
 };
 use tonearm_base::Nanos;
 use tonearm_drive_file::DriveFile;
-use tonearm_pages::{Counts, Layout, Simulation};
+use tonearm_pages::{Counts, Layout, Setup, Simulation};
 use tonearm_workload::tpcc::TpccOptions;
 use tonearm_workload::{Access, Pool, Pooled, Tpcc, Workload, WorkloadError};
 
 pub const EXPERIMENT: Experiment = Experiment {
     name: "hylog-interval",
-    title: "HyLog against the interval in which its separator counts writes",
+    title: "HyLog against the interval and the counters of its separator",
     source: "HyLog 4.2, the measurement interval",
     about: "Twenty users run TPC-C behind a buffer pool on four drives that are almost full. The separator decides which pages \
             are hot at the end of each interval. In short intervals few pages are written at all; with long ones a page may \
-            have cooled before the next decision.",
+            have cooled before the next decision. Beyond the paper: the product bounds the memory of its counters, so that \
+            adjacent pages share one in a large store. What that costs depends on whether hot pages are neighbours: those of \
+            TPC-C's tables often are, and in the other workload the hot pages lie anywhere.",
     drives: Drives::One("atlas10k"),
     known: KNOWN,
     run,
@@ -61,6 +67,8 @@ struct Plan {
     used: f64,
     /// Minutes.
     intervals: &'static [f64],
+    /// Pages that share a counter.
+    shared: &'static [u64],
     /// Minutes of the warm-up and of the measurement, if two intervals and one are not longer.
     warm_up: f64,
     measured: f64,
@@ -73,6 +81,7 @@ const FULL: Plan = Plan {
     part: 1,
     used: 0.98,
     intervals: &[2.5, 5.0, 10.0, CHOSEN, 40.0, 80.0, 160.0],
+    shared: &[1, 2, 4, 16, 64, 256],
     warm_up: 160.0,
     measured: 80.0,
     requests: 23_000_000,
@@ -83,6 +92,7 @@ const QUICK: Plan = Plan {
     part: 8,
     used: 0.9,
     intervals: &[5.0, CHOSEN, 40.0],
+    shared: &[1, 4, 64],
     warm_up: 80.0,
     measured: 40.0,
     requests: 1_300_000,
@@ -166,6 +176,12 @@ impl Workload for Requests<'_> {
 }
 
 impl Plan {
+    /// Index of the paper's interval.
+    fn chosen(&self) -> usize {
+        let chosen = self.intervals.iter().position(|at| *at == CHOSEN);
+        chosen.expect("the paper's interval is simulated")
+    }
+
     fn nanos(&self, minutes: f64) -> u64 {
         (minutes * MINUTE as f64) as u64 / self.part
     }
@@ -175,15 +191,24 @@ impl Plan {
         &self,
         context: &Context<'_>,
         drive: &DriveFile,
-        stream: &Stream,
-        (layout, interval): (Layout, f64),
+        workload: impl Workload,
+        Rule {
+            layout,
+            interval,
+            shared,
+        }: Rule,
     ) -> Found {
         let case = Case {
             interval: Nanos(self.nanos(interval)),
             ..Case::new(layout, self.used)
         };
-        let setup = case.setup(drive, stream.pages, context.seed(1));
-        let mut simulation = Simulation::new(&setup, stream.replay()).expect("a setup that works");
+        let pages = workload.pages();
+        let setup = Setup {
+            // Two bytes for a counter.
+            counter_bytes: 2 * pages.div_ceil(shared) as usize,
+            ..case.setup(drive, pages, context.seed(1))
+        };
+        let mut simulation = Simulation::new(&setup, workload).expect("a setup that works");
         let begin = self.warm_up.max(2.0 * interval);
         let end = begin + self.measured.max(interval);
         let mut run_until = |end: u64, shares: &mut Vec<(f64, f64)>| {
@@ -215,24 +240,72 @@ impl Plan {
     }
 }
 
+/// Where pages go.
+#[derive(Clone, Copy)]
+struct Rule {
+    layout: Layout,
+    /// Minutes.
+    interval: f64,
+    /// Pages that share a counter.
+    shared: u64,
+}
+
+impl Rule {
+    fn new(layout: Layout) -> Self {
+        Self {
+            layout,
+            interval: CHOSEN,
+            shared: 1,
+        }
+    }
+}
+
 const RULES: [Layout; 2] = [PAPER, OURS];
 
 fn run(context: &Context<'_>, drives: &[DriveFile]) -> Outcome {
     let drive = paper_drive(&drives[0]);
     let plan = if context.is_full() { FULL } else { QUICK };
     let stream = Stream::new(&plan, context.seed(2));
-    let mut cases = vec![(Layout::Overwrite, CHOSEN), (Layout::Lfs, CHOSEN)];
+    let whole = [Layout::Overwrite, Layout::Lfs].map(Rule::new);
+    let mut cases = whole.to_vec();
     for layout in RULES {
-        cases.extend(plan.intervals.iter().map(|interval| (layout, *interval)));
+        cases.extend(plan.intervals.iter().map(|interval| Rule {
+            interval: *interval,
+            ..Rule::new(layout)
+        }));
     }
-    let found = context.map(&cases, |case| {
-        plan.simulate(context, &drive, &stream, *case)
+    let shared = plan.shared.iter().map(|shared| Rule {
+        shared: *shared,
+        ..Rule::new(OURS)
     });
+    let timed = cases.len();
+    // The first one is among those of the intervals.
+    cases.extend(shared.clone().skip(1));
+    let found = context.map(&cases, |rule| {
+        plan.simulate(context, &drive, stream.replay(), *rule)
+    });
+    let rules: Vec<Rule> = whole.into_iter().chain(shared).collect();
+    let anywhere = context.map(&rules, |rule| {
+        let workload = counters::scattered(stream.pages, context.seed(3));
+        plan.simulate(context, &drive, workload, *rule)
+    });
+    let (found, neighbours) = found.split_at(timed);
     let (base, rules) = found.split_at(2);
     let rules: Vec<&[Found]> = rules.chunks(plan.intervals.len()).collect();
+    let own = &rules[1][plan.chosen()];
+    let shared = [
+        Shared::new("TPC-C", base, std::iter::once(own).chain(neighbours)),
+        Shared::new("90-10, anywhere", &anywhere[..2], &anywhere[2..]),
+    ];
     let mut outcome = Outcome::default();
     findings(&plan, context.is_full(), base, &rules, &mut outcome);
+    outcome.findings.extend(
+        shared
+            .iter()
+            .flat_map(|load| load.findings(&plan, context.is_full())),
+    );
     outcome.figures.push(figure(&plan, base, &rules));
+    outcome.figures.push(counters::figure(&plan, &shared));
     if !context.is_full() {
         outcome.left_out = KNOWN.iter().map(|miss| miss.what).collect();
     }
@@ -252,8 +325,7 @@ fn run(context: &Context<'_>, drives: &[DriveFile]) -> Outcome {
 
 fn findings(plan: &Plan, is_full: bool, base: &[Found], rules: &[&[Found]], outcome: &mut Outcome) {
     let better = base.iter().map(Found::throughput).fold(0.0, f64::max);
-    let chosen = plan.intervals.iter().position(|at| *at == CHOSEN);
-    let chosen = chosen.expect("the paper's interval is simulated");
+    let chosen = plan.chosen();
     let longest = plan.intervals[plan.intervals.len() - 1];
     for (layout, found) in RULES.iter().zip(rules) {
         let name = layout.name();

@@ -14,6 +14,7 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
+use tonearm_bench::folder::{bytes, files};
 
 /// Name on the command line.
 pub const NAME: &str = "archive";
@@ -264,31 +265,13 @@ pub fn measure_restore(bench: &Bench, round: usize) -> anyhow::Result<Restore> {
             }
         }
     }
-    let mut bytes = 0;
-    for path in files(&folder(bench))? {
-        bytes += path.metadata()?.len();
-    }
+    let bytes = bytes(&folder(bench))?;
     fs::remove_dir_all(folder(bench))?;
     Ok(Restore {
         restore_s,
         copy_s,
         mib: bytes as f64 / (1 << 20) as f64,
     })
-}
-
-/// All files below `folder`.
-fn files(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
-    let (mut files, mut folders) = (Vec::new(), vec![folder.to_path_buf()]);
-    while let Some(folder) = folders.pop() {
-        for entry in fs::read_dir(folder)? {
-            let path = entry?.path();
-            match path.is_dir() {
-                true => folders.push(path),
-                false => files.push(path),
-            }
-        }
-    }
-    Ok(files)
 }
 
 fn copy(from: &Path, to: &Path) -> anyhow::Result<()> {

@@ -8,6 +8,7 @@
 
 #![forbid(unsafe_code)]
 
+mod archive;
 mod bare;
 mod contender;
 mod disk_io;
@@ -38,6 +39,7 @@ Examples:
   tonearm-bench-sqlite                       everything: medians of 5 rounds, about 25 minutes
   tonearm-bench-sqlite --quick               one short round: does it work, not how fast it is
   tonearm-bench-sqlite --only update-10      one workload (may be repeated)
+  tonearm-bench-sqlite --only archive        what an archive costs, beside Litestream
   tonearm-bench-sqlite --with wal-full --with tonearm-full
                                              two contenders
   tonearm-bench-sqlite --json > run.json     all samples")]
@@ -53,6 +55,13 @@ struct Args {
     /// Rows of the table before a sample
     #[arg(long, default_value_t = 100_000)]
     rows: u64,
+    /// Litestream, beside which the archive is measured
+    #[arg(
+        long,
+        value_name = "PROGRAM",
+        default_value = "target/tools/litestream"
+    )]
+    litestream: PathBuf,
     /// Where the databases are made: the file system that is measured
     #[arg(long, default_value = "target/bench-sqlite")]
     dir: PathBuf,
@@ -65,13 +74,15 @@ fn main() -> anyhow::Result<()> {
         for workload in WORKLOADS {
             println!("{:16} {}", workload.name, workload.title);
         }
+        println!("{:16} {}", archive::NAME, archive::TITLE);
         println!();
         for contender in CONTENDERS {
             println!("{:20} {}", contender.name, contender.title);
         }
         return Ok(());
     }
-    let names: Vec<_> = WORKLOADS.iter().map(|it| it.name).collect();
+    let names = WORKLOADS.iter().map(|it| it.name);
+    let names: Vec<_> = names.chain([archive::NAME]).collect();
     options::check_names(&common.only, "workload", &names)?;
     let names: Vec<_> = CONTENDERS.iter().map(|it| it.name).collect();
     options::check_names(&args.with, "contender", &names)?;
@@ -82,6 +93,10 @@ fn main() -> anyhow::Result<()> {
     let contenders = contenders.filter(|it| options::wanted(&args.with, it.name));
     let contenders: Vec<_> = contenders.collect();
     let rounds = common.rounds();
+    let copiers = match options::wanted(&common.only, archive::NAME) {
+        true => archive::copiers(&args.with, &args.litestream),
+        false => Vec::new(),
+    };
     let bench = Bench::prepare(&args).context("cannot prepare")?;
     let mut samples: Vec<Sample> = Vec::new();
     let mut disk: Vec<Bare> = Vec::new();
@@ -100,12 +115,23 @@ fn main() -> anyhow::Result<()> {
             }
         }
     }
+    let mut pairs = Vec::new();
+    for round in 0..rounds {
+        for workload in archive::loads() {
+            for copier in &copiers {
+                let pair = archive::measure(&bench, workload, *copier, &args.litestream, round)
+                    .with_context(|| format!("{} by {}", archive::NAME, copier.name()))?;
+                eprintln!("{}", pair.lines(round + 1, rounds));
+                pairs.push(pair);
+            }
+        }
+    }
     let machine = machine::describe(&args.dir, &[]);
     bench.clean_up();
     if common.json {
-        report::json(&machine, &common.log_size, &disk, &samples)
+        report::json(&machine, &common.log_size, &disk, &samples, &pairs)
     } else {
-        report::tables(&machine, &common.log_size, &disk, &samples);
+        report::tables(&machine, &common.log_size, &disk, &samples, &pairs);
         Ok(())
     }
 }

@@ -1,5 +1,6 @@
 //! Tables and JSON of a run.
 
+use crate::archive::{self, Copier, Pair};
 use crate::bare::Bare;
 use crate::contender::{
     CONTENDERS, Contender, DELETE_FULL, Promise, TONEARM_FULL, TONEARM_NORMAL, WAL_FULL, WAL_NORMAL,
@@ -123,9 +124,15 @@ impl Samples<'_> {
 }
 
 /// Prints the run as Markdown.
-pub fn tables(machine: &Machine, log_size: &str, disk: &[Bare], samples: &[Sample]) {
+pub fn tables(
+    machine: &Machine,
+    log_size: &str,
+    disk: &[Bare],
+    samples: &[Sample],
+    pairs: &[Pair],
+) {
     let all = Samples(samples);
-    let rounds = samples.iter().map(|sample| sample.round + 1).max();
+    let rounds = disk.iter().map(|bare| bare.round + 1).max();
     println!(
         "SQLite {}; {}; tonearm with a log of {log_size}. Medians (least-most) of {} rounds.",
         rusqlite::version(),
@@ -170,7 +177,64 @@ pub fn tables(machine: &Machine, log_size: &str, disk: &[Bare], samples: &[Sampl
     for (title, figure, decimals) in figures {
         print(title, &all, figure, decimals);
     }
-    print_noisy(samples.iter().map(|sample| sample.surroundings));
+    print_copies(pairs);
+    let paired = pairs.iter().flat_map(|pair| [&pair.without, &pair.with]);
+    let all: Vec<_> = samples.iter().chain(paired).collect();
+    print_noisy(all.iter().map(|sample| sample.surroundings));
+}
+
+/// Prints what copies of transactions cost.
+fn print_copies(pairs: &[Pair]) {
+    if pairs.is_empty() {
+        return;
+    }
+    println!(
+        "\n{}. Both copy once a second. What is lost is what the copy did not have at the end of the load. Target of the rate with Tonearm's: {}.\n",
+        archive::TITLE,
+        archive::TARGET
+    );
+    let mut table = table([
+        "workload",
+        "copied by",
+        "rate by that without",
+        "bytes put for a transaction",
+        "us of the processor for a transaction",
+        "transactions lost",
+        "as seconds",
+        "restore, s",
+        "",
+    ]);
+    for workload in archive::loads() {
+        for copier in [Copier::Tonearm, Copier::Litestream] {
+            let own = || {
+                let all = pairs.iter();
+                all.filter(|pair| pair.with.workload == workload.name && pair.copier == copier)
+            };
+            let text = |value: fn(&Pair) -> f64, decimals| {
+                let spread = Spread::of(own().map(value));
+                spread.map_or(String::new(), |spread| spread.text(decimals))
+            };
+            let Some(ratio) = Spread::of(own().map(Pair::ratio)) else {
+                continue;
+            };
+            table.add_row([
+                workload.title.to_owned(),
+                copier.name().to_owned(),
+                ratio.text(2),
+                text(|pair| pair.copy.put_bytes, 0),
+                text(Pair::cpu_us, 1),
+                text(|pair| pair.copy.lost as f64, 0),
+                text(Pair::lost_s, 2),
+                text(|pair| pair.copy.restore_s, 3),
+                match copier {
+                    Copier::Tonearm => verdict(ratio.median >= archive::TARGET),
+                    Copier::Litestream => "",
+                }
+                .to_owned(),
+            ]);
+        }
+    }
+    println!("{table}");
 }
 
 /// Prints a table with a row for each workload and a column for each contender.
@@ -316,6 +380,7 @@ pub fn json(
     log_size: &str,
     disk: &[Bare],
     samples: &[Sample],
+    pairs: &[Pair],
 ) -> anyhow::Result<()> {
     print_json(&json!({
         "sqlite": rusqlite::version(),
@@ -325,5 +390,6 @@ pub fn json(
         "bounds": bounds(&Samples(samples), disk),
         "disk": disk,
         "samples": samples,
+        "archives": pairs,
     }))
 }

@@ -4,7 +4,7 @@ use crate::Args;
 use crate::bare::Bare;
 use crate::contender::{Contender, Promise};
 use crate::disk_io::BlockDevice;
-use crate::load;
+use crate::load::{self, Done};
 use crate::target::Target;
 use crate::workload::Workload;
 use anyhow::Context;
@@ -13,18 +13,49 @@ use std::fs::File;
 use std::path::PathBuf;
 use std::time::Duration;
 use tonearm_bench::machine::{self, Surroundings, Watch};
+use tonearm_store::Store;
 
 /// Name of the folder that the benchmark creates for its files.
 const FOLDER: &str = "tonearm-bench-sqlite.tmp";
 
 /// Settings of a run.
 pub struct Bench {
-    dir: PathBuf,
+    /// The folder of the databases and of the store.
+    pub dir: PathBuf,
     device: Option<BlockDevice>,
-    rows: u64,
+    /// Rows of a table before a sample.
+    pub rows: u64,
+    /// The program.
+    pub tonearm: PathBuf,
     seconds: u64,
     quiet_max: Duration,
     target: Target,
+}
+
+/// What is done beside the load of a sample.
+pub trait Beside {
+    /// Begins, when the databases are filled. `store` is that of Tonearm's contenders.
+    ///
+    /// # Errors
+    /// When it cannot begin.
+    fn begin(&mut self, store: Option<&Store>) -> anyhow::Result<()>;
+
+    /// The load has ended just now.
+    ///
+    /// # Errors
+    /// When it has failed.
+    fn end(&mut self, done: &Done) -> anyhow::Result<()>;
+}
+
+/// Nothing.
+impl Beside for () {
+    fn begin(&mut self, _store: Option<&Store>) -> anyhow::Result<()> {
+        Ok(())
+    }
+
+    fn end(&mut self, _done: &Done) -> anyhow::Result<()> {
+        Ok(())
+    }
 }
 
 /// Result of a sample.
@@ -102,6 +133,7 @@ impl Bench {
             rows: args.rows,
             seconds: args.common.seconds(args.seconds, 1, 4),
             quiet_max: args.common.quiet_max(),
+            tonearm: args.common.tonearm.clone(),
             target,
             dir,
         })
@@ -117,9 +149,23 @@ impl Bench {
         contender: &Contender,
         round: usize,
     ) -> anyhow::Result<Sample> {
+        self.sample_beside(workload, contender, round, &mut ())
+    }
+
+    /// Takes a sample as [`Bench::sample`] does, with something beside the load.
+    ///
+    /// # Errors
+    /// The errors of SQLite and of `beside`.
+    pub fn sample_beside(
+        &self,
+        workload: &Workload,
+        contender: &Contender,
+        round: usize,
+        beside: &mut dyn Beside,
+    ) -> anyhow::Result<Sample> {
         let surroundings = |sample: &Sample| sample.surroundings;
         machine::quieter(!self.quiet_max.is_zero(), surroundings, || {
-            self.sample_once(workload, contender, round)
+            self.sample_once(workload, contender, round, beside)
         })
     }
 
@@ -128,12 +174,14 @@ impl Bench {
         workload: &Workload,
         contender: &Contender,
         round: usize,
+        beside: &mut dyn Beside,
     ) -> anyhow::Result<Sample> {
         let names: Vec<String> = (0..workload.databases).map(load::database).collect();
         let held = self.target.hold(contender, &names)?;
         for name in &names {
             load::fill(contender, &self.dir, name, self.rows).context("filling")?;
         }
+        beside.begin(held.store())?;
         rustix::fs::syncfs(File::open(&self.dir)?).context("cannot sync the file system")?;
         let watch = Watch::begin(self.quiet_max);
         let counters = || self.device.as_ref().map(BlockDevice::counters).transpose();
@@ -144,6 +192,7 @@ impl Bench {
         let done = load::run(workload, contender, &self.dir, self.rows, span, seed)?;
         let cpu = machine::cpu_seconds(std::process::id()) - cpu_before;
         let (device_after, log_after) = (counters()?, held.log()?);
+        beside.end(&done)?;
         let surroundings = watch.end();
         held.end()?;
         let each = |count: u64| count as f64 / done.transactions.max(1) as f64;

@@ -82,6 +82,11 @@ impl Target {
 pub const PROVIDED: &str = "bench";
 
 impl Held {
+    /// The store, when it is open.
+    pub fn store(&self) -> Option<&Store> {
+        self.0.as_ref()
+    }
+
     /// Bytes and flushes of the log so far, or none when the store is not open.
     ///
     /// # Errors

@@ -30,7 +30,9 @@ fn a_lost_machine_comes_back_from_a_bucket() {
     lose(&bench);
 
     let from = s3.url("app");
+    let began = Instant::now();
     let ran = bench.ok(&["restore", &from, "s.tn"]);
+    println!("restored in {:.2} s", began.elapsed().as_secs_f64());
     contains(&ran, "restored commit");
     let found: u64 = rows(&bench).parse().expect("a number");
     assert!(
@@ -38,8 +40,12 @@ fn a_lost_machine_comes_back_from_a_bucket() {
         "{found}"
     );
     lose(&bench);
-    let ago = format!("{}ms", at.elapsed().as_millis());
+    let (began, ago) = (Instant::now(), format!("{}ms", at.elapsed().as_millis()));
     bench.ok(&["restore", &from, "s.tn", "--to-time", &ago]);
+    println!(
+        "restored to a time in {:.2} s",
+        began.elapsed().as_secs_f64()
+    );
     assert_eq!(rows(&bench), "100");
     bench.ok(&["archive", "verify", &from]);
 }

@@ -1,6 +1,6 @@
 //! One volume or file of an archive, as a plain file.
 
-use super::{NOTE_EVERY, fetch, target};
+use super::{fetch, target};
 use crate::cli::{History, Restore};
 use anyhow::Context;
 use rustix::fs::FallocateFlags;
@@ -66,28 +66,23 @@ impl Only {
         bucket: &RealBucket,
         plan: &Plan,
         partial: &Path,
-        mut done: usize,
+        done: usize,
         noted: impl Fn(usize) -> anyhow::Result<()>,
     ) -> anyhow::Result<()> {
         let file = OpenOptions::new().read(true).write(true).open(partial);
         let file = file.with_context(|| partial.display().to_string())?;
         file.set_len(self.extract.size_bytes())
             .with_context(|| partial.display().to_string())?;
-        let mut plain = Plain(file);
-        let (url, total) = (bucket.url(), plan.objects.len() as u64);
-        let mut bar = Progress::new("restoring", Unit::Count);
-        for fetched in fetch(bucket, &plan.objects[done..]) {
-            let (name, payload) = fetched?;
+        let url = bucket.url();
+        let apply = |mut plain: Plain, name: String, payload: Vec<u8>, is_noted: bool| {
             let applied = self.extract.apply(&payload, &url, &name, &mut plain);
             applied.with_context(|| partial.display().to_string())?;
-            done += 1;
-            if done.is_multiple_of(NOTE_EVERY) {
-                // What the note counts must not be lost.
+            if is_noted {
                 plain.0.sync_all()?;
-                noted(done)?;
             }
-            bar.at(done as u64, total);
-        }
+            Ok(plain)
+        };
+        let plain = fetch::apply(bucket, plan, done, Plain(file), apply, noted)?;
         plain.0.set_len(self.entry.size_bytes)?;
         Ok(plain.0.sync_all()?)
     }
@@ -133,7 +128,7 @@ fn read_table(bucket: &RealBucket, plan: &Plan) -> anyhow::Result<Vec<VolumeEntr
     let mut table = vec![0; extract.size_bytes() as usize];
     let (url, objects) = (bucket.url(), plan.objects_of(&[TABLE]));
     let mut bar = Progress::new("reading the volume table", Unit::Count);
-    for (index, fetched) in fetch(bucket, &objects).enumerate() {
+    for (index, fetched) in fetch::fetch(bucket, &objects).enumerate() {
         let (name, payload) = fetched?;
         extract.apply(&payload, &url, &name, &mut table)?;
         bar.at(index as u64 + 1, objects.len() as u64);

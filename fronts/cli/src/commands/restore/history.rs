@@ -1,0 +1,122 @@
+//! `tonearm history`.
+
+use super::{only, open, target};
+use crate::cli::History;
+use crate::commands::DAMAGED;
+use anyhow::bail;
+use std::process::ExitCode;
+use tonearm_archive::{Catalog, Target};
+use tonearm_format::ArchiveKind;
+use tonearm_terminal::{report, size};
+
+/// Shows what an archive has.
+///
+/// # Errors
+/// When there is none, or a header is damaged.
+pub fn history(arguments: &History) -> anyhow::Result<ExitCode> {
+    let bucket = open(&arguments.url, &arguments.identities)?;
+    let catalog = bucket.runtime().block_on(Catalog::load(&bucket))?;
+    if arguments.names {
+        return only::names(arguments, &bucket, &catalog);
+    }
+    if target(&arguments.target)? != Target::Latest {
+        bail!("a commit is chosen for its volumes and files; add --names to show them");
+    }
+    let restorable = catalog.restorable();
+    let bytes: u64 = catalog.links.values().map(|link| link.stored_bytes).sum();
+    let merged = || {
+        let ranges = catalog.ranges();
+        ranges.filter(|range| range.kind == ArchiveKind::Merged)
+    };
+    let faults = faults_of(&catalog);
+    let encrypted = catalog.ranges().filter(|range| range.encrypted).count();
+    if arguments.json {
+        let parts: Vec<_> = restorable
+            .iter()
+            .map(|part| {
+                serde_json::json!({
+                    "first_lsn": part.first.0, "last_lsn": part.last.0, "last_unix_ms": part.unix_ms,
+                    "base": part.base,
+                })
+            })
+            .collect();
+        let merged: Vec<_> = merged()
+            .map(|range| {
+                serde_json::json!({
+                    "first_lsn": range.first, "last_lsn": range.last, "last_unix_ms": range.unix_ms,
+                })
+            })
+            .collect();
+        let marks: Vec<_> = catalog
+            .marks
+            .iter()
+            .map(|(name, mark)| serde_json::json!({ "name": name, "lsn": mark.last, "unix_ms": mark.unix_ms }))
+            .collect();
+        report::json(&serde_json::json!({
+            "archive": catalog.url, "objects": catalog.links.len(), "chain_bytes": bytes,
+            "encrypted_ranges": encrypted,
+            "restorable": parts, "merged": merged, "marks": marks, "faults": faults,
+        }))?;
+    } else {
+        let mut table = report::table(&["from commit", "to commit", "durable at", "base"]);
+        for part in &restorable {
+            table.add_row([
+                part.first.to_string(),
+                part.last.to_string(),
+                report::date(part.unix_ms / 1000),
+                format!("{:016x}", part.base),
+            ]);
+        }
+        match restorable.is_empty() {
+            true => report::line("nothing can be restored: no base is complete")?,
+            false => report::line(table)?,
+        }
+        for (name, mark) in &catalog.marks {
+            report::line(format_args!(
+                "mark {name}: commit {}, {}",
+                mark.last,
+                report::date(mark.unix_ms / 1000)
+            ))?;
+        }
+        if let (Some(last), count) = (merged().next_back(), merged().count()) {
+            report::line(format_args!(
+                "up to commit {}, old ones are merged: {} states are left of them",
+                last.last,
+                report::count(count as u64)
+            ))?;
+        }
+        report::line(format_args!(
+            "{} objects of commits and bases, {} (and the blocks of bases){}",
+            report::count(catalog.links.len() as u64),
+            size::text(bytes),
+            match encrypted {
+                0 => String::new(),
+                some => format!("; {} of them are encrypted", report::count(some as u64)),
+            }
+        ))?;
+    }
+    Ok(tell_faults(&faults, arguments.json))
+}
+
+/// What is wrong with the chain.
+pub(super) fn faults_of(catalog: &Catalog) -> Vec<String> {
+    let told = |number: &&u64| catalog.unlinked.contains(number);
+    let missing = catalog.missing.iter().filter(|number| !told(number));
+    let missing = missing.map(|number| format!("object {number:016x} of the chain is missing"));
+    let unlinked = catalog.unlinked.iter();
+    let unlinked = unlinked.map(|number| {
+        format!("object {number:016x} of the chain does not follow the one before it")
+    });
+    missing.chain(unlinked).collect()
+}
+
+/// Notes each fault, unless JSON has them. Returns the exit code.
+pub(super) fn tell_faults(faults: &[String], in_json: bool) -> ExitCode {
+    for fault in faults.iter().filter(|_| !in_json) {
+        report::note(fault);
+    }
+    match faults.is_empty() {
+        true => ExitCode::SUCCESS,
+        false => ExitCode::from(DAMAGED),
+    }
+}

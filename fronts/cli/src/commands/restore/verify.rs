@@ -1,0 +1,88 @@
+//! The check of an archive.
+
+use super::fetch::fetch;
+use super::history::{faults_of, tell_faults};
+use super::open;
+use crate::cli::Identities;
+use std::process::ExitCode;
+use tonearm_archive::{ArchiveError, Catalog, KeyError};
+use tonearm_format::ArchiveReader;
+use tonearm_terminal::progress::{Progress, Unit};
+use tonearm_terminal::{report, size};
+
+/// Reads all of an archive. Without an identity, the contents of what is encrypted are not checked.
+///
+/// # Errors
+/// When there is none, or the bucket fails.
+pub fn verify(url: &str, identities: &Identities, json: bool) -> anyhow::Result<ExitCode> {
+    let bucket = open(url, identities)?;
+    let catalog = bucket.runtime().block_on(Catalog::load(&bucket))?;
+    let mut faults = faults_of(&catalog);
+    let (mut objects, mut bytes, mut entries, mut closed) = (0u64, 0u64, 0u64, 0u64);
+    let all = bucket.runtime().block_on(catalog.objects(&bucket))?;
+    let shape = bucket.runtime().block_on(async {
+        let last = catalog.links.keys().last().copied().unwrap_or(0);
+        catalog.shape(&bucket, last).await
+    })?;
+    let mut bar = Progress::new("verifying", Unit::Count);
+    for (at, (object, fetched)) in all.iter().zip(fetch(&bucket, &all)).enumerate() {
+        bar.at(at as u64 + 1, all.len() as u64);
+        let payload = match fetched {
+            Ok((_, payload)) => payload,
+            Err(error) => {
+                let cause = error.downcast_ref::<ArchiveError>();
+                match cause {
+                    Some(ArchiveError::Key {
+                        error: KeyError::NoIdentity,
+                        ..
+                    }) => closed += 1,
+                    Some(
+                        ArchiveError::Bucket { .. }
+                        | ArchiveError::Key {
+                            error: KeyError::OtherIdentity,
+                            ..
+                        },
+                    ) => return Err(error),
+                    _ => faults.push(error.to_string()),
+                }
+                continue;
+            }
+        };
+        objects += 1;
+        bytes += payload.len() as u64;
+        let mut reader = ArchiveReader::new(&payload, shape.block_size as usize);
+        while let Some(entry) = reader.next().filter(|_| object.has_entries) {
+            match entry {
+                Ok(_) => entries += 1,
+                Err(error) => {
+                    faults.push(format!("object {}: {error}", object.name));
+                    break;
+                }
+            }
+        }
+    }
+    if json {
+        report::json(&serde_json::json!({
+            "archive": url, "objects": objects, "bytes": bytes, "entries": entries, "encrypted": closed,
+            "faults": faults,
+        }))?;
+    } else {
+        report::line(format_args!(
+            "{} objects, {} of changes and blocks: {}",
+            report::count(objects),
+            size::text(bytes),
+            match faults.len() {
+                0 => "all right".to_string(),
+                count => format!("{count} damaged"),
+            }
+        ))?;
+        if closed > 0 {
+            report::line(format_args!(
+                "{} encrypted objects: headers, order and checksums were checked, their contents were not; give --identity \
+                 FILE to check them",
+                report::count(closed)
+            ))?;
+        }
+    }
+    Ok(tell_faults(&faults, json))
+}
