@@ -113,7 +113,7 @@ pub(super) fn figure(plan: &Plan, shared: &[Shared<'_>]) -> Figure {
         let points = points.map(|(pages, found)| (*pages as f64, found.throughput()));
         panels.push(Panel {
             title: format!("{}, {} of the space used", load.workload, plan.used),
-            x: Axis::log("pages that share a counter"),
+            x: Axis::log("sharing a counter, pages"),
             y: Axis::linear("throughput, requests/s"),
             lines: vec![
                 Line::new("Overwrite", Style::Solid, 0, level(load.whole[0])),
