@@ -5,7 +5,7 @@ mod counters;
 
 use self::counters::Shared;
 use crate::experiment::{Context, Drives, Experiment, Outcome};
-use crate::harness::{Case, OURS, PAPER, paper_drive};
+use crate::harness::{Case, OURS, PAPER, paper_drive, scattered};
 use crate::report::{
     Axis, Bound, Figure, Finding, KnownMiss, Legend, Line, Panel, Style, Table, number,
 };
@@ -240,7 +240,7 @@ impl Plan {
     }
 }
 
-/// Where pages go.
+/// The rule that decides where a written page goes.
 #[derive(Clone, Copy)]
 struct Rule {
     layout: Layout,
@@ -286,7 +286,7 @@ fn run(context: &Context<'_>, drives: &[DriveFile]) -> Outcome {
     });
     let rules: Vec<Rule> = whole.into_iter().chain(shared).collect();
     let anywhere = context.map(&rules, |rule| {
-        let workload = counters::scattered(stream.pages, context.seed(3));
+        let workload = scattered(stream.pages, context.seed(3));
         plan.simulate(context, &drive, workload, *rule)
     });
     let (found, neighbours) = found.split_at(timed);

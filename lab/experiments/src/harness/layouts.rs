@@ -55,12 +55,17 @@ pub fn service_ms(spec: &DriveSpec, bytes: u32, ios: u64, seed: u64) -> f64 {
 
 /// Uniformly random updates without an end.
 pub fn updates(pages: u64, seed: u64) -> SkewedPages {
+    skewed(pages, 1.0, Skew::Uniform, seed)
+}
+
+/// Accesses without an end, reads and writes with the same skew.
+fn skewed(pages: u64, write_share: f64, skew: Skew, seed: u64) -> SkewedPages {
     SkewedPages::new(&SkewOptions {
         pages,
         accesses: u64::MAX,
-        write_share: 1.0,
-        reads: Skew::Uniform,
-        writes: Skew::Uniform,
+        write_share,
+        reads: skew,
+        writes: skew,
         seed,
     })
 }
@@ -107,15 +112,12 @@ pub const OLTP_WRITES: f64 = 1.0 / 2.37;
 /// Requests that stand in for the paper's TPC-C behind its buffer pool. The paper prints one point of their skew: 58.2 % of
 /// the writes go to 42.2 % of the pages (6.2). Knuth's distribution of 58-42 goes through it.
 pub fn oltp(pages: u64, seed: u64) -> SkewedPages {
-    let skew = Skew::Knuth { p: 0.58 };
-    SkewedPages::new(&SkewOptions {
-        pages,
-        accesses: u64::MAX,
-        write_share: OLTP_WRITES,
-        reads: skew,
-        writes: skew,
-        seed,
-    })
+    skewed(pages, OLTP_WRITES, Skew::Knuth { p: 0.58 }, seed)
+}
+
+/// Nine of ten accesses go to a tenth of the pages, which lie anywhere. There are as many writes as in [`oltp`].
+pub fn scattered(pages: u64, seed: u64) -> SkewedPages {
+    skewed(pages, OLTP_WRITES, Skew::HotCold { p: 0.9 }, seed)
 }
 
 /// Heads of [`measured`].

@@ -33,7 +33,7 @@ pub use in_place::in_place;
 pub use in_place_files::{VFS as IN_PLACE_VFS, account, mount};
 pub use layouts::{
     INTERVAL, OLTP_WRITES, OURS, PAGES, PAPER, chunk_bytes, measured, normalised_row,
-    normalised_table, oltp, paper_drive, service_ms, steady, steady_by, updates, within,
+    normalised_table, oltp, paper_drive, scattered, service_ms, steady, steady_by, updates, within,
 };
 pub use load::{Arrivals, Load, Processes};
 pub use mimic_log::{Lost, Writes, write_log};

@@ -36,7 +36,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 #[derive(Parser)]
 #[command(after_help = "\
 Examples:
-  tonearm-bench-sqlite                       everything: medians of 5 rounds, about 25 minutes
+  tonearm-bench-sqlite                       everything: medians of 5 rounds, about 35 minutes
   tonearm-bench-sqlite --quick               one short round: does it work, not how fast it is
   tonearm-bench-sqlite --only update-10      one workload (may be repeated)
   tonearm-bench-sqlite --only archive        what an archive costs, beside Litestream

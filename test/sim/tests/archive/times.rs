@@ -43,23 +43,11 @@ fn a_time_gives_the_last_commit_that_was_durable_then() {
         wanted.extend(times);
         image.disks = crash.images(opening);
     }
-    let world = SimWorld::new(SimOptions::default(), Vec::new());
-    let rt = Rt::new(world.driver());
-    let own = rt.clone();
-    rt.block_on(async move {
-        let bucket = SimBucket::sound(&own, &objects);
-        let catalog = Catalog::load(&bucket).await.unwrap();
-        for (unix_ms, lsn) in wanted {
-            let plan = Plan::make(&bucket, &catalog, &Target::Time(unix_ms)).await;
-            assert_eq!(plan.unwrap().lsn, lsn, "at {unix_ms}");
-        }
-        let before = Plan::make(&bucket, &catalog, &Target::Time(START_MS - 1)).await;
-        let text = before.unwrap_err().to_string();
-        assert!(
-            text.contains("of that time, nothing that was durable is kept"),
-            "{text}"
-        );
-    });
+    let text = check_plans(objects, wanted, |_| {});
+    assert!(
+        text.contains("of that time, nothing that was durable is kept"),
+        "{text}"
+    );
 }
 
 /// What was there before the archive is in no range: the opening of the archive and its base tell the time of it. The machine
@@ -104,17 +92,32 @@ fn a_time_before_the_first_range_gives_what_was_there_before_the_archive() {
         ]
     };
     let (wanted, _) = image.run(9, work);
+    let before = wanted[0].1;
+    check_plans(objects, wanted.to_vec(), move |catalog| {
+        let first = catalog.ranges().next().map(|range| range.first);
+        assert!(first > Some(before.0), "{first:?}");
+    });
+}
+
+/// A restore to each of the times must make the state of the commit that stands beside it. `look` looks at the catalog. Returns the
+/// error for a time before all of them.
+fn check_plans(
+    objects: Objects,
+    wanted: Vec<(u64, Lsn)>,
+    look: impl FnOnce(&Catalog) + 'static,
+) -> String {
     let world = SimWorld::new(SimOptions::default(), Vec::new());
     let rt = Rt::new(world.driver());
     let own = rt.clone();
     rt.block_on(async move {
         let bucket = SimBucket::sound(&own, &objects);
         let catalog = Catalog::load(&bucket).await.unwrap();
-        let first = catalog.ranges().next().map(|range| range.first);
-        assert!(first > Some(wanted[0].1.0), "{first:?}");
+        look(&catalog);
         for (unix_ms, lsn) in wanted {
             let plan = Plan::make(&bucket, &catalog, &Target::Time(unix_ms)).await;
             assert_eq!(plan.unwrap().lsn, lsn, "at {unix_ms}");
         }
-    });
+        let before = Plan::make(&bucket, &catalog, &Target::Time(START_MS - 1)).await;
+        before.unwrap_err().to_string()
+    })
 }

@@ -1,22 +1,8 @@
 //! HyLog when pages share the separator's counters.
 
 use super::{Found, Plan};
-use crate::harness::{OLTP_WRITES, OURS};
+use crate::harness::OURS;
 use crate::report::{Axis, Bound, Figure, Finding, Legend, Line, Panel, Style, Table, number};
-use tonearm_workload::{Skew, SkewOptions, SkewedPages};
-
-/// Nine of ten accesses go to a tenth of the pages, which lie anywhere.
-pub(super) fn scattered(pages: u64, seed: u64) -> SkewedPages {
-    let skew = Skew::HotCold { p: 0.9 };
-    SkewedPages::new(&SkewOptions {
-        pages,
-        accesses: u64::MAX,
-        write_share: OLTP_WRITES,
-        reads: skew,
-        writes: skew,
-        seed,
-    })
-}
 
 /// What was found under one workload.
 pub(super) struct Shared<'a> {
@@ -39,9 +25,7 @@ impl<'a> Shared<'a> {
             found: found.into_iter().collect(),
         }
     }
-}
 
-impl Shared<'_> {
     /// Throughput over that with a counter for each page.
     fn kept(&self, at: usize) -> f64 {
         self.found[at].throughput() / self.found[0].throughput()
