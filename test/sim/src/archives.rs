@@ -122,7 +122,9 @@ pub fn run(seed: u64, size: Size) -> Result<Outcome, Failure> {
         home: size.home(seed, BLOCK as u32),
         ..shape(Layout::Overwrite, tracks)
     };
-    let mut image = shape.create_with_spare(1 << 20);
+    // Little space for what is moved is reused before the archive has read it.
+    let spare_bytes = [1 << 20, 100 * BLOCK][rng.next_u32() as usize % 2];
+    let mut image = shape.create_with_spare(spare_bytes);
     let (mut state, mut outcome) = (State::default(), Outcome::default());
     for generation in 0..size.generations {
         let world_seed = rng.next_u64();
