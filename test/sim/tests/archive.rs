@@ -30,6 +30,8 @@ use tonearm_world::{DiskImage, SimOptions, SimWorld};
 mod flushed;
 #[path = "archive/merging.rs"]
 mod merging;
+#[path = "archive/moved.rs"]
+mod moved;
 #[path = "archive/places.rs"]
 mod places;
 #[path = "archive/times.rs"]
