@@ -549,30 +549,31 @@ fn a_scan_ends_when_a_leaf_is_met_again() {
     assert!(items < 40, "{items}");
 }
 
-/// Share of the leaves' bytes that items take, and words that an insert changes, for values of 120 bytes.
-fn cost(page_len: usize, pattern: Pattern, count: u64) -> (f64, f64) {
-    let (mut space, mut random) = (Space::new(page_len, 4000), Random(1));
+/// Share of the leaves' bytes that items take, and words that an insert changes on average, for values of 120 bytes.
+fn cost(page_len: usize, pages: usize, pattern: Pattern, count: u64) -> (f64, f64) {
+    let (mut space, mut random) = (Space::new(page_len, pages), Random(1));
     let mut words = 0;
     for number in 0..count {
-        let old = (number % 10 == 0).then(|| space.clone());
+        let old = space.clone();
         let value: Vec<u8> = (0..120).map(|_| random.next() as u8).collect();
         let key = pattern.key(number, &mut random);
         space.tree().put(key, &value).unwrap();
-        words += old.map_or(0, |old| 10 * space.changed_words(&old));
+        words += space.changed_words(&old);
     }
     let report = space.tree().check().unwrap();
     let fill = report.used_bytes as f64 / (report.leaves * page_len as u64) as f64;
-    println!(
-        "{pattern:?} in {page_len}: {fill:.3} {:.1} {report:?}",
-        words as f64 / count as f64
-    );
-    (fill, words as f64 / count as f64)
+    let words = words as f64 / count as f64;
+    println!("{pattern:?} in {page_len}: {fill:.3} {words:.1} {report:?}");
+    (fill, words)
 }
 
 #[test]
 fn inserts_fill_pages_and_change_few_words() {
-    let (fill, words) = cost(4096, Pattern::Ascending, 5000);
-    assert!(fill > 0.95 && words < 30.0, "{fill} {words}");
-    let (fill, words) = cost(4096, Pattern::Random, 5000);
-    assert!(fill > 0.65 && words < 50.0, "{fill} {words}");
+    let (fill, words) = cost(4096, 400, Pattern::Ascending, 3000);
+    assert!(fill > 0.95 && words < 25.0, "{fill} {words}");
+    let (fill, words) = cost(4096, 400, Pattern::Random, 3000);
+    assert!(fill > 0.6 && words < 45.0, "{fill} {words}");
+    // Descending keys split each page in the middle.
+    let (fill, words) = cost(4096, 400, Pattern::Descending, 3000);
+    assert!(fill > 0.45 && words < 55.0, "{fill} {words}");
 }

@@ -361,18 +361,20 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> TreeNode<B> {
         Ok(true)
     }
 
-    /// Where an item of `units` and its slot have room: in the gap, else in a hole, else in the gap once the heap is compact.
+    /// Where an item of `units` and its slot have room: in a hole, else in the gap, else in the gap once the heap is compact.
+    /// The hole comes first because only the gap has room for slots: without a gap the next item moves all others.
     fn place(&mut self, units: usize) -> Result<Option<usize>, FormatError> {
         let needed = units * UNIT + SLOT_BYTES;
         if self.room() - self.used() < needed {
             return Ok(None);
         }
+        if self.gap() >= SLOT_BYTES
+            && self.dead() >= units
+            && let Some(hole) = self.hole(units)?
+        {
+            return Ok(Some(hole));
+        }
         if self.gap() < needed {
-            if self.gap() >= SLOT_BYTES
-                && let Some(hole) = self.hole(units)?
-            {
-                return Ok(Some(hole));
-            }
             self.compact()?;
         }
         Ok(Some(self.heap() - units))
