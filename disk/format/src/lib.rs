@@ -18,6 +18,7 @@ mod summary;
 mod superblock;
 mod table;
 mod track_sheet;
+mod tree;
 mod volume;
 mod volume_table;
 
@@ -53,6 +54,10 @@ pub use superblock::{
 };
 pub use table::{HOLE, TableSlot, entry_of_crc, slot_entries};
 pub use track_sheet::{SHEET_BYTES_MAX, SHEET_OFFSETS, SheetRun, SkipAxis, SkipTable, TrackSheet};
+pub use tree::{
+    Key, TREE_LEVELS_MAX, TREE_OWNER_WORDS, TreeFreePage, TreeHeader, TreeNode, child_value,
+    max_value,
+};
 pub use volume::{EXTENTS_MAX, Extent, NAME_MAX, VolumeEntry, VolumeKind};
 pub use volume_table::{VolumeFault, volume_faults};
 
@@ -76,5 +81,7 @@ mod parity_test;
 mod segments_test;
 #[cfg(test)]
 mod track_sheet_test;
+#[cfg(test)]
+mod tree_test;
 #[cfg(test)]
 mod volume_table_test;

@@ -26,6 +26,10 @@ const MAY_NAME: &[(&str, &[&str])] = &[
         &["base", "format", "rt", "layout", "engine"],
     ),
     ("disk/disk", &["base", "format", "rt", "layout", "engine"]),
+    (
+        "disk/fs",
+        &["base", "format", "rt", "layout", "engine", "disk"],
+    ),
     // `bucket` is where archives lie in the real world.
     ("disk/bucket", &["rt", "archive"]),
     // `store` chooses the real world for a store inside a program.
