@@ -7,6 +7,7 @@
 //! faults excuse.
 
 pub mod archives;
+pub mod trees;
 mod arrays;
 mod arus;
 mod bank;

@@ -24,13 +24,19 @@ pub struct Report {
 struct Met(Vec<u64>);
 
 impl Met {
-    fn meet(&mut self, page: u64) -> Result<(), TreeError> {
-        let (word, bit) = (&mut self.0[(page / 64) as usize], 1 << (page % 64));
-        if *word & bit != 0 {
-            return Err(TreeError::Damaged(format!("page {page} is used twice")));
+    fn has(&self, page: u64) -> bool {
+        self.0[(page / 64) as usize] >> (page % 64) & 1 == 1
+    }
+
+    fn check_new(&self, page: u64) -> Result<(), TreeError> {
+        match self.has(page) {
+            true => Err(TreeError::Damaged(format!("page {page} is used twice"))),
+            false => Ok(()),
         }
-        *word |= bit;
-        Ok(())
+    }
+
+    fn meet(&mut self, page: u64) {
+        self.0[(page / 64) as usize] |= 1 << (page % 64);
     }
 }
 
@@ -66,9 +72,10 @@ impl Check {
     pub fn step<P: Pages>(&mut self, tree: &mut Tree<'_, P>) -> Result<bool, TreeError> {
         if let Some((page, from, to)) = self.child {
             check_number(&self.header, page)?;
+            self.met.check_new(page)?;
             let level = level_below(&self.header, self.steps.len());
             tree.check_node(&self.header, page, level, (from, to), &mut self.report)?;
-            self.met.meet(page)?;
+            self.met.meet(page);
             self.child = None;
             if level > 0 {
                 let next = 0;
@@ -108,8 +115,9 @@ impl Check {
         if self.free != 0 {
             let page = self.free;
             check_number(&self.header, page)?;
+            self.met.check_new(page)?;
             let free = TreeFreePage::decode(tree.0.page(page)?).map_err(damaged(page))?;
-            self.met.meet(page)?;
+            self.met.meet(page);
             self.report.free += 1;
             self.free = free.next;
             return Ok(false);
@@ -135,8 +143,7 @@ impl Check {
             let (found, count) = (report.free, header.free_count);
             format!("{found} pages are free, and page 0 counts {count}")
         } else if reached != header.used {
-            let is_met = |page: &u64| self.met.0[(page / 64) as usize] >> (page % 64) & 1 == 1;
-            let lost = (0..header.used).find(|page| !is_met(page));
+            let lost = (0..header.used).find(|page| !self.met.has(*page));
             let lost = lost.expect("fewer pages were met than there are");
             format!("page {lost} is neither in the tree nor free")
         } else {
@@ -155,7 +162,7 @@ impl<P: Pages> Tree<'_, P> {
     pub fn begin_check(&mut self) -> Result<Check, TreeError> {
         let header = self.header()?;
         let mut met = Met(vec![0; header.used.div_ceil(64) as usize]);
-        met.meet(0)?;
+        met.meet(0);
         Ok(Check {
             met,
             report: Report {
