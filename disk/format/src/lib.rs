@@ -8,6 +8,7 @@ mod array;
 mod error;
 mod geometry;
 mod home_checkpoint;
+mod inode;
 mod lists;
 mod map_page;
 mod parity;
@@ -36,6 +37,10 @@ pub use geometry::{
     SECTOR, SUPERBLOCK_SLOTS, SYSTEM_BLOCKS, VOLUMES_MAX, superblock_offset,
 };
 pub use home_checkpoint::{HomeCheckpoint, PARTIAL_SEQ_MAX, SegmentEntry};
+pub use inode::{
+    DirEntry, ENTRY_NAME_MAX, FileExtent, INODE_BYTES, Inode, ROOT_INO, TARGET_CHUNK, Time, Xattr,
+    item,
+};
 pub use lists::{BlockRecord, LIST_ID_LIMIT, LIST_RECORD_BYTES, ListRecord, RecordAt, Zones};
 pub use map_page::{MAP_ENTRY_BYTES, MapEntry, MapPage, NUMBER_MAX, map_entries};
 pub use parity::{PARITY_EXTENTS_MAX, ParityExtent, ParityRecord};

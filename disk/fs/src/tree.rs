@@ -14,7 +14,7 @@
 mod change;
 mod check;
 
-pub use check::Report;
+pub use check::{Check, Report};
 pub use tonearm_format::{Key, TREE_OWNER_WORDS as OWNER_WORDS, TreeHeader, max_value};
 
 use tonearm_format::{FormatError, TreeNode};

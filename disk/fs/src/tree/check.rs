@@ -45,81 +45,138 @@ struct Step {
     to: Option<Key>,
 }
 
-impl<P: Pages> Tree<'_, P> {
-    /// Verifies the whole tree: each page in use is a node that is reached once, or free; levels and the order of keys are
-    /// right; the numbers in the header agree. Needs memory for one bit of each page.
+/// A verification that is under way. It goes on where it was when a page was not in memory, so it needs memory for one bit of
+/// each page and for few pages at a time.
+pub struct Check {
+    header: TreeHeader,
+    met: Met,
+    report: Report,
+    steps: Vec<Step>,
+    /// The node that is next, and the bounds of its keys.
+    child: Option<(u64, Key, Option<Key>)>,
+    /// The free page that is next.
+    free: u64,
+}
+
+impl Check {
+    /// Verifies one page more. Returns true when all is verified.
     ///
     /// # Errors
     /// [`TreeError::Damaged`] with the first fault; when a page is not in memory.
-    pub fn check(&mut self) -> Result<Report, TreeError> {
-        let header = self.header()?;
-        let mut met = Met(vec![0; header.used.div_ceil(64) as usize]);
-        met.meet(0)?;
-        let mut report = Report {
-            levels: header.levels,
-            ..Report::default()
-        };
-        let mut steps: Vec<Step> = Vec::new();
-        let mut child = Some((header.root, Key::default(), None));
-        loop {
-            if let Some((page, from, to)) = child.take() {
-                check_number(&header, page)?;
-                met.meet(page)?;
-                let level = level_below(&header, steps.len());
-                self.check_node(&header, page, level, (from, to), &mut report)?;
-                if level > 0 {
-                    let next = 0;
-                    steps.push(Step {
-                        page,
-                        next,
-                        from,
-                        to,
-                    });
-                }
+    pub fn step<P: Pages>(&mut self, tree: &mut Tree<'_, P>) -> Result<bool, TreeError> {
+        if let Some((page, from, to)) = self.child {
+            check_number(&self.header, page)?;
+            let level = level_below(&self.header, self.steps.len());
+            tree.check_node(&self.header, page, level, (from, to), &mut self.report)?;
+            self.met.meet(page)?;
+            self.child = None;
+            if level > 0 {
+                let next = 0;
+                self.steps.push(Step {
+                    page,
+                    next,
+                    from,
+                    to,
+                });
             }
-            let above = steps.len().wrapping_sub(1);
-            let Some(step) = steps.last_mut() else {
-                break;
-            };
-            let node = self.node(&header, step.page, level_below(&header, above))?;
+            return Ok(false);
+        }
+        let above = self.steps.len().wrapping_sub(1);
+        if let Some(step) = self.steps.last_mut() {
+            let node = tree.node(&self.header, step.page, level_below(&self.header, above))?;
             if step.next == node.count() {
-                steps.pop();
-                continue;
+                self.steps.pop();
+                return Ok(false);
             }
             let key = |index| {
-                node.item(index)
-                    .map(|(key, _)| key)
-                    .map_err(damaged(step.page))
+                let item = node.item(index);
+                item.map(|(key, _)| key).map_err(damaged(step.page))
             };
-            let from = if step.next == 0 {
-                step.from
-            } else {
-                key(step.next)?
+            let from = match step.next {
+                0 => step.from,
+                next => key(next)?,
             };
-            let to = if step.next + 1 == node.count() {
-                step.to
-            } else {
-                Some(key(step.next + 1)?)
+            let to = match step.next + 1 == node.count() {
+                true => step.to,
+                false => Some(key(step.next + 1)?),
             };
-            child = Some((node.child(step.next).map_err(damaged(step.page))?, from, to));
+            let child = node.child(step.next).map_err(damaged(step.page))?;
+            self.child = Some((child, from, to));
             step.next += 1;
+            return Ok(false);
         }
-        self.check_free(&header, &mut met, &mut report)?;
+        if self.free != 0 {
+            let page = self.free;
+            check_number(&self.header, page)?;
+            let free = TreeFreePage::decode(tree.0.page(page)?).map_err(damaged(page))?;
+            self.met.meet(page)?;
+            self.report.free += 1;
+            self.free = free.next;
+            return Ok(false);
+        }
+        self.compare().map(|()| true)
+    }
+
+    /// What the tree consists of, as far as it is verified.
+    pub fn report(&self) -> &Report {
+        &self.report
+    }
+
+    /// Compares what was met with the numbers in the header.
+    fn compare(&self) -> Result<(), TreeError> {
+        let (header, report) = (&self.header, &self.report);
         let reached = 1 + report.inner + report.leaves + report.free;
         let fault = if report.items != header.items {
             format!(
                 "it has {} items, and page 0 counts {}",
                 report.items, header.items
             )
+        } else if report.free != header.free_count {
+            let (found, count) = (report.free, header.free_count);
+            format!("{found} pages are free, and page 0 counts {count}")
         } else if reached != header.used {
-            let lost =
-                (0..header.used).find(|page| met.0[(page / 64) as usize] >> (page % 64) & 1 == 0);
+            let is_met = |page: &u64| self.met.0[(page / 64) as usize] >> (page % 64) & 1 == 1;
+            let lost = (0..header.used).find(|page| !is_met(page));
             let lost = lost.expect("fewer pages were met than there are");
             format!("page {lost} is neither in the tree nor free")
         } else {
-            return Ok(report);
+            return Ok(());
         };
         Err(TreeError::Damaged(fault))
+    }
+}
+
+impl<P: Pages> Tree<'_, P> {
+    /// Begins to verify the whole tree: each page in use is a node that is reached once, or free; levels and the order of
+    /// keys are right; the numbers in the header agree. Nothing may change meanwhile.
+    ///
+    /// # Errors
+    /// When the header is damaged, or not in memory.
+    pub fn begin_check(&mut self) -> Result<Check, TreeError> {
+        let header = self.header()?;
+        let mut met = Met(vec![0; header.used.div_ceil(64) as usize]);
+        met.meet(0)?;
+        Ok(Check {
+            met,
+            report: Report {
+                levels: header.levels,
+                ..Report::default()
+            },
+            steps: Vec::new(),
+            child: Some((header.root, Key::default(), None)),
+            free: header.free_head,
+            header,
+        })
+    }
+
+    /// Verifies the whole tree at once ([`Self::begin_check`]).
+    ///
+    /// # Errors
+    /// [`TreeError::Damaged`] with the first fault; when a page is not in memory.
+    pub fn check(&mut self) -> Result<Report, TreeError> {
+        let mut check = self.begin_check()?;
+        while !check.step(self)? {}
+        Ok(check.report)
     }
 
     /// Verifies a node alone, and that its keys are within the bounds that its parent sets.
@@ -158,29 +215,6 @@ impl<P: Pages> Tree<'_, P> {
             report.leaves += 1;
             report.items += node.count() as u64;
             report.used_bytes += node.used() as u64;
-        }
-        Ok(())
-    }
-
-    /// Verifies the chain of free pages.
-    fn check_free(
-        &mut self,
-        header: &TreeHeader,
-        met: &mut Met,
-        report: &mut Report,
-    ) -> Result<(), TreeError> {
-        let mut page = header.free_head;
-        while page != 0 {
-            check_number(header, page)?;
-            met.meet(page)?;
-            report.free += 1;
-            let free = TreeFreePage::decode(self.0.page(page)?).map_err(damaged(page))?;
-            page = free.next;
-        }
-        if report.free != header.free_count {
-            let (found, count) = (report.free, header.free_count);
-            let why = format!("{found} pages are free, and page 0 counts {count}");
-            return Err(TreeError::Damaged(why));
         }
         Ok(())
     }
