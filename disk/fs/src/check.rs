@@ -28,6 +28,8 @@ pub struct FsReport {
     pub blocks: u64,
     /// Pages of the tree that are in use.
     pub pages: u64,
+    /// The number that the next file gets.
+    pub next_ino: u64,
     /// The problems, up to a hundred sentences.
     pub problems: Vec<String>,
 }
@@ -339,6 +341,13 @@ impl Checker<'_> {
                     .problem(format!("inode {ino} is an orphan and has a name")),
                 (false, false) => {}
             }
+        }
+        let next = self.look(|meta| meta.number(Number::NextIno)).await?;
+        self.report.next_ino = next;
+        if files.keys().next_back().is_some_and(|last| *last >= next) {
+            self.report.problem(format!(
+                "the next inode is to be {next}, and there is a later one"
+            ));
         }
         let counts = self
             .look(|meta| Ok((meta.number(Number::Inodes)?, meta.number(Number::Blocks)?)))

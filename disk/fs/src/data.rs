@@ -498,6 +498,10 @@ impl Fs {
     /// # Errors
     /// As for a read and a write. Then a part may be copied.
     pub async fn copy(&self, from: (u64, u64), to: (u64, u64), len: u64) -> Result<u64, FsError> {
+        let is_over = from.0 == to.0 && from.1.abs_diff(to.1) < len;
+        if is_over {
+            return Err(FsError::Invalid("the ranges overlap"));
+        }
         let mut done = 0;
         while done < len {
             let part = COPY_BYTES.min(len - done);
@@ -509,11 +513,12 @@ impl Fs {
                     Piece::Zero(count) => bytes.resize(bytes.len() + count, 0),
                 }
             }
-            if bytes.is_empty() {
+            let read = bytes.len() as u64;
+            self.write(to.0, to.1 + done, &bytes).await?;
+            done += read;
+            if read < part {
                 break;
             }
-            self.write(to.0, to.1 + done, &bytes).await?;
-            done += bytes.len() as u64;
         }
         Ok(done)
     }

@@ -181,14 +181,14 @@ impl Meta<'_, '_> {
         let (mut end, mut blocks) = (u64::MAX, Vec::new());
         while (blocks.len() as u64) < most
             && let Some((at, extent)) = self.extent_before(ino, end)?
-            && at + u64::from(extent.count) > first
         {
+            let stop = end.min(at + u64::from(extent.count));
             let left = most - blocks.len() as u64;
-            let from = first
-                .max((at + u64::from(extent.count)).saturating_sub(left))
-                .max(at);
-            let of = extent.block + (from - at)..extent.block + u64::from(extent.count);
-            blocks.extend(of.rev());
+            let from = first.max(at).max(stop.saturating_sub(left));
+            if from >= stop {
+                break;
+            }
+            blocks.extend((extent.block + (from - at)..extent.block + (stop - at)).rev());
             end = from;
         }
         Ok((!blocks.is_empty()).then_some((end, blocks)))

@@ -1,7 +1,6 @@
 //! Kinds of runs. The seed chooses the kind.
 
 use crate::archives;
-use crate::trees;
 use crate::arrays;
 use crate::arus;
 use crate::campaign::{Campaign, Failure, Outcome, run_seed};
@@ -9,6 +8,7 @@ use crate::generate::{Size, generate};
 use crate::run::run_script;
 use crate::script::Script;
 use crate::sqlite;
+use crate::trees;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::str::FromStr;

@@ -7,7 +7,6 @@
 //! faults excuse.
 
 pub mod archives;
-pub mod trees;
 mod arrays;
 mod arus;
 mod bank;
@@ -31,6 +30,7 @@ mod seeds;
 mod shrink;
 mod sqlite;
 mod store;
+pub mod trees;
 mod workload;
 
 pub use self::store::{Heads, Layout, Shape, StoreImage, create, members};

@@ -108,11 +108,12 @@ fn summarize(args: &Args, seeds: u64, total: &Outcome, elapsed: Duration) {
         total.trace_hash,
         elapsed.as_secs_f64()
     );
-    let groups: [(&str, &'static [Met]); 4] = [
+    let groups: [(&str, &'static [Met]); 5] = [
         ("recovery units", &Met::UNITS),
         ("segments", &Met::HOME),
         ("arrays", &Met::ARRAYS),
         ("archives", &Met::ARCHIVES),
+        ("trees", &Met::TREES),
     ];
     for (name, events) in groups {
         if events.iter().any(|what| total.met.of(*what) > 0) {

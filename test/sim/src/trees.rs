@@ -18,9 +18,10 @@ use crate::store::{Layout, Shape, StoreImage};
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::rc::Rc;
 use tonearm_base::{Lsn, Nanos};
-use tonearm_disk::{Disk, OpenOptions};
+use tonearm_disk::{Disk, Marks, OpenOptions};
 use tonearm_fs::{Fs, Time};
 use tonearm_rt::Rt;
 
@@ -48,6 +49,23 @@ impl State {
             states: self.states.copy(),
             ..self.clone()
         }
+    }
+
+    /// `step` has made the commits behind `before`, and left one of the states `ways`, the last one behind its last commit.
+    fn done(&mut self, tree: Tree, ways: Vec<Listing>, before: Lsn, marks: Marks, step: &Step) {
+        let after = marks.appended;
+        let mut known = self.states.0.borrow_mut();
+        known.extend((before.0 + 1..=after.0).map(|lsn| (lsn, ways.clone())));
+        if let Some(last) = ways
+            .last()
+            .filter(|_| after > before && matches!(step, Step::Sync(_)))
+        {
+            known.insert(after.0, vec![last.clone()]);
+        }
+        drop(known);
+        self.under_way = ways.into_iter().next_back().into_iter().collect();
+        (self.tree, self.next) = (tree, None);
+        self.states.1.set(marks.durable);
     }
 
     /// Commits behind the known ones, up to `last`, are those of the operation under way.
@@ -153,9 +171,25 @@ async fn open(
     state.extend(last);
     let durable = state.states.1.get();
     let listing = Rc::new(listing);
-    let known = state.states.0.borrow().values().any(|states| states.contains(&listing));
+    let known = state
+        .states
+        .0
+        .borrow()
+        .values()
+        .any(|states| states.contains(&listing));
     if !known && durable > Lsn(0) {
-        return Err(format!("the files never were these:\n{listing}"));
+        let states = state.states.0.borrow();
+        let last = states.values().next_back().map(|states| {
+            states
+                .iter()
+                .map(|state| state.to_string())
+                .collect::<Vec<_>>()
+                .join("or ")
+        });
+        return Err(format!(
+            "the files never were these:\n{listing}and last {}",
+            last.unwrap_or_default()
+        ));
     }
     if let Some(next) = state.next.take().filter(|next| next.listing() == *listing) {
         state.tree = next;
@@ -171,9 +205,14 @@ async fn open(
 
 /// Verifies the tree and the lists.
 async fn sound(disk: &Disk) -> Result<tonearm_fs::FsReport, String> {
-    let report = tonearm_fs::check(disk).await.map_err(|error| error.to_string())?;
+    let report = tonearm_fs::check(disk)
+        .await
+        .map_err(|error| error.to_string())?;
     let report = report.unwrap_or_default();
-    let lists = disk.check_lists().await.map_err(|error| error.to_string())?;
+    let lists = disk
+        .check_lists()
+        .await
+        .map_err(|error| error.to_string())?;
     let mut problems = report.problems.clone();
     problems.extend(lists.problems);
     if lists.blocks != report.blocks {
@@ -204,6 +243,8 @@ async fn live(
     let (disk, fs, _) = open(&rt, &image, options, &mut own).await?;
     *state.borrow_mut() = own;
     let engine = disk.engine().clone();
+    // The last commit that has changed each file.
+    let mut changed = BTreeMap::new();
     for _ in 0..opening.operations {
         let (mut tree, states) = {
             let state = state.borrow();
@@ -217,32 +258,29 @@ async fn live(
         let mut ways = vec![now.clone()];
         ways.extend(step.between(&tree).map(Rc::new));
         let expected = step.apply(&mut tree);
-        let behind = Rc::new(tree.listing());
-        ways.push(behind.clone());
+        ways.push(Rc::new(tree.listing()));
         {
             let mut state = state.borrow_mut();
             state.under_way = ways.clone();
             state.next = Some(tree.clone());
         }
-        let made = step.make(&fs, &tree).await;
-        if made != expected {
-            return Err(format!("{step:?} gives {made:?} and not {expected:?}\n{now}"));
+        let marks = engine.marks();
+        state.borrow_mut().done(tree, ways, before, marks, &step);
+        if marks.appended > before {
+            let lsn = marks.appended;
+            let files = step.files(&state.borrow().tree);
+            changed.extend(files.into_iter().map(|ino| (ino, lsn)));
         }
-        let after = engine.marks().appended;
-        let mut known = states.0.borrow_mut();
-        known.extend((before.0 + 1..=after.0).map(|lsn| (lsn, ways.clone())));
-        if after > before && step.is_synced() {
-            known.insert(after.0, vec![behind]);
+        let synced = match step {
+            Step::Sync(Some(ino)) => changed.get(&ino).copied().unwrap_or_default(),
+            Step::Sync(None) => before,
+            _ => Lsn(0),
+        };
+        if marks.durable < synced {
+            return Err(format!(
+                "{step:?} has returned, and {synced} is not durable"
+            ));
         }
-        drop(known);
-        let mut state = state.borrow_mut();
-        state.under_way = vec![Rc::new(tree.listing())];
-        (state.tree, state.next) = (tree, None);
-        states.1.set(engine.marks().durable);
-        if step.is_synced() && engine.marks().durable < before {
-            return Err(format!("{step:?} has returned, and its change is not durable"));
-        }
-        drop(state);
         if random.next_u32().is_multiple_of(8) {
             rt.sleep(Nanos(random.next_u64() % 30_000_000)).await;
         }

@@ -89,6 +89,8 @@ impl Tree {
     /// All files that have names, one in each line.
     pub fn listing(&self) -> String {
         let mut text = format!("next {}\n", self.next);
+        let root = &self.files[&ROOT_INO];
+        line(&mut text, "/", ROOT_INO, root, self.links(root));
         self.list(ROOT_INO, "", &mut text);
         text
     }
@@ -109,7 +111,10 @@ impl Tree {
     fn links(&self, file: &File) -> u64 {
         match &file.node {
             Node::Directory(names, _) => {
-                2 + names.values().filter(|ino| self.is_directory(**ino)).count() as u64
+                2 + names
+                    .values()
+                    .filter(|ino| self.is_directory(**ino))
+                    .count() as u64
             }
             _ => file.names,
         }
@@ -121,19 +126,23 @@ impl Tree {
     /// Those of the file system.
     pub async fn read(fs: &Fs) -> Result<Self, FsError> {
         let mut tree = Self::default();
+        tree.files
+            .insert(ROOT_INO, file(fs, ROOT_INO, ROOT_INO).await?);
         let mut dirs = vec![ROOT_INO];
         while let Some(dir) = dirs.pop() {
             for (name, ino) in names(fs, dir).await? {
                 if let Some(known) = tree.files.get_mut(&ino) {
                     known.names += 1;
                 } else {
-                    let (file, _) = file(fs, ino, dir).await?;
+                    let file = file(fs, ino, dir).await?;
                     if matches!(file.node, Node::Directory(..)) {
                         dirs.push(ino);
                     }
                     tree.files.insert(ino, file);
                 }
-                let Ok(entries) = tree.names(dir) else { continue };
+                let Ok(entries) = tree.names(dir) else {
+                    continue;
+                };
                 entries.insert(name, ino);
             }
         }
@@ -154,7 +163,11 @@ fn line(text: &mut String, path: &str, ino: u64, file: &File, links: u64) {
         .iter()
         .map(|(name, value)| format!("{}={:08x}", String::from_utf8_lossy(name), crc32c(value)))
         .collect();
-    let _ = writeln!(text, "{path} {ino} {what} {:?} {links} {xattrs:?}", file.owner);
+    let _ = writeln!(
+        text,
+        "{path} {ino} {what} {:?} {links} {xattrs:?}",
+        file.owner
+    );
 }
 
 /// The names of a directory, read in small parts.
@@ -165,7 +178,11 @@ async fn names(fs: &Fs, dir: u64) -> Result<Vec<(Vec<u8>, u64)>, FsError> {
         let Some((last, _)) = part.last() else { break };
         after = last.place;
         for (listed, attr) in part {
-            assert_eq!(u32::from(listed.kind), attr.inode.mode >> 12, "the type in the directory");
+            assert_eq!(
+                u32::from(listed.kind),
+                attr.inode.mode >> 12,
+                "the type in the directory"
+            );
             if ![&b"."[..], b".."].contains(&&listed.name[..]) {
                 found.push((listed.name, listed.ino));
             }
@@ -175,8 +192,8 @@ async fn names(fs: &Fs, dir: u64) -> Result<Vec<(Vec<u8>, u64)>, FsError> {
     Ok(found)
 }
 
-/// A file with one name, and its links.
-async fn file(fs: &Fs, ino: u64, dir: u64) -> Result<(File, u64), FsError> {
+/// A file, with one name.
+async fn file(fs: &Fs, ino: u64, dir: u64) -> Result<File, FsError> {
     let inode = fs.attr(ino).await?.inode;
     let node = match inode.mode >> 12 {
         0o04 => Node::Directory(BTreeMap::new(), fs.look_up(ino, b"..").await?.ino),
@@ -193,13 +210,12 @@ async fn file(fs: &Fs, ino: u64, dir: u64) -> Result<(File, u64), FsError> {
         xattrs.insert(name, value);
     }
     let owner = (inode.mode & 0o7777, inode.uid, inode.gid);
-    let file = File {
+    Ok(File {
         node,
         owner,
         names: 1,
         xattrs,
-    };
-    Ok((file, u64::from(inode.nlink)))
+    })
 }
 
 /// The whole content of a file, which ends where its size says.
@@ -216,7 +232,8 @@ pub async fn content(fs: &Fs, ino: u64, size: u64) -> Result<Vec<u8>, FsError> {
 }
 
 async fn next(fs: &Fs) -> Result<u64, FsError> {
-    Ok(fs.space().await?.next_ino)
+    let report = tonearm_fs::check(fs.disk()).await?;
+    Ok(report.unwrap_or_default().next_ino)
 }
 
 /// All files that have names, one in each line, as [`Tree::listing`] has them.
