@@ -264,6 +264,12 @@ async fn live(
             state.under_way = ways.clone();
             state.next = Some(tree.clone());
         }
+        let made = step.make(&fs, &tree).await;
+        if made != expected {
+            return Err(format!(
+                "{step:?} gives {made:?} and not {expected:?}\n{now}"
+            ));
+        }
         let marks = engine.marks();
         state.borrow_mut().done(tree, ways, before, marks, &step);
         if marks.appended > before {
