@@ -4,6 +4,7 @@ mod archive_faults;
 mod archive_keys;
 mod archive_merging;
 mod archive_only;
+mod archive_writers;
 mod archives;
 mod arrays;
 mod bad_stores;
