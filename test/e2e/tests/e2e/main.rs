@@ -8,6 +8,7 @@ mod archive_writers;
 mod archives;
 mod arrays;
 mod bad_stores;
+mod bucket_fences;
 mod buckets;
 mod clients;
 mod crash;
