@@ -108,6 +108,8 @@ pub fn restore_with(
                 Err(ArchiveError::Missing { .. }) if change.is_some() => {
                     let catalog = Catalog::load(&bucket).await?;
                     let now = Plan::make(&bucket, &catalog, &Target::Lsn(plan.lsn)).await?;
+                    // With another base the store would have to be made anew.
+                    assert_eq!(now.objects.first(), plan.objects.first());
                     done = now.done_after(&plan, done);
                     plan = now;
                 }
