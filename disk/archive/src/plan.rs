@@ -151,11 +151,16 @@ impl Plan {
     /// base has only blocks with content, so it does not undo what another base and the ranges behind that have written.
     pub fn done_after(&self, before: &Plan, done: usize) -> usize {
         let both = self.objects.iter().zip(&before.objects[..done]);
-        both.take_while(|(own, other)| own == other).count()
+        both.take_while(|(own, other)| own.is(other)).count()
     }
 }
 
 impl PlannedObject {
+    /// True when `other` is the same object. Which commits it is needed for changes while the archive grows.
+    fn is(&self, other: &Self) -> bool {
+        (&self.name, self.crc, self.store) == (&other.name, other.crc, other.store)
+    }
+
     /// An object of the chain, without which commits up to `until` cannot be restored.
     pub(crate) fn of_chain(header: &ArchiveHeader, until: Lsn) -> Self {
         Self {

@@ -10,8 +10,9 @@ use tonearm_tests::{Bench, Beside, noise, wait_until};
 /// Accounts of the bank, and the sum of their balances.
 const ACCOUNTS: u64 = 40;
 const MONEY: u64 = ACCOUNTS * 1000;
+const LIMIT: Duration = Duration::from_secs(60);
 /// The writers go on until there are so many transfers.
-const TRANSFERS_MIN: usize = 2000;
+const TRANSFERS_MIN: usize = 1500;
 /// How many states are restored while the writers run, and when they have ended.
 const DURING: usize = 12;
 const AFTER: usize = 36;
@@ -46,9 +47,11 @@ def write(rewrites):
             rewrites -= 1
             db.execute('UPDATE large SET x = randomblob(3000)')
             time.sleep(0.2)
+            if rewrites == 0:
+                open('rewritten', 'w').close()
     db.close()
 def process(index):
-    all = [threading.Thread(target=write, args=(5 if index + n == 0 else 0,)) for n in range(threads)]
+    all = [threading.Thread(target=write, args=(3 if index + n == 0 else 0,)) for n in range(threads)]
     for one in all: one.start()
     for one in all: one.join()
 fork = multiprocessing.get_context('fork')
@@ -184,16 +187,22 @@ fn write_and_restore(bench: &Bench, name: &str, processes: u64, threads: u64, en
         refused: 0,
         whole: 0,
     };
+    let mut wanted = TRANSFERS_MIN;
     for number in 1..=DURING {
-        wait_until("transfers", Duration::from_secs(60), || {
-            said().lines().count() > TRANSFERS_MIN * number / DURING
+        if number == DURING / 3 {
+            wait_until("the large transactions", LIMIT, || {
+                bench.path("rewritten").exists()
+            });
+            // Some states beside them cannot be had, so there are to be more behind them.
+            wanted = wanted.max(3 * said().lines().count());
+        }
+        wait_until("transfers", LIMIT, || {
+            said().lines().count() > wanted * number / DURING
         });
         restores.one(first, archived_lsn(bench));
     }
     std::fs::remove_file(bench.path("go")).expect("removed");
-    wait_until("the writers' end", Duration::from_secs(60), || {
-        said().ends_with("over\n")
-    });
+    wait_until("the writers' end", LIMIT, || said().ends_with("over\n"));
     drop(writers);
     end();
     let last = archived_lsn(bench);

@@ -67,7 +67,8 @@ pub fn verify(url: &str, identities: &Identities, json: bool) -> anyhow::Result<
         // Objects are merged and deleted while they are read.
         let now = bucket.runtime().block_on(Catalog::load(&bucket))?;
         let needed = bucket.runtime().block_on(now.objects(&bucket))?;
-        let missing = missing.iter().filter(|(object, _)| needed.contains(object));
+        let is_needed = |name: &str| needed.iter().any(|object| object.name == name);
+        let missing = missing.iter().filter(|(object, _)| is_needed(&object.name));
         let told = missing.map(|(_, error)| error.to_string());
         let mut told: Vec<String> = told.chain(faults_of(&now)).collect();
         told.retain(|fault| !faults.contains(fault));
