@@ -147,14 +147,20 @@ impl Plan {
     }
 
     /// How many of the first objects need not be applied when the first `done` objects of `before` were. `before` was a plan
-    /// for the same commit, of which objects have been merged or deleted since.
+    /// for the same commit, of which objects have been merged or deleted since. If it is none, the store is to be made anew: a
+    /// base has only blocks with content, so it does not undo what another base and the ranges behind that have written.
     pub fn done_after(&self, before: &Plan, done: usize) -> usize {
         let both = self.objects.iter().zip(&before.objects[..done]);
-        both.take_while(|(own, other)| own == other).count()
+        both.take_while(|(own, other)| own.is(other)).count()
     }
 }
 
 impl PlannedObject {
+    /// True when `other` is the same object. Which commits it is needed for changes while the archive grows.
+    fn is(&self, other: &Self) -> bool {
+        (&self.name, self.crc, self.store) == (&other.name, other.crc, other.store)
+    }
+
     /// An object of the chain, without which commits up to `until` cannot be restored.
     pub(crate) fn of_chain(header: &ArchiveHeader, until: Lsn) -> Self {
         Self {

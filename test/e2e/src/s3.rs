@@ -42,18 +42,28 @@ impl S3 {
         drop(free);
         let folder = bench.path("s3");
         std::fs::create_dir_all(folder.join(BUCKET)).expect("a bucket");
-        bench.set_env("AWS_ENDPOINT_URL", &format!("http://127.0.0.1:{port}"));
-        bench.set_env("AWS_ALLOW_HTTP", "true");
-        bench.set_env("AWS_REGION", "us-east-1");
-        bench.set_env("AWS_ACCESS_KEY_ID", KEY);
-        bench.set_env("AWS_SECRET_ACCESS_KEY", SECRET);
         let mut server = Self {
             folder,
             port,
             child: None,
         };
+        server.known_to(bench);
         server.restart();
         server
+    }
+
+    /// Gives the commands of another machine its address and keys.
+    pub fn known_to(&self, bench: &mut Bench) {
+        let address = format!("http://127.0.0.1:{}", self.port);
+        for (name, value) in [
+            ("AWS_ENDPOINT_URL", address.as_str()),
+            ("AWS_ALLOW_HTTP", "true"),
+            ("AWS_REGION", "us-east-1"),
+            ("AWS_ACCESS_KEY_ID", KEY),
+            ("AWS_SECRET_ACCESS_KEY", SECRET),
+        ] {
+            bench.set_env(name, value);
+        }
     }
 
     /// Address of an archive in the bucket.

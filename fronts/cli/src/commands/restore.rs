@@ -73,15 +73,14 @@ pub fn run(arguments: &Restore) -> anyhow::Result<ExitCode> {
         target = Target::Lsn(Lsn(note.lsn));
     }
     let bucket = open(&arguments.url, &arguments.identities)?;
-    let (mut plan, faults) = find(&bucket, &target)?;
+    let (mut plan, faults, only) = find(&bucket, &target, |plan| {
+        let name = arguments.only.as_ref();
+        name.map(|name| Only::find(&bucket, plan, name)).transpose()
+    })?;
     for fault in faults.iter().filter(|_| target == Target::Latest) {
         // There may be later commits behind it.
         report::note(fault);
     }
-    let only = match &arguments.only {
-        Some(name) => Some(Only::find(&bucket, &mut plan, name)?),
-        None => None,
-    };
     if arguments.dry_run {
         tell(arguments, &plan, only.as_ref(), "would restore")?;
         return Ok(ExitCode::SUCCESS);
@@ -120,16 +119,19 @@ pub fn run(arguments: &Restore) -> anyhow::Result<ExitCode> {
         };
         write_note(&note_path, &note)
     };
-    if done == 0 {
+    let begin = |plan: &Plan| {
         // The note comes first: whatever ends this process, the same command knows what the partial file is.
-        write(&plan, 0)?;
+        write(plan, 0)?;
         if partial.exists() {
             std::fs::remove_file(&partial)?;
         }
         match &only {
-            None => create(arguments, &plan, &partial)?,
-            Some(only) => only.create(&partial)?,
+            None => create(arguments, plan, &partial),
+            Some(only) => only.create(&partial),
         }
+    };
+    if done == 0 {
+        begin(&plan)?;
     }
     for tries_left in (0..PLANS).rev() {
         let reached = Cell::new(done);
@@ -141,15 +143,22 @@ pub fn run(arguments: &Restore) -> anyhow::Result<ExitCode> {
             None => fill(&bucket, &plan, &partial, done, noted),
             Some(only) => only.fill(&bucket, &plan, &partial, done, noted),
         };
-        match filled.as_ref().err().and_then(|error| error.downcast_ref()) {
+        match &filled {
             // Objects are merged and deleted while they are read. To apply commits again does no harm.
-            Some(ArchiveError::Missing { .. }) if tries_left > 0 => {
-                let (mut now, _) = find(&bucket, &Target::Lsn(plan.lsn))?;
-                if let Some(only) = &only {
-                    only.narrow(&mut now);
-                }
+            Err(error) if is_missing(error) && tries_left > 0 => {
+                let (now, _, ()) = find(&bucket, &Target::Lsn(plan.lsn), |now| {
+                    if let Some(only) = &only {
+                        only.narrow(now);
+                    }
+                    Ok(())
+                })?;
                 done = now.done_after(&plan, reached.get());
                 plan = now;
+                match done {
+                    // Another base does not say which blocks have no content.
+                    0 => begin(&plan)?,
+                    _ => write(&plan, done)?,
+                }
             }
             _ => {
                 filled.with_context(|| incomplete(&partial))?;
@@ -175,19 +184,31 @@ fn incomplete(partial: &Path) -> String {
     )
 }
 
-/// Plans, again when objects are merged and deleted at the same time. Returns also what is wrong with the chain.
-fn find(bucket: &RealBucket, target: &Target) -> Result<(Plan, Vec<String>), ArchiveError> {
-    bucket.runtime().block_on(async {
-        let mut tries_left = PLANS;
-        loop {
-            tries_left -= 1;
-            let catalog = Catalog::load(bucket).await?;
-            match Plan::make(bucket, &catalog, target).await {
-                Err(ArchiveError::Missing { .. }) if tries_left > 0 => {}
-                planned => return Ok((planned?, faults_of(&catalog))),
-            }
+/// Plans, and reads with `read` what is to be known of that state: again when objects are merged and deleted at the same time. Returns
+/// also what is wrong with the chain.
+fn find<T>(
+    bucket: &RealBucket,
+    target: &Target,
+    read: impl Fn(&mut Plan) -> anyhow::Result<T>,
+) -> anyhow::Result<(Plan, Vec<String>, T)> {
+    let once = || {
+        let catalog = bucket.runtime().block_on(Catalog::load(bucket))?;
+        let plan = Plan::make(bucket, &catalog, target);
+        let mut plan = bucket.runtime().block_on(plan)?;
+        let read = read(&mut plan)?;
+        Ok((plan, faults_of(&catalog), read))
+    };
+    for _ in 1..PLANS {
+        match once() {
+            Err(error) if is_missing(&error) => {}
+            found => return found,
         }
-    })
+    }
+    once()
+}
+
+fn is_missing(error: &anyhow::Error) -> bool {
+    matches!(error.downcast_ref(), Some(ArchiveError::Missing { .. }))
 }
 
 /// Makes the rename durable.

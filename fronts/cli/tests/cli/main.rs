@@ -7,6 +7,7 @@ mod create;
 mod help;
 mod raid;
 mod relayout;
+mod restore;
 mod serve;
 mod trace;
 mod volume;

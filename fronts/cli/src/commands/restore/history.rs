@@ -15,10 +15,10 @@ use tonearm_terminal::{report, size};
 /// When there is none, or a header is damaged.
 pub fn history(arguments: &History) -> anyhow::Result<ExitCode> {
     let bucket = open(&arguments.url, &arguments.identities)?;
-    let catalog = bucket.runtime().block_on(Catalog::load(&bucket))?;
     if arguments.names {
-        return only::names(arguments, &bucket, &catalog);
+        return only::names(arguments, &bucket);
     }
+    let catalog = bucket.runtime().block_on(Catalog::load(&bucket))?;
     if target(&arguments.target)? != Target::Latest {
         bail!("a commit is chosen for its volumes and files; add --names to show them");
     }

@@ -10,7 +10,7 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::process::ExitCode;
-use tonearm_archive::{Bucket, Catalog, Content, Extract, Plan, TABLE, find, volumes};
+use tonearm_archive::{Bucket, Content, Extract, Plan, TABLE, find, volumes};
 use tonearm_bucket::RealBucket;
 use tonearm_format::{VolumeEntry, VolumeKind};
 use tonearm_terminal::progress::{Progress, Unit};
@@ -137,15 +137,9 @@ fn read_table(bucket: &RealBucket, plan: &Plan) -> anyhow::Result<Vec<VolumeEntr
 }
 
 /// Shows the volumes and files of a commit.
-pub(super) fn names(
-    arguments: &History,
-    bucket: &RealBucket,
-    catalog: &Catalog,
-) -> anyhow::Result<ExitCode> {
+pub(super) fn names(arguments: &History, bucket: &RealBucket) -> anyhow::Result<ExitCode> {
     let target = target(&arguments.target)?;
-    let plan = Plan::make(bucket, catalog, &target);
-    let plan = bucket.runtime().block_on(plan)?;
-    let volumes = read_table(bucket, &plan)?;
+    let (plan, _, volumes) = super::find(bucket, &target, |plan| read_table(bucket, plan))?;
     let kind = |entry: &VolumeEntry| match entry.kind {
         VolumeKind::File => "file",
         _ => "volume",
@@ -155,7 +149,7 @@ pub(super) fn names(
             serde_json::json!({ "name": entry.name, "kind": kind(entry), "size_bytes": entry.size_bytes })
         });
         report::json(&serde_json::json!({
-            "archive": catalog.url, "lsn": plan.lsn.0, "names": names.collect::<Vec<_>>(),
+            "archive": bucket.url(), "lsn": plan.lsn.0, "names": names.collect::<Vec<_>>(),
         }))?;
     } else {
         let mut table = report::table(&["name", "kind", "size"]);

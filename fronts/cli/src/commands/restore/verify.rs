@@ -19,6 +19,7 @@ pub fn verify(url: &str, identities: &Identities, json: bool) -> anyhow::Result<
     let catalog = bucket.runtime().block_on(Catalog::load(&bucket))?;
     let mut faults = faults_of(&catalog);
     let (mut objects, mut bytes, mut entries, mut closed) = (0u64, 0u64, 0u64, 0u64);
+    let mut missing = Vec::new();
     let all = bucket.runtime().block_on(catalog.objects(&bucket))?;
     let shape = bucket.runtime().block_on(async {
         let last = catalog.links.keys().last().copied().unwrap_or(0);
@@ -43,6 +44,7 @@ pub fn verify(url: &str, identities: &Identities, json: bool) -> anyhow::Result<
                             ..
                         },
                     ) => return Err(error),
+                    Some(ArchiveError::Missing { .. }) => missing.push((object, error)),
                     _ => faults.push(error.to_string()),
                 }
                 continue;
@@ -60,6 +62,17 @@ pub fn verify(url: &str, identities: &Identities, json: bool) -> anyhow::Result<
                 }
             }
         }
+    }
+    if !missing.is_empty() {
+        // Objects are merged and deleted while they are read.
+        let now = bucket.runtime().block_on(Catalog::load(&bucket))?;
+        let needed = bucket.runtime().block_on(now.objects(&bucket))?;
+        let is_needed = |name: &str| needed.iter().any(|object| object.name == name);
+        let missing = missing.iter().filter(|(object, _)| is_needed(&object.name));
+        let told = missing.map(|(_, error)| error.to_string());
+        let mut told: Vec<String> = told.chain(faults_of(&now)).collect();
+        told.retain(|fault| !faults.contains(fault));
+        faults.append(&mut told);
     }
     if json {
         report::json(&serde_json::json!({
